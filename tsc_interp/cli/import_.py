@@ -1,0 +1,39 @@
+"""`tsc-interp import`: the report's own checkpoints, turned into ours."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tsc_interp.cli.common import messages
+
+
+class Norm(StrEnum):
+    off = "off"
+    rms = "rms"
+    layer = "layer"
+
+
+def command(
+    model: Annotated[Path, typer.Argument(help="A state dict saved by torch.save.", metavar="MODEL.pt")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where to write the checkpoint.")],
+    n_heads: Annotated[int | None, typer.Option(help="Number of heads (default: heads of size 1).")] = None,
+    attend_cls: Annotated[bool, typer.Option("--attend-cls", help="The model attends to CLS.")] = False,
+    norm: Annotated[Norm, typer.Option(help="The kind of norm, if the model has one.")] = Norm.off,
+    norm_eps: Annotated[float, typer.Option(help="The norm's epsilon.")] = 1e-5,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+) -> None:
+    """Read one of the report's own checkpoints (without running code) and write it as ours."""
+    from tsc_interp.checkpoints.report_import import read_report_model
+    from tsc_interp.errors import UsageError
+
+    if out.exists() and not force:
+        raise UsageError(f"{out} exists; choose another name or pass --force to replace it")
+    checkpoint = read_report_model(
+        model, n_heads=n_heads, attend_cls=attend_cls, norm=norm.value, norm_eps=norm_eps
+    )
+    checkpoint.save(out)
+    messages().print(f"wrote {out}: {checkpoint.n_parameters} parameters")

@@ -1,0 +1,48 @@
+"""Every error this package raises on purpose.
+
+A message says what was given, what was expected, and what to do about it. The command line prints
+it as it stands and exits with the class's `exit_code`; anything that is not a `TscError` is a bug.
+"""
+
+from __future__ import annotations
+
+
+class TscError(Exception):
+    """Base of the family: catch this to catch all of them."""
+
+    exit_code = 1
+
+
+class UsageError(TscError):
+    """The request itself is wrong: an unknown name, an impossible option, a bad combination."""
+
+    exit_code = 2
+
+
+class StringError(UsageError):
+    """A string that cannot be read, with the position at which reading stopped."""
+
+    def __init__(self, text: object, position: int | None, problem: str, allowed: str) -> None:
+        self.text = text
+        self.position = position
+        self.problem = problem
+        self.allowed = allowed
+        where = "" if position is None else f" at position {position}"
+        super().__init__(f"cannot read {_shorten(text)}{where}: {problem}; {allowed}")
+
+
+class ConfigError(UsageError):
+    """A configuration with an unknown key or an impossible value."""
+
+
+class CheckpointError(TscError):
+    """A checkpoint that cannot be found, read, or trusted."""
+
+
+class UnsupportedError(TscError):
+    """A question this model cannot be asked, with the reason."""
+
+
+def _shorten(value: object, limit: int = 60) -> str:
+    text = repr(value)
+    return text if len(text) <= limit else f"{text[: limit - 10]}...{text[-7:]}"

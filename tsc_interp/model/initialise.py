@@ -1,0 +1,84 @@
+"""The report's initial weights, draw for draw, from a model seed.
+
+Order: embedding (standard normal); per layer query, key, value, attention output, MLP in, MLP out as
+torch Linear layers without bias; the read-out; then the strategies that redraw: embedding, (PAD row
+to zero), attention output, MLP out. What the report does not have is drawn after all that, so that
+it changes nothing else: learned positions, standard normal. Norm scales start at one, shifts at zero.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Generator, Tensor
+
+from tsc_interp.config import ClassifierConfig
+from tsc_interp.strings import PAD
+
+
+def initial_weights(config: ClassifierConfig, seed: int) -> dict[str, Tensor]:
+    """Freshly initialised float32 weights. The global random state is left alone."""
+    # A CPU generator seeded so draws what torch.manual_seed and the global generator would.
+    generator = torch.Generator().manual_seed(seed)
+    d, attention_width = config.d_model, config.n_heads * config.d_head
+    drawn: dict[str, Tensor] = {}
+    drawn["embed.W_E"] = torch.randn(config.alphabet.vocab_size, d, generator=generator)
+    for layer in range(config.n_layers):
+        block = f"blocks.{layer}"
+        if config.has_attention:
+            for part in "QKV":
+                drawn[f"{block}.attn.W_{part}"] = _linear(attention_width, d, generator)
+            drawn[f"{block}.attn.W_O"] = _linear(d, attention_width, generator)
+        if config.has_mlp:
+            drawn[f"{block}.mlp.W_in"] = _linear(config.d_mlp, d, generator)
+            drawn[f"{block}.mlp.W_out"] = _linear(d, config.d_mlp, generator)
+    drawn["unembed.W_U"] = _linear(1, d, generator)
+
+    if config.embedding_init == "linear_like":
+        drawn["embed.W_E"] = _linear(config.alphabet.vocab_size, d, generator)
+    drawn["embed.W_E"][PAD] = 0.0
+    for layer in range(config.n_layers):
+        block = f"blocks.{layer}"
+        if config.attention_init == "output_fan_out" and config.has_attention:
+            drawn[f"{block}.attn.W_O"] = _linear(d, attention_width, generator, fan_out=True)
+        if config.mlp_init == "output_fan_out" and config.has_mlp:
+            drawn[f"{block}.mlp.W_out"] = _linear(d, config.d_mlp, generator, fan_out=True)
+    if config.has_positions:
+        drawn["pos_embed.W_pos"] = torch.randn(config.n_positions, d, generator=generator)
+
+    return {
+        name: _arrange(name, drawn.get(name), shape) for name, shape in config.weight_shapes().items()
+    }
+
+
+def stack_weights(many: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
+    """Weights of equal shapes as one ensemble: a leading axis in front of every tensor."""
+    return {name: torch.stack([weights[name] for weights in many]) for name in many[0]}
+
+
+def _linear(out: int, into: int, generator: Generator, fan_out: bool = False) -> Tensor:
+    """torch's Linear default, out x in: Kaiming uniform with a = sqrt 5, bounds 1 / sqrt(fan)."""
+    # gain / sqrt(fan) * sqrt 3 with gain = sqrt(2 / (1 + 5)), evaluated in torch's own order.
+    deviation = math.sqrt(2.0 / (1 + math.sqrt(5) ** 2)) / math.sqrt(out if fan_out else into)
+    bound = math.sqrt(3.0) * deviation
+    return torch.empty(out, into).uniform_(-bound, bound, generator=generator)
+
+
+def _arrange(name: str, drawn: Tensor | None, shape: tuple[int, ...]) -> Tensor:
+    """From a Linear layer's out x in to HookedTransformer's layout."""
+    if drawn is None:
+        return torch.zeros(shape) if name.endswith(".b") else torch.ones(shape)
+    return linear_to_hooked(name, drawn, shape)
+
+
+def linear_to_hooked(name: str, weight: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Heads are consecutive blocks of `d_head` rows (columns, for the output)."""
+    kind = name.rsplit(".", 1)[1]
+    if kind in ("W_E", "W_pos"):
+        return weight
+    if kind in ("W_Q", "W_K", "W_V"):
+        heads, _, d_head = shape
+        return weight.unflatten(0, (heads, d_head)).transpose(1, 2).contiguous()
+    return weight.T.reshape(shape).contiguous()

@@ -1,0 +1,175 @@
+"""To and from TransformerLens: its config, its state-dict keys, its own model classes.
+
+4.x has `TransformerBridge`, 3.x `HookedTransformer`. Both take token ids and return `[batch pos 1]`
+logits, of which ours is position 0. Neither knows multiplicities, so the exported model carries
+permanent hooks that read the tokens it is given and give PAD, and CLS where it is not attended to, no weight.
+What cannot be exported is refused with the reason, never approximated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from tsc_interp.config import ClassifierConfig
+from tsc_interp.errors import CheckpointError, UnsupportedError
+from tsc_interp.model.inputs import from_tokens
+
+if TYPE_CHECKING:
+    from tsc_interp.model.hooked import HookedClassifier
+
+# 4.0 removed HookedTransformer, and merely asking for the name raises there.
+HAS_BRIDGE_ONLY = int(version("transformer-lens").split(".")[0]) >= 4
+_NORM_TYPES = {"off": None, "rms": "RMS", "layer": "LN"}
+
+
+def transformer_lens_config(config: ClassifierConfig, n_ctx: int = 256) -> Any:
+    """The TransformerLens config of this classifier: what `model.cfg` holds."""
+    if HAS_BRIDGE_ONLY:
+        from transformer_lens import TransformerBridgeConfig as Config
+    else:
+        from transformer_lens import HookedTransformerConfig as Config
+    # TransformerLens reads d_mlp 0 as "unset"; attn_only says there is no MLP.
+    sizes = {"d_mlp": config.d_mlp} if config.has_mlp else {"attn_only": True}
+    return Config(
+        d_model=config.d_model,
+        d_head=config.d_head,
+        n_heads=config.n_heads,
+        n_layers=config.n_layers,
+        n_ctx=config.n_positions or n_ctx,
+        d_vocab=config.alphabet.vocab_size,
+        d_vocab_out=1,
+        act_fn="gelu",
+        normalization_type=_NORM_TYPES[config.norm],
+        eps=config.norm_eps,
+        attention_dir="bidirectional",
+        init_weights=False,
+        device="cpu",
+        **sizes,
+    )
+
+
+def untangle_state_dict(config: ClassifierConfig, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Our weights out of a HookedTransformer-style state dict.
+
+    HookedTransformer also stores biases, a position table and mask buffers. This classifier has none
+    of them, so they may be there only if they change nothing.
+    """
+    expected = config.weight_shapes()
+    missing = sorted(expected.keys() - state.keys())
+    if missing:
+        raise CheckpointError(f"the state dict has no {', '.join(missing)}")
+    for name in sorted(state.keys() - expected.keys()):
+        kind = name.rsplit(".", 1)[-1]
+        if kind in ("mask", "IGNORE"):
+            continue
+        if not (kind.startswith("b_") or kind == "W_pos"):
+            raise CheckpointError(f"the state dict has {name}, which this configuration has no place for")
+        if bool(state[name].any()):
+            raise CheckpointError(f"{name} is not zero, but this classifier has no such weight")
+    return {name: state[name] for name in expected}
+
+
+def export(model: HookedClassifier, n_ctx: int) -> Any:
+    """A TransformerLens model with the same logits (at position 0) and activations."""
+    config = model.config
+    for reason, applies in {
+        "an ensemble is many models": bool(model.ensemble_shape),
+        "TransformerLens models have attention in every block": not config.has_attention,
+        "TransformerLens has no attention scores that grow with log n": config.score_scale
+        != "sqrt_d_head",
+    }.items():
+        if applies:
+            raise UnsupportedError(f"this classifier cannot be exported: {reason}")
+    cfg = transformer_lens_config(config, n_ctx)
+    exported = _bridge(model, cfg) if HAS_BRIDGE_ONLY else _hooked_transformer(model, cfg)
+    return exported.eval()
+
+
+def _bridge(model: HookedClassifier, cfg: Any) -> Any:
+    from transformer_lens import TransformerBridge
+
+    bridge = TransformerBridge.boot_native(cfg)
+    native = bridge.original_model
+    ours = dict(model.named_parameters())
+    with torch.no_grad():
+        # Whatever the native model has and we do not (biases, a position table) is zero ...
+        for parameter in native.parameters():
+            parameter.zero_()
+        _inner(native.tok_embed).weight.copy_(ours["embed.W_E"])
+        if model.config.has_positions:
+            _inner(native.pos).weight.copy_(ours["pos_embed.W_pos"])
+        for layer, block in enumerate(native.layers):
+            name = f"blocks.{layer}"
+            for norm in ("ln1", "ln2"):
+                if f"{name}.{norm}.w" in ours:
+                    _copy_norm(_inner(getattr(block, norm)), ours, f"{name}.{norm}")
+            attention = _inner(block.attn)
+            for part in "QKV":
+                weight = ours[f"{name}.attn.W_{part}"].transpose(1, 2).flatten(0, 1)
+                _inner(getattr(attention, part.lower())).weight.copy_(weight)
+            _inner(attention.o).weight.copy_(ours[f"{name}.attn.W_O"].flatten(0, 1).T)
+            if model.config.has_mlp:
+                mlp = _inner(block.mlp)
+                _inner(mlp.fc_in).weight.copy_(ours[f"{name}.mlp.W_in"].T)
+                _inner(mlp.fc_out).weight.copy_(ours[f"{name}.mlp.W_out"].T)
+        _inner(native.head).weight.copy_(ours["unembed.W_U"].T)
+    # ... and so is its final norm, which has no counterpart here.
+    native.ln_out = nn.Identity()
+    seen = _remember_multiplicity(model.config, _inner(native.tok_embed))
+
+    def reweight(pattern: Tensor, hook: Any) -> Tensor:
+        # Edits to scores are discarded by the bridge; on the pattern the same rule reads
+        # m_j p_j / sum_i m_i p_i.
+        weighted = pattern * seen["multiplicity"].to(pattern.dtype)[:, None, None, :]
+        return weighted / weighted.sum(-1, keepdim=True)
+
+    for layer in range(model.config.n_layers):
+        bridge.blocks[layer].attn.hook_pattern.add_hook(reweight, is_permanent=True)
+    return bridge
+
+
+def _hooked_transformer(model: HookedClassifier, cfg: Any) -> Any:
+    from transformer_lens import HookedTransformer
+
+    exported = HookedTransformer(cfg)
+    state = {name: torch.zeros_like(value) for name, value in exported.state_dict().items()
+             if not name.endswith(("mask", "IGNORE"))}  # fmt: skip
+    state |= {name: value.detach() for name, value in model.named_parameters()}
+    exported.load_state_dict(state, strict=False)
+    exported.ln_final = nn.Identity()
+    exported.setup()
+    seen = _remember_multiplicity(model.config, exported.embed)
+
+    def reweight(scores: Tensor, hook: Any) -> Tensor:
+        return scores + seen["multiplicity"].log().to(scores.dtype)[:, None, None, :]
+
+    for block in exported.blocks:
+        block.attn.hook_attn_scores.add_perma_hook(reweight)
+    return exported
+
+
+def _remember_multiplicity(config: ClassifierConfig, embedding: nn.Module) -> dict[str, Tensor]:
+    """Filled with the multiplicities of whatever tokens the model is embedding."""
+    seen: dict[str, Tensor] = {}
+
+    def remember(_: nn.Module, args: tuple[Tensor, ...]) -> None:
+        seen["multiplicity"] = from_tokens(config, args[0]).multiplicity
+
+    embedding.register_forward_pre_hook(remember)
+    return seen
+
+
+def _inner(component: nn.Module) -> nn.Module:
+    """The torch module a bridge component wraps, or the module itself."""
+    return getattr(component, "original_component", None) or component
+
+
+def _copy_norm(norm: nn.Module, ours: Mapping[str, Tensor], name: str) -> None:
+    norm.weight.copy_(ours[f"{name}.w"])
+    if f"{name}.b" in ours:
+        norm.bias.copy_(ours[f"{name}.b"])

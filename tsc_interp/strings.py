@@ -1,0 +1,205 @@
+"""Strings as people write them, and as the model reads them: run lengths, counts, tokens.
+
+Notation: a letter, optionally followed by a repeat in braces. `ab{100}c{55}` is one `a`, a hundred
+`b`s and fifty-five `c`s. The rules, all of them:
+
+- letters are the first `n_letters` of `a`-`z`, lower case; nothing else is a letter, white space included;
+- `{k}` repeats the single letter before it, so there is nothing to nest and nothing to group:
+  `{` may only follow a letter, and `a{2}{3}` is an error;
+- k is a whole number from 1 to 10^9, decimal digits only; `a{1}` is `a`, leading zeros are accepted;
+- the empty string is an error: with `CLS` not attended to it leaves attention nothing to look at;
+- at most 10^9 of one letter in a string: counts stay exact in float64 and in int64.
+
+Writing is canonical: runs of one are bare letters, longer runs carry braces, so `aab` is written
+`a{2}b`. Parsing keeps runs and never expands them; only `expand` and `tokens` build the long form, and
+they refuse more than `MAX_TOKENS` characters.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tsc_interp.errors import ConfigError, StringError
+
+CLS = 0
+PAD = 1
+FIRST_LETTER = 2
+MAX_LETTERS = 26
+MAX_REPEAT = 10**9
+MAX_TOKENS = 10**6
+
+_RUN = re.compile(r"([a-z])(?:\{([0-9]+)\})?")
+
+Counts = NDArray[np.int64]
+Run = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class Alphabet:
+    """The first `size` letters of `a`-`z`, and everything that depends on just that."""
+
+    size: int = 3
+
+    def __post_init__(self) -> None:
+        if type(self.size) is not int or not 1 <= self.size <= MAX_LETTERS:
+            raise ConfigError(
+                f"an alphabet has 1 to {MAX_LETTERS} letters, a whole number; got {self.size!r}"
+            )
+
+    @property
+    def letters(self) -> str:
+        return "abcdefghijklmnopqrstuvwxyz"[: self.size]
+
+    @property
+    def vocab_size(self) -> int:
+        return FIRST_LETTER + self.size
+
+    @property
+    def token_names(self) -> tuple[str, ...]:
+        """What each token is called, in token order."""
+        return ("CLS", "PAD", *self.letters)
+
+    def index(self, letter: str) -> int:
+        """The letter's place in a count vector."""
+        found = self.letters.find(letter) if len(letter) == 1 else -1
+        if found < 0:
+            raise ConfigError(f"{letter!r} is not a letter of this alphabet ({self.letters})")
+        return found
+
+    # -- reading -----------------------------------------------------------------------------
+
+    def runs(self, text: str) -> list[Run]:
+        """The string as (letter, repeat) pairs, in order, neighbouring equal letters merged."""
+        if not isinstance(text, str):
+            raise StringError(
+                text, None, f"a string was expected, not {type(text).__name__}", self._allowed
+            )
+        if not text:
+            raise StringError(text, 0, "the string is empty", f"at least one of {self._allowed}")
+        found: list[Run] = []
+        position = 0
+        while position < len(text):
+            match = _RUN.match(text, position)
+            if match is None or match[1] not in self.letters:
+                raise StringError(
+                    text, position, self._complaint(text, position), self._allowed
+                )
+            found.append((match[1], self._repeat(text, match)))
+            position = match.end()
+        merged = [
+            (letter, sum(repeat for _, repeat in group))
+            for letter, group in groupby(found, key=lambda run: run[0])
+        ]
+        return merged
+
+    def counts(self, text: str) -> Counts:
+        """How many of each letter, without ever building the long form."""
+        counts = np.zeros(self.size, dtype=np.int64)
+        for letter, repeat in self.runs(text):
+            counts[self.letters.index(letter)] += repeat
+        if counts.max() > MAX_REPEAT:
+            worst = self.letters[int(counts.argmax())]
+            raise StringError(
+                text, None, f"more than {MAX_REPEAT} of {worst!r}", "each letter at most that often"
+            )
+        return counts
+
+    def count_matrix(self, texts: Iterable[str]) -> Counts:
+        """One row of counts per string: `[string, letter]`."""
+        rows = [self.counts(text) for text in texts]
+        return np.stack(rows) if rows else np.zeros((0, self.size), dtype=np.int64)
+
+    def expand(self, text: str) -> str:
+        """The long form, refused beyond `MAX_TOKENS` characters."""
+        runs = self.runs(text)
+        length = sum(repeat for _, repeat in runs)
+        if length > MAX_TOKENS:
+            raise StringError(
+                text,
+                None,
+                f"{length} characters are too many to write out",
+                f"at most {MAX_TOKENS}; counts have no such limit",
+            )
+        return "".join(letter * repeat for letter, repeat in runs)
+
+    def tokens(self, texts: Sequence[str]) -> NDArray[np.int64]:
+        """`CLS`, then the characters, then `PAD` to the longest: `[string, position]`."""
+        if isinstance(texts, str):
+            texts = [texts]
+        long_forms = [self.expand(text) for text in texts]
+        width = 1 + max(map(len, long_forms), default=0)
+        tokens = np.full((len(long_forms), width), PAD, dtype=np.int64)
+        tokens[:, 0] = CLS
+        for row, long_form in zip(tokens, long_forms, strict=True):
+            row[1 : 1 + len(long_form)] = [
+                FIRST_LETTER + self.letters.index(letter) for letter in long_form
+            ]
+        return tokens
+
+    # -- writing -----------------------------------------------------------------------------
+
+    def write(self, counts: Sequence[int] | Counts) -> str:
+        """The sorted string with these counts, in canonical run-length notation."""
+        values = [int(count) for count in counts]
+        if len(values) != self.size or min(values) < 0 or not any(values):
+            raise StringError(
+                values,
+                None,
+                "not the counts of a string",
+                f"{self.size} non-negative whole numbers, one per letter, not all zero",
+            )
+        return "".join(
+            _write_run(letter, count)
+            for letter, count in zip(self.letters, values, strict=True)
+            if count
+        )
+
+    def canonical(self, text: str) -> str:
+        """The same string, its order kept, in canonical notation: `aab{1}` becomes `a{2}b`."""
+        return "".join(_write_run(letter, repeat) for letter, repeat in self.runs(text))
+
+    # -- errors ------------------------------------------------------------------------------
+
+    @property
+    def _allowed(self) -> str:
+        if self.size == 1:
+            return "the letter a, each with an optional repeat such as a{3}"
+        return f"the letters a to {self.letters[-1]}, each with an optional repeat such as a{{3}}"
+
+    def _complaint(self, text: str, position: int) -> str:
+        character = text[position]
+        if character == "{" and position == 0:
+            return "a repeat needs a letter before it"
+        if character == "{":
+            return "a repeat has one whole number in braces, directly after its letter"
+        return f"unexpected {character!r}"
+
+    def _repeat(self, text: str, match: re.Match[str]) -> int:
+        if match[2] is None:
+            return 1
+        digits = match[2].lstrip("0")
+        # Compare lengths first: int() of a million digits is slow, and Python refuses it.
+        if not digits or len(digits) > 10 or int(digits) > MAX_REPEAT:
+            raise StringError(
+                text,
+                match.start(2),
+                "the repeat is out of range",
+                f"a repeat is a whole number from 1 to {MAX_REPEAT}",
+            )
+        return int(digits)
+
+
+def _write_run(letter: str, repeat: int) -> str:
+    return letter if repeat == 1 else f"{letter}{{{repeat}}}"
+
+
+def counts_of_tokens(tokens: NDArray[np.int64], n_letters: int) -> Counts:
+    """How many of each letter a token matrix holds: `[string, letter]`."""
+    letters = np.arange(FIRST_LETTER, FIRST_LETTER + n_letters)
+    return np.asarray((tokens[:, :, None] == letters).sum(axis=1), dtype=np.int64)

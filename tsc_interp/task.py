@@ -1,0 +1,139 @@
+"""What is being decided: the label of a string, which depends on its letter counts alone.
+
+A rule is one small frozen class: a `kind` to tell it apart in JSON, `labels(counts)` on an array
+whose last axis is letters, and `label_of_support(letters)` for the rules that only look at which
+letters occur (`None` for those that do not). To add one, write the class and list it in `Task`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from tsc_interp.strings import MAX_LETTERS, Alphabet, Counts
+
+Labels = NDArray[np.bool_]
+
+_ALL_LETTERS = Alphabet(MAX_LETTERS).letters
+
+
+class Rule(Protocol):
+    """What every task can do."""
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def needs(self) -> str:
+        """The letters the rule names, which the alphabet must contain."""
+        ...
+
+    def labels(self, counts: Counts) -> Labels:
+        """`[..., letter]` to `[...]`: True is the positive class."""
+        ...
+
+    def label_of_support(self, letters: frozenset[str]) -> bool | None:
+        """The label all strings over exactly these letters share, or None if they do not."""
+        ...
+
+    def describe(self) -> str: ...
+
+
+class _Rule(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ContainsAll(_Rule):
+    """Positive when every letter of the set occurs: the report's task with `letters = "ab"`."""
+
+    kind: Literal["contains_all"] = "contains_all"
+    letters: str = "ab"
+
+    @field_validator("letters")
+    @classmethod
+    def _sorted_set(cls, letters: str) -> str:
+        if not letters or not set(letters) <= set(_ALL_LETTERS):
+            raise ValueError(f"the positive set needs one or more of a-z, got {letters!r}")
+        return "".join(sorted(set(letters)))
+
+    @property
+    def needs(self) -> str:
+        return self.letters
+
+    def labels(self, counts: Counts) -> Labels:
+        wanted = [_ALL_LETTERS.index(letter) for letter in self.letters]
+        return np.asarray((counts[..., wanted] > 0).all(axis=-1))
+
+    def label_of_support(self, letters: frozenset[str]) -> bool | None:
+        return set(self.letters) <= letters
+
+    def describe(self) -> str:
+        return "contains " + " and ".join(self.letters)
+
+
+class _OneLetterRule(_Rule):
+    letter: str = Field(default="a", pattern="^[a-z]$")
+
+    @property
+    def needs(self) -> str:
+        return self.letter
+
+    def label_of_support(self, letters: frozenset[str]) -> bool | None:
+        return None if self.letter in letters else self._label_without()
+
+    def _label_without(self) -> bool:
+        """The label of a string in which the letter does not occur."""
+        return False
+
+    def _count(self, counts: Counts) -> Counts:
+        return counts[..., _ALL_LETTERS.index(self.letter)]
+
+
+class AtLeast(_OneLetterRule):
+    """Positive when the letter occurs `k` times or more."""
+
+    kind: Literal["at_least"] = "at_least"
+    k: int = Field(default=1, ge=1)
+
+    def labels(self, counts: Counts) -> Labels:
+        return np.asarray(self._count(counts) >= self.k)
+
+    def describe(self) -> str:
+        return f"contains at least {self.k} {self.letter}"
+
+
+class Majority(_OneLetterRule):
+    """Positive when more than half of the characters are this letter."""
+
+    kind: Literal["majority"] = "majority"
+
+    def labels(self, counts: Counts) -> Labels:
+        return np.asarray(2 * self._count(counts) > counts.sum(axis=-1))
+
+    def label_of_support(self, letters: frozenset[str]) -> bool | None:
+        return True if letters == {self.letter} else super().label_of_support(letters)
+
+    def describe(self) -> str:
+        return f"more than half are {self.letter}"
+
+
+class Parity(_OneLetterRule):
+    """Positive when the number of this letter is odd (or even, with `odd = false`)."""
+
+    kind: Literal["parity"] = "parity"
+    odd: bool = True
+
+    def labels(self, counts: Counts) -> Labels:
+        return np.asarray((self._count(counts) % 2 == 1) == self.odd)
+
+    def _label_without(self) -> bool:
+        return not self.odd
+
+    def describe(self) -> str:
+        return f"an {'odd' if self.odd else 'even'} number of {self.letter}"
+
+
+Task = Annotated[ContainsAll | AtLeast | Majority | Parity, Field(discriminator="kind")]
