@@ -1,5 +1,33 @@
-"""tsc-interp: why a small transformer sequence classifier is right or wrong, exactly."""
+"""tsc-interp: why a small transformer sequence classifier is right or wrong, exactly.
+
+The public names, each loaded when it is first used, so that `import tsc_interp` costs nothing.
+"""
+
+from importlib import import_module
+from typing import Any
 
 from tsc_interp._version import __version__
 
-__all__ = ["__version__"]
+_PUBLIC = {
+    "Alphabet": "tsc_interp.strings",
+    "ClassifierConfig": "tsc_interp.config",
+    "Checkpoint": "tsc_interp.checkpoints",
+    "HookedClassifier": "tsc_interp.model.hooked",
+    "TscError": "tsc_interp.errors",
+    "bundled_names": "tsc_interp.checkpoints",
+    "evaluate": "tsc_interp.evaluation",
+    "load": "tsc_interp.model.hooked",
+    "load_checkpoint": "tsc_interp.checkpoints",
+}
+
+__all__ = ["__version__", *_PUBLIC]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'tsc_interp' has no attribute {name!r}")
+    return getattr(import_module(_PUBLIC[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -8,6 +8,7 @@ point, so an edit at any hook takes effect downstream and nowhere else.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from os import PathLike
 from typing import Any, Self
 
 import numpy as np
@@ -17,6 +18,7 @@ from transformer_lens import ActivationCache, FactoredMatrix
 from transformer_lens.hook_points import HookPoint
 
 from tsc_interp.checkpoints.format import Checkpoint
+from tsc_interp.checkpoints.locate import DEFAULT, load_checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import CheckpointError, UnsupportedError, UsageError
 from tsc_interp.model import inputs
@@ -236,3 +238,8 @@ def _check_shapes(
     if len(leading) > 1:
         raise CheckpointError(f"weights disagree about ensemble axes: {sorted(leading)}")
     return leading.pop()
+
+
+def load(where: str | PathLike[str] = DEFAULT, *, epoch: int | None = None) -> HookedClassifier:
+    """The hooked model behind a bundled name, a `.safetensors` file, or a run directory."""
+    return HookedClassifier.from_checkpoint(load_checkpoint(where, epoch=epoch))

@@ -1,0 +1,114 @@
+"""What probes share: findings, arrays with labels, tables, and the shape of a result.
+
+A result is frozen data: it never sees a model again, checks itself when made, and survives a trip
+through JSON unchanged. Plots and reports are made from results alone.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from pydantic import BaseModel, ConfigDict, model_validator
+
+Severity = Literal["good", "note", "warning", "failure"]
+Cell = str | int | float | bool | None
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
+
+
+class Finding(_Frozen):
+    """A sentence a person can act on, how much it matters, and the numbers it rests on."""
+
+    severity: Severity
+    text: str
+    numbers: dict[str, Cell] = {}
+
+
+class Table(_Frozen):
+    """Rows under named columns: the numbers behind a figure."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+    @model_validator(mode="after")
+    def _rows_fit(self) -> Self:
+        for row in self.rows:
+            if len(row) != len(self.columns):
+                raise ValueError(f"a row of {len(row)} cells under {len(self.columns)} columns")
+        return self
+
+
+class LabeledArray(_Frozen):
+    """Numbers whose axes have names and whose entries along each axis have labels.
+
+    Stored flat, with infinities and NaN as the strings JSON has room for.
+    """
+
+    dims: tuple[str, ...]
+    labels: dict[str, tuple[str, ...]]
+    flat: tuple[float | Literal["inf", "-inf", "nan"], ...]
+
+    @model_validator(mode="after")
+    def _aligned(self) -> Self:
+        if set(self.dims) != set(self.labels) or len(self.dims) != len(self.labels):
+            raise ValueError(f"axes {self.dims} but labels for {tuple(self.labels)}")
+        if len(self.flat) != math.prod(self.shape):
+            raise ValueError(f"{len(self.flat)} values for shape {self.shape}")
+        return self
+
+    @classmethod
+    def of(cls, values: ArrayLike, **labels: Any) -> Self:
+        """`LabeledArray.of(scores, head=range(2), letter="abc")`, axes in the order named."""
+        array = np.asarray(values, dtype=np.float64)
+        named = {dim: tuple(str(label) for label in entries) for dim, entries in labels.items()}
+        expected = tuple(len(entries) for entries in named.values())
+        if array.shape != expected:
+            raise ValueError(f"values of shape {array.shape}, but labels say {expected}: {named}")
+        flat = tuple(x if math.isfinite(x) else str(x) for x in array.ravel().tolist())
+        return cls(dims=tuple(named), labels=named, flat=flat)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(len(self.labels[dim]) for dim in self.dims)
+
+    @property
+    def array(self) -> NDArray[np.float64]:
+        return np.array([float(x) for x in self.flat]).reshape(self.shape)
+
+    def at(self, **where: object) -> NDArray[np.float64]:
+        """Pick by label: `.at(head=0, letter="a")`; the axes not named stay."""
+        index = tuple(
+            self.labels[dim].index(str(where[dim])) if dim in where else slice(None)
+            for dim in self.dims
+        )
+        return self.array[index]
+
+
+class ProbeResult(_Frozen):
+    """The base of every probe's result."""
+
+    probe: ClassVar[str]
+    """The probe's name, as `--probe` takes it."""
+
+    findings: tuple[Finding, ...]
+    not_applicable: tuple[str, ...] = ()
+    """What could not be said of this model, each with its reason."""
+
+    def tables(self) -> tuple[Table, ...]:
+        """The numbers behind the figures, ready to print."""
+        return ()
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"probe": self.probe, **self.model_dump(mode="json")}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        if data.get("probe") != cls.probe:
+            raise ValueError(f"a result of probe {data.get('probe')!r}, expected {cls.probe!r}")
+        return cls.model_validate({key: value for key, value in data.items() if key != "probe"})
