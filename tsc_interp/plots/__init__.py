@@ -1,0 +1,1 @@
+"""Results to figures. Nothing here sees a model, and nothing here sets a global theme."""

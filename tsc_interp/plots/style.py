@@ -1,0 +1,368 @@
+"""How every figure looks: one palette, one layout, a token's colour and shape always the same.
+
+A figure is made without a theme of its own: backgrounds are transparent and neutral parts (text,
+axes, grid) come from a template, `template(dark)`, which a page swaps when the reader changes
+between light and dark. So never write black or white into a figure: use a token's colour, `INK` for
+a neutral line that must show on both, or nothing at all and let the template decide.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import ArrayLike
+
+from tsc_interp.plots.labels import Label, place_labels, spread_labels
+
+__all__ = [
+    "Figure",
+    "Label",
+    "TokenStyle",
+    "add_arrow",
+    "add_label",
+    "add_line",
+    "diverging",
+    "equal_axes",
+    "new_figure",
+    "number_line",
+    "place_labels",
+    "spread_labels",
+    "template",
+    "token_style",
+]
+
+# Okabe and Ito's colours, told apart with every common kind of colour blindness. Their black is
+# left out (it vanishes on a dark page); INK stands in for it.
+BLUE, VERMILLION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
+ORANGE, SKY, YELLOW = "#E69F00", "#56B4E9", "#F0E442"
+PALETTE = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, YELLOW)
+INK = "#808080"
+"""A grey with the same contrast on white and on near-black."""
+
+POSITIVE, NEGATIVE = VERMILLION, BLUE
+"""A logit above and below zero; the ends of the diverging scale."""
+WRONG = PURPLE
+"""What the model gets wrong: regions, strings, flips."""
+
+DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+"""With PALETTE, for lines that are not tokens (heads, strings, seeds): never colour alone."""
+
+_SYMBOLS = (
+    "circle",
+    "square",
+    "diamond",
+    "triangle-up",
+    "triangle-down",
+    "cross",
+    "x",
+    "star",
+    "hexagon",
+)
+FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A plotly figure and the words that belong to it. The title stays out of the plot itself."""
+
+    name: str
+    """A slug, unique within a probe, such as `values-by-head`: file name and anchor."""
+    title: str
+    figure: go.Figure
+    caption: str
+    """How to read it, in a sentence or two."""
+    alt: str
+    """What a person who cannot see it needs to know, with the numbers that matter."""
+
+    def show(self) -> None:
+        """Open the figure by itself, with its title."""
+        go.Figure(self.figure).update_layout(title=self.title, margin_t=60).show()
+
+
+@dataclass(frozen=True)
+class TokenStyle:
+    colour: str
+    symbol: str
+
+
+def token_style(token: str) -> TokenStyle:
+    """The colour and marker of `CLS`, `PAD` or a letter: 26 distinct pairs for the letters."""
+    if token == "CLS":
+        return TokenStyle(INK, "star-diamond")
+    if token == "PAD":
+        return TokenStyle(INK, "circle-open")
+    place = ord(token[0]) - ord("a")
+    lap, step = divmod(place, len(PALETTE))
+    return TokenStyle(PALETTE[step], _SYMBOLS[(step + 2 * lap) % len(_SYMBOLS)])
+
+
+def new_figure(
+    x: str = "", y: str = "", *, height: int = 420, legend: bool = False, dark: bool = False
+) -> go.Figure:
+    """An empty figure in the house style, its axes named."""
+    figure = go.Figure()
+    figure.update_layout(
+        template=template(dark),
+        height=height,
+        showlegend=legend,
+        margin={"l": 56, "r": 16, "t": 16, "b": 48},
+        xaxis_title=x or None,
+        yaxis_title=y or None,
+    )
+    return figure
+
+
+def template(dark: bool = False) -> go.layout.Template:
+    """Everything neutral about a figure: the only part that differs between light and dark."""
+    ink, soft, grid = (
+        ("#e6e6e6", "#a8a8a8", "#3a3d42") if dark else ("#1f2328", "#57606a", "#dfe3e8")
+    )
+    axis = {
+        "gridcolor": grid,
+        "zerolinecolor": soft,
+        "zerolinewidth": 1,
+        "linecolor": soft,
+        "tickcolor": soft,
+        "tickfont": {"color": ink},
+        "automargin": True,
+        "title": {"standoff": 8},
+    }
+    scene_axis = {
+        "gridcolor": grid,
+        "zerolinecolor": soft,
+        "linecolor": soft,
+        "showbackground": False,
+    }
+    return go.layout.Template(
+        layout={
+            "paper_bgcolor": "rgba(0,0,0,0)",
+            "plot_bgcolor": "rgba(0,0,0,0)",
+            "font": {"family": FONT, "size": 13, "color": ink},
+            "colorway": list(PALETTE),
+            "xaxis": axis,
+            "yaxis": axis,
+            "scene": {"xaxis": scene_axis, "yaxis": scene_axis, "zaxis": scene_axis},
+            "annotationdefaults": {"font": {"color": ink}, "arrowcolor": soft, "showarrow": False},
+            "hoverlabel": {"font": {"family": FONT, "size": 13}},
+            "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
+            "hovermode": "closest",
+        }
+    )
+
+
+def diverging(values: ArrayLike) -> dict[str, Any]:
+    """Colour options for signed values: blue below zero, vermillion above, centred on zero.
+
+    Use as `go.Heatmap(z=z, **diverging(z))` or inside `marker` for a scatter.
+    """
+    finite = np.asarray(values, dtype=float)
+    finite = np.abs(finite[np.isfinite(finite)])
+    limit = float(finite.max(initial=0.0)) or 1.0
+    attribute = {"zmid": 0.0, "zmin": -limit, "zmax": limit}
+    return {"colorscale": [(0.0, NEGATIVE), (0.5, "#f4f4f4"), (1.0, POSITIVE)], **attribute}
+
+
+def equal_axes(
+    figure: go.Figure, points: ArrayLike, *, with_origin: bool = True, pad: float = 0.18
+) -> None:
+    """The same scale on both axes, a square around the points (and the origin): angles are true."""
+    xy = np.asarray(points, dtype=float).reshape(-1, 2)
+    xy = xy[np.isfinite(xy).all(axis=1)]
+    if with_origin or not len(xy):
+        xy = np.vstack([xy, [0.0, 0.0]])
+    low, high = xy.min(axis=0), xy.max(axis=0)
+    half = max(float((high - low).max()) / 2, 1e-9) * (1 + 2 * pad)
+    middle = (low + high) / 2
+    figure.update_xaxes(range=[middle[0] - half, middle[0] + half], constrain="domain")
+    figure.update_yaxes(
+        range=[middle[1] - half, middle[1] + half],
+        scaleanchor="x",
+        scaleratio=1,
+        constrain="domain",
+    )
+
+
+def add_arrow(
+    figure: go.Figure,
+    end: Sequence[float],
+    start: Sequence[float] = (0.0, 0.0),
+    *,
+    colour: str = INK,
+    name: str | None = None,
+    width: float = 2.0,
+    dash: str = "solid",
+    hover: str | None = None,
+    **trace: Any,
+) -> None:
+    """A vector as a trace (so it can be hovered, hidden and animated), its head at `end`."""
+    figure.add_scatter(
+        x=[start[0], end[0]],
+        y=[start[1], end[1]],
+        mode="lines+markers",
+        line={"color": colour, "width": width, "dash": dash},
+        marker={
+            "symbol": ["circle", "arrow"],
+            "size": [0, 11],
+            "angleref": "previous",
+            "color": colour,
+        },
+        name=name,
+        showlegend=False,
+        hovertemplate=f"{hover}<extra></extra>" if hover else None,
+        **trace,
+    )
+
+
+def add_line(
+    figure: go.Figure,
+    normal: Sequence[float],
+    *,
+    offset: float = 0.0,
+    name: str | None = None,
+    colour: str = INK,
+    dash: str = "dash",
+    reach: float = 1e3,
+    **trace: Any,
+) -> None:
+    """The line {x : normal·x = offset} across a plane, such as a decision line."""
+    direction = np.asarray(normal, dtype=float)
+    length = float(np.hypot(*direction))
+    if not length:
+        return
+    foot = direction / length**2 * offset
+    along = np.array([-direction[1], direction[0]]) / length * reach
+    ends = np.stack([foot - along, foot + along])
+    figure.add_scatter(
+        x=ends[:, 0],
+        y=ends[:, 1],
+        mode="lines",
+        name=name,
+        hoverinfo="name" if name else "skip",
+        line={"color": colour, "width": 1.5, "dash": dash},
+        showlegend=False,
+        **trace,
+    )
+
+
+def add_label(figure: go.Figure, label: Label, **annotation: Any) -> None:
+    """A placed label beside its point, with a thin line to it when it had to move away."""
+    figure.add_annotation(
+        x=label.x,
+        y=label.y,
+        text=label.text,
+        ax=label.dx,
+        ay=-label.dy,
+        showarrow=True,
+        arrowhead=0,
+        arrowwidth=0.8,
+        standoff=5,
+        borderpad=1,
+        **annotation,
+    )
+
+
+def number_line(
+    rows: Sequence[tuple[str, Sequence[tuple[str, float]]]],
+    *,
+    x: str,
+    styles: dict[str, TokenStyle] | None = None,
+    row_height: int = 96,
+) -> go.Figure:
+    """One horizontal line per row, points on it named above: what a one-dimensional head deserves.
+
+    `rows` are (row label, [(point label, value), ...]) from top to bottom. A point's
+    colour is that of the token it is named after, unless `styles` says otherwise. Labels are spread
+    so that none overlap.
+    """
+    figure = new_figure(x, height=96 + row_height * len(rows))
+    values = [value for _, points in rows for _, value in points if math.isfinite(value)]
+    low, high = min([0.0, *values]), max([0.0, *values])
+    margin = 0.08 * (high - low or 1.0)
+    figure.update_xaxes(range=[low - margin, high + margin], zeroline=True, showgrid=True)
+    names = [name for name, _ in rows]
+    figure.update_yaxes(
+        tickvals=list(range(len(rows))),
+        ticktext=names,
+        range=[len(rows) - 0.5, -0.62],
+        zeroline=False,
+        showgrid=False,
+    )
+    for index, (name, points) in enumerate(rows):
+        figure.add_scatter(
+            x=[low - margin, high + margin],
+            y=[index, index],
+            mode="lines",
+            hoverinfo="skip",
+            line={"color": INK, "width": 1},
+            showlegend=False,
+        )
+        known = [(label, value) for label, value in points if math.isfinite(value)]
+        for label, value in known:
+            style = (styles or {}).get(label) or _style_of(label)
+            figure.add_scatter(
+                x=[value],
+                y=[index],
+                mode="markers",
+                showlegend=False,
+                name=label,
+                marker={
+                    "color": style.colour,
+                    "symbol": style.symbol,
+                    "size": 11,
+                    "line": {"width": 1, "color": INK},
+                },
+                hovertemplate=f"{label}: %{{x:.4f}}<extra>{name}</extra>",
+            )
+        _label_row(figure, index, known, low - margin, high + margin)
+    return figure
+
+
+def _label_row(
+    figure: go.Figure, index: int, points: Iterable[tuple[str, float]], low: float, high: float
+) -> None:
+    """Names above a number line: equal values share one label, near ones are spread apart.
+
+    Spread for the narrowest plot we promise (about 250 points wide on a phone); wider only loosens.
+    """
+    merged: dict[float, list[str]] = {}
+    for label, value in sorted(points, key=lambda point: point[1]):
+        near = next(
+            (known for known in merged if abs(known - value) <= 0.004 * (high - low)), value
+        )
+        merged.setdefault(near, []).append(label)
+    texts = [_join(labels) for labels in merged.values()]
+    pixel = (high - low) / 250
+    widths = [pixel * (7.5 * len(text) + 8) for text in texts]
+    places = spread_labels(list(merged), widths, low=low, high=high)
+    for value, place, text in zip(merged, places, texts, strict=True):
+        figure.add_annotation(
+            x=value,
+            y=index,
+            axref="x",
+            ayref="y",
+            ax=place,
+            ay=index - 0.36,
+            text=text,
+            showarrow=True,
+            arrowhead=0,
+            arrowwidth=0.8,
+            standoff=6,
+            borderpad=1,
+            xanchor="center",
+            yanchor="bottom",
+        )
+
+
+def _join(labels: Sequence[str], most: int = 3) -> str:
+    kept = ", ".join(labels[:most])
+    return kept if len(labels) <= most else f"{kept} +{len(labels) - most}"
+
+
+def _style_of(label: str) -> TokenStyle:
+    known = label in ("CLS", "PAD") or (len(label) == 1 and "a" <= label <= "z")
+    return token_style(label) if known else TokenStyle(INK, "circle")

@@ -1,0 +1,1 @@
+"""One question per file: each takes a hooked model and strings, and returns a frozen result."""

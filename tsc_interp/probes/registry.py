@@ -1,0 +1,54 @@
+"""Every probe there is: one explicit list, in the order a report asks its questions.
+
+Listing is cheap: a probe's module is imported when it is run. To add one, write
+`probes/NAME.py` with a `run(model, strings, ...)` and a result class, and add its line here; then
+its figures to `plots/registry.py`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, cast
+
+from tsc_interp.errors import UsageError
+from tsc_interp.probes.base import ProbeResult
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One question. `where` is `module:ResultClass`; the module's `run` answers it."""
+
+    name: str
+    title: str
+    question: str
+    chapter: str
+    """The part of the source report it comes from, such as `1-2`."""
+    where: str
+    default: bool = True
+    """Whether a report asks it without being told to."""
+
+    def run(self, model: Any, strings: Any, **options: Any) -> ProbeResult:
+        return cast(ProbeResult, self._module().run(model, strings, **options))
+
+    @property
+    def result_type(self) -> type[ProbeResult]:
+        return cast("type[ProbeResult]", getattr(self._module(), self.where.split(":")[1]))
+
+    def _module(self) -> Any:
+        return import_module(self.where.split(":")[0])
+
+
+PROBES: tuple[Probe, ...] = ()
+
+
+def find_probe(name: str) -> Probe:
+    """The probe of that name; an unknown one is refused with the nearest name."""
+    for probe in PROBES:
+        if probe.name == name:
+            return probe
+    names = [probe.name for probe in PROBES]
+    nearest = difflib.get_close_matches(name.lower().replace("_", "-"), names, n=1, cutoff=0.4)
+    hint = f"did you mean {nearest[0]!r}? " if nearest else ""
+    raise UsageError(f"no probe {name!r}: {hint}the probes are {', '.join(names)}")
