@@ -57,7 +57,9 @@ class FrozenConfig(BaseModel):
 
     def replace(self, **changes: Any) -> Self:
         """A changed copy, checked like a new one."""
-        return type(self)(**{**{name: getattr(self, name) for name in type(self).model_fields}, **changes})
+        return type(self)(
+            **{**{name: getattr(self, name) for name in type(self).model_fields}, **changes}
+        )
 
 
 class ClassifierConfig(FrozenConfig):

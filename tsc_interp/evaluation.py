@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -49,13 +50,19 @@ def evaluate(checkpoint: Checkpoint, strings: Sequence[str]) -> list[Evaluation]
             length=int(row.sum()),
             counts=dict(zip(config.alphabet.letters, row.tolist(), strict=True)),
             logit=float(logit),
-            probability=float(0.5 * (1 + np.tanh(0.5 * logit))),
+            probability=sigmoid(float(logit)),
             # A logit of exactly zero counts as negative.
             prediction=int(logit > 0),
             label=int(label),
         )
         for string, row, logit, label in zip(strings, counts, logits, labels, strict=True)
     ]
+
+
+def sigmoid(x: float) -> float:
+    """Accurate at both ends: a logit of -40 keeps its digits."""
+    decay = math.exp(-abs(x))
+    return (1.0 if x >= 0 else decay) / (1.0 + decay)
 
 
 def logits_of_strings(checkpoint: Checkpoint, strings: Sequence[str]) -> NDArray[np.float64]:

@@ -3,16 +3,16 @@
 Notation: a letter, optionally followed by a repeat in braces. `ab{100}c{55}` is one `a`, a hundred
 `b`s and fifty-five `c`s. The rules, all of them:
 
-- letters are the first `n_letters` of `a`-`z`, lower case; nothing else is a letter, white space included;
+- letters are the first `n_letters` of `a`-`z`, lower case; nothing else is, not even white space;
 - `{k}` repeats the single letter before it, so there is nothing to nest and nothing to group:
   `{` may only follow a letter, and `a{2}{3}` is an error;
-- k is a whole number from 1 to 10^9, decimal digits only; `a{1}` is `a`, leading zeros are accepted;
+- k is a whole number from 1 to 10^9, digits only; `a{1}` is `a`, leading zeros are accepted;
 - the empty string is an error: with `CLS` not attended to it leaves attention nothing to look at;
 - at most 10^9 of one letter in a string: counts stay exact in float64 and in int64.
 
 Writing is canonical: runs of one are bare letters, longer runs carry braces, so `aab` is written
-`a{2}b`. Parsing keeps runs and never expands them; only `expand` and `tokens` build the long form, and
-they refuse more than `MAX_TOKENS` characters.
+`a{2}b`. Parsing keeps runs and never expands them; only `expand` and `tokens` build the long form,
+and they refuse more than `MAX_TOKENS` characters.
 """
 
 from __future__ import annotations
@@ -87,9 +87,7 @@ class Alphabet:
         while position < len(text):
             match = _RUN.match(text, position)
             if match is None or match[1] not in self.letters:
-                raise StringError(
-                    text, position, self._complaint(text, position), self._allowed
-                )
+                raise StringError(text, position, self._complaint(text, position), self._allowed)
             found.append((match[1], self._repeat(text, match)))
             position = match.end()
         merged = [

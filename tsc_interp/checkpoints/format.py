@@ -1,8 +1,8 @@
-"""A checkpoint: one safetensors file, weights under HookedTransformer's names, the rest as metadata.
+"""A checkpoint: one safetensors file, weights under HookedTransformer's names, and metadata.
 
-The metadata holds a format version, the configuration and the provenance, each as JSON text. Reading
-never unpickles and never trusts: names, shapes, dtypes and finiteness are checked against the
-configuration before anything is returned. Writing is atomic: a temporary file, then a rename.
+The metadata holds a format version, the configuration and the provenance, each as JSON text.
+Reading never unpickles and never trusts: names, shapes, dtypes and finiteness are checked against
+the configuration before anything is returned. Writing is atomic: a temporary file, then a rename.
 """
 
 from __future__ import annotations
@@ -125,11 +125,16 @@ def _check_format(metadata: Mapping[str, str], path: Path) -> None:
 
 def _check_weights(config: ClassifierConfig, weights: WeightArrays, source: str) -> None:
     expected = config.weight_shapes()
-    missing, extra = sorted(expected.keys() - weights.keys()), sorted(weights.keys() - expected.keys())
+    missing, extra = (
+        sorted(expected.keys() - weights.keys()),
+        sorted(weights.keys() - expected.keys()),
+    )
     if missing or extra:
         parts = [f"missing {', '.join(missing)}"] * bool(missing)
         parts += [f"unexpected {', '.join(extra)}"] * bool(extra)
-        raise CheckpointError(f"{source}: the tensors do not fit the configuration: {'; '.join(parts)}")
+        raise CheckpointError(
+            f"{source}: the tensors do not fit the configuration: {'; '.join(parts)}"
+        )
     for name, shape in expected.items():
         weight = weights[name]
         if weight.shape != shape:
@@ -148,6 +153,6 @@ def _unreadable(path: Path, error: Exception) -> str:
     if start[:2] == b"PK" or start[:1] == b"\x80":
         return (
             f"{path} is a pickled file, which can run code when read, so it is not read here; "
-            f"'tsc-interp import {path} --out model{SUFFIX}' converts the report's own checkpoints safely"
+            f"'tsc-interp import {path} --out model{SUFFIX}' safely reads the report's own models"
         )
     return f"{path} is not a readable safetensors file (truncated or of another kind): {error}"

@@ -26,7 +26,9 @@ def bundled_path(name: str) -> Path:
     return _BUNDLED / f"{name}{SUFFIX}"
 
 
-def load_checkpoint(where: str | os.PathLike[str] = DEFAULT, *, epoch: int | None = None) -> Checkpoint:
+def load_checkpoint(
+    where: str | os.PathLike[str] = DEFAULT, *, epoch: int | None = None
+) -> Checkpoint:
     """A bundled name, a `.safetensors` file, or a run directory (its chosen epoch, or `epoch`)."""
     path = Path(where)
     if path.is_dir():
@@ -35,7 +37,9 @@ def load_checkpoint(where: str | os.PathLike[str] = DEFAULT, *, epoch: int | Non
         raise UsageError(f"an epoch can be picked from a run directory only; {where} is not one")
     if isinstance(where, str) and where in bundled_names():
         checkpoint = read_checkpoint(bundled_path(where))
-        return Checkpoint(checkpoint.config, checkpoint.weights, checkpoint.provenance, source=where)
+        return Checkpoint(
+            checkpoint.config, checkpoint.weights, checkpoint.provenance, source=where
+        )
     if path.exists():
         return read_checkpoint(path)
     raise CheckpointError(_nothing_there(str(where)))
@@ -52,7 +56,9 @@ def epoch_file(run: Path, epoch: int | None) -> Path:
     if epoch is None:
         epoch = _chosen_epoch(run)
     if epoch not in present:
-        raise UsageError(f"{run} has epochs {min(present)} to {max(present)}; there is no epoch {epoch}")
+        raise UsageError(
+            f"{run} has epochs {min(present)} to {max(present)}; there is no epoch {epoch}"
+        )
     return present[epoch]
 
 

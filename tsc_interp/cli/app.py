@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -13,8 +13,8 @@ from tsc_interp._version import __version__
 from tsc_interp.cli import evaluate, import_, info
 from tsc_interp.errors import TscError
 
-# Typer carries its own click since 0.26 and used the installed one before; ask it for the base class.
-_ClickError = typer.BadParameter.__mro__[2]
+# Some versions of typer carry their own click, others use the installed one: ask typer which.
+_ClickError: Any = typer.BadParameter.__mro__[2]
 
 app = typer.Typer(
     name="tsc-interp",
@@ -38,7 +38,10 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
@@ -47,7 +50,7 @@ def _options(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code: 0 fine, 1 failed, 2 wrong usage, 3 does not hold."""
+    """Run one command; its exit code is 0 fine, 1 failed, 2 wrong usage, 3 does not hold."""
     os.environ.pop("TSC_DEBUG", None)
     try:
         result = app(args=None if arguments is None else list(arguments), standalone_mode=False)

@@ -17,14 +17,19 @@ if TYPE_CHECKING:
 CheckpointOption = Annotated[
     str,
     typer.Option(
-        "--checkpoint", "-c", metavar="MODEL", help="A bundled model, a .safetensors file, or a run directory."
+        "--checkpoint",
+        "-c",
+        metavar="MODEL",
+        help="A bundled model, a .safetensors file, or a run directory.",
     ),
 ]
 EpochOption = Annotated[
-    int | None, typer.Option("--epoch", help="Which epoch of a run directory (default: the chosen one).")
+    int | None,
+    typer.Option("--epoch", help="Which epoch of a run directory (default: the chosen one)."),
 ]
 JsonOption = Annotated[
-    bool, typer.Option("--json", help="Print one JSON document on standard output, and nothing else.")
+    bool,
+    typer.Option("--json", help="Print one JSON document on standard output, and nothing else."),
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No messages, no progress.")]
 

@@ -18,7 +18,9 @@ EXAMPLES = ["aac", "baac", "ab{100}", "b{2}c{152}", "ab{100}c{55}"]
 def command(
     strings: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[STRING]...", help="Strings such as aac or 'ab{100}c{55}'.", show_default=False),
+        typer.Argument(
+            metavar="[STRING]...", help="Strings such as aac or 'ab{100}c{55}'.", show_default=False
+        ),
     ] = None,
     checkpoint: CheckpointOption = "walkthrough",
     epoch: EpochOption = None,
@@ -51,10 +53,14 @@ def _print_table(source: str, question: str, results: list[Evaluation]) -> None:
 
     table = Table(title=f"{source}: {question}?", title_justify="left")
     for heading in ("string", "length", "logit", "probability", "prediction", "label", "margin"):
-        table.add_column(heading, justify="left" if heading == "string" else "right", overflow="fold")
+        table.add_column(
+            heading, justify="left" if heading == "string" else "right", overflow="fold"
+        )
     for row in results:
         style = "green" if row.correct else "bold red"
-        verdict = "" if row.correct else ("  false positive" if row.prediction else "  false negative")
+        verdict = (
+            "" if row.correct else ("  false positive" if row.prediction else "  false negative")
+        )
         table.add_row(
             row.string,
             f"{row.length:,}",

@@ -18,10 +18,16 @@ class Norm(StrEnum):
 
 
 def command(
-    model: Annotated[Path, typer.Argument(help="A state dict saved by torch.save.", metavar="MODEL.pt")],
+    model: Annotated[
+        Path, typer.Argument(help="A state dict saved by torch.save.", metavar="MODEL.pt")
+    ],
     out: Annotated[Path, typer.Option("--out", "-o", help="Where to write the checkpoint.")],
-    n_heads: Annotated[int | None, typer.Option(help="Number of heads (default: heads of size 1).")] = None,
-    attend_cls: Annotated[bool, typer.Option("--attend-cls", help="The model attends to CLS.")] = False,
+    n_heads: Annotated[
+        int | None, typer.Option(help="Number of heads (default: heads of size 1).")
+    ] = None,
+    attend_cls: Annotated[
+        bool, typer.Option("--attend-cls", help="The model attends to CLS.")
+    ] = False,
     norm: Annotated[Norm, typer.Option(help="The kind of norm, if the model has one.")] = Norm.off,
     norm_eps: Annotated[float, typer.Option(help="The norm's epsilon.")] = 1e-5,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,

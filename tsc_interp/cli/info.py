@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tsc_interp.cli.common import CheckpointOption, EpochOption, JsonOption, output, print_json
 
 
 def command(
-    checkpoint: CheckpointOption = "walkthrough", epoch: EpochOption = None, as_json: JsonOption = False
+    checkpoint: CheckpointOption = "walkthrough",
+    epoch: EpochOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Show a model's configuration, parameters and provenance."""
     from tsc_interp.checkpoints import load_checkpoint
 
     loaded = load_checkpoint(checkpoint, epoch=epoch)
     shapes = {name: list(weight.shape) for name, weight in loaded.weights.items()}
-    document = {
+    document: dict[str, Any] = {
         "checkpoint": loaded.source,
         "config": loaded.config.to_dict(),
         "config_key": loaded.config.key(),
@@ -30,7 +34,8 @@ def command(
 
     console = output()
     console.print(
-        f"[bold]{loaded.source}[/bold]: {loaded.config.task.describe()}? {loaded.n_parameters} parameters"
+        f"[bold]{loaded.source}[/bold]: {loaded.config.task.describe()}? "
+        f"{loaded.n_parameters} parameters"
     )
     for title, rows in {
         "configuration": document["config"],

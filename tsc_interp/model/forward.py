@@ -47,9 +47,7 @@ def forward(
             read = _norm(config, weights, f"{block}.ln1", residual, tap)
             out = _attention(config, weights, f"{block}.attn", read, inputs, tap, with_result)
             out = functional.dropout(out, config.dropout, training)
-            residual = tap(
-                f"{block}.hook_resid_mid", residual + tap(f"{block}.hook_attn_out", out)
-            )
+            residual = tap(f"{block}.hook_resid_mid", residual + tap(f"{block}.hook_attn_out", out))
         if config.has_mlp:
             read = _norm(config, weights, f"{block}.ln2", residual, tap)
             out = functional.dropout(
@@ -79,7 +77,10 @@ def _attention(
     with_result: bool,
 ) -> Tensor:
     q, k, v = (
-        tap(f"{name}.hook_{part.lower()}", einsum("...bpd,...hdk->...bphk", x, weights[f"{name}.W_{part}"]))
+        tap(
+            f"{name}.hook_{part.lower()}",
+            einsum("...bpd,...hdk->...bphk", x, weights[f"{name}.W_{part}"]),
+        )
         for part in "QKV"
     )
     scores = einsum("...bqhk,...bjhk->...bhqj", q, k) / math.sqrt(config.d_head)

@@ -21,9 +21,9 @@ from tsc_interp.checkpoints.format import Checkpoint
 from tsc_interp.checkpoints.locate import DEFAULT, load_checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import CheckpointError, UnsupportedError, UsageError
-from tsc_interp.model import inputs
 from tsc_interp.model.forward import forward, hook_names
 from tsc_interp.model.initialise import initial_weights
+from tsc_interp.model.inputs import Inputs, from_counts, from_strings, from_tokens
 from tsc_interp.model.interop import transformer_lens_config, untangle_state_dict
 
 try:  # 4.x names the class at the top level, 3.x keeps it beside the hook points
@@ -31,7 +31,7 @@ try:  # 4.x names the class at the top level, 3.x keeps it beside the hook point
 except ImportError:
     from transformer_lens.hook_points import HookedRootModule
 
-Input = str | Sequence[str] | Tensor | inputs.Inputs
+Input = str | Sequence[str] | Tensor | Inputs
 
 
 class _Part(nn.Module):
@@ -109,7 +109,11 @@ class HookedClassifier(HookedRootModule):  # type: ignore[misc]
         )
 
     def run_with_cache(
-        self, *args: Any, return_cache_object: bool = True, remove_batch_dim: bool = False, **kwargs: Any
+        self,
+        *args: Any,
+        return_cache_object: bool = True,
+        remove_batch_dim: bool = False,
+        **kwargs: Any,
     ) -> tuple[Tensor, ActivationCache | dict[str, Tensor]]:
         out, cache = super().run_with_cache(*args, remove_batch_dim=remove_batch_dim, **kwargs)
         if not return_cache_object:
@@ -120,18 +124,18 @@ class HookedClassifier(HookedRootModule):  # type: ignore[misc]
         """Whether `hook_result` fires: each head's own contribution, an extra activation."""
         self.cfg.use_attn_result = use
 
-    def inputs(self, x: Input) -> inputs.Inputs:
-        if isinstance(x, inputs.Inputs):
+    def inputs(self, x: Input) -> Inputs:
+        if isinstance(x, Inputs):
             return x
         if isinstance(x, Tensor):
-            return inputs.from_tokens(self.config, x)
-        return inputs.from_strings(self.config, x)
+            return from_tokens(self.config, x)
+        return from_strings(self.config, x)
 
-    def counts(self, counts: Tensor | np.ndarray) -> inputs.Inputs:
+    def counts(self, counts: Tensor | np.ndarray) -> Inputs:
         """Letter counts `[batch letter]` as an input."""
-        return inputs.from_counts(self.config, counts)
+        return from_counts(self.config, counts)
 
-    def compressed(self, strings: str | Sequence[str]) -> inputs.Inputs:
+    def compressed(self, strings: str | Sequence[str]) -> Inputs:
         """Strings in compressed form, refused for a model with positions."""
         texts = [strings] if isinstance(strings, str) else list(strings)
         return self.counts(self.config.alphabet.count_matrix(texts))
@@ -155,15 +159,15 @@ class HookedClassifier(HookedRootModule):  # type: ignore[misc]
 
     @property
     def W_E(self) -> Tensor:
-        return self.get_parameter("embed.W_E")
+        return self._weight("embed.W_E")
 
     @property
     def W_pos(self) -> Tensor:
-        return self.get_parameter("pos_embed.W_pos")
+        return self._weight("pos_embed.W_pos")
 
     @property
     def W_U(self) -> Tensor:
-        return self.get_parameter("unembed.W_U")
+        return self._weight("unembed.W_U")
 
     @property
     def W_Q(self) -> Tensor:
@@ -197,13 +201,17 @@ class HookedClassifier(HookedRootModule):  # type: ignore[misc]
     def OV(self) -> FactoredMatrix:
         return FactoredMatrix(self.W_V, self.W_O)
 
+    def _weight(self, name: str) -> Tensor:
+        weight: Tensor = self.get_parameter(name)
+        return weight
+
     def _stacked(self, name: str) -> Tensor:
         """`[..., layer, head, ...]`: the layer axis stands behind ensemble axes, if any."""
         if name.startswith("attn") and not self.config.has_attention:
             raise UnsupportedError("this model has no attention (n_heads = 0)")
         if name.startswith("mlp") and not self.config.has_mlp:
             raise UnsupportedError("this model has no MLP (d_mlp = 0)")
-        layers = [self.get_parameter(f"blocks.{i}.{name}") for i in range(self.config.n_layers)]
+        layers = [self._weight(f"blocks.{i}.{name}") for i in range(self.config.n_layers)]
         return torch.stack(layers, dim=len(self.ensemble_shape))
 
     def _place(self, path: str) -> tuple[nn.Module, str]:

@@ -1,9 +1,9 @@
 """The report's initial weights, draw for draw, from a model seed.
 
-Order: embedding (standard normal); per layer query, key, value, attention output, MLP in, MLP out as
-torch Linear layers without bias; the read-out; then the strategies that redraw: embedding, (PAD row
-to zero), attention output, MLP out. What the report does not have is drawn after all that, so that
-it changes nothing else: learned positions, standard normal. Norm scales start at one, shifts at zero.
+Order: embedding (standard normal); per layer query, key, value, attention output, MLP in, MLP out
+as torch Linear layers without bias; the read-out; then the strategies that redraw: embedding, (PAD
+row to zero), attention output, MLP out. What the report does not have is drawn after all that, so
+that it changes nothing else: learned positions, standard normal. Norms start as scale 1, shift 0.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ def initial_weights(config: ClassifierConfig, seed: int) -> dict[str, Tensor]:
         drawn["pos_embed.W_pos"] = torch.randn(config.n_positions, d, generator=generator)
 
     return {
-        name: _arrange(name, drawn.get(name), shape) for name, shape in config.weight_shapes().items()
+        name: _arrange(name, drawn.get(name), shape)
+        for name, shape in config.weight_shapes().items()
     }
 
 
@@ -80,5 +81,5 @@ def linear_to_hooked(name: str, weight: Tensor, shape: tuple[int, ...]) -> Tenso
         return weight
     if kind in ("W_Q", "W_K", "W_V"):
         heads, _, d_head = shape
-        return weight.unflatten(0, (heads, d_head)).transpose(1, 2).contiguous()
+        return weight.reshape(heads, d_head, -1).transpose(1, 2).contiguous()
     return weight.T.reshape(shape).contiguous()

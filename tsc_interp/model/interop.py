@@ -2,8 +2,8 @@
 
 4.x has `TransformerBridge`, 3.x `HookedTransformer`. Both take token ids and return `[batch pos 1]`
 logits, of which ours is position 0. Neither knows multiplicities, so the exported model carries
-permanent hooks that read the tokens it is given and give PAD, and CLS where it is not attended to, no weight.
-What cannot be exported is refused with the reason, never approximated.
+permanent hooks that read the tokens it is given and take all weight from PAD, and from CLS where it
+is not attended to. What cannot be exported is refused with the reason, never approximated.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ def transformer_lens_config(config: ClassifierConfig, n_ctx: int = 256) -> Any:
 def untangle_state_dict(config: ClassifierConfig, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Our weights out of a HookedTransformer-style state dict.
 
-    HookedTransformer also stores biases, a position table and mask buffers. This classifier has none
-    of them, so they may be there only if they change nothing.
+    HookedTransformer also stores biases, a position table and mask buffers. This classifier has
+    none of them, so they may be there only if they change nothing.
     """
     expected = config.weight_shapes()
     missing = sorted(expected.keys() - state.keys())
@@ -68,7 +68,9 @@ def untangle_state_dict(config: ClassifierConfig, state: Mapping[str, Tensor]) -
         if kind in ("mask", "IGNORE"):
             continue
         if not (kind.startswith("b_") or kind == "W_pos"):
-            raise CheckpointError(f"the state dict has {name}, which this configuration has no place for")
+            raise CheckpointError(
+                f"the state dict has {name}, for which this configuration has no place"
+            )
         if bool(state[name].any()):
             raise CheckpointError(f"{name} is not zero, but this classifier has no such weight")
     return {name: state[name] for name in expected}
@@ -164,12 +166,12 @@ def _remember_multiplicity(config: ClassifierConfig, embedding: nn.Module) -> di
     return seen
 
 
-def _inner(component: nn.Module) -> nn.Module:
+def _inner(component: Any) -> Any:
     """The torch module a bridge component wraps, or the module itself."""
     return getattr(component, "original_component", None) or component
 
 
-def _copy_norm(norm: nn.Module, ours: Mapping[str, Tensor], name: str) -> None:
+def _copy_norm(norm: Any, ours: Mapping[str, Tensor], name: str) -> None:
     norm.weight.copy_(ours[f"{name}.w"])
     if f"{name}.b" in ours:
         norm.bias.copy_(ours[f"{name}.b"])

@@ -7,14 +7,19 @@ through JSON unchanged. Plots and reports are made from results alone.
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict, PlainSerializer, model_validator
 
 Severity = Literal["good", "note", "warning", "failure"]
 Cell = str | int | float | bool | None
+
+# JSON has no infinities and no NaN: they travel as strings and come back as numbers.
+Number = Annotated[
+    float, PlainSerializer(lambda x: x if math.isfinite(x) else str(x), when_used="json")
+]
 
 
 class _Frozen(BaseModel):
@@ -47,12 +52,12 @@ class Table(_Frozen):
 class LabeledArray(_Frozen):
     """Numbers whose axes have names and whose entries along each axis have labels.
 
-    Stored flat, with infinities and NaN as the strings JSON has room for.
+    Stored flat, in row-major order.
     """
 
     dims: tuple[str, ...]
     labels: dict[str, tuple[str, ...]]
-    flat: tuple[float | Literal["inf", "-inf", "nan"], ...]
+    flat: tuple[Number, ...]
 
     @model_validator(mode="after")
     def _aligned(self) -> Self:
@@ -70,8 +75,7 @@ class LabeledArray(_Frozen):
         expected = tuple(len(entries) for entries in named.values())
         if array.shape != expected:
             raise ValueError(f"values of shape {array.shape}, but labels say {expected}: {named}")
-        flat = tuple(x if math.isfinite(x) else str(x) for x in array.ravel().tolist())
-        return cls(dims=tuple(named), labels=named, flat=flat)
+        return cls(dims=tuple(named), labels=named, flat=tuple(array.ravel().tolist()))
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -79,7 +83,7 @@ class LabeledArray(_Frozen):
 
     @property
     def array(self) -> NDArray[np.float64]:
-        return np.array([float(x) for x in self.flat]).reshape(self.shape)
+        return np.array(self.flat).reshape(self.shape)
 
     def at(self, **where: object) -> NDArray[np.float64]:
         """Pick by label: `.at(head=0, letter="a")`; the axes not named stay."""

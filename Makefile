@@ -1,0 +1,48 @@
+# Each target installs what it needs into .venv and nothing anywhere else.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt
+SOURCES := pyproject.toml constraints.txt
+
+.PHONY: demo test test-tl3 check lint types docs docs-serve bench clean
+
+demo: $(VENV)/.run  ## Analyse a bundled model and show the result
+	$(BIN)/tsc-interp eval --checkpoint generalization-errors aac baac 'ab{100}' 'b{2}c{152}' 'ab{100}c{55}'
+
+test: $(VENV)/.dev  ## All tests
+	$(BIN)/python -m pytest -n 2
+
+test-tl3: .venv-tl3/.ready  ## The interoperation tests against TransformerLens 3.9
+	.venv-tl3/bin/python -m pytest tests/test_interop.py tests/test_hooks.py
+
+check: lint types test  ## Everything that must hold before a change lands
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev
+	$(BIN)/mypy
+
+bench: $(VENV)/.dev  ## Baseline and trainer, in one go
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) .venv-tl3 site build *.egg-info
+
+$(VENV)/.run: $(SOURCES)
+	$(PYTHON) -m venv $(VENV)
+	@echo "installing into $(VENV) (a few minutes the first time)"
+	$(PIP) -e .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.run
+	$(PIP) -e '.[dev,docs,images]'
+	@touch $@
+
+.venv-tl3/.ready: $(SOURCES) constraints-tl3.txt
+	$(PYTHON) -m venv .venv-tl3
+	.venv-tl3/bin/python -m pip install --disable-pip-version-check --quiet \
+	  -c constraints-tl3.txt -e . pytest hypothesis
+	@touch $@

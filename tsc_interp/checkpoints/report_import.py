@@ -1,0 +1,171 @@
+"""The report's own checkpoints: a torch state dict under its names, read without running code.
+
+Shapes are as torch Linear stores them (out x in). They tell d_model, d_mlp, the alphabet and
+the attention width, but not how that width divides into heads, nor whether CLS is attended to, nor
+which norm a scale belongs to: those are arguments.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tsc_interp.checkpoints.format import Checkpoint
+from tsc_interp.config import ClassifierConfig
+from tsc_interp.errors import CheckpointError, UsageError
+from tsc_interp.model.initialise import linear_to_hooked
+from tsc_interp.strings import FIRST_LETTER, MAX_LETTERS
+
+_BLOCK = "self_attention_block"
+_SCALE = f"{_BLOCK}.attention.rsqrt_attention_head_size"
+_NAMES = {
+    "embed.W_E": "embeddings.embeddings.weight",
+    "blocks.0.ln1.w": f"{_BLOCK}.attention_layer_norm.weight",
+    "blocks.0.ln1.b": f"{_BLOCK}.attention_layer_norm.bias",
+    "blocks.0.attn.W_Q": f"{_BLOCK}.attention.query.weight",
+    "blocks.0.attn.W_K": f"{_BLOCK}.attention.key.weight",
+    "blocks.0.attn.W_V": f"{_BLOCK}.attention.value.weight",
+    "blocks.0.attn.W_O": f"{_BLOCK}.attention.output.weight",
+    "blocks.0.ln2.w": f"{_BLOCK}.feed_forward_layer_norm.weight",
+    "blocks.0.ln2.b": f"{_BLOCK}.feed_forward_layer_norm.bias",
+    "blocks.0.mlp.W_in": f"{_BLOCK}.feed_forward.input_.weight",
+    "blocks.0.mlp.W_out": f"{_BLOCK}.feed_forward.output.weight",
+    "unembed.W_U": "binary_linear.linear.weight",
+}
+
+
+def read_report_model(
+    path: str | os.PathLike[str],
+    *,
+    n_heads: int | None = None,
+    attend_cls: bool = False,
+    norm: str = "off",
+    norm_eps: float = 1e-5,
+) -> Checkpoint:
+    """One of the report's `.pt` files as a checkpoint of ours."""
+    path = Path(path)
+    state = _read_state(path)
+    config = _config(path, state, n_heads, attend_cls, norm, norm_eps)
+    weights = {}
+    for name, shape in config.weight_shapes().items():
+        theirs = _NAMES[name]
+        if theirs not in state:
+            # A LayerNorm may have been made without its shift.
+            if name.endswith(".b"):
+                weights[name] = torch.zeros(shape).numpy()
+                continue
+            raise CheckpointError(f"{path} has no {theirs}, which norm = {norm!r} needs")
+        weights[name] = _convert(path, theirs, state[theirs], name, shape)
+    unread = sorted(state.keys() - {_NAMES[name] for name in weights} - {_SCALE})
+    if unread:
+        hint = "; is --norm missing?" if any("layer_norm" in key for key in unread) else ""
+        raise CheckpointError(f"{path} has weights with no place: {', '.join(unread)}{hint}")
+    return Checkpoint(config, weights, {"imported_from": path.name}, source=str(path))
+
+
+def _read_state(path: Path) -> dict[str, Tensor]:
+    if not path.is_file():
+        raise CheckpointError(f"no file at {path}")
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise CheckpointError(
+            f"{path} cannot be read as plain tensors, and nothing else is read from it: {reason}"
+        ) from None
+    if not isinstance(state, Mapping) or not all(isinstance(v, Tensor) for v in state.values()):
+        raise CheckpointError(f"{path} holds a {type(state).__name__}, not a state dict of tensors")
+    required = [_NAMES["embed.W_E"], _NAMES["unembed.W_U"]]
+    required += [
+        f"{_BLOCK}.attention.{part}.weight" for part in ("query", "key", "value", "output")
+    ]
+    missing = [name for name in required if name not in state]
+    if missing:
+        raise CheckpointError(
+            f"{path} is not one of the report's models: it has no {', '.join(missing)}"
+        )
+    return dict(state)
+
+
+def _config(
+    path: Path,
+    state: Mapping[str, Tensor],
+    n_heads: int | None,
+    attend_cls: bool,
+    norm: str,
+    norm_eps: float,
+) -> ClassifierConfig:
+    embedding, query = state[_NAMES["embed.W_E"]], state[_NAMES["blocks.0.attn.W_Q"]]
+    for name, weight in (("embeddings", embedding), ("query", query)):
+        if weight.ndim != 2:
+            raise CheckpointError(f"{path}: the {name} weight has {weight.ndim} axes, expected 2")
+    width = query.shape[0]
+    heads = width if n_heads is None else n_heads
+    if heads < 1 or width % heads:
+        raise UsageError(
+            f"an attention width of {width} cannot be divided into {heads} heads of equal size"
+        )
+    n_letters = embedding.shape[0] - FIRST_LETTER
+    if not 2 <= n_letters <= MAX_LETTERS:
+        raise CheckpointError(
+            f"{path}: {embedding.shape[0]} embeddings, not CLS, PAD, 2 to {MAX_LETTERS} letters"
+        )
+    _check_scale(path, state, width // heads)
+    mlp_in = state.get(_NAMES["blocks.0.mlp.W_in"])
+    options: dict[str, Any] = {
+        "n_letters": n_letters,
+        "d_model": embedding.shape[1],
+        "n_heads": heads,
+        "d_head": width // heads,
+        "d_mlp": 0 if mlp_in is None else mlp_in.shape[0],
+        "attend_cls": attend_cls,
+        "norm": norm,
+        "norm_eps": norm_eps,
+    }
+    return ClassifierConfig(**options)
+
+
+def _check_scale(path: Path, state: Mapping[str, Tensor], d_head: int) -> None:
+    """The file stores 1 / sqrt(d_head): a wrong number of heads shows here."""
+    stored = state.get(_SCALE)
+    if stored is not None and abs(float(stored) - d_head**-0.5) > 1e-6:
+        implied = round(float(stored) ** -2)
+        raise UsageError(
+            f"{path} scales scores for heads of size {implied}, not {d_head}; "
+            f"pass the --n-heads that gives heads of that size"
+        )
+
+
+def _convert(path: Path, theirs: str, weight: Tensor, name: str, shape: tuple[int, ...]) -> Any:
+    if name.rsplit(".", 1)[1] in ("w", "b"):
+        expected: tuple[int, ...] = shape
+    else:
+        expected = _linear_shape(name, shape)
+    if tuple(weight.shape) != expected:
+        raise CheckpointError(
+            f"{path}: {theirs} has shape {list(weight.shape)}, expected {list(expected)}"
+        )
+    if not weight.is_floating_point():
+        raise CheckpointError(f"{path}: {theirs} is {weight.dtype}, expected floating point")
+    weight = weight.to(torch.float32)
+    return (weight if len(shape) == 1 else linear_to_hooked(name, weight, shape)).clone().numpy()
+
+
+def _linear_shape(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Out x in, from HookedTransformer's shape."""
+    kind = name.rsplit(".", 1)[1]
+    if kind == "W_E":
+        return shape
+    if kind == "W_O":
+        heads, d_head, d_model = shape
+        return (d_model, heads * d_head)
+    if len(shape) == 3:
+        heads, d_model, d_head = shape
+        return (heads * d_head, d_model)
+    return shape[::-1]
