@@ -1,0 +1,1 @@
+"""Benchmarks, and the plain implementation they compare with. `python -m benchmarks` runs them."""

@@ -1,0 +1,177 @@
+"""The streams, bit for bit: against the published batches, and against NumPy's own calls."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import islice
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from benchmarks.baseline import balanced_strings
+from tsc_interp import data, stream_cache
+from tsc_interp.balanced import LegacyDraws, budgets
+from tsc_interp.config import ClassifierConfig
+from tsc_interp.data import TRAIN, VALIDATION, AllStrings, BalancedStream, sorted_tokens
+from tsc_interp.errors import ConfigError
+from tsc_interp.strings import counts_of_tokens
+from tsc_interp.task import AtLeast, ContainsAll
+
+CONFIG = ClassifierConfig()
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("TSC_CACHE", str(tmp_path / "cache"))
+    data._balanced_epochs.cache_clear()
+
+
+def written(counts, config=CONFIG):
+    return [config.alphabet.expand(config.alphabet.write(row)) for row in counts]
+
+
+def test_the_published_first_batches():
+    stream = BalancedStream(max_length=10, alpha=1.0, batch_size=4, batches=4, seed=0)
+    strings = written(stream.epoch(CONFIG, 0))
+    assert " ".join(strings) == (
+        "cccccc aaaa aabcc bbbbbbbb bbb aabbcccc ccccccc aaac "
+        "aacccc ccccc abccccc bbbccccccc cccccccccc abbcc bccc accc"
+    )
+    labels = CONFIG.task.labels(stream.epoch(CONFIG, 0)).astype(int).tolist()
+    assert labels == [0, 0, 1, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 1, 0, 0]
+
+
+def test_the_published_sizes_and_label_counts():
+    test = data.report_test_set()
+    assert test.shape == (9_984, 3)
+    assert int(CONFIG.task.labels(test).sum()) == 5_655
+    assert len(TRAIN.epoch(CONFIG, 0)) == 9_984
+    assert len(VALIDATION.epoch(CONFIG, 0)) == 960
+    labels = CONFIG.task.labels(AllStrings(length=9).epoch(CONFIG, 0))
+    assert (len(labels), int(labels.sum())) == (19_683, 18_660)
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(
+    max_length=st.sampled_from([4, 10, 50, 200, 700]),
+    alpha=st.sampled_from([0.05, 0.1, 0.5, 1.0, 2.0, 3.0, 7.5]),
+    batch_size=st.integers(1, 70),
+    seed=st.integers(0, 2**32 - 1),
+    letters=st.sampled_from([(3, "ab"), (2, "a"), (4, "bd"), (6, "acf"), (5, "abde")]),
+)
+def test_replay_equals_numpys_own_calls(max_length, alpha, batch_size, seed, letters):
+    """Every branch: one and many other letters, gamma shapes around 1, both binomials."""
+    n_letters, positive = letters
+    config = ClassifierConfig(n_letters=n_letters, task=ContainsAll(letters=positive))
+    stream = BalancedStream(
+        max_length=max_length, alpha=alpha, batch_size=batch_size, batches=3, seed=seed
+    )
+    plain = balanced_strings(max_length, alpha, batch_size, seed, n_letters, positive)
+    expected = [string for batch in islice(plain, 6) for string in batch]
+    drawn = [row for epoch in islice(stream.epochs(config), 2) for row in written(epoch, config)]
+    assert drawn == expected
+
+
+@pytest.mark.parametrize("seed", [0, 1, 123456, 2**32 - 1])
+def test_each_replayed_draw(seed):
+    """Interleaved, so that a draw that consumes one output too many spoils all that follow."""
+    draws, numpy = LegacyDraws(), np.random.RandomState(seed)
+    draws.seed(seed)
+    for i in range(1, 400):
+        assert draws.below(i) == numpy.randint(i)
+        assert draws.double() == numpy.random_sample()
+        assert draws.gamma(i / 150) == numpy.standard_gamma(i / 150)
+        probability = (1 + i % 100) / 100
+        assert draws.binomial(i, probability) == numpy.binomial(i, probability)
+        shares = draws.dirichlet(i / 99, 3)
+        assert shares == numpy.dirichlet([i / 99] * 3).tolist()
+        assert draws.multinomial(i, shares) == numpy.multinomial(i, shares).tolist()
+    assert draws.output() == numpy.randint(2**32)
+
+
+def test_budgets_divide_the_batch():
+    assert budgets(4, 2) == [1, 1, 1, 1]
+    assert budgets(64, 2) == [10, 9, 9, 36]  # 64 = 7 * 9 + 1, the last subset owns four slots
+    for size, positive in [(1, 1), (7, 2), (100, 3), (3, 4)]:
+        assert sum(budgets(size, positive)) == size
+        assert len(budgets(size, positive)) == 2**positive
+
+
+def test_other_tasks_are_balanced_by_the_letters_they_name():
+    config = ClassifierConfig(task=AtLeast(letter="b", k=2))
+    counts = BalancedStream(batch_size=40, batches=5).epoch(config, 0)
+    assert Counter((counts[:, 1] > 0).tolist()) == {True: 150, False: 50}  # 3 slots against 1
+
+
+def test_a_stream_that_cannot_exist_is_refused():
+    with pytest.raises(ConfigError, match="a letter the task does not name"):
+        TRAIN.epoch(ClassifierConfig(n_letters=2), 0)
+    with pytest.raises(ConfigError, match="names 3 letters"):
+        BalancedStream(max_length=2).epoch(
+            ClassifierConfig(n_letters=4, task=ContainsAll(letters="abc")), 0
+        )
+    with pytest.raises(ConfigError, match="at most 2000000"):
+        AllStrings(length=9).epoch(ClassifierConfig(n_letters=26), 0)
+    with pytest.raises(ConfigError, match="batch_size"):
+        BalancedStream(batch_size=0)
+
+
+def test_all_strings_follow_a_shuffling_dataloader():
+    strings = list(data.all_strings(3, 4))
+    assert strings == sorted(strings)
+    assert len(set(strings)) == 64
+    config = ClassifierConfig(n_letters=4)
+    source = AllStrings(length=3, batch_size=10, seed=7)
+    loader = torch.utils.data.DataLoader(
+        strings, batch_size=10, shuffle=True, generator=torch.Generator().manual_seed(7)
+    )
+    for index in range(3):
+        expected = [string for batch in loader for string in batch]
+        tokens = source.epoch_tokens(config, index)
+        np.testing.assert_array_equal(tokens, config.alphabet.tokens(expected))
+        np.testing.assert_array_equal(
+            source.epoch(config, index), config.alphabet.count_matrix(expected)
+        )
+
+
+def test_sorted_tokens_are_the_sorted_strings():
+    counts = BalancedStream(max_length=30, alpha=0.5, batches=3).epoch(CONFIG, 0)
+    tokens = sorted_tokens(counts)
+    np.testing.assert_array_equal(tokens, CONFIG.alphabet.tokens(written(counts)))
+    np.testing.assert_array_equal(counts_of_tokens(tokens, 3), counts)
+
+
+def test_the_cache_gives_back_what_was_drawn_and_survives_damage(monkeypatch):
+    stream = BalancedStream(batches=4)
+    first = [stream.epoch(CONFIG, index).copy() for index in range(2)]
+    files = sorted(stream_cache.directory().rglob("*.npz"))
+    assert len(files) == 2
+    assert not list(stream_cache.directory().rglob(".*"))
+
+    data._balanced_epochs.cache_clear()
+    monkeypatch.setattr(data._Balanced, "_make", lambda self: pytest.fail("drawn again"))
+    for index in range(2):
+        np.testing.assert_array_equal(stream.epoch(CONFIG, index), first[index])
+    monkeypatch.undo()
+
+    monkeypatch.setenv("TSC_CACHE", str(files[0].parent.parent))
+    files[0].write_bytes(files[0].read_bytes()[:100])
+    files[1].write_bytes(b"not a zip")
+    data._balanced_epochs.cache_clear()
+    for index in range(2):
+        np.testing.assert_array_equal(stream.epoch(CONFIG, index), first[index])
+    assert stream_cache.read(files[0].stem) is not None
+
+
+@pytest.mark.parametrize("place", ["off", "/proc/no/such/place"])
+def test_without_a_cache_streams_still_flow(place, monkeypatch):
+    monkeypatch.setenv("TSC_CACHE", place)
+    assert len(BalancedStream(batches=1).epoch(CONFIG, 0)) == 64
+
+
+def test_shared_epochs_cannot_be_written_to():
+    with pytest.raises(ValueError, match="read-only"):
+        BalancedStream(batches=1).epoch(CONFIG, 0)[0, 0] = 5
