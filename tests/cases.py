@@ -1,0 +1,46 @@
+"""One table of configurations for all tests: every option, alone and together."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from tsc_interp.config import ClassifierConfig
+
+CONFIGS = [
+    ClassifierConfig(),
+    ClassifierConfig(attend_cls=True),
+    ClassifierConfig(n_letters=5, d_model=7, n_heads=3, d_head=2, d_mlp=11),
+    ClassifierConfig(d_model=5, norm="rms"),
+    ClassifierConfig(d_model=5, norm="layer", attend_cls=True, norm_eps=1e-3),
+    ClassifierConfig(d_mlp=0),
+    ClassifierConfig(n_heads=0),
+    ClassifierConfig(n_layers=3, d_model=5, n_heads=2, d_head=3, norm="rms"),
+    ClassifierConfig(n_letters=2, n_layers=2, d_model=3, d_mlp=0, attend_cls=True),
+    ClassifierConfig(score_scale="sqrt_d_head_log_n"),
+    ClassifierConfig(score_scale="sqrt_d_head_log_n", attend_cls=True, n_layers=2, d_model=4),
+    ClassifierConfig(
+        d_model=6, embedding_init="linear_like", attention_init="output_fan_out",
+        mlp_init="output_fan_out",
+    ),
+]  # fmt: skip
+
+POSITIONED = ClassifierConfig(n_letters=4, d_model=5, n_positions=13)
+
+
+def configs() -> st.SearchStrategy[ClassifierConfig]:
+    """Any combination of options, at sizes a test can afford."""
+    return st.builds(
+        ClassifierConfig,
+        n_letters=st.integers(2, 5),
+        n_layers=st.integers(1, 3),
+        d_model=st.integers(1, 7),
+        n_heads=st.integers(0, 4),
+        d_head=st.integers(1, 3),
+        d_mlp=st.integers(0, 6),
+        norm=st.sampled_from(["off", "rms", "layer"]),
+        attend_cls=st.booleans(),
+        score_scale=st.sampled_from(["sqrt_d_head", "sqrt_d_head_log_n"]),
+        embedding_init=st.sampled_from(["default", "linear_like"]),
+        attention_init=st.sampled_from(["default", "output_fan_out"]),
+        mlp_init=st.sampled_from(["default", "output_fan_out"]),
+    )

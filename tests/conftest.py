@@ -1,0 +1,40 @@
+"""Fixtures every test file shares. Sizes differ pairwise, so that a swapped axis cannot pass."""
+
+from __future__ import annotations
+
+import os
+import warnings
+
+import pytest
+
+# Two test processes share two cores; more threads than that only get in each other's way.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+with warnings.catch_warnings():
+    # TransformerLens and what it imports warn on import; that is theirs to mend.
+    warnings.simplefilter("ignore")
+    import transformer_lens  # noqa: F401
+
+from hypothesis import settings
+
+from tsc_interp.config import ClassifierConfig
+from tsc_interp.model.hooked import HookedClassifier, load
+
+settings.register_profile("tsc", derandomize=True, deadline=None, max_examples=40)
+settings.load_profile("tsc")
+
+
+@pytest.fixture
+def odd_config() -> ClassifierConfig:
+    """Five letters, width 7, three heads of size 2, an MLP of 11: no two sizes alike."""
+    return ClassifierConfig(n_letters=5, d_model=7, n_heads=3, d_head=2, d_mlp=11)
+
+
+@pytest.fixture
+def odd_model(odd_config: ClassifierConfig) -> HookedClassifier:
+    return HookedClassifier(odd_config, seed=3)
+
+
+@pytest.fixture(scope="session")
+def walkthrough() -> HookedClassifier:
+    return load("walkthrough")

@@ -1,0 +1,75 @@
+"""Configurations check themselves, and keep their meaning through JSON."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from tests.cases import CONFIGS, configs
+from tsc_interp.config import ClassifierConfig
+from tsc_interp.errors import ConfigError
+from tsc_interp.task import AtLeast, ContainsAll
+
+
+@given(configs())
+def test_json_round_trip(config: ClassifierConfig) -> None:
+    again = ClassifierConfig.from_json(config.to_json())
+    assert again == config
+    assert again.key() == config.key()
+
+
+def test_the_key_is_the_content() -> None:
+    # Fixed: a change here orphans every run on every disk.
+    assert ClassifierConfig().key() == "66f2967afbea7de5"
+    keys = [config.key() for config in CONFIGS]
+    assert len(set(keys)) == len(keys)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"d_modle": 2}, "unknown option 'd_modle'; the options are: attend_cls"),
+        ({"norm": "batch"}, "norm = 'batch': input should be 'off', 'rms' or 'layer'"),
+        ({"d_model": 0}, "d_model = 0: input should be greater than or equal to 1"),
+        ({"n_letters": 27}, "less than or equal to 26"),
+        ({"d_model": 2.5}, "valid integer"),
+        ({"d_model": "2"}, "valid integer"),
+        ({"dropout": 1.0}, "less than 1"),
+        ({"norm_eps": float("nan")}, "finite"),
+        ({"score_scale": "none"}, "'sqrt_d_head' or 'sqrt_d_head_log_n'"),
+        ({"task": {"kind": "sum"}}, "'contains_all', 'at_least', 'majority', 'parity'"),
+        (
+            {"n_letters": 2, "task": {"kind": "contains_all", "letters": "abz"}},
+            "needs the letters z",
+        ),
+    ],
+)
+def test_refuses_with_what_is_allowed(options: dict[str, object], words: str) -> None:
+    with pytest.raises(ConfigError, match="ClassifierConfig: ") as caught:
+        ClassifierConfig(**options)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "3", "{", '{"d_model": null}'])
+def test_refuses_json_that_is_no_config(text: str) -> None:
+    with pytest.raises(ConfigError):
+        ClassifierConfig.from_json(text)
+
+
+def test_is_frozen_and_replaced_with_checks() -> None:
+    config = ClassifierConfig()
+    with pytest.raises(ValidationError):
+        config.d_model = 3  # type: ignore[misc]
+    assert config.replace(d_model=16).d_model == 16
+    assert config.replace(task=AtLeast(k=2)).task == AtLeast(k=2)
+    with pytest.raises(ConfigError):
+        config.replace(d_model=-1)
+    assert config == ClassifierConfig(task=ContainsAll(letters="ba"))
+
+
+@given(st.integers(1, 4), st.booleans())
+def test_weight_shapes_name_every_part_once(n_layers: int, norm: bool) -> None:
+    config = ClassifierConfig(n_layers=n_layers, norm="layer" if norm else "off", n_positions=9)
+    assert len(config.weight_shapes()) == 3 + n_layers * (6 + 4 * norm)
