@@ -16,6 +16,7 @@ _PUBLIC = {
     "TscError": "tsc_interp.errors",
     "bundled_names": "tsc_interp.checkpoints",
     "evaluate": "tsc_interp.evaluation",
+    "horizon": "tsc_interp.verification",
     "load": "tsc_interp.model.hooked",
     "load_checkpoint": "tsc_interp.checkpoints",
 }

@@ -1,0 +1,136 @@
+"""The real-number model: float32 weights are exact rationals, and everything else is an `arb` ball.
+
+A ball holds the true real number, so a ball that does not touch zero proves a sign. `exact_sign`
+raises the precision until that happens; what still touches zero at the highest precision is
+reported as undecided, never guessed. (A logit that is exactly zero by cancellation cannot be
+proved so this way; one that is zero because weights are zero can, and counts as negative.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from flint import arb, arb_mat, ctx
+
+from tsc_interp.checkpoints.format import Checkpoint
+from tsc_interp.errors import UnsupportedError
+from tsc_interp.strings import CLS, FIRST_LETTER
+
+PRECISIONS = (128, 512, 2048, 8192)
+
+
+def checkpoint_of(model: Any) -> Checkpoint:
+    """The weights to verify: of a `Checkpoint`, or of anything with `to_checkpoint()`."""
+    checkpoint = model if isinstance(model, Checkpoint) else model.to_checkpoint()
+    if checkpoint.config.has_positions:
+        raise UnsupportedError(
+            "this model has positions, so its logit depends on the order of the letters and not on "
+            "their counts alone; exact verification needs a model with n_positions = 0"
+        )
+    return checkpoint
+
+
+class ExactModel:
+    """One classifier over the reals, evaluated on letter counts at the working precision."""
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        self.config = checkpoint.config
+        self.weights: Mapping[str, np.ndarray] = checkpoint.weights
+        self._matrices: dict[tuple[str, int], Any] = {}
+
+    def matrix(self, name: str, head: int = -1) -> Any:
+        """A weight (of one head) as an exact matrix; vectors become one row."""
+        if (name, head) not in self._matrices:
+            weight = self.weights[name] if head < 0 else self.weights[name][head]
+            rows = np.atleast_2d(weight).astype(np.float64).tolist()
+            self._matrices[name, head] = arb_mat(rows)
+        return self._matrices[name, head]
+
+    @cached_property
+    def _embedding(self) -> list[list[Any]]:
+        return [[arb(x) for x in row] for row in self.weights["embed.W_E"].astype(float).tolist()]
+
+    def embed(self, letters: Sequence[int]) -> Any:
+        """CLS and these letters, a row each."""
+        return arb_mat([self._embedding[t] for t in (CLS, *(FIRST_LETTER + i for i in letters))])
+
+    def norm(self, name: str, x: Any) -> Any:
+        """RMS or LayerNorm of every row."""
+        if not self.config.has_norm:
+            return x
+        scale = self.matrix(f"{name}.w").tolist()[0]
+        shift = self.matrix(f"{name}.b").tolist()[0] if self.config.norm == "layer" else None
+        rows = []
+        for row in x.tolist():
+            if shift is not None:
+                mean = sum(row, arb(0)) / len(row)
+                row = [value - mean for value in row]
+            square = sum((value * value for value in row), arb(0)) / len(row)
+            root = (square + arb(self.config.norm_eps)).sqrt()
+            row = [value / root * w for value, w in zip(row, scale, strict=True)]
+            rows.append(row if shift is None else [v + b for v, b in zip(row, shift, strict=True)])
+        return arb_mat(rows)
+
+    def scores(self, layer: int, head: int, read: Any) -> Any:
+        """q · k / sqrt(d_head), `[query key]`, before any factor log n."""
+        name = f"blocks.{layer}.attn"
+        q, k = read * self.matrix(f"{name}.W_Q", head), read * self.matrix(f"{name}.W_K", head)
+        return q * k.transpose() * (1 / arb(self.config.d_head).sqrt())
+
+    def values(self, layer: int, head: int, read: Any) -> Any:
+        """What attending to each token adds to the residual: `[key d_model]`."""
+        name = f"blocks.{layer}.attn"
+        return read * self.matrix(f"{name}.W_V", head) * self.matrix(f"{name}.W_O", head)
+
+    def logit(self, counts: Sequence[int]) -> Any:
+        """The logit of a count vector, as a ball at the working precision."""
+        letters = [i for i, count in enumerate(counts) if count]
+        multiplicity = [int(self.config.attend_cls), *(int(counts[i]) for i in letters)]
+        stretch = arb(sum(int(c) for c in counts)).log() if self.log_n else arb(1)
+        x = self.embed(letters)
+        for layer in range(self.config.n_layers):
+            if self.config.has_attention:
+                read = self.norm(f"blocks.{layer}.ln1", x)
+                for head in range(self.config.n_heads):
+                    pattern = _attend(self.scores(layer, head, read) * stretch, multiplicity)
+                    x = x + pattern * self.values(layer, head, read)
+            if self.config.has_mlp:
+                read = self.norm(f"blocks.{layer}.ln2", x)
+                pre = read * self.matrix(f"blocks.{layer}.mlp.W_in")
+                post = arb_mat([[gelu(value) for value in row] for row in pre.tolist()])
+                x = x + post * self.matrix(f"blocks.{layer}.mlp.W_out")
+        return (x * self.matrix("unembed.W_U"))[0, 0]
+
+    @property
+    def log_n(self) -> bool:
+        return self.config.score_scale == "sqrt_d_head_log_n"
+
+    def sign(self, counts: Sequence[int]) -> int | None:
+        """+1 if the logit is positive, -1 if it is negative or exactly zero, None if undecided."""
+        for precision in PRECISIONS:
+            with ctx.workprec(precision):
+                logit = self.logit(counts)
+            if logit > 0:
+                return 1
+            if logit < 0 or logit.is_zero():
+                return -1
+        return None
+
+
+def gelu(x: Any) -> Any:
+    """x Φ(x), written with erfc so that far negative x keep their relative accuracy."""
+    return x * (-x / arb(2).sqrt()).erfc() / 2
+
+
+def _attend(scores: Any, multiplicity: Sequence[int]) -> Any:
+    """Attention weights `[query key]`, the largest attended score taken out of every row."""
+    rows = []
+    for row in scores.tolist():
+        largest = max(s.mid() for s, m in zip(row, multiplicity, strict=True) if m)
+        raw = [(s - largest).exp() * m if m else arb(0) for s, m in zip(row, multiplicity, strict=True)]
+        total = sum(raw, arb(0))
+        rows.append([weight / total for weight in raw])
+    return arb_mat(rows)

@@ -1,0 +1,228 @@
+"""A classifier on one *face*: all strings over exactly the same set of letters.
+
+Both kinds of face answer the same two questions with sound error bounds:
+
+    logits(counts)             -> logit and error bound of each count vector
+    bounds(light, heavy, n)    -> enclosure of the logit over each box
+
+A box gives every attended token (CLS first, where it is attended to) a range of weights, which may
+be counts or counts divided by a common number: attention only sees ratios. `n` is the range of
+lengths, which matters only to scores scaled by log n.
+
+`TableFace` is one layer whose MLP reads the residual without a norm. Then each head adds
+Σ n_t e_t v_t / Σ n_t e_t with constant tables e and v, and the logit is an affine read-out plus GELU
+terms of affine read-outs. Anything else is a `LayeredFace` (layered.py), slower and looser.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from flint import arb_mat, ctx
+
+from tsc_interp.checkpoints.format import Checkpoint
+from tsc_interp.verification.exact import ExactModel
+from tsc_interp.verification.intervals import (
+    UNIT,
+    Array,
+    Interval,
+    gelu,
+    gelu_bounds,
+    largest_sorted_mean,
+)
+
+_PRECISION = 128
+_GELU_SLOPE = 1.2
+
+
+class Face(Protocol):
+    letters: tuple[int, ...]
+    attends_cls: bool
+    log_n: bool
+
+    def logits(self, counts: Array) -> tuple[Array, Array | float]: ...
+
+    def bounds(self, light: Array, heavy: Array, shortest: Array, longest: Array) -> Interval: ...
+
+
+def count_box_bounds(face: Face, low: Array, high: Array) -> Interval:
+    """The logit's range over boxes of counts `[box letter]`, both ends included."""
+    shortest, longest = low.sum(-1), high.sum(-1)
+    if face.attends_cls:
+        low, high = _with_cls(low), _with_cls(high)
+    return face.bounds(low, high, shortest, longest)
+
+
+def _with_cls(counts: Array) -> Array:
+    return np.concatenate([np.ones((*counts.shape[:-1], 1)), counts], axis=-1)
+
+
+class Faces:
+    """All faces of one classifier, each compiled when it is first asked for."""
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        self.checkpoint = checkpoint
+        self.config = checkpoint.config
+        self.exact = ExactModel(checkpoint)
+        self._made: dict[tuple[int, ...], Face] = {}
+        self._tables: Tables | None = None
+
+    def __getitem__(self, letters: tuple[int, ...]) -> Face:
+        if letters not in self._made:
+            self._made[letters] = self._make(letters)
+        return self._made[letters]
+
+    def _make(self, letters: tuple[int, ...]) -> Face:
+        config = self.config
+        if config.n_layers > 1 or (config.has_norm and config.has_mlp):
+            from tsc_interp.verification.layered import LayeredFace
+
+            return LayeredFace(self.checkpoint, letters)
+        if self._tables is None:
+            self._tables = Tables(self.exact)
+        return self._tables.face(letters)
+
+
+class Tables:
+    """Scores and read-out contributions of every token, computed in `arb`, rounded once."""
+
+    def __init__(self, exact: ExactModel) -> None:
+        config, self.exact = exact.config, exact
+        with ctx.workprec(_PRECISION):
+            x = exact.embed(range(config.n_letters))
+            read = exact.norm("blocks.0.ln1", x) if config.has_attention else x
+            readout = self._readout()
+            heads = range(config.n_heads)
+            self.scores = [exact.scores(0, head, read).tolist()[0] for head in heads]
+            self.values = [_floats(exact.values(0, head, read) * readout) for head in heads]
+            self.constant = _floats(x * readout)[0]
+            self.gelu_weights = np.zeros(0)
+            if config.has_mlp:
+                out = exact.matrix("blocks.0.mlp.W_out") * exact.matrix("unembed.W_U")
+                self.gelu_weights = _floats(out)[:, 0]
+
+    def _readout(self) -> Any:
+        """Columns: the logit itself, then each GELU's argument."""
+        columns = self.exact.matrix("unembed.W_U").tolist()
+        if self.exact.config.has_mlp:
+            inner = self.exact.matrix("blocks.0.mlp.W_in").tolist()
+            columns = [[*out, *into] for out, into in zip(columns, inner, strict=True)]
+        return arb_mat(columns)
+
+    def face(self, letters: tuple[int, ...]) -> TableFace:
+        config = self.exact.config
+        tokens = ([0] if config.attend_cls else []) + [1 + letter for letter in letters]
+        gaps = np.zeros((config.n_heads, len(tokens)))
+        weights = np.ones_like(gaps)
+        with ctx.workprec(_PRECISION):
+            for head, scores in enumerate(self.scores):
+                # Relative to the face's own largest score, so that nothing that matters underflows.
+                largest = max((scores[token] for token in tokens), key=float)
+                for column, token in enumerate(tokens):
+                    gap = scores[token] - largest
+                    gaps[head, column], weights[head, column] = float(gap), float(gap.exp())
+        values = [table[tokens] for table in self.values]
+        return TableFace(
+            letters=letters,
+            attends_cls=config.attend_cls,
+            log_n=self.exact.log_n,
+            gaps=np.minimum(gaps, 0.0),
+            weights=weights,
+            values=np.reshape(values, (config.n_heads, len(tokens), len(self.constant))),
+            constant=self.constant,
+            gelu_weights=self.gelu_weights,
+        )
+
+
+@dataclass(frozen=True)
+class TableFace:
+    """One layer on one face, as tables: weights `[head token]`, values `[head token channel]`."""
+
+    letters: tuple[int, ...]
+    attends_cls: bool
+    log_n: bool
+    gaps: Array
+    weights: Array
+    values: Array
+    constant: Array
+    gelu_weights: Array
+
+    def __post_init__(self) -> None:
+        heads, tokens, channels = self.values.shape
+        by_channel = self.values.transpose(0, 2, 1)
+        order = np.argsort(by_channel, axis=-1)
+        set_once = object.__setattr__
+        set_once(self, "_order", order)
+        set_once(self, "_sorted", np.take_along_axis(by_channel, order, -1))
+        folded = np.einsum("ht,htk->hkt", self.weights, self.values)
+        set_once(self, "_folded", folded.reshape(heads, channels * tokens))
+        set_once(self, "error", self._error_bound())
+
+    def _error_bound(self) -> float:
+        """How far any float64 logit here can be from the real one.
+
+        Tables are rounded once from 128 bits. A head's output is a ratio of sums of the same
+        non-negative weights, so relative errors r of weights, products, sums and the quotient
+        move channel k by at most r (|constant_k| + Σ_h max_t |v_htk|) = r Y_k, whatever the counts.
+        GELU's slope is below 1.2 and its own evaluation is good to a few units. With log n, a weight
+        exp(gap log n) is off by a few units times |gap log n| ≤ 745 before it underflows.
+        """
+        heads, tokens, channels = self.values.shape
+        sizes = np.abs(self.constant) + np.abs(self.values).max(1, initial=0.0).sum(0)
+        spread = sizes[0] + 2 * _GELU_SLOPE * float(np.abs(self.gelu_weights) @ sizes[1:])
+        units = 32 + 8 * tokens + 4 * heads + 4 * channels + (4000 if self.log_n else 0)
+        return float(2 * units * UNIT * spread) + 1e-290
+
+    def _token_weights(self, counts: Array) -> Array:
+        """`[head token box]`; constant unless scores grow with log n."""
+        log_n = np.log(counts[1:].sum(0) if self.attends_cls else counts.sum(0))
+        return np.asarray(np.exp(self.gaps[:, :, None] * log_n))
+
+    def logits(self, counts: Array) -> tuple[Array, float]:
+        """Counts `[vector letter]` to logits, with one error bound for all of them."""
+        columns = np.ascontiguousarray(counts.T, dtype=np.float64)
+        if self.attends_cls:
+            columns = np.concatenate([np.ones((1, columns.shape[1])), columns])
+        heads, tokens, channels = self.values.shape
+        if self.log_n:
+            weighted = self._token_weights(columns) * columns
+            weighted /= weighted.sum(1, keepdims=True)
+            read = np.einsum("htn,htk->kn", weighted, self.values)
+        else:
+            share = np.reciprocal(self.weights @ columns)
+            mixed = self._folded.T @ share  # type: ignore[attr-defined]
+            read = np.einsum("ktn,tn->kn", mixed.reshape(channels, tokens, -1), columns)
+        read += self.constant[:, None]
+        logits = read[0]
+        if len(self.gelu_weights):
+            logits = logits + self.gelu_weights @ gelu(read[1:])
+        return logits, self.error  # type: ignore[attr-defined]
+
+    def bounds(self, light: Array, heavy: Array, shortest: Array, longest: Array) -> Interval:
+        """Every head's channels lie between their extremes over the box; GELU is taken over those."""
+        if self.log_n:
+            # Gaps are ≤ 0, so a weight n^gap is largest for the shortest length.
+            light = light[:, None] * np.exp(self.gaps * np.log(longest)[:, None, None])
+            heavy = heavy[:, None] * np.exp(self.gaps * np.log(shortest)[:, None, None])
+        else:
+            light, heavy = light[:, None] * self.weights, heavy[:, None] * self.weights
+        order, values = self._order, self._sorted  # type: ignore[attr-defined]
+        head = np.arange(len(order))[:, None, None]
+        light, heavy = light[:, head, order], heavy[:, head, order]
+        high = largest_sorted_mean(light, heavy, values).sum(1) + self.constant
+        flipped = light[..., ::-1], heavy[..., ::-1], -values[..., ::-1]
+        low = self.constant - largest_sorted_mean(*flipped).sum(1)
+        total_low, total_high = low[:, 0], high[:, 0]
+        if len(self.gelu_weights):
+            inner_low, inner_high = gelu_bounds(low[:, 1:], high[:, 1:])
+            up, down = np.maximum(self.gelu_weights, 0), np.minimum(self.gelu_weights, 0)
+            total_low = total_low + inner_low @ up + inner_high @ down
+            total_high = total_high + inner_high @ up + inner_low @ down
+        error = 2 * self.error  # type: ignore[attr-defined]
+        return total_low - error, total_high + error
+
+
+def _floats(matrix: Any) -> Array:
+    return np.array([[float(value) for value in row] for row in matrix.tolist()], dtype=np.float64)

@@ -1,0 +1,160 @@
+"""The horizon: the largest length up to which a classifier makes no error at all.
+
+    tsc.horizon(model)                 -> Horizon
+    tsc.horizon(model).length          -> 2166 for the walk-through model
+    tsc.horizon(model).shortest        -> its first error, ab c{2165}
+
+Claims are about the model over the real numbers, with its float32 weights taken as exact; `replay`
+asks the float32 model about each counterexample, which is a separate claim.
+The order that makes "the shortest" unique is stated in `search.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from flint import ctx
+
+from tsc_interp.errors import UsageError
+from tsc_interp.strings import MAX_REPEAT
+from tsc_interp.verification.exact import checkpoint_of
+from tsc_interp.verification.faces import Faces
+from tsc_interp.verification.labels import all_faces, face_name
+from tsc_interp.verification.search import FaceSearch, search_face
+
+DEFAULT_LIMIT = 10**6
+
+
+@dataclass(frozen=True)
+class Counterexample:
+    """A string the model gets wrong, with the real-number logit rounded to float64."""
+
+    string: str
+    length: int
+    counts: tuple[int, ...]
+    label: int
+    logit: float
+
+    @property
+    def kind(self) -> str:
+        return "false_negative" if self.label else "false_positive"
+
+    @property
+    def order(self) -> tuple[int, tuple[int, ...]]:
+        """Sorts by length, then alphabetically by the sorted string."""
+        return self.length, tuple(-count for count in self.counts)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "counts": list(self.counts), "kind": self.kind}
+
+
+@dataclass(frozen=True)
+class FaceHorizon:
+    """The same for the strings over exactly one set of letters."""
+
+    letters: str
+    label: int | None
+    shortest: Counterexample | None
+    right_through: int
+    proved: bool
+    boxes: int
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "shortest": self.shortest.to_dict() if self.shortest else None}
+
+
+@dataclass(frozen=True)
+class Horizon:
+    """`length` is None when no error was found: then see `infinite` and `right_through`."""
+
+    length: int | None
+    infinite: bool
+    proved: bool
+    right_through: int
+    limit: int
+    by_letters: tuple[FaceHorizon, ...]
+
+    @property
+    def shortest(self) -> Counterexample | None:
+        return _first(self.by_letters, None)
+
+    @property
+    def shortest_false_positive(self) -> Counterexample | None:
+        return _first(self.by_letters, 0)
+
+    @property
+    def shortest_false_negative(self) -> Counterexample | None:
+        return _first(self.by_letters, 1)
+
+    def to_dict(self) -> dict[str, Any]:
+        def written(found: Counterexample | None) -> dict[str, Any] | None:
+            return found.to_dict() if found else None
+
+        return {
+            "length": self.length,
+            "infinite": self.infinite,
+            "proved": self.proved,
+            "right_through": self.right_through,
+            "limit": self.limit,
+            "shortest_counterexample": written(self.shortest),
+            "shortest_false_positive": written(self.shortest_false_positive),
+            "shortest_false_negative": written(self.shortest_false_negative),
+            "by_letters": [face.to_dict() for face in self.by_letters],
+        }
+
+
+def horizon(model: Any, *, limit: int = DEFAULT_LIMIT, budget: int = 200_000) -> Horizon:
+    """Search every set of letters for its first error among strings of at most `limit` letters.
+
+    `model` is a `Checkpoint` or a `HookedClassifier`. `budget` bounds the boxes examined per set of
+    letters; when it runs out, `proved` is False and `right_through` still holds.
+    """
+    if not 1 <= limit <= MAX_REPEAT:
+        raise UsageError(f"the limit of a horizon is a length from 1 to {MAX_REPEAT}, got {limit}")
+    faces = Faces(checkpoint_of(model))
+    searches = [search_face(faces, face, limit, budget) for face in all_faces(faces.config)]
+    return summarise(faces, searches, limit)
+
+
+def summarise(faces: Faces, searches: Sequence[FaceSearch], limit: int) -> Horizon:
+    by_letters = tuple(_face_horizon(faces, search, limit) for search in searches)
+    right_through = min(face.right_through for face in by_letters)
+    first = _first(by_letters, None)
+    length = None if first is None else first.length - 1
+    settled = right_through == (limit if length is None else length)
+    return Horizon(length, False, settled and length is not None, right_through, limit, by_letters)
+
+
+def counterexample(faces: Faces, face: tuple[int, ...], counts: Sequence[int]) -> Counterexample:
+    """A wrong vector of a face, written as a string with its logit and label."""
+    config = faces.config
+    full = [0] * config.n_letters
+    for letter, count in zip(face, counts, strict=True):
+        full[letter] = int(count)
+    with ctx.workprec(128):
+        logit = float(faces.exact.logit(full))
+    label = int(config.task.labels(np.array(full)))
+    return Counterexample(config.alphabet.write(full), sum(full), tuple(full), label, logit)
+
+
+def _face_horizon(faces: Faces, search: FaceSearch, limit: int) -> FaceHorizon:
+    found = search.counterexample
+    shortest = None if found is None else counterexample(faces, search.letters, found)
+    expected = limit if shortest is None else shortest.length - 1
+    return FaceHorizon(
+        letters=face_name(faces.config, search.letters),
+        label=None if search.label is None else int(search.label),
+        shortest=shortest,
+        right_through=search.right_through,
+        proved=search.right_through == expected,
+        boxes=search.examined,
+    )
+
+
+def _first(faces: Sequence[FaceHorizon], label: int | None) -> Counterexample | None:
+    found = [face.shortest for face in faces if face.shortest is not None]
+    wanted = [one for one in found if label is None or one.label == label]
+    return min(wanted, key=lambda one: one.order, default=None)

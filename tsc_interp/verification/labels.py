@@ -1,0 +1,63 @@
+"""The true label over a whole box of counts: always 0, always 1, or both occur."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tsc_interp.config import ClassifierConfig
+
+Flags = NDArray[np.bool_]
+Boxes = NDArray[np.int64]
+
+
+def all_faces(config: ClassifierConfig) -> list[tuple[int, ...]]:
+    """Every non-empty set of letters, small sets first, then alphabetical."""
+    letters = range(config.n_letters)
+    return [face for size in range(1, config.n_letters + 1) for face in combinations(letters, size)]
+
+
+def face_name(config: ClassifierConfig, face: tuple[int, ...]) -> str:
+    return "".join(config.alphabet.letters[letter] for letter in face)
+
+
+def face_label(config: ClassifierConfig, face: tuple[int, ...]) -> bool | None:
+    """The label shared by all strings over exactly these letters, if they share one."""
+    return config.task.label_of_support(frozenset(face_name(config, face)))
+
+
+def full_counts(config: ClassifierConfig, face: tuple[int, ...], counts: Boxes) -> Boxes:
+    """Counts of a face's letters `[vector letter]` among zeros for the other letters."""
+    full = np.zeros((*counts.shape[:-1], config.n_letters), dtype=np.int64)
+    full[..., list(face)] = counts
+    return full
+
+
+def labels_of(config: ClassifierConfig, face: tuple[int, ...], counts: Boxes) -> Flags:
+    known = face_label(config, face)
+    if known is not None:
+        return np.full(counts.shape[:-1], known)
+    return config.task.labels(full_counts(config, face, counts))
+
+
+def label_range(
+    config: ClassifierConfig, face: tuple[int, ...], low: Boxes, high: Boxes
+) -> tuple[Flags, Flags]:
+    """Whether every vector of each box is positive, and whether any may be."""
+    known = face_label(config, face)
+    if known is not None:
+        flags = np.full(len(low), known)
+        return flags, flags
+    column = face.index(config.alphabet.letters.index(config.task.needs))
+    if config.task.kind in ("at_least", "majority"):
+        # Both rise with their own letter and do not rise with the others.
+        least, most = high.copy(), low.copy()
+        least[:, column], most[:, column] = low[:, column], high[:, column]
+        return labels_of(config, face, least), labels_of(config, face, most)
+    fixed = low[:, column] == high[:, column]
+    if config.task.kind != "parity":
+        fixed = (low == high).all(axis=1)
+    labels = labels_of(config, face, low)
+    return labels & fixed, labels | ~fixed

@@ -1,0 +1,135 @@
+"""The shortest error on a face, by best-first branch and bound over boxes of counts.
+
+Order of strings, here and everywhere in this package: shorter first; among strings of one length,
+the one whose sorted form comes first in the alphabet, which is the lexicographically largest count
+vector (`aab` before `abb`: 2,1 before 1,2). So "the shortest error" names exactly one count vector.
+
+A box's first string in that order is its low corner, strictly. So a box is finished when its low
+corner is wrong (a candidate), or when its bounds show every vector right; otherwise it is cut
+in two at the geometric middle of its relatively longest side. Boxes are taken shortest corner
+first, so when the search stops, for whatever reason, every shorter string is known to be right.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tsc_interp.verification.faces import Faces, count_box_bounds
+from tsc_interp.verification.labels import face_label, full_counts, label_range, labels_of
+
+Vector = tuple[int, ...]
+Box = tuple[Vector, Vector]
+Integers = NDArray[np.int64]
+
+RIGHT, WRONG, UNDECIDED, _UNKNOWN = 1, -1, 0, 2
+Entry = tuple[int, Vector, Vector, int]
+"""In the queue: length of the low corner, low, high, and what is known of the low corner."""
+
+_BATCH = 48
+
+
+@dataclass
+class FaceSearch:
+    """What is known about one face: where it first fails, and up to which length that is proved."""
+
+    letters: tuple[int, ...]
+    label: bool | None
+    counterexample: Vector | None = None
+    """Counts of this face's letters, the first error in the order above."""
+    right_through: int = 0
+    """Every string of the face up to this length is right (proved over the reals)."""
+    undecided: list[Vector] = field(default_factory=list)
+    """Vectors whose logit could not be told from zero."""
+    boxes: list[Box] = field(default_factory=list)
+    """Boxes proved right, together covering all vectors up to `right_through`."""
+    examined: int = 0
+
+
+def search_face(
+    faces: Faces, letters: tuple[int, ...], limit: int, budget: int = 200_000
+) -> FaceSearch:
+    """The first error among strings of at most `limit` letters, examining at most `budget` boxes."""
+    found = FaceSearch(letters, face_label(faces.config, letters))
+    size = len(letters)
+    if limit < size:
+        found.right_through = limit
+        return found
+    start: Box = ((1,) * size, (limit - size + 1,) * size)
+    heap: list[Entry] = [(size, *start, _UNKNOWN)]
+    best: tuple[int, Vector] | None = None
+    while heap and found.examined < budget:
+        batch = []
+        longest = limit if best is None else best[0]
+        while heap and len(batch) < _BATCH and heap[0][0] <= longest:
+            batch.append(heapq.heappop(heap))
+        if not batch:
+            break
+        found.examined += len(batch)
+        wrong, pending = _examine(faces, found, batch)
+        for vector in wrong:
+            # Negated counts: the lexicographically largest vector is the smallest key.
+            key = (sum(vector), tuple(-count for count in vector))
+            best = key if best is None else min(best, key)
+        for box in pending:
+            for part in _halves(box[0], box[1]):
+                if sum(part[0]) <= limit:
+                    corner = box[2] if part[0] == box[0] else _UNKNOWN
+                    heapq.heappush(heap, (sum(part[0]), *part, corner))
+    doubtful = [*(entry[0] for entry in heap[:1]), *map(sum, found.undecided)]
+    if best is not None:
+        found.counterexample = tuple(-count for count in best[1])
+        doubtful.append(best[0])
+    found.right_through = min([limit, *(length - 1 for length in doubtful)])
+    return found
+
+
+def _examine(
+    faces: Faces, found: FaceSearch, batch: list[Entry]
+) -> tuple[list[Vector], list[tuple[Vector, Vector, int]]]:
+    """Wrong low corners, and boxes still to be cut; what is proved right goes into `found`."""
+    low = np.array([entry[1] for entry in batch], dtype=np.int64)
+    high = np.array([entry[2] for entry in batch], dtype=np.int64)
+    corner = np.array([entry[3] for entry in batch])
+    new = corner == _UNKNOWN
+    corner[new] = corner_verdicts(faces, found.letters, low[new])
+    found.undecided += [tuple(vector) for vector in low[new & (corner == UNDECIDED)].tolist()]
+    face = faces[found.letters]
+    least, most = count_box_bounds(face, low.astype(float), high.astype(float))
+    surely, maybe = label_range(faces.config, found.letters, low, high)
+    right = (surely & (least > 0)) | (~maybe & (most <= 0))
+    right |= (low == high).all(axis=1) & (corner == RIGHT)
+    wrong, pending = [], []
+    for i, (_, lowest, highest, _) in enumerate(batch):
+        if corner[i] == WRONG:
+            wrong.append(lowest)
+        elif right[i]:
+            found.boxes.append((lowest, highest))
+        elif lowest != highest:
+            pending.append((lowest, highest, int(corner[i])))
+    return wrong, pending
+
+
+def corner_verdicts(faces: Faces, letters: tuple[int, ...], vectors: Integers) -> Integers:
+    """RIGHT, WRONG or UNDECIDED, for each count vector of a face."""
+    logits, error = faces[letters].logits(vectors.astype(float))
+    labels = labels_of(faces.config, letters, vectors)
+    verdict = np.where((logits > 0) == labels, RIGHT, WRONG)
+    for i in np.flatnonzero(np.abs(logits) <= error):
+        counts = full_counts(faces.config, letters, vectors[i])
+        sign = faces.exact.sign(counts.tolist())
+        verdict[i] = UNDECIDED if sign is None else (RIGHT if (sign > 0) == labels[i] else WRONG)
+    return verdict
+
+
+def _halves(low: Vector, high: Vector) -> tuple[Box, Box]:
+    ratios = [top / bottom for bottom, top in zip(low, high, strict=True)]
+    axis = max(range(len(low)), key=ratios.__getitem__)
+    bottom, top = low[axis], high[axis]
+    middle = min(max(int((bottom * top) ** 0.5), bottom), top - 1)
+    first = (*high[:axis], middle, *high[axis + 1 :])
+    second = (*low[:axis], middle + 1, *low[axis + 1 :])
+    return (low, first), (second, high)
