@@ -1,0 +1,31 @@
+"""Numbers as the findings write them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+
+def write_mixture(weights: ArrayLike, letters: Sequence[str]) -> str:
+    """`41% a + 59% b`, leaving out what rounds to nothing."""
+    shares = zip(np.asarray(weights, dtype=float).tolist(), letters, strict=True)
+    return " + ".join(f"{share:.0%} {letter}" for share, letter in shares if share >= 0.005)
+
+
+def write_vector(values: ArrayLike) -> str:
+    """`1.3575`, or `(1.3575, -0.2000)`."""
+    numbers = [f"{value:.4f}" for value in np.asarray(values).ravel()]
+    return numbers[0] if len(numbers) == 1 else f"({', '.join(numbers)})"
+
+
+def write_strings(strings: Sequence[str], most: int = 4) -> str:
+    """`` `aac`, `baac` and 3 more ``."""
+    shown = ", ".join(f"`{string}`" for string in strings[:most])
+    more = len(strings) - most
+    return shown if more <= 0 else f"{shown} and {more} more"
+
+
+def capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
