@@ -14,6 +14,14 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
+
+def complete_checkpoint(start: str) -> list[str]:
+    """Bundled names for the shell to offer; it completes files by itself."""
+    from tsc_interp.checkpoints.locate import bundled_names
+
+    return [name for name in bundled_names() if name.startswith(start)]
+
+
 CheckpointOption = Annotated[
     str,
     typer.Option(
@@ -21,6 +29,7 @@ CheckpointOption = Annotated[
         "-c",
         metavar="MODEL",
         help="A bundled model, a .safetensors file, or a run directory.",
+        autocompletion=complete_checkpoint,
     ),
 ]
 EpochOption = Annotated[

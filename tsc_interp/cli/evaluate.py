@@ -52,15 +52,12 @@ def _print_table(source: str, question: str, results: list[Evaluation]) -> None:
     from rich.text import Text
 
     table = Table(title=f"{source}: {question}?", title_justify="left")
-    for heading in ("string", "length", "logit", "probability", "prediction", "label", "margin"):
+    for heading in ("string", "length", "logit", "probability", "predicted", "label", "margin"):
         table.add_column(
             heading, justify="left" if heading == "string" else "right", overflow="fold"
         )
     for row in results:
         style = "green" if row.correct else "bold red"
-        verdict = (
-            "" if row.correct else ("  false positive" if row.prediction else "  false negative")
-        )
         table.add_row(
             row.string,
             f"{row.length:,}",
@@ -68,8 +65,17 @@ def _print_table(source: str, question: str, results: list[Evaluation]) -> None:
             f"{row.probability:.4g}",
             Text(str(row.prediction), style=style),
             str(row.label),
-            Text(f"{row.margin:+.4f}{verdict}", style=style),
+            Text(f"{row.margin:+.4f}", style=style),
         )
     output().print(table)
-    wrong = sum(not row.correct for row in results)
-    output().print(f"{len(results) - wrong} of {len(results)} right")
+    output().print(_summary(results), soft_wrap=True)
+
+
+def _summary(results: list[Evaluation]) -> str:
+    wrong = [
+        f"{row.string} (false {'positive' if row.prediction else 'negative'})"
+        for row in results
+        if not row.correct
+    ]
+    right = f"{len(results) - len(wrong)} of {len(results)} right"
+    return f"{right}; wrong: {', '.join(wrong)}" if wrong else right
