@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import nnls
 
-Floats = NDArray[np.float64]
+from tsc_interp.probes.running import Floats
 
 
 def nearest_in_hull(point: Floats, others: Floats) -> tuple[float, Floats]:

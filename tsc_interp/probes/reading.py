@@ -1,10 +1,9 @@
 """What a probe reads from a model's attention: scores, weights and values for one query position.
 
-The same arrays from two kinds of model: our own classifier, given strings, and any TransformerLens
-model, given token ids `[batch pos]`. Scores are recomputed as q·k / scale from `hook_q` and
-`hook_k`, without multiplicities, because a TransformerBridge's own `hook_attn_scores` cannot be
-relied on. They are then checked against `hook_pattern`: if their softmax does not give the weights
-(rotary keys, soft caps, edits made downstream), the model is refused rather than misread.
+Scores are recomputed as q·k / scale from `hook_q` and `hook_k`, without multiplicities, because a
+TransformerBridge's own `hook_attn_scores` cannot be relied on. They are then checked against
+`hook_pattern`: if their softmax does not give the weights (rotary keys, soft caps, edits made
+downstream), the model is refused rather than misread.
 """
 
 from __future__ import annotations
@@ -16,15 +15,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tsc_interp.config import ClassifierConfig
-from tsc_interp.errors import UnsupportedError, UsageError
+from tsc_interp.errors import UnsupportedError
+from tsc_interp.probes.running import Floats, Run, as_array, chosen_layers, readout_direction, start
 from tsc_interp.strings import FIRST_LETTER
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-Floats = NDArray[np.float64]
-Strings = Sequence[str]
 SAME = 1e-5
 """Relative difference below which two readings of one token count as equal (float32 models)."""
 
@@ -86,93 +83,42 @@ class Reading:
         )
 
 
-def classifier_config(model: Any) -> ClassifierConfig | None:
-    """The configuration of our own classifier; None for any other TransformerLens model."""
-    config = getattr(model, "config", None)
-    if not isinstance(config, ClassifierConfig):
-        return None
-    if model.ensemble_shape:
-        raise UnsupportedError(
-            f"this model is an ensemble of shape {list(model.ensemble_shape)}; "
-            "a probe looks at one model, so pass one member"
-        )
-    return config
-
-
-def check_strings(strings: Any) -> None:
-    if isinstance(strings, str) or len(strings) == 0:
-        raise UsageError("a probe needs a list of one or more strings (or rows of token ids)")
-
-
 def read(
     model: Any,
-    strings: Strings | Tensor,
+    strings: Sequence[str] | Tensor,
     *,
     query: int | None = None,
     layer: int | None = None,
     direction: ArrayLike | Tensor | None = None,
     token_names: Sequence[str] | None = None,
 ) -> Reading:
-    """Every attention layer (or just `layer`) as position `query` sees it.
-
-    `query` defaults to CLS for our classifier and to the last position otherwise; `token_names[i]`
-    names token i, which is otherwise called by its number.
-    """
-    config = classifier_config(model)
-    check_strings(strings)
-    _check_attention(model, config)
-    if config is None:
-        rows, tokens, multiplicity, scale = _token_rows(strings)
-    else:
-        rows, tokens, multiplicity, scale = _string_rows(model, config, strings)
-    cache = _run(model, strings)
-    at = _position(query, tokens.shape[1], default=-1 if config is None else 0)
-    chosen = range(model.cfg.n_layers) if layer is None else [_layer(layer, model.cfg.n_layers)]
-    patterns = {i: _array(cache[f"blocks.{i}.attn.hook_pattern"])[:, :, at] for i in chosen}
-    readable = {
-        i: _readable(config, i, tokens, multiplicity, pattern) for i, pattern in patterns.items()
-    }
-    shown = _shown(tokens, list(readable.values()))
+    """Every attention layer (or just `layer`) as position `query` sees it; see `running.start`."""
+    run = start(model, strings, query=query, token_names=token_names)
+    if run.config is not None and not run.config.has_attention:
+        raise UnsupportedError("this model has no attention (n_heads = 0), so no head to look at")
+    chosen = chosen_layers(model, layer)
+    readable = {index: _readable(run, index) for index in chosen}
+    shown = _shown(run, readable)
     layers = tuple(
-        _layer_reading(
-            model, cache, index, at, patterns[index], multiplicity, scale,
-            members=readable[index][:, :, None] & (tokens[:, :, None] == shown),
-        )
+        _layer(model, run, index, readable[index][:, :, None] & (run.tokens[:, :, None] == shown))
         for index in chosen
-    )  # fmt: skip
-    names = config.alphabet.token_names if config else token_names
-    called = tuple(str(token) if names is None else names[token] for token in shown)
-    return Reading(rows, called, layers, model.cfg.n_layers, readout_direction(model, direction))
+    )
+    readout = readout_direction(model, direction)
+    return Reading(run.rows, run.names(shown), layers, model.cfg.n_layers, readout)
 
 
-def readout_direction(model: Any, direction: ArrayLike | Tensor | None) -> Floats | None:
-    if direction is None:
-        return None if classifier_config(model) is None else _array(model.W_U)[:, 0]
-    vector = _array(direction)
-    if vector.shape != (model.cfg.d_model,):
-        raise UsageError(
-            f"the read-out direction must have shape [{model.cfg.d_model}] (d_model); "
-            f"got {list(vector.shape)}"
-        )
-    return vector
-
-
-# -- reading one layer -----------------------------------------------------------------------
-
-
-def _layer_reading(
-    model: Any, cache: Any, index: int, at: int, pattern: Floats, multiplicity: Floats,
-    scale: Floats, *, members: NDArray[np.bool_],
-) -> Layer:  # fmt: skip
+def _layer(model: Any, run: Run, index: int, members: NDArray[np.bool_]) -> Layer:
+    """`members[row, key, token]` says which keys are occurrences of which token."""
     name = f"blocks.{index}.attn"
-    q, k, v, z = (_array(cache[f"{name}.hook_{part}"]) for part in "qkvz")
+    q, k, v, z = (run.activation(f"{name}.hook_{part}") for part in "qkvz")
     if q.shape != k.shape:
         raise UnsupportedError(
             f"layer {index} shares keys between heads ({k.shape[2]} for {q.shape[2]} queries); "
             "these probes need one key per head"
         )
-    scores = np.einsum("bhk,bjhk->bhj", q[:, at], k) / _score_scale(model)
-    _check_explained(index, scores * scale[:, None, None], pattern, multiplicity)
+    scores = np.einsum("bhk,bjhk->bhj", q[:, run.query], k) / _score_scale(model)
+    pattern = run.activation(f"{name}.hook_pattern")[:, :, run.query]
+    _check_explained(index, scores * run.score_factor[:, None, None], pattern, run.multiplicity)
     occurrences = members.sum(axis=(0, 1))
     mean_scores = np.einsum("bhj,bjt->ht", scores, members) / occurrences
     mean_values = np.einsum("bjhk,bjt->htk", v, members) / occurrences[None, :, None]
@@ -186,8 +132,8 @@ def _layer_reading(
         mean_scores,
         mean_values,
         weights=np.einsum("bhj,bjt->bht", pattern, members),
-        head_values=z[:, at],
-        output=_array(model.W_O)[index],
+        head_values=z[:, run.query],
+        output=as_array(model.W_O)[index],
         spread=float(max(deviations)),
     )
 
@@ -208,65 +154,21 @@ def _check_explained(
         )
 
 
-def _run(model: Any, given: Any) -> Any:
-    import torch
-
-    with torch.no_grad():
-        return model.run_with_cache(given)[1]
-
-
-def _string_rows(
-    model: Any, config: ClassifierConfig, strings: Any
-) -> tuple[tuple[str, ...], NDArray[np.int64], Floats, Floats]:
-    inputs = model.inputs(strings)
-    lengths = _array(inputs.lengths)
-    scale = np.log(lengths) if config.score_scale == "sqrt_d_head_log_n" else np.ones(len(lengths))
-    rows = tuple(config.alphabet.canonical(string) for string in strings)
-    return rows, inputs.tokens.numpy(), _array(inputs.multiplicity), scale
-
-
-def _token_rows(
-    tokens: Any,
-) -> tuple[tuple[str, ...], NDArray[np.int64], Floats, Floats]:
-    import torch
-
-    if not isinstance(tokens, torch.Tensor) or tokens.ndim != 2 or tokens.is_floating_point():
-        raise UsageError(
-            "a TransformerLens model is probed on token ids, a whole-number tensor [batch pos]"
-        )
-    rows = tuple(f"row {row}" for row in range(len(tokens)))
-    return rows, tokens.cpu().numpy(), np.ones(tokens.shape), np.ones(len(tokens))
-
-
-def _readable(
-    config: ClassifierConfig | None,
-    layer: int,
-    tokens: NDArray[np.int64],
-    multiplicity: Floats,
-    pattern: Floats,
-) -> NDArray[np.bool_]:
+def _readable(run: Run, layer: int) -> NDArray[np.bool_]:
     """`[row key]`: which keys the query can see. Masked and future keys have no weight anywhere."""
-    if config is None:
+    if run.config is None:
+        pattern = run.activation(f"blocks.{layer}.attn.hook_pattern")[:, :, run.query]
         return np.asarray((pattern > 0).any(axis=1))
-    if layer == 0 and not config.has_positions:
+    if layer == 0 and not run.config.has_positions:
         # A letter a string lacks still has its key and value, the same as in any other string.
-        return (tokens >= FIRST_LETTER) | (multiplicity > 0)
-    return multiplicity > 0
+        return (run.tokens >= FIRST_LETTER) | (run.multiplicity > 0)
+    return run.multiplicity > 0
 
 
-def _shown(tokens: NDArray[np.int64], readable: Sequence[NDArray[np.bool_]]) -> NDArray[np.int64]:
+def _shown(run: Run, readable: dict[int, NDArray[np.bool_]]) -> NDArray[np.int64]:
     """The tokens seen in every layer, by number."""
-    seen = [set(tokens[visible].tolist()) for visible in readable]
+    seen = [set(run.tokens[visible].tolist()) for visible in readable.values()]
     return np.array(sorted(set.intersection(*seen)), dtype=np.int64)
-
-
-def _check_attention(model: Any, config: ClassifierConfig | None) -> None:
-    if config is not None and not config.has_attention:
-        raise UnsupportedError("this model has no attention (n_heads = 0), so no head to look at")
-    if not hasattr(model, "run_with_cache"):
-        raise UnsupportedError(
-            f"a model with TransformerLens's run_with_cache is needed, not {type(model).__name__}"
-        )
 
 
 def _score_scale(model: Any) -> float:
@@ -274,22 +176,3 @@ def _score_scale(model: Any) -> float:
         return 1.0
     stated = float(getattr(model.cfg, "attn_scale", None) or -1.0)
     return stated if stated > 0 else float(np.sqrt(model.cfg.d_head))  # -1: the default
-
-
-def _position(query: int | None, width: int, default: int) -> int:
-    at = default if query is None else query
-    if not -width <= at < width:
-        raise UsageError(f"query position {at} is outside the {width} positions of the input")
-    return at % width
-
-
-def _layer(layer: int, n_layers: int) -> int:
-    if not -n_layers <= layer < n_layers:
-        raise UsageError(f"layer {layer} does not exist; the model has layers 0 to {n_layers - 1}")
-    return layer % n_layers
-
-
-def _array(tensor: Any) -> Floats:
-    if hasattr(tensor, "detach"):
-        tensor = tensor.detach().cpu().numpy()
-    return np.asarray(tensor, dtype=np.float64)

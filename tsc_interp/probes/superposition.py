@@ -24,7 +24,8 @@ from numpy.typing import ArrayLike
 
 from tsc_interp.probes.base import LabeledArray, ProbeResult, Table
 from tsc_interp.probes.hull import nearest_in_cone, nearest_in_hull
-from tsc_interp.probes.reading import Floats, Layer, read
+from tsc_interp.probes.reading import Layer, read
+from tsc_interp.probes.running import Floats
 from tsc_interp.probes.superposition_words import findings
 from tsc_interp.probes.wording import write_mixture, write_vector
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from tsc_interp.probes.base import Cell, Finding
 from tsc_interp.probes.hull import nearest_in_hull
-from tsc_interp.probes.reading import Layer, Reading, classifier_config
+from tsc_interp.probes.reading import Layer, Reading
+from tsc_interp.probes.running import classifier_config
 from tsc_interp.probes.wording import capital, write_mixture, write_strings, write_vector
 
 if TYPE_CHECKING:
