@@ -16,9 +16,15 @@ with warnings.catch_warnings():
     import transformer_lens  # noqa: F401
 
 from hypothesis import settings
+from jaxtyping import install_import_hook
 
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.model.hooked import HookedClassifier, load
+
+# Shape annotations of the model are checked at every call, in tests only.
+with install_import_hook(
+    ["tsc_interp.model.inputs", "tsc_interp.model.forward"], "beartype.beartype"
+):
+    from tsc_interp.model.hooked import HookedClassifier, load
 
 settings.register_profile("tsc", derandomize=True, deadline=None, max_examples=40)
 settings.load_profile("tsc")

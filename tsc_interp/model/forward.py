@@ -15,6 +15,7 @@ import math
 from collections.abc import Callable, Mapping
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, einsum
 from torch.nn import functional
 
@@ -23,6 +24,7 @@ from tsc_interp.model.inputs import Inputs
 
 Weights = Mapping[str, Tensor]
 Tap = Callable[[str, Tensor], Tensor]
+Residual = Float[Tensor, "*ensemble batch pos d_model"]
 
 
 def _untapped(name: str, activation: Tensor) -> Tensor:
@@ -37,7 +39,7 @@ def forward(
     tap: Tap = _untapped,
     training: bool = False,
     with_result: bool = False,
-) -> Tensor:
+) -> Float[Tensor, "*ensemble batch"]:
     """The logit of every string: `[..., batch]`, the dots being the weights' ensemble axes."""
     residual = _embed(config, weights, inputs, tap)
     for layer in range(config.n_layers):
@@ -59,7 +61,7 @@ def forward(
     return einsum("...bd,...d->...b", cls, weights["unembed.W_U"][..., 0])
 
 
-def _embed(config: ClassifierConfig, weights: Weights, inputs: Inputs, tap: Tap) -> Tensor:
+def _embed(config: ClassifierConfig, weights: Weights, inputs: Inputs, tap: Tap) -> Residual:
     embedded = tap("hook_embed", weights["embed.W_E"][..., inputs.tokens, :])
     if not config.has_positions:
         return embedded
@@ -71,11 +73,11 @@ def _attention(
     config: ClassifierConfig,
     weights: Weights,
     name: str,
-    x: Tensor,
+    x: Residual,
     inputs: Inputs,
     tap: Tap,
     with_result: bool,
-) -> Tensor:
+) -> Residual:
     q, k, v = (
         tap(
             f"{name}.hook_{part.lower()}",
@@ -96,13 +98,13 @@ def _attention(
     return einsum("...bqhk,...hkd->...bqd", z, weights[f"{name}.W_O"])
 
 
-def _mlp(weights: Weights, name: str, x: Tensor, tap: Tap) -> Tensor:
+def _mlp(weights: Weights, name: str, x: Residual, tap: Tap) -> Residual:
     pre = tap(f"{name}.hook_pre", einsum("...bpd,...dm->...bpm", x, weights[f"{name}.W_in"]))
     post = tap(f"{name}.hook_post", functional.gelu(pre))
     return einsum("...bpm,...md->...bpd", post, weights[f"{name}.W_out"])
 
 
-def _norm(config: ClassifierConfig, weights: Weights, name: str, x: Tensor, tap: Tap) -> Tensor:
+def _norm(config: ClassifierConfig, weights: Weights, name: str, x: Residual, tap: Tap) -> Residual:
     """RMS or LayerNorm, tapped as TransformerLens does: before the learned scale and shift."""
     if not config.has_norm:
         return x

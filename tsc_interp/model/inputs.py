@@ -1,8 +1,8 @@
 """What the forward pass reads: one token per position, and how often each position counts.
 
-    tokens        [batch pos]   which embedding stands there
-    multiplicity  [batch pos]   0 masked, 1 an ordinary token, k for k copies of it
-    lengths       [batch]       letters in the string, which `sqrt_d_head_log_n` scales by
+    tokens        which embedding stands there
+    multiplicity  0 masked, 1 an ordinary token, k for k copies of it
+    lengths       letters in the string, which `sqrt_d_head_log_n` scales by
 
 The token form has a position per character and multiplicities 0 and 1. The compressed form has
 `CLS` and one position per letter of the alphabet, whatever the string's length.
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from tsc_interp.config import ClassifierConfig
@@ -24,9 +25,9 @@ from tsc_interp.strings import CLS, FIRST_LETTER, PAD
 
 @dataclass(frozen=True)
 class Inputs:
-    tokens: Tensor
-    multiplicity: Tensor
-    lengths: Tensor
+    tokens: Int[Tensor, "batch pos"]
+    multiplicity: Float[Tensor, "batch pos"]
+    lengths: Int[Tensor, " batch"]
     compressed: bool
 
 
