@@ -1,0 +1,172 @@
+"""Plain enumeration: the logit of every count vector up to a length, face by face.
+
+Two small matrix products and a division per vector, no exponentials (tables hold them), in chunks
+of bounded size. Vectors whose logit lies within the float64 error bound of zero go to `arb`. The
+number of strings behind a vector is its multinomial coefficient, summed exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import combinations
+from math import comb, factorial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tsc_interp.verification.faces import Faces
+from tsc_interp.verification.labels import all_faces, face_label, full_counts, labels_of
+from tsc_interp.verification.tally import Integers, Side, Tally
+
+Progress = Callable[[int], None]
+"""Told how many vectors more have been decided."""
+
+# Small enough for a chunk's intermediate arrays to stay in the processor's cache.
+CHUNK = 1 << 11
+
+
+def enumerate_counts(faces: Faces, max_length: int, progress: Progress | None = None) -> Tally:
+    """Every count vector of at most `max_length` letters, one by one."""
+    config = faces.config
+    tally = Tally(max_length, config.n_letters, method="enumeration")
+    pascal = _PascalRows()
+    for letters in all_faces(config):
+        for vectors in positive_vectors(len(letters), max_length):
+            _judge(faces, letters, vectors, tally, pascal)
+            tally.evaluated += len(vectors)
+            if progress is not None:
+                progress(len(vectors))
+    return tally
+
+
+def _judge(
+    faces: Faces, letters: tuple[int, ...], vectors: Integers, tally: Tally, pascal: _PascalRows
+) -> None:
+    logits, error = faces[letters].logits(vectors.astype(np.float64))
+    known = face_label(faces.config, letters)
+    close = np.abs(logits) <= error
+    if known is not None and not close.any():
+        wrong = logits <= 0 if known else logits > 0
+        if wrong.any():
+            side = tally.false_negatives if known else tally.false_positives
+            _record(faces, letters, vectors[wrong], side, pascal)
+        return
+    positive = logits > 0
+    undecided = np.zeros(len(vectors), dtype=bool)
+    for i in np.flatnonzero(close):
+        sign = faces.exact.sign(full_counts(faces.config, letters, vectors[i]).tolist())
+        positive[i], undecided[i] = sign == 1, sign is None
+    labels = labels_of(faces.config, letters, vectors)
+    for side, member in (
+        (tally.undecided, undecided),
+        (tally.false_positives, positive & ~labels & ~undecided),
+        (tally.false_negatives, ~positive & labels & ~undecided),
+    ):
+        _record(faces, letters, vectors[member], side, pascal)
+
+
+def _record(
+    faces: Faces, letters: tuple[int, ...], vectors: Integers, side: Side, pascal: _PascalRows
+) -> None:
+    if not len(vectors):
+        return
+    lengths = vectors.sum(axis=1)
+    for length in np.unique(lengths).tolist():
+        chosen = vectors[lengths == length]
+        side.vectors[length] += len(chosen)
+        side.strings[length] += pascal.strings(length, chosen)
+    shortest = vectors[lengths == lengths.min()]
+    first = shortest[np.lexsort(tuple(-shortest.T[::-1]))[0]]
+    side.offer(full_counts(faces.config, letters, first).tolist())
+
+
+class _PascalRows:
+    """Σ of multinomial coefficients over vectors of one length.
+
+    The coefficient of (i, j, rest) is multinomial(i + j, rest) · C(i + j, i): vectors that share
+    all but their first two letters share the first factor, and rows of Pascal's triangle hold the
+    second.
+    """
+
+    def __init__(self) -> None:
+        self._rows: dict[int, list[int]] = {}
+
+    def row(self, m: int) -> list[int]:
+        if m not in self._rows:
+            self._rows[m] = [comb(m, i) for i in range(m + 1)]
+        return self._rows[m]
+
+    def strings(self, length: int, vectors: Integers) -> int:
+        if vectors.shape[1] == 1:
+            return 1
+        vectors = vectors[np.lexsort(tuple(vectors.T[2:])) if vectors.shape[1] > 2 else slice(None)]
+        rest = vectors[:, 2:]
+        starts = np.flatnonzero(np.r_[True, (rest[1:] != rest[:-1]).any(axis=1)]).tolist()
+        firsts = vectors[:, 0].tolist()
+        total = 0
+        for start, end in zip(starts, [*starts[1:], len(firsts)], strict=True):
+            others = rest[start].tolist()
+            pair = length - sum(others)
+            arrangements, left = 1, length
+            for count in others:
+                arrangements *= self.row(left)[count] if left <= 2000 else comb(left, count)
+                left -= count
+            total += arrangements * sum(map(self.row(pair).__getitem__, firsts[start:end]))
+        return total
+
+
+def positive_vectors(size: int, max_length: int) -> Iterator[Integers]:
+    """All vectors of `size` positive counts with sum ≤ max_length, in chunks, shorter ones first."""
+    pending: list[Integers] = []
+    waiting = 0
+    for block in _blocks(size, max_length):
+        pending.append(block)
+        waiting += len(block)
+        if waiting >= CHUNK:
+            joined = np.concatenate(pending)
+            whole = waiting - waiting % CHUNK
+            yield from (joined[start : start + CHUNK] for start in range(0, whole, CHUNK))
+            pending, waiting = [joined[whole:]], waiting - whole
+    if waiting:
+        yield np.concatenate(pending)
+
+
+def _blocks(size: int, max_length: int) -> Iterator[Integers]:
+    """Blocks of one length each: up to three letters vary at once, more are looped over."""
+    pairs = _pairs_by_sum(max_length) if size >= 3 else np.zeros((0, 2), dtype=np.int64)
+    for length in range(size, max_length + 1):
+        if size == 1:
+            yield np.array([[length]])
+        elif size == 2:
+            first = np.arange(1, length)
+            yield np.stack([first, length - first], axis=1)
+        else:
+            for rest in _compositions(size - 3, length - 3):
+                left = length - sum(rest)
+                chosen = pairs[: comb(left - 1, 2)]
+                block = np.empty((len(chosen), size), dtype=np.int64)
+                block[:, :2] = chosen
+                block[:, 2] = left - chosen.sum(axis=1)
+                block[:, 3:] = rest
+                yield block
+
+
+def _pairs_by_sum(max_length: int) -> NDArray[np.int64]:
+    """Pairs of positive numbers, smaller sums first, so that 'sum < n' is a prefix."""
+    sums = np.repeat(np.arange(2, max_length), np.arange(1, max_length - 1))
+    first = np.concatenate([np.arange(1, total) for total in range(2, max_length)] or [sums])
+    return np.stack([first, sums - first], axis=1)
+
+
+def _compositions(parts: int, largest_sum: int) -> Iterator[tuple[int, ...]]:
+    """All tuples of `parts` positive numbers with at most this sum."""
+    for cuts in combinations(range(1, largest_sum + 1), parts):
+        yield tuple(b - a for a, b in zip((0, *cuts), cuts, strict=False))
+
+
+def strings_behind(counts: tuple[int, ...]) -> int:
+    """The multinomial coefficient of one vector: how many strings have these counts."""
+    total = factorial(sum(counts))
+    for count in counts:
+        total //= factorial(count)
+    return total

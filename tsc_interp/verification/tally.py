@@ -1,0 +1,111 @@
+"""Exact tallies of what is wrong: count vectors and strings, per length, as Python integers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from math import comb
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Integers = NDArray[np.int64]
+Vector = tuple[int, ...]
+
+
+@dataclass
+class Side:
+    """One way of being wrong (or undecided): how many vectors and strings of each length."""
+
+    max_length: int
+    vectors: list[int] = field(default_factory=list)
+    strings: list[int] = field(default_factory=list)
+    shortest: Vector | None = None
+    """Full count vector of the first one, in the order stated in search.py."""
+
+    def __post_init__(self) -> None:
+        self.vectors = self.vectors or [0] * (self.max_length + 1)
+        self.strings = self.strings or [0] * (self.max_length + 1)
+
+    def offer(self, counts: Iterable[int]) -> None:
+        """Keep the earlier of this vector and the shortest so far."""
+        vector = tuple(int(count) for count in counts)
+        if self.shortest is None or order(vector) < order(self.shortest):
+            self.shortest = vector
+
+    @property
+    def total_vectors(self) -> int:
+        return sum(self.vectors)
+
+    @property
+    def total_strings(self) -> int:
+        return sum(self.strings)
+
+
+@dataclass
+class Tally:
+    """Everything that is not right, up to a length."""
+
+    max_length: int
+    n_letters: int
+    method: str
+    false_positives: Side = field(init=False)
+    false_negatives: Side = field(init=False)
+    undecided: Side = field(init=False)
+    evaluated: int = 0
+    """Points looked at one by one."""
+    boxes: int = 0
+    """Boxes decided or cut (regions only)."""
+
+    def __post_init__(self) -> None:
+        for name in ("false_positives", "false_negatives", "undecided"):
+            setattr(self, name, Side(self.max_length))
+
+    @property
+    def sides(self) -> tuple[Side, Side, Side]:
+        return self.false_positives, self.false_negatives, self.undecided
+
+    @property
+    def vectors(self) -> int:
+        """All count vectors of length 1 to max_length."""
+        return comb(self.max_length + self.n_letters, self.n_letters) - 1
+
+    @property
+    def strings(self) -> int:
+        return sum(self.n_letters**length for length in range(1, self.max_length + 1))
+
+    @property
+    def first_error_length(self) -> int | None:
+        found = [side.shortest for side in self.sides[:2] if side.shortest is not None]
+        return min(map(sum, found), default=None)
+
+    def same_counts(self, other: Tally) -> bool:
+        """Whether two implementations agree on every number and every shortest string."""
+        return all(
+            (a.vectors, a.strings, a.shortest) == (b.vectors, b.strings, b.shortest)
+            for a, b in zip(self.sides, other.sides, strict=True)
+        )
+
+    def accuracy_at(self, length: int) -> tuple[int, int]:
+        """Right strings and all strings of one length; undecided ones count as not right."""
+        total = self.n_letters**length
+        return total - sum(side.strings[length] for side in self.sides), total
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        names = ("false_positives", "false_negatives", "undecided")
+        return [
+            {
+                "length": length,
+                **{
+                    name: {"vectors": side.vectors[length], "strings": side.strings[length]}
+                    for name, side in zip(names, self.sides, strict=True)
+                },
+            }
+            for length in range(1, self.max_length + 1)
+        ]
+
+
+def order(vector: Vector) -> tuple[int, Vector]:
+    """Shorter first, then the lexicographically largest counts: the alphabet's order."""
+    return sum(vector), tuple(-count for count in vector)
