@@ -1,7 +1,7 @@
 """How fast strings are read: token form against compressed form, and start-up times.
 
-Run by `python -m benchmarks forward`. Both forms evaluate the same 10,000 random strings of up to 200
-letters with the `walkthrough` model, in batches of 500; the printed ratio is from this one run.
+Run by `python -m benchmarks.forward`. Both forms evaluate the same 10,000 random strings of up to
+200 letters with the `walkthrough` model, in batches of 500; the printed ratio is from this one run.
 """
 
 from __future__ import annotations
