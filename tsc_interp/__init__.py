@@ -14,6 +14,8 @@ _PUBLIC = {
     "Checkpoint": "tsc_interp.checkpoints",
     "HookedClassifier": "tsc_interp.model.hooked",
     "TscError": "tsc_interp.errors",
+    "Report": "tsc_interp.report",
+    "analyze": "tsc_interp.report",
     "bundled_names": "tsc_interp.checkpoints",
     "evaluate": "tsc_interp.evaluation",
     "horizon": "tsc_interp.verification",

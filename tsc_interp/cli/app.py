@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from tsc_interp._version import __version__
-from tsc_interp.cli import evaluate, import_, info
+from tsc_interp.cli import analyze, evaluate, import_, info
 from tsc_interp.errors import TscError
 
 # Some versions of typer carry their own click, others use the installed one: ask typer which.
@@ -24,6 +24,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command("analyze")(analyze.command)
 app.command("eval")(evaluate.command)
 app.command("info")(info.command)
 app.command("import")(import_.command)

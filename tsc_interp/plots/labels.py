@@ -70,24 +70,27 @@ def place_labels(
     *,
     plot_pixels: Sequence[float] = (240, 340, 520),
     merge_pixels: float = 4.0,
+    origin: bool = False,
 ) -> list[Label]:
     """Labels for points in a plane of the given (x range, y range), free of overlaps at each size.
 
     Points closer than `merge_pixels` on the smallest plot share one label ("aac, baac"). Each label
     takes the first free place around its point, nearest first; a place must be free of labels and
     markers at every plot size in `plot_pixels`, because offsets stay the same while points move.
+    With `origin`, points are the tips of arrows from (0, 0) and places beyond the tip come first.
     """
     xy = np.asarray(points, dtype=float).reshape(-1, 2)
     low = np.array([ranges[0][0], ranges[1][0]], dtype=float)
     unit = (xy - low) / (np.array([ranges[0][1], ranges[1][1]], dtype=float) - low)
     groups = _merge(unit * min(plot_pixels), merge_pixels)
+    away = xy if origin else np.tile([0.0, 1.0], (len(xy), 1))
     labels: list[Label] = []
     taken = [np.empty((0, 4)) for _ in plot_pixels]
     markers = [unit * size for size in plot_pixels]
     for members in groups:
         text = _shared_text([texts[member] for member in members])
         centre = unit[members[0]]
-        offset = _first_free(centre, text, plot_pixels, taken, markers)
+        offset = _first_free(centre, text, away[members[0]], plot_pixels, taken, markers)
         for index, size in enumerate(plot_pixels):
             taken[index] = np.vstack([taken[index], _box(centre * size, offset, text)])
         at = xy[members[0]]
@@ -116,16 +119,17 @@ def _shared_text(texts: Sequence[str], most: int = 2) -> str:
 def _first_free(
     centre: NDArray[np.float64],
     text: str,
+    away: NDArray[np.float64],
     sizes: Sequence[float],
     taken: Sequence[NDArray[np.float64]],
     markers: Sequence[NDArray[np.float64]],
 ) -> NDArray[np.float64]:
     half_width = CHARACTER_WIDTH * len(text) / 2
     fallback, least = np.array([0.0, 16.0]), float("inf")
+    straight = np.arctan2(away[1], away[0]) if away.any() else np.pi / 2
+    turns = sorted(np.deg2rad(np.arange(-165, 195, 15)), key=lambda turn: (abs(turn), turn))
     for radius in (6, 18, 34, 52, 72, 96, 124):
-        for angle in np.deg2rad(
-            [90, 0, 180, 270, 45, 135, 315, 225, 65, 115, 245, 295, 20, 160, 200, 340]
-        ):
+        for angle in (straight + turn for turn in turns):
             offset = np.array(
                 [np.cos(angle) * (radius + half_width), np.sin(angle) * (radius + LINE_HEIGHT / 2)]
             )

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from tsc_interp.plots.style import Figure
     from tsc_interp.probes.base import ProbeResult
 
-FIGURES: dict[str, str] = {}
+FIGURES: dict[str, str] = {
+    "trace": "tsc_interp.plots.trace:figures",
+}
 
 
 def figures(result: ProbeResult) -> list[Figure]:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from tsc_interp.plots.labels import Label, place_labels, spread_labels
 
@@ -147,7 +147,18 @@ def template(dark: bool = False) -> go.layout.Template:
             "xaxis": axis,
             "yaxis": axis,
             "scene": {"xaxis": scene_axis, "yaxis": scene_axis, "zaxis": scene_axis},
-            "annotationdefaults": {"font": {"color": ink}, "arrowcolor": soft, "showarrow": False},
+            "annotationdefaults": {
+                "font": {"color": ink},
+                "arrowcolor": soft,
+                "showarrow": False,
+                "bgcolor": "rgba(21,24,28,0.7)" if dark else "rgba(255,255,255,0.7)",
+            },
+            "updatemenudefaults": {
+                "bgcolor": "#2a2f36" if dark else "#f6f8fa",
+                "bordercolor": soft,
+                "font": {"color": ink},
+            },
+            "sliderdefaults": {"font": {"color": ink}, "bordercolor": soft, "bgcolor": grid},
             "hoverlabel": {"font": {"family": FONT, "size": 13}},
             "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
             "hovermode": "closest",
@@ -189,8 +200,8 @@ def equal_axes(
 
 def add_arrow(
     figure: go.Figure,
-    end: Sequence[float],
-    start: Sequence[float] = (0.0, 0.0),
+    end: Sequence[float] | NDArray[np.float64],
+    start: Sequence[float] | NDArray[np.float64] = (0.0, 0.0),
     *,
     colour: str = INK,
     name: str | None = None,
@@ -210,6 +221,7 @@ def add_arrow(
             "size": [0, 11],
             "angleref": "previous",
             "color": colour,
+            "line": {"width": 0},
         },
         name=name,
         showlegend=False,
@@ -220,7 +232,7 @@ def add_arrow(
 
 def add_line(
     figure: go.Figure,
-    normal: Sequence[float],
+    normal: Sequence[float] | NDArray[np.float64],
     *,
     offset: float = 0.0,
     name: str | None = None,

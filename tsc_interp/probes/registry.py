@@ -26,8 +26,8 @@ class Probe:
     chapter: str
     """The part of the source report it comes from, such as `1-2`."""
     where: str
-    default: bool = True
-    """Whether a report asks it without being told to."""
+    needs_run: bool = False
+    """Whether it is about a run directory: `run` then takes a `run_directory` as well."""
 
     def run(self, model: Any, strings: Any, **options: Any) -> ProbeResult:
         return cast(ProbeResult, self._module().run(model, strings, **options))
@@ -40,7 +40,15 @@ class Probe:
         return import_module(self.where.split(":")[0])
 
 
-PROBES: tuple[Probe, ...] = ()
+PROBES: tuple[Probe, ...] = (
+    Probe(
+        name="trace",
+        title="Following a string through the model",
+        question="What happens to a string on its way to a logit?",
+        chapter="1-2",
+        where="tsc_interp.probes.trace:TraceResult",
+    ),
+)
 
 
 def find_probe(name: str) -> Probe:

@@ -1,0 +1,127 @@
+"""`tsc-interp analyze`: ask a model every question and leave a report."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tsc_interp.cli.common import (
+    CheckpointOption,
+    EpochOption,
+    JsonOption,
+    QuietOption,
+    messages,
+    output,
+)
+
+if TYPE_CHECKING:
+    from tsc_interp.report import Report
+
+
+class ImageKind(StrEnum):
+    png = "png"
+    svg = "svg"
+
+
+class Plotlyjs(StrEnum):
+    inline = "inline"
+    cdn = "cdn"
+    directory = "directory"
+
+
+def command(
+    strings: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[STRING]...",
+            help="Strings such as aac or 'ab{100}c{55}' (default: examples and the model's worst).",
+            show_default=False,
+        ),
+    ] = None,
+    checkpoint: CheckpointOption = "walkthrough",
+    epoch: EpochOption = None,
+    probe: Annotated[
+        list[str] | None,
+        typer.Option("--probe", "-p", metavar="NAME", help="Ask only this; may be repeated."),
+    ] = None,
+    compare: Annotated[
+        str | None, typer.Option(metavar="MODEL", help="A second model, to put beside the first.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="DIR", help="Where (default: tsc-report/MODEL)."),
+    ] = None,
+    formats: Annotated[
+        str, typer.Option("--format", metavar="LIST", help="Any of html, md, json, with commas.")
+    ] = "html,md,json",
+    images: Annotated[
+        ImageKind | None, typer.Option(help="Also write each figure as an image (needs a browser).")
+    ] = None,
+    plotlyjs: Annotated[
+        Plotlyjs,
+        typer.Option(help="The plotting library: in the page, from the net, or beside it."),
+    ] = Plotlyjs.inline,
+    tables: Annotated[bool, typer.Option("--tables", help="Print every table as well.")] = False,
+    open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Write into a directory that holds other files.")
+    ] = False,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Analyse a model: findings here, and a report with figures to read in a browser.
+
+    With --json the report goes to standard output, and to disk only if --out says where.
+    """
+    from tsc_interp.report.examine import analyze
+    from tsc_interp.report.files import check_directory, check_options, default_directory
+
+    wanted = [name.strip() for name in formats.split(",") if name.strip()]
+    kind = None if images is None else images.value
+    check_options(wanted, plotlyjs.value, kind)
+    if out is not None:
+        check_directory(out, force=force)
+    console = messages(quiet)
+    with console.status("loading") as status:
+        report = analyze(
+            checkpoint, strings, probes=probe, compare=compare, epoch=epoch, progress=status.update
+        )
+        if as_json and out is None:
+            page = None
+        else:
+            status.update("writing the report")
+            directory = out or default_directory(report)
+            page = _save(report, directory, wanted, plotlyjs.value, kind, force)
+    if as_json:
+        output().file.write(report.to_json() + "\n")
+    elif not quiet:
+        from tsc_interp.report.terminal import print_report
+
+        print_report(report, output(), tables=tables)
+    if page is not None:
+        console.print(f"report: {page}", soft_wrap=True)
+        if open_page:
+            typer.launch(str(page.resolve()))
+
+
+def _save(
+    report: Report,
+    directory: Path,
+    formats: list[str],
+    plotlyjs: str,
+    images: str | None,
+    force: bool,
+) -> Path:
+    """With images if they can be made; without them, and saying so, if they cannot."""
+    from tsc_interp.report.images import ImagesUnavailable
+
+    try:
+        return report.save(
+            directory, formats=formats, plotlyjs=plotlyjs, images=images, force=force
+        )
+    except ImagesUnavailable as error:
+        messages().print(str(error), soft_wrap=True)
+        return report.save(directory, formats=formats, plotlyjs=plotlyjs, force=force)

@@ -1,0 +1,225 @@
+"""Vectors of any size as a picture to read: a plane, an exact space, or a choice of planes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import ArrayLike, NDArray
+
+from tsc_interp.plots.style import (
+    INK,
+    NEGATIVE,
+    POSITIVE,
+    WRONG,
+    TokenStyle,
+    add_arrow,
+    add_label,
+    diverging,
+    equal_axes,
+    new_figure,
+    place_labels,
+)
+from tsc_interp.probes.base import LabeledArray
+from tsc_interp.probes.trace import TraceResult
+
+
+@dataclass(frozen=True)
+class View:
+    """Points in two dimensions, what the axes are, and how much of the truth they show."""
+
+    points: NDArray[np.float64]
+    axes: tuple[str, str]
+    exact: bool
+    remark: str
+
+
+def view(points: ArrayLike, *, first_axis: ArrayLike | None = None, first_name: str = "") -> View:
+    """Two dimensions as they are; more, by principal components (after `first_axis`, if given)."""
+    rows = np.asarray(points, dtype=float)
+    if rows.shape[1] == 1:
+        rows = np.hstack([rows, np.zeros_like(rows)])
+    if rows.shape[1] == 2:
+        return View(rows, ("dimension 0", "dimension 1"), True, "")
+    centred = rows - rows.mean(axis=0)
+    total = float((centred**2).sum()) or 1.0
+    directions: list[NDArray[np.float64]] = []
+    if first_axis is not None:
+        given = np.asarray(first_axis, dtype=float)
+        directions.append(given / (np.linalg.norm(given) or 1.0))
+        centred = centred - np.outer(centred @ directions[0], directions[0])
+    components = np.linalg.svd(centred, full_matrices=False)[2]
+    directions += [_signed(component) for component in components[: 2 - len(directions)]]
+    basis = np.stack(directions)
+    placed = rows @ basis.T
+    shares = (((rows - rows.mean(axis=0)) @ basis.T) ** 2).sum(axis=0) / total
+    names = [f"component {index + 1}" for index in range(2)]
+    if first_axis is not None:
+        names = [first_name, "main other direction"]
+    axes = (f"{names[0]} ({shares[0]:.0%} of variance)", f"{names[1]} ({shares[1]:.0%})")
+    remark = (
+        f"The {rows.shape[1]} dimensions are shown as two that carry {shares.sum():.0%} of the "
+        "variance; distances on the page are at most the true ones."
+    )
+    return View(placed, axes, False, remark)
+
+
+def _signed(direction: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Of a direction and its opposite, the one whose largest entry is positive."""
+    return direction * (1.0 if direction[np.abs(direction).argmax()] >= 0 else -1.0)
+
+
+def plane(
+    seen: View,
+    labels: Sequence[str],
+    styles: Sequence[TokenStyle],
+    *,
+    arrows: bool = True,
+    field: LabeledArray | None = None,
+) -> go.Figure:
+    """Points (with arrows from the origin, where that is the true origin) and their names."""
+    figure = new_figure(*seen.axes, height=460)
+    equal_axes(figure, seen.points, with_origin=seen.exact)
+    if field is not None:
+        add_field(figure, field)
+    for point, label, style in zip(seen.points, labels, styles, strict=True):
+        if arrows and seen.exact:
+            add_arrow(figure, point, colour=style.colour, hover=label)
+        figure.add_scatter(
+            x=[point[0]],
+            y=[point[1]],
+            mode="markers",
+            name=label,
+            showlegend=False,
+            marker={"color": style.colour, "symbol": style.symbol, "size": 9},
+            hovertemplate=f"{label}<br>(%{{x:.4f}}, %{{y:.4f}})<extra></extra>",
+        )
+    ranges = [figure.layout.xaxis.range, figure.layout.yaxis.range]
+    for label_placed in place_labels(seen.points, labels, ranges, origin=seen.exact and arrows):
+        add_label(figure, label_placed)
+    return figure
+
+
+def add_field(figure: go.Figure, field: LabeledArray) -> None:
+    """The logit behind the points, blue below zero and vermillion above, a grey line between."""
+    x, y = ([float(label) for label in field.labels[axis]] for axis in ("x", "y"))
+    logits = field.array
+    figure.add_heatmap(
+        x=x,
+        y=y,
+        z=logits,
+        **diverging(logits),
+        opacity=0.35,
+        zsmooth="best",
+        hovertemplate="logit %{z:.3f}<extra></extra>",
+        colorbar={"title": {"text": "logit"}, "thickness": 12, "len": 0.8},
+    )
+    if (logits > 0).any() and (logits < 0).any():
+        figure.add_contour(
+            x=x,
+            y=y,
+            z=logits,
+            showscale=False,
+            hoverinfo="skip",
+            name="logit 0",
+            contours={"type": "constraint", "operation": "=", "value": 0, "showlabels": False},
+            line={"color": INK, "width": 2, "dash": "dash"},
+            showlegend=False,
+        )
+
+
+def space(points: ArrayLike, labels: Sequence[str], styles: Sequence[TokenStyle]) -> go.Figure:
+    """Four points of any dimension in the space of three they span: all distances exact."""
+    rows = np.asarray(points, dtype=float)
+    offsets = rows[1:] - rows[0]
+    basis = np.linalg.qr(offsets.T)[0]
+    placed = np.vstack([np.zeros(3), offsets @ basis])
+    figure = new_figure(height=460)
+    for point, label, style in zip(placed, labels, styles, strict=True):
+        figure.add_scatter3d(
+            x=[point[0]],
+            y=[point[1]],
+            z=[point[2]],
+            mode="markers+text",
+            text=[label],
+            textposition="top center",
+            name=label,
+            showlegend=False,
+            marker={"color": style.colour, "size": 6},
+            hovertemplate=f"{label}<extra></extra>",
+        )
+    pairs = [(i, j) for i in range(len(placed)) for j in range(i)]
+    ends = np.array([[placed[i], placed[j], [np.nan] * 3] for i, j in pairs]).reshape(-1, 3)
+    figure.add_scatter3d(
+        x=ends[:, 0],
+        y=ends[:, 1],
+        z=ends[:, 2],
+        mode="lines",
+        hoverinfo="skip",
+        line={"color": INK, "width": 2},
+        showlegend=False,
+    )
+    axis = {"title": {"text": ""}, "showticklabels": False}
+    figure.update_layout(
+        scene={"aspectmode": "data", "xaxis": axis, "yaxis": axis, "zaxis": axis},
+        margin={"l": 0, "r": 0, "t": 0, "b": 0},
+    )
+    return figure
+
+
+def string_style(label: int, right: bool) -> TokenStyle:
+    """A string's colour says its true label, its shape whether the model is right."""
+    if not right:
+        return TokenStyle(WRONG, "x")
+    return TokenStyle(POSITIVE if label else NEGATIVE, "circle")
+
+
+def string_styles(result: TraceResult) -> list[TokenStyle]:
+    return [string_style(label, ok) for label, ok in zip(result.labels, result.right, strict=True)]
+
+
+def vector_words(labels: Sequence[str], points: NDArray[np.float64]) -> str:
+    if points.shape[1] > 4:
+        lengths = np.linalg.norm(points, axis=1)
+        return ", ".join(f"{t} length {n:.4f}" for t, n in zip(labels, lengths, strict=True))
+    return ", ".join(
+        f"{label} ({', '.join(f'{x:.4f}' for x in point)})"
+        for label, point in zip(labels, points, strict=True)
+    )
+
+
+def choice(figures: Sequence[tuple[str, go.Figure]], *, prompt: str) -> go.Figure:
+    """Several figures in one, a menu choosing which is shown; the first one at the start."""
+    combined = go.Figure(figures[0][1])
+    combined.data = []
+    owners = [index for index, (_, figure) in enumerate(figures) for _ in figure.data]
+    for index, (_, figure) in enumerate(figures):
+        for trace in figure.data:
+            combined.add_trace(trace)
+            combined.data[-1].visible = index == 0
+    buttons = [
+        {
+            "label": name,
+            "method": "update",
+            "args": [
+                {"visible": [owner == index for owner in owners]},
+                {
+                    "annotations": [a.to_plotly_json() for a in figure.layout.annotations],
+                    "xaxis.range": figure.layout.xaxis.range,
+                    "yaxis.range": figure.layout.yaxis.range,
+                },
+            ],
+        }
+        for index, (name, figure) in enumerate(figures)
+    ]
+    combined.update_layout(
+        updatemenus=[
+            {"buttons": buttons, "x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom"}
+        ],
+        height=(combined.layout.height or 420) + 48,
+        margin_t=56,
+    )
+    combined.layout.meta = {"prompt": prompt}
+    return combined

@@ -1,0 +1,103 @@
+"""Ask a model every question: `analyze` runs probes and gathers a `Report`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from tsc_interp.checkpoints import Checkpoint, load_checkpoint
+from tsc_interp.errors import UnsupportedError, UsageError
+from tsc_interp.model.hooked import HookedClassifier
+from tsc_interp.probes.base import ProbeResult
+from tsc_interp.probes.registry import PROBES, Probe, find_probe
+from tsc_interp.report.model_report import ModelCard, ModelReport
+from tsc_interp.report.report import Report
+from tsc_interp.report.strings import TestScore, score_test_set, sensible_strings
+
+Model = HookedClassifier | Checkpoint | str | PathLike[str]
+Progress = Callable[[str], None]
+
+
+def analyze(
+    model: Model = "walkthrough",
+    strings: str | Sequence[str] | None = None,
+    *,
+    probes: Sequence[str] | None = None,
+    compare: Model | None = None,
+    epoch: int | None = None,
+    progress: Progress = lambda doing: None,
+) -> Report:
+    """Run probes on a model (or on two, side by side) and gather what they say.
+
+    `model` is a hooked model, a checkpoint, or anything `load` takes. Without `strings`, a few that
+    exercise the task plus the model's own worst test strings. Without `probes`, every probe that
+    applies; one named here that cannot be asked of the model is an error. `progress` is called with
+    what is being done.
+    """
+    chosen = None if probes is None else [find_probe(name) for name in dict.fromkeys(probes)]
+    if chosen == []:
+        raise UsageError(f"no probe to run; the probes are {', '.join(p.name for p in PROBES)}")
+    progress("loading")
+    subjects = [_Subject(model, epoch)]
+    if compare is not None:
+        subjects.append(_Subject(compare, None))
+    texts = _strings(strings, subjects)
+    return Report(tuple(_examine(subject, texts, chosen, progress) for subject in subjects))
+
+
+class _Subject:
+    """A model to examine, its test score, and its run directory if it comes from one."""
+
+    def __init__(self, model: Model, epoch: int | None) -> None:
+        self.provenance: Mapping[str, Any] = {}
+        self.run_directory: Path | None = None
+        if not isinstance(model, HookedClassifier | Checkpoint):
+            self.run_directory = Path(model) if Path(model).is_dir() else None
+            model = load_checkpoint(model, epoch=epoch)
+        elif epoch is not None:
+            raise UsageError("an epoch can be picked from a run directory only")
+        if isinstance(model, Checkpoint):
+            self.provenance = model.provenance
+            model = HookedClassifier.from_checkpoint(model)
+        if model.ensemble_shape:
+            raise UsageError("a report is about one model; take one member of the ensemble first")
+        self.model = model
+        self.test: TestScore | None = score_test_set(model)
+
+
+def _strings(given: str | Sequence[str] | None, subjects: Sequence[_Subject]) -> tuple[str, ...]:
+    """Canonical, each once; the defaults keep only what every model can read."""
+    alphabets = [subject.model.config.alphabet for subject in subjects]
+    if given is not None and len(given):
+        texts = [given] if isinstance(given, str) else list(given)
+        for alphabet in alphabets:
+            texts = [alphabet.canonical(text) for text in texts]
+        return tuple(dict.fromkeys(texts))
+    texts = sensible_strings(subjects[0].model)
+    texts += [text for s in subjects if s.test is not None for text in s.test.worst]
+    smallest = min(alphabets, key=lambda alphabet: alphabet.size)
+    readable = [text for text in texts if set(text) <= set(smallest.letters + "{}0123456789")]
+    canonical = [smallest.canonical(text) for text in readable or [smallest.letters]]
+    return tuple(dict.fromkeys(canonical))
+
+
+def _examine(
+    subject: _Subject, strings: tuple[str, ...], chosen: list[Probe] | None, progress: Progress
+) -> ModelReport:
+    results: list[ProbeResult] = []
+    not_run: dict[str, str] = {}
+    for probe in PROBES if chosen is None else chosen:
+        options = {"run_directory": subject.run_directory} if probe.needs_run else {}
+        if probe.needs_run and subject.run_directory is None and chosen is None:
+            continue
+        progress(f"{probe.name}: {probe.question}")
+        try:
+            results.append(probe.run(subject.model, strings, **options))
+        except UnsupportedError as error:
+            if chosen is not None:
+                raise UnsupportedError(f"probe {probe.name}: {error}") from None
+            not_run[probe.name] = str(error)
+    card = ModelCard.of(subject.model, subject.provenance, subject.test)
+    return ModelReport(card, strings, tuple(results), not_run)

@@ -1,0 +1,125 @@
+"""A report as one HTML page that opens from disk without a network."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jinja2
+from markupsafe import Markup, escape
+
+from tsc_interp._version import __version__
+from tsc_interp.errors import UsageError
+from tsc_interp.plots.style import Figure, template
+from tsc_interp.report.markdown import anchor
+from tsc_interp.report.numbers import format_cell, is_number
+from tsc_interp.report.report import Report
+from tsc_interp.report.reproduce import command, python
+
+PLOTLYJS = ("inline", "cdn", "directory")
+PLOTLY_FILE = "plotly.min.js"
+
+
+@dataclass(frozen=True)
+class Extra:
+    """Something to show behind the probes: a whole page of its own, placed in a frame."""
+
+    anchor: str
+    title: str
+    lead: str
+    page: str
+
+
+def render_html(report: Report, *, plotlyjs: str = "inline", extras: Sequence[Extra] = ()) -> str:
+    """The page. `extras` come after the probes' sections."""
+    if plotlyjs not in PLOTLYJS:
+        raise UsageError(f"plotlyjs is one of {', '.join(PLOTLYJS)}; got {plotlyjs!r}")
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("tsc_interp.report"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters |= {"cell": format_cell, "prose": prose}
+    environment.tests["number"] = is_number
+    return environment.get_template("page.html").render(
+        report=report,
+        compared=len(report.models) > 1,
+        sections=[_section(report, name) for name in report.probe_names()],
+        extras=extras,
+        version=__version__,
+        whole_command=command(report),
+        plotly=_plotly(plotlyjs),
+        themes=_embed({"light": _theme(dark=False), "dark": _theme(dark=True)}),
+    )
+
+
+def prose(text: str) -> Markup:
+    """A sentence with its `code` set as code, everything else escaped."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
+
+
+def _section(report: Report, name: str) -> dict[str, Any]:
+    from tsc_interp.probes.registry import find_probe
+
+    sides = []
+    for index, model in enumerate(report.models):
+        section = model.sections.get(name)
+        figures = section.figures if section else []
+        sides.append(
+            {
+                "model": model.card.name,
+                "result": section.result if section else None,
+                "missing": model.not_run.get(name),
+                "figures": [
+                    _figure(figure, anchor(index, name, figure.name)) for figure in figures
+                ],
+            }
+        )
+    return {
+        "probe": find_probe(name),
+        "sides": sides,
+        "command": command(report, name),
+        "python": python(report, name),
+    }
+
+
+def _figure(figure: Figure, key: str) -> dict[str, Any]:
+    drawing = figure.figure.to_plotly_json()
+    # The page sets the theme; repeating it in every figure would double the size of the page.
+    drawing["layout"] = {k: v for k, v in drawing["layout"].items() if k != "template"}
+    return {
+        "anchor": key,
+        "title": figure.title,
+        "caption": figure.caption,
+        "alt": figure.alt,
+        "height": figure.figure.layout.height or 420,
+        "json": _embed(drawing),
+    }
+
+
+def _theme(dark: bool) -> Any:
+    return template(dark).to_plotly_json()
+
+
+def _embed(value: Any) -> Markup:
+    """JSON that can stand inside a script element."""
+    from plotly.utils import PlotlyJSONEncoder
+
+    text = json.dumps(value, cls=PlotlyJSONEncoder, separators=(",", ":"))
+    return Markup(text.replace("<", "\\u003c"))
+
+
+def _plotly(how: str) -> Markup:
+    from plotly.offline import get_plotlyjs, get_plotlyjs_version
+
+    if how == "cdn":
+        address = f"https://cdn.plot.ly/plotly-{get_plotlyjs_version()}.min.js"
+        return Markup(f'<script src="{address}" crossorigin="anonymous"></script>')
+    if how == "directory":
+        return Markup(f'<script src="{PLOTLY_FILE}"></script>')
+    return Markup(f"<script>{get_plotlyjs()}</script>")

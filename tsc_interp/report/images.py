@@ -1,0 +1,48 @@
+"""Figures as files, through kaleido, which drives a browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import plotly.graph_objects as go
+
+from tsc_interp.errors import TscError
+from tsc_interp.report.markdown import anchor
+from tsc_interp.report.report import Report
+
+HOW_TO_GET = (
+    "images need kaleido and a Chrome or Chromium browser: pip install 'tsc-interp[images]', then "
+    "install a browser or run plotly_get_chrome"
+)
+
+
+class ImagesUnavailable(TscError):
+    """No image could be made; the message says how to get what is missing."""
+
+
+def write_images(report: Report, directory: Path, kind: str) -> dict[str, str]:
+    """One file per figure on a white ground: anchor to path relative to the report."""
+    import plotly.io
+
+    drawn: dict[str, go.Figure] = {}
+    for index, model in enumerate(report.models):
+        for name, section in model.sections.items():
+            for figure in section.figures:
+                titled = go.Figure(figure.figure)
+                titled.update_layout(
+                    title=figure.title, margin_t=64, paper_bgcolor="white", width=800
+                )
+                drawn[anchor(index, name, figure.name)] = titled
+    directory.mkdir()
+    files = [directory / f"{key}.{kind}" for key in drawn]
+    try:
+        plotly.io.write_images(
+            fig=list(drawn.values()), file=files, scale=2 if kind == "png" else 1
+        )
+    except OSError:
+        raise
+    except Exception as error:
+        # kaleido raises whatever its browser driver raised; to the reader it is all the same.
+        first_line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise ImagesUnavailable(f"no images were made ({first_line}); {HOW_TO_GET}") from None
+    return {key: f"{directory.name}/{file.name}" for key, file in zip(drawn, files, strict=True)}

@@ -1,0 +1,104 @@
+"""A report: one model, or two side by side, as data with many faces."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any, Self
+
+from tsc_interp._version import __version__
+from tsc_interp.errors import TscError
+from tsc_interp.probes.base import Finding
+from tsc_interp.report.model_report import ModelReport
+
+SCHEMA = "tsc-interp/report/1"
+
+
+@dataclass(frozen=True)
+class Report:
+    """What the probes found. `show()` prints it, `save()` writes it, notebooks display it."""
+
+    models: tuple[ModelReport, ...]
+
+    @property
+    def title(self) -> str:
+        return " and ".join(model.card.name for model in self.models)
+
+    @property
+    def findings(self) -> list[Finding]:
+        return [finding for model in self.models for _, finding in model.findings()]
+
+    def probe_names(self) -> list[str]:
+        """The probes that have something to show, in the order they were asked."""
+        names = [name for model in self.models for name in (*model.sections, *model.not_run)]
+        return list(dict.fromkeys(names))
+
+    def __getitem__(self, probe: str) -> Any:
+        """The first model's result of a probe: `report["margin"]`."""
+        return self.models[0].sections[probe].result
+
+    def show(self, *, tables: bool = False) -> None:
+        """Findings on the terminal, with every table if asked."""
+        from rich.console import Console
+
+        from tsc_interp.report.terminal import print_report
+
+        print_report(self, Console(highlight=False), tables=tables)
+
+    def save(
+        self,
+        directory: str | PathLike[str],
+        *,
+        formats: Sequence[str] = ("html", "md", "json"),
+        plotlyjs: str = "inline",
+        images: str | None = None,
+        force: bool = False,
+    ) -> Path:
+        """Write the report, all of it or nothing, and return the page (or the first file)."""
+        from tsc_interp.report.files import save
+
+        return save(
+            self, Path(directory), formats=formats, plotlyjs=plotlyjs, images=images, force=force
+        )
+
+    def to_html(self, *, plotlyjs: str = "inline") -> str:
+        from tsc_interp.report.html import render_html
+
+        return render_html(self, plotlyjs=plotlyjs)
+
+    def to_markdown(self) -> str:
+        from tsc_interp.report.markdown import render_markdown
+
+        return render_markdown(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "schema": SCHEMA,
+            "version": __version__,
+            "models": [model.to_dict() for model in self.models],
+        }
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_dict(), indent=1, allow_nan=False)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        if data.get("schema") != SCHEMA:
+            raise TscError(f"not a report: schema {data.get('schema')!r}, expected {SCHEMA!r}")
+        return cls(tuple(ModelReport.from_dict(model) for model in data["models"]))
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        return cls.from_dict(json.loads(text))
+
+    def _repr_html_(self) -> str:
+        """The whole page in a frame, figures included, so that a notebook needs no network."""
+        from markupsafe import escape
+
+        return (
+            f'<iframe title="{escape(self.title)}" srcdoc="{escape(self.to_html())}" '
+            'style="width: 100%; height: 80vh; border: 1px solid #8888"></iframe>'
+        )

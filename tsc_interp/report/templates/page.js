@@ -1,0 +1,84 @@
+// Draws the figures when they come near the screen, follows light and dark, saves figures as files.
+(function () {
+  "use strict";
+  const root = document.documentElement;
+  const themes = JSON.parse(document.getElementById("themes").textContent);
+  const system = window.matchMedia("(prefers-color-scheme: dark)");
+  const plots = Array.from(document.querySelectorAll(".plot"));
+  const toggle = document.getElementById("theme");
+
+  function remembered() {
+    try { return window.localStorage.getItem("tsc-theme"); } catch (_) { return null; }
+  }
+  function remember(theme) {
+    try { window.localStorage.setItem("tsc-theme", theme); } catch (_) { /* file:// may forbid it */ }
+  }
+  function theme() { return root.dataset.theme || (system.matches ? "dark" : "light"); }
+
+  function source(plot) { return JSON.parse(plot.nextElementSibling.textContent); }
+
+  function draw(plot) {
+    if (plot.dataset.drawn) return Promise.resolve();
+    plot.dataset.drawn = "yes";
+    if (!window.Plotly) {
+      plot.textContent = plot.getAttribute("aria-label");
+      return Promise.resolve();
+    }
+    const figure = source(plot);
+    const narrow = window.innerWidth < 640;
+    figure.layout.template = themes[theme()];
+    figure.layout.autosize = true;
+    // On a phone a finger on a figure should scroll the page.
+    if (narrow) figure.layout.dragmode = false;
+    figure.config = {
+      responsive: true, displaylogo: false, displayModeBar: narrow ? false : "hover",
+      modeBarButtonsToRemove: ["toImage", "select2d", "lasso2d"],
+    };
+    return window.Plotly.newPlot(plot, figure);
+  }
+
+  function paint() {
+    const dark = theme() === "dark";
+    toggle.setAttribute("aria-pressed", String(dark));
+    toggle.textContent = dark ? "Light page" : "Dark page";
+    for (const plot of plots) {
+      if (plot.dataset.drawn && window.Plotly) window.Plotly.relayout(plot, { template: themes[theme()] });
+    }
+  }
+
+  function download(button) {
+    const figure = button.closest("figure");
+    const plot = figure.querySelector(".plot");
+    const drawing = source(plot);
+    drawing.layout.template = themes[theme()];
+    drawing.layout.paper_bgcolor = getComputedStyle(document.body).backgroundColor;
+    drawing.layout.title = { text: figure.querySelector("h4").textContent };
+    drawing.layout.margin = Object.assign({}, drawing.layout.margin, { t: 64 });
+    return window.Plotly.downloadImage(drawing, {
+      format: button.dataset.save, filename: plot.dataset.name,
+      width: 800, height: (drawing.layout.height || 420) + 48, scale: button.dataset.save === "png" ? 2 : 1,
+    });
+  }
+
+  const saved = remembered();
+  if (saved === "light" || saved === "dark") root.dataset.theme = saved;
+  toggle.addEventListener("click", function () {
+    root.dataset.theme = theme() === "dark" ? "light" : "dark";
+    remember(root.dataset.theme);
+    paint();
+  });
+  system.addEventListener("change", paint);
+  document.addEventListener("click", function (event) {
+    const button = event.target.closest("button[data-save]");
+    if (button && window.Plotly) download(button);
+  });
+  window.tscDrawAll = function () { return Promise.all(plots.map(draw)); };
+  window.addEventListener("beforeprint", window.tscDrawAll);
+  paint();
+  const watcher = new IntersectionObserver(function (entries) {
+    for (const entry of entries) {
+      if (entry.isIntersecting) { watcher.unobserve(entry.target); draw(entry.target); }
+    }
+  }, { rootMargin: "800px" });
+  plots.forEach(function (plot) { watcher.observe(plot); });
+})();
