@@ -1,4 +1,4 @@
-"""One forward pass for a probe: of our classifier on strings, or any TransformerLens model on tokens.
+"""One forward pass for a probe: our classifier on strings, any TransformerLens model on tokens.
 
 Whatever differs between the two kinds is settled here, so that a probe is written once.
 """

@@ -27,5 +27,10 @@ def write_strings(strings: Sequence[str], most: int = 4) -> str:
     return shown if more <= 0 else f"{shown} and {more} more"
 
 
+def write_share(share: float) -> str:
+    """`97.65%`; what would round to all of it is `over 99.99%`."""
+    return "over 99.99%" if 0.99995 <= share < 1 else f"{share:.2%}"
+
+
 def capital(text: str) -> str:
     return text[:1].upper() + text[1:]

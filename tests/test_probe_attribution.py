@@ -1,0 +1,109 @@
+"""Attribution: the parts sum to the logit, and each part is what removing it would change."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from tests.cases import CONFIGS, POSITIONED
+from tests.probe_models import QUERY, TOKENS, check_survives_json, transformer_lens_model
+from tsc_interp.config import ClassifierConfig
+from tsc_interp.errors import UnsupportedError, UsageError
+from tsc_interp.model.hooked import HookedClassifier, load
+from tsc_interp.probes import attribution
+
+STRINGS = ["ab", "b{5}", "a{2}b{3}", "ba{7}"]
+
+
+@pytest.mark.parametrize("config", [*CONFIGS, POSITIONED], ids=lambda config: config.key()[:6])
+def test_parts_sum_to_the_logit(config: ClassifierConfig) -> None:
+    model = HookedClassifier(config, seed=1)
+    result = attribution.run(model, STRINGS)
+    logits = model(STRINGS).detach().numpy()
+    assert result.effects.array.sum(1) == pytest.approx(logits, abs=1e-5)
+    assert result.by_group.array.sum(1) == pytest.approx(logits, abs=1e-5)
+    assert result.error < 1e-5
+    check_survives_json(result)
+
+
+def test_a_neuron_is_worth_what_removing_it_costs() -> None:
+    """Oracle: nothing follows the MLP, so zeroing a neuron changes the logit by its part."""
+    model = load("generalization-errors")
+    result = attribution.run(model, STRINGS)
+
+    def zero(post: torch.Tensor, hook: object) -> torch.Tensor:
+        post[..., 1] = 0
+        return post
+
+    with torch.no_grad():
+        without = model.run_with_hooks(STRINGS, fwd_hooks=[("blocks.0.mlp.hook_post", zero)])
+        change = (model(STRINGS) - without).numpy()
+    assert result.effects.at(part="neuron 1") == pytest.approx(change, abs=1e-5)
+
+
+def test_a_head_and_letter_by_hand(walkthrough: HookedClassifier) -> None:
+    result = attribution.run(walkthrough, ["baac"])
+    weight, value = 2 * 4.9982e-01, 3.1148  # two a's, as published; head 0's value of a
+    output = walkthrough.W_O[0, 0, 0].detach() @ walkthrough.W_U[:, 0].detach()
+    expected = weight * value * float(output)
+    assert float(result.effects.at(part="head 0 ← a")[0]) == pytest.approx(expected, rel=1e-4)
+    assert float(result.logits.array[0]) == pytest.approx(10.9587, abs=1e-4)
+
+
+def test_copies_count_like_characters(odd_model: HookedClassifier) -> None:
+    """The compressed form and the long form of a string have the same parts."""
+    config = odd_model.config.replace(n_positions=40)
+    weights = dict(odd_model.named_parameters()) | {"pos_embed.W_pos": torch.zeros(40, 7)}
+    long_form = HookedClassifier(config, weights)
+    strings = ["ab{4}e{3}", "d{9}c"]
+    short, long = (attribution.run(model, strings) for model in (odd_model, long_form))
+    for part in short.effects.labels["part"]:
+        assert long.effects.at(part=part) == pytest.approx(short.effects.at(part=part), abs=1e-5)
+
+
+@pytest.mark.parametrize("norm", ["LN", None])
+@pytest.mark.parametrize("query", [QUERY, -1, 0])
+def test_transformer_lens_model(norm: str | None, query: int) -> None:
+    model = transformer_lens_model(norm)
+    direction = model.W_U[:, 5]
+    result = attribution.run(model, TOKENS, query=query, direction=direction)
+    residual = model.run_with_cache(TOKENS)[1]["blocks.1.hook_resid_post"][:, query]
+    assert result.effects.array.sum(1) == pytest.approx(
+        (residual @ direction).detach().numpy(), abs=1e-4
+    )
+    assert bool(result.not_applicable) == (norm is not None)
+    if norm is None:  # then there is no final norm either, and this is the token's logit
+        logits = (model(TOKENS)[:, query, 5] - model.b_U[5]).detach().numpy()
+        assert result.logits.array == pytest.approx(logits, abs=1e-4)
+    visible = TOKENS[:, : query % TOKENS.shape[1] + 1].unique().tolist()
+    named = {part.split("← ")[1] for part in result.effects.labels["part"] if "←" in part}
+    assert named == {str(token) for token in visible}
+    check_survives_json(result)
+
+
+def test_earlier_layer_of_a_deep_model() -> None:
+    model = transformer_lens_model()
+    direction = np.linspace(-1, 1, 12)
+    result = attribution.run(model, TOKENS, layer=0, direction=direction, token_names="abcdefghi")
+    assert not any(part.startswith("layer 1") for part in result.effects.labels["part"])
+    assert any("← i" in part for part in result.effects.labels["part"])
+    assert any("layers after 0" in text for text in result.not_applicable)
+
+
+def test_wrong_strings_are_explained() -> None:
+    result = attribution.run(load("generalization-errors"), ["baac", "aac", "ab{100}"])
+    failures = [finding for finding in result.findings if finding.severity == "failure"]
+    assert len(failures) == 1
+    assert "`ab{100}` is a false negative: -1.9749" in failures[0].text
+    assert failures[0].numbers["logit"] == pytest.approx(-1.9749, abs=1e-4)
+
+
+def test_refusals(walkthrough: HookedClassifier) -> None:
+    with pytest.raises(UsageError, match="read-out direction"):
+        attribution.run(transformer_lens_model(), TOKENS)
+    with pytest.raises(UsageError, match="layers 0 to 0"):
+        attribution.run(walkthrough, ["ab"], layer=3)
+    double = ("blocks.0.hook_mlp_out", lambda out, hook: 2 * out)
+    with walkthrough.hooks([double]), pytest.raises(UnsupportedError, match="miss the residual"):
+        attribution.run(walkthrough, ["ab"])

@@ -1,0 +1,91 @@
+"""Specialization: what heads read, whether they repeat each other, and effective rank."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from tests.probe_models import QUERY, TOKENS, check_survives_json, transformer_lens_model
+from tsc_interp.config import ClassifierConfig
+from tsc_interp.model.hooked import HookedClassifier, load
+from tsc_interp.probes import specialization
+
+
+def texts(result: specialization.SpecializationResult) -> str:
+    return "\n".join(f"{finding.severity}: {finding.text}" for finding in result.findings)
+
+
+def test_walkthrough_has_a_head_for_each_letter(walkthrough: HookedClassifier) -> None:
+    result = specialization.run(walkthrough, ["aac"])
+    assert result.reads == (("a", "b"),)
+    assert "Head 0 reads `a`" in texts(result)
+    assert "good: Every letter" in texts(result)
+    a, b = (float(result.values.at(layer=0, head=0, letter=letter)[0]) for letter in "ab")
+    assert a * b < 0  # the report: values of opposite sign
+
+
+def test_lower_magnitude_reads_b_twice() -> None:
+    result = specialization.run(load("lower-magnitude"), ["ab"])
+    assert result.reads == (("b", "b"),)
+    assert "Heads 0 and 1 both read `b`" in texts(result)
+    assert "warning: Heads 0 and 1 attend alike" in texts(result)
+    assert "failure: No head reads `a`" in texts(result)
+
+
+def test_attention_is_that_of_a_string_with_every_letter_once(odd_model: HookedClassifier) -> None:
+    """Oracle: the model's own pattern on that string."""
+    result = specialization.run(odd_model, ["a{9}e"])
+    pattern = odd_model.run_with_cache("abcde")[1]["blocks.0.attn.hook_pattern"][0, :, 0, 1:]
+    assert result.attention.array[0] == pytest.approx(pattern.detach().numpy(), abs=1e-6)
+
+
+@pytest.mark.parametrize("scale", ["sqrt_d_head", "sqrt_d_head_log_n"])
+def test_attention_with_growing_scores(scale: str) -> None:
+    model = HookedClassifier(ClassifierConfig(score_scale=scale), seed=4)
+    result = specialization.run(model, ["a{9}b"])
+    pattern = model.run_with_cache("abc")[1]["blocks.0.attn.hook_pattern"][0, :, 0, 1:]
+    assert result.attention.array[0] == pytest.approx(pattern.detach().numpy(), abs=1e-6)
+
+
+def test_a_copied_head_is_found_and_ranks_are_right() -> None:
+    config = ClassifierConfig(n_letters=4, d_model=6, n_heads=3, d_head=2)
+    weights = {
+        name: w.detach().clone() for name, w in HookedClassifier(config, seed=2).named_parameters()
+    }
+    for part in "QKVO":
+        weights[f"blocks.0.attn.W_{part}"][2] = weights[f"blocks.0.attn.W_{part}"][0]
+    # Head 1: an OV of rank one, so of effective rank exactly one; head 0 two equal strengths.
+    weights["blocks.0.attn.W_O"][1, 1] = weights["blocks.0.attn.W_O"][1, 0]
+    weights["blocks.0.attn.W_V"][0] = torch.eye(6)[:, :2]
+    weights["blocks.0.attn.W_O"][0] = torch.eye(6)[:2] * 0.5
+    result = specialization.run(HookedClassifier(config, weights), ["abcd"])
+    assert float(result.overlap.array[0, 0, 2]) == pytest.approx(1)
+    assert result.effective_rank.array[0, 1] == pytest.approx(1, abs=1e-5)
+    assert result.effective_rank.array[0, 0] == pytest.approx(2, abs=1e-6)
+    assert "attend alike" in texts(result)
+
+
+def test_entropy_bounds() -> None:
+    assert specialization.entropy(np.array([0.25] * 4)) == pytest.approx(np.log(4))
+    assert specialization.entropy(np.array([1.0, 0.0])) == 0
+
+
+def test_transformer_lens_model_per_layer() -> None:
+    """Oracle: softmax of each token's mean score, from the cache, for the visible positions."""
+    model = transformer_lens_model()
+    result = specialization.run(model, TOKENS, query=QUERY)
+    assert result.attention.dims == ("layer", "head", "letter")
+    assert len(result.reads) == 2
+    cache = model.run_with_cache(TOKENS)[1]
+    seen = TOKENS[:, : QUERY + 1]
+    for layer in range(2):
+        q = cache[f"blocks.{layer}.attn.hook_q"][:, QUERY]
+        k = cache[f"blocks.{layer}.attn.hook_k"][:, : QUERY + 1]
+        scores = torch.einsum("bhk,bjhk->bjh", q, k) / 3**0.5
+        tokens = seen.unique()
+        mean = torch.stack([scores[seen == token].mean(0) for token in tokens], dim=1)
+        expected = mean.softmax(-1).detach().numpy()
+        assert result.attention.array[layer] == pytest.approx(expected, abs=1e-5)
+    assert 1 <= result.effective_rank.array.min() <= result.effective_rank.array.max() <= 3 + 1e-9
+    check_survives_json(result)
