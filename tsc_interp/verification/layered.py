@@ -1,0 +1,157 @@
+"""A face of any classifier without positions: several layers, norms before the MLP.
+
+Copies of a letter share their state in every layer, so a state per token of the face is enough at
+any depth. States are float64 intervals (intervals.py): the same code encloses the logit of one count vector (weights
+without width) and of a whole box. Wider boxes lose the correlations between layers, so bounds are
+sound but loose, and the search needs more boxes the deeper the model is.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tsc_interp.checkpoints.format import Checkpoint
+from tsc_interp.strings import CLS, FIRST_LETTER
+from tsc_interp.verification.intervals import (
+    Array,
+    Interval,
+    add,
+    gelu_bounds,
+    mean_bounds,
+    multiply,
+    outward,
+    square,
+    times_matrix,
+)
+
+
+@dataclass
+class LayeredFace:
+    """The classifier restricted to the strings over exactly these letters."""
+
+    checkpoint: Checkpoint
+    letters: tuple[int, ...]
+    attends_cls: bool = field(init=False)
+    log_n: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        config = self.checkpoint.config
+        self.config = config
+        self.attends_cls = config.attend_cls
+        self.log_n = config.score_scale == "sqrt_d_head_log_n"
+        self._weights = {
+            name: weight.astype(np.float64) for name, weight in self.checkpoint.weights.items()
+        }
+        tokens = [CLS, *(FIRST_LETTER + letter for letter in self.letters)]
+        self._embedded = self._weights["embed.W_E"][tokens]
+
+    def logits(self, counts: Array) -> tuple[Array, Array]:
+        """Midpoint and half width of each vector's enclosure."""
+        lengths = counts.sum(-1)
+        if self.attends_cls:
+            counts = np.concatenate([np.ones((len(counts), 1)), counts], axis=-1)
+        low, high = self.bounds(counts, counts, lengths, lengths)
+        middle = 0.5 * (low + high)
+        return middle, np.maximum(high - middle, middle - low)
+
+    def bounds(self, light: Array, heavy: Array, shortest: Array, longest: Array) -> Interval:
+        boxes = len(light)
+        x: Interval = (np.broadcast_to(self._embedded, (boxes, *self._embedded.shape)),) * 2
+        log_n = outward(np.log(shortest), np.log(longest)) if self.log_n else None
+        for layer in range(self.config.n_layers):
+            last = layer == self.config.n_layers - 1
+            if self.config.has_attention:
+                read = self._norm(f"blocks.{layer}.ln1", x)
+                out = self._attention(f"blocks.{layer}.attn", read, light, heavy, log_n, last)
+                # Only CLS is read after the last layer.
+                x = add((x[0][:, :1], x[1][:, :1]) if last else x, out)
+            if self.config.has_mlp:
+                read = self._norm(f"blocks.{layer}.ln2", x)
+                post = gelu_bounds(*times_matrix(read, self._weights[f"blocks.{layer}.mlp.W_in"]))
+                out_matrix = self._weights[f"blocks.{layer}.mlp.W_out"]
+                if last:
+                    return self._read_out(x, post, out_matrix)
+                x = add(x, times_matrix(post, out_matrix))
+        return self._read_out(x, None, None)
+
+    def _read_out(self, x: Interval, post: Interval | None, out_matrix: Array | None) -> Interval:
+        w = self._weights["unembed.W_U"]
+        logit = times_matrix((x[0][:, 0], x[1][:, 0]), w)
+        if post is not None and out_matrix is not None:
+            # Rounding of the folded matrix is far inside times_matrix's slack of 16 units plus size.
+            last = times_matrix((post[0][:, 0], post[1][:, 0]), out_matrix @ w)
+            size = np.maximum(np.abs(post[0][:, 0]), np.abs(post[1][:, 0])) @ (
+                np.abs(out_matrix) @ np.abs(w)
+            )
+            slack = size * (len(w) + 2) * 2.0**-52
+            logit = add(logit, (last[0] - slack, last[1] + slack))
+        return logit[0][:, 0], logit[1][:, 0]
+
+    def _attention(
+        self, name: str, x: Interval, light: Array, heavy: Array, log_n: Interval | None, last: bool
+    ) -> Interval:
+        keys = slice(0, None) if self.attends_cls else slice(1, None)
+        queries = slice(0, 1) if last else slice(0, None)
+        attended = (x[0][:, keys], x[1][:, keys])
+        asking = (x[0][:, queries], x[1][:, queries])
+        total: Interval | None = None
+        for head in range(self.config.n_heads):
+            scores = self._scores(name, head, asking, attended)
+            if log_n is not None:
+                scores = multiply(scores, (log_n[0][:, None, None], log_n[1][:, None, None]))
+            # Out of every query's scores goes one number: attention does not see it.
+            top = scores[1].max(-1, keepdims=True)
+            with np.errstate(under="ignore"):
+                low, high = outward(np.exp(scores[0] - top), np.exp(scores[1] - top))
+                low, high = np.maximum(low, 0.0) * light[:, None], high * heavy[:, None]
+            folded = self._weights[f"{name}.W_V"][head] @ self._weights[f"{name}.W_O"][head]
+            low_value, high_value = self._values(name, head, attended, folded)
+            # [box query channel key]
+            values = (low_value.swapaxes(1, 2)[:, None], high_value.swapaxes(1, 2)[:, None])
+            shape = (*low.shape[:2], *values[0].shape[2:])
+            values = (np.broadcast_to(values[0], shape), np.broadcast_to(values[1], shape))
+            out = mean_bounds(low[:, :, None], high[:, :, None], values)
+            total = out if total is None else add(total, out)
+        assert total is not None
+        return total
+
+    def _values(self, name: str, head: int, x: Interval, folded: Array) -> Interval:
+        low, high = times_matrix(x, folded)
+        bound = np.abs(self._weights[f"{name}.W_V"][head]) @ np.abs(self._weights[f"{name}.W_O"][head])
+        slack = np.maximum(np.abs(x[0]), np.abs(x[1])) @ bound * (self.config.d_head + 2) * 2.0**-52
+        return low - slack, high + slack
+
+    def _scores(self, name: str, head: int, asking: Interval, attended: Interval) -> Interval:
+        """`[box query key]`."""
+        q = times_matrix(asking, self._weights[f"{name}.W_Q"][head])
+        k = times_matrix(attended, self._weights[f"{name}.W_K"][head])
+        q = (q[0][:, :, None], q[1][:, :, None])
+        k = (k[0][:, None], k[1][:, None])
+        low, high = multiply(q, k)
+        size = np.maximum(np.abs(low), np.abs(high)).sum(-1) * (self.config.d_head + 2) * 2.0**-52
+        scale = 1.0 / math.sqrt(self.config.d_head)
+        return outward((low.sum(-1) - size) * scale, (high.sum(-1) + size) * scale)
+
+    def _norm(self, name: str, x: Interval) -> Interval:
+        if not self.config.has_norm:
+            return x
+        width = self.config.d_model
+        if self.config.norm == "layer":
+            x = times_matrix(x, np.eye(width) - 1.0 / width)
+        low, high = square(x)
+        low, high = outward(low.mean(-1, keepdims=True), high.mean(-1, keepdims=True), terms=2 * width)
+        eps = self.config.norm_eps
+        scale = outward(np.sqrt(np.maximum(low, 0.0) + eps), np.sqrt(high + eps))
+        normal = multiply(x, outward(1.0 / scale[1], 1.0 / scale[0]))
+        # No coordinate exceeds sqrt(width) times the root mean square it is divided by.
+        most = math.sqrt(width) * (1 + 1e-12)
+        normal = (np.maximum(normal[0], -most), np.minimum(normal[1], most))
+        weight = self._weights[f"{name}.w"]
+        normal = multiply(normal, (weight, weight))
+        if self.config.norm == "layer":
+            shift = self._weights[f"{name}.b"]
+            normal = add(normal, (shift, shift))
+        return normal
