@@ -22,11 +22,13 @@ Number = Annotated[
 ]
 
 
-class _Frozen(BaseModel):
+class Frozen(BaseModel):
+    """Data that does not change: results, and the records they are made of."""
+
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
 
 
-class Finding(_Frozen):
+class Finding(Frozen):
     """A sentence a person can act on, how much it matters, and the numbers it rests on."""
 
     severity: Severity
@@ -34,7 +36,7 @@ class Finding(_Frozen):
     numbers: dict[str, Cell] = {}
 
 
-class Table(_Frozen):
+class Table(Frozen):
     """Rows under named columns: the numbers behind a figure."""
 
     title: str
@@ -49,7 +51,7 @@ class Table(_Frozen):
         return self
 
 
-class LabeledArray(_Frozen):
+class LabeledArray(Frozen):
     """Numbers whose axes have names and whose entries along each axis have labels.
 
     Stored flat, in row-major order.
@@ -94,7 +96,7 @@ class LabeledArray(_Frozen):
         return self.array[index]
 
 
-class ProbeResult(_Frozen):
+class ProbeResult(Frozen):
     """The base of every probe's result."""
 
     probe: ClassVar[str]
