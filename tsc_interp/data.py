@@ -48,10 +48,28 @@ class BalancedStream(FrozenConfig):
     batches: int = Field(default=156, ge=1, le=100_000)
     seed: int = Field(default=0, ge=0, lt=2**32)
 
+    @property
+    def longest(self) -> int:
+        return self.max_length
+
+    def check(self, config: ClassifierConfig) -> None:
+        """Refuse an alphabet and task for which this stream is not defined."""
+        named, letters = config.task.needs, config.alphabet.letters
+        if set(named) == set(letters):
+            raise ConfigError(
+                f"the balanced stream needs a letter the task does not name, but the alphabet is "
+                f"{letters} and the task is '{config.task.describe()}'; raise n_letters"
+            )
+        if len(named) > min(self.max_length, MAX_NAMED_LETTERS):
+            raise ConfigError(
+                f"the task names {len(named)} letters; the balanced stream takes at most "
+                f"{MAX_NAMED_LETTERS}, and no more than max_length = {self.max_length}"
+            )
+
     def epoch(self, config: ClassifierConfig, index: int) -> Counts:
-        """Epoch `index`, from 0: `[batches * batch_size, letter]`, not to be written to."""
-        _check_balanced(self, config)
-        return _balanced_epochs(self, config.n_letters, config.task.needs).get(index)
+        """Epoch `index`, from 0: `[batches * batch_size, letter]`."""
+        self.check(config)
+        return _balanced_epochs(self, config.n_letters, config.task.needs).get(index).copy()
 
     def epochs(self, config: ClassifierConfig) -> Iterator[Counts]:
         return (self.epoch(config, index) for index in count())
@@ -69,6 +87,19 @@ class AllStrings(FrozenConfig):
     batch_size: int = Field(default=64, ge=1, le=100_000)
     seed: int = Field(default=0, ge=0, lt=2**63)
 
+    @property
+    def longest(self) -> int:
+        return self.length
+
+    def check(self, config: ClassifierConfig) -> None:
+        """Refuse an alphabet with too many strings of this length."""
+        strings = config.n_letters**self.length
+        if strings > MAX_ALL_STRINGS:
+            raise ConfigError(
+                f"there are {strings} strings of length {self.length} over {config.n_letters} "
+                f"letters; at most {MAX_ALL_STRINGS} can be trained on"
+            )
+
     def epoch(self, config: ClassifierConfig, index: int) -> Counts:
         """Epoch `index`, from 0: `[letters ** length, letter]`; the last batch may be short."""
         counts = counts_of_tokens(self._in_order(config), config.n_letters)
@@ -85,11 +116,7 @@ class AllStrings(FrozenConfig):
         return _shuffles(config.n_letters**self.length, self.batch_size, self.seed).get(index)
 
     def _in_order(self, config: ClassifierConfig) -> Tokens:
-        if config.n_letters**self.length > MAX_ALL_STRINGS:
-            raise ConfigError(
-                f"all strings of length {self.length} over {config.n_letters} letters are "
-                f"{config.n_letters**self.length}; at most {MAX_ALL_STRINGS} can be trained on"
-            )
+        self.check(config)
         return _all_tokens(config.n_letters, self.length)
 
 
@@ -122,20 +149,6 @@ def sorted_tokens(counts: Counts) -> Tokens:
     return np.concatenate([first, tokens], axis=1).astype(np.int64)
 
 
-def _check_balanced(stream: BalancedStream, config: ClassifierConfig) -> None:
-    named, letters = config.task.needs, config.alphabet.letters
-    if set(named) == set(letters):
-        raise ConfigError(
-            f"the balanced stream needs a letter the task does not name, but the alphabet is "
-            f"{letters} and the task is '{config.task.describe()}'; raise n_letters"
-        )
-    if len(named) > min(stream.max_length, MAX_NAMED_LETTERS):
-        raise ConfigError(
-            f"the task names {len(named)} letters; the balanced stream takes at most "
-            f"{MAX_NAMED_LETTERS}, and no more than max_length = {stream.max_length}"
-        )
-
-
 class _Balanced:
     """The epochs of one balanced stream, each made once."""
 
@@ -157,7 +170,6 @@ class _Balanced:
                 found = self._make()
                 stream_cache.write(place, *found)
             counts, self._seed = found
-            counts.flags.writeable = False
             self._epochs.append(counts)
         return self._epochs[index]
 

@@ -57,6 +57,10 @@ class Checkpoint:
         return digest.hexdigest()
 
     def save(self, path: str | os.PathLike[str]) -> None:
+        write_atomically(Path(path), self.to_bytes())
+
+    def to_bytes(self) -> bytes:
+        """The file's content."""
         metadata = {
             "format": FORMAT,
             "format_version": str(FORMAT_VERSION),
@@ -64,7 +68,7 @@ class Checkpoint:
             "provenance": json.dumps(dict(self.provenance), sort_keys=True),
         }
         arrays = {name: np.ascontiguousarray(w) for name, w in self.weights.items()}
-        write_atomically(Path(path), to_safetensors(arrays, metadata=metadata))
+        return to_safetensors(arrays, metadata=metadata)
 
 
 def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:

@@ -1,0 +1,79 @@
+"""Logits and gradients by torch autograd over `model.forward`: every configuration, less speed.
+
+Several layers, norms, positions, scores that grow with log n, dropout. Strings are counts wherever
+that is exact, and tokens for a model that has positions or drops out. Weights are stacked, so an
+ensemble is still one call per batch; only dropout, whose noise must not depend on who else is
+trained, goes one model at a time (`one_at_a_time`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from tsc_interp.checkpoints.format import WeightArrays
+from tsc_interp.config import ClassifierConfig
+from tsc_interp.model.forward import forward
+from tsc_interp.model.inputs import Inputs, from_counts, from_tokens
+from tsc_interp.training.losses import Loss
+
+Array = NDArray[np.float32]
+
+
+class Autograd:
+    """The engine for everything `closed_form.covers` does not accept."""
+
+    def __init__(self, config: ClassifierConfig, loss: Loss) -> None:
+        self.config = config
+        self._loss = loss
+        self._shapes = config.weight_shapes()
+
+    @property
+    def uses_tokens(self) -> bool:
+        return self.config.has_positions or self.config.dropout > 0
+
+    @property
+    def one_at_a_time(self) -> bool:
+        return self.config.dropout > 0
+
+    def pack(self, many: Sequence[WeightArrays]) -> Array:
+        return np.stack(
+            [np.concatenate([weights[name].ravel() for name in self._shapes]) for weights in many]
+        ).astype(np.float32)
+
+    def unpack(self, flat: Array) -> list[dict[str, Array]]:
+        stacked = {name: view.numpy() for name, view in self._views(flat).items()}
+        return [
+            {name: array[index].copy() for name, array in stacked.items()}
+            for index in range(len(flat))
+        ]
+
+    def _views(self, flat: Array) -> dict[str, Tensor]:
+        tensor, views, start = torch.from_numpy(flat), {}, 0
+        for name, shape in self._shapes.items():
+            size = int(np.prod(shape))
+            views[name] = tensor[:, start : start + size].view(len(flat), *shape)
+            start += size
+        return views
+
+    def prepare(self, strings: NDArray[np.int64]) -> Inputs:
+        given = torch.from_numpy(strings)
+        return (from_tokens if self.uses_tokens else from_counts)(self.config, given)
+
+    def logits(self, flat: Array, strings: Inputs) -> Array:
+        with torch.no_grad():
+            return forward(self.config, self._views(flat), strings).numpy()
+
+    def gradient(self, flat: Array, strings: Inputs, labels: Array) -> tuple[Array, Array]:
+        weights = {name: view.requires_grad_() for name, view in self._views(flat).items()}
+        logits = forward(self.config, weights, strings, training=True)
+        d_logits = torch.from_numpy(self._loss.gradient(logits.detach().numpy(), labels))
+        found = torch.autograd.grad(
+            logits, list(weights.values()), d_logits, allow_unused=True, materialize_grads=True
+        )
+        gradient = torch.cat([part.reshape(len(flat), -1) for part in found], dim=1)
+        return gradient.numpy(), logits.detach().numpy()

@@ -1,0 +1,60 @@
+"""How a model is trained: data, optimiser, and when to stop. The defaults are the report's."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from tsc_interp.config import ClassifierConfig, FrozenConfig
+from tsc_interp.data import TEST, TRAIN, VALIDATION, BalancedStream, Source
+from tsc_interp.errors import ConfigError
+from tsc_interp.training.losses import LossName
+
+
+class TrainingConfig(FrozenConfig):
+    """AdamW with a learning rate that falls linearly by epoch; losses are sums over items."""
+
+    train: Source = TRAIN
+    validation: BalancedStream = VALIDATION
+    test: BalancedStream = TEST
+    loss: LossName = "cross_entropy"
+
+    learning_rate: float = Field(default=1e-2, gt=0)
+    final_factor: float = Field(default=0.5, gt=0, description="of the rate, after schedule_epochs")
+    schedule_epochs: int = Field(default=30, ge=1)
+    weight_decay: float = Field(default=0.01, ge=0)
+
+    max_epochs: int = Field(default=30, ge=1, le=999)
+    check_from: int = Field(default=5, ge=1, description="the epoch the stopping rule begins with")
+    stop_below: float = Field(default=0.05, ge=0, description="validation loss that is good enough")
+    patience: int = Field(default=3, ge=1, description="epochs without a new best, from check_from")
+
+    def rate(self, epoch: int) -> float:
+        """The learning rate during `epoch` (1, 2, ...)."""
+        progress = min(epoch - 1, self.schedule_epochs) / self.schedule_epochs
+        return self.learning_rate * (1.0 + (self.final_factor - 1.0) * progress)
+
+
+class RunConfig(FrozenConfig):
+    """Everything that decides a run's weights, except its seed. Its key names the run on disk."""
+
+    classifier: ClassifierConfig = ClassifierConfig()
+    training: TrainingConfig = TrainingConfig()
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        """Refuse now what would fail in the middle of training."""
+        sources = {name: getattr(self.training, name) for name in ("train", "validation", "test")}
+        for name, source in sources.items():
+            try:
+                source.check(self.classifier)
+            except ConfigError as error:
+                raise ValueError(f"{name} data: {error}") from None
+            longest = 1 + source.longest
+            if self.classifier.has_positions and self.classifier.n_positions < longest:
+                raise ValueError(
+                    f"n_positions = {self.classifier.n_positions} is too small: with CLS the "
+                    f"{name} strings have up to {longest} positions"
+                )
+        return self

@@ -1,0 +1,68 @@
+"""The two losses of the report, as functions of logits: values per string, and their derivative."""
+
+from __future__ import annotations
+
+from typing import Literal, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+Array = NDArray[np.float32]
+LossName = Literal["cross_entropy", "sigmoid_scaled"]
+
+
+class Loss(Protocol):
+    def values(self, logits: Array, labels: Array) -> Array:
+        """Each string's loss."""
+        ...
+
+    def gradient(self, logits: Array, labels: Array) -> Array:
+        """The derivative of the mean over strings, by each logit."""
+        ...
+
+
+class CrossEntropy:
+    """Binary cross-entropy on logits."""
+
+    def values(self, logits: Array, labels: Array) -> Array:
+        # log(1 + exp(x)) - label x, arranged so that small losses keep their digits
+        kept = np.maximum(logits, 0) - labels * logits
+        return np.asarray(kept + np.log1p(np.exp(-np.abs(logits))))
+
+    def gradient(self, logits: Array, labels: Array) -> Array:
+        gradient = _sigmoid(logits)
+        gradient -= labels
+        gradient *= np.float32(1 / logits.shape[-1])
+        return gradient
+
+
+class SigmoidScaled:
+    """Cross-entropy of -g(-g(x)) with g(x) = x / (1 + sigmoid(x)): large logits count for half."""
+
+    def values(self, logits: Array, labels: Array) -> Array:
+        return CrossEntropy().values(-_shrink(-_shrink(logits)), labels)
+
+    def gradient(self, logits: Array, labels: Array) -> Array:
+        inner = -_shrink(logits)
+        outer = CrossEntropy().gradient(-_shrink(inner), labels)
+        # d(-g(-g(x))) = g'(-g(x)) g'(x) dx
+        return np.asarray(outer * _shrink_derivative(inner) * _shrink_derivative(logits))
+
+
+def loss_named(name: LossName) -> Loss:
+    return CrossEntropy() if name == "cross_entropy" else SigmoidScaled()
+
+
+def _sigmoid(x: Array) -> Array:
+    return torch.sigmoid(torch.from_numpy(x)).numpy()
+
+
+def _shrink(x: Array) -> Array:
+    return np.asarray(x / (1 + _sigmoid(x)))
+
+
+def _shrink_derivative(x: Array) -> Array:
+    sigmoid = _sigmoid(x)
+    below = 1 + sigmoid
+    return np.asarray(1 / below - x * sigmoid * (1 - sigmoid) / (below * below))

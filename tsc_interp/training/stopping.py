@@ -1,0 +1,41 @@
+"""When a run ends and which epoch it keeps: functions of its validation losses, nothing else."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+from tsc_interp.training.config import TrainingConfig
+
+Verdict = Literal["good_enough", "no_improvement", "last_epoch", "diverged"]
+
+EXPLANATIONS: dict[Verdict, str] = {
+    "good_enough": "the validation loss fell below the threshold",
+    "no_improvement": "the validation loss stopped improving",
+    "last_epoch": "the last epoch was reached",
+    "diverged": "a loss was not a finite number",
+}
+
+
+def verdict(losses: Sequence[float], training: TrainingConfig) -> Verdict | None:
+    """Why the run ends after these epochs, or None if it goes on. `losses[0]` is epoch 1's."""
+    if losses and not math.isfinite(losses[-1]):
+        return "diverged"
+    best, patience = math.inf, training.patience
+    for loss in losses[training.check_from - 1 :]:
+        if loss < training.stop_below:
+            return "good_enough"
+        if loss < best:
+            best, patience = loss, training.patience
+        else:
+            patience -= 1
+            if patience == 0:
+                return "no_improvement"
+    return "last_epoch" if len(losses) >= training.max_epochs else None
+
+
+def chosen_epoch(losses: Sequence[float]) -> int:
+    """The epoch with the lowest loss, the first on ties; 0 (as initialised) if none is finite."""
+    finite = [(loss, epoch) for epoch, loss in enumerate(losses, 1) if math.isfinite(loss)]
+    return min(finite)[1] if finite else 0
