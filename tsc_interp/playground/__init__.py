@@ -1,0 +1,5 @@
+"""The playground: one HTML page in which a person can run, question and change a model."""
+
+from tsc_interp.playground.page import playground_fragment, read_history, write_playground
+
+__all__ = ["playground_fragment", "read_history", "write_playground"]

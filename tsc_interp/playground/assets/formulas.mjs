@@ -1,0 +1,128 @@
+// The formula behind each number, in symbols and then in numbers: what the tooltip says.
+
+import { show, showCount, showVector, sigmoid } from "./maths.mjs";
+
+/** a · b written out while it is short, else as two vectors. */
+function writtenDot(a, b) {
+  if (a.length > 3) return `${showVector(a, 3)} · ${showVector(b, 3)}`;
+  return a.map((x, i) => `${show(x)} × ${show(b[i])}`).join(" + ");
+}
+
+const column = (matrix, index) => matrix.map((row) => row[index]);
+const blockName = (layer, part) => `blocks.${layer}.${part}`;
+const normed = (config, letter) => (config.norm === "off" ? `x(${letter})` : `norm(x(${letter}))`);
+
+export function embeddingLines(token, vector) {
+  return [`x(${token}) = row ${token} of embed.W_E`, `= ${showVector(vector)}`];
+}
+
+/** q, k or v of one token in one head. */
+export function projectionLines(side, layer, head, part, position) {
+  const { model } = side.prepared;
+  const { config, weights, tokens } = model;
+  const stage = side.trace.layers[layer];
+  const token = tokens[position];
+  const name = `${blockName(layer, "attn")}.W_${part}`;
+  const vector = stage[part.toLowerCase()][head][position];
+  if (part === "V" && side.prepared.values[`${layer}.${head}.${token}`]) {
+    return [`v(${token}) was set by hand`, `= ${showVector(vector)}`];
+  }
+  const lines = [`${part.toLowerCase()}(${token}) = ${normed(config, token)} · ${name}[${head}]`];
+  if (vector.length === 1) lines.push(`= ${writtenDot(stage.read[position], column(weights[name][head], 0))}`);
+  return [...lines, `= ${showVector(vector)}`];
+}
+
+export function scoreLines(side, layer, head, query, key) {
+  const { config, tokens } = side.prepared.model;
+  const stage = side.trace.layers[layer];
+  const grows = config.score_scale === "sqrt_d_head_log_n";
+  const scaled = `/ √${config.d_head}${grows ? ` × log ${showCount(side.trace.size)}` : ""}`;
+  return [
+    `score(${tokens[key]}) = q(${tokens[query]}) · k(${tokens[key]}) / √d_head${grows ? " × log n" : ""}`,
+    `= (${writtenDot(stage.q[head][query], stage.k[head][key])}) ${scaled}`,
+    `= ${show(stage.scores[head][query][key])}`,
+  ];
+}
+
+export function weightLines(side, layer, head, query, key) {
+  const { tokens } = side.prepared.model;
+  const { trace, prepared } = side;
+  const stage = trace.layers[layer];
+  const weight = stage.pattern[head][query][key];
+  const token = tokens[key];
+  if (prepared.patterns) return [`weight(${token}) is frozen`, `= ${show(weight)}`];
+  const count = trace.multiplicity[key];
+  const terms = tokens.map((_, j) => j).filter((j) => trace.multiplicity[j] > 0)
+    .map((j) => `${showCount(trace.multiplicity[j])} e^${show(stage.scores[head][query][j], 3)}`);
+  const shown = terms.length > 5 ? `${terms.slice(0, 4).join(" + ")} + …` : terms.join(" + ");
+  const lines = [
+    `weight(${token}) = n(${token}) e^score(${token}) / Σ n(j) e^score(j)`,
+    `= ${showCount(count)} e^${show(stage.scores[head][query][key], 3)} / (${shown})`,
+    `= ${show(weight)}`,
+  ];
+  return count > 1 ? [...lines, `each of the ${showCount(count)} copies gets ${show(weight / count)}`] : lines;
+}
+
+export function outputLines(side, layer, head, query) {
+  const { tokens, config } = side.prepared.model;
+  const stage = side.trace.layers[layer];
+  if (side.prepared.muted.has(`${layer}.${head}`)) return ["z = 0: this head is muted"];
+  const z = stage.z[head][query];
+  const lines = ["z = Σ weight(j) × v(j)"];
+  if (config.d_head === 1) {
+    const used = tokens.map((_, j) => j).filter((j) => stage.pattern[head][query][j] > 0);
+    const terms = used.slice(0, 4).map((j) => `${show(stage.pattern[head][query][j])} × ${show(stage.v[head][j][0])}`);
+    lines.push(`= ${terms.join(" + ")}${used.length > 4 ? " + …" : ""}`);
+  }
+  return [...lines, `= ${showVector(z)}`];
+}
+
+export function headContributionLines(side, layer, head) {
+  const part = side.trace.parts.find(({ id }) => id === `${layer}.${head}`);
+  return [
+    `what head ${head} adds to the logit = (z · ${blockName(layer, "attn")}.W_O[${head}]) · unembed.W_U`,
+    `= ${writtenDot(part.vector, side.trace.readOut)}`,
+    `= ${show(part.contribution)}`,
+  ];
+}
+
+export function unitLines(side, layer, unit, what) {
+  const { weights, config } = side.prepared.model;
+  const stage = side.trace.layers[layer];
+  const pre = stage.mlpPre[0][unit];
+  const post = stage.mlpPost[0][unit];
+  if (what === "pre") {
+    const read = config.norm === "off" ? "x(CLS) after attention" : "norm(x(CLS)) after attention";
+    return [
+      `input of unit ${unit} = ${read} · column ${unit} of W_in`,
+      `= ${writtenDot(stage.mlpRead[0], column(weights[`${blockName(layer, "mlp")}.W_in`], unit))}`,
+      `= ${show(pre)}`,
+    ];
+  }
+  if (what === "post") {
+    if (side.prepared.muted.has(`${layer}.mlp`)) return ["0: the MLP is muted"];
+    return ["GELU(x) = x/2 · (1 + erf(x/√2))", `GELU(${show(pre)}) = ${show(post)}`];
+  }
+  const out = weights[`${blockName(layer, "mlp")}.W_out`][unit];
+  const along = out.reduce((sum, x, i) => sum + x * side.trace.readOut[i], 0);
+  return [
+    `what unit ${unit} adds to the logit = GELU × (row ${unit} of W_out · unembed.W_U)`,
+    `= ${show(post)} × ${show(along)}`,
+    `= ${show(post * along)}`,
+  ];
+}
+
+export function logitLines(side) {
+  const { trace } = side;
+  const last = trace.layers.at(-1).post[0];
+  return [
+    "logit = x(CLS) · unembed.W_U",
+    `= ${writtenDot(last, trace.readOut)}`,
+    `= ${show(trace.logit, 6)}`,
+    `= ${trace.parts.slice(0, 5).map((part) => `${show(part.contribution)} (${part.name})`).join(" + ")}${trace.parts.length > 5 ? " + …" : ""}`,
+  ];
+}
+
+export function probabilityLines(logit) {
+  return ["probability = 1 / (1 + e^−logit)", `= 1 / (1 + e^${show(-logit)})`, `= ${show(sigmoid(logit), 6)}`];
+}

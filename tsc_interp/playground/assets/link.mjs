@@ -1,0 +1,125 @@
+// The view as text after the # of the address. Everything read from it is checked: a link comes from
+// anybody, so a part that does not fit this page's model is left out and named, never used.
+
+import { keep } from "./edits.mjs";
+import { noEdits } from "./model.mjs";
+import { countsOf, lettersOf } from "./strings.mjs";
+
+const LENS = [1, 8];
+
+/** view = { text, epoch, edits, lens, face, letter } to "s=aac&mute=0.1". Defaults stay out of it. */
+export function writeLink(view, defaults) {
+  const parts = new URLSearchParams();
+  parts.set("s", view.text);
+  if (view.epoch !== defaults.epoch) parts.set("epoch", String(view.epoch));
+  if (view.edits.muted.length > 0) parts.set("mute", view.edits.muted.join(","));
+  if (view.edits.frozen !== null) parts.set("freeze", view.edits.frozen);
+  for (const [place, vector] of Object.entries(view.edits.values)) parts.append("value", `${place}:${vector.join(";")}`);
+  for (const [place, value] of Object.entries(view.edits.weights)) parts.append("weight", `${place}:${keep(value)}`);
+  if (view.lens !== defaults.lens) parts.set("lens", String(view.lens));
+  if (view.face !== defaults.face) parts.set("face", view.face);
+  if (view.letter !== defaults.letter) parts.set("letter", view.letter);
+  return parts.toString();
+}
+
+/** { view, ignored }: the parts that could be used over the defaults, and the names of those that could not. */
+export function readLink(hash, model, epochs, defaults) {
+  const view = { ...defaults, edits: noEdits() };
+  const ignored = [];
+  let parts;
+  try {
+    parts = new URLSearchParams(hash.replace(/^#/, ""));
+  } catch {
+    return { view, ignored: ["the whole link"] };
+  }
+  for (const [name, given] of parts) {
+    const reader = READERS[name];
+    let fits = false;
+    try {
+      fits = reader !== undefined && reader(given, view, model, epochs);
+    } catch {
+      fits = false;
+    }
+    if (!fits) ignored.push(name.slice(0, 40));
+  }
+  return { view, ignored };
+}
+
+const READERS = {
+  s(given, view, model) {
+    countsOf(given, model.config.n_letters);
+    view.text = given;
+    return true;
+  },
+  epoch(given, view, model, epochs) {
+    if (!/^\d{1,6}$/.test(given) || !epochs.includes(Number(given))) return false;
+    view.epoch = Number(given);
+    return true;
+  },
+  mute(given, view, model) {
+    const ids = [...new Set(given.split(","))];
+    if (!ids.every((id) => isComponent(id, model.config))) return false;
+    view.edits.muted = ids.sort();
+    return true;
+  },
+  freeze(given, view, model) {
+    countsOf(given, model.config.n_letters);
+    view.edits.frozen = given;
+    return model.config.n_heads > 0;
+  },
+  value(given, view, { config, tokens }) {
+    const [place, numbers] = splitAtColon(given);
+    const [layer, head, token, ...rest] = place.split(".");
+    const vector = numbers.split(";").map(readNumber);
+    if (rest.length > 0 || !isComponent(`${layer}.${head}`, config) || head === "mlp") return false;
+    if (!tokens.includes(token) || vector.length !== config.d_head) return false;
+    view.edits.values[place] = vector.map(keep);
+    return true;
+  },
+  weight(given, view, model) {
+    const [place, number] = splitAtColon(given);
+    const [name, index, ...rest] = place.split("/");
+    const size = Object.hasOwn(model.flat, name) ? model.flat[name].length : 0;
+    if (rest.length > 0 || !/^\d{1,9}$/.test(index) || Number(index) >= size) return false;
+    view.edits.weights[`${name}/${Number(index)}`] = Math.fround(readNumber(number));
+    return true;
+  },
+  lens(given, view) {
+    const lens = readNumber(given);
+    if (lens < LENS[0] || lens > LENS[1]) return false;
+    view.lens = lens;
+    return true;
+  },
+  face(given, view, { config }) {
+    const size = Math.min(3, config.n_letters);
+    const letters = new Set(given);
+    if (given.length !== size || letters.size !== size) return false;
+    if (![...letters].every((letter) => lettersOf(config.n_letters).includes(letter))) return false;
+    view.face = given;
+    return true;
+  },
+  letter(given, view, { config }) {
+    if (given.length !== 1 || !lettersOf(config.n_letters).includes(given)) return false;
+    view.letter = given;
+    return true;
+  },
+};
+
+function isComponent(id, config) {
+  const match = /^(\d{1,4})\.(\d{1,4}|mlp)$/.exec(id);
+  if (!match || Number(match[1]) >= config.n_layers) return false;
+  if (id !== `${Number(match[1])}.${match[2] === "mlp" ? "mlp" : Number(match[2])}`) return false;
+  return match[2] === "mlp" ? config.d_mlp > 0 : Number(match[2]) < config.n_heads;
+}
+
+function splitAtColon(text) {
+  const at = text.indexOf(":");
+  if (at < 0) throw new Error("no colon");
+  return [text.slice(0, at), text.slice(at + 1)];
+}
+
+function readNumber(text) {
+  const number = Number(text);
+  if (!/^[-+.\deE]{1,40}$/.test(text) || !Number.isFinite(number) || Math.abs(number) > 1e6) throw new Error("no number");
+  return number;
+}

@@ -1,0 +1,51 @@
+// What is being decided, with the rules of tsc_interp/task.py.
+
+const indexOf = (letter) => letter.charCodeAt(0) - 97;
+const total = (counts) => counts.reduce((sum, count) => sum + count, 0);
+
+const RULES = {
+  contains_all: {
+    label: (task, counts) => [...task.letters].every((letter) => counts[indexOf(letter)] > 0),
+    describe: (task) => `contains ${[...task.letters].join(" and ")}`,
+    boxLabel(task, low, high) {
+      const places = [...task.letters].map(indexOf);
+      if (places.every((i) => low[i] > 0)) return true;
+      return places.some((i) => high[i] === 0) ? false : null;
+    },
+  },
+  at_least: {
+    label: (task, counts) => counts[indexOf(task.letter)] >= task.k,
+    describe: (task) => `contains at least ${task.k} ${task.letter}`,
+    boxLabel(task, low, high) {
+      if (low[indexOf(task.letter)] >= task.k) return true;
+      return high[indexOf(task.letter)] < task.k ? false : null;
+    },
+  },
+  majority: {
+    label: (task, counts) => 2 * counts[indexOf(task.letter)] > total(counts),
+    describe: (task) => `more than half are ${task.letter}`,
+    boxLabel(task, low, high) {
+      const i = indexOf(task.letter);
+      if (low[i] > total(high) - high[i]) return true;
+      return high[i] <= total(low) - low[i] ? false : null;
+    },
+  },
+  parity: {
+    label: (task, counts) => (counts[indexOf(task.letter)] % 2 === 1) === task.odd,
+    describe: (task) => `an ${task.odd ? "odd" : "even"} number of ${task.letter}`,
+    boxLabel(task, low, high) {
+      const i = indexOf(task.letter);
+      return low[i] === high[i] ? (low[i] % 2 === 1) === task.odd : null;
+    },
+  },
+};
+
+/** True is the positive class. */
+export const labelOf = (task, counts) => RULES[task.kind].label(task, counts);
+export const describeTask = (task) => RULES[task.kind].describe(task);
+
+/** The label all strings with counts from `low` to `high` share, or null if they do not (or may not). */
+export const labelOfBox = (task, low, high) => RULES[task.kind].boxLabel(task, low, high);
+
+/** Whether a label makes sense for ratios of letters at a given length, as the failure map needs it. */
+export const hasRatioLabels = (task) => task.kind !== "parity";

@@ -1,0 +1,179 @@
+"""Assemble the page: template, style, script, and the models as JSON.
+
+    page.html = template.html + style.css + the modules + { config, weights, reference logits }
+
+Nothing in it refers to anything outside it. The reference logits are what this package computes for
+a fixed set of strings; the page computes them again and shows the largest difference as a badge.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tsc_interp._version import __version__
+from tsc_interp.checkpoints import Checkpoint, load_checkpoint, read_checkpoint
+from tsc_interp.checkpoints.format import SUFFIX, write_atomically
+from tsc_interp.config import ClassifierConfig
+from tsc_interp.errors import UnsupportedError, UsageError
+from tsc_interp.evaluation import logits_of_strings
+from tsc_interp.playground.scripts import assemble_script, read_asset
+
+History = Mapping[int, Checkpoint]
+Given = Checkpoint | str | os.PathLike[str]
+
+MAX_PARAMETERS = 50_000
+_EXAMPLES = ("aac", "baac", "ab{100}", "ab{100}c{55}", "b{2}c{152}", "abc{1000000}")
+_RANDOM_REFERENCES = 34
+
+
+def write_playground(
+    checkpoint: Given, path: str | os.PathLike[str], compare: Given | None = None, history: History | None = None
+) -> Path:
+    """Write the page for one model, next to a second one if given, with its training if given.
+
+    Both models are checkpoints, bundled names, files or run directories; `history` maps epochs to
+    checkpoints (see `read_history`). The file is replaced as a whole or not at all.
+    """
+    target = Path(path)
+    write_atomically(target, playground_fragment(checkpoint, compare, history).encode())
+    return target
+
+
+def playground_fragment(checkpoint: Given, compare: Given | None = None, history: History | None = None) -> str:
+    """The text of the page, ready for a file or for an iframe's `srcdoc`."""
+    main = _loaded(checkpoint)
+    models = [_model(main, history or {})]
+    if compare is not None:
+        other = _loaded(compare)
+        if other.config.n_letters != main.config.n_letters:
+            raise UsageError(
+                f"a comparison shows both models the same strings, but {main.source} reads "
+                f"{main.config.n_letters} letters and {other.source} {other.config.n_letters}"
+            )
+        models.append(_model(other, {}))
+    examples = _examples(main.config)
+    payload = {"version": __version__, "start": examples[min(1, len(examples) - 1)], "examples": examples, "models": models}
+    return _fill(
+        read_asset("template.html"),
+        TITLE=html.escape(f"{models[0]['name']} · tsc-interp playground"),
+        STYLE=read_asset("style.css").strip(),
+        SCRIPT=assemble_script("page.mjs").strip(),
+        PAYLOAD=_as_json(payload),
+    )
+
+
+def read_history(run: str | os.PathLike[str]) -> dict[int, Checkpoint]:
+    """Every epoch that a run directory kept."""
+    directory = Path(run)
+    found = sorted((directory / "checkpoints").glob(f"epoch=*{SUFFIX}"))
+    if not found:
+        raise UsageError(
+            f"a training history needs a run directory with checkpoints/epoch=NNN{SUFFIX}; {run} is not one"
+        )
+    return {int(file.stem.removeprefix("epoch=")): read_checkpoint(file) for file in found}
+
+
+def _loaded(given: Given) -> Checkpoint:
+    checkpoint = given if isinstance(given, Checkpoint) else load_checkpoint(given)
+    if checkpoint.config.has_positions:
+        raise UnsupportedError(
+            f"{checkpoint.source} has positions, so letter counts do not describe its input; the "
+            "playground works on counts and cannot show it"
+        )
+    if checkpoint.n_parameters > MAX_PARAMETERS:
+        raise UnsupportedError(
+            f"{checkpoint.source} has {checkpoint.n_parameters} parameters; the playground carries its "
+            f"model inside the page and takes up to {MAX_PARAMETERS}"
+        )
+    return checkpoint
+
+
+def _model(checkpoint: Checkpoint, history: History) -> dict[str, Any]:
+    strings = reference_strings(checkpoint.config)
+    for epoch, version in history.items():
+        if version.config != checkpoint.config:
+            raise UsageError(f"epoch {epoch} of the history has another configuration than the model")
+    return {
+        "name": _name(checkpoint.source),
+        "source": _source(checkpoint.source),
+        "epoch": checkpoint.provenance.get("epoch"),
+        "config": checkpoint.config.to_dict(),
+        "weights": _weights(checkpoint),
+        "strings": strings,
+        "logits": _logits(checkpoint, strings),
+        "history": [
+            {
+                "epoch": epoch,
+                "source": _source(version.source),
+                "weights": _weights(version),
+                "logits": _logits(version, strings),
+            }
+            for epoch, version in sorted(history.items())
+        ],
+    }
+
+
+def reference_strings(config: ClassifierConfig) -> list[str]:
+    """Strings the badge is about: the examples, and counts from one to a million, always the same."""
+    generator = np.random.default_rng(0)
+    counts = np.floor(10 ** generator.uniform(0, 6, (_RANDOM_REFERENCES, config.n_letters))).astype(np.int64)
+    # Letters are left out at random too, as long as one remains.
+    counts *= generator.random(counts.shape) < 0.7
+    counts[:, 0] += counts.sum(axis=1) == 0
+    return [*_examples(config), *(config.alphabet.write(row) for row in counts)]
+
+
+def _examples(config: ClassifierConfig) -> list[str]:
+    letters = set(config.alphabet.letters)
+    known = [text for text in _EXAMPLES if set(filter(str.isalpha, text)) <= letters]
+    return known or ["a", "a{100}"]
+
+
+def _weights(checkpoint: Checkpoint) -> dict[str, list[float]]:
+    """Each float32 by its shortest decimal, which the page rounds back to the very same float32."""
+    return {
+        name: [float(str(value)) for value in np.asarray(weight, dtype=np.float32).ravel()]
+        for name, weight in checkpoint.weights.items()
+    }
+
+
+def _logits(checkpoint: Checkpoint, strings: Sequence[str]) -> list[float]:
+    return [float(str(np.float32(logit))) for logit in logits_of_strings(checkpoint, strings)]
+
+
+def _name(source: str) -> str:
+    """What to call the model: a bundled name, a file's stem, or a run's directory."""
+    path = Path(source)
+    if path.stem.startswith("epoch=") and path.parent.name == "checkpoints":
+        return "/".join(path.parent.parent.parts[-3:])
+    return path.stem or source
+
+
+def _source(source: str) -> str:
+    return f"model{SUFFIX}" if source == "memory" else source
+
+
+def _as_json(payload: object) -> str:
+    """JSON that cannot end the script element it stands in, whatever its strings hold."""
+    text = json.dumps(payload, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+def _fill(template: str, **parts: str) -> str:
+    """Each `__NAME__` replaced once, in pieces: what is put in is never searched again."""
+    pieces = [template]
+    for name, text in parts.items():
+        placeholder = f"__{name}__"
+        for index, piece in enumerate(pieces):
+            if index % 2 == 0 and placeholder in piece:
+                before, after = piece.split(placeholder)
+                pieces[index : index + 1] = [before, text, after]
+                break
+    return "".join(pieces)
