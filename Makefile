@@ -16,7 +16,7 @@ test: $(VENV)/.dev  ## All tests
 test-tl3: .venv-tl3/.ready  ## The interoperation tests against TransformerLens 3.9
 	.venv-tl3/bin/python -m pytest tests/test_interop.py tests/test_hooks.py
 
-check: lint types test  ## Everything that must hold before a change lands
+check: lint types test docs  ## Everything that must hold before a change lands
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -25,11 +25,19 @@ lint: $(VENV)/.dev
 types: $(VENV)/.dev
 	$(BIN)/mypy
 
+docs: $(VENV)/.dev  ## The documentation, offline, into site/
+	$(BIN)/python -m docs.build
+	$(BIN)/mkdocs build --strict
+
+docs-serve: $(VENV)/.dev
+	$(BIN)/python -m docs.build
+	$(BIN)/mkdocs serve
+
 bench: $(VENV)/.dev  ## Baseline and trainer, in one go
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf $(VENV) .venv-tl3 site build *.egg-info
+	rm -rf $(VENV) .venv-tl3 site docs/pages/generated build *.egg-info
 
 $(VENV)/.run: $(SOURCES)
 	$(PYTHON) -m venv $(VENV)
