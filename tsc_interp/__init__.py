@@ -17,6 +17,7 @@ _PUBLIC = {
     "Report": "tsc_interp.report",
     "analyze": "tsc_interp.report",
     "bundled_names": "tsc_interp.checkpoints",
+    "certify": "tsc_interp.verification",
     "evaluate": "tsc_interp.evaluation",
     "horizon": "tsc_interp.verification",
     "load": "tsc_interp.model.hooked",

@@ -3,10 +3,22 @@
 Three questions, each one function of a `Checkpoint` or a `HookedClassifier`:
 
     horizon(model)   up to which length is there no error at all, and what is the first one?
+    certify(model)   what holds at every length, as a certificate that `check` derives again?
 
 Needs numpy, scipy and python-flint; torch only where a counterexample is replayed.
 """
 
+from tsc_interp.verification.certificates import Certificate, certify, read_certificate
+from tsc_interp.verification.checker import CertificateError, check
 from tsc_interp.verification.horizon import Counterexample, Horizon, horizon
 
-__all__ = ["Counterexample", "Horizon", "horizon"]
+__all__ = [
+    "Certificate",
+    "CertificateError",
+    "Counterexample",
+    "Horizon",
+    "certify",
+    "check",
+    "horizon",
+    "read_certificate",
+]

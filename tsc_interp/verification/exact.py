@@ -129,8 +129,9 @@ def _attend(scores: Any, multiplicity: Sequence[int]) -> Any:
     """Attention weights `[query key]`, the largest attended score taken out of every row."""
     rows = []
     for row in scores.tolist():
-        largest = max(s.mid() for s, m in zip(row, multiplicity, strict=True) if m)
-        raw = [(s - largest).exp() * m if m else arb(0) for s, m in zip(row, multiplicity, strict=True)]
+        attended = list(zip(row, multiplicity, strict=True))
+        largest = max(s.mid() for s, m in attended if m)
+        raw = [(s - largest).exp() * m if m else arb(0) for s, m in attended]
         total = sum(raw, arb(0))
         rows.append([weight / total for weight in raw])
     return arb_mat(rows)

@@ -10,8 +10,8 @@ be counts or counts divided by a common number: attention only sees ratios. `n` 
 lengths, which matters only to scores scaled by log n.
 
 `TableFace` is one layer whose MLP reads the residual without a norm. Then each head adds
-Σ n_t e_t v_t / Σ n_t e_t with constant tables e and v, and the logit is an affine read-out plus GELU
-terms of affine read-outs. Anything else is a `LayeredFace` (layered.py), slower and looser.
+Σ n_t e_t v_t / Σ n_t e_t with constant tables e and v, and the logit is an affine read-out plus
+GELU terms of affine read-outs. Anything else is a `LayeredFace` (layered.py), slower and looser.
 """
 
 from __future__ import annotations
@@ -166,8 +166,8 @@ class TableFace:
         Tables are rounded once from 128 bits. A head's output is a ratio of sums of the same
         non-negative weights, so relative errors r of weights, products, sums and the quotient
         move channel k by at most r (|constant_k| + Σ_h max_t |v_htk|) = r Y_k, whatever the counts.
-        GELU's slope is below 1.2 and its own evaluation is good to a few units. With log n, a weight
-        exp(gap log n) is off by a few units times |gap log n| ≤ 745 before it underflows.
+        GELU's slope is below 1.2 and its own evaluation is good to a few units. With log n, a
+        weight exp(gap log n) is off by a few units times |gap log n| ≤ 745 before it underflows.
         """
         heads, tokens, channels = self.values.shape
         sizes = np.abs(self.constant) + np.abs(self.values).max(1, initial=0.0).sum(0)
@@ -185,7 +185,7 @@ class TableFace:
         columns = np.ascontiguousarray(counts.T, dtype=np.float64)
         if self.attends_cls:
             columns = np.concatenate([np.ones((1, columns.shape[1])), columns])
-        heads, tokens, channels = self.values.shape
+        _, tokens, channels = self.values.shape
         if self.log_n:
             weighted = self._token_weights(columns) * columns
             weighted /= weighted.sum(1, keepdims=True)
@@ -201,13 +201,17 @@ class TableFace:
         return logits, self.error  # type: ignore[attr-defined]
 
     def bounds(self, light: Array, heavy: Array, shortest: Array, longest: Array) -> Interval:
-        """Every head's channels lie between their extremes over the box; GELU is taken over those."""
+        """Each head's channels lie between their extremes over the box, GELUs over those ranges."""
         if self.log_n:
             # Gaps are ≤ 0, so a weight n^gap is largest for the shortest length.
             light = light[:, None] * np.exp(self.gaps * np.log(longest)[:, None, None])
             heavy = heavy[:, None] * np.exp(self.gaps * np.log(shortest)[:, None, None])
         else:
             light, heavy = light[:, None] * self.weights, heavy[:, None] * self.weights
+        return self.bounds_of_weights(light, heavy)
+
+    def bounds_of_weights(self, light: Array, heavy: Array) -> Interval:
+        """The same, with each head's own range of token weights `[box head token]`."""
         order, values = self._order, self._sorted  # type: ignore[attr-defined]
         head = np.arange(len(order))[:, None, None]
         light, heavy = light[:, head, order], heavy[:, head, order]

@@ -120,7 +120,9 @@ class LayeredFace:
 
     def _values(self, name: str, head: int, x: Interval, folded: Array) -> Interval:
         low, high = times_matrix(x, folded)
-        bound = np.abs(self._weights[f"{name}.W_V"][head]) @ np.abs(self._weights[f"{name}.W_O"][head])
+        bound = np.abs(self._weights[f"{name}.W_V"][head]) @ np.abs(
+            self._weights[f"{name}.W_O"][head]
+        )
         slack = np.maximum(np.abs(x[0]), np.abs(x[1])) @ bound * (self.config.d_head + 2) * 2.0**-52
         return low - slack, high + slack
 
@@ -142,7 +144,9 @@ class LayeredFace:
         if self.config.norm == "layer":
             x = times_matrix(x, np.eye(width) - 1.0 / width)
         low, high = square(x)
-        low, high = outward(low.mean(-1, keepdims=True), high.mean(-1, keepdims=True), terms=2 * width)
+        low, high = outward(
+            low.mean(-1, keepdims=True), high.mean(-1, keepdims=True), terms=2 * width
+        )
         eps = self.config.norm_eps
         scale = outward(np.sqrt(np.maximum(low, 0.0) + eps), np.sqrt(high + eps))
         normal = multiply(x, outward(1.0 / scale[1], 1.0 / scale[0]))

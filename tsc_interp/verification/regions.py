@@ -66,7 +66,9 @@ class _FaceCount:
         """Decide what can be decided; return the boxes to cut and how many vectors are settled."""
         self.tally.boxes += len(low)
         before = lattice_points(low, high, self.limit)
-        least, most = count_box_bounds(self.faces[self.letters], low.astype(float), high.astype(float))
+        least, most = count_box_bounds(
+            self.faces[self.letters], low.astype(float), high.astype(float)
+        )
         surely, maybe = label_range(self.faces.config, self.letters, low, high)
         false_positive, false_negative = (least > 0) & ~maybe, (most <= 0) & surely
         right = ((least > 0) & surely) | ((most <= 0) & ~maybe)

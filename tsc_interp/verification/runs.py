@@ -103,7 +103,9 @@ def _sum_strings(side: Side, m: Integers, others: Integers, start: Integers, end
     """Runs sorted by m: the strings of one are ways to place the others × Σ C(m, b)."""
     extra = others.sum(axis=1)
     lengths = m + extra
-    vectors = np.bincount(lengths, weights=(end - start).astype(float), minlength=side.max_length + 1)
+    vectors = np.bincount(
+        lengths, weights=(end - start).astype(float), minlength=side.max_length + 1
+    )
     for length in np.flatnonzero(vectors).tolist():
         side.vectors[length] += int(vectors[length])
     if others.shape[1] <= 1:
@@ -123,7 +125,11 @@ def _sum_strings(side: Side, m: Integers, others: Integers, start: Integers, end
             place.append(place[-1] * (pair + more) // more)
         chosen = slice(first, last)
         for more, ways, b0, b1 in zip(
-            extra[chosen].tolist(), inner[chosen], start[chosen].tolist(), end[chosen].tolist(), strict=True
+            extra[chosen].tolist(),
+            inner[chosen],
+            start[chosen].tolist(),
+            end[chosen].tolist(),
+            strict=True,
         ):
             strings[pair + more] += place[more] * ways * (below[b1] - below[b0])
 

@@ -52,7 +52,7 @@ class FaceSearch:
 def search_face(
     faces: Faces, letters: tuple[int, ...], limit: int, budget: int = 200_000
 ) -> FaceSearch:
-    """The first error among strings of at most `limit` letters, examining at most `budget` boxes."""
+    """The first error among strings of at most `limit` letters, looking at `budget` boxes at most."""
     found = FaceSearch(letters, face_label(faces.config, letters))
     size = len(letters)
     if limit < size:

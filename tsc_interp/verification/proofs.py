@@ -1,0 +1,159 @@
+"""Proofs for every length at once, on one face.
+
+Plain softmax sees ratios only. Divide all counts by the largest: that letter weighs 1, every other
+letter something in [0, 1], and CLS, where it is attended to, 1 / largest, also in [0, 1]. One such
+*chart* per letter covers all strings of the face, however long, and a chart is a compact box, so
+branch and bound decides it with finitely many boxes unless the logit comes arbitrarily close to 0.
+
+With scores scaled by log n, a token whose score is `gap` below a head's best weighs at most
+n · n^gap times as much as the best. If gap < -1 that falls with n, so for n ≥ N each head's output is
+confined by N^(1 + gap): one explicit tail bound per face.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+
+import numpy as np
+
+from tsc_interp.verification.faces import Array, Face, TableFace
+from tsc_interp.verification.intervals import Interval
+
+Corner = tuple[float, ...]
+
+_BATCH = 16
+_SMALL = 1e-30
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Boxes of relative weights that cover [0, 1]^d: the largest letter weighs 1."""
+
+    largest: int
+    low: tuple[Corner, ...]
+    high: tuple[Corner, ...]
+
+
+@dataclass(frozen=True)
+class AllLengths:
+    """A face on which the logit never leaves one side of zero, with its cover."""
+
+    extreme_logit: float
+    """A bound on the logit over the face: at most this (label 0) or at least this (label 1)."""
+    charts: tuple[Chart, ...]
+
+
+def prove_all_lengths(face: Face, label: bool, budget: int = 20_000) -> AllLengths | None:
+    """A cover that shows every string of the face right, or None if none was found.
+
+    Boxes with the worst bound are cut first. Once all are on the right side, a little more
+    cutting sharpens the bound on the logit that is reported.
+    """
+    if face.log_n:
+        return None
+    search = _ChartSearch(face, label)
+    while search.worst > 0 and search.examined < budget:
+        if search.best_seen > 0:
+            return None  # a ratio that is wrong: no cover exists
+        search.cut()
+    if search.worst > 0:
+        return None
+    spent = search.examined
+    while search.worst - search.best_seen > 0.02 and search.examined < spent + 64:
+        search.cut()
+    return search.result()
+
+
+class _ChartSearch:
+    """All charts of a face in one queue. Signs are flipped so that 'wrong' is always 'above zero'."""
+
+    def __init__(self, face: Face, label: bool) -> None:
+        self.face, self.sign = face, -1.0 if label else 1.0
+        self.tokens = len(face.letters) + int(face.attends_cls)
+        self.queue: list[tuple[float, int, int, Corner, Corner]] = []
+        self.finished: list[tuple[float, int, int, Corner, Corner]] = []
+        self.best_seen = -np.inf
+        self.examined = 0
+        dims = self.tokens - 1
+        first = [(0, column, (0.0,) * dims, (1.0,) * dims) for column in range(len(face.letters))]
+        self._add([(chart, low, high) for _, chart, low, high in first])
+
+    @property
+    def worst(self) -> float:
+        candidates = [-self.queue[0][0]] if self.queue else []
+        return max([*candidates, *(-entry[0] for entry in self.finished)], default=-np.inf)
+
+    def cut(self) -> None:
+        parts = []
+        for _ in range(min(_BATCH, len(self.queue))):
+            entry = heapq.heappop(self.queue)
+            _, _, chart, low, high = entry
+            if low == high or not low:
+                self.finished.append(entry)
+                continue
+            parts += [(chart, *half) for half in _halves(low, high)]
+        self._add(parts)
+        if not parts:
+            self.examined += _BATCH
+
+    def _add(self, boxes: list[tuple[int, Corner, Corner]]) -> None:
+        if not boxes:
+            return
+        light = np.array([self._weights(chart, low) for chart, low, _ in boxes])
+        heavy = np.array([self._weights(chart, high) for chart, _, high in boxes])
+        _, upper = self._bounds(light, heavy)
+        # The heavy corner is a true ratio of counts, or the limit of such ratios.
+        at_corner, _ = self._bounds(heavy, heavy)
+        self.best_seen = max(self.best_seen, float(at_corner.max()))
+        for (chart, low, high), bound in zip(boxes, upper.tolist(), strict=True):
+            self.examined += 1
+            heapq.heappush(self.queue, (-bound, self.examined, chart, low, high))
+
+    def _bounds(self, light: Array, heavy: Array) -> Interval:
+        one = np.ones(len(light))
+        low, high = self.face.bounds(light, heavy, one, one)
+        return (low, high) if self.sign > 0 else (-high, -low)
+
+    def _weights(self, chart: int, free: Corner) -> Corner:
+        """All tokens' weights: the chart's letter put back among the free ones."""
+        at = chart + int(self.face.attends_cls)
+        return (*free[:at], 1.0, *free[at:])
+
+    def result(self) -> AllLengths:
+        entries = [*self.queue, *self.finished]
+        charts = []
+        for column, letter in enumerate(self.face.letters):
+            mine = [entry for entry in entries if entry[2] == column]
+            charts.append(Chart(letter, tuple(e[3] for e in mine), tuple(e[4] for e in mine)))
+        return AllLengths(self.sign * self.worst, tuple(charts))
+
+
+def _halves(low: Corner, high: Corner) -> list[tuple[Corner, Corner]]:
+    """Geometric middle of the relatively longest side, rounded to few bits; 0 counts as tiny."""
+    ratios = [top / max(bottom, _SMALL) for bottom, top in zip(low, high, strict=True)]
+    axis = max(range(len(low)), key=ratios.__getitem__)
+    bottom, top = low[axis], high[axis]
+    middle = top / 64 if bottom == 0 else (bottom * top) ** 0.5
+    middle = float(np.float16(middle)) if middle > 1e-3 else 2.0 ** round(np.log2(middle))
+    if not bottom < middle < top:
+        middle = 0.5 * (bottom + top)
+    return [
+        (low, (*high[:axis], middle, *high[axis + 1 :])),
+        ((*low[:axis], middle, *low[axis + 1 :]), high),
+    ]
+
+
+def tail_bounds(face: Face, start: int) -> Interval | None:
+    """The logit's range over all strings of the face with at least `start` letters (log n only)."""
+    if not isinstance(face, TableFace) or not face.log_n:
+        return None
+    with np.errstate(over="ignore"):
+        reach = np.where(face.gaps < -1, np.exp((1 + face.gaps) * np.log(start)), 1e250)
+    heavy = np.where(face.gaps == 0, 1.0, reach)
+    light = np.where(face.gaps == 0, 1.0, 0.0)
+    # Several best tokens: any mixture of them is possible, so let all but one range freely.
+    for head in range(len(heavy)):
+        best = np.flatnonzero(face.gaps[head] == 0)
+        heavy[head, best[1:]], light[head, best[1:]] = 1e250, 0.0
+    return face.bounds_of_weights(light[None], heavy[None])
