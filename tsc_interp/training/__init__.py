@@ -1,0 +1,1 @@
+"""Training: many seeds in one loop, every epoch kept, killed runs resumed."""

@@ -1,0 +1,225 @@
+"""Experiments as data: the report's nine, and anybody's own from a TOML file or in Python.
+
+An experiment is a name, seeds, and options of `ClassifierConfig` and `TrainingConfig`. An option
+given as a list is an axis of a grid, and every combination is a *cell*, with its own configuration:
+
+    name = "width"                      seeds = "0..31"  (both ends), or [0, 1, 5], or 7
+    [classifier]                        [training.train]
+    d_model = [2, 4, 8, 16]             max_length = [10, 20]
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from tsc_interp.errors import ConfigError, UsageError
+from tsc_interp.training.config import RunConfig, TrainingConfig
+from tsc_interp.training.train import Job
+
+MAX_SEED = 2**63 - 1
+MAX_RUNS = 100_000
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+_RANGE = re.compile(r"\s*(\d+)\s*\.\.\s*(\d+)\s*")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One point of the grid: what distinguishes it, and the configuration there."""
+
+    label: str
+    config: RunConfig
+
+
+@dataclass(frozen=True)
+class Experiment:
+    name: str
+    seeds: tuple[int, ...]
+    cells: tuple[Cell, ...]
+    about: str = ""
+    chapter: str = ""
+
+    def jobs(self) -> list[Job]:
+        return [Job(self.name, cell.config, seed) for cell in self.cells for seed in self.seeds]
+
+
+def make_experiment(
+    name: str,
+    seeds: int | str | Sequence[int] = (0,),
+    classifier: Mapping[str, Any] | None = None,
+    training: Mapping[str, Any] | None = None,
+    about: str = "",
+    chapter: str = "",
+) -> Experiment:
+    """An experiment from options; lists among them span a grid."""
+    if not _NAME.fullmatch(name):
+        raise ConfigError(
+            f"{name!r} cannot name an experiment: letters, digits, '_', '-' and '.', because runs "
+            "are kept in a directory of that name"
+        )
+    parsed = _parse_seeds(seeds)
+    cells = _cells({"classifier": classifier or {}, "training": training or {}})
+    if len(parsed) * len(cells) > MAX_RUNS:
+        raise ConfigError(f"{name} has {len(parsed) * len(cells)} runs; at most {MAX_RUNS}")
+    return Experiment(name, parsed, cells, about, chapter)
+
+
+def load_experiment(path: str | Path) -> Experiment:
+    """An experiment from a TOML file; without a `name` it is called like the file."""
+    path = Path(path)
+    try:
+        with path.open("rb") as file:
+            options = tomllib.load(file)
+    except FileNotFoundError:
+        raise UsageError(f"no experiment file at {path}") from None
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not a readable TOML file: {error}") from None
+    allowed = ("name", "about", "seeds", "classifier", "training")
+    unknown = sorted(options.keys() - set(allowed))
+    if unknown:
+        raise ConfigError(f"{path}: unknown {', '.join(unknown)}; allowed: {', '.join(allowed)}")
+    try:
+        return make_experiment(options.pop("name", path.stem), **options)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
+
+
+def experiment_named(name: str) -> Experiment:
+    """One of the report's nine."""
+    for experiment in REPORT:
+        if experiment.name == name:
+            return experiment
+    names = [experiment.name for experiment in REPORT]
+    near = difflib.get_close_matches(name.replace("-", "_"), names, n=1)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    raise UsageError(f"no experiment {name!r}: {hint}the experiments are {', '.join(names)}")
+
+
+def _parse_seeds(seeds: object) -> tuple[int, ...]:
+    match = _RANGE.fullmatch(seeds) if isinstance(seeds, str) else None
+    if match and int(match[1]) <= int(match[2]) < int(match[1]) + MAX_RUNS:
+        found: Sequence[Any] = range(int(match[1]), int(match[2]) + 1)
+    else:
+        found = [seeds] if isinstance(seeds, int) else seeds  # type: ignore[assignment]
+    if (
+        isinstance(found, Sequence)
+        and found
+        and all(type(seed) is int and 0 <= seed <= MAX_SEED for seed in found)
+    ):
+        return tuple(dict.fromkeys(found))
+    raise ConfigError(
+        f"seeds = {seeds!r}: expected a range such as '0..31' (both ends included), a list such as "
+        f"[0, 1, 5], or one whole number; each from 0 to {MAX_SEED}"
+    )
+
+
+def _cells(options: Mapping[str, Any]) -> tuple[Cell, ...]:
+    """Every combination of the lists among the options."""
+    axes = dict(_axes(options))
+    cells = []
+    for values in product(*axes.values()):
+        point = dict(zip(axes, values, strict=True))
+        label = ", ".join(f"{path[-1]}={value}" for path, value in point.items())
+        try:
+            cells.append(Cell(label, _config_at(options, point)))
+        except ConfigError as error:
+            where = f"cell {label}: " if label else ""
+            raise ConfigError(f"{where}{error}") from None
+    if not cells:
+        empty = next(".".join(path) for path, values in axes.items() if not values)
+        raise ConfigError(f"{empty} is an empty list, so the grid has no cells")
+    return tuple(cells)
+
+
+def _axes(options: object, path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], list[Any]]]:
+    if isinstance(options, Mapping):
+        return [axis for key, value in options.items() for axis in _axes(value, (*path, key))]
+    return [(path, list(options))] if isinstance(options, list | tuple | range) else []
+
+
+def _config_at(options: Mapping[str, Any], point: Mapping[tuple[str, ...], Any]) -> RunConfig:
+    def fill(value: object, path: tuple[str, ...] = ()) -> Any:
+        if isinstance(value, Mapping):
+            return {key: fill(inner, (*path, key)) for key, inner in value.items()}
+        return point.get(path, value)
+
+    filled = fill(options)
+    for part in ("train", "validation", "test"):
+        given = filled["training"].get(part)
+        if isinstance(given, dict):  # options of a stream change the report's, not the defaults
+            filled["training"][part] = _stream(part, given)
+    return RunConfig(**filled)
+
+
+def _stream(part: str, given: dict[str, Any]) -> dict[str, Any]:
+    if given.get("kind", "balanced") != "balanced":
+        return given
+    report: dict[str, Any] = getattr(TrainingConfig(), part).to_dict()
+    return {**report, **given}
+
+
+_LOW = {
+    "d_model": 16,
+    "embedding_init": "linear_like",
+    "attention_init": "output_fan_out",
+    "mlp_init": "output_fan_out",
+}
+
+REPORT: tuple[Experiment, ...] = (
+    make_experiment(
+        "walkthrough",
+        5,
+        about="the model every internal state of which can be drawn",
+        chapter="1, 2",
+    ),
+    make_experiment(
+        "generalization_errors",
+        2,
+        about="a model that is wrong on long strings, both ways",
+        chapter="3",
+    ),
+    make_experiment(
+        "attend_cls", 8, {"attend_cls": True}, about="CLS attends to itself too", chapter="4"
+    ),
+    make_experiment(
+        "all_fixed_length_sequences",
+        "0..1",
+        training={"train": {"kind": "all_strings", "length": 9}},
+        about="trained on all strings of length 9 instead of a balanced stream",
+        chapter="4",
+    ),
+    make_experiment(
+        "all_initializations", "0..7", about="the walk-through model from eight seeds", chapter="4"
+    ),
+    make_experiment(
+        "increased_dimensionality", "0..7", {"d_model": 16}, about="d_model 16", chapter="4"
+    ),
+    make_experiment(
+        "lower_magnitude_initializations",
+        "0..7",
+        _LOW,
+        about="d_model 16, all initial weights of low magnitude",
+        chapter="4",
+    ),
+    make_experiment(
+        "default_embeddings_initialization",
+        "0..7",
+        {**_LOW, "embedding_init": "default"},
+        about="as before, but standard-normal embeddings",
+        chapter="4",
+    ),
+    make_experiment(
+        "increased_num_attention_heads",
+        "0..7",
+        {**_LOW, "n_heads": 16},
+        about="as lower_magnitude_initializations, 16 heads",
+        chapter="4",
+    ),
+)
