@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Real
 from torch import Tensor
 
 from tsc_interp.config import ClassifierConfig
@@ -27,7 +27,7 @@ from tsc_interp.strings import CLS, FIRST_LETTER, PAD
 class Inputs:
     tokens: Int[Tensor, "batch pos"]
     multiplicity: Float[Tensor, "batch pos"]
-    lengths: Int[Tensor, " batch"]
+    lengths: Real[Tensor, " batch"]  # whole for strings; probes also ask about real mixtures
     compressed: bool
 
 
