@@ -1,0 +1,49 @@
+"""The command-line reference, read off the commands themselves."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import typer
+
+from tsc_interp.cli.app import app
+
+
+def commands() -> dict[str, Any]:
+    return dict(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+
+
+def cli_reference() -> str:
+    """A section per command: what it does, its arguments, its options."""
+    return "\n".join(_section(name, command) for name, command in commands().items())
+
+
+def _section(name: str, command: Any) -> str:
+    context = command.context_class(command, info_name=f"tsc-interp {name}")
+    usage = " ".join(["tsc-interp", name, *command.collect_usage_pieces(context)])
+    records = [(parameter, _record(parameter, context)) for parameter in command.params]
+    arguments = [row for parameter, row in records if parameter.param_type_name == "argument"]
+    options = [row for parameter, row in records if parameter.param_type_name == "option"]
+    parts = [f"## {name}", _plain(command.help or ""), f"```text\n{_tidy(usage)}\n```"]
+    for heading, rows in (("argument", arguments), ("option", options)):
+        if rows:
+            lines = [f"| `{left}` | {right} |" for left, right in rows]
+            parts.append("\n".join([f"| {heading} | |", "|---|---|", *lines]))
+    return "\n\n".join(parts) + "\n"
+
+
+def _record(parameter: Any, context: Any) -> tuple[str, str]:
+    left, right = parameter.get_help_record(context) or (parameter.name, parameter.help or "")
+    left = _tidy(left).split(" <list")[0] if parameter.param_type_name == "argument" else left
+    return left.replace("|", "\\|"), _plain(right).replace("|", "\\|")
+
+
+def _tidy(text: str) -> str:
+    """`[[STRING]...]...` is how the library writes a metavar that has its own brackets."""
+    return re.sub(r"\[(\[\w+\]\.\.\.)\]\.\.\.", r"\1", text)
+
+
+def _plain(text: str) -> str:
+    """Help text as Markdown: braces and brackets are meant literally."""
+    return re.sub(r"\\?\[(?=default|required)", r"\\[", text).replace("<", "&lt;").strip()

@@ -1,0 +1,47 @@
+// Draws the figures of a page when they come near the screen, and follows light and dark.
+// plotly.js is one file for the whole site, and only pages with a figure load it.
+(function () {
+  "use strict";
+  const plots = Array.from(document.querySelectorAll(".tsc-plot"));
+  if (!plots.length) return;
+  const here = document.currentScript.src;
+  const dark = () => document.body.getAttribute("data-md-color-scheme") === "slate";
+  const theme = () => window.tscThemes[dark() ? "dark" : "light"];
+
+  const library = new Promise(function (resolve, reject) {
+    const script = document.createElement("script");
+    script.src = new URL("../generated/assets/plotly.min.js", here).href;
+    script.onload = resolve;
+    script.onerror = reject;
+    document.head.append(script);
+  });
+
+  async function draw(plot) {
+    if (plot.dataset.drawn) return;
+    plot.dataset.drawn = "yes";
+    await library;
+    const figure = JSON.parse(plot.nextElementSibling.textContent);
+    const narrow = window.innerWidth < 640;
+    figure.layout.template = theme();
+    figure.layout.autosize = true;
+    // On a phone a finger on a figure should scroll the page.
+    if (narrow) figure.layout.dragmode = false;
+    figure.config = { responsive: true, displaylogo: false, displayModeBar: narrow ? false : "hover" };
+    await window.Plotly.newPlot(plot, figure);
+  }
+
+  new MutationObserver(function () {
+    for (const plot of plots) {
+      if (plot.dataset.drawn && window.Plotly) window.Plotly.relayout(plot, { template: theme() });
+    }
+  }).observe(document.body, { attributeFilter: ["data-md-color-scheme"] });
+
+  const watcher = new IntersectionObserver(function (entries) {
+    for (const entry of entries) {
+      if (entry.isIntersecting) { watcher.unobserve(entry.target); draw(entry.target); }
+    }
+  }, { rootMargin: "600px" });
+  plots.forEach((plot) => watcher.observe(plot));
+  window.tscDrawAll = () => Promise.all(plots.map(draw));
+  window.addEventListener("beforeprint", window.tscDrawAll);
+})();
