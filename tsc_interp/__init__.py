@@ -22,6 +22,7 @@ _PUBLIC = {
     "horizon": "tsc_interp.verification",
     "load": "tsc_interp.model.hooked",
     "load_checkpoint": "tsc_interp.checkpoints",
+    "verify": "tsc_interp.verification",
 }
 
 __all__ = ["__version__", *_PUBLIC]

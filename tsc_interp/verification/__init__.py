@@ -2,6 +2,7 @@
 
 Three questions, each one function of a `Checkpoint` or a `HookedClassifier`:
 
+    verify(model)    how many strings up to a length are wrong, exactly, and which are the first?
     horizon(model)   up to which length is there no error at all, and what is the first one?
     certify(model)   what holds at every length, as a certificate that `check` derives again?
 
@@ -10,15 +11,18 @@ Needs numpy, scipy and python-flint; torch only where a counterexample is replay
 
 from tsc_interp.verification.certificates import Certificate, certify, read_certificate
 from tsc_interp.verification.checker import CertificateError, check
-from tsc_interp.verification.horizon import Counterexample, Horizon, horizon
+from tsc_interp.verification.horizons import Counterexample, Horizon, horizon
+from tsc_interp.verification.verdict import Verdict, verify
 
 __all__ = [
     "Certificate",
     "CertificateError",
     "Counterexample",
     "Horizon",
+    "Verdict",
     "certify",
     "check",
     "horizon",
     "read_certificate",
+    "verify",
 ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from tsc_interp.errors import UsageError
 from tsc_interp.verification.checker import SCHEMA, CertificateError, check, digest
 from tsc_interp.verification.exact import checkpoint_of
 from tsc_interp.verification.faces import Faces
-from tsc_interp.verification.horizon import (
+from tsc_interp.verification.horizons import (
     DEFAULT_LIMIT,
     Counterexample,
     Horizon,
@@ -213,14 +213,7 @@ class _Builder:
         conclusion = document["conclusion"]
         known = self.horizon
         infinite = bool(conclusion["infinite"])
-        horizon = Horizon(
-            known.length,
-            infinite,
-            infinite or known.proved,
-            known.right_through,
-            known.limit,
-            known.by_letters,
-        )
+        horizon = replace(known, infinite=infinite, proved=infinite or known.proved)
         negative = tuple(
             self._face_proof(search, conclusion["negative_faces"])
             for search in self.searches

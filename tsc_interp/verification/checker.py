@@ -1,10 +1,10 @@
 """An independent checker of certificates: exact arithmetic, no code shared with the search.
 
 It believes nothing but the checkpoint. Every box of a certificate is bounded again here, in `arb`
-balls, by the corner argument: over a box of weights a weighted mean is largest and smallest at corners.
-It checks that the boxes cover what the claim says, that every logit lies on the right side of zero,
-that every counterexample is one, and that the conclusion follows from the claims. What it cannot
-re-derive it rejects, with the reason.
+balls, by the corner argument: over a box of weights a weighted mean is largest and smallest at
+corners. It checks that the boxes cover what the claim says, that every logit lies on the right side
+of zero, that every counterexample is one, and that the conclusion follows from the claims. What it
+cannot re-derive it rejects, with the reason.
 
 A certificate (schema `tsc-interp/certificate/1`) holds claims of these kinds:
 
@@ -20,13 +20,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
 from tsc_interp.checkpoints.format import Checkpoint
 from tsc_interp.errors import TscError
 from tsc_interp.verification.checker_model import BoxModel, Pair
+
+Box = tuple[Sequence[float], Sequence[float]]
 
 SCHEMA = "tsc-interp/certificate/1"
 
@@ -174,8 +176,8 @@ class _Check:
         _require(bool(low > 0) or bool(high < 0), f"the limit for {single} may be zero")
         self.finite = True
         return (
-            f"the logits of {single}^n and of strings over {letters} with ever more {single} share a "
-            f"non-zero limit, so one of them is wrong: the horizon is finite"
+            f"the logits of {single}^n and of strings over {letters} with ever more {single} share "
+            f"a non-zero limit, so one of them is wrong: the horizon is finite"
         )
 
     def _face(self, letters: Any) -> tuple[str, tuple[int, ...], bool]:
@@ -204,30 +206,29 @@ class _Check:
             lengths = [int(self.config.alphabet.counts(string).sum()) for string in self.wrong]
             _require(horizon + 1 in lengths, f"no error of length {horizon + 1} is proved")
             said.append(f"the horizon is {horizon}")
-        infinite = all(
-            f in self.always or self.up_to.get(f, 0) >= self.beyond.get(f, 10**99) - 1
-            for f in faces
-        )
+        always = {f for f in faces if f in self.always or self._tail_joins(f)}
+        infinite = always == set(faces)
         _require(given["infinite"] is infinite, "infinite does not follow from the claims")
         finite = self.finite or bool(self.wrong)
         _require(given["finite"] is finite, "finite does not follow from the claims")
-        expected = {}
-        for letters in faces:
-            if self.config.task.label_of_support(frozenset(letters)) is False:
-                mine = [s for s in self.wrong if {c for c in s if c.isalpha()} == set(letters)]
-                tail = self.up_to.get(letters, 0) >= self.beyond.get(letters, 10**99) - 1
-                expected[letters] = (
-                    False if mine else True if letters in self.always or tail else None
-                )
-        _require(
-            given["negative_faces"] == expected, "negative_faces does not follow from the claims"
-        )
+        failing = {"".join(sorted(set(filter(str.isalpha, string)))) for string in self.wrong}
+        expected = {
+            f: False if f in failing else (True if f in always else None)
+            for f in faces
+            if self.config.task.label_of_support(frozenset(f)) is False
+        }
+        _require(given["negative_faces"] == expected, "negative_faces does not follow")
         holding = [letters for letters, holds in expected.items() if holds]
         if holding:
             said.append(f"no false positive of any length over {', '.join(holding)}")
         if infinite:
             said.append("the horizon is infinite: no string of any length is misclassified")
         return said
+
+    def _tail_joins(self, letters: str) -> bool:
+        """Whether the tail begins where the proof of the shorter strings ends, or before."""
+        start = self.beyond.get(letters)
+        return start is not None and self.up_to.get(letters, 0) >= start - 1
 
 
 def _is_right(side: Pair, label: bool) -> bool:
@@ -244,24 +245,19 @@ def _number(value: Any) -> float:
     return float(value)
 
 
-def _covered(whole: Any, boxes: Sequence[Any], length: int | None) -> bool:
+def _covered(whole: Box, boxes: Sequence[Box], length: int | None) -> bool:
     """Whether half-open boxes cover `whole`, except where even the low corner is too long."""
     low, high = whole
     if length is not None and sum(low) > length:
         return True
-    touching = [
-        box
-        for box in boxes
-        if all(a < d and c < b for a, b, c, d in zip(low, high, *box, strict=True))
-    ]
-    if not touching:
-        return all(a >= b for a, b in zip(low, high, strict=True)) and bool(low)
-    if any(
-        all(c <= a and b <= d for a, b, c, d in zip(low, high, *box, strict=True))
-        for box in touching
-    ):
+    touching = [box for box in boxes if all(a < d and c < b for a, b, c, d in _ends(whole, box))]
+    if any(all(c <= a and b <= d for a, b, c, d in _ends(whole, box)) for box in touching):
         return True
-    # Cut along the box boundary that the fewest boxes cross.
+
+    def crossings(plane: tuple[int, float]) -> tuple[int, tuple[int, float]]:
+        axis, edge = plane
+        return sum(box[0][axis] < edge < box[1][axis] for box in touching), plane
+
     planes = {
         (axis, edge)
         for box in touching[:24]
@@ -269,13 +265,14 @@ def _covered(whole: Any, boxes: Sequence[Any], length: int | None) -> bool:
         for edge in (box[0][axis], box[1][axis])
         if low[axis] < edge < high[axis]
     }
-    axis, edge = min(
-        planes,
-        key=lambda plane: (
-            sum(b[0][plane[0]] < plane[1] < b[1][plane[0]] for b in touching),
-            plane,
-        ),
-    )
+    if not planes:
+        return False
+    # Cut along the boundary that the fewest boxes cross.
+    axis, edge = min(planes, key=crossings)
     below = (low, [*high[:axis], edge, *high[axis + 1 :]])
     above = ([*low[:axis], edge, *low[axis + 1 :]], high)
     return _covered(below, touching, length) and _covered(above, touching, length)
+
+
+def _ends(a: Box, b: Box) -> Iterator[tuple[float, float, float, float]]:
+    return zip(a[0], a[1], b[0], b[1], strict=True)

@@ -1,9 +1,9 @@
-"""The checker's own forward pass: the real-number classifier over boxes, every number an `arb` ball.
+"""The checker's own forward pass: the real-number classifier over boxes, in `arb` balls.
 
 Only the attention weights need care. Over a box of weights, Σ w v / Σ w takes its extremes at
 corners, so it is evaluated at all of them; a ball around the extremes goes on. The rest is ball
-arithmetic. Where the last block's MLP reads the residual directly, values are projected onto what is read
-out before the corners are taken, which keeps the bound tight.
+arithmetic. Where the last block's MLP reads the residual directly, values are projected onto what
+is read out before the corners are taken, which keeps the bound tight.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Weights:
     """Ranges of multiplicity of CLS and a face's letters, and of log n where it matters."""
 
     def __init__(
-        self, light: Sequence[float], heavy: Sequence[float], log_n: Any, tail: bool
+        self, light: Sequence[float], heavy: Sequence[float], log_n: Any, tail: bool = False
     ) -> None:
         self.light = [arb(value) for value in light]
         self.heavy = [arb(value) for value in heavy]
@@ -61,7 +61,7 @@ class BoxModel:
         """The logit over all counts of the face's letters from `low` to `high`."""
         with ctx.workprec(precision):
             logs = _ball(arb(sum(low)).log(), arb(sum(high)).log()) if self.log_n else None
-            return self._bound(face, Weights([self.cls, *low], [self.cls, *high], logs, False))
+            return self._bound(face, Weights([self.cls, *low], [self.cls, *high], logs))
 
     def ratio_box(
         self, face: tuple[int, ...], column: int, low: Sequence[float], high: Sequence[float]
@@ -73,12 +73,12 @@ class BoxModel:
         light.insert(1 + column, 1.0)
         heavy.insert(1 + column, 1.0)
         with ctx.workprec(128):
-            return self._bound(face, Weights(light, heavy, None, False))
+            return self._bound(face, Weights(light, heavy, None))
 
     def limit(self, letter: tuple[int, ...]) -> Pair:
         """The logit when all attention goes to one letter."""
         with ctx.workprec(128):
-            return self._bound(letter, Weights([0, 1], [0, 1], None, False))
+            return self._bound(letter, Weights([0, 1], [0, 1], None))
 
     def tail(self, face: tuple[int, ...], start: int) -> Pair:
         """The logit over all strings of the face with at least `start` letters, scores × log n."""
@@ -101,7 +101,7 @@ class BoxModel:
                 scores, values = self._scores_and_values(block, head, x, queries, readout, key)
                 for query, row in enumerate(out):
                     mixed = _attend(scores[query], values, given)
-                    out[query] = [a + b for a, b in zip(row, mixed, strict=True)]
+                    out[query] = _plus(row, mixed)
             if readout is not None:
                 return self._finish(block, out[0][0], out[0][1:])
             x = out
@@ -191,7 +191,7 @@ def _attend(scores: Sequence[Any], values: Sequence[Sequence[Any]], given: Weigh
     for channel in range(len(values[0])):
         column = [values[k][channel] for k in given.keys]
         found = [_dot(weights, column) / total if total > 0 else None for weights, total in corners]
-        # A corner without any weight bounds nothing: then the mean is only known to lie among the values.
+        # A corner without weight bounds nothing: then the mean lies anywhere among the values.
         ends = [mean for mean in found if mean is not None]
         ends += column if len(ends) < len(found) else [values[k][channel] for k in unbounded]
         means.append(_ball(min(v.lower() for v in ends), max(v.upper() for v in ends)))
@@ -218,6 +218,10 @@ def _square(x: Any) -> Any:
 
 def _dot(a: Sequence[Any], b: Sequence[Any]) -> Any:
     return sum((p * q for p, q in zip(a, b, strict=True)), arb(0))
+
+
+def _plus(a: Sequence[Any], b: Sequence[Any]) -> list[Any]:
+    return [p + q for p, q in zip(a, b, strict=True)]
 
 
 def _times(row: Sequence[Any], matrix: Sequence[Sequence[Any]]) -> list[Any]:

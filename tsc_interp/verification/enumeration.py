@@ -30,7 +30,7 @@ def enumerate_counts(faces: Faces, max_length: int, progress: Progress | None = 
     config = faces.config
     tally = Tally(max_length, config.n_letters, method="enumeration")
     pascal = _PascalRows()
-    for letters in all_faces(config):
+    for letters in all_faces(config, max_length):
         for vectors in positive_vectors(len(letters), max_length):
             _judge(faces, letters, vectors, tally, pascal)
             tally.evaluated += len(vectors)
@@ -116,7 +116,7 @@ class _PascalRows:
 
 
 def positive_vectors(size: int, max_length: int) -> Iterator[Integers]:
-    """All vectors of `size` positive counts with sum ≤ max_length, in chunks, shorter ones first."""
+    """All vectors of `size` positive counts with sum ≤ max_length, in chunks, by length."""
     pending: list[Integers] = []
     waiting = 0
     for block in _blocks(size, max_length):

@@ -38,9 +38,14 @@ _GELU_SLOPE = 1.2
 
 
 class Face(Protocol):
-    letters: tuple[int, ...]
-    attends_cls: bool
-    log_n: bool
+    @property
+    def letters(self) -> tuple[int, ...]: ...
+
+    @property
+    def attends_cls(self) -> bool: ...
+
+    @property
+    def log_n(self) -> bool: ...
 
     def logits(self, counts: Array) -> tuple[Array, Array | float]: ...
 

@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 from itertools import combinations
+from math import comb
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tsc_interp.config import ClassifierConfig
+from tsc_interp.errors import UnsupportedError
 
 Flags = NDArray[np.bool_]
 Boxes = NDArray[np.int64]
 
 
-def all_faces(config: ClassifierConfig) -> list[tuple[int, ...]]:
-    """Every non-empty set of letters, small sets first, then alphabetical."""
-    letters = range(config.n_letters)
-    return [face for size in range(1, config.n_letters + 1) for face in combinations(letters, size)]
+MAX_FACES = 4096
+
+
+def all_faces(config: ClassifierConfig, max_length: int | None = None) -> list[tuple[int, ...]]:
+    """Every non-empty set of letters a string can have, small sets first, then alphabetical."""
+    letters = config.n_letters
+    largest = letters if max_length is None else min(letters, max_length)
+    sizes = range(1, largest + 1)
+    number = sum(comb(letters, size) for size in sizes)
+    if number > MAX_FACES:
+        raise UnsupportedError(
+            f"an alphabet of {letters} letters has {number:,} sets of letters to decide one by one; "
+            f"exact verification goes up to {MAX_FACES:,}, that is 12 letters"
+        )
+    return [face for size in sizes for face in combinations(range(letters), size)]
 
 
 def face_name(config: ClassifierConfig, face: tuple[int, ...]) -> str:

@@ -1,9 +1,9 @@
 """A face of any classifier without positions: several layers, norms before the MLP.
 
 Copies of a letter share their state in every layer, so a state per token of the face is enough at
-any depth. States are float64 intervals (intervals.py): the same code encloses the logit of one count vector (weights
-without width) and of a whole box. Wider boxes lose the correlations between layers, so bounds are
-sound but loose, and the search needs more boxes the deeper the model is.
+any depth. States are float64 intervals (intervals.py): the same code encloses the logit of one
+count vector (weights without width) and of a whole box. Wider boxes lose the correlations between
+layers, so bounds are sound but loose, and the search needs more boxes the deeper the model is.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class LayeredFace:
         w = self._weights["unembed.W_U"]
         logit = times_matrix((x[0][:, 0], x[1][:, 0]), w)
         if post is not None and out_matrix is not None:
-            # Rounding of the folded matrix is far inside times_matrix's slack of 16 units plus size.
+            # `slack` is for the rounding of the folded matrix itself.
             last = times_matrix((post[0][:, 0], post[1][:, 0]), out_matrix @ w)
             size = np.maximum(np.abs(post[0][:, 0]), np.abs(post[1][:, 0])) @ (
                 np.abs(out_matrix) @ np.abs(w)

@@ -6,8 +6,8 @@ letter something in [0, 1], and CLS, where it is attended to, 1 / largest, also 
 branch and bound decides it with finitely many boxes unless the logit comes arbitrarily close to 0.
 
 With scores scaled by log n, a token whose score is `gap` below a head's best weighs at most
-n · n^gap times as much as the best. If gap < -1 that falls with n, so for n ≥ N each head's output is
-confined by N^(1 + gap): one explicit tail bound per face.
+n · n^gap times as much as the best. If gap < -1 that falls with n, so for n ≥ N each head's output
+is confined by N^(1 + gap): one explicit tail bound per face.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tsc_interp.verification.faces import Array, Face, TableFace
-from tsc_interp.verification.intervals import Interval
+from tsc_interp.verification.faces import Face, TableFace
+from tsc_interp.verification.intervals import Array, Interval
 
 Corner = tuple[float, ...]
 
@@ -66,7 +66,7 @@ def prove_all_lengths(face: Face, label: bool, budget: int = 20_000) -> AllLengt
 
 
 class _ChartSearch:
-    """All charts of a face in one queue. Signs are flipped so that 'wrong' is always 'above zero'."""
+    """All charts of a face in one queue, signs flipped so that 'wrong' is 'above zero'."""
 
     def __init__(self, face: Face, label: bool) -> None:
         self.face, self.sign = face, -1.0 if label else 1.0

@@ -29,9 +29,8 @@ def count_regions(faces: Faces, max_length: int, progress: Progress | None = Non
     """The same tally as `enumerate_counts`, for lengths it cannot reach."""
     config = faces.config
     tally = Tally(max_length, config.n_letters, method="regions")
-    for letters in all_faces(config):
-        if len(letters) <= max_length:
-            _FaceCount(faces, letters, tally).run(progress)
+    for letters in all_faces(config, max_length):
+        _FaceCount(faces, letters, tally).run(progress)
     return tally
 
 
@@ -143,4 +142,5 @@ def lattice_points(low: Integers, high: Integers, limit: int) -> Integers:
         left = np.maximum(slack - sizes[:, members].sum(axis=1), -1).astype(object)
         simplex = prod([left + 1 + i for i in range(size)], start=np.ones_like(left))
         total = total + (-1) ** len(members) * simplex
-    return total // prod(range(1, size + 1))
+    counts: Integers = total // prod(range(1, size + 1))
+    return counts

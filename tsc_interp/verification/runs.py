@@ -2,13 +2,14 @@
 
 At a fixed length n, and with all letters but the last two fixed, the last two share m letters: b of
 one and m - b of the other, C(m, b) ways each. So vectors are kept as *runs* b0..b1 on *rows*
-(m, other letters), a run's strings are a difference of two partial sums of a row of Pascal's triangle, and neighbouring
-boxes merge into one run. The cost is that of the outline of the region, not of its volume.
+(m, other letters), a run's strings are a difference of two partial sums of a row of Pascal's
+triangle, and neighbouring boxes merge into one run. The cost is that of the outline of the region,
+not of its volume.
 """
 
 from __future__ import annotations
 
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from math import comb
 
 import numpy as np
@@ -115,7 +116,7 @@ def _sum_strings(side: Side, m: Integers, others: Integers, start: Integers, end
     bounds = np.flatnonzero(np.r_[True, m[1:] != m[:-1], True]).tolist()
     strings = side.strings
     pascal = [1]
-    for first, last in zip(bounds, bounds[1:], strict=False):
+    for first, last in pairwise(bounds):
         pair = int(m[first])
         while len(pascal) <= pair:
             pascal = [1, *map(int.__add__, pascal, pascal[1:]), 1]

@@ -52,7 +52,7 @@ class FaceSearch:
 def search_face(
     faces: Faces, letters: tuple[int, ...], limit: int, budget: int = 200_000
 ) -> FaceSearch:
-    """The first error among strings of at most `limit` letters, looking at `budget` boxes at most."""
+    """The first error among strings of at most `limit` letters, within a budget of boxes."""
     found = FaceSearch(letters, face_label(faces.config, letters))
     size = len(letters)
     if limit < size:
@@ -62,7 +62,7 @@ def search_face(
     heap: list[Entry] = [(size, *start, _UNKNOWN)]
     best: tuple[int, Vector] | None = None
     while heap and found.examined < budget:
-        batch = []
+        batch: list[Entry] = []
         longest = limit if best is None else best[0]
         while heap and len(batch) < _BATCH and heap[0][0] <= longest:
             batch.append(heapq.heappop(heap))

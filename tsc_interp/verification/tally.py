@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import comb
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,19 +90,6 @@ class Tally:
         """Right strings and all strings of one length; undecided ones count as not right."""
         total = self.n_letters**length
         return total - sum(side.strings[length] for side in self.sides), total
-
-    def to_rows(self) -> list[dict[str, Any]]:
-        names = ("false_positives", "false_negatives", "undecided")
-        return [
-            {
-                "length": length,
-                **{
-                    name: {"vectors": side.vectors[length], "strings": side.strings[length]}
-                    for name, side in zip(names, self.sides, strict=True)
-                },
-            }
-            for length in range(1, self.max_length + 1)
-        ]
 
 
 def order(vector: Vector) -> tuple[int, Vector]:

@@ -1,0 +1,152 @@
+"""`tsc-interp verify`: which strings a model gets wrong, decided for every string and every length."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tsc_interp.cli.common import (
+    CheckpointOption,
+    EpochOption,
+    JsonOption,
+    QuietOption,
+    messages,
+    output,
+    print_json,
+)
+
+if TYPE_CHECKING:
+    from tsc_interp.checkpoints import Checkpoint
+    from tsc_interp.verification import Verdict
+
+_DOES_NOT_HOLD = 3
+
+
+def command(
+    checkpoint: CheckpointOption = "walkthrough",
+    epoch: EpochOption = None,
+    max_length: Annotated[
+        int, typer.Option("--max-length", "-L", min=1, help="Count every string up to this length.")
+    ] = 200,
+    horizon: Annotated[
+        bool, typer.Option("--horizon", help="Also find the length up to which nothing is wrong.")
+    ] = False,
+    certify: Annotated[
+        bool, typer.Option("--certify", help="Also prove what holds for every length.")
+    ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Write the certificate here (with --certify)."),
+    ] = None,
+    check: Annotated[
+        Path | None,
+        typer.Option("--check", help="Check a certificate against the model, and nothing else."),
+    ] = None,
+    method: Annotated[
+        str, typer.Option("--method", help="auto, enumeration, regions, or both (must agree).")
+    ] = "auto",
+    replay: Annotated[
+        bool,
+        typer.Option("--replay/--no-replay", help="Put the counterexamples to the float32 model."),
+    ] = True,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Decide exactly which strings a model gets wrong.
+
+    Counts every misclassified string up to a length. Exit code 3 if there are any, or if a
+    certificate is rejected.
+    """
+    from tsc_interp.checkpoints import load_checkpoint
+    from tsc_interp.errors import UsageError
+
+    if out is not None and not certify:
+        raise UsageError("--out writes a certificate, so it needs --certify")
+    loaded = load_checkpoint(checkpoint, epoch=epoch)
+    if check is not None:
+        _check(check, loaded, as_json)
+        return
+    verdict = _verify(loaded, max_length, method, horizon, certify, quiet)
+    if replay and verdict.counterexamples:
+        verdict = _replayed(verdict, loaded, quiet)
+    if out is not None and verdict.certificate is not None:
+        verdict.certificate.save(out)
+    if as_json:
+        print_json("verify/1", verdict.to_dict())
+    else:
+        _print(verdict, loaded)
+        if out is not None:
+            output().print(f"Certificate written to {out}.")
+    if not verdict.correct:
+        raise typer.Exit(_DOES_NOT_HOLD)
+
+
+def _verify(
+    loaded: Checkpoint, max_length: int, method: Any, horizon: bool, certify: bool, quiet: bool
+) -> Verdict:
+    from math import comb
+
+    from tsc_interp.verification import verify
+
+    console = messages(quiet)
+    letters = loaded.config.n_letters
+    total = comb(max_length + letters, letters) - 1
+    animated = console.is_terminal and not quiet and total > 3_000_000
+    with _progress(console, total) if animated else nullcontext(None) as advance:
+        return verify(
+            loaded, max_length, method=method, horizon=horizon, certify=certify, progress=advance
+        )
+
+
+def _progress(console: Any, total: int) -> Any:
+    from contextlib import contextmanager
+
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    @contextmanager
+    def bar() -> Any:
+        columns = (TextColumn("count vectors"), BarColumn(), TimeRemainingColumn())
+        with Progress(*columns, console=console, transient=True) as progress:
+            task = progress.add_task("", total=total)
+            yield lambda more: progress.advance(task, more)
+
+    return bar()
+
+
+def _replayed(verdict: Verdict, loaded: Checkpoint, quiet: bool) -> Verdict:
+    from dataclasses import replace
+
+    from tsc_interp.verification.replay import replay_all
+
+    with messages(quiet).status("asking the float32 model (--no-replay skips this) ..."):
+        return replace(verdict, replays=replay_all(loaded, verdict.counterexamples))
+
+
+def _check(path: Path, loaded: Checkpoint, as_json: bool) -> None:
+    from tsc_interp.verification import CertificateError, check, read_certificate
+
+    try:
+        proved = check(read_certificate(path), loaded)
+    except CertificateError as error:
+        if not as_json:
+            raise
+        print_json("verify-check/1", {"accepted": False, "reason": str(error), "proved": []})
+        raise typer.Exit(_DOES_NOT_HOLD) from None
+    if as_json:
+        print_json("verify-check/1", {"accepted": True, "reason": None, "proved": proved})
+        return
+    for sentence in proved:
+        output().print(f"  {sentence}")
+    output().print(f"{path}: accepted, {len(proved)} statements derived again for {loaded.source}.")
+
+
+def _print(verdict: Verdict, loaded: Checkpoint) -> None:
+    from tsc_interp.verification.words import summary
+
+    console = output()
+    console.print(f"{loaded.source}: {loaded.config.task.describe()}?", style="bold")
+    for style, sentence in summary(verdict):
+        console.print(sentence, style=style, soft_wrap=True)

@@ -1,0 +1,49 @@
+"""The float32 claim: what the model itself, not its real-number idealisation, says of a string.
+
+A proof here is about real numbers. Rounding in the float32 model can flip a logit that is closer to
+zero than its own error, so each counterexample is also put to the hooked model: token by token
+when it is short enough to write out, in compressed form otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tsc_interp.checkpoints.format import Checkpoint
+from tsc_interp.verification.horizons import Counterexample
+
+MAX_REPLAY_TOKENS = 1000
+
+
+@dataclass(frozen=True)
+class Replay:
+    """One counterexample put to the float32 model."""
+
+    string: str
+    form: str
+    logit: float
+    label: int
+    also_wrong: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def replay_all(model: Any, found: Iterable[Counterexample]) -> tuple[Replay, ...]:
+    """Each counterexample once, through a `HookedClassifier` or one made from a `Checkpoint`."""
+    import torch
+
+    from tsc_interp.model.hooked import HookedClassifier
+
+    hooked = HookedClassifier.from_checkpoint(model) if isinstance(model, Checkpoint) else model
+    replays = []
+    for one in dict.fromkeys(found):
+        short = one.length <= MAX_REPLAY_TOKENS
+        given = hooked.tokens(one.string) if short else hooked.compressed(one.string)
+        with torch.no_grad():
+            logit = float(hooked(given)[0])
+        form = "tokens" if short else "compressed"
+        replays.append(Replay(one.string, form, logit, one.label, (logit > 0) != bool(one.label)))
+    return tuple(replays)

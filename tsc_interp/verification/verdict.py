@@ -1,0 +1,220 @@
+"""`tsc.verify`: everything a classifier gets wrong up to a length, as exact integers.
+
+The claim is about the real numbers: the weights are the float32 values, exactly, and the arithmetic
+is that of the reals. `wrong` means that the sign of the logit disagrees with the label; a logit of
+exactly zero counts as negative. What the float32 model says of the counterexamples is kept apart,
+under `replays`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, Literal, get_args
+
+from flint import fmpz
+
+from tsc_interp.checkpoints.format import Checkpoint
+from tsc_interp.errors import TscError, UnsupportedError, UsageError
+from tsc_interp.verification import certificates, horizons
+from tsc_interp.verification.enumeration import enumerate_counts
+from tsc_interp.verification.exact import checkpoint_of
+from tsc_interp.verification.faces import Faces
+from tsc_interp.verification.regions import count_regions
+from tsc_interp.verification.replay import Replay, replay_all
+from tsc_interp.verification.tally import Side, Tally
+
+Method = Literal["auto", "enumeration", "regions", "both"]
+Progress = Callable[[int], None]
+
+ENUMERATE_UP_TO = 2_000_000
+"""Vectors that `auto` looks at one by one; beyond, it counts by regions."""
+REFUSE_BEYOND = 5_000_000_000
+"""Vectors that enumeration refuses: hours of work, when regions need seconds."""
+_EXACT_IN_JSON = 2**53
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is wrong up to `tally.max_length`, and whatever else was asked."""
+
+    source: str
+    weight_hash: str
+    tally: Tally
+    false_positive: horizons.Counterexample | None
+    """The shortest; see verification/search.py for the order that breaks ties."""
+    false_negative: horizons.Counterexample | None
+    undecided: str | None
+    horizon: horizons.Horizon | None = None
+    certificate: certificates.Certificate | None = None
+    replays: tuple[Replay, ...] | None = None
+
+    @property
+    def correct(self) -> bool:
+        """No string up to this length is wrong, and none is undecided."""
+        return not any(side.total_vectors for side in self.tally.sides)
+
+    @property
+    def accuracy(self) -> Fraction:
+        return Fraction(self._right_strings, self.tally.strings)
+
+    @property
+    def _right_strings(self) -> int:
+        return self.tally.strings - sum(side.total_strings for side in self.tally.sides)
+
+    @property
+    def shortest(self) -> horizons.Counterexample | None:
+        found = [one for one in (self.false_positive, self.false_negative) if one is not None]
+        return min(found, key=lambda one: one.order, default=None)
+
+    @property
+    def counterexamples(self) -> tuple[horizons.Counterexample, ...]:
+        """All that were exhibited, each once, shortest first."""
+        known = self.certificate.horizon if self.certificate else self.horizon
+        faces = () if known is None else tuple(face.shortest for face in known.by_letters)
+        found = {
+            one for one in (self.false_positive, self.false_negative, *faces) if one is not None
+        }
+        return tuple(sorted(found, key=lambda one: one.order))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON document, without its schema field; integers beyond 2^53 are strings."""
+        tally = self.tally
+        known = self.certificate.horizon if self.certificate else self.horizon
+        return {
+            "checkpoint": self.source,
+            "weight_hash": self.weight_hash,
+            "claim": "real numbers: float32 weights taken as exact, exact arithmetic",
+            "max_length": tally.max_length,
+            "method": tally.method,
+            "vectors": json_integer(tally.vectors),
+            "strings": json_integer(tally.strings),
+            "false_positives": _side(tally.false_positives, _written(self.false_positive)),
+            "false_negatives": _side(tally.false_negatives, _written(self.false_negative)),
+            "undecided": _side(tally.undecided, self.undecided),
+            "accuracy": {
+                "numerator": json_integer(self._right_strings),
+                "denominator": json_integer(tally.strings),
+            },
+            "first_error_length": tally.first_error_length,
+            "errors_by_length": _by_length(tally),
+            "horizon": known.to_dict() if known else None,
+            "negative_faces": [face.to_dict() for face in self.certificate.negative_faces]
+            if self.certificate
+            else None,
+            "certified": list(self.certificate.proved) if self.certificate else None,
+            "float32": None if self.replays is None else _float32(self.replays),
+        }
+
+
+def verify(
+    model: Any,
+    max_length: int = 200,
+    *,
+    method: Method = "auto",
+    horizon: bool = False,
+    certify: bool = False,
+    replay: bool | None = None,
+    progress: Progress | None = None,
+) -> Verdict:
+    """Count every misclassified string of at most `max_length` letters, exactly.
+
+    `model` is a `Checkpoint` or a `HookedClassifier`. `horizon` and `certify` add those answers.
+    `replay` puts the counterexamples to the float32 model; by default when a hooked model is given.
+    `progress` is told how many count vectors more have been decided.
+    """
+    checkpoint = checkpoint_of(model)
+    faces = Faces(checkpoint)
+    tally = _count(faces, max_length, method, progress)
+    certificate = certificates.certify(checkpoint) if certify else None
+    known = certificate.horizon if certificate else None
+    verdict = Verdict(
+        source=checkpoint.source,
+        weight_hash=checkpoint.weight_hash(),
+        tally=tally,
+        false_positive=_first(faces, tally.false_positives),
+        false_negative=_first(faces, tally.false_negatives),
+        undecided=_string(faces, tally.undecided),
+        horizon=known or (horizons.horizon(checkpoint) if horizon else None),
+        certificate=certificate,
+    )
+    if replay or (replay is None and not isinstance(model, Checkpoint)):
+        verdict = replace(verdict, replays=replay_all(model, verdict.counterexamples))
+    return verdict
+
+
+def _count(faces: Faces, max_length: int, method: Method, progress: Progress | None) -> Tally:
+    if type(max_length) is not int or max_length < 1:
+        raise UsageError(f"max_length is a whole number from 1, got {max_length!r}")
+    if method not in get_args(Method):
+        raise UsageError(f"the method is one of {', '.join(get_args(Method))}; got {method!r}")
+    vectors = Tally(max_length, faces.config.n_letters, method="").vectors
+    if method == "auto":
+        method = "enumeration" if vectors <= ENUMERATE_UP_TO else "regions"
+    if method != "regions" and vectors > REFUSE_BEYOND:
+        raise UnsupportedError(
+            f"{vectors:,} count vectors are too many to enumerate; use method 'regions' "
+            f"(--method regions) or a shorter length"
+        )
+    if method == "enumeration":
+        return enumerate_counts(faces, max_length, progress)
+    tally = count_regions(faces, max_length, progress)
+    if method == "both" and not tally.same_counts(enumerate_counts(faces, max_length)):
+        raise TscError(
+            "enumeration and regions disagree; this is a bug in tsc-interp, please report it"
+        )
+    return tally
+
+
+def _first(faces: Faces, side: Side) -> horizons.Counterexample | None:
+    if side.shortest is None:
+        return None
+    return horizons.counterexample(faces, tuple(range(len(side.shortest))), side.shortest)
+
+
+def _string(faces: Faces, side: Side) -> str | None:
+    return None if side.shortest is None else faces.config.alphabet.write(side.shortest)
+
+
+def json_integer(value: int) -> int | str:
+    """JSON numbers are exact up to 2^53 for most readers; larger integers become strings."""
+    # fmpz writes any number of digits; int refuses beyond 4300.
+    return value if abs(value) <= _EXACT_IN_JSON else str(fmpz(value))
+
+
+def _written(found: horizons.Counterexample | None) -> dict[str, Any] | None:
+    return found.to_dict() if found else None
+
+
+def _side(side: Side, shortest: Any) -> dict[str, Any]:
+    return {
+        "vectors": json_integer(side.total_vectors),
+        "strings": json_integer(side.total_strings),
+        "shortest": shortest,
+    }
+
+
+def _by_length(tally: Tally) -> list[dict[str, Any]]:
+    """Only the lengths at which something is not right."""
+    names = ("false_positives", "false_negatives", "undecided")
+    rows = []
+    for length in range(1, tally.max_length + 1):
+        if any(side.vectors[length] for side in tally.sides):
+            counts = {
+                name: {
+                    "vectors": json_integer(side.vectors[length]),
+                    "strings": json_integer(side.strings[length]),
+                }
+                for name, side in zip(names, tally.sides, strict=True)
+            }
+            rows.append({"length": length, **counts})
+    return rows
+
+
+def _float32(replays: tuple[Replay, ...]) -> dict[str, Any]:
+    return {
+        "claim": "the float32 model, asked about each counterexample",
+        "replayed": [one.to_dict() for one in replays],
+        "all_also_wrong": all(one.also_wrong for one in replays),
+    }
