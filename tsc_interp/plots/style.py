@@ -8,8 +8,7 @@ a neutral line that must show on both, or nothing at all and let the template de
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +28,6 @@ __all__ = [
     "diverging",
     "equal_axes",
     "new_figure",
-    "number_line",
     "place_labels",
     "spread_labels",
     "template",
@@ -151,7 +149,7 @@ def template(dark: bool = False) -> go.layout.Template:
                 "font": {"color": ink},
                 "arrowcolor": soft,
                 "showarrow": False,
-                "bgcolor": "rgba(21,24,28,0.7)" if dark else "rgba(255,255,255,0.7)",
+                "bgcolor": "rgba(21,24,28,0.8)" if dark else "rgba(255,255,255,0.8)",
             },
             "updatemenudefaults": {
                 "bgcolor": "#2a2f36" if dark else "#f6f8fa",
@@ -208,9 +206,13 @@ def add_arrow(
     width: float = 2.0,
     dash: str = "solid",
     hover: str | None = None,
+    standoff: float = 0.0,
     **trace: Any,
 ) -> None:
-    """A vector as a trace (so it can be hovered, hidden and animated), its head at `end`."""
+    """A vector as a trace (so it can be hovered, hidden and animated), its head at `end`.
+
+    `standoff` keeps the head that many pixels short of `end`, where a marker stands.
+    """
     figure.add_scatter(
         x=[start[0], end[0]],
         y=[start[1], end[1]],
@@ -222,6 +224,7 @@ def add_arrow(
             "angleref": "previous",
             "color": colour,
             "line": {"width": 0},
+            "standoff": [0, standoff],
         },
         name=name,
         showlegend=False,
@@ -276,105 +279,3 @@ def add_label(figure: go.Figure, label: Label, **annotation: Any) -> None:
         borderpad=1,
         **annotation,
     )
-
-
-def number_line(
-    rows: Sequence[tuple[str, Sequence[tuple[str, float]]]],
-    *,
-    x: str,
-    styles: dict[str, TokenStyle] | None = None,
-    row_height: int = 96,
-) -> go.Figure:
-    """One horizontal line per row, points on it named above: what a one-dimensional head deserves.
-
-    `rows` are (row label, [(point label, value), ...]) from top to bottom. A point's
-    colour is that of the token it is named after, unless `styles` says otherwise. Labels are spread
-    so that none overlap.
-    """
-    figure = new_figure(x, height=96 + row_height * len(rows))
-    values = [value for _, points in rows for _, value in points if math.isfinite(value)]
-    low, high = min([0.0, *values]), max([0.0, *values])
-    margin = 0.08 * (high - low or 1.0)
-    figure.update_xaxes(range=[low - margin, high + margin], zeroline=True, showgrid=True)
-    names = [name for name, _ in rows]
-    figure.update_yaxes(
-        tickvals=list(range(len(rows))),
-        ticktext=names,
-        range=[len(rows) - 0.5, -0.62],
-        zeroline=False,
-        showgrid=False,
-    )
-    for index, (name, points) in enumerate(rows):
-        figure.add_scatter(
-            x=[low - margin, high + margin],
-            y=[index, index],
-            mode="lines",
-            hoverinfo="skip",
-            line={"color": INK, "width": 1},
-            showlegend=False,
-        )
-        known = [(label, value) for label, value in points if math.isfinite(value)]
-        for label, value in known:
-            style = (styles or {}).get(label) or _style_of(label)
-            figure.add_scatter(
-                x=[value],
-                y=[index],
-                mode="markers",
-                showlegend=False,
-                name=label,
-                marker={
-                    "color": style.colour,
-                    "symbol": style.symbol,
-                    "size": 11,
-                    "line": {"width": 1, "color": INK},
-                },
-                hovertemplate=f"{label}: %{{x:.4f}}<extra>{name}</extra>",
-            )
-        _label_row(figure, index, known, low - margin, high + margin)
-    return figure
-
-
-def _label_row(
-    figure: go.Figure, index: int, points: Iterable[tuple[str, float]], low: float, high: float
-) -> None:
-    """Names above a number line: equal values share one label, near ones are spread apart.
-
-    Spread for the narrowest plot we promise (about 250 points wide on a phone); wider only loosens.
-    """
-    merged: dict[float, list[str]] = {}
-    for label, value in sorted(points, key=lambda point: point[1]):
-        near = next(
-            (known for known in merged if abs(known - value) <= 0.004 * (high - low)), value
-        )
-        merged.setdefault(near, []).append(label)
-    texts = [_join(labels) for labels in merged.values()]
-    pixel = (high - low) / 250
-    widths = [pixel * (7.5 * len(text) + 8) for text in texts]
-    places = spread_labels(list(merged), widths, low=low, high=high)
-    for value, place, text in zip(merged, places, texts, strict=True):
-        figure.add_annotation(
-            x=value,
-            y=index,
-            axref="x",
-            ayref="y",
-            ax=place,
-            ay=index - 0.36,
-            text=text,
-            showarrow=True,
-            arrowhead=0,
-            arrowwidth=0.8,
-            standoff=6,
-            borderpad=1,
-            xanchor="center",
-            yanchor="bottom",
-        )
-
-
-def _join(labels: Sequence[str], most: int = 3) -> str:
-    kept = ", ".join(labels[:most])
-    return kept if len(labels) <= most else f"{kept} +{len(labels) - most}"
-
-
-def _style_of(label: str) -> TokenStyle:
-    known = label in ("CLS", "PAD") or (len(label) == 1 and "a" <= label <= "z")
-    return token_style(label) if known else TokenStyle(INK, "circle")

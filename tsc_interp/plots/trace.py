@@ -18,7 +18,10 @@ def figures(result: TraceResult) -> list[Figure]:
         drawn += [keys(result, result.query, result.key)]
         drawn += [values(result, result.value)]
     if result.weights is not None:
-        drawn += [weights(result, layer) for layer in range(len(result.weights.labels["layer"]))]
+        drawn += [
+            weights(result, result.weights, layer)
+            for layer in range(len(result.weights.labels["layer"]))
+        ]
     if result.head_values is not None:
         drawn += [head_values(result, result.head_values)]
     if result.value is not None and _one_dimensional_pair(result.value):
@@ -55,8 +58,10 @@ def _logits(result: TraceResult) -> Figure:
             cliponaxis=False,
             hovertemplate=f"{result.strings[index]}: %{{x:.4f}}<extra></extra>",
         )
-    reach = float(np.abs(result.logits.array).max()) * 1.35
-    figure.update_xaxes(range=[-reach, reach])
+    # Room for the numbers at the ends of the bars, also on a phone.
+    low, high = min(0.0, result.logits.array.min()), max(0.0, result.logits.array.max())
+    room = 0.5 * (high - low)
+    figure.update_xaxes(range=[low - room * (low < 0), high + room * (high > 0)])
     figure.update_yaxes(
         tickvals=list(range(len(order))),
         ticktext=[result.strings[index] for index in order],

@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+import plotly.graph_objects as go
 from numpy.typing import NDArray
 
+from tsc_interp.plots.number_line import number_line
 from tsc_interp.plots.style import (
     INK,
     PALETTE,
     Figure,
     TokenStyle,
+    diverging,
     new_figure,
-    number_line,
     token_style,
 )
 from tsc_interp.plots.vectors import View, choice, plane, string_styles, vector_words, view
 from tsc_interp.probes.base import LabeledArray
 from tsc_interp.probes.trace import TraceResult
 
+MARKS = ("circle", "diamond", "square", "triangle-up", "star", "hexagon", "cross")
 MAX_MENU = 16
 """A menu longer than this helps nobody; the table has every head."""
 
 
 def keys(result: TraceResult, query: LabeledArray, key: LabeledArray) -> Figure:
-    tokens = list(key.labels["token"])
+    tokens = _attended(result, key)
     heads = key.labels["head"]
     asked = "CLS's query"
     spoken = "; ".join(
@@ -44,25 +49,22 @@ def keys(result: TraceResult, query: LabeledArray, key: LabeledArray) -> Figure:
         figure = number_line(
             rows,
             x="key and CLS query",
-            styles={"query": TokenStyle(PALETTE[3], "line-ns-open")},
-            row_height=_row_height(len(rows)),
+            styles={"query": TokenStyle(PALETTE[3], "triangle-right")},
         )
         return Figure("keys", "Keys, and the query CLS asks with", figure, caption, spoken)
     panels = []
     for head in heads[:MAX_MENU]:
         vectors = [key.at(layer=0, token=t, head=head)[0] for t in tokens]
         seen = view(np.stack([*vectors, query.at(layer=0, token="CLS", head=head)[0]]))
-        styles = [*(token_style(t) for t in tokens), TokenStyle(PALETTE[3], "line-ns-open")]
+        styles = [*(token_style(t) for t in tokens), TokenStyle(PALETTE[3], "triangle-right")]
         panels.append((f"head {head}", plane(seen, [*tokens, asked], styles)))
-    figure = choice(panels, prompt="Head")
+    figure = choice(panels)
     return Figure("keys", "Keys, and the query CLS asks with", figure, caption, spoken)
 
 
 def values(result: TraceResult, value: LabeledArray) -> Figure:
-    tokens = list(value.labels["token"])
+    tokens = _attended(result, value)
     heads = value.labels["head"]
-    if result.weights is not None and not result.weights.at(token="CLS").any():
-        tokens.remove("CLS")
     spoken = "; ".join(
         f"head {head}: "
         + ", ".join(f"{t} {_digits(value.at(layer=0, token=t, head=head)[0])}" for t in tokens)
@@ -70,8 +72,8 @@ def values(result: TraceResult, value: LabeledArray) -> Figure:
     )
     caption = (
         "What a head contributes when it looks at one letter only. A string's head value is a "
-        "weighted average of these, so it lies between them; letters close together are hard to tell "
-        "apart."
+        "weighted average of these, so it lies between them; letters close together are hard "
+        "to tell apart."
     )
     if len(value.labels["component"]) == 1:
         rows = [
@@ -81,121 +83,147 @@ def values(result: TraceResult, value: LabeledArray) -> Figure:
             )
             for head in heads
         ]
-        figure = number_line(rows, x="value", row_height=_row_height(len(rows)))
+        figure = number_line(rows, x="value")
     else:
         panels = []
         for head in heads[:MAX_MENU]:
             seen = view(np.stack([value.at(layer=0, token=t, head=head)[0] for t in tokens]))
             panels.append((f"head {head}", plane(seen, tokens, [token_style(t) for t in tokens])))
-        figure = choice(panels, prompt="Head")
+        figure = choice(panels)
     return Figure("values", "Values of the letters", figure, caption, f"Values: {spoken}.")
 
 
-def weights(result: TraceResult, layer: int) -> Figure:
-    assert result.weights is not None
-    array = result.weights
-    tokens = [t for t in array.labels["token"] if t != "CLS" or array.at(token=t).any()]
-    heads = array.labels["head"]
-    columns = [f"{token}<br>head {head}" for head in heads for token in tokens]
-    cells = np.concatenate(
-        [
-            np.stack([array.at(layer=layer, head=head, token=t) for t in tokens], axis=1)
-            for head in heads
-        ],
-        axis=1,
+def weights(result: TraceResult, array: LabeledArray, layer: int) -> Figure:
+    """All heads beside each other if they fit, else a menu of strings, a row per head."""
+    tokens, heads = _attended(result, array), array.labels["head"]
+    cells = np.stack([array.at(layer=layer, token=token) for token in tokens], axis=-1)
+    if len(heads) * len(tokens) <= 12:
+        flat = cells.reshape(len(result.strings), -1)
+        figure = _shares(flat, result.strings, tokens * len(heads))
+        figure.update_layout(margin_t=60)
+        for index, head in enumerate(heads):
+            middle = len(tokens) * index + (len(tokens) - 1) / 2
+            place = {"x": middle, "y": 1, "yref": "paper", "yshift": 24, "yanchor": "bottom"}
+            figure.add_annotation(text=f"head {head}", showarrow=False, **place)
+        for boundary in range(1, len(heads)):
+            figure.add_vline(x=boundary * len(tokens) - 0.5, line={"color": INK, "width": 2})
+    else:
+        rows = [f"head {head}" for head in heads]
+        panels = [
+            (string, _shares(cells[index], rows, tokens))
+            for index, string in enumerate(result.strings[:MAX_MENU])
+        ]
+        figure = choice(panels).update_xaxes(side="bottom")  # the menu is at the top
+    spoken = "; ".join(
+        f"{string}, head {head}: "
+        + ", ".join(f"{t} {x:.4f}" for t, x in zip(tokens, cells[row, column], strict=True))
+        for row, string in enumerate(result.strings)
+        for column, head in enumerate(heads[:2])
     )
-    small = cells.shape[1] <= 12
-    figure = new_figure(height=130 + 30 * len(result.strings))
+    several = len(array.labels["layer"]) > 1
+    return Figure(
+        f"weights-{layer}" if layer else "weights",
+        f"Where CLS looks, layer {layer}" if several else "Where CLS looks",
+        figure,
+        "The share of a head's attention that goes to each letter, all copies together. Within a "
+        "head, the shares of a string sum to one.",
+        f"Attention weights: {spoken}.",
+    )
+
+
+def _shares(cells: NDArray[np.float64], rows: Sequence[str], columns: Sequence[str]) -> go.Figure:
+    """Shares between 0 and 1, written into the cells."""
+    figure = new_figure(height=110 + 30 * len(rows))
     figure.add_heatmap(
         z=cells,
-        x=list(range(cells.shape[1])),
-        y=list(range(len(result.strings))),
+        x=list(range(len(columns))),
+        y=list(range(len(rows))),
         zmin=0,
         zmax=1,
         colorscale=[(0, "#f4f4f4"), (1, PALETTE[0])],
         xgap=2,
         ygap=2,
-        texttemplate="%{z:.2f}" if small else None,
-        customdata=[[(s, c) for c in columns] for s in result.strings],
+        texttemplate="%{z:.2f}",
+        customdata=[[(row, column) for column in columns] for row in rows],
         hovertemplate="%{customdata[0]}, %{customdata[1]}: %{z:.4g}<extra></extra>",
-        colorbar={"title": {"text": "weight"}, "thickness": 12},
-        showscale=not small,
+        showscale=False,
     )
+    bare = {"showgrid": False, "zeroline": False, "tickangle": 0}
     figure.update_xaxes(
-        tickvals=list(range(cells.shape[1]))
-        if small
-        else [len(tokens) * h + (len(tokens) - 1) / 2 for h in range(len(heads))],
-        ticktext=columns if small else [f"{head}" for head in heads],
-        title=None if small else "head, its letters side by side in alphabetical order",
+        tickvals=list(range(len(columns))),
+        ticktext=list(columns),
+        range=[-0.5, len(columns) - 0.5],
         side="top",
-        showgrid=False,
-        zeroline=False,
-        tickangle=0,
+        **bare,
     )
     figure.update_yaxes(
-        tickvals=list(range(len(result.strings))),
-        ticktext=list(result.strings),
-        autorange="reversed",
-        showgrid=False,
-        zeroline=False,
+        tickvals=list(range(len(rows))),
+        ticktext=list(rows),
+        range=[len(rows) - 0.5, -0.5],
+        **bare,
     )
-    for boundary in range(1, len(heads)):
-        figure.add_vline(x=boundary * len(tokens) - 0.5, line={"color": INK, "width": 2})
-    spoken = "; ".join(
-        f"{string}, head {head}: "
-        + ", ".join(
-            f"{t} {float(array.at(layer=layer, string=string, head=head, token=t)):.4f}"
-            for t in tokens
-        )
-        for string in result.strings
-        for head in heads[:2]
-    )
-    name = "weights" if layer == 0 else f"weights-{layer}"
-    title = (
-        "Where CLS looks" if len(array.labels["layer"]) == 1 else f"Where CLS looks, layer {layer}"
-    )
-    return Figure(
-        name,
-        title,
-        figure,
-        "The share of a head's attention that goes to each letter, all copies together. Each row of "
-        "a head sums to one.",
-        f"Attention weights: {spoken}.",
-    )
+    return figure
+
+
+def _attended(result: TraceResult, array: LabeledArray) -> list[str]:
+    """The tokens some head can look at: CLS only where the model attends to it."""
+    with_cls = result.weights is None or bool(result.weights.at(token="CLS").any())
+    return [token for token in array.labels["token"] if token != "CLS" or with_cls]
 
 
 def head_values(result: TraceResult, array: LabeledArray) -> Figure:
-    styles = dict(zip(result.strings, string_styles(result), strict=True))
     heads, layer = array.labels["head"], len(array.labels["layer"]) - 1
     caption = (
         "What CLS actually takes from each head: the average of the letters' values, weighted by "
-        "attention. Vermillion strings should be answered yes, blue ones no; a purple cross is wrong."
+        "attention. Two strings with the same label should end up on the same side."
     )
     spoken = "; ".join(
         f"{s} {_digits(array.at(layer=layer, string=s)[:4].ravel())}" for s in result.strings
     )
     if len(array.labels["component"]) == 1:
-        rows = [
-            (
-                f"head {h}",
-                [(s, float(array.at(layer=layer, string=s, head=h)[0])) for s in result.strings],
-            )
-            for h in heads
-        ]
-        figure = number_line(
-            rows, x="value taken by CLS", styles=styles, row_height=_row_height(len(rows)) + 24
-        )
+        figure = _dots(array.array[layer, :, :, 0], result.strings, heads)
     else:
         panels = []
         for head in heads[:MAX_MENU]:
             seen = view(
                 np.stack([array.at(layer=layer, string=s, head=head) for s in result.strings])
             )
-            panels.append((f"head {head}", plane(seen, result.strings, list(styles.values()))))
-        figure = choice(panels, prompt="Head")
+            panels.append((f"head {head}", plane(seen, result.strings, string_styles(result))))
+        figure = choice(panels)
     return Figure(
         "head-values", "What CLS takes from each head", figure, caption, f"Head values: {spoken}."
     )
+
+
+def _dots(values: NDArray[np.float64], strings: Sequence[str], heads: Sequence[str]) -> go.Figure:
+    """A number line per string, a mark per head: strings name the lines, so nothing overlaps."""
+    figure = new_figure("value taken by CLS", height=110 + 30 * len(strings), legend=True)
+    rows = list(range(len(strings)))
+    if len(heads) > len(PALETTE):
+        figure.add_heatmap(
+            z=values,
+            y=rows,
+            x=list(range(len(heads))),
+            **diverging(values),
+            xgap=1,
+            ygap=1,
+            hovertemplate="head %{x}: %{z:.4f}<extra></extra>",
+            colorbar={"title": {"text": "value"}, "thickness": 12},
+        )
+        figure.update_xaxes(title="head", showgrid=False, zeroline=False)
+    else:
+        for index, head in enumerate(heads):
+            figure.add_scatter(
+                x=values[:, index],
+                y=rows,
+                mode="markers",
+                name=f"head {head}",
+                marker={"color": PALETTE[-3 - index], "symbol": MARKS[index], "size": 11},
+                customdata=list(strings),
+                hovertemplate="%{customdata}: %{x:.4f}<extra>head " + head + "</extra>",
+            )
+    figure.update_yaxes(tickvals=rows, ticktext=list(strings), autorange="reversed", zeroline=False)
+    return figure
 
 
 def two_heads(result: TraceResult, value: LabeledArray) -> Figure:
@@ -223,7 +251,8 @@ def two_heads(result: TraceResult, value: LabeledArray) -> Figure:
             line={"color": INK, "width": 1, "dash": "dot"},
         )
     behind = (
-        " The colour behind is the logit at each pair of values, the dashed line the decision."
+        " Behind them the logit at each pair of values: blue for no, vermillion for yes, "
+        "dashed the line between."
         if result.value_field is not None
         else f" Of the model's heads, {first} and {second} tell the letters apart most."
     )
@@ -243,7 +272,3 @@ def two_heads(result: TraceResult, value: LabeledArray) -> Figure:
 
 def _digits(values: NDArray[np.float64]) -> str:
     return " ".join(f"{value:.4f}" for value in values)
-
-
-def _row_height(rows: int) -> int:
-    return 96 if rows <= 4 else 62

@@ -45,7 +45,7 @@ def stage(result: TraceResult, name: str) -> Figure:
     figure = plane(seen, result.strings, string_styles(result), field=field)
     title, caption = _STAGE_WORDS[name]
     if field is not None:
-        caption += " The colour behind is the logit the MLP and the read-out make of each point."
+        caption += " Behind it what MLP and read-out make of each point: blue no, vermillion yes."
     return Figure(
         name.replace("_", "-"),
         title,
@@ -106,7 +106,7 @@ def journeys(result: TraceResult) -> Figure:
     return Figure(
         "journeys",
         "Every token, before and after",
-        choice(panels, prompt="String"),
+        choice(panels),
         "Choose a string: arrows lead from each token's embedding to what it has become.",
         f"CLS moves by: {spoken}.",
     )

@@ -86,7 +86,7 @@ def plane(
         add_field(figure, field)
     for point, label, style in zip(seen.points, labels, styles, strict=True):
         if arrows and seen.exact:
-            add_arrow(figure, point, colour=style.colour, hover=label)
+            add_arrow(figure, point, colour=style.colour, hover=label, standoff=5)
         figure.add_scatter(
             x=[point[0]],
             y=[point[1]],
@@ -114,7 +114,7 @@ def add_field(figure: go.Figure, field: LabeledArray) -> None:
         opacity=0.35,
         zsmooth="best",
         hovertemplate="logit %{z:.3f}<extra></extra>",
-        colorbar={"title": {"text": "logit"}, "thickness": 12, "len": 0.8},
+        showscale=False,
     )
     if (logits > 0).any() and (logits < 0).any():
         figure.add_contour(
@@ -133,18 +133,19 @@ def add_field(figure: go.Figure, field: LabeledArray) -> None:
 def space(points: ArrayLike, labels: Sequence[str], styles: Sequence[TokenStyle]) -> go.Figure:
     """Four points of any dimension in the space of three they span: all distances exact."""
     rows = np.asarray(points, dtype=float)
-    offsets = rows[1:] - rows[0]
-    basis = np.linalg.qr(offsets.T)[0]
-    placed = np.vstack([np.zeros(3), offsets @ basis])
+    centred = rows - rows.mean(axis=0)
+    # Four points less their mean have rank three, so three principal axes hold all of them.
+    placed = centred @ np.linalg.svd(centred, full_matrices=False)[2][:3].T
     figure = new_figure(height=460)
-    for point, label, style in zip(placed, labels, styles, strict=True):
+    sides = ("top center", "bottom center", "middle left", "middle right")
+    for point, label, style, side in zip(placed, labels, styles, sides, strict=True):
         figure.add_scatter3d(
             x=[point[0]],
             y=[point[1]],
             z=[point[2]],
             mode="markers+text",
             text=[label],
-            textposition="top center",
+            textposition=side,
             name=label,
             showlegend=False,
             marker={"color": style.colour, "size": 6},
@@ -163,7 +164,13 @@ def space(points: ArrayLike, labels: Sequence[str], styles: Sequence[TokenStyle]
     )
     axis = {"title": {"text": ""}, "showticklabels": False}
     figure.update_layout(
-        scene={"aspectmode": "data", "xaxis": axis, "yaxis": axis, "zaxis": axis},
+        scene={
+            "aspectmode": "data",
+            "xaxis": axis,
+            "yaxis": axis,
+            "zaxis": axis,
+            "camera": {"eye": {"x": 0.5, "y": -0.9, "z": 2.1}},
+        },
         margin={"l": 0, "r": 0, "t": 0, "b": 0},
     )
     return figure
@@ -190,7 +197,7 @@ def vector_words(labels: Sequence[str], points: NDArray[np.float64]) -> str:
     )
 
 
-def choice(figures: Sequence[tuple[str, go.Figure]], *, prompt: str) -> go.Figure:
+def choice(figures: Sequence[tuple[str, go.Figure]]) -> go.Figure:
     """Several figures in one, a menu choosing which is shown; the first one at the start."""
     combined = go.Figure(figures[0][1])
     combined.data = []
@@ -221,5 +228,4 @@ def choice(figures: Sequence[tuple[str, go.Figure]], *, prompt: str) -> go.Figur
         height=(combined.layout.height or 420) + 48,
         margin_t=56,
     )
-    combined.layout.meta = {"prompt": prompt}
     return combined

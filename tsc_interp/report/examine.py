@@ -68,19 +68,18 @@ class _Subject:
 
 
 def _strings(given: str | Sequence[str] | None, subjects: Sequence[_Subject]) -> tuple[str, ...]:
-    """Canonical, each once; the defaults keep only what every model can read."""
+    """As they were written, each once; the defaults keep only what every model can read."""
     alphabets = [subject.model.config.alphabet for subject in subjects]
+    smallest = min(alphabets, key=lambda alphabet: alphabet.size)
     if given is not None and len(given):
         texts = [given] if isinstance(given, str) else list(given)
-        for alphabet in alphabets:
-            texts = [alphabet.canonical(text) for text in texts]
-        return tuple(dict.fromkeys(texts))
-    texts = sensible_strings(subjects[0].model)
-    texts += [text for s in subjects if s.test is not None for text in s.test.worst]
-    smallest = min(alphabets, key=lambda alphabet: alphabet.size)
-    readable = [text for text in texts if set(text) <= set(smallest.letters + "{}0123456789")]
-    canonical = [smallest.canonical(text) for text in readable or [smallest.letters]]
-    return tuple(dict.fromkeys(canonical))
+    else:
+        texts = sensible_strings(subjects[0].model)
+        texts += [text for s in subjects if s.test is not None for text in s.test.worst]
+        readable = set(smallest.letters + "{}0123456789")
+        texts = [text for text in texts if set(text) <= readable] or [smallest.letters]
+    # The same string twice, however it is written, would be two labels for one thing.
+    return tuple({smallest.canonical(text): text for text in reversed(texts)}.values())[::-1]
 
 
 def _examine(

@@ -28,8 +28,15 @@
     const narrow = window.innerWidth < 640;
     figure.layout.template = themes[theme()];
     figure.layout.autosize = true;
-    // On a phone a finger on a figure should scroll the page.
-    if (narrow) figure.layout.dragmode = false;
+    if (narrow) {
+      // On a phone a finger on a figure should scroll the page, and a square needs no empty bands.
+      if (!figure.layout.scene) figure.layout.dragmode = false;
+      if (figure.layout.yaxis && figure.layout.yaxis.scaleanchor) {
+        const spare = figure.layout.updatemenus || figure.layout.sliders ? 130 : 60;
+        figure.layout.height = Math.min(figure.layout.height, plot.clientWidth + spare);
+        plot.style.minHeight = figure.layout.height + "px";
+      }
+    }
     figure.config = {
       responsive: true, displaylogo: false, displayModeBar: narrow ? false : "hover",
       modeBarButtonsToRemove: ["toImage", "select2d", "lasso2d"],

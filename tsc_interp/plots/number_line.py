@@ -1,0 +1,119 @@
+"""Number lines: what a one-dimensional head deserves, instead of an empty plane."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import plotly.graph_objects as go
+
+from tsc_interp.plots.labels import spread_labels
+from tsc_interp.plots.style import INK, TokenStyle, new_figure, token_style
+
+# The narrowest plot a page promises, on a phone; wider plots only loosen the labels.
+NARROWEST = 250
+_TIER = 20
+
+Points = Sequence[tuple[str, float]]
+
+
+def number_line(
+    rows: Sequence[tuple[str, Points]], *, x: str, styles: Mapping[str, TokenStyle] | None = None
+) -> go.Figure:
+    """One horizontal line per row, from top to bottom, its points named above it.
+
+    `rows` are (row label, [(point label, value), ...]). A point's colour is that of the token it is
+    named after, unless `styles` says otherwise. Short labels are meant: tokens, not strings. They
+    are spread, and stacked if they must be, so that none overlap.
+    """
+    values = [value for _, points in rows for _, value in points if math.isfinite(value)]
+    low, high = min([0.0, *values]), max([0.0, *values])
+    margin = 0.08 * (high - low or 1.0)
+    low, high = low - margin, high + margin
+    named = [_named(points, low, high) for _, points in rows]
+    tiers = max((tier for labels in named for *_, tier in labels), default=0) + 1
+    row_height = (62 if len(rows) > 4 else 84) + _TIER * (tiers - 1)
+    figure = new_figure(x, height=96 + row_height * len(rows))
+    figure.update_xaxes(range=[low, high])
+    figure.update_yaxes(
+        tickvals=list(range(len(rows))),
+        ticktext=[name for name, _ in rows],
+        range=[len(rows) - 0.65, -0.75],
+        zeroline=False,
+        showgrid=False,
+    )
+    for index, (name, points) in enumerate(rows):
+        _draw_row(figure, index, name, points, (low, high), styles or {})
+        for value, place, text, tier in sorted(named[index], key=lambda label: -label[-1]):
+            figure.add_annotation(
+                x=value,
+                y=index,
+                axref="x",
+                ax=place,
+                ay=-(24 + _TIER * tier),
+                text=text,
+                showarrow=True,
+                arrowhead=0,
+                arrowwidth=0.8,
+                standoff=6,
+                borderpad=1,
+            )
+    return figure
+
+
+def _draw_row(
+    figure: go.Figure,
+    index: int,
+    name: str,
+    points: Points,
+    ends: tuple[float, float],
+    styles: Mapping[str, TokenStyle],
+) -> None:
+    figure.add_scatter(
+        x=list(ends),
+        y=[index, index],
+        mode="lines",
+        hoverinfo="skip",
+        line={"color": INK, "width": 1},
+        showlegend=False,
+    )
+    for label, value in points:
+        style = styles.get(label) or _style_of(label)
+        figure.add_scatter(
+            x=[value],
+            y=[index],
+            mode="markers",
+            showlegend=False,
+            name=label,
+            marker={
+                "color": style.colour,
+                "symbol": style.symbol,
+                "size": 11,
+                "line": {"width": 1, "color": INK},
+            },
+            hovertemplate=f"{label}: %{{x:.4f}}<extra>{name}</extra>",
+        )
+
+
+def _named(points: Points, low: float, high: float) -> list[tuple[float, float, str, int]]:
+    """(value, where its label stands, label, tier); points too close share a label."""
+    merged: dict[float, list[str]] = {}
+    for label, value in sorted(points, key=lambda point: point[1]):
+        if math.isfinite(value):
+            close = (known for known in merged if value - known <= 0.004 * (high - low))
+            merged.setdefault(next(close, value), []).append(label)
+    texts = [", ".join(labels) for labels in merged.values()]
+    widths = [(7.5 * len(text) + 8) * (high - low) / NARROWEST for text in texts]
+    tiers = max(1, math.ceil(sum(widths) / (high - low)))
+    known = list(merged)
+    placed = []
+    for tier in range(tiers):
+        places = spread_labels(known[tier::tiers], widths[tier::tiers], low=low, high=high)
+        for value, place, text in zip(known[tier::tiers], places, texts[tier::tiers], strict=True):
+            placed.append((value, place, text, tier))
+    return placed
+
+
+def _style_of(label: str) -> TokenStyle:
+    known = label in ("CLS", "PAD") or (len(label) == 1 and "a" <= label <= "z")
+    return token_style(label) if known else TokenStyle(INK, "circle")
