@@ -23,6 +23,7 @@ _PUBLIC = {
     "load": "tsc_interp.model.hooked",
     "load_checkpoint": "tsc_interp.checkpoints",
     "verify": "tsc_interp.verification",
+    "write_playground": "tsc_interp.playground",
 }
 
 __all__ = ["__version__", *_PUBLIC]

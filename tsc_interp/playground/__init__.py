@@ -1,5 +1,10 @@
 """The playground: one HTML page in which a person can run, question and change a model."""
 
-from tsc_interp.playground.page import playground_fragment, read_history, write_playground
+from tsc_interp.playground.page import (
+    page_name,
+    playground_fragment,
+    read_history,
+    write_playground,
+)
 
-__all__ = ["playground_fragment", "read_history", "write_playground"]
+__all__ = ["page_name", "playground_fragment", "read_history", "write_playground"]

@@ -34,7 +34,10 @@ _RANDOM_REFERENCES = 34
 
 
 def write_playground(
-    checkpoint: Given, path: str | os.PathLike[str], compare: Given | None = None, history: History | None = None
+    checkpoint: Given,
+    path: str | os.PathLike[str],
+    compare: Given | None = None,
+    history: History | None = None,
 ) -> Path:
     """Write the page for one model, next to a second one if given, with its training if given.
 
@@ -46,7 +49,9 @@ def write_playground(
     return target
 
 
-def playground_fragment(checkpoint: Given, compare: Given | None = None, history: History | None = None) -> str:
+def playground_fragment(
+    checkpoint: Given, compare: Given | None = None, history: History | None = None
+) -> str:
     """The text of the page, ready for a file or for an iframe's `srcdoc`."""
     main = _loaded(checkpoint)
     models = [_model(main, history or {})]
@@ -59,7 +64,12 @@ def playground_fragment(checkpoint: Given, compare: Given | None = None, history
             )
         models.append(_model(other, {}))
     examples = _examples(main.config)
-    payload = {"version": __version__, "start": examples[min(1, len(examples) - 1)], "examples": examples, "models": models}
+    payload = {
+        "version": __version__,
+        "start": examples[min(1, len(examples) - 1)],
+        "examples": examples,
+        "models": models,
+    }
     return _fill(
         read_asset("template.html"),
         TITLE=html.escape(f"{models[0]['name']} · tsc-interp playground"),
@@ -75,7 +85,8 @@ def read_history(run: str | os.PathLike[str]) -> dict[int, Checkpoint]:
     found = sorted((directory / "checkpoints").glob(f"epoch=*{SUFFIX}"))
     if not found:
         raise UsageError(
-            f"a training history needs a run directory with checkpoints/epoch=NNN{SUFFIX}; {run} is not one"
+            f"a training history needs a run directory with checkpoints/epoch=NNN{SUFFIX}; "
+            f"{run} is not one"
         )
     return {int(file.stem.removeprefix("epoch=")): read_checkpoint(file) for file in found}
 
@@ -89,8 +100,8 @@ def _loaded(given: Given) -> Checkpoint:
         )
     if checkpoint.n_parameters > MAX_PARAMETERS:
         raise UnsupportedError(
-            f"{checkpoint.source} has {checkpoint.n_parameters} parameters; the playground carries its "
-            f"model inside the page and takes up to {MAX_PARAMETERS}"
+            f"{checkpoint.source} has {checkpoint.n_parameters} parameters; the playground carries "
+            f"its model inside the page and takes up to {MAX_PARAMETERS}"
         )
     return checkpoint
 
@@ -99,9 +110,11 @@ def _model(checkpoint: Checkpoint, history: History) -> dict[str, Any]:
     strings = reference_strings(checkpoint.config)
     for epoch, version in history.items():
         if version.config != checkpoint.config:
-            raise UsageError(f"epoch {epoch} of the history has another configuration than the model")
+            raise UsageError(
+                f"epoch {epoch} of the history has another configuration than the model"
+            )
     return {
-        "name": _name(checkpoint.source),
+        "name": page_name(checkpoint),
         "source": _source(checkpoint.source),
         "epoch": checkpoint.provenance.get("epoch"),
         "config": checkpoint.config.to_dict(),
@@ -121,9 +134,10 @@ def _model(checkpoint: Checkpoint, history: History) -> dict[str, Any]:
 
 
 def reference_strings(config: ClassifierConfig) -> list[str]:
-    """Strings the badge is about: the examples, and counts from one to a million, always the same."""
+    """What the badge is about: the examples, and counts from one to a million, always the same."""
     generator = np.random.default_rng(0)
-    counts = np.floor(10 ** generator.uniform(0, 6, (_RANDOM_REFERENCES, config.n_letters))).astype(np.int64)
+    magnitudes = generator.uniform(0, 6, (_RANDOM_REFERENCES, config.n_letters))
+    counts = np.floor(10**magnitudes).astype(np.int64)
     # Letters are left out at random too, as long as one remains.
     counts *= generator.random(counts.shape) < 0.7
     counts[:, 0] += counts.sum(axis=1) == 0
@@ -148,12 +162,14 @@ def _logits(checkpoint: Checkpoint, strings: Sequence[str]) -> list[float]:
     return [float(str(np.float32(logit))) for logit in logits_of_strings(checkpoint, strings)]
 
 
-def _name(source: str) -> str:
-    """What to call the model: a bundled name, a file's stem, or a run's directory."""
-    path = Path(source)
+def page_name(checkpoint: Checkpoint) -> str:
+    """What to call the model: a bundled name, a file's stem, or the end of a run's directory."""
+    if checkpoint.source == "memory":
+        return "unsaved model"
+    path = Path(checkpoint.source)
     if path.stem.startswith("epoch=") and path.parent.name == "checkpoints":
         return "/".join(path.parent.parent.parts[-3:])
-    return path.stem or source
+    return path.stem
 
 
 def _source(source: str) -> str:

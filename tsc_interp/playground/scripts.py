@@ -33,7 +33,9 @@ def assemble_script(entry: str) -> str:
     for module, names in done.items():
         for name in names:
             if owners.setdefault(name, module) != module:
-                raise TscError(f"{module} and {owners[name]} both export {name}; rename one of them")
+                raise TscError(
+                    f"{module} and {owners[name]} both export {name}; rename one of them"
+                )
     return "\n".join(parts)
 
 
@@ -50,7 +52,9 @@ def _add_module(
         wanted = {part.strip() for part in imported[1].split(",")} - {""}
         missing = sorted(wanted - set(done[imported[2]]))
         if missing:
-            raise TscError(f"{name} imports {', '.join(missing)}, which {imported[2]} does not export")
+            raise TscError(
+                f"{name} imports {', '.join(missing)}, which {imported[2]} does not export"
+            )
     body = _IMPORT.sub("", source)
     exports = [found[1] for found in _EXPORT.finditer(body)]
     body = _EXPORT.sub("", body)
@@ -58,5 +62,6 @@ def _add_module(
     if left_over:
         raise TscError(f"{name}: cannot assemble the line {left_over[0]!r}")
     listed = ", ".join(exports)
-    parts.append(f"// {name}\nconst {{ {listed} }} = (() => {{\n{body.strip()}\nreturn {{ {listed} }};\n}})();\n")
+    opening, closing = f"const {{ {listed} }} = (() => {{", f"return {{ {listed} }};\n}})();"
+    parts.append(f"// {name}\n{opening}\n{body.strip()}\n{closing}\n")
     done[name] = exports

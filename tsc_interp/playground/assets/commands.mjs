@@ -7,7 +7,7 @@ import { weightShapes } from "./model.mjs";
 export function shellCommand(source, text, edits) {
   const model = `--checkpoint ${quoteForShell(source)}`;
   const lines = [`tsc-interp eval ${model} ${quoteForShell(text)}`, `tsc-interp verify ${model}`];
-  if (isEdited(edits)) lines.unshift("# without the changes made in the playground; the Python version has them");
+  if (isEdited(edits)) lines.unshift("# the model without the changes; the Python version has them");
   return lines.join("\n");
 }
 

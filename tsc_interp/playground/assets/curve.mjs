@@ -31,12 +31,12 @@ export function countCurve(evaluator, counts, letter, flips, labelOfCounts) {
     `The logit as the number of ${name} goes from 0 to ${most}. ${found.length ? `Its sign flips at ${found.join(" and ")}.` : "Its sign does not flip nearby."}`);
   root.append(...grid(scaleTo, most));
   // Where the answer is wrong, the background says so; labels change only at whole counts.
-  samples.forEach((count, i) => {
-    if (logits[i] > 0 === labelOfCounts(at(count))) return;
-    const x1 = scaleTo.x(logPlace(count) - (i > 0 ? (logPlace(count) - logPlace(samples[i - 1])) / 2 : 0));
-    const x2 = scaleTo.x(i + 1 < samples.length ? (logPlace(count) + logPlace(samples[i + 1])) / 2 : logPlace(count));
-    root.append(svg("rect", { x: x1, width: Math.max(1, x2 - x1 + 0.3), y: AREA[1], height: AREA[3] - AREA[1], class: "wrong-zone" }));
-  });
+  const wrong = samples.map((count, i) => logits[i] > 0 !== labelOfCounts(at(count)));
+  for (const [from, to] of stretches(wrong)) {
+    const x1 = halfway(samples, from - 1, from);
+    const x2 = halfway(samples, to, to + 1);
+    root.append(svg("rect", { x: scaleTo.x(x1), width: Math.max(2, scaleTo.x(x2) - scaleTo.x(x1)), y: AREA[1], height: AREA[3] - AREA[1], class: "wrong-zone" }));
+  }
   const points = samples.map((count, i) => `${scaleTo.x(logPlace(count)).toFixed(1)},${scaleTo.y(logits[i]).toFixed(1)}`);
   root.append(svg("line", { x1: AREA[0], x2: AREA[2], y1: scaleTo.y(0), y2: scaleTo.y(0), class: "axis zero" }));
   root.append(svg("polyline", { points: points.join(" "), class: "curve", style: `stroke:${tokenColour(name)}` }));
@@ -49,6 +49,23 @@ export function countCurve(evaluator, counts, letter, flips, labelOfCounts) {
   root.append(svg("circle", { cx: here[0], cy: here[1], r: 5.5, class: "mark you", fill: tokenColour(name) }));
   root.append(svg("text", { x: (AREA[0] + AREA[2]) / 2, y: 201, class: "label faint", "text-anchor": "middle" }, `number of ${name} (logarithmic)`));
   return root;
+}
+
+/** [first, last] of every run of true. */
+function stretches(flags) {
+  const found = [];
+  flags.forEach((flag, i) => {
+    if (!flag) return;
+    if (i > 0 && flags[i - 1]) found.at(-1)[1] = i;
+    else found.push([i, i]);
+  });
+  return found;
+}
+
+/** Between two neighbouring samples, on the logarithmic axis; at the ends, the end itself. */
+function halfway(samples, i, j) {
+  if (i < 0) return logPlace(samples[j]);
+  return j < samples.length ? (logPlace(samples[i]) + logPlace(samples[j])) / 2 : logPlace(samples[i]);
 }
 
 function grid(scaleTo, most) {

@@ -50,18 +50,18 @@ export function forget(edits, kind, place) {
   return { ...edits, [kind]: rest };
 }
 
-export const isEdited = (edits) => describeEdits(edits).length > 0;
+export const isEdited = ({ muted, frozen, values, weights }) =>
+  muted.length > 0 || frozen !== null || Object.keys(values).length > 0 || Object.keys(weights).length > 0;
 
 /** One line per change, for people, with how to take it back. */
-export function describeEdits(edits) {
-  const lines = edits.muted.map((id) => ({ text: `${componentName(id)} muted`, undo: (now) => toggleMute(now, id) }));
+export function describeEdits(edits, manyLayers) {
+  const lines = edits.muted.map((id) => ({ text: `${componentName(id, manyLayers)} muted`, undo: (now) => toggleMute(now, id) }));
   if (edits.frozen !== null) {
     lines.push({ text: `attention frozen as on ${edits.frozen}`, undo: (now) => freeze(now, null) });
   }
   for (const [place, vector] of Object.entries(edits.values)) {
     const [layer, head, token] = place.split(".");
-    const where = `layer ${layer}, head ${head}`;
-    lines.push({ text: `value of ${token} (${where}) set to ${vector.join(", ")}`, undo: (now) => forget(now, "values", place) });
+    lines.push({ text: `value of ${token} in ${componentName(`${layer}.${head}`, manyLayers)} set to ${vector.join(", ")}`, undo: (now) => forget(now, "values", place) });
   }
   for (const [place, value] of Object.entries(edits.weights)) {
     const [name, index] = place.split("/");
@@ -70,8 +70,8 @@ export function describeEdits(edits) {
   return lines;
 }
 
-export function componentName(id) {
-  if (id === "embed") return "CLS embedding";
+function componentName(id, manyLayers) {
   const [layer, part] = id.split(".");
-  return part === "mlp" ? `MLP of layer ${layer}` : `head ${part} of layer ${layer}`;
+  const name = part === "mlp" ? "MLP" : `head ${part}`;
+  return manyLayers ? `${name} of layer ${layer}` : name;
 }

@@ -22,11 +22,12 @@ export function axes(area, xRange, yRange) {
   };
 }
 
-/** Ranges that hold all points and the origin, with one scale for both directions. */
-export function equalRanges(points, area) {
+/** Ranges that hold all points and, unless told otherwise, the origin, with one scale for both directions. */
+export function equalRanges(points, area, withOrigin = true) {
   const [left, top, right, bottom] = area;
   const bounds = [0, 1].map((axis) => {
-    const numbers = [0, ...points.map((point) => point[axis])];
+    const numbers = points.map((point) => point[axis]);
+    if (withOrigin) numbers.push(0);
     return [Math.min(...numbers), Math.max(...numbers)];
   });
   const spans = bounds.map(([low, high]) => high - low);
@@ -107,14 +108,15 @@ export function arrow(from, to, attributes = {}) {
 }
 
 /** Where each token is embedded, seen from the origin. */
-export function embeddingFigure(trace, tokens, width = 300, height = 240) {
+export function embeddingFigure(trace, tokens, listed, width = 300, height = 240) {
   const { basis, names } = residualPlane(trace.embedded, trace.readOut);
   const points = trace.embedded.map((vector) => project(basis, vector));
   const area = [8, 8, width - 8, height - 22];
-  const scaleTo = axes(area, ...equalRanges(points, area));
-  const root = drawing("embeddings", width, height, `Embeddings of ${tokens.join(", ")} in the plane of ${names.join(" and ")}.`);
+  const scaleTo = axes(area, ...equalRanges(listed.map((i) => points[i]), area));
+  const root = drawing("embeddings", width, height, `Embeddings of ${listed.map((i) => tokens[i]).join(", ")} in the plane of ${names.join(" and ")}.`);
   root.append(...decisionParts(scaleTo, project(basis, trace.readOut)), ...axisLines(scaleTo));
-  tokens.forEach((token, i) => {
+  listed.forEach((i) => {
+    const token = tokens[i];
     const [x, y] = [scaleTo.x(points[i][0]), scaleTo.y(points[i][1])];
     const present = i === 0 || trace.counts[i - 1] > 0;
     const group = svg("g", { class: present ? "token" : "token absent" },
@@ -143,27 +145,46 @@ export function pathFigure(trace, width = 320, height = 280) {
   let place = new Array(trace.readOut.length).fill(0);
   const stops = trace.parts.map((part) => project(basis, (place = add(place, part.vector))));
   const area = [8, 8, width - 8, height - 22];
-  const scaleTo = axes(area, ...equalRanges(stops, area));
+  // A path far from the origin would be tiny beside it: then the origin stays outside.
+  const near = spanOf([[0, 0], ...stops]) <= 2.5 * spanOf(stops);
+  const scaleTo = axes(area, ...equalRanges(stops, area, near));
   const steps = trace.parts.map((part) => `${part.name} ${showSigned(part.contribution)}`).join(", ");
   const root = drawing("residual-stream", width, height, `The residual stream at CLS. Contributions to the logit: ${steps}; logit ${show(trace.logit)}.`);
   root.append(...decisionParts(scaleTo, project(basis, trace.readOut)), ...axisLines(scaleTo));
   const pixels = stops.map(([x, y]) => [scaleTo.x(x), scaleTo.y(y)]);
-  const reach = Math.max(...trace.parts.slice(1).map((part) => Math.hypot(...project(basis, part.vector))), 1e-9);
-  trace.parts.forEach((part, i) => {
-    if (i === 0) return;
-    const [from, to] = [pixels[i - 1], pixels[i]];
-    root.append(...arrow(from, to, { class: part.id.endsWith("mlp") ? "step mlp-step" : "step" }));
-    if (Math.hypot(...project(basis, part.vector)) < 0.12 * reach) return;
-    const [dx, dy] = [to[0] - from[0], to[1] - from[1]];
-    const size = Math.hypot(dx, dy) || 1;
-    const x = clamp((from[0] + to[0]) / 2 - (dy / size) * 13, 26, width - 26);
-    root.append(svg("text", { x, y: (from[1] + to[1]) / 2 + (dx / size) * 13, class: "label", "text-anchor": "middle", "dominant-baseline": "central" }, part.name));
+  trace.parts.slice(1).forEach((part, i) => {
+    root.append(...arrow(pixels[i], pixels[i + 1], { class: part.id.endsWith("mlp") ? "step mlp-step" : "step" }));
   });
-  root.append(...arrow([scaleTo.x(0), scaleTo.y(0)], pixels[0], { class: "vector start" }), tokenMark("CLS", ...pixels[0], 5));
+  root.append(...stepLabels(trace.parts, pixels, width));
+  if (near) root.append(...arrow([scaleTo.x(0), scaleTo.y(0)], pixels[0], { class: "vector start" }));
+  root.append(tokenMark("CLS", ...pixels[0], 5));
   root.append(outwardLabel("CLS", ...pixels[0], pixels[0][0], pixels[0][1] - 1, ""));
   root.append(svg("circle", { cx: pixels.at(-1)[0], cy: pixels.at(-1)[1], r: 6, class: trace.logit > 0 ? "mark end positive" : "mark end negative" }));
   root.append(axisNames(names, area, height));
   return root;
+}
+
+const spanOf = (points) => Math.max(...[0, 1].map((axis) => {
+  const numbers = points.map((point) => point[axis]);
+  return Math.max(...numbers) - Math.min(...numbers);
+}));
+
+/** Names beside the arrows, the longest arrows first; a name that would cover another is left out. */
+function stepLabels(parts, pixels, width) {
+  const steps = parts.slice(1).map((part, i) => {
+    const [from, to] = [pixels[i], pixels[i + 1]];
+    const [dx, dy] = [to[0] - from[0], to[1] - from[1]];
+    const size = Math.hypot(dx, dy) || 1;
+    const x = clamp((from[0] + to[0]) / 2 - (dy / size) * 15, 28, width - 28);
+    return { name: part.name, size, x, y: (from[1] + to[1]) / 2 + (dx / size) * 15 };
+  });
+  const placed = [{ x: pixels[0][0], y: pixels[0][1] + 14 }];
+  for (const step of steps.sort((one, two) => two.size - one.size)) {
+    const covers = placed.some(({ x, y }) => Math.abs(x - step.x) < 46 && Math.abs(y - step.y) < 13);
+    if (step.size > 14 && !covers) placed.push(step);
+  }
+  return placed.slice(1).map(({ name, x, y }) =>
+    svg("text", { x, y, class: "label", "text-anchor": "middle", "dominant-baseline": "central" }, name));
 }
 
 /** What each component adds to the logit; ghosts behind the bars show `before`, if given. */

@@ -6,7 +6,7 @@ import { contributionFigure, embeddingFigure, pathFigure } from "./figures.mjs";
 import {
   embeddingLines, headContributionLines, logitLines, outputLines, projectionLines, scoreLines, unitLines, weightLines,
 } from "./formulas.mjs";
-import { show, showCount, showPercent, showSigned, showVector } from "./maths.mjs";
+import { show, showCount, showPercent, showShort, showSigned } from "./maths.mjs";
 import { valueFigure } from "./values.mjs";
 
 const SMALL = 2; // this many heads are shown in full; of more, one is chosen
@@ -15,9 +15,9 @@ const UNITS_SHOWN = 6;
 /** All stages of one side, as a list of elements. `pick` remembers what is looked at: layer, head, query. */
 export function flowStages(side, pick, choose) {
   return [
-    stage("Tokens and embeddings", "Each letter is one position with a count; its vector is looked up.", tokensStage(side)),
+    stage("Tokens and embeddings", "Each letter is one position with a count; its vector is looked up.", tokensStage(side), "split"),
     stage("Attention", attentionCaption(side), attentionStage(side, pick, choose), "wide"),
-    stage("Residual stream and logit", "Each component adds a vector to CLS; the logit reads along one direction.", streamStage(side, pick)),
+    stage("Residual stream and logit", "Each component adds a vector to CLS; the logit reads along one direction.", streamStage(side, pick), "split"),
   ];
 }
 
@@ -29,19 +29,33 @@ function chip(token) {
   return h("span", { class: "chip", style: `--colour:${tokenColour(token)}` }, token);
 }
 
+const FEW = 6; // letters; of a larger alphabet only those that occur are listed
+
+/** The positions worth a row: all in a small alphabet, else CLS and the letters that occur. */
+export function listedPositions({ trace }) {
+  const positions = trace.multiplicity.map((_, position) => position);
+  return trace.counts.length <= FEW ? positions : positions.filter((position) => position === 0 || trace.counts[position - 1] > 0);
+}
+
+function leftOutNote(side) {
+  const missing = side.trace.multiplicity.length - listedPositions(side).length;
+  return missing > 0 ? h("p", { class: "note" }, `${missing} letters that do not occur are not listed.`) : null;
+}
+
+const named = (name, vector) => `${name} ${vector.length > 2 ? "of" : "="} ${showShort(vector)}`;
 const number = (key, text, lines, extra = "") => h("span", { class: `number ${extra}`, "data-key": key, explain: lines }, text);
 
 function tokensStage(side) {
   const { tokens } = side.prepared.model;
   const { trace } = side;
-  const rows = tokens.map((token, position) => h("tr", { class: position > 0 && trace.counts[position - 1] === 0 ? "absent" : "" },
+  const rows = listedPositions(side).map((position) => [tokens[position], position]).map(([token, position]) => h("tr", { class: position > 0 && trace.counts[position - 1] === 0 ? "absent" : "" },
     h("th", { scope: "row" }, chip(token)),
     h("td", { class: "right" }, position === 0 ? "1" : showCount(trace.counts[position - 1])),
-    h("td", {}, number(`x${token}`, showVector(trace.embedded[position], 2), () => embeddingLines(token, trace.embedded[position])))));
-  return [embeddingFigure(trace, tokens),
+    h("td", {}, number(`x${token}`, showShort(trace.embedded[position]), () => embeddingLines(token, trace.embedded[position])))));
+  return [embeddingFigure(trace, tokens, listedPositions(side)),
     roving(h("table", { class: "numbers" },
       h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "token"), h("th", { scope: "col", class: "right" }, "count"), h("th", { scope: "col" }, "embedding x"))),
-      h("tbody", {}, rows)))];
+      h("tbody", {}, rows))), leftOutNote(side)];
 }
 
 function attentionCaption(side) {
@@ -115,30 +129,30 @@ function headCard(side, layer, head, query) {
   const muted = side.prepared.muted.has(`${layer}.${head}`);
   const { contribution } = partOf(side, layer, head);
   const key = `${side.id}${layer}.${head}`;
-  const rows = tokens.map((token, j) => j).filter((j) => j > 0 || config.attend_cls).map((j) => {
+  const rows = listedPositions(side).filter((j) => j > 0 || config.attend_cls).map((j) => {
     const weight = stageOf.pattern[head][query][j];
     const cell = (name, text, lines, extra) => h("td", { class: extra }, number(`${name}${key}.${j}`, text, lines));
     return h("tr", { class: side.trace.multiplicity[j] === 0 ? "absent" : "" },
       h("th", { scope: "row" }, chip(tokens[j])),
-      cell("k", showVector(stageOf.k[head][j], 2), () => projectionLines(side, layer, head, "K", j)),
+      cell("k", showShort(stageOf.k[head][j]), () => projectionLines(side, layer, head, "K", j)),
       cell("s", show(stageOf.scores[head][query][j]), () => scoreLines(side, layer, head, query, j), "right"),
       h("td", { class: "weight-cell" },
         h("span", { class: "meter", style: `--share:${(100 * weight).toFixed(2)}%;--colour:${tokenColour(tokens[j])}` }),
         number(`w${key}.${j}`, showPercent(weight), () => weightLines(side, layer, head, query, j))),
-      cell("v", showVector(stageOf.v[head][j], 2), () => projectionLines(side, layer, head, "V", j)));
+      cell("v", showShort(stageOf.v[head][j]), () => projectionLines(side, layer, head, "V", j)));
   });
   const column = (text, extra) => h("th", { scope: "col", class: extra }, text);
   return h("article", { class: `head-card${muted ? " muted" : ""}`, "aria-label": `Head ${head}` },
     h("header", {},
       h("h4", {}, `Head ${head}`),
       roving(h("p", { class: "head-facts" },
-        number(`q${key}`, `q = ${showVector(stageOf.q[head][query], 2)}`, () => projectionLines(side, layer, head, "Q", query)), " ",
-        number(`z${key}`, `z = ${showVector(stageOf.z[head][query], 2)}`, () => outputLines(side, layer, head, query)), " ",
+        number(`q${key}`, named("q", stageOf.q[head][query]), () => projectionLines(side, layer, head, "Q", query)), " ",
+        number(`z${key}`, named("z", stageOf.z[head][query]), () => outputLines(side, layer, head, query)), " ",
         number(`c${key}`, `adds ${showSigned(contribution)}`, () => headContributionLines(side, layer, head), contribution > 0 ? "positive-text" : "negative-text"))),
       side.editable ? muteButton(side, `${layer}.${head}`, `head ${head}`, muted) : null),
     roving(h("table", { class: "numbers" },
       h("thead", {}, h("tr", {}, column("key"), column("k"), column("score", "right"), column("weight"), column("value v"))), h("tbody", {}, rows))),
-    valueFigure(side, layer, head, query));
+    valueFigure(side, layer, head, query, listedPositions(side)));
 }
 
 function muteButton(side, id, name, muted) {

@@ -46,6 +46,7 @@ export function failureMap(onPick) {
   const canvas = h("canvas", { width: WIDTH, height: HEIGHT, "aria-hidden": "true" });
   const overlay = drawing("failure-map", WIDTH, HEIGHT, "Failure map");
   const readout = h("p", { class: "note readout", "aria-live": "polite" });
+  // With one letter there is one ratio, and nothing to map.
   const stageElement = h("div", { class: "map-stage", tabindex: 0, role: "application", "aria-label": "Failure map. Arrow keys move the string's ratios." }, canvas, overlay);
   const element = h("div", { class: "map" }, stageElement, readout);
   const state = { side: null, view: null, face: [], cursor: null, job: 0, shownCounts: "" };
@@ -57,8 +58,10 @@ export function failureMap(onPick) {
     const counts = side.trace.counts.join();
     if (counts !== state.shownCounts) state.cursor = null;
     state.shownCounts = counts;
-    drawOverlay(overlay, state);
+    stageElement.hidden = state.face.length < 2;
     readout.textContent = describe(state);
+    if (stageElement.hidden) return;
+    drawOverlay(overlay, state);
     paintSoon(canvas, state);
   }
 
@@ -106,13 +109,13 @@ export function failureMap(onPick) {
 
 const LINE = [40, 400, 150, 230]; // the two-letter map: left, right, top, bottom
 
-const placeOf = (u, size) => (size === 3 ? toPixels(u) : [LINE[0] + (LINE[1] - LINE[0]) * (u[1] ?? 0), (LINE[2] + LINE[3]) / 2]);
+const placeOf = (u, size) => (size === 3 ? toPixels(u) : [LINE[0] + (LINE[1] - LINE[0]) * u[1], (LINE[2] + LINE[3]) / 2]);
 
 /** The shares at a pixel; beyond an edge, the point of the edge nearest to it. */
 export function nearest([x, y], size) {
   if (size < 3) {
     const share = Math.min(1, Math.max(0, (x - LINE[0]) / (LINE[1] - LINE[0])));
-    return size === 2 ? [1 - share, share] : [1];
+    return [1 - share, share];
   }
   const u = barycentric([x, y]);
   if (u.every((share) => share > 0)) return u;
@@ -214,7 +217,7 @@ function paintEdges(context, painter, size) {
     const [r, g, b] = painter.colour(answer, Math.round(x), Math.round(y));
     context.fillStyle = `rgb(${r},${g},${b})`;
   };
-  if (size < 3) return paintLine(context, painter, fill, size);
+  if (size < 3) return paintLine(context, painter, fill);
   const pieces = 160;
   for (const [i, j] of [[0, 1], [1, 2], [2, 0]]) {
     const [p, q] = [CORNERS[i], CORNERS[j]];
@@ -246,9 +249,9 @@ function paintEdges(context, painter, size) {
   });
 }
 
-function paintLine(context, painter, fill, size) {
+function paintLine(context, painter, fill) {
   const [left, right, top, bottom] = LINE;
-  for (let x = left; size === 2 && x < right; x++) {
+  for (let x = left; x < right; x++) {
     const share = (x + 0.5 - left) / (right - left);
     const answer = painter.at([1 - share, share]);
     for (let y = top; y < bottom; y += 2) {
@@ -256,8 +259,7 @@ function paintLine(context, painter, fill, size) {
       context.fillRect(x, y, 1, 2);
     }
   }
-  const ends = size === 2 ? [[left - 18, [1, 0]], [right + 18, [0, 1]]] : [[(left + right) / 2, [1]]];
-  for (const [x, u] of ends) {
+  for (const [x, u] of [[left - 18, [1, 0]], [right + 18, [0, 1]]]) {
     fill(painter.at(u), 0, 0);
     context.beginPath();
     context.arc(x, (top + bottom) / 2, 11, 0, 2 * Math.PI);
@@ -289,11 +291,10 @@ function drawOverlay(overlay, state) {
       const [x, y] = discOf(corner);
       overlay.append(svg("circle", { cx: x, cy: y, r: 11, class: "outline" }));
       const [lx, ly] = [x + (x - corner[0]) * 0.95, y + (y - corner[1]) * 0.95];
-      overlay.append(svg("text", { x: lx, y: ly, class: "label corner", fill: tokenColour(names[i]), "text-anchor": "middle", "dominant-baseline": "central" }, names[i]));
+      overlay.append(svg("text", { x: lx, y: ly, class: "label corner", style: `fill:${tokenColour(names[i])}`, "text-anchor": "middle", "dominant-baseline": "central" }, names[i]));
     });
   } else {
-    const ends = face.length === 2 ? [LINE[0] - 18, LINE[1] + 18] : [(LINE[0] + LINE[1]) / 2];
-    ends.forEach((x, i) => overlay.append(svg("text", { x, y: LINE[2] - 8, class: "label corner", fill: tokenColour(names[i]), "text-anchor": "middle" }, names[i])));
+    [LINE[0] - 18, LINE[1] + 18].forEach((x, i) => overlay.append(svg("text", { x, y: LINE[2] - 8, class: "label corner", style: `fill:${tokenColour(names[i])}`, "text-anchor": "middle" }, names[i])));
   }
   if (offFace(state)) return;
   const u = state.cursor ?? cursorOf(state);
@@ -303,7 +304,7 @@ function drawOverlay(overlay, state) {
 
 /** The string's mark: on the band or disc when letters are missing, so that it is never between two labels. */
 function markPlace(u, size) {
-  if (size !== 3) return size === 2 && u.some((share) => share === 0) ? [u[0] === 0 ? LINE[1] + 18 : LINE[0] - 18, (LINE[2] + LINE[3]) / 2] : placeOf(u, size);
+  if (size !== 3) return u.some((share) => share === 0) ? [u[0] === 0 ? LINE[1] + 18 : LINE[0] - 18, (LINE[2] + LINE[3]) / 2] : placeOf(u, size);
   const missing = [0, 1, 2].filter((i) => u[i] === 0);
   if (missing.length === 2) return discOf(CORNERS[[0, 1, 2].find((i) => u[i] > 0)]);
   const [x, y] = toPixels(u);

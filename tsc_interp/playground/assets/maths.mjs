@@ -133,6 +133,10 @@ export const showSigned = (x, digits = 4) => (x > 0 ? "+" : "") + show(x, digits
 export const showVector = (v, limit = 6) => (v.length === 1 ? show(v[0])
   : `(${v.slice(0, limit).map((x) => show(x)).join(", ")}${v.length > limit ? `, … ${v.length} numbers` : ""})`);
 
+/** A vector in a table cell: itself while it is short, else its length. */
+export const showShort = (v) =>
+  (v.length === 1 ? show(v[0]) : v.length === 2 ? `(${show(v[0], 3)}, ${show(v[1], 3)})` : `length ${show(length(v))}`);
+
 /** A whole number with thin spaces between groups of three digits. */
 export const showCount = (n) => String(n).replace(/\B(?=(\d{3})+(?!\d))/g, "\u2009");
 

@@ -47,7 +47,7 @@ export function verdictLine(side, name) {
   return h("div", { class: `verdict ${right ? "right" : "wrong"}` },
     name ? h("span", { class: "side-name" }, name) : null,
     h("span", { class: "big number", "data-key": `verdict-${side.id}`, "data-result": `logit-${side.id}`, "data-logit": trace.logit, explain: () => logitLines(side) }, `logit ${show(trace.logit, 6)}`),
-    h("span", { class: "number", "data-key": `probability-${side.id}`, explain: () => probabilityLines(trace.logit) }, `p = ${showPercent(sigmoid(trace.logit))}`),
+    h("span", { class: "number", "data-key": `probability-${side.id}`, explain: () => probabilityLines(trace.logit) }, `probability ${showPercent(sigmoid(trace.logit))}`),
     h("span", { class: "says" }, `says ${says ? "yes" : "no"}`),
     h("span", { class: "tag" }, kind),
     side.before ? h("span", { class: "tag edited" }, `edited; was ${show(side.before.logit)}`) : null);
@@ -131,7 +131,7 @@ export function epochPanel(state, epochs, versionOf, edits, onEpoch) {
 // -- the map's surroundings --------------------------------------------------------------------------
 
 export function mapCaption(config, size) {
-  const what = config.n_letters < 2 ? "One letter: only its number can change."
+  const what = config.n_letters < 2 ? "With one letter there is nothing to mix; see how its number matters beside this."
     : "Every mixture of letters is a point: inside all of them occur, on a band two, on a disc one.";
   const holds = isScaleFree(config) ? "This model sees only ratios, so the map holds for every length."
     : `This model's answer depends on length too: this is length ${showCount(size)}, the string's.`;
@@ -143,7 +143,13 @@ export function mapTools(state, letters, change) {
   const face = letters.length > 3 ? [0, 1, 2].map((place) => h("label", {}, `${["Left", "right", "top"][place]} `,
     h("select", { "data-key": `face-${place}`, onchange: (event) => change({ face: swapInto(state.face, place, event.target.value) }) },
       letters.map((letter) => h("option", { value: letter, selected: letter === state.face[place] }, letter))))) : [];
-  return [
+  const used = letters.filter((_, i) => state.counts[i] > 0);
+  const unseen = used.some((letter) => !state.face.includes(letter)) && used.length <= 3;
+  if (unseen) {
+    const others = letters.filter((letter) => !used.includes(letter));
+    face.push(h("button", { type: "button", class: "small", "data-key": "face-string", onclick: () => change({ face: [...used, ...others].slice(0, 3).join("") }) }, "Show the string's letters"));
+  }
+  return letters.length < 2 ? [] : [
     h("label", { class: "lens" }, "Lens ", h("input", { type: "range", min: 1, max: 8, step: 0.5, value: state.lens, "data-key": "lens", "aria-valuetext": `corners magnified, power ${state.lens}`, oninput: (event) => change({ lens: Number(event.target.value) }) }),
       h("span", { class: "note" }, state.lens === 1 ? "true proportions" : "corners magnified")),
     ...face,

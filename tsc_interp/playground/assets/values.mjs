@@ -9,7 +9,7 @@ import { add, clamp, dot, drawingPlane, scale, show, showVector } from "./maths.
 // While a value is dragged the axes hold still; they fit themselves again when it is let go.
 let held = null;
 
-export function valueFigure(side, layer, head, query) {
+export function valueFigure(side, layer, head, query, listed) {
   const { config, tokens } = side.prepared.model;
   const stage = side.trace.layers[layer];
   const values = stage.v[head];
@@ -19,10 +19,10 @@ export function valueFigure(side, layer, head, query) {
   const basis = flat ? [[1]] : config.d_head === 2 ? [[1, 0], [0, 1]] : drawingPlane(side.baseValues(layer, head));
   const place = (vector) => (flat ? [vector[0], 0] : basis.map((axis) => dot(vector, axis)));
   const key = `${side.id}:${layer}.${head}`;
-  const points = [...values, stage.z[head][query]].map(place);
+  const points = [...listed.map((position) => values[position]), stage.z[head][query]].map(place);
   const ranges = held?.key === key ? held.ranges : rangesFor(points, area, flat);
   const scaleTo = axes(area, ...ranges);
-  const shown = tokens.map((token, position) => ({ token, position })).filter(({ position }) => position > 0 || config.attend_cls);
+  const shown = listed.filter((position) => position > 0 || config.attend_cls).map((position) => ({ token: tokens[position], position }));
   const summary = shown.map(({ token, position }) => `${token} ${showVector(values[position], 3)}`).join(", ");
   const root = drawing(`values-layer${layer}-head${head}`, width, height, `Values of head ${head}: ${summary}; weighted mean ${showVector(stage.z[head][query], 3)}.`);
   // The marks inside take the focus, so the drawing is a group of them rather than one image.

@@ -1,0 +1,44 @@
+"""`tsc-interp playground`: one page in which the model runs, for a browser, without a network."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tsc_interp.cli.common import CheckpointOption, EpochOption, QuietOption, messages
+
+
+def command(
+    checkpoint: CheckpointOption = "walkthrough",
+    epoch: EpochOption = None,
+    compare: Annotated[
+        str | None,
+        typer.Option("--compare", metavar="MODEL", help="A second model, shown side by side."),
+    ] = None,
+    with_history: Annotated[
+        bool,
+        typer.Option("--with-history", help="Every epoch of the run directory, to scrub through."),
+    ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", "-o", help="The page to write.", show_default="playground-MODEL.html"
+        ),
+    ] = None,
+    quiet: QuietOption = False,
+) -> None:
+    """Write a page to play with a model: type strings, see every step, break it, change it.
+
+    The page is one file that opens from disk and asks the network for nothing.
+    """
+    from tsc_interp.checkpoints import load_checkpoint
+    from tsc_interp.playground import page_name, read_history, write_playground
+
+    loaded = load_checkpoint(checkpoint, epoch=epoch)
+    history = read_history(checkpoint) if with_history else None
+    target = out or Path(f"playground-{page_name(loaded).replace('/', '-')}.html")
+    write_playground(loaded, target, compare=compare, history=history)
+    size = target.stat().st_size / 1000
+    messages(quiet).print(f"wrote {target} ({size:.0f} kB); open it in a browser")
