@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 FIGURES: dict[str, str] = {
     "trace": "tsc_interp.plots.trace:figures",
+    "init-norm": "tsc_interp.plots.init_norm:figures",
 }
 
 

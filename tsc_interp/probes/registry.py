@@ -48,6 +48,13 @@ PROBES: tuple[Probe, ...] = (
         chapter="1-2",
         where="tsc_interp.probes.trace:TraceResult",
     ),
+    Probe(
+        name="init-norm",
+        title="Sizes at the start, and after training",
+        question="How large is everything at initialisation, and what did training make of it?",
+        chapter="4",
+        where="tsc_interp.probes.init_norm:InitNormResult",
+    ),
 )
 
 
