@@ -22,6 +22,12 @@ _PUBLIC = {
     "horizon": "tsc_interp.verification",
     "load": "tsc_interp.model.hooked",
     "load_checkpoint": "tsc_interp.checkpoints",
+    "RunConfig": "tsc_interp.training.config",
+    "TrainingConfig": "tsc_interp.training.config",
+    "load_experiment": "tsc_interp.experiments",
+    "make_experiment": "tsc_interp.experiments",
+    "train": "tsc_interp.training.jobs",
+    "train_seeds": "tsc_interp.training.jobs",
     "verify": "tsc_interp.verification",
     "write_playground": "tsc_interp.playground",
 }

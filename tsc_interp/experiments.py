@@ -21,7 +21,7 @@ from typing import Any
 
 from tsc_interp.errors import ConfigError, UsageError
 from tsc_interp.training.config import RunConfig, TrainingConfig
-from tsc_interp.training.train import Job
+from tsc_interp.training.jobs import Job
 
 MAX_SEED = 2**63 - 1
 MAX_RUNS = 100_000

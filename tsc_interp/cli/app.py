@@ -10,7 +10,17 @@ from typing import Annotated, Any
 import typer
 
 from tsc_interp._version import __version__
-from tsc_interp.cli import analyze, evaluate, import_, info, playground, verify
+from tsc_interp.cli import (
+    analyze,
+    evaluate,
+    import_,
+    info,
+    list_,
+    playground,
+    reproduce,
+    train,
+    verify,
+)
 from tsc_interp.errors import TscError
 
 # Some versions of typer carry their own click, others use the installed one: ask typer which.
@@ -28,6 +38,9 @@ app.command("analyze")(analyze.command)
 app.command("eval")(evaluate.command)
 app.command("info")(info.command)
 app.command("import")(import_.command)
+app.command("list")(list_.command)
+app.command("reproduce")(reproduce.command)
+app.command("train")(train.command)
 app.command("playground")(playground.command)
 app.command("verify")(verify.command)
 

@@ -1,0 +1,274 @@
+"""The report's published figures, as data, and what finished runs say about them.
+
+A claim names a run, what is measured, the published value and a tolerance. Tolerances are half a
+unit of the last printed digit, except where rounding during training alone moves the figure
+further: attention weights and the validation loss (one unit), and the probability of `ab{100}`,
+printed with eight digits, of which float32 training determines five. Epochs, predictions and
+confusion matrices must be equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tsc_interp.checkpoints.format import Checkpoint
+from tsc_interp.training.jobs import Run
+
+TEST_STRINGS = (4_329, 5_655)
+NO_ERRORS = [[TEST_STRINGS[0], 0], [0, TEST_STRINGS[1]]]
+
+
+Tolerance = float | list[float]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One published figure; `measured` and `holds` are filled in by `check`."""
+
+    experiment: str
+    seed: int
+    statement: str
+    published: Any
+    tolerance: Tolerance
+    measure: Callable[[Run], Any]
+    measured: Any = None
+    holds: bool | None = None
+
+    def check(self, run: Run) -> Claim:
+        measured = self.measure(run)
+        if self.tolerance:
+            difference = np.abs(np.subtract(measured, self.published))
+            holds = bool(np.all(difference <= self.tolerance))
+        else:
+            holds = measured == self.published
+        return replace(self, measured=measured, holds=holds)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "experiment": self.experiment,
+            "seed": self.seed,
+            "claim": self.statement,
+            "published": self.published,
+            "measured": self.measured,
+            "tolerance": self.tolerance,
+            "holds": self.holds,
+        }
+
+
+def check_claims(runs: Iterable[Run]) -> list[Claim]:
+    """Every claim about a run that is among these."""
+    found = {(run.job.experiment, run.job.seed): run for run in runs}
+    order = list(dict.fromkeys(experiment for experiment, _ in found))
+    claims = [
+        claim.check(found[claim.experiment, claim.seed])
+        for claim in published_claims()
+        if (claim.experiment, claim.seed) in found
+    ]
+    return sorted(claims, key=lambda claim: order.index(claim.experiment))
+
+
+def published_claims() -> Iterator[Claim]:
+    yield from _walkthrough()
+    yield from _generalization_errors()
+    yield Claim(
+        "increased_dimensionality", 0, "validation loss after two epochs", 0.00686, 1e-5,
+        lambda run: run.directory.metrics()[1].validation_loss,
+    )  # fmt: skip
+    for experiment, matrices in _MATRICES.items():
+        for seed, matrix in matrices.items():
+            yield Claim(
+                experiment, seed, "test confusion matrix [[TN, FP], [FN, TP]]", matrix, 0.0,
+                lambda run: run.result.test.matrix(),
+            )  # fmt: skip
+    for seed in (1, 2, 3, 4, 6):
+        yield Claim(
+            "all_initializations", seed, "makes test errors (only seed 5 makes none)", True, 0.0,
+            lambda run: run.result.test.errors > 0,
+        )  # fmt: skip
+    yield Claim(
+        "lower_magnitude_initializations", 2, "the letter each head attends to most", ["b", "b"],
+        0.0, lambda run: _favourite_letters(run.directory.checkpoint()),
+    )  # fmt: skip
+
+
+# As printed in the report; other seeds' matrices are not.
+_MATRICES: dict[str, dict[int, list[list[int]]]] = {
+    "walkthrough": {5: NO_ERRORS},
+    "all_fixed_length_sequences": {0: [[4329, 0], [340, 5315]], 1: [[4329, 0], [322, 5333]]},
+    "all_initializations": {
+        0: [[4329, 0], [1378, 4277]],
+        5: NO_ERRORS,
+        7: [[4329, 0], [214, 5441]],
+    },
+    "increased_dimensionality": dict.fromkeys(range(8), NO_ERRORS),
+    "lower_magnitude_initializations": {
+        0: NO_ERRORS,
+        1: [[4329, 0], [273, 5382]],
+        2: [[2886, 1443], [0, 5655]],
+        6: [[4329, 0], [328, 5327]],
+        7: [[4329, 0], [240, 5415]],
+    },
+    "default_embeddings_initialization": {0: NO_ERRORS, 7: NO_ERRORS},
+    "increased_num_attention_heads": dict.fromkeys(range(8), NO_ERRORS),
+}
+
+
+def _walkthrough() -> Iterator[Claim]:
+    def claim(
+        statement: str, published: Any, tolerance: Tolerance, measure: Callable[[Run], Any]
+    ) -> Claim:
+        return Claim("walkthrough", 5, statement, published, tolerance, measure)
+
+    yield claim("epochs trained", 8, 0.0, lambda run: run.result.epochs)
+    yield claim("chosen epoch", 8, 0.0, lambda run: run.result.chosen_epoch)
+    for string, logit in {"aac": -8.2945, "baac": 10.9587}.items():
+        yield claim(f"logit of {string}", logit, 5e-5, _reader("logits", string))
+    for token, embedding in {
+        "CLS": [-0.6023, -1.0448],
+        "PAD": [0.0, 0.0],
+        "a": [0.1197, 2.3601],
+        "b": [-1.5085, -2.1599],
+        "c": [1.5460, -0.8536],
+    }.items():
+        yield claim(f"embedding of {token}", embedding, 5e-5, _embedding(token))
+    for (head, string), weights in {
+        (0, "aac"): "4.9982e-01 4.9982e-01 3.5828e-04",
+        (0, "baac"): "4.5179e-06 4.9982e-01 4.9982e-01 3.5828e-04",
+        (1, "aac"): "3.8669e-03 3.8669e-03 9.9227e-01",
+        (1, "baac"): "9.9959e-01 1.5737e-06 1.5737e-06 4.0383e-04",
+    }.items():
+        printed = weights.split()
+        yield claim(
+            f"head {head}'s attention in {string}, character by character",
+            [float(weight) for weight in printed],
+            [10.0 ** (int(weight.split("e")[1]) - 4) for weight in printed],
+            _attention(head, string),
+        )
+    for string, transformed in {"aac": [-6.4319, -0.9393], "baac": [0.2414, 9.1150]}.items():
+        yield claim(
+            f"transformed CLS of {string}", transformed, 5e-5,
+            _reader("blocks.0.hook_resid_post", string),
+        )  # fmt: skip
+    yield claim(
+        "each head attends to another one of a and b", ["a", "b"], 0.0,
+        lambda run: sorted(_favourite_letters(run.directory.checkpoint())),
+    )  # fmt: skip
+    yield claim(
+        "in each head a and b have values of opposite sign", [True, True], 0.0, _opposite_signs
+    )
+
+
+def _generalization_errors() -> Iterator[Claim]:
+    def claim(
+        statement: str, published: Any, tolerance: float, measure: Callable[[Run], Any]
+    ) -> Claim:
+        return Claim("generalization_errors", 2, statement, published, tolerance, measure)
+
+    yield claim("chosen epoch", 2, 0.0, lambda run: run.result.chosen_epoch)
+    yield claim("probability of ab{100}", 0.12186886, 5e-6, _probability("ab{100}"))
+    yield claim("b{2}c{152} is a false positive", True, 0.0, _predicts("b{2}c{152}", 1))
+    yield claim("ab{100}c{55} is a false negative", True, 0.0, _predicts("ab{100}c{55}", 0))
+    yield claim("ab{100} is a false negative too", True, 0.0, _predicts("ab{100}", 0))
+    for letter, value in {"a": 2.0178, "c": 1.3575}.items():
+        yield claim(f"head 0's value of {letter}", value, 5e-5, _value(0, letter))
+    yield claim(
+        "the letters head 0 attends to, most first", "ab", 0.0,
+        lambda run: _letters_by_score(run.directory.checkpoint(), 0)[:2],
+    )  # fmt: skip
+
+
+# -- what is measured --------------------------------------------------------------------------
+
+
+def _activations(checkpoint: Checkpoint, strings: Sequence[str]) -> dict[str, np.ndarray]:
+    """Every activation of the float32 model, and the logits."""
+    import torch
+
+    from tsc_interp.model.forward import forward
+    from tsc_interp.model.inputs import from_strings, from_tokens
+
+    seen: dict[str, np.ndarray] = {}
+
+    def tap(name: str, activation: torch.Tensor) -> torch.Tensor:
+        seen[name] = activation.double().numpy()
+        return activation
+
+    config = checkpoint.config
+    weights = {name: torch.from_numpy(np.array(w)) for name, w in checkpoint.weights.items()}
+    short = all(len(string) < 10 for string in strings)
+    tokens = torch.from_numpy(config.alphabet.tokens(strings)) if short else None
+    given = from_strings(config, strings) if tokens is None else from_tokens(config, tokens)
+    with torch.no_grad():
+        seen["logits"] = forward(config, weights, given, tap=tap).double().numpy()
+    return seen
+
+
+def _reader(name: str, string: str) -> Callable[[Run], Any]:
+    """The activation at CLS, or the logit."""
+
+    def read(run: Run) -> Any:
+        found = _activations(run.directory.checkpoint(), [string])[name][0]
+        return float(found) if name == "logits" else found[0].tolist()
+
+    return read
+
+
+def _embedding(token: str) -> Callable[[Run], Any]:
+    def read(run: Run) -> Any:
+        checkpoint = run.directory.checkpoint()
+        row = checkpoint.config.alphabet.token_names.index(token)
+        return [float(x) for x in checkpoint.weights["embed.W_E"][row]]
+
+    return read
+
+
+def _attention(head: int, string: str) -> Callable[[Run], Any]:
+    def read(run: Run) -> Any:
+        pattern = _activations(run.directory.checkpoint(), [string])["blocks.0.attn.hook_pattern"]
+        return pattern[0, head, 0, 1:].tolist()
+
+    return read
+
+
+def _value(head: int, letter: str) -> Callable[[Run], float]:
+    def read(run: Run) -> float:
+        activations = _activations(run.directory.checkpoint(), [letter])
+        return float(activations["blocks.0.attn.hook_v"][0, 1, head, 0])
+
+    return read
+
+
+def _probability(string: str) -> Callable[[Run], float]:
+    def read(run: Run) -> float:
+        logit = _activations(run.directory.checkpoint(), [string])["logits"][0]
+        return float(1 / (1 + np.exp(-logit)))
+
+    return read
+
+
+def _predicts(string: str, prediction: int) -> Callable[[Run], bool]:
+    def read(run: Run) -> bool:
+        logit = _activations(run.directory.checkpoint(), [string])["logits"][0]
+        return int(logit > 0) == prediction
+
+    return read
+
+
+def _letters_by_score(checkpoint: Checkpoint, head: int) -> str:
+    """The alphabet, ordered by how much the head's CLS attends to one of each."""
+    letters = checkpoint.config.alphabet.letters
+    scores = _activations(checkpoint, [letters])["blocks.0.attn.hook_attn_scores"][0, head, 0, 1:]
+    return "".join(letters[index] for index in np.argsort(-scores))
+
+
+def _favourite_letters(checkpoint: Checkpoint) -> list[str]:
+    return [_letters_by_score(checkpoint, head)[0] for head in range(checkpoint.config.n_heads)]
+
+
+def _opposite_signs(run: Run) -> list[bool]:
+    values = _activations(run.directory.checkpoint(), ["ab"])["blocks.0.attn.hook_v"][0, 1:, :, 0]
+    return [bool(a * b < 0) for a, b in values.T]

@@ -1,0 +1,63 @@
+"""`tsc-interp list`: what there is to train, to load and to ask."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tsc_interp.cli.common import JsonOption, output, print_json
+
+
+def command(as_json: JsonOption = False) -> None:
+    """List the report's experiments, the bundled models and the probes."""
+    from tsc_interp.checkpoints import bundled_names, load_checkpoint
+    from tsc_interp.experiments import REPORT
+    from tsc_interp.probes.registry import PROBES
+
+    experiments = [
+        {
+            "name": experiment.name,
+            "seeds": list(experiment.seeds),
+            "about": experiment.about,
+            "chapter": experiment.chapter,
+        }
+        for experiment in REPORT
+    ]
+    models = []
+    for name in bundled_names():
+        loaded = load_checkpoint(name)
+        models.append(
+            {
+                "name": name,
+                "trained as": loaded.provenance.get("experiment"),
+                "seed": loaded.provenance.get("seed"),
+                "parameters": loaded.n_parameters,
+            }
+        )
+    probes = [
+        {"name": probe.name, "question": probe.question, "chapter": probe.chapter}
+        for probe in PROBES
+    ]
+    if as_json:
+        print_json("list/1", {"experiments": experiments, "models": models, "probes": probes})
+        return
+
+    from rich.table import Table
+
+    tables: dict[str, list[dict[str, Any]]] = {
+        "experiments (tsc-interp reproduce NAME)": experiments,
+        "bundled models (--checkpoint NAME)": models,
+        "probes (tsc-interp analyze --probe NAME)": probes,
+    }
+    for title, rows in tables.items():
+        table = Table(title=title, title_justify="left")
+        for heading in rows[0]:
+            table.add_column(heading, overflow="fold", no_wrap=heading == "name")
+        for row in rows:
+            table.add_row(*(_cell(value) for value in row.values()))
+        output().print(table)
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, list):
+        return f"{value[0]}..{value[-1]}" if len(value) > 1 else str(value[0])
+    return str(value)

@@ -1,0 +1,105 @@
+"""`tsc-interp reproduce`: train the report's experiments and compare with what it published."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tsc_interp.cli.common import JsonOption, QuietOption, output, print_json
+from tsc_interp.cli.runs_view import (
+    RunsOption,
+    complain_about_diverged,
+    print_runs,
+    run_row,
+    watching,
+)
+
+if TYPE_CHECKING:
+    from tsc_interp.claims import Claim
+
+
+def command(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAME]...",
+            help="Experiments, or all (see tsc-interp list).",
+            show_default=False,
+        ),
+    ] = None,
+    runs: RunsOption = Path("runs"),
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="List every published figure; exit 3 if one does not hold."),
+    ] = False,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Train the report's experiments, all 45 runs or those named, and test them.
+
+    Runs already in the runs directory are not trained again.
+    """
+    import time
+
+    from tsc_interp.claims import check_claims
+    from tsc_interp.experiments import REPORT, experiment_named
+    from tsc_interp.training.jobs import train
+
+    started = time.perf_counter()
+    wanted = list(dict.fromkeys(names or ["all"]))
+    experiments = list(REPORT) if "all" in wanted else [experiment_named(name) for name in wanted]
+    with watching(quiet) as watcher:
+        jobs = [job for experiment in experiments for job in experiment.jobs()]
+        finished = train(jobs, runs, watcher)
+    claims = check_claims(finished)
+    seconds = time.perf_counter() - started
+    if as_json:
+        document = {
+            "runs": [run_row(run) for run in finished],
+            "claims": [claim.to_dict() for claim in claims],
+            "seconds": round(seconds, 3),
+        }
+        print_json("reproduce/1", document)
+    else:
+        print_runs(finished)
+        if check:
+            _print_claims(claims)
+        held = sum(bool(claim.holds) for claim in claims)
+        output().print(
+            f"{held} of {len(claims)} published figures hold; {seconds:.1f} s; runs in {runs}"
+        )
+    if check and not all(claim.holds for claim in claims):
+        raise typer.Exit(3)
+    complain_about_diverged(finished)
+
+
+def _print_claims(claims: list[Claim]) -> None:
+    from itertools import groupby
+
+    from rich.table import Table
+    from rich.text import Text
+
+    for experiment, group in groupby(claims, key=lambda claim: claim.experiment):
+        title = f"{experiment}: published figures"
+        table = Table(title=title, title_justify="left", title_style="bold")
+        for heading in ("seed", "figure", "published", "measured", "holds"):
+            table.add_column(heading, overflow="fold")
+        for claim in group:
+            table.add_row(
+                str(claim.seed),
+                claim.statement,
+                _written(claim.published),
+                _written(claim.measured),
+                Text("yes", style="green") if claim.holds else Text("NO", style="bold red"),
+            )
+        output().print(table)
+
+
+def _written(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, list) and value and not isinstance(value[0], list):
+        return ", ".join(_written(item) for item in value)
+    return str(value)

@@ -1,0 +1,122 @@
+"""`tsc-interp train`: train an experiment of one's own, from a TOML file or from options."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tsc_interp.cli.common import JsonOption, QuietOption, print_json
+from tsc_interp.cli.runs_view import (
+    RunsOption,
+    complain_about_diverged,
+    print_runs,
+    run_row,
+    watching,
+)
+
+if TYPE_CHECKING:
+    from tsc_interp.experiments import Experiment
+
+
+def command(
+    file: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[FILE.toml]", help="An experiment: name, seeds, options.", show_default=False
+        ),
+    ] = None,
+    seeds: Annotated[
+        str | None,
+        typer.Option(metavar="SEEDS", help="Such as 5, 0..31 or 0,1,5 (default: 0..7)."),
+    ] = None,
+    options: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="OPTION=VALUE",
+            help="Such as d_model=16, training.learning_rate=0.003 or a grid, d_model=[2,4,8].",
+        ),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="The experiment's name, a directory of the runs directory.")
+    ] = None,
+    runs: RunsOption = Path("runs"),
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Train classifiers: every seed and every cell of a grid, many in one loop.
+
+    Without a file and options, the report's walk-through model from eight seeds.
+    """
+    import time
+
+    from tsc_interp.training.jobs import train
+
+    started = time.perf_counter()
+    experiment = _experiment(file, seeds, options or [], name)
+    with watching(quiet) as watcher:
+        finished = train(experiment.jobs(), runs, watcher)
+    labels = [cell.label for cell in experiment.cells for _ in experiment.seeds]
+    if as_json:
+        rows = [
+            {
+                **run_row(run),
+                "cell": label,
+                "verdict": run.result.verdict,
+                "misclassified": list(run.result.test.misclassified),
+                "config": run.job.config.to_dict(),
+            }
+            for run, label in zip(finished, labels, strict=True)
+        ]
+        seconds = round(time.perf_counter() - started, 3)
+        print_json("train/1", {"runs": rows, "seconds": seconds})
+    else:
+        print_runs(finished, labels)
+    complain_about_diverged(finished)
+
+
+def _experiment(
+    file: Path | None, seeds: str | None, options: list[str], name: str | None
+) -> Experiment:
+    from tsc_interp.errors import UsageError
+    from tsc_interp.experiments import load_experiment, make_experiment
+
+    if file is not None:
+        if seeds or options or name:
+            raise UsageError(f"{file} says what to train; leave out --seeds, --set and --name")
+        return load_experiment(file)
+    tables: dict[str, dict[str, Any]] = {"classifier": {}, "training": {}}
+    for option in options:
+        _set(tables, option)
+    return make_experiment(
+        name or "mine", _seeds(seeds or "0..7"), tables["classifier"], tables["training"]
+    )
+
+
+def _set(tables: dict[str, dict[str, Any]], option: str) -> None:
+    """`d_model=16` is the classifier's, `training.train.max_length=20` says where it belongs."""
+    import tomllib
+
+    from tsc_interp.errors import UsageError
+
+    key, equals, text = option.partition("=")
+    path = key.strip().split(".")
+    if path[0] not in tables:
+        path = ["classifier", *path]
+    if not equals or not all(path):
+        raise UsageError(f"--set {option}: expected OPTION=VALUE, such as d_model=16")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text.strip()  # a bare word, such as norm=rms
+    table = tables[path[0]]
+    for part in path[1:-1]:
+        table = table.setdefault(part, {})
+    table[path[-1]] = value
+
+
+def _seeds(text: str) -> str | list[int]:
+    parts = [part.strip() for part in text.split(",")]
+    return [int(part) for part in parts] if all(part.isdecimal() for part in parts) else text
