@@ -25,7 +25,9 @@ def figures(result: InitNormResult) -> list[Figure]:
 
 def _log_axes(figure: go.Figure, widths: list[int]) -> None:
     figure.update_xaxes(type="log", tickvals=widths, ticktext=[str(width) for width in widths])
-    figure.update_yaxes(type="log", dtick="D2")
+    # Written out: plotly's own labels between powers of ten say 5 where 0.5 is meant.
+    ticks = [digit * 10.0**power for power in range(-6, 6) for digit in (1, 2, 5)]
+    figure.update_yaxes(type="log", tickvals=ticks, ticktext=[f"{tick:g}" for tick in ticks])
 
 
 def _norms(result: InitNormResult) -> Figure:
@@ -41,6 +43,7 @@ def _norms(result: InitNormResult) -> Figure:
         figure.add_scatter(
             x=[*widths, *widths[::-1]],
             y=[*high, *low[::-1]],
+            mode="lines",
             fill="toself",
             fillcolor=_faint(colour),
             line={"width": 0},
@@ -114,9 +117,7 @@ def _training(result: InitNormResult, before: LabeledArray) -> Figure:
     weights = list(result.after.labels["weight"])
     rows = np.arange(len(weights))
     mean, low, high = before.array.T
-    figure = new_figure(
-        "root mean square of the entries", height=110 + 32 * len(weights), legend=True
-    )
+    figure = new_figure("root mean square", height=110 + 32 * len(weights), legend=True)
     figure.add_scatter(
         x=mean,
         y=rows,
