@@ -33,7 +33,7 @@ export function readLink(hash, model, epochs, defaults) {
     return { view, ignored: ["the whole link"] };
   }
   for (const [name, given] of parts) {
-    const reader = READERS[name];
+    const reader = Object.hasOwn(READERS, name) ? READERS[name] : undefined;
     let fits = false;
     try {
       fits = reader !== undefined && reader(given, view, model, epochs);
