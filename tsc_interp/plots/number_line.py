@@ -44,20 +44,23 @@ def number_line(
     )
     for index, (name, points) in enumerate(rows):
         _draw_row(figure, index, name, points, (low, high), styles or {})
-        for value, place, text, tier in sorted(named[index], key=lambda label: -label[-1]):
-            figure.add_annotation(
-                x=value,
-                y=index,
-                axref="x",
-                ax=place,
-                ay=-(24 + _TIER * tier),
-                text=text,
-                showarrow=True,
-                arrowhead=0,
-                arrowwidth=0.8,
-                standoff=6,
-                borderpad=1,
-            )
+    figure.layout.annotations = [
+        {
+            "x": value,
+            "y": index,
+            "axref": "x",
+            "ax": place,
+            "ay": -(24 + _TIER * tier),
+            "text": text,
+            "showarrow": True,
+            "arrowhead": 0,
+            "arrowwidth": 0.8,
+            "standoff": 6,
+            "borderpad": 1,
+        }
+        for index, labels in enumerate(named)
+        for value, place, text, tier in sorted(labels, key=lambda label: -label[-1])
+    ]
     return figure
 
 
@@ -77,22 +80,21 @@ def _draw_row(
         line={"color": INK, "width": 1},
         showlegend=False,
     )
-    for label, value in points:
-        style = styles.get(label) or _style_of(label)
-        figure.add_scatter(
-            x=[value],
-            y=[index],
-            mode="markers",
-            showlegend=False,
-            name=label,
-            marker={
-                "color": style.colour,
-                "symbol": style.symbol,
-                "size": 11,
-                "line": {"width": 1, "color": INK},
-            },
-            hovertemplate=f"{label}: %{{x:.4f}}<extra>{name}</extra>",
-        )
+    looks = [styles.get(label) or _style_of(label) for label, _ in points]
+    figure.add_scatter(
+        x=[value for _, value in points],
+        y=[index] * len(points),
+        mode="markers",
+        showlegend=False,
+        marker={
+            "color": [look.colour for look in looks],
+            "symbol": [look.symbol for look in looks],
+            "size": 11,
+            "line": {"width": 1, "color": INK},
+        },
+        customdata=[label for label, _ in points],
+        hovertemplate=f"%{{customdata}}: %{{x:.4f}}<extra>{name}</extra>",
+    )
 
 
 def _named(points: Points, low: float, high: float) -> list[tuple[float, float, str, int]]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ __all__ = [
     "add_arrow",
     "add_label",
     "add_line",
+    "annotation",
     "diverging",
     "equal_axes",
     "new_figure",
@@ -115,6 +117,7 @@ def new_figure(
     return figure
 
 
+@cache
 def template(dark: bool = False) -> go.layout.Template:
     """Everything neutral about a figure: the only part that differs between light and dark."""
     ink, soft, grid = (
@@ -264,18 +267,21 @@ def add_line(
     )
 
 
-def add_label(figure: go.Figure, label: Label, **annotation: Any) -> None:
-    """A placed label beside its point, with a thin line to it when it had to move away."""
-    figure.add_annotation(
-        x=label.x,
-        y=label.y,
-        text=label.text,
-        ax=label.dx,
-        ay=-label.dy,
-        showarrow=True,
-        arrowhead=0,
-        arrowwidth=0.8,
-        standoff=5,
-        borderpad=1,
-        **annotation,
-    )
+def annotation(label: Label) -> dict[str, Any]:
+    """A placed label as plotly draws it: beside its point, with a thin line when it moved away."""
+    return {
+        "x": label.x,
+        "y": label.y,
+        "text": label.text,
+        "ax": label.dx,
+        "ay": -label.dy,
+        "showarrow": True,
+        "arrowhead": 0,
+        "arrowwidth": 0.8,
+        "standoff": 5,
+        "borderpad": 1,
+    }
+
+
+def add_label(figure: go.Figure, label: Label) -> None:
+    figure.add_annotation(annotation(label))

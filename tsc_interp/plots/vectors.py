@@ -16,7 +16,7 @@ from tsc_interp.plots.style import (
     WRONG,
     TokenStyle,
     add_arrow,
-    add_label,
+    annotation,
     diverging,
     equal_axes,
     new_figure,
@@ -84,21 +84,25 @@ def plane(
     equal_axes(figure, seen.points, with_origin=seen.exact)
     if field is not None:
         add_field(figure, field)
-    for point, label, style in zip(seen.points, labels, styles, strict=True):
-        if arrows and seen.exact:
+    if arrows and seen.exact:
+        for point, label, style in zip(seen.points, labels, styles, strict=True):
             add_arrow(figure, point, colour=style.colour, hover=label, standoff=5)
-        figure.add_scatter(
-            x=[point[0]],
-            y=[point[1]],
-            mode="markers",
-            name=label,
-            showlegend=False,
-            marker={"color": style.colour, "symbol": style.symbol, "size": 9},
-            hovertemplate=f"{label}<br>(%{{x:.4f}}, %{{y:.4f}})<extra></extra>",
-        )
+    figure.add_scatter(
+        x=seen.points[:, 0],
+        y=seen.points[:, 1],
+        mode="markers",
+        showlegend=False,
+        marker={
+            "color": [style.colour for style in styles],
+            "symbol": [style.symbol for style in styles],
+            "size": 9,
+        },
+        customdata=list(labels),
+        hovertemplate="%{customdata}<br>(%{x:.4f}, %{y:.4f})<extra></extra>",
+    )
     ranges = [figure.layout.xaxis.range, figure.layout.yaxis.range]
-    for label_placed in place_labels(seen.points, labels, ranges, origin=seen.exact and arrows):
-        add_label(figure, label_placed)
+    placed = place_labels(seen.points, labels, ranges, origin=seen.exact and arrows)
+    figure.layout.annotations = [annotation(label) for label in placed]
     return figure
 
 
@@ -199,13 +203,11 @@ def vector_words(labels: Sequence[str], points: NDArray[np.float64]) -> str:
 
 def choice(figures: Sequence[tuple[str, go.Figure]]) -> go.Figure:
     """Several figures in one, a menu choosing which is shown; the first one at the start."""
-    combined = go.Figure(figures[0][1])
-    combined.data = []
     owners = [index for index, (_, figure) in enumerate(figures) for _ in figure.data]
-    for index, (_, figure) in enumerate(figures):
-        for trace in figure.data:
-            combined.add_trace(trace)
-            combined.data[-1].visible = index == 0
+    traces = [trace.to_plotly_json() for _, figure in figures for trace in figure.data]
+    for owner, trace in zip(owners, traces, strict=True):
+        trace["visible"] = owner == 0
+    combined = go.Figure({"data": traces, "layout": figures[0][1].layout})
     buttons = [
         {
             "label": name,
