@@ -1,4 +1,4 @@
-"""`tsc-interp verify`: which strings a model gets wrong, decided for every string and every length."""
+"""`tsc-interp verify`: which strings a model gets wrong, decided for every string."""
 
 from __future__ import annotations
 
@@ -140,7 +140,8 @@ def _check(path: Path, loaded: Checkpoint, as_json: bool) -> None:
         return
     for sentence in proved:
         output().print(f"  {sentence}")
-    output().print(f"{path}: accepted, {len(proved)} statements derived again for {loaded.source}.")
+    accepted = f"{path}: accepted, {len(proved)} statements derived again for {loaded.source}."
+    output().print(accepted, soft_wrap=True)
 
 
 def _print(verdict: Verdict, loaded: Checkpoint) -> None:

@@ -26,7 +26,7 @@ def all_faces(config: ClassifierConfig, max_length: int | None = None) -> list[t
     number = sum(comb(letters, size) for size in sizes)
     if number > MAX_FACES:
         raise UnsupportedError(
-            f"an alphabet of {letters} letters has {number:,} sets of letters to decide one by one; "
+            f"an alphabet of {letters} letters has {number:,} sets of letters to decide; "
             f"exact verification goes up to {MAX_FACES:,}, that is 12 letters"
         )
     return [face for size in sizes for face in combinations(range(letters), size)]

@@ -9,9 +9,10 @@ wrong, about L² for three letters, not with the L³ / 6 vectors.
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import prod
+from math import factorial, prod
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tsc_interp.verification.faces import Faces, count_box_bounds
 from tsc_interp.verification.labels import all_faces, full_counts, label_range, labels_of
@@ -128,7 +129,8 @@ def _points(low: Integers, high: Integers, limit: int) -> Integers:
     for column in range(low.shape[1]):
         index, offset = np.divmod(index, sizes[box, column])
         points[:, column] = low[box, column] + offset
-    return points[points.sum(axis=1) <= limit]
+    within: NDArray[np.bool_] = points.sum(axis=1) <= limit
+    return points[within]
 
 
 def lattice_points(low: Integers, high: Integers, limit: int) -> Integers:
@@ -136,11 +138,10 @@ def lattice_points(low: Integers, high: Integers, limit: int) -> Integers:
     size = low.shape[1]
     sizes = high - low + 1
     slack = limit - low.sum(axis=1)
-    total = np.zeros(len(low), dtype=object)
+    total: Integers = np.zeros(len(low), dtype=object)
     for subset in range(1 << size):
         members = [axis for axis in range(size) if subset >> axis & 1]
         left = np.maximum(slack - sizes[:, members].sum(axis=1), -1).astype(object)
         simplex = prod([left + 1 + i for i in range(size)], start=np.ones_like(left))
         total = total + (-1) ** len(members) * simplex
-    counts: Integers = total // prod(range(1, size + 1))
-    return counts
+    return np.asarray(total // factorial(size))

@@ -22,11 +22,12 @@ def number(value: int) -> str:
     if abs(value) < 10**12:
         return f"{value:,}"
     exponent = int(log10(value))
-    mantissa = value // 10 ** (exponent - 2) / 100
-    # log10 of an int is rounded: put right a mantissa that slipped over the edge.
-    if mantissa >= 10:
-        exponent, mantissa = exponent + 1, mantissa / 10
-    return f"{mantissa:.2f}e{exponent}"
+    unit = 10 ** (exponent - 2)
+    hundredths = (value + unit // 2) // unit
+    # log10 is rounded, and so are the digits: either may cross a power of ten.
+    if hundredths >= 1000:
+        hundredths, exponent = hundredths // 10, exponent + 1
+    return f"{hundredths / 100:.2f}e{exponent}"
 
 
 def summary(verdict: Verdict) -> Iterator[Line]:

@@ -1,0 +1,95 @@
+"""Models to verify: random ones of every kind, and hand-built ones whose errors are known."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from tests.cases import CONFIGS
+from tsc_interp.checkpoints import Checkpoint
+from tsc_interp.config import ClassifierConfig
+from tsc_interp.model.initialise import initial_weights
+from tsc_interp.task import AtLeast, ContainsAll, Majority, Parity
+
+VERIFIED = [
+    *CONFIGS,
+    ClassifierConfig(n_letters=1, task=ContainsAll(letters="a"), attend_cls=True),
+    ClassifierConfig(n_letters=4, task=ContainsAll(letters="bcd"), d_model=3),
+    ClassifierConfig(task=AtLeast(letter="b", k=2)),
+    ClassifierConfig(task=Majority(letter="c"), attend_cls=True),
+    ClassifierConfig(n_letters=2, task=Parity(letter="b", odd=False)),
+    ClassifierConfig(task=Parity(letter="a"), score_scale="sqrt_d_head_log_n", n_heads=3),
+]
+
+
+def random_checkpoint(config: ClassifierConfig, seed: int, scale: float = 2.0) -> Checkpoint:
+    """Fresh weights made larger, so that signs change within short strings."""
+    weights = {
+        name: w.numpy() * np.float32(scale) for name, w in initial_weights(config, seed).items()
+    }
+    return Checkpoint(config, weights)
+
+
+def small_vectors(letters: int, max_length: int) -> np.ndarray:
+    """Every count vector of 1 to max_length letters, by the plainest loop there is."""
+    rows = product(range(max_length + 1), repeat=letters)
+    return np.array([row for row in rows if 1 <= sum(row) <= max_length])
+
+
+def hand_built(
+    scores: list[list[float]],
+    values: list[list[float]],
+    threshold: float,
+    **options: Any,
+) -> Checkpoint:
+    """No MLP; logit = Σ over heads of the attention-weighted mean of `values` - threshold.
+
+    `scores[head][letter]` are the CLS query's scores and `values[head][letter]` what they read.
+    Embeddings are unit vectors, so every table is a row of a weight matrix.
+    """
+    heads, letters = len(scores), len(scores[0])
+    width = letters + 2
+    config = ClassifierConfig(
+        n_letters=letters, n_heads=heads, d_head=1, d_model=width, d_mlp=0, **options
+    )
+    embedding = np.zeros((letters + 2, width), dtype=np.float32)
+    embedding[0, 0] = 1.0
+    embedding[2:, 2:] = np.eye(letters)
+    query, key = np.zeros((heads, width, 1)), np.zeros((heads, width, 1))
+    value, out = np.zeros((heads, width, 1)), np.zeros((heads, 1, width))
+    query[:, 0, 0] = 1.0
+    key[:, 2:, 0], value[:, 2:, 0] = scores, values
+    out[:, 0, 1] = 1.0
+    unembed = np.zeros((width, 1))
+    unembed[0], unembed[1] = -threshold, 1.0
+    arrays = {
+        "embed.W_E": embedding,
+        "blocks.0.attn.W_Q": query,
+        "blocks.0.attn.W_K": key,
+        "blocks.0.attn.W_V": value,
+        "blocks.0.attn.W_O": out,
+        "unembed.W_U": unembed,
+    }
+    return Checkpoint(config, {name: array.astype(np.float32) for name, array in arrays.items()})
+
+
+def planted(first_failing: int, c_score: float = 0.0, **options: Any) -> Checkpoint:
+    """Contains `a`? Right until one `a` is outnumbered by `first_failing` b's, and then wrong.
+
+    logit = w / (w + others) - 1/2, the a weighing w = first_failing - 1/2 and a b weighing 1.
+    """
+    scores = [math.log(first_failing - 0.5), 0.0, c_score]
+    return hand_built([scores], [[1, 0, 0]], 0.5, task=ContainsAll(letters="a"), **options)
+
+
+def unfailing() -> Checkpoint:
+    """Scores scaled by log n, two specialised heads: right on every string of every length.
+
+    One a among n letters weighs n^3 against at most n - 1, so each head says whether its letter is
+    there, and the logit is about 2 · (a is there + b is there) - 3.
+    """
+    options = {"score_scale": "sqrt_d_head_log_n"}
+    return hand_built([[3, 0, 0], [0, 3, 0]], [[2, 0, 0], [0, 2, 0]], 3.0, **options)
