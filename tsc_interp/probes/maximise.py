@@ -1,0 +1,103 @@
+"""The largest value of a function of letter counts, over all real counts from 1 to 10^9.
+
+Counts are searched on a logarithmic scale, where attention is smooth: a key's weight is a softmax
+of score + log count. Where only ratios matter, the first letter's log count is zero and the others
+lie in a box of both signs, one dimension fewer. Up to two dimensions are covered by a dense grid,
+more by a low-discrepancy sequence; then compass search climbs from the best points that lie apart,
+halving its step. A peak narrower than the spacing can be missed: the result is a value that is
+reached, and so a lower bound on the maximum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import qmc
+
+from tsc_interp.probes.running import Floats
+from tsc_interp.strings import MAX_REPEAT
+
+REACH = float(np.log(MAX_REPEAT))
+LINE, PLANE, SPACE = 4001, 111, 2**11
+"""Points for one dimension, per side for two, and in all for more."""
+STARTS, ROUNDS = 12, 200
+
+Function = Callable[[Floats], Floats]
+"""Counts `[point letter]` to values `[point]`."""
+
+
+@dataclass(frozen=True)
+class Maximum:
+    value: float
+    counts: Floats
+    """`[letter]`, real, at least 1."""
+    seen: Floats
+    """`[point letter]`: counts at which the function was positive."""
+    dense: bool
+    """Whether a grid covered the whole range."""
+
+
+def maximise(function: Function, letters: int, *, ratios_only: bool) -> Maximum:
+    """Over counts of `letters` letters; `ratios_only` when the function ignores their sum."""
+    dimensions = letters - 1 if ratios_only else letters
+    logs = _normal(_cover(dimensions, letters, ratios_only), ratios_only)
+    values = function(np.exp(logs))
+    seen = [logs[values > 0]]
+    starts = _best_apart(logs, values)
+    points, heights = logs[starts], values[starts]
+    step = 2 * REACH / (PLANE if dimensions <= 2 else 20)
+    directions = np.concatenate([np.eye(letters), -np.eye(letters)])
+    for _ in range(ROUNDS if dimensions else 0):
+        near = _normal((points[:, None] + step * directions).reshape(-1, letters), ratios_only)
+        found = function(np.exp(near)).reshape(len(points), -1)
+        seen.append(near[found.ravel() > 0])
+        best = found.argmax(axis=1)
+        # Less than this is rounding, and following it along a plateau would never end.
+        better = found.max(axis=1) > heights + 1e-9 * (1 + np.abs(heights))
+        if better.any():
+            moved = near.reshape(len(points), -1, letters)[np.arange(len(points)), best]
+            points = np.where(better[:, None], moved, points)
+            heights = np.where(better, found.max(axis=1), heights)
+        elif step < 1e-5:
+            break
+        else:
+            step /= 2
+    top = int(heights.argmax())
+    return Maximum(
+        float(heights[top]), np.exp(points[top]), np.exp(np.concatenate(seen)), dimensions <= 2
+    )
+
+
+def _cover(dimensions: int, letters: int, ratios_only: bool) -> Floats:
+    """Log counts all over the range, `[point letter]`."""
+    low = -REACH if ratios_only else 0.0
+    if dimensions == 0:
+        return np.zeros((1, letters))
+    if dimensions <= 2:
+        side = np.linspace(low, REACH, LINE if dimensions == 1 else PLANE)
+        free = np.stack(np.meshgrid(*[side] * dimensions), axis=-1).reshape(-1, dimensions)
+    else:
+        unit = qmc.Sobol(dimensions, scramble=True, rng=0).random(SPACE)
+        # The middle is where letters compete; the corners are the sets with fewer letters.
+        free = low + (REACH - low) * np.concatenate([unit, unit.round(), 0.5 + (unit - 0.5) / 4])
+    return np.insert(free, 0, 0.0, axis=1) if ratios_only else free
+
+
+def _best_apart(logs: Floats, values: Floats, apart: float = 1.0) -> list[int]:
+    """The highest points no two of which are near each other, so that each climbs its own peak."""
+    chosen: list[int] = []
+    for point in np.argsort(-values, kind="stable")[: STARTS * 200]:
+        if all(np.abs(logs[point] - logs[other]).max() > apart for other in chosen):
+            chosen.append(int(point))
+        if len(chosen) == STARTS:
+            break
+    return chosen
+
+
+def _normal(logs: Floats, ratios_only: bool) -> Floats:
+    """Within the range; where only ratios matter, the rarest letter occurs once."""
+    if ratios_only:
+        logs = logs - logs.min(axis=1, keepdims=True)
+    return np.asarray(np.clip(logs, 0.0, REACH))
