@@ -1,0 +1,241 @@
+"""Experiments as data, and the commands that train them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tsc_interp.bundle import BUNDLED, train_bundled
+from tsc_interp.checkpoints import bundled_names, load_checkpoint
+from tsc_interp.claims import NO_ERRORS, published_claims
+from tsc_interp.cli import main
+from tsc_interp.data import AllStrings, report_test_set
+from tsc_interp.errors import ConfigError, UsageError
+from tsc_interp.evaluation import evaluate
+from tsc_interp.experiments import REPORT, experiment_named, load_experiment, make_experiment
+
+QUICK = """
+seeds = "0..1"
+[classifier]
+d_model = [2, 3]
+[training]
+max_epochs = 2
+[training.train]
+batches = 4
+[training.validation]
+batches = 1
+[training.test]
+batches = 2
+"""
+
+
+@pytest.fixture(scope="module")
+def report_runs(tmp_path_factory):
+    """All 45 runs, trained once for this file."""
+    return tmp_path_factory.mktemp("report")
+
+
+def run(capsys, *arguments):
+    code = main([str(argument) for argument in arguments])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+# -- the report --------------------------------------------------------------------------------
+
+
+def test_the_nine_experiments_are_forty_five_runs_forty_three_of_them_different():
+    jobs = [job for experiment in REPORT for job in experiment.jobs()]
+    assert len(REPORT) == 9
+    assert len(jobs) == 45
+    assert len({(job.config, job.seed) for job in jobs}) == 43
+    fixed = experiment_named("all_fixed_length_sequences").cells[0].config
+    assert fixed.training.train == AllStrings(length=9, batch_size=64, seed=0)
+    heads = experiment_named("increased_num_attention_heads").cells[0].config.classifier
+    assert (heads.d_model, heads.n_heads, heads.embedding_init) == (16, 16, "linear_like")
+
+
+def test_every_published_figure_holds(report_runs, capsys):
+    """`reproduce --check` on all 45 runs: exit 0, and each claim of REFERENCE.md checked."""
+    code, out, err = run(capsys, "reproduce", "all", "--runs", report_runs, "--check", "--json")
+    document = json.loads(out)
+    broken = [claim for claim in document["claims"] if not claim["holds"]]
+    assert not broken
+    assert code == 0
+    assert document["schema"] == "tsc-interp/reproduce/1"
+    assert len(document["runs"]) == 45
+    assert len(document["claims"]) == len(list(published_claims()))
+    assert document["seconds"] > 0
+    assert set(document["runs"][0]) == {
+        "experiment",
+        "seed",
+        "epochs",
+        "chosen_epoch",
+        "validation_loss",
+        "confusion_matrix",
+        "checkpoint",
+    }
+    matrices = {
+        (row["experiment"], row["seed"]): row["confusion_matrix"] for row in document["runs"]
+    }
+    assert matrices["walkthrough", 5] == NO_ERRORS
+    assert matrices["lower_magnitude_initializations", 2] == [[2886, 1443], [0, 5655]]
+    assert "43 runs to train, 0 already there" in err
+
+
+def test_a_claim_that_does_not_hold_is_exit_code_3(report_runs, capsys, monkeypatch):
+    wrong = next(claim for claim in published_claims() if claim.statement == "logit of aac")
+    monkeypatch.setattr(
+        "tsc_interp.claims.published_claims",
+        lambda: [type(wrong)(wrong.experiment, 5, "logit of aac", -8.3, 5e-5, wrong.measure)],
+    )
+    code, out, _ = run(capsys, "reproduce", "walkthrough", "--runs", report_runs, "--check")
+    assert code == 3
+    assert "NO" in out
+    code, _, _ = run(capsys, "reproduce", "walkthrough", "--runs", report_runs, "--quiet")
+    assert code == 0
+
+
+def test_the_bundled_models_are_what_the_trainer_makes(report_runs):
+    """Trained anew, they evaluate the same: logits of the whole test set, and its confusion."""
+    rebuilt = train_bundled(report_runs)
+    assert list(rebuilt) == list(BUNDLED) == bundled_names()
+    for name, checkpoint in rebuilt.items():
+        shipped = load_checkpoint(name)
+        assert shipped.config == checkpoint.config
+        assert shipped.provenance == checkpoint.provenance
+        alphabet = shipped.config.alphabet
+        strings = sorted({alphabet.write(row) for row in report_test_set(shipped.config)[:2000]})
+        for ours, theirs in zip(
+            evaluate(checkpoint, strings), evaluate(shipped, strings), strict=True
+        ):
+            assert ours.logit == pytest.approx(theirs.logit, rel=1e-3, abs=1e-3)
+            assert ours.prediction == theirs.prediction
+
+
+def test_list_shows_experiments_models_and_probes(capsys):
+    code, out, _ = run(capsys, "list", "--json")
+    document = json.loads(out)
+    assert code == 0
+    assert document["schema"] == "tsc-interp/list/1"
+    assert [row["name"] for row in document["experiments"]] == [e.name for e in REPORT]
+    assert [row["name"] for row in document["models"]] == bundled_names()
+    assert "trace" in [row["name"] for row in document["probes"]]
+    code, out, _ = run(capsys, "list")
+    assert code == 0
+    assert "all_initializations" in out
+
+
+# -- experiments of one's own ------------------------------------------------------------------
+
+
+def test_a_toml_file_with_a_grid(tmp_path, capsys):
+    file = tmp_path / "width.toml"
+    file.write_text(QUICK)
+    code, out, err = run(capsys, "train", file, "--runs", tmp_path / "runs", "--json")
+    document = json.loads(out)
+    assert code == 0
+    assert document["schema"] == "tsc-interp/train/1"
+    cells = [(row["cell"], row["seed"]) for row in document["runs"]]
+    assert cells == [("d_model=2", 0), ("d_model=2", 1), ("d_model=3", 0), ("d_model=3", 1)]
+    assert document["runs"][2]["config"]["classifier"]["d_model"] == 3
+    # Options of a stream change the report's stream; the rest of it stays.
+    assert document["runs"][0]["config"]["training"]["test"] == {
+        **REPORT[0].cells[0].config.training.test.to_dict(),
+        "batches": 2,
+    }
+    assert "4 runs to train" in err
+    code, out, err = run(capsys, "train", file, "--runs", tmp_path / "runs")
+    assert "0 runs to train, 4 already there" in err
+    assert "d_model=3" in out
+
+
+def test_options_on_the_command_line(tmp_path, capsys):
+    options = "max_epochs=1 train.batches=2 validation.batches=1 test.batches=1 learning_rate=0.1"
+    settings = [part for o in options.split() for part in ("--set", f"training.{o}")]
+    code, out, _ = run(
+        capsys, "train", "--seeds", "3,5", "--set", "norm=rms", *settings,
+        "--name", "own", "--runs", tmp_path, "--json", "-q",
+    )  # fmt: skip
+    assert code == 0
+    rows = json.loads(out)["runs"]
+    assert [(row["experiment"], row["seed"]) for row in rows] == [("own", 3), ("own", 5)]
+    assert rows[0]["config"]["classifier"]["norm"] == "rms"
+    assert rows[0]["config"]["training"]["learning_rate"] == 0.1
+
+
+def test_a_diverging_run_is_reported_and_the_others_are_kept(tmp_path, capsys):
+    file = tmp_path / "hot.toml"
+    file.write_text(QUICK.replace("[training]", "[training]\nlearning_rate = [0.01, 1e38]"))
+    code, out, err = run(capsys, "train", file, "--runs", tmp_path / "runs", "--json")
+    rows = json.loads(out)["runs"]
+    assert code == 1
+    assert "4 of 8 runs diverged" in err
+    assert [row["verdict"] == "diverged" for row in rows] == [False, False, True, True] * 2
+    assert rows[2]["validation_loss"] is None
+
+
+def test_grids_in_python():
+    experiment = make_experiment(
+        "grid", range(3), {"d_model": [2, 4], "attend_cls": [False, True]}, {"patience": [2]}
+    )
+    assert len(experiment.cells) == 4
+    assert experiment.cells[1].label == "d_model=2, attend_cls=True, patience=2"
+    assert experiment.cells[3].config.classifier.attend_cls is True
+    assert len(experiment.jobs()) == 12
+
+
+@pytest.mark.parametrize(
+    ("seeds", "expected"),
+    [("0..31", range(32)), ("5..5", [5]), (7, [7]), ([3, 1, 3], [3, 1]), (" 2 .. 4 ", [2, 3, 4])],
+)
+def test_ways_to_write_seeds(seeds, expected):
+    assert make_experiment("x", seeds).seeds == tuple(expected)
+
+
+@pytest.mark.parametrize(
+    "seeds", ["", "3..1", "a", [-1], [1.5], [], None, "0..99999999999", [True]]
+)
+def test_seeds_that_are_none(seeds):
+    with pytest.raises(ConfigError, match="seeds = "):
+        make_experiment("x", seeds)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[classifier]\nd_model = [2, 0]", r"cell d_model=0: .*greater than or equal to 1"),
+        ("[classifier]\nd_modle = 2", r"unknown option .*d_modle"),
+        ("[classifier]\nd_model = []", r"classifier.d_model is an empty list"),
+        (
+            "[classifier]\nn_letters = [2, 3]",
+            r"cell n_letters=2: .*a letter the task does not name",
+        ),
+        ("colour = 1", r"unknown colour; allowed: name, about, seeds, classifier, training"),
+        ('name = "../x"', r"cannot name an experiment"),
+        ("seeds = 'x'", r"seeds = 'x'"),
+        ("[training.train]\nkind = 'no'", r"train"),
+        ("= 3", r"not a readable TOML file"),
+    ],
+)
+def test_what_is_wrong_with_a_file(text, message, tmp_path):
+    file = tmp_path / "bad.toml"
+    file.write_text(text)
+    with pytest.raises(ConfigError, match=message):
+        load_experiment(file)
+
+
+def test_names_that_are_not_there(tmp_path, capsys):
+    with pytest.raises(UsageError, match="did you mean 'walkthrough'"):
+        experiment_named("walktrough")
+    code, out, err = run(capsys, "reproduce", "atend-cls", "--runs", tmp_path)
+    assert (code, out) == (2, "")
+    assert "did you mean 'attend_cls'" in err
+    code, _, err = run(capsys, "train", tmp_path / "none.toml")
+    assert code == 2
+    assert "no experiment file" in err
+    code, _, err = run(capsys, "train", "--set", "d_model", "--runs", tmp_path)
+    assert code == 2
+    assert "OPTION=VALUE" in err
+    assert not list(tmp_path.iterdir())
