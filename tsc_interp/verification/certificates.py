@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tsc_interp.checkpoints.format import Checkpoint, write_atomically
+from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UsageError
 from tsc_interp.verification.checker import SCHEMA, CertificateError, check, digest
 from tsc_interp.verification.exact import checkpoint_of
@@ -27,7 +28,7 @@ from tsc_interp.verification.horizons import (
     summarise,
 )
 from tsc_interp.verification.labels import all_faces, face_name
-from tsc_interp.verification.proofs import AllLengths, prove_all_lengths, tail_bounds
+from tsc_interp.verification.proofs import AllLengths, finer, prove_all_lengths, tail_bounds
 from tsc_interp.verification.search import FaceSearch, search_face
 
 Claim = dict[str, Any]
@@ -131,9 +132,7 @@ class _Builder:
         letters = face_name(self.config, search.letters)
         face, label = self.faces[search.letters], bool(search.label)
         if not face.log_n:
-            proof = prove_all_lengths(face, label)
-            if proof is not None and self._keep(_always_claim(self.config, letters, label, proof)):
-                self.always[letters] = proof
+            self._at_all_ratios(letters, label, prove_all_lengths(face, label))
             return
         start = 2
         while start <= search.right_through:
@@ -147,6 +146,19 @@ class _Builder:
                     self.tails[letters] = start
                     return
             start *= 2
+
+    def _at_all_ratios(self, letters: str, label: bool, proof: AllLengths | None) -> None:
+        """First with the bound that was found, then with just its sign, then with finer boxes."""
+        for _ in range(3 if proof else 0):
+            assert proof is not None
+            # Room for the radii of the checker's balls, which have 30 bits.
+            room = abs(proof.extreme_logit) * (-1e-6 if label else 1e-6)
+            for bound in (proof.extreme_logit + room, 1e-9 if label else 0.0):
+                attempt = replace(proof, extreme_logit=bound)
+                if self._keep(_always_claim(self.config, letters, attempt)):
+                    self.always[letters] = attempt
+                    return
+            proof = finer(proof)
 
     def _covers(self, length: int) -> bool:
         """Claims that every set of letters is right up to the horizon."""
@@ -238,14 +250,11 @@ class _Builder:
         return FaceProof(letters, holds, witness, bound, tried)
 
 
-def _always_claim(config: Any, letters: str, label: bool, proof: AllLengths) -> Claim:
-    # Room for the radii of the checker's balls, which have 30 bits.
-    room = 1e-6 * (1 + abs(proof.extreme_logit))
-    bound = proof.extreme_logit + (-room if label else room)
+def _always_claim(config: ClassifierConfig, letters: str, proof: AllLengths) -> Claim:
     return {
         "kind": "right_at_all_lengths",
         "letters": letters,
-        "bound": bound if label else min(bound, 0.0),
+        "bound": proof.extreme_logit,
         "charts": [
             {
                 "largest": config.alphabet.letters[chart.largest],
@@ -257,5 +266,10 @@ def _always_claim(config: Any, letters: str, label: bool, proof: AllLengths) -> 
 
 
 def _up_to_claim(letters: str, length: int, search: FaceSearch) -> Claim:
-    boxes = [[list(low), list(high)] for low, high in search.boxes if sum(low) <= length]
+    boxes = []
+    for low, high in search.boxes:
+        slack = length - sum(low)
+        if slack >= 0:
+            # Larger counts make the string too long; a smaller box is easier to prove.
+            boxes.append([list(low), [min(b, a + slack) for a, b in zip(low, high, strict=True)]])
     return {"kind": "right_up_to", "letters": letters, "length": length, "boxes": boxes}

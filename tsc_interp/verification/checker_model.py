@@ -161,7 +161,10 @@ class BoxModel:
             row = [value - mean for value in row]
         square = sum((_square(value) for value in row), arb(0)) / len(row)
         root = (square + arb(self.config.norm_eps)).sqrt()
-        row = [v / root * w for v, w in zip(row, self.weights[f"{name}.w"], strict=True)]
+        # No coordinate exceeds sqrt(d_model) times the root mean square it is divided by.
+        most = arb(len(row)).sqrt().upper()
+        row = [(v / root).intersection(_ball(-most, most)) for v in row]
+        row = [v * w for v, w in zip(row, self.weights[f"{name}.w"], strict=True)]
         if self.config.norm == "layer":
             row = [v + b for v, b in zip(row, self.weights[f"{name}.b"], strict=True)]
         return row
