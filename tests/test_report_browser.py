@@ -1,0 +1,196 @@
+"""The page in a real browser: every figure drawn, labelled and legible, wide and narrow."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tsc_interp as tsc
+
+BROWSER = next(
+    (
+        found
+        for name in ("chromium", "chromium-browser", "google-chrome")
+        if (found := shutil.which(name))
+    ),
+    None,
+)
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(
+        BROWSER is None and not os.environ.get("TSC_REQUIRE_BROWSER"), reason="no chromium"
+    ),
+]
+
+# Rectangles of every text in a figure, by what the text is, relative to the figure's own box.
+MEASURE = """plot => {
+  const box = plot.getBoundingClientRect();
+  const rectangles = selector => Array.from(plot.querySelectorAll(selector))
+    .filter(node => node.textContent.trim())
+    .map(node => { const r = node.getBoundingClientRect();
+      return {text: node.textContent, left: r.left - box.left, right: r.right - box.left,
+              top: r.top - box.top, bottom: r.bottom - box.top}; })
+    .filter(r => r.right > r.left);
+  return {
+    name: plot.dataset.name, width: box.width, height: box.height,
+    drawn: plot.querySelectorAll(".main-svg, canvas").length,
+    label: plot.getAttribute("aria-label"),
+    annotations: rectangles(".annotation-text-g text"),
+    x: rectangles(".xaxislayer-above .xtick text"), y: rectangles(".yaxislayer-above .ytick text"),
+    legend: rectangles(".legendtext"),
+    titles: rectangles(".g-xtitle text, .g-ytitle text"),
+  };
+}"""
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory) -> dict[str, Path]:
+    """A model that fails, with everything; many heads, for figures that adapt; a comparison."""
+    place = tmp_path_factory.mktemp("pages")
+    reports = {
+        "errors": tsc.analyze("generalization-errors"),
+        "many-heads": tsc.analyze("many-heads"),
+        "compared": tsc.analyze(
+            "walkthrough", ["aac", "ab"], probes=["trace"], compare="attend-cls"
+        ),
+    }
+    return {name: report.save(place / name, formats=["html"]) for name, report in reports.items()}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    assert BROWSER, "TSC_REQUIRE_BROWSER is set, but there is no chromium"
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        yield running
+        running.close()
+
+
+def _open(browser: Any, page_file: Path, width: int, scheme: str) -> tuple[Any, list[str]]:
+    context = browser.new_context(
+        viewport={"width": width, "height": 900}, color_scheme=scheme, offline=True
+    )
+    page = context.new_page()
+    problems: list[str] = []
+    page.on(
+        "console",
+        lambda message: problems.append(message.text) if message.type == "error" else None,
+    )
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on(
+        "request",
+        lambda r: None if r.url.startswith(("file:", "data:", "blob:")) else problems.append(r.url),
+    )
+    page.goto(page_file.as_uri())
+    return page, problems
+
+
+def _overlaps(rectangles: list[dict[str, Any]], slack: float = 1.5) -> list[tuple[str, str]]:
+    return [
+        (one["text"], other["text"])
+        for index, one in enumerate(rectangles)
+        for other in rectangles[:index]
+        if min(one["right"], other["right"]) - max(one["left"], other["left"]) > slack
+        and min(one["bottom"], other["bottom"]) - max(one["top"], other["top"]) > slack
+    ]
+
+
+def _complaints(figure: dict[str, Any]) -> list[str]:
+    found = []
+    if not figure["drawn"] or figure["width"] < 200 or figure["height"] < 100:
+        found.append("is not visible")
+    if not figure["label"]:
+        found.append("has no label")
+    for kind in ("annotations", "x", "y", "legend"):
+        found += [f"{kind}: {pair} overlap" for pair in _overlaps(figure[kind])]
+        for text in figure[kind] + figure["titles"]:
+            if text["left"] < -2 or text["right"] > figure["width"] + 2:
+                found.append(f"{kind}: {text['text']!r} is cut off at the side")
+            if text["top"] < -2 or text["bottom"] > figure["height"] + 2:
+                found.append(f"{kind}: {text['text']!r} is cut off above or below")
+    return sorted(set(found))
+
+
+LOOKS = [
+    *(("errors", scheme, width) for scheme in ("light", "dark") for width in (1280, 390)),
+    ("many-heads", "dark", 1280),
+    ("many-heads", "light", 390),
+    ("compared", "light", 1280),
+]
+
+
+@pytest.mark.parametrize(("name", "scheme", "width"), LOOKS)
+def test_every_figure_is_visible_and_legible(name, scheme, width, pages, browser):
+    page, problems = _open(browser, pages[name], width, scheme)
+    page.evaluate("tscDrawAll()")
+    page.wait_for_timeout(300)
+    figures = [plot.evaluate(MEASURE) for plot in page.query_selector_all(".plot")]
+    shots = os.environ.get("TSC_SCREENSHOTS")
+    if shots:
+        page.screenshot(path=f"{shots}/{name}-{width}-{scheme}.png", full_page=True)
+    assert problems == []
+    assert sum(len(figure["annotations"]) for figure in figures) > 20
+    assert all(figure["x"] for figure in figures if figure["name"] == "trace-logits")
+    complaints = {f["name"]: _complaints(f) for f in figures}
+    assert {name: told for name, told in complaints.items() if told} == {}
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.context.close()
+
+
+def test_figures_are_drawn_when_they_come_into_view(pages, browser):
+    page, _ = _open(browser, pages["errors"], 1280, "light")
+    plots = page.query_selector_all(".plot")
+    assert not plots[-1].get_attribute("data-drawn")
+    plots[-1].scroll_into_view_if_needed()
+    page.wait_for_selector(".plot >> nth=-1 >> .main-svg", timeout=10_000)
+    page.context.close()
+
+
+def test_the_toggle_repaints_page_and_figures(pages, browser):
+    page, problems = _open(browser, pages["compared"], 1280, "light")
+    page.evaluate("tscDrawAll()")
+    colours = (
+        "() => [getComputedStyle(document.body).backgroundColor, "
+        "document.querySelector('.plot .xtick text').style.fill]"
+    )
+    before = page.evaluate(colours)
+    button = page.get_by_role("button", name="Dark page")
+    button.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_timeout(300)
+    after = page.evaluate(colours)
+    assert before[0] != after[0]
+    assert before[1] != after[1]
+    assert page.get_by_role("button", name="Light page").get_attribute("aria-pressed") == "true"
+    page.reload()
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    assert problems == []
+    page.context.close()
+
+
+@pytest.mark.parametrize("kind", ["svg", "png"])
+def test_a_figure_can_be_taken_away(kind, pages, browser):
+    page, _ = _open(browser, pages["compared"], 1280, "dark")
+    with page.expect_download() as download:
+        page.locator(f"figure button[data-save={kind}]").first.click()
+    assert download.value.suggested_filename == f"trace-logits.{kind}"
+    content = Path(download.value.path()).read_bytes()
+    assert content.startswith(b"<svg" if kind == "svg" else b"\x89PNG")
+    page.context.close()
+
+
+def test_tables_can_be_reached_and_opened_by_keyboard(pages, browser):
+    page, _ = _open(browser, pages["compared"], 390, "light")
+    summary = page.locator("details.table summary").first
+    summary.focus()
+    page.keyboard.press("Enter")
+    assert page.locator("details.table[open] table").first.is_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.context.close()
