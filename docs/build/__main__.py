@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import time
-import warnings
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-# Before torch is imported: more threads than cores only get in each other's way.
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-warnings.simplefilter("ignore")
-
 from docs.build.cli_reference import cli_reference
+from docs.build.commands import write_commands
 from docs.build.figures import write_assets
+from docs.build.playgrounds import write_playgrounds
+from docs.build.probe_pages import write_probe_pages
 from docs.build.scripts import run_and_write
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -23,14 +21,27 @@ GENERATED = ROOT / "docs" / "pages" / "generated"
 def main() -> None:
     started = time.perf_counter()
     shutil.rmtree(GENERATED, ignore_errors=True)
-    write_assets(GENERATED / "assets")
-    (GENERATED / "cli.txt").write_text(cli_reference(), encoding="utf-8")
-    for kind in ("checks", "examples"):
-        folder = ROOT / "docs" / "checks" if kind == "checks" else ROOT / "examples"
-        for script in sorted(folder.glob("*.py")):
-            finished = run_and_write(script, GENERATED / kind)
-            print(f"{finished.seconds:6.1f} s  {script.relative_to(ROOT)}", flush=True)
+    for what, step in steps():
+        begun = time.perf_counter()
+        step()
+        print(f"{time.perf_counter() - begun:6.1f} s  {what}", flush=True)
     print(f"{time.perf_counter() - started:6.1f} s  in all, into {GENERATED.relative_to(ROOT)}")
+
+
+def steps() -> Iterator[tuple[str, Callable[[], object]]]:
+    yield "plotly.js and themes", lambda: write_assets(GENERATED / "assets")
+    yield "command-line reference", lambda: write_text("cli.txt", cli_reference())
+    yield "commands", lambda: write_commands(GENERATED / "commands")
+    yield "probe pages", lambda: write_probe_pages(GENERATED / "probes")
+    yield "playgrounds", lambda: write_playgrounds(GENERATED / "playground")
+    for folder in (ROOT / "docs" / "checks", ROOT / "examples"):
+        for script in sorted(folder.glob("*.py")):
+            place = GENERATED / folder.name
+            yield script.name, lambda script=script, place=place: run_and_write(script, place)
+
+
+def write_text(name: str, text: str) -> None:
+    (GENERATED / name).write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ def write_assets(folder: Path) -> None:
 
 
 def fragment(figure: Figure) -> str:
-    """One figure: its title, a place for the plot, how to read it, and the data, without a theme."""
+    """One figure: its title, a place for the plot, how to read it, and its data."""
     drawing = figure.figure.to_plotly_json()
     drawing["layout"] = {k: v for k, v in drawing["layout"].items() if k != "template"}
     height = figure.figure.layout.height or 420

@@ -40,8 +40,7 @@ def run(script: Path) -> Finished:
     variables: dict[str, Any] = {"__name__": "__main__", "__file__": str(script)}
     printed: dict[str, str] = {"": ""}
     started = time.perf_counter()
-    with tempfile.TemporaryDirectory() as place, _inside(place), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with inside():
         for name, code in pieces(source):
             text = _run_piece(code, str(script), variables)
             printed[""] += text
@@ -80,19 +79,18 @@ def _future_flags(variables: dict[str, Any]) -> int:
 
 
 @contextlib.contextmanager
-def _inside(place: str) -> Iterator[None]:
-    before, arguments = Path.cwd(), sys.argv
-    widths = os.environ.get("COLUMNS")
-    os.chdir(place)
-    # Tables as wide as a page's column.
-    os.environ["COLUMNS"] = "88"
-    sys.argv = ["script"]
-    try:
-        yield
-    finally:
-        os.chdir(before)
-        sys.argv = arguments
-        if widths is None:
-            del os.environ["COLUMNS"]
-        else:
-            os.environ["COLUMNS"] = widths
+def inside() -> Iterator[None]:
+    """An empty directory to work in, no colours, and tables as wide as a page's column."""
+    before, arguments, environment = Path.cwd(), sys.argv, dict(os.environ)
+    with tempfile.TemporaryDirectory() as place, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        os.environ |= {"COLUMNS": "92", "NO_COLOR": "1", "TERM": "dumb"}
+        os.chdir(place)
+        sys.argv = ["script"]
+        try:
+            yield
+        finally:
+            os.chdir(before)
+            sys.argv = arguments
+            os.environ.clear()
+            os.environ |= environment

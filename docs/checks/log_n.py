@@ -2,8 +2,13 @@
 
 # --8<-- [start:threshold]
 import math
+import tempfile
 
 import numpy as np
+
+import tsc_interp as tsc
+from tsc_interp.experiments import make_experiment
+from tsc_interp.training.jobs import train
 
 
 def weight_of_one(margin: float, n: int) -> float:
@@ -21,8 +26,6 @@ assert abs(weight_of_one(1.0, 10**9) - 0.5) < 1e-8
 assert weight_of_one(1.2, 10**9) > 0.98
 
 # --8<-- [start:two-heads]
-import tsc_interp as tsc
-
 config = tsc.ClassifierConfig(
     d_model=3, n_heads=2, d_head=1, d_mlp=0, score_scale="sqrt_d_head_log_n"
 )
@@ -44,10 +47,11 @@ two_heads = tsc.Checkpoint(
 strings = ["ab", "ab{1000000}", "a{1000000}b", "abc{1000000000}", "c", "a{5}c", "b{1000000}c{7}"]
 for row in tsc.evaluate(two_heads, strings):
     print(f"{row.string:17} logit {row.logit:+.4f}   label {row.label}")
-horizon = tsc.horizon(two_heads, limit=10**9)
-print(f"first error among strings up to length 10^9: {horizon.shortest}")
+certificate = tsc.certify(two_heads)
+for sentence in certificate.proved:
+    print("-", sentence)
 # --8<-- [end:two-heads]
-assert horizon.shortest is None
+assert certificate.horizon.infinite
 for row in tsc.evaluate(two_heads, strings):
     assert row.margin > 1 / 6 - 1e-6, row
 
@@ -87,3 +91,23 @@ for gap in (-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0):
     print(f"{gap:+8.1f} {found.length:>9,}   {found.shortest.string}")
 # --8<-- [end:one-head]
 assert all(error.kind == "false_negative" for error in shortest.values())
+
+# --8<-- [start:trained]
+# The walk-through model again, 36 parameters from eight seeds, its scores now scaled by log n.
+experiment = make_experiment("log_n", "0..7", {"score_scale": "sqrt_d_head_log_n"})
+with tempfile.TemporaryDirectory() as place:
+    runs = train(experiment.jobs(), place)
+    models = [run.directory.checkpoint(run.result.chosen_epoch) for run in runs]
+for_ever = 0
+for run, trained in zip(runs, models, strict=True):
+    certificate = tsc.certify(trained)
+    for_ever += certificate.horizon.infinite
+    outcome = (
+        f"proved right on every string of every length ({len(certificate.proved)} statements)"
+        if certificate.horizon.infinite
+        else f"wrong from {certificate.horizon.shortest.string}"
+    )
+    print(f"seed {run.result.seed}: {run.result.test.errors:5,} test errors; {outcome}")
+print(f"{for_ever} of {len(models)} have an infinite horizon")
+# --8<-- [end:trained]
+assert for_ever >= 6

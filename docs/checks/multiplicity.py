@@ -1,6 +1,8 @@
 """Attention with multiplicities is the same function as attention over every character."""
 
 # --8<-- [start:same]
+from math import comb
+
 import torch
 
 import tsc_interp as tsc
@@ -30,8 +32,6 @@ assert largest < 1e-13
 assert abs(float(by_count[0] - by_count[1])) < 1e-15, "abc and cab have the same counts"
 
 # --8<-- [start:how-many]
-from math import comb
-
 for length in (9, 50, 200, 500):
     all_strings = sum(3**n for n in range(1, length + 1))
     vectors = comb(length + 3, 3) - 1

@@ -1,0 +1,65 @@
+"""Commands as a reader would type them, each with what it printed during this build."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import shlex
+from pathlib import Path
+
+from docs.build.sections import inside
+from tsc_interp.cli import main
+
+WIDTH_TOML = """\
+name = "width"
+about = "does a wider model last longer?"
+seeds = "0..3"
+
+[classifier]
+d_model = [2, 8]
+
+[training]
+max_epochs = 8
+"""
+
+# In the order they are run, all in one directory: later ones use what earlier ones wrote.
+COMMANDS = {
+    "eval": "tsc-interp eval --checkpoint generalization-errors",
+    "info": "tsc-interp info --checkpoint walkthrough",
+    "list": "tsc-interp list",
+    "analyze": "tsc-interp analyze --checkpoint generalization-errors",
+    "verify": "tsc-interp verify --checkpoint generalization-errors --horizon",
+    "certify": "tsc-interp verify --checkpoint walkthrough --certify --out walkthrough.json",
+    "check": "tsc-interp verify --checkpoint walkthrough --check walkthrough.json",
+    "check-other": "tsc-interp verify --checkpoint many-heads --check walkthrough.json",
+    "reproduce": "tsc-interp reproduce walkthrough generalization_errors --check",
+    "train": "tsc-interp train width.toml",
+    "playground": "tsc-interp playground --checkpoint generalization-errors --out play.html",
+    "wrong-letter": "tsc-interp eval aax",
+}
+EXIT_CODES = {"verify": 3, "check-other": 3, "wrong-letter": 2}
+
+
+def write_commands(folder: Path) -> None:
+    """`NAME.txt` holds the command and its output, and its exit code unless that is 0."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "width.toml").write_text(WIDTH_TOML, encoding="utf-8")
+    with inside():
+        Path("width.toml").write_text(WIDTH_TOML, encoding="utf-8")
+        for name, line in COMMANDS.items():
+            text = f"$ {line}\n{run_command(line, EXIT_CODES.get(name, 0))}"
+            (folder / f"{name}.txt").write_text(text, encoding="utf-8")
+
+
+def run_command(line: str, expected: int = 0) -> str:
+    """What it prints, results and messages together."""
+    caught = io.StringIO()
+    with contextlib.redirect_stdout(caught), contextlib.redirect_stderr(caught):
+        code = main(shlex.split(line)[1:])
+    if code != expected:
+        raise RuntimeError(f"{line!r} ended with {code}, not {expected}:\n{caught.getvalue()}")
+    text = "\n".join(part.rstrip() for part in caught.getvalue().rstrip().splitlines())
+    # Where the build happened is nobody's business.
+    text = text.replace(f"{os.getcwd()}/", "")
+    return f"{text}\n" + (f"(exit code {code})\n" if code else "")

@@ -1,0 +1,70 @@
+"""What a probe's page includes: its own docstring, and what it says and draws of a bundled model."""
+
+from __future__ import annotations
+
+import inspect
+import tempfile
+from importlib import import_module
+from pathlib import Path
+
+import tsc_interp as tsc
+from docs.build.figures import fragment
+from tsc_interp.experiments import experiment_named
+from tsc_interp.probes.registry import PROBES, Probe
+from tsc_interp.report import Report
+from tsc_interp.report.reproduce import command
+from tsc_interp.training.jobs import train
+
+STRINGS = ["aac", "baac", "ab{100}", "b{2}c{152}", "ab{100}c{55}"]
+# Where another model has more to show than the one with errors of both kinds.
+MODELS = {"trace": "walkthrough", "specialization": "lower-magnitude", "init-norm": "walkthrough"}
+
+
+def write_probe_pages(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for probe in PROBES:
+        (folder / f"{probe.name}.txt").write_text(_page(probe), encoding="utf-8")
+    rows = [f"| [{p.name}]({p.name}.md) | {p.question} | {p.chapter} |" for p in PROBES]
+    table = "\n".join(["| probe | question | chapter |", "|---|---|---|", *rows])
+    (folder / "index.txt").write_text(table + "\n", encoding="utf-8")
+
+
+def _page(probe: Probe) -> str:
+    report, shown = _report(probe)
+    section = report.models[0].sections[probe.name]
+    findings = [f"- **{finding.severity}**: {finding.text}" for finding in section.result.findings]
+    drawn = [fragment(figure) for figure in section.figures]
+    return "\n\n".join(
+        [
+            f"*{probe.question}* Chapter {probe.chapter}.",
+            *_docstring(probe),
+            f"## On a bundled model\n\n```bash\n{shown}\n```",
+            "\n".join(findings),
+            *drawn,
+        ]
+    )
+
+
+def _report(probe: Probe) -> tuple[Report, str]:
+    """The probe's answer, and the command that gives it again."""
+    if not probe.needs_run:
+        report = tsc.analyze(
+            MODELS.get(probe.name, "generalization-errors"), STRINGS, probes=[probe.name]
+        )
+        return report, command(report, probe.name)
+    with tempfile.TemporaryDirectory() as place:
+        run = train(experiment_named("generalization_errors").jobs(), place)[0]
+        directory = run.directory.path
+        report = tsc.analyze(directory, STRINGS, probes=[probe.name])
+        # Figures are drawn when they are first asked for, which may read the run.
+        assert report.models[0].sections[probe.name].figures
+        kept = Path("runs") / directory.relative_to(place)
+    train_it = "tsc-interp reproduce generalization_errors"
+    return report, f"{train_it}\ntsc-interp analyze --checkpoint {kept} --probe {probe.name}"
+
+
+def _docstring(probe: Probe) -> list[str]:
+    """The module's own words: what is computed and which hooks it reads."""
+    text = inspect.getdoc(import_module(probe.where.split(":")[0])) or ""
+    _, _, body = text.partition("\n\n")
+    return ["## What it computes", body]

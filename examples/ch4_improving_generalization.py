@@ -1,0 +1,124 @@
+"""Chapter 4: what makes a model fail later, or not at all.
+
+    python examples/ch4_improving_generalization.py
+
+Attention, data, initialisation, dimensionality, heads: the report's experiments, trained here, many
+seeds at a time, and judged twice: on the report's 9,984 test strings, and by the exact horizon.
+"""
+
+# --8<-- [start:setup]
+import tempfile
+from collections.abc import Sequence
+
+import numpy as np
+
+import tsc_interp as tsc
+from tsc_interp.experiments import experiment_named, make_experiment
+from tsc_interp.plots.style import BLUE, VERMILLION, Figure, new_figure
+from tsc_interp.training.jobs import Run, train
+
+place = tempfile.TemporaryDirectory()
+horizons: dict[str, list[int]] = {}
+
+
+def train_and_judge(name: str) -> Sequence[Run]:
+    """Train one of the report's experiments, and say what became of each seed."""
+    runs = train(experiment_named(name).jobs(), place.name)
+    found = [tsc.horizon(run.directory.checkpoint(run.result.chosen_epoch)) for run in runs]
+    horizons[name] = [one.right_through for one in found]
+    print(f"{name}\n  seed  epoch  false pos.  false neg.  horizon  first error")
+    for run, one in zip(runs, found, strict=True):
+        (_, positives), (negatives, _) = run.result.test.confusion_matrix
+        first = one.shortest.string if one.shortest else "none up to 10^6"
+        print(f"  {run.result.seed:4}  {run.result.chosen_epoch:5}  {positives:10,}  "
+              f"{negatives:10,}  {one.right_through:7,}  {first}")  # fmt: skip
+    return runs
+
+
+# --8<-- [end:setup]
+
+# --8<-- [start:baseline]
+train_and_judge("all_initializations")
+# --8<-- [end:baseline]
+
+# --8<-- [start:attention]
+train_and_judge("attend_cls")
+# --8<-- [end:attention]
+
+# --8<-- [start:data]
+train_and_judge("all_fixed_length_sequences")
+
+# Two seeds say little, so here are eight, beside the balanced stream at the same string length.
+sources = {
+    "all strings of length 9": {"kind": "all_strings", "length": 9},
+    "balanced, up to length 9": {"max_length": 9},
+}
+for number, (source, options) in enumerate(sources.items()):
+    experiment = make_experiment(f"data_{number}", "0..7", training={"train": options})
+    runs = train(experiment.jobs(), place.name)
+    errors = [run.result.test.errors for run in runs]
+    lengths = [
+        tsc.horizon(run.directory.checkpoint(run.result.chosen_epoch)).right_through for run in runs
+    ]
+    print(f"{source}: test errors {errors}, median {np.median(errors):,.0f}; "
+          f"horizons {lengths}, median {np.median(lengths):,.0f}")  # fmt: skip
+# --8<-- [end:data]
+
+# --8<-- [start:width]
+train_and_judge("increased_dimensionality")
+# --8<-- [end:width]
+
+# --8<-- [start:magnitude]
+train_and_judge("lower_magnitude_initializations")
+train_and_judge("default_embeddings_initialization")
+# --8<-- [end:magnitude]
+
+# --8<-- [start:heads]
+train_and_judge("increased_num_attention_heads")
+# --8<-- [end:heads]
+
+# --8<-- [start:picture]
+plot = new_figure("horizon (letters)", height=110 + 44 * len(horizons))
+for row, (name, lengths) in enumerate(horizons.items()):
+    spread = np.linspace(-0.22, 0.22, len(lengths)) if len(lengths) > 1 else np.zeros(1)
+    plot.add_scatter(
+        x=np.maximum(lengths, 0.7), y=row + spread, mode="markers", name=name,
+        marker={"color": VERMILLION, "size": 9, "opacity": 0.8},
+        hovertemplate="%{text}<extra></extra>",
+        text=[f"{name}: horizon {length:,}" for length in lengths],
+    )  # fmt: skip
+plot.add_vline(x=200, line={"color": BLUE, "dash": "dash", "width": 1.5})
+plot.add_annotation(
+    x=np.log10(200),
+    y=1,
+    yref="paper",
+    text="longest test string",
+    xanchor="right",
+    yanchor="bottom",
+)
+plot.update_xaxes(type="log")
+plot.update_yaxes(
+    tickvals=list(range(len(horizons))),
+    ticktext=[name.replace("_", " ") for name in horizons],
+    autorange="reversed",
+    zeroline=False,
+)
+medians = {name: float(np.median(lengths)) for name, lengths in horizons.items()}
+figure = Figure(
+    name="horizons",
+    title="How long each trained model stays right",
+    figure=plot,
+    caption="One dot per seed: the largest length up to which the model makes no error at all. Models "
+    "right of the dashed line make no error on any string as long as those of the test set.",
+    alt="Horizons by experiment; medians: "
+    + ", ".join(f"{name.replace('_', ' ')} {median:,.0f}" for name, median in medians.items()),
+)
+for name, median in medians.items():
+    print(f"{name:34} median horizon {median:8,.1f}")
+# --8<-- [end:picture]
+
+# --8<-- [start:report]
+report = tsc.analyze("lower-magnitude", probes=["trace"])
+report.show()
+print("report:", report.save("tsc-report/ch4"))
+# --8<-- [end:report]

@@ -1,0 +1,66 @@
+"""Chapter 5: every string there is.
+
+    python examples/ch5_exact_verification.py
+
+A test set samples. Here nothing is sampled: every string up to a length is counted, the first error
+of any length is found, and what holds for all lengths is proved and checked again.
+"""
+
+# --8<-- [start:count]
+import tempfile
+from pathlib import Path
+
+import tsc_interp as tsc
+from tsc_interp.verification import CertificateError, check, read_certificate
+
+model = tsc.load("generalization-errors")
+verdict = tsc.verify(model, max_length=200)
+tally = verdict.tally
+print(f"{tally.vectors:,} count vectors stand for {tally.strings:.3e} strings")
+for name, side in (("positives", tally.false_positives), ("negatives", tally.false_negatives)):
+    print(f"false {name}: {side.total_vectors:,} count vectors, {side.total_strings:.3e} strings")
+print(f"wrong: {float(1 - verdict.accuracy):.3e} of all strings; the shortest are "
+      f"{verdict.false_positive.string} and {verdict.false_negative.string}")  # fmt: skip
+# --8<-- [end:count]
+
+# --8<-- [start:lengths]
+for length in (66, 67, 100, 150, 200):
+    right, total = tally.accuracy_at(length)
+    vectors = tally.false_positives.vectors[length] + tally.false_negatives.vectors[length]
+    print(f"length {length:3}: {vectors:5,} wrong count vectors, "
+          f"{total - right:.3e} wrong strings, a fraction {float((total - right) / total):.2e}")  # fmt: skip
+# --8<-- [end:lengths]
+
+# --8<-- [start:horizons]
+print("model                     horizon   first false positive     first false negative")
+horizons = {}
+for name in tsc.bundled_names():
+    found = horizons[name] = tsc.horizon(tsc.load_checkpoint(name))
+    first = [found.shortest_false_positive, found.shortest_false_negative]
+    shown = [error.string if error else "none up to 10^6" for error in first]
+    print(f"{name:24} {found.length:>8,}   {shown[0]:24} {shown[1]}")
+# --8<-- [end:horizons]
+
+# --8<-- [start:certify]
+certificate = tsc.certify(tsc.load_checkpoint("walkthrough"))
+for sentence in certificate.proved:
+    print("-", sentence)
+# --8<-- [end:certify]
+
+# --8<-- [start:check]
+with tempfile.TemporaryDirectory() as place:
+    file = Path(place) / "walkthrough.json"
+    certificate.save(file)
+    accepted = check(read_certificate(file), tsc.load_checkpoint("walkthrough"))
+    print(f"{file.name}: {file.stat().st_size:,} bytes, {len(accepted)} statements derived again")
+    try:
+        check(read_certificate(file), tsc.load_checkpoint("generalization-errors"))
+    except CertificateError as error:
+        print("for another model:", error)
+# --8<-- [end:check]
+
+# --8<-- [start:report]
+report = tsc.analyze(model, probes=["trace"])
+report.show()
+print("report:", report.save("tsc-report/ch5"))
+# --8<-- [end:report]
