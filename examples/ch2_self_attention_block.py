@@ -75,7 +75,11 @@ for head in range(2):
 # --8<-- [end:mute]
 
 # --8<-- [start:report]
-report = tsc.analyze(model, [*strings, "ab{20}c", "a{20}b", "b{9}c"], probes=["trace"])
+report = tsc.analyze(
+    model,
+    [*strings, "ab{20}c", "a{20}b", "b{9}c"],
+    probes=["trace", "specialization", "attribution"],
+)
 report.show()
 print("report:", report.save("tsc-report/ch2"))
 # --8<-- [end:report]

@@ -53,7 +53,7 @@ for n in (0, 10, 50, 100, 138, 139, 152):
 
 
 # --8<-- [start:intervene]
-# If c's value in head 0 is the cause, then moving it must cure the false positive, and nothing else.
+# If c's value in head 0 is the cause, moving it must cure the false positive, and nothing else.
 def quiet_c(values, hook):
     values[:, 3, 0] = values[:, 2, 0]  # in head 0, c now says what b says
     return values

@@ -26,9 +26,10 @@ print(f"wrong: {float(1 - verdict.accuracy):.3e} of all strings; the shortest ar
 # --8<-- [start:lengths]
 for length in (66, 67, 100, 150, 200):
     right, total = tally.accuracy_at(length)
+    wrong = total - right
     vectors = tally.false_positives.vectors[length] + tally.false_negatives.vectors[length]
     print(f"length {length:3}: {vectors:5,} wrong count vectors, "
-          f"{total - right:.3e} wrong strings, a fraction {float((total - right) / total):.2e}")  # fmt: skip
+          f"{wrong:.3e} wrong strings, a fraction {wrong / total:.2e}")  # fmt: skip
 # --8<-- [end:lengths]
 
 # --8<-- [start:horizons]
@@ -60,7 +61,7 @@ with tempfile.TemporaryDirectory() as place:
 # --8<-- [end:check]
 
 # --8<-- [start:report]
-report = tsc.analyze(model, probes=["trace"])
+report = tsc.analyze(model, probes=["atlas"])
 report.show()
 print("report:", report.save("tsc-report/ch5"))
 # --8<-- [end:report]

@@ -30,7 +30,7 @@ model = TransformerBridge.boot_native(
         normalization_type=None,
         device="cpu",
         seed=0,
-    )  # fmt: skip
+    )
 )
 # --8<-- [end:model]
 

@@ -1,4 +1,4 @@
-"""What a probe's page includes: its own docstring, and what it says and draws of a bundled model."""
+"""What a probe's page includes: its docstring, and what it says and draws of a bundled model."""
 
 from __future__ import annotations
 
