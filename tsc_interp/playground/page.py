@@ -22,7 +22,6 @@ from tsc_interp.checkpoints import Checkpoint, load_checkpoint, read_checkpoint
 from tsc_interp.checkpoints.format import SUFFIX, write_atomically
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError, UsageError
-from tsc_interp.evaluation import logits_of_strings
 from tsc_interp.playground.scripts import assemble_script, read_asset
 
 History = Mapping[int, Checkpoint]
@@ -159,7 +158,16 @@ def _weights(checkpoint: Checkpoint) -> dict[str, list[float]]:
 
 
 def _logits(checkpoint: Checkpoint, strings: Sequence[str]) -> list[float]:
-    return [float(str(np.float32(logit))) for logit in logits_of_strings(checkpoint, strings)]
+    """In float64, as the page computes, so that float32 rounding is no part of the difference."""
+    import torch
+
+    from tsc_interp.model.forward import forward
+    from tsc_interp.model.inputs import from_strings
+
+    weights = {name: torch.from_numpy(w).double() for name, w in checkpoint.weights.items()}
+    with torch.no_grad():
+        logits = forward(checkpoint.config, weights, from_strings(checkpoint.config, strings))
+    return [float(logit) for logit in logits]
 
 
 def page_name(checkpoint: Checkpoint) -> str:

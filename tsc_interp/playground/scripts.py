@@ -2,7 +2,8 @@
 
 Each module becomes a function that is called once and returns what it exports, so modules keep
 their private names to themselves and nothing but `import { a, b } from "./other.mjs"` and
-`export function|const|class` has to be understood. What is not understood is refused.
+`export function|const|class` has to be understood. What is not understood is refused. Comments on
+lines of their own stay behind: they are for readers of the package, and pages should be light.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ ASSETS: Traversable = files("tsc_interp.playground") / "assets"
 
 _IMPORT = re.compile(r'^import \{([^}]*)\} from "\./([\w-]+\.mjs)";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:function\*?|const|class) (\w+))", re.MULTILINE)
+_COMMENT = re.compile(r"^ *(?://.*|/\*\*[\s\S]*?\*/)\n", re.MULTILINE)
 _LEFT_OVER = re.compile(r"^(?:import|export)\b.*", re.MULTILINE)
 
 
@@ -55,7 +57,7 @@ def _add_module(
             raise TscError(
                 f"{name} imports {', '.join(missing)}, which {imported[2]} does not export"
             )
-    body = _IMPORT.sub("", source)
+    body = _COMMENT.sub("", _IMPORT.sub("", source))
     exports = [found[1] for found in _EXPORT.finditer(body)]
     body = _EXPORT.sub("", body)
     left_over = _LEFT_OVER.search(body)

@@ -28,13 +28,13 @@ export function introduce(payload, main, other) {
 /** Trust: the page's logits against the ones Python computed for the same strings. */
 export function badge(model, strings, logits) {
   const ready = prepare(model);
-  const differences = strings.map((text, i) => Math.abs(run(ready, countsOf(text, model.config.n_letters)).logit - logits[i]) / Math.max(1, Math.abs(logits[i])));
+  const differences = strings.map((text, i) => Math.abs(run(ready, countsOf(text, model.config.n_letters)).logit - logits[i]));
   const worst = Math.max(...differences);
   const agrees = worst <= 1e-5;
   return h("p", {
     class: `badge ${agrees ? "good" : "bad"}`, "data-worst": worst, "data-key": `badge-${model.name}`,
-    explain: () => [`Python (float32) and this page (float64) both computed ${strings.length} strings of ${model.name}.`,
-      `The largest difference is ${show(worst, 3)} (relative to the logit where that is above 1); at most 10⁻⁵ passes.`],
+    explain: () => [`Python and this page both computed ${strings.length} strings of ${model.name}, in float64.`,
+      `The largest difference is ${show(worst, 3)}; at most 10⁻⁵ passes. What tsc-interp eval prints is the float32 model, whose rounding shows in the sixth digit.`],
   }, agrees ? `✓ matches Python to ${show(worst, 2)}` : `✗ differs from Python by ${show(worst, 3)}`);
 }
 

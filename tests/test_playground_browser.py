@@ -1,0 +1,589 @@
+"""The page in a real browser, from disk, without a network: what a person does, and what it shows.
+
+Numbers on the page are compared with this package's; every test also fails on any console message
+or request.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import shutil
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable, Iterator
+from itertools import combinations_with_replacement
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import pytest
+
+import tsc_interp as tsc
+from tsc_interp.checkpoints import Checkpoint
+from tsc_interp.config import ClassifierConfig
+from tsc_interp.model.initialise import initial_weights
+from tsc_interp.playground import playground_fragment, write_playground
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(
+        CHROMIUM is None and os.environ.get("TSC_REQUIRE_BROWSER") != "1",
+        reason="chromium is not installed",
+    ),
+]
+
+BUNDLED = tsc.bundled_names()
+Open = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield launched
+        launched.close()
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One page per bundled model, a comparison, one with history, and odd shapes."""
+    folder = tmp_path_factory.mktemp("pages")
+    for name in BUNDLED:
+        write_playground(name, folder / f"{name}.html")
+    write_playground("walkthrough", folder / "compare.html", compare="many-heads")
+    history = training()
+    write_playground(history[8], folder / "history.html", history=history)
+    for name, config in ODD.items():
+        write_playground(fresh(config, 1), folder / f"{name}.html")
+    return folder
+
+
+ODD = {
+    "deep": ClassifierConfig(n_layers=3, d_model=5, n_heads=2, d_head=3, norm="rms"),
+    "two-letters": ClassifierConfig(n_letters=2, d_model=3, attend_cls=True, d_head=2),
+    "one-letter": ClassifierConfig(n_letters=1, d_model=1, task={"kind": "parity", "letter": "a"}),
+    "five-letters": ClassifierConfig(n_letters=5, d_model=7, n_heads=3, d_head=2, d_mlp=11),
+    "all-letters": ClassifierConfig(n_letters=26, d_model=4, n_heads=5, norm="layer", d_mlp=9),
+    "no-attention": ClassifierConfig(n_heads=0),
+    "no-mlp": ClassifierConfig(d_mlp=0, score_scale="sqrt_d_head_log_n"),
+}
+
+
+def fresh(config: ClassifierConfig, seed: int) -> Checkpoint:
+    weights = {name: w.numpy() for name, w in initial_weights(config, seed).items()}
+    return Checkpoint(config, weights)
+
+
+def training() -> dict[int, Checkpoint]:
+    """Something like a run: from initial weights to the walk-through model in a straight line."""
+    end = tsc.load_checkpoint("walkthrough")
+    start = fresh(end.config, 5).weights
+    return {
+        epoch: Checkpoint(
+            end.config,
+            {
+                n: (start[n] + (w - start[n]) * np.float32(epoch / 8))
+                for n, w in end.weights.items()
+            },
+            {"epoch": epoch},
+            source=f"runs/example/seed=5/checkpoints/epoch={epoch:03d}.safetensors",
+        )
+        for epoch in range(9)
+    }
+
+
+@pytest.fixture
+def visit(browser: Any, pages: Path) -> Iterator[Open]:
+    """Open a page; afterwards, nothing may have been logged and nothing requested."""
+    contexts, problems = [], []
+
+    def go(name: str, fragment: str = "", **options: Any) -> Any:
+        given = {"viewport": {"width": 1280, "height": 900}, "accept_downloads": True, **options}
+        context = browser.new_context(**given)
+        context.set_offline(True)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(10_000)
+        page.on("console", lambda message: problems.append(message.text))
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on("request", lambda request: check_request(request.url, problems))
+        page.goto((pages / f"{name}.html").as_uri() + fragment)
+        page.wait_for_selector("html[data-ready=yes]")
+        return page
+
+    yield go
+    for context in contexts:
+        context.close()
+    assert problems == []
+
+
+def check_request(url: str, problems: list[str]) -> None:
+    if not url.startswith(("file:", "data:", "blob:", "about:")):
+        problems.append(f"request for {url}")
+
+
+def shown_logit(page: Any, side: str = "main") -> float:
+    settle(page)
+    return float(page.get_attribute(f"[data-result=logit-{side}]", "data-logit"))
+
+
+def settle(page: Any) -> None:
+    """Two frames: one in which the page notices, one in which it draws."""
+    page.evaluate("new Promise((go) => requestAnimationFrame(() => requestAnimationFrame(go)))")
+
+
+def logit(model: str | Checkpoint, text: str) -> float:
+    checkpoint = tsc.load_checkpoint(model) if isinstance(model, str) else model
+    return tsc.evaluate(checkpoint, [text])[0].logit
+
+
+def wait_until(page: Any, expression: str) -> None:
+    """playwright's own way needs eval, which the page's security policy rightly forbids."""
+    for _ in range(200):
+        if page.evaluate(expression):
+            return
+        page.wait_for_timeout(50)
+    raise AssertionError(f"never true: {expression}")
+
+
+def random_strings(config: ClassifierConfig, number: int, most: float = 1e3) -> list[str]:
+    """Counts from 0 to `most`: beyond some thousands the float32 model itself rounds at 1e-5."""
+    generator = np.random.default_rng(number)
+    magnitudes = generator.uniform(-0.5, np.log10(most), (number, config.n_letters))
+    counts = np.floor(10**magnitudes).astype(int)
+    counts[:, 0] += counts.sum(axis=1) == 0
+    return [config.alphabet.write(row) for row in counts]
+
+
+def run_copied(script: str) -> float:
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(compile(script, "copied", "exec"), {})
+    return float(out.getvalue())
+
+
+# -- the same numbers as Python ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", BUNDLED)
+def test_logits_are_pythons_and_the_first_error_is_the_verifiers(visit: Open, name: str) -> None:
+    checkpoint = tsc.load_checkpoint(name)
+    strings = random_strings(checkpoint.config, 200)
+    page = visit(name)
+    theirs = np.array(page.evaluate("(texts) => texts.map(playground.logit)", strings))
+    ours = np.array([result.logit for result in tsc.evaluate(checkpoint, strings)])
+    assert np.abs(theirs - ours).max() <= 1e-5
+    assert page.inner_text(".badge").startswith("✓ matches Python")
+    assert float(page.get_attribute(".badge", "data-worst")) <= 1e-10
+    page.wait_for_selector("[data-search=done]")
+    found = tsc.horizon(checkpoint).shortest
+    assert found is not None
+    assert page.inner_text("[data-result=shortest]") == found.string
+    page.click("text=Load it")
+    assert shown_logit(page) == pytest.approx(found.logit, abs=1e-9)
+    assert "wrong" in page.inner_text(".verdict .tag")
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_shapes_open_and_agree(visit: Open, name: str) -> None:
+    page = visit(name)
+    checkpoint = fresh(ODD[name], 1)
+    strings = random_strings(checkpoint.config, 20)
+    theirs = page.evaluate("(texts) => texts.map(playground.logit)", strings)
+    assert theirs == pytest.approx([r.logit for r in tsc.evaluate(checkpoint, strings)], abs=1e-5)
+    page.wait_for_selector("[data-search=done]")
+    assert page.inner_text("[data-result=shortest]") == first_error(checkpoint)
+
+
+def first_error(checkpoint: Checkpoint) -> str:
+    """By trying every string, as long as that is quick."""
+    config = checkpoint.config
+    for length in range(1, 30):
+        sorted_letters = combinations_with_replacement(config.alphabet.letters, length)
+        for result in tsc.evaluate(checkpoint, ["".join(letters) for letters in sorted_letters]):
+            if not result.correct:
+                return config.alphabet.write(list(result.counts.values()))
+    raise AssertionError("this model makes no error that a test can list")
+
+
+# -- strings -------------------------------------------------------------------------------------
+
+
+def test_typing_and_bad_input(visit: Open) -> None:
+    page = visit("walkthrough")
+    page.fill("#string", "ab{100}c{55}")
+    assert shown_logit(page) == pytest.approx(logit("walkthrough", "ab{100}c{55}"), abs=1e-5)
+    before = page.inner_text("#verdicts")
+    for bad, words in {
+        "": "the string is empty",
+        "a{": "a repeat has one whole number in braces",
+        "xyz": "unexpected 'x'",
+        "a{99999999999}": "the repeat is out of range",
+        "a" * 500 + "!": "unexpected '!'",
+        "<b>a</b>": "unexpected '<'",
+    }.items():
+        page.fill("#string", bad)
+        settle(page)
+        assert words in page.inner_text("#string-problem")
+        assert "Still showing ab{100}c{55}" in page.inner_text("#string-problem")
+        assert page.inner_text("#verdicts") == before
+        assert page.get_attribute("#string", "aria-invalid") == "true"
+    page.fill("#string", "a{1000000}b")
+    assert shown_logit(page) == pytest.approx(logit("walkthrough", "a{1000000}b"), abs=1e-5)
+    assert page.inner_text("#string-problem") == ""
+
+
+def test_sliders_and_exact_counts(visit: Open) -> None:
+    page = visit("walkthrough", "#s=aac")
+    page.focus("#slider-b")
+    page.keyboard.press("ArrowRight")
+    settle(page)
+    assert page.input_value("#string") == "a{2}bc"
+    page.keyboard.press("End")
+    settle(page)
+    assert page.input_value("#string") == "a{2}b{1000000000}c"
+    page.fill("#count-b", "123456")
+    assert shown_logit(page) == pytest.approx(logit("walkthrough", "a{2}b{123456}c"), abs=1e-5)
+    page.fill("#count-b", "")  # half-typed: the last good number stays
+    page.fill("#count-a", "0")
+    page.fill("#count-c", "0")
+    settle(page)
+    assert page.input_value("#string") == "b{123456}"
+    page.fill("#count-b", "0")
+    settle(page)
+    assert "at least one letter" in page.inner_text("#string-problem")
+    assert page.evaluate("playground.state.text") == "b{123456}"
+
+
+def test_formulas_on_hover_and_focus(visit: Open) -> None:
+    page = visit("walkthrough", "#s=aac")
+    page.hover(".head-card >> nth=0 >> .weight-cell >> nth=0 >> .number")
+    assert "n(a) e^score(a) / Σ n(j) e^score(j)" in page.inner_text("#tooltip")
+    assert "each of the 2 copies gets 0.4998" in page.inner_text("#tooltip")
+    page.keyboard.press("Escape")
+    assert page.is_hidden("#tooltip")
+    page.focus(".logit-line .number")
+    assert "= −8.29452" in page.inner_text("#tooltip")
+    assert page.get_attribute(".logit-line .number", "aria-describedby") == "tooltip"
+
+
+def test_map_moves_the_string(visit: Open) -> None:
+    page = visit("walkthrough", "#s=abc")
+    page.locator(".map-stage").scroll_into_view_if_needed()
+    box = page.locator(".map-stage").bounding_box()
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] * 344 / 400 + 12)
+    settle(page)
+    assert set(page.input_value("#string")) - set("{}0123456789") == {"a", "b"}
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] * 0.22)
+    settle(page)
+    counts = page.evaluate("playground.state.counts")
+    assert counts[2] > 50 * counts[0] > 0
+    assert "wrong (false negative)" in page.inner_text(".readout")
+    page.focus(".map-stage")
+    for _ in range(12):
+        page.keyboard.press("Shift+ArrowDown")
+    settle(page)
+    assert page.evaluate("playground.state.counts")[2] < counts[2]
+
+
+# -- interventions -------------------------------------------------------------------------------
+
+
+def test_mute_undo_and_attribution(visit: Open) -> None:
+    page = visit("walkthrough", "#s=baac")
+    plain = shown_logit(page)
+    page.click("[data-key='mute0.1']")
+    muted = shown_logit(page)
+    model = tsc.load("walkthrough")
+    hook = ("blocks.0.attn.hook_z", lambda z, hook: z.index_fill(2, index_one(), 0))
+    assert muted == pytest.approx(model.run_with_hooks("baac", fwd_hooks=[hook]).item(), abs=1e-5)
+    rows = page.locator(".attribution tbody tr").all_inner_texts()
+    assert len(rows) == 5
+    assert rows[-1].startswith("logit")
+    assert muted == pytest.approx(run_copied(page.inner_text("[data-result=python]")), abs=1e-5)
+    page.click("[data-key=undo]")
+    assert shown_logit(page) == plain
+    page.click("[data-key=redo]")
+    assert shown_logit(page) == muted
+    page.click("text=Take back")
+    assert shown_logit(page) == plain
+
+
+def index_one() -> Any:
+    import torch
+
+    return torch.tensor([1])
+
+
+def test_drag_a_value(visit: Open) -> None:
+    page = visit("walkthrough", "#s=baac")
+    plain = shown_logit(page)
+    mark = page.locator("[data-key='value0.0.a']")
+    mark.scroll_into_view_if_needed()
+    box = mark.locator(".grab").bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    page.mouse.move(x, y)
+    page.mouse.down()
+    for step in (20, 60, 120):
+        page.mouse.move(x - step, y)
+        settle(page)
+    page.mouse.up()
+    dragged = shown_logit(page)
+    moved = page.evaluate("playground.state.timeline.now.values['0.0.a'][0]")
+    assert moved < 3
+    after = mark.locator(".grab").bounding_box()
+    assert dragged != plain
+    assert after["width"] > 0
+    assert dragged == pytest.approx(run_copied(page.inner_text("[data-result=python]")), abs=1e-5)
+    page.keyboard.press("Control+z")
+    assert shown_logit(page) == plain, "a whole drag is one step"
+
+
+def test_freeze_and_edit_a_weight(visit: Open) -> None:
+    page = visit("walkthrough", "#s=aac")
+    page.click("[data-key=freeze]")
+    frozen = shown_logit(page)
+    page.fill("#string", "b{50}")
+    assert shown_logit(page) == pytest.approx(frozen, abs=1e-12), "the pattern no longer moves"
+    page.click("[data-key=freeze]")
+    assert shown_logit(page) == pytest.approx(logit("walkthrough", "b{50}"), abs=1e-5)
+    page.click("summary")
+    page.select_option("[data-key=tensor]", "unembed.W_U")
+    page.fill("[data-key='weight-unembed.W_U/0']", "-1.25")
+    page.keyboard.press("Enter")
+    edited = shown_logit(page)
+    assert edited == pytest.approx(run_copied(page.inner_text("[data-result=python]")), abs=1e-5)
+    assert edited != pytest.approx(logit("walkthrough", "b{50}"), abs=1e-2)
+    page.fill("[data-key='weight-unembed.W_U/0']", "")
+    page.keyboard.press("Enter")
+    assert shown_logit(page) == pytest.approx(logit("walkthrough", "b{50}"), abs=1e-5)
+
+
+# -- training and comparison -----------------------------------------------------------------------
+
+
+def test_scrub_through_training(visit: Open) -> None:
+    page = visit("history", "#s=baac")
+    history = training()
+    assert shown_logit(page) == pytest.approx(logit(history[8], "baac"), abs=1e-5)
+    for epoch in (0, 3, 5):
+        page.fill("#epoch", str(epoch))
+        assert shown_logit(page) == pytest.approx(logit(history[epoch], "baac"), abs=1e-5)
+        assert page.inner_text(".badge").startswith("✓")
+        assert f"epoch={epoch:03d}" in page.inner_text("[data-result=python]")
+    page.focus("#epoch")
+    page.keyboard.press("ArrowRight")
+    assert shown_logit(page) == pytest.approx(logit(history[6], "baac"), abs=1e-5)
+    page.click("[data-key=play]")
+    wait_until(page, "playground.state.epoch === 8")
+    assert page.inner_text("[data-key=play]") in ("Play", "Pause")
+
+
+def test_two_models_side_by_side(visit: Open) -> None:
+    page = visit("compare", "#s=ab{300}c{9}")
+    assert shown_logit(page) == pytest.approx(logit("walkthrough", "ab{300}c{9}"), abs=1e-5)
+    assert shown_logit(page, "other") == pytest.approx(logit("many-heads", "ab{300}c{9}"), abs=1e-5)
+    page.click("[data-key='mute0.0']")
+    assert shown_logit(page, "other") == pytest.approx(logit("many-heads", "ab{300}c{9}"), abs=1e-5)
+    wait_until(page, "document.querySelectorAll('[data-search=done]').length === 2")
+    texts = page.locator("[data-result=shortest]").all_inner_texts()
+    assert texts[1] == "abc{227}"
+
+
+# -- taking it away --------------------------------------------------------------------------------
+
+
+def test_a_shared_address_restores_the_view(visit: Open) -> None:
+    page = visit("walkthrough")
+    page.fill("#string", "ab{66}")
+    page.click("[data-key='mute0.0']")
+    page.focus("[data-key='value0.1.b']")
+    page.keyboard.press("ArrowLeft")
+    page.fill("[data-key=lens]", "2")
+    shown = shown_logit(page)
+    wait_until(page, "location.hash.includes('lens=2')")
+    fragment = page.evaluate("location.hash")
+    again = visit("walkthrough", fragment)
+    assert shown_logit(again) == shown
+    assert again.input_value("[data-key=lens]") == "2"
+    assert again.is_hidden("#notice")
+    again.evaluate("location.hash = '#s=c'")
+    wait_until(again, "playground.state.text === 'c'")
+    assert shown_logit(again) == pytest.approx(logit("walkthrough", "c"), abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    "fragment",
+    [
+        "#s=<img src=x onerror=alert(1)>",
+        "#%3Cscript%3Ealert(1)%3C/script%3E=1",
+        "#freeze=%3Csvg/onload=alert(1)%3E&mute=99.99",
+        "#%E0%A4%A",
+        "#" + "x" * 20_000,
+        "#weight=__proto__/0:1&value=constructor.0.a:1",
+    ],
+)
+def test_a_hostile_address_changes_nothing(visit: Open, fragment: str) -> None:
+    page = visit("walkthrough", fragment)
+    assert shown_logit(page) == pytest.approx(logit("walkthrough", "baac"), abs=1e-5)
+    assert page.is_visible("#notice")
+    assert page.locator("#notice *").count() == 0
+    assert page.locator("img").count() == 0
+    assert page.locator("script").count() == 2
+
+
+def test_downloads_and_copies(visit: Open, tmp_path: Path) -> None:
+    page = visit("walkthrough", "#s=aac&weight=unembed.W_U/1:2.5")
+    names = page.locator("[data-key=figure] option").all_inner_texts()
+    assert {"failure map", "embeddings", "residual stream", "contributions"} <= set(names)
+    for name in ("failure map", "residual stream"):
+        page.select_option("[data-key=figure]", label=name)
+        with page.expect_download() as waiting:
+            page.click("[data-key=download-svg]")
+        waiting.value.save_as(tmp_path / "figure.svg")
+        root = ElementTree.parse(tmp_path / "figure.svg").getroot()
+        assert root.tag == "{http://www.w3.org/2000/svg}svg"
+        images = root.findall("{http://www.w3.org/2000/svg}image")
+        assert len(images) == (name == "failure map")
+    with page.expect_download() as waiting:
+        page.click("[data-key=download-weights]")
+    waiting.value.save_as(tmp_path / "weights.json")
+    document = json.loads((tmp_path / "weights.json").read_text())
+    assert document["edited"] is True
+    restored = eval(document["how_to_read"], {"tsc": tsc, "np": np, "d": document})
+    assert logit(restored, "aac") == pytest.approx(shown_logit(page), abs=1e-5)
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.click("[data-key=copy-shell]")
+    page.wait_for_selector("text=shell command copied.")
+    assert "tsc-interp eval --checkpoint walkthrough aac" in page.evaluate(
+        "navigator.clipboard.readText()"
+    )
+
+
+def test_inside_another_page(browser: Any, tmp_path: Path) -> None:
+    """As a report embeds it: in an iframe, from its text, with no address of its own."""
+    import html
+
+    text = html.escape(playground_fragment("walkthrough"), quote=True)
+    outer = tmp_path / "outer.html"
+    outer.write_text(f'<iframe srcdoc="{text}" width="1000" height="800"></iframe>')
+    page = browser.new_page()
+    problems: list[str] = []
+    page.on("console", lambda message: problems.append(message.text))
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.goto(outer.as_uri())
+    frame = page.frame_locator("iframe")
+    frame.locator("#string").fill("aac")
+    frame.locator("text=logit = −8.29452").wait_for()
+    page.wait_for_timeout(400)  # the address is written a little later
+    page.close()
+    assert problems == []
+
+
+# -- for everybody ---------------------------------------------------------------------------------
+
+
+def test_keyboard_only(visit: Open) -> None:
+    """From the top of the page: type, mute, move a value, break it, undo, all without a pointer."""
+    page = visit("walkthrough")
+
+    def tab_to(key: str) -> None:
+        for _ in range(120):
+            page.keyboard.press("Tab")
+            found = page.evaluate(
+                "document.activeElement.dataset.key ?? document.activeElement.id ?? ''"
+            )
+            if found == key:
+                return
+        raise AssertionError(f"Tab never reaches {key}")
+
+    tab_to("string")
+    page.keyboard.press("Control+a")
+    page.keyboard.type("abc")
+    assert shown_logit(page) == pytest.approx(logit("walkthrough", "abc"), abs=1e-5)
+    tab_to("mute0.0")
+    page.keyboard.press("Enter")
+    muted = shown_logit(page)
+    assert muted != pytest.approx(logit("walkthrough", "abc"), abs=1e-3)
+    assert page.evaluate("document.activeElement.dataset.key") == "mute0.0", "the focus stays"
+    tab_to("value0.0.a")
+    page.keyboard.press("ArrowLeft")
+    settle(page)
+    assert page.evaluate("Object.keys(playground.state.timeline.now.values)") == ["0.0.a"]
+    page.keyboard.press("Delete")
+    page.keyboard.press("Control+z")
+    page.keyboard.press("Control+z")
+    page.keyboard.press("Control+z")
+    assert shown_logit(page) == pytest.approx(logit("walkthrough", "abc"), abs=1e-5)
+    tab_to("load-main")
+    page.keyboard.press("Enter")
+    settle(page)
+    assert page.input_value("#string") == "abc{2165}"
+    tab_to("download-weights")
+
+
+def test_arrow_keys_move_within_a_table(visit: Open) -> None:
+    page = visit("walkthrough")
+    page.focus("[data-key='kmain0.0.1']")
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("document.activeElement.dataset.key") == "smain0.0.1"
+    page.keyboard.press("ArrowRight")
+    assert "weight(a)" in page.inner_text("#tooltip")
+
+
+@pytest.mark.parametrize("name", ["walkthrough", "many-heads", "compare", "history", "all-letters"])
+def test_nothing_overflows_and_everything_has_a_name(visit: Open, name: str) -> None:
+    page = visit(name, color_scheme="dark")
+    page.click("summary")
+    for width in (1280, 390):
+        page.set_viewport_size({"width": width, "height": 844})
+        settle(page)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert page.evaluate(CUT_OFF) == []
+    assert page.evaluate(NAMELESS) == []
+
+
+NAMELESS = """
+[...document.querySelectorAll("button, input, select, [role=slider], svg, section")]
+  .filter((e) => !(e.getAttribute("aria-label") || e.textContent.trim() || e.labels?.length
+    || document.getElementById(e.getAttribute("aria-labelledby"))))
+  .map((e) => e.outerHTML.slice(0, 80))
+"""
+CUT_OFF = """
+[...document.querySelectorAll(".card td, .card th, .card p, .card button")]
+  .filter((e) => !e.closest(".scroller, .attribution"))
+  .filter((e) => {
+    const box = e.getBoundingClientRect();
+    return box.width > 0 && box.right > e.closest(".card").getBoundingClientRect().right + 1;
+  })
+  .map((e) => e.textContent)
+"""
+
+
+def test_dark_follows_the_system_and_the_button(visit: Open) -> None:
+    background = "getComputedStyle(document.body).backgroundColor"
+    light, dark = (visit("walkthrough", color_scheme=scheme) for scheme in ("light", "dark"))
+    assert light.evaluate(background) != dark.evaluate(background)
+    expected = dark.evaluate(background)
+    light.click("#theme")
+    assert light.evaluate(background) == expected
+
+
+def test_reduced_motion_steps_instead_of_playing(visit: Open) -> None:
+    page = visit("history", "#s=baac&epoch=2", reduced_motion="reduce")
+    assert page.inner_text("[data-key=play]") == "Next epoch"
+    page.click("[data-key=play]")
+    wait_until(page, "playground.state.epoch === 3")
+    page.wait_for_timeout(700)
+    assert page.evaluate("playground.state.epoch") == 3
+
+
+def test_hash_with_braces_survives_percent_encoding(visit: Open) -> None:
+    page = visit("walkthrough", "#s=" + quote("ab{7}"))
+    assert page.input_value("#string") == "ab{7}"
