@@ -1,0 +1,162 @@
+"""The documentation cannot rot: its blocks run, its includes exist, it leaves nothing out."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import tsc_interp
+from docs.build.check_site import problems
+from docs.build.cli_reference import cli_reference, commands
+from docs.build.commands import COMMANDS
+from docs.build.sections import inside, pieces
+from tsc_interp.cli import main
+from tsc_interp.probes.registry import PROBES
+
+ROOT = Path(__file__).parents[1]
+PAGES = ROOT / "docs" / "pages"
+SOURCES = sorted(
+    path for path in PAGES.rglob("*.md") if "generated" not in path.relative_to(PAGES).parts
+)
+WRITTEN = [ROOT / "README.md", *SOURCES]
+
+_BLOCK = re.compile(
+    r"(?:<!-- (?P<remark>[^>]+) -->\n)?^```(?P<kind>bash|python)[^\n]*\n(?P<body>.*?)^```",
+    re.DOTALL | re.MULTILINE,
+)
+_INCLUDE = re.compile(r'^\s*--8<-- "([^"]+)"$', re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Block:
+    kind: str
+    body: str
+    remark: str
+    """`not run: REASON` or `exits with N`, from a comment right above the block."""
+
+
+def blocks(page: Path) -> list[Block]:
+    found = _BLOCK.finditer(page.read_text(encoding="utf-8"))
+    return [
+        Block(match["kind"], match["body"], match["remark"] or "")
+        for match in found
+        if not _INCLUDE.fullmatch(match["body"].strip())
+    ]
+
+
+def _with_blocks() -> Iterator[object]:
+    for page in WRITTEN:
+        if blocks(page):
+            yield pytest.param(page, id=page.relative_to(ROOT).as_posix())
+
+
+@pytest.mark.parametrize("page", _with_blocks())
+def test_blocks_run(page: Path) -> None:
+    """In order, in one directory and one namespace per page, as a reader would."""
+    namespace: dict[str, object] = {"__name__": "__main__"}
+    with inside(), contextlib.redirect_stdout(io.StringIO()):
+        for block in blocks(page):
+            if block.remark.startswith("not run: "):
+                continue
+            if block.kind == "python":
+                exec(compile(block.body, str(page), "exec"), namespace)
+            else:
+                _run_commands(block)
+
+
+def _run_commands(block: Block) -> None:
+    lines = block.body.replace("\\\n", " ").splitlines()
+    expected = int(block.remark.removeprefix("exits with ") or 0)
+    for line in lines:
+        words = shlex.split(line, comments=True)
+        if not words:
+            continue
+        if words[0] == "python" and words[1].endswith(".py"):
+            # Examples and checks have a test of their own.
+            assert (ROOT / words[1]).is_file(), line
+        elif words[0] == "make":
+            targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+            assert set(words[1:]) <= set(targets), line
+        else:
+            assert words[0] == "tsc-interp", f"cannot run {line!r}: say why in a remark"
+            assert main(words[1:]) == expected, line
+
+
+def test_a_reason_is_given_for_every_block_that_is_not_run() -> None:
+    for page in WRITTEN:
+        for block in blocks(page):
+            assert re.fullmatch(r"|exits with \d|not run: .{8,}", block.remark), (page, block)
+
+
+def test_includes_exist() -> None:
+    """Code by its section, output and figures by what the build will write."""
+    for page in SOURCES:
+        for target in _INCLUDE.findall(page.read_text(encoding="utf-8")):
+            path, _, section = target.partition(":")
+            if not path.startswith("docs/pages/generated/"):
+                file = ROOT / path
+                assert file.is_file(), (page, target)
+                if section:
+                    assert section in dict(pieces(file.read_text())), (page, target)
+            elif path.endswith(".txt"):
+                assert _will_be_written(path.removeprefix("docs/pages/generated/")), (page, target)
+
+
+def _will_be_written(path: str) -> bool:
+    kind, _, rest = path.partition("/")
+    stem = rest.removesuffix(".txt")
+    if kind == "commands":
+        return stem in COMMANDS
+    if kind == "probes":
+        return stem in {"index", *(probe.name for probe in PROBES)}
+    if kind in ("examples", "checks"):
+        script, section = stem.split("/")
+        folder = ROOT / ("examples" if kind == "examples" else "docs/checks")
+        return section == "all" or section in dict(pieces((folder / f"{script}.py").read_text()))
+    return path == "cli.txt"
+
+
+def test_nothing_is_left_out() -> None:
+    """Every probe has a page, every public name is in the reference, every page in the menu."""
+    menu = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    for page in SOURCES:
+        assert page.relative_to(PAGES).as_posix() in menu, page
+    for probe in PROBES:
+        assert (PAGES / "probes" / f"{probe.name}.md").is_file(), probe.name
+    reference = (PAGES / "reference" / "python.md").read_text(encoding="utf-8")
+    for name in set(tsc_interp.__all__) - {"__version__"}:
+        documented = re.search(rf"^::: tsc_interp\..*\b{name}$", reference, re.MULTILINE)
+        whole_module = name == "TscError" and "::: tsc_interp.errors" in reference
+        assert documented or whole_module, name
+
+
+def test_command_line_reference_has_every_option() -> None:
+    text = cli_reference()
+    for name, command in commands().items():
+        assert f"## {name}\n" in text
+        for parameter in command.params:
+            if parameter.param_type_name == "option":
+                assert parameter.opts[0] in text, (name, parameter.opts)
+
+
+def test_site_check_sees_what_is_wrong(tmp_path: Path) -> None:
+    assert "holds no site" in next(problems(tmp_path))
+    plotly = "/**\n* plotly.js v9\n*/"
+    (tmp_path / "plotly.min.js").write_text(plotly)
+    (tmp_path / "index.html").write_text('<script src="plotly.min.js"></script>')
+    assert not list(problems(tmp_path))
+    bad = {
+        "plotly.js is there 2 times": f"<script>{plotly}</script>",
+        "from the network": '<script async src="https://example.org/x.js"></script>',
+        "weighs": "x" * 1_200_001,
+    }
+    for words, content in bad.items():
+        (tmp_path / "page.html").write_text(content)
+        assert words in " ".join(problems(tmp_path))

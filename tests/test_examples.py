@@ -1,0 +1,59 @@
+"""Every example script and every numerical check of the documentation runs, by itself."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from docs.build.sections import pieces, run
+
+ROOT = Path(__file__).parents[1]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+CHECKS = sorted((ROOT / "docs" / "checks").glob("*.py"))
+
+
+@pytest.mark.parametrize("script", EXAMPLES, ids=lambda script: script.stem)
+def test_example_runs_and_says_something_in_every_section_that_prints(script: Path) -> None:
+    finished = run(script)
+    sections = {name: code for name, code in pieces(script.read_text()) if name}
+    assert sections
+    for name, code in sections.items():
+        # Definitions print nothing; a section with a call to print at its top level does.
+        if any(line.startswith("print(") for line in code.splitlines()):
+            assert finished.printed[name].strip(), name
+    if script.stem.startswith("ch"):
+        assert f"report: tsc-report/{script.stem[:3]}/index.html" in finished.printed["report"]
+
+
+@pytest.mark.parametrize("script", CHECKS, ids=lambda script: script.stem)
+def test_numerical_check_holds(script: Path) -> None:
+    """Each check ends its sections with assertions about what it has just printed."""
+    assert "assert " in script.read_text()
+    run(script)
+
+
+def test_a_script_needs_nothing_but_the_package(tmp_path: Path) -> None:
+    script = ROOT / "docs" / "checks" / "projective.py"
+    done = subprocess.run(
+        [sys.executable, script], cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert "walkthrough" in done.stdout
+
+
+def test_sections_are_run_apart_with_the_scripts_own_line_numbers(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "x = 1\n# --8<-- [start:one]\nprint(x)\n# --8<-- [end:one]\nprint('outside')\n"
+        "# --8<-- [start:two]\nx += 1\nprint(x)\nraise ValueError\n# --8<-- [end:two]\n"
+    )
+    with pytest.raises(ValueError) as caught:  # noqa: PT011
+        run(script)
+    assert caught.traceback[-1].lineno + 1 == 9
+    script.write_text(script.read_text().replace("raise ValueError", "pass"))
+    finished = run(script)
+    assert finished.printed == {"": "1\noutside\n2\n", "one": "1\n", "two": "2\n"}
+    assert finished.variables["x"] == 2
