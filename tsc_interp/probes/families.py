@@ -30,6 +30,7 @@ LIMIT = 10**9
 
 
 PARTS = 1000
+LONG = 10
 
 Wrong = Callable[[Floats], NDArray[np.bool_]]
 
@@ -63,14 +64,14 @@ class Family(Frozen):
 def families(config: ClassifierConfig, strings: Sequence[str], most: int = 4) -> list[Family]:
     """For each letter: every letter the task names once, that letter n times. Then the strings'.
 
-    A given string makes a family of its most frequent letter, the others fixed.
+    A given string with `LONG` or more of a letter makes a family of its most frequent one.
     """
     alphabet = config.alphabet
     needed = alphabet.counts(config.task.needs)
     made = [_family(config, needed, letter) for letter in alphabet.letters]
     for string in strings:
         counts = alphabet.counts(string)
-        if np.count_nonzero(counts) > 1:
+        if np.count_nonzero(counts) > 1 and counts.max() >= LONG:
             made.append(_family(config, counts, alphabet.letters[int(counts.argmax())]))
     unique: dict[str, Family] = {}
     for family in made:

@@ -40,6 +40,8 @@ class SuperpositionResult(ProbeResult):
 
     values: LabeledArray
     """`[layer head letter component]`: each letter's value."""
+    reads: tuple[tuple[str, ...], ...]
+    """`[layer][head]`: the letter each head scores highest."""
     hull_distance: LabeledArray
     """`[layer head letter]`, the head `all` being the stacked values."""
     cone_distance: LabeledArray
@@ -109,6 +111,10 @@ def run(
         values=LabeledArray.of(
             np.stack([layer.values for layer in reading.layers]),
             **(axes | {"head": reading.heads, "component": components}),
+        ),
+        reads=tuple(
+            tuple(reading.tokens[t] for t in layer.scores.argmax(axis=1))
+            for layer in reading.layers
         ),
         hull_distance=LabeledArray.of(hull, **axes),
         cone_distance=LabeledArray.of(cone, **axes),

@@ -1,0 +1,73 @@
+"""A table of numbers as coloured cells, the numbers written in as long as they fit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import ArrayLike
+
+from tsc_interp.plots.style import PALETTE, diverging, new_figure
+
+SHARE: dict[str, Any] = {
+    "colorscale": [(0, "#f4f4f4"), (1, PALETTE[0])],
+    "zmin": 0.0,
+    "zmax": 1.0,
+}
+"""Colours for what lies between nothing and all of it."""
+
+
+def heat(
+    cells: ArrayLike,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    *,
+    show: str = ".2f",
+    hover: str = ".4g",
+    colours: dict[str, Any] | None = None,
+    most_written: int = 9,
+) -> go.Figure:
+    """`show` formats the number in a cell, if there are at most `most_written` columns."""
+    longest = max(map(len, columns), default=1)
+    crowded = longest * len(columns) > 30  # then column names stand upright, to fit on a phone
+    figure = new_figure(height=60 + 30 * len(rows) + (8 * longest if crowded else 0))
+    figure.update_layout(margin={"t": 30, "b": 12})
+    written = len(columns) <= most_written
+    figure.add_heatmap(
+        z=cells,
+        x=list(range(len(columns))),
+        y=list(range(len(rows))),
+        **(diverging(cells) if colours is None else colours),
+        xgap=2,
+        ygap=2,
+        text=[[_write(cell, show) for cell in row] for row in np.asarray(cells).tolist()],
+        texttemplate="%{text}" if written else None,
+        textfont={"size": 11},
+        customdata=[[(row, column) for column in columns] for row in rows],
+        hovertemplate=f"%{{customdata[0]}}, %{{customdata[1]}}: %{{z:{hover}}}<extra></extra>",
+        showscale=False,
+    )
+    bare = {"showgrid": False, "zeroline": False}
+    figure.update_xaxes(
+        tickvals=list(range(len(columns))),
+        ticktext=list(columns),
+        tickangle=-90 if crowded else 0,
+        range=[-0.5, len(columns) - 0.5],
+        side="top",
+        **bare,
+    )
+    figure.update_yaxes(
+        tickvals=list(range(len(rows))),
+        ticktext=list(rows),
+        range=[len(rows) - 0.5, -0.5],
+        **bare,
+    )
+    return figure
+
+
+def _write(number: float, form: str) -> str:
+    """Formatted, and a number that rounds to nothing without a sign."""
+    text = format(number, form)
+    return text if any(digit in "123456789" for digit in text) else text.lstrip("+-")
