@@ -90,7 +90,7 @@ function drawOverlay(overlay, state) {
   const names = [...state.view.face];
   overlay.replaceChildren();
   overlay.setAttribute("aria-label", `Failure map over ${names.join(", ")}. ${describe(state)}`);
-  const cornerName = (name, x, y) => svg("text", { x, y, class: "label corner", style: `fill:${tokenColour(name)}`, "text-anchor": "middle", "dominant-baseline": "central" }, name);
+  const cornerName = (name, x, y) => svg("text", { x, y, class: "label corner", style: `fill:color-mix(in srgb, ${tokenColour(name)} 75%, var(--ink))`, "text-anchor": "middle", "dominant-baseline": "central" }, name);
   if (names.length === 3) {
     overlay.append(svg("polygon", { points: CORNERS.map((corner) => corner.join()).join(" "), class: "outline" }));
     CORNERS.forEach((corner, i) => {

@@ -14,6 +14,7 @@ import {
 } from "./parts.mjs";
 import { countsOf, StringProblem, writeCounts } from "./strings.mjs";
 
+const LONG = 300;
 const byId = (id) => document.getElementById(id);
 const payload = JSON.parse(byId("payload").textContent);
 
@@ -59,7 +60,9 @@ function change(parts) {
 
 function setText(text) {
   try {
-    change({ counts: countsOf(text, letters.length), text, problem: null });
+    const counts = countsOf(text, letters.length);
+    // Order does not matter to the model, and addresses and commands should stay short.
+    change({ counts, text: text.length > LONG ? writeCounts(counts) : text, problem: null });
   } catch (problem) {
     // The last good string stays in force; the box keeps what was typed.
     if (!(problem instanceof StringProblem)) throw problem;
@@ -178,6 +181,13 @@ function remember() {
   }, 200);
 }
 
+/** Of many heads, the one that adds most is the one to look at first. */
+function loudestHead() {
+  const { parts } = run(prepare(main.model), state.counts);
+  const heads = parts.filter(({ id }) => /^0\.\d+$/.test(id)).map(({ contribution }) => Math.abs(contribution));
+  return Math.max(0, heads.indexOf(Math.max(...heads)));
+}
+
 // -- start -----------------------------------------------------------------------------------------
 
 introduce(payload, main, other);
@@ -208,6 +218,7 @@ themeButton(byId("theme"), requestDraw);
 startTooltip(byId("tooltip"));
 startRoving();
 restore(location.hash);
+pick.head = loudestHead();
 draw();
 
 // For people at the console and for tests: the very functions the page itself uses.

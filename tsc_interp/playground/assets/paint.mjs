@@ -3,11 +3,10 @@
 import { pageColour } from "./dom.mjs";
 import { hasRatioLabels, labelOf } from "./task.mjs";
 import {
-  BAND, barycentric, CORNERS, discOf, EDGES, HEIGHT, LINE, LINE_ENDS, LINE_MIDDLE, outwards, throughLens, WIDTH,
+  BAND, barycentric, CORNERS, discOf, EDGES, HEIGHT, insideOfRow, LINE, LINE_ENDS, LINE_MIDDLE, outwards, throughLens, WIDTH,
 } from "./triangle.mjs";
 
 const LOGIT_SCALE = 4; // at this logit a colour is half way to its full strength
-const PIECES = 160; // of each edge's band
 
 /** Paints coarsely at once, so that sliders feel direct, and then finely, a few rows at a time. */
 export function paintSoon(canvas, state) {
@@ -16,40 +15,53 @@ export function paintSoon(canvas, state) {
   const context = canvas.getContext("2d", { willReadFrequently: true });
   context.clearRect(0, 0, WIDTH, HEIGHT);
   if (state.face.length === 2) return paintLine(context, painter);
-  paintInside(context, painter, 5, 0, HEIGHT);
-  paintEdges(context, painter);
-  let row = 0;
+  // Several layers take some fifty times as long as the closed form of one.
+  const coarse = state.side.evaluator.bounds ? 5 : 12;
+  paintInside(context, painter, coarse, 0, HEIGHT);
+  paintEdges(context, painter, coarse);
+  const tasks = [];
+  for (let row = 0; row < HEIGHT; row += 4) tasks.push(() => paintInside(context, painter, 1, row, row + 4));
+  tasks.push(() => paintEdges(context, painter, 1));
   const refine = () => {
     if (job !== state.job) return;
     const until = performance.now() + 10;
-    while (row < HEIGHT && performance.now() < until) {
-      paintInside(context, painter, 1, row, Math.min(HEIGHT, row + 4));
-      row += 4;
-    }
-    if (row < HEIGHT) setTimeout(refine);
+    while (tasks.length > 0 && performance.now() < until) tasks.shift()();
+    if (tasks.length > 0) setTimeout(refine);
   };
   setTimeout(refine, 60);
 }
 
-/** { at: shares on the map to { logit, wrong }, colour: that and a pixel to red, green and blue }. */
+/** { at: shares on the map to { plain, striped }, the two colours of the place }; striped is null where all is well. */
 function makePainter({ side, face, view }) {
   const { config } = side.prepared.model;
   const size = side.trace.size;
   const judged = hasRatioLabels(config.task);
   const counts = new Array(config.n_letters).fill(0);
-  const [negative, neutral, positive, marked] = ["negative", "neutral", "positive", "wrong"].map((name) => hexToRgb(pageColour(`map-${name}`)));
+  const { negative, neutral, positive, wrong: marked } = mapColours();
   const at = (u) => {
     const ratios = throughLens(u, view.lens);
     face.forEach((letter, i) => (counts[letter] = ratios[i] * size));
     const logit = side.evaluator.logit(counts);
-    return { logit, wrong: judged && logit > 0 !== labelOf(config.task, counts) };
-  };
-  const colour = ({ logit, wrong }, x, y) => {
     const share = Math.abs(logit) / (Math.abs(logit) + LOGIT_SCALE);
-    const base = mix(neutral, logit > 0 ? positive : negative, 0.15 + 0.85 * share);
-    return wrong && (x + y) % 9 < 4 ? mix(base, marked, 0.9) : base;
+    const plain = mix(neutral, logit > 0 ? positive : negative, 0.15 + 0.85 * share);
+    const wrong = judged && logit > 0 !== labelOf(config.task, counts);
+    return { plain, striped: wrong ? mix(plain, marked, 0.9) : null };
   };
-  return { at, colour };
+  return { at };
+}
+
+const colourAt = ({ plain, striped }, x, y) => (striped && (x + y) % 9 < 4 ? striped : plain);
+
+let knownColours = null;
+
+/** The style sheet's colours, asked for again only when light and dark change: asking is slow. */
+function mapColours() {
+  const theme = `${document.documentElement.dataset.theme} ${matchMedia("(prefers-color-scheme: dark)").matches}`;
+  if (knownColours?.theme !== theme) {
+    knownColours = { theme };
+    for (const name of ["negative", "neutral", "positive", "wrong"]) knownColours[name] = hexToRgb(pageColour(`map-${name}`));
+  }
+  return knownColours;
 }
 
 const hexToRgb = (hex) => [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
@@ -59,12 +71,16 @@ function paintInside(context, painter, cell, fromRow, toRow) {
   const image = context.getImageData(0, fromRow, WIDTH, toRow - fromRow);
   for (let y = fromRow; y < toRow; y += cell) {
     for (let x = 0; x < WIDTH; x += cell) {
-      const u = barycentric(x + cell / 2, y + cell / 2);
-      if (u[0] <= 0 || u[1] <= 0 || u[2] <= 0) continue;
-      const answer = painter.at(u);
+      // A cell at the edge may have its middle outside; it shows the nearest point inside.
+      const u = barycentric(x + cell / 2, y + cell / 2).map((share) => Math.max(share, 1e-3));
+      let answer = null;
       for (let py = y; py < Math.min(toRow, y + cell); py++) {
-        for (let px = x; px < x + cell; px++) {
-          image.data.set([...painter.colour(answer, px, py), 255], 4 * ((py - fromRow) * WIDTH + px));
+        const [left, right] = insideOfRow(py);
+        for (let px = Math.max(x, left); px < Math.min(right, x + cell); px++) {
+          answer ??= painter.at(u);
+          const offset = 4 * ((py - fromRow) * WIDTH + px);
+          image.data.set(colourAt(answer, px, py), offset);
+          image.data[offset + 3] = 255;
         }
       }
     }
@@ -72,22 +88,23 @@ function paintInside(context, painter, cell, fromRow, toRow) {
   context.putImageData(image, 0, fromRow);
 }
 
-function fillWith(context, painter, answer, x, y) {
-  context.fillStyle = `rgb(${painter.colour(answer, x, y).join()})`;
+function fillWith(context, answer, x, y) {
+  context.fillStyle = `rgb(${colourAt(answer, x, y).join()})`;
 }
 
 /** The bands and discs: strings with fewer letters, whose labels differ from the inside's. */
-function paintEdges(context, painter) {
+function paintEdges(context, painter, coarse) {
+  const pieces = Math.ceil(160 / coarse) * 2;
   for (const [i, j] of EDGES) {
     const [p, q] = [CORNERS[i], CORNERS[j]];
     const out = outwards(i, j);
     const corner = (along, away) => [0, 1].map((axis) => p[axis] + (q[axis] - p[axis]) * along + out[axis] * away);
-    for (let piece = 0; piece < PIECES; piece++) {
+    for (let piece = 0; piece < pieces; piece++) {
       const u = [0, 0, 0];
-      u[j] = (piece + 0.5) / PIECES;
+      u[j] = (piece + 0.5) / pieces;
       u[i] = 1 - u[j];
-      fillWith(context, painter, painter.at(u), piece * 2, 0);
-      const [from, to] = [piece / PIECES, (piece + 1.15) / PIECES];
+      fillWith(context, painter.at(u), piece, 0);
+      const [from, to] = [piece / pieces, (piece + 1.15) / pieces];
       context.beginPath();
       for (const [along, away] of [[from, BAND[0]], [to, BAND[0]], [to, BAND[1]], [from, BAND[1]]]) context.lineTo(...corner(along, away));
       context.fill();
@@ -97,7 +114,7 @@ function paintEdges(context, painter) {
 }
 
 function paintDisc(context, painter, x, y, u) {
-  fillWith(context, painter, painter.at(u), 0, 0);
+  fillWith(context, painter.at(u), 0, 0);
   context.beginPath();
   context.arc(x, y, 11, 0, 2 * Math.PI);
   context.fill();
@@ -108,7 +125,7 @@ function paintLine(context, painter) {
     const share = (x + 0.5 - LINE.left) / (LINE.right - LINE.left);
     const answer = painter.at([1 - share, share]);
     for (let y = LINE.top; y < LINE.bottom; y++) {
-      fillWith(context, painter, answer, x, y);
+      fillWith(context, answer, x, y);
       context.fillRect(x, y, 1, 1);
     }
   }

@@ -25,11 +25,16 @@ export function introduce(payload, main, other) {
   byId("footer").textContent = `tsc-interp ${payload.version} playground. The model runs in this page; nothing is sent anywhere.`;
 }
 
+const differences = new WeakMap();
+
 /** Trust: the page's logits against the ones Python computed for the same strings. */
 export function badge(model, strings, logits) {
-  const ready = prepare(model);
-  const differences = strings.map((text, i) => Math.abs(run(ready, countsOf(text, model.config.n_letters)).logit - logits[i]));
-  const worst = Math.max(...differences);
+  if (!differences.has(model)) {
+    const ready = prepare(model);
+    const apart = strings.map((text, i) => Math.abs(run(ready, countsOf(text, model.config.n_letters)).logit - logits[i]));
+    differences.set(model, Math.max(...apart));
+  }
+  const worst = differences.get(model);
   const agrees = worst <= 1e-5;
   return h("p", {
     class: `badge ${agrees ? "good" : "bad"}`, "data-worst": worst, "data-key": `badge-${model.name}`,
@@ -174,6 +179,8 @@ export function mapLegend(container) {
 
 // -- sharing ---------------------------------------------------------------------------------------
 
+let chosenFigure = "failure-map";
+
 export function sharePanel(side, state, figures) {
   const { model } = side.prepared;
   const edits = state.timeline.now;
@@ -184,16 +191,18 @@ export function sharePanel(side, state, figures) {
     const worked = await copyText(typeof text === "function" ? text() : text);
     said.textContent = worked ? `${name} copied.` : "The browser did not allow copying; select the text instead.";
   } }, `Copy ${name}`);
-  const chooser = h("select", { "aria-label": "Figure to download", "data-key": "figure" }, [...figures()].map((figure, i) => h("option", { value: i }, figure.getAttribute("data-figure").replaceAll("-", " "))));
+  const names = [...figures()].map((figure) => figure.getAttribute("data-figure"));
+  const chooser = h("select", { "data-key": "figure", onchange: (event) => (chosenFigure = event.target.value) },
+    names.map((name) => h("option", { value: name, selected: name === chosenFigure }, name.replaceAll("-", " "))));
   const fileName = model.name.split("/").at(-1).replace(/\W+/g, "-");
   return [
-    h("div", { class: "toolbar" }, copyButton("link", "copy-link", () => location.href), copyButton("Python", "copy-python", python), copyButton("shell command", "copy-shell", shell), said),
+    h("div", { class: "toolbar" }, location.protocol === "about:" ? null : copyButton("link", "copy-link", () => location.href), copyButton("Python", "copy-python", python), copyButton("shell command", "copy-shell", shell), said),
     h("pre", { class: "code", tabindex: 0, "aria-label": "Python that reproduces this view", "data-result": "python" }, python),
     h("pre", { class: "code", tabindex: 0, "aria-label": "Shell commands that reproduce this view", "data-result": "shell" }, shell),
     h("div", { class: "toolbar" },
       h("label", {}, "Figure ", chooser),
       h("button", { type: "button", "data-key": "download-svg", onclick: () => {
-        const figure = [...figures()][Number(chooser.value)];
+        const figure = [...figures()].find((each) => each.getAttribute("data-figure") === chooser.value);
         downloadFile(`${fileName}-${figure.getAttribute("data-figure")}.svg`, standaloneSvg(figure), "image/svg+xml");
       } }, "Download SVG"),
       h("button", { type: "button", "data-key": "download-weights", onclick: () => downloadFile(`${fileName}-weights.json`, weightsDocument(model, edits), "application/json") }, "Download weights")),

@@ -38,6 +38,14 @@ export function barycentric(x, y) {
   return [1 - b - c, b, c];
 }
 
+/** The pixels of a row that lie in the triangle: the first, and the one after the last. */
+export function insideOfRow(y) {
+  const [[left, base], [right], [top, tip]] = CORNERS;
+  const up = (base - y - 0.5) / (base - tip);
+  if (up < 0 || up > 1) return [0, 0];
+  return [Math.ceil(left + (top - left) * up), Math.floor(right - (right - top) * up)];
+}
+
 /** A point of the triangle, or of the line when there are two letters. */
 export function toPixels(u) {
   if (u.length === 2) return [LINE.left + (LINE.right - LINE.left) * u[1], LINE_MIDDLE];

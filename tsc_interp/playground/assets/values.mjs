@@ -91,7 +91,7 @@ function valueMark({ side, layer, head, token, position, basis, scaleTo, key, ra
   const group = svg("g", { class: `value${present ? "" : " absent"}${moved ? " moved" : ""}` },
     moved ? svg("circle", { cx: x, cy: y, r: 13, class: "halo" }) : null,
     tokenMark(token, x, y, 5 + 5 * Math.sqrt(weight)),
-    svg("text", { x, y: y - 12 - 11 * lift, class: "label strong", "text-anchor": "middle" }, token));
+    svg("text", { x, y: y - 12 - 13 * lift, class: "label strong", "text-anchor": "middle" }, token));
   if (!side.editable) return group;
   const change = (next, gesture) => side.edit((edits) => setValue(edits, place, next), gesture);
   const attributes = {
