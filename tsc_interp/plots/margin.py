@@ -19,7 +19,11 @@ def figures(result: MarginResult) -> list[Figure]:
     drawn = [_scores(result, i, layer) for i, layer in enumerate(layers)]
     if result.logits is not None and result.weights is not None:
         drawn.append(_logits(result, result.logits))
-        drawn += [_weights(result, result.weights, i, layer) for i, layer in enumerate(layers)]
+        drawn += [
+            _weights(result, result.weights, i, layer)
+            for i, layer in enumerate(layers)
+            if _falling(result, result.weights, i)
+        ]
     return drawn
 
 
@@ -120,7 +124,7 @@ def _weights(result: MarginResult, weights: LabeledArray, i: int, layer: str) ->
         figure,
         "The attention a head keeps on the letter it reads while another letter's count n grows. "
         "It crosses half (dotted) where n is e to the margin.",
-        f"{spoken}." if spoken else "No head's letter is outnumbered in these families.",
+        f"{spoken}.",
     )
 
 

@@ -28,16 +28,16 @@ from tsc_interp.probes.cone_words import findings
 from tsc_interp.probes.families import logits_of
 from tsc_interp.probes.maximise import Function, Maximum, maximise
 from tsc_interp.probes.running import Floats, as_array, need_classifier
-from tsc_interp.strings import MAX_REPEAT
+from tsc_interp.strings import CLS, FIRST_LETTER, MAX_REPEAT
 
 if TYPE_CHECKING:
     from tsc_interp.config import ClassifierConfig
 
 ALL_SETS_UP_TO = 6
 """Letters; a larger alphabet is asked about its largest negative sets, which contain the others."""
-BUDGET = 150_000
+BUDGET = 110_000
 """Count vectors evaluated one by one for the shortest strings, over all sets together."""
-MOST_PER_SET = 30_000
+MOST_PER_SET = 22_000
 VISIBLE = 200
 """The longest strings in the report's test set."""
 RATIOS = np.round(np.linspace(-9, 9, 361), 6)
@@ -182,16 +182,21 @@ def _examine(
 
 
 def _logits64(model: Any, config: ClassifierConfig, letters: str) -> Function:
-    """The same forward pass in float64, for real counts of these letters."""
+    """The same forward pass in float64, for real counts of these letters and no position more."""
     import torch
 
     from tsc_interp.model.forward import forward
+    from tsc_interp.model.inputs import Inputs
 
     weights = {name: weight.detach().double() for name, weight in model.named_parameters()}
+    layout = [CLS, *(FIRST_LETTER + config.alphabet.index(letter) for letter in letters)]
 
     def logits(counts: Floats) -> Floats:
+        tokens = torch.tensor(layout).expand(len(counts), -1)
+        multiplicity = np.insert(counts, 0, float(config.attend_cls), axis=1)
+        lengths = torch.from_numpy(counts.sum(axis=1))
+        given = Inputs(tokens, torch.from_numpy(multiplicity), lengths, compressed=True)
         with torch.no_grad():
-            given = model.counts(_full(config, letters, counts))
             return as_array(forward(config, weights, given))
 
     return logits

@@ -20,7 +20,7 @@ from tsc_interp.probes.running import Floats
 from tsc_interp.strings import MAX_REPEAT
 
 REACH = float(np.log(MAX_REPEAT))
-LINE, PLANE, SPACE = 4001, 111, 2**11
+LINE, PLANE, SPACE = 2001, 101, 2**11
 """Points for one dimension, per side for two, and in all for more."""
 STARTS, ROUNDS = 12, 200
 
@@ -88,11 +88,10 @@ def _cover(dimensions: int, letters: int, ratios_only: bool) -> Floats:
 def _best_apart(logs: Floats, values: Floats, apart: float = 1.0) -> list[int]:
     """The highest points no two of which are near each other, so that each climbs its own peak."""
     chosen: list[int] = []
-    for point in np.argsort(-values, kind="stable")[: STARTS * 200]:
-        if all(np.abs(logs[point] - logs[other]).max() > apart for other in chosen):
-            chosen.append(int(point))
-        if len(chosen) == STARTS:
-            break
+    left = values.copy()
+    while len(chosen) < STARTS and np.isfinite(left.max()):
+        chosen.append(int(left.argmax()))
+        left[np.abs(logs - logs[chosen[-1]]).max(axis=1) <= apart] = -np.inf
     return chosen
 
 
