@@ -16,7 +16,13 @@ if TYPE_CHECKING:
 
 FIGURES: dict[str, str] = {
     "trace": "tsc_interp.plots.trace:figures",
+    "superposition": "tsc_interp.plots.superposition:figures",
+    "cone": "tsc_interp.plots.cone:figures",
+    "margin": "tsc_interp.plots.margin:figures",
+    "specialization": "tsc_interp.plots.specialization:figures",
+    "attribution": "tsc_interp.plots.attribution:figures",
     "init-norm": "tsc_interp.plots.init_norm:figures",
+    "dynamics": "tsc_interp.plots.dynamics:figures",
 }
 
 

@@ -154,10 +154,11 @@ def template(dark: bool = False) -> go.layout.Template:
                 "showarrow": False,
                 "bgcolor": "rgba(21,24,28,0.8)" if dark else "rgba(255,255,255,0.8)",
             },
+            # plotly paints the pressed and the hovered button nearly white, whatever the theme.
             "updatemenudefaults": {
-                "bgcolor": "#2a2f36" if dark else "#f6f8fa",
+                "bgcolor": "#f6f8fa",
                 "bordercolor": soft,
-                "font": {"color": ink},
+                "font": {"color": "#1f2328"},
             },
             "sliderdefaults": {"font": {"color": ink}, "bordercolor": soft, "bgcolor": grid},
             "hoverlabel": {"font": {"family": FONT, "size": 13}},

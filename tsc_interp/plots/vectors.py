@@ -229,5 +229,7 @@ def choice(figures: Sequence[tuple[str, go.Figure]]) -> go.Figure:
         ],
         height=(combined.layout.height or 420) + 48,
         margin_t=56,
+        # The menu stands where legends usually do.
+        legend={"y": -0.2, "yanchor": "top"},
     )
     return combined

@@ -13,6 +13,7 @@ from tsc_interp.model.hooked import HookedClassifier
 from tsc_interp.probes.base import ProbeResult
 from tsc_interp.probes.registry import PROBES, Probe, find_probe
 from tsc_interp.report.model_report import ModelCard, ModelReport
+from tsc_interp.report.reach import Reach, reach
 from tsc_interp.report.report import Report
 from tsc_interp.report.strings import TestScore, score_test_set, sensible_strings
 
@@ -65,6 +66,7 @@ class _Subject:
             raise UsageError("a report is about one model; take one member of the ensemble first")
         self.model = model
         self.test: TestScore | None = score_test_set(model)
+        self.reach: Reach | None = reach(model)
 
 
 def _strings(given: str | Sequence[str] | None, subjects: Sequence[_Subject]) -> tuple[str, ...]:
@@ -98,5 +100,5 @@ def _examine(
             if chosen is not None:
                 raise UnsupportedError(f"probe {probe.name}: {error}") from None
             not_run[probe.name] = str(error)
-    card = ModelCard.of(subject.model, subject.provenance, subject.test)
+    card = ModelCard.of(subject.model, subject.provenance, subject.test, subject.reach)
     return ModelReport(card, strings, tuple(results), not_run)

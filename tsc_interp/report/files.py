@@ -143,9 +143,4 @@ def _is_report(directory: Path) -> bool:
 
 
 def _slug(name: str) -> str:
-    """A model's name as a directory name; a run's checkpoint is named after its run as well."""
-    path = Path(name)
-    if path.suffix == ".safetensors":
-        parts = [path.parent.parent.name] if path.parent.name == "checkpoints" else []
-        name = "-".join([*parts, path.stem])
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "model"

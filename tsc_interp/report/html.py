@@ -66,7 +66,7 @@ def prose(text: str) -> Markup:
 def _section(report: Report, name: str) -> dict[str, Any]:
     from tsc_interp.probes.registry import find_probe
 
-    sides = []
+    sides: list[dict[str, Any]] = []
     for index, model in enumerate(report.models):
         section = model.sections.get(name)
         figures = section.figures if section else []
@@ -80,9 +80,12 @@ def _section(report: Report, name: str) -> dict[str, Any]:
                 ],
             }
         )
+    parts = [len(s["figures"]) + len(s["result"].tables()) for s in sides if s["result"]]
     return {
         "probe": find_probe(name),
         "sides": sides,
+        # Side by side, the first figures share a row, and so do the second ones, and so on.
+        "rows": 1 + max(parts, default=0),
         "command": command(report, name),
         "python": python(report, name),
     }

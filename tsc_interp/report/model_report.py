@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
+from tsc_interp.checkpoints.format import SUFFIX
 from tsc_interp.model.hooked import HookedClassifier
 from tsc_interp.plots.registry import figures
 from tsc_interp.plots.style import Figure
-from tsc_interp.probes.base import Cell, Finding, ProbeResult
+from tsc_interp.probes.base import Cell, Finding, ProbeResult, Severity
 from tsc_interp.probes.registry import Probe, find_probe
+from tsc_interp.report.reach import Reach
 from tsc_interp.report.strings import TestScore
 
 SEVERITIES = ("failure", "warning", "note", "good")
@@ -22,51 +25,69 @@ class ModelCard:
     """Which model this is, exactly: the weight hash tells apart what the name cannot."""
 
     name: str
+    source: str
+    """What to type to get it again: a bundled name, a file."""
     task: str
     parameters: int
     weight_hash: str
     config: Mapping[str, Any]
     provenance: Mapping[str, Any] = field(default_factory=dict)
     test: TestScore | None = None
+    reach: Reach | None = None
 
     @classmethod
     def of(
-        cls, model: HookedClassifier, provenance: Mapping[str, Any], test: TestScore | None
+        cls,
+        model: HookedClassifier,
+        provenance: Mapping[str, Any],
+        test: TestScore | None,
+        reach: Reach | None,
     ) -> ModelCard:
         checkpoint = model.to_checkpoint()
         return cls(
-            name=str(model.cfg.model_name),
+            name=_short_name(str(model.cfg.model_name)),
+            source=str(model.cfg.model_name),
             task=model.config.task.describe(),
             parameters=checkpoint.n_parameters,
             weight_hash=checkpoint.weight_hash(),
             config=model.config.to_dict(),
             provenance=dict(provenance),
             test=test,
+            reach=reach,
         )
 
     def verdict(self) -> Finding:
-        """The first thing to know: does it fail, how often, on what."""
-        size = f"{self.name} answers “{self.task}?” with {self.parameters:,} parameters."
-        if self.test is None:
-            return Finding(severity="note", text=f"{size} There is no test set for its task.")
-        worst = " and ".join(f"`{string}`" for string in self.test.worst)
-        numbers: dict[str, Cell] = {
-            "test strings": self.test.strings,
-            "false positives": self.test.false_positives,
-            "false negatives": self.test.false_negatives,
-        }
-        if not self.test.errors:
-            text = (
-                f"{size} It makes no error on the {self.test.strings:,} test strings (up to 200 "
-                f"letters); it comes nearest to one on {worst}."
-            )
-            return Finding(severity="good", text=text, numbers=numbers)
-        text = (
-            f"{size} It is wrong on {self.test.errors:,} of the {self.test.strings:,} test strings "
-            f"(up to 200 letters): {self.test.false_positives:,} false positives and "
-            f"{self.test.false_negatives:,} false negatives, the worst being {worst}."
-        )
-        return Finding(severity="failure", text=text, numbers=numbers)
+        """The first things to know: does it fail, how often, from which length on, on what."""
+        sentences = [f"{self.name} answers “{self.task}?” with {self.parameters:,} parameters."]
+        numbers: dict[str, Cell] = {}
+        if self.test is not None:
+            sentences.append(self.test.sentence())
+            numbers |= {
+                "test strings": self.test.strings,
+                "false positives": self.test.false_positives,
+                "false negatives": self.test.false_negatives,
+            }
+        if self.reach is not None:
+            sentences.append(self.reach.sentence())
+            numbers["right through length"] = self.reach.right_through
+        if self.test is None and self.reach is None:
+            severity: Severity = "note"
+            sentences.append("There is no test set for its task.")
+        else:
+            severity = "failure" if self.test is not None and self.test.errors else "good"
+        return Finding(severity=severity, text=" ".join(sentences), numbers=numbers)
+
+
+def _short_name(source: str) -> str:
+    """A file by its name; a run's checkpoint by experiment, seed and epoch."""
+    path = Path(source)
+    if path.suffix != SUFFIX:
+        return source
+    if path.parent.name != "checkpoints":
+        return path.stem
+    run = path.parent.parent
+    epoch = path.stem.removeprefix("epoch=").lstrip("0") or "0"
+    return f"{run.parent.parent.name} {run.name} epoch={epoch}".strip()
 
 
 @dataclass(frozen=True)
@@ -105,6 +126,7 @@ class ModelReport:
         card = {**vars(self.card), "config": dict(self.card.config)}
         card["provenance"] = dict(self.card.provenance)
         card["test"] = None if test is None else {**vars(test), "worst": list(test.worst)}
+        card["reach"] = None if self.card.reach is None else dict(vars(self.card.reach))
         return {
             "model": card,
             "strings": list(self.strings),
@@ -118,6 +140,8 @@ class ModelReport:
         card = dict(data["model"])
         if card["test"] is not None:
             card["test"] = TestScore(**{**card["test"], "worst": tuple(card["test"]["worst"])})
+        if card["reach"] is not None:
+            card["reach"] = Reach(**card["reach"])
         return cls(
             card=ModelCard(**card),
             strings=tuple(data["strings"]),

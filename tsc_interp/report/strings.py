@@ -32,6 +32,19 @@ class TestScore:
     def errors(self) -> int:
         return self.false_positives + self.false_negatives
 
+    def sentence(self) -> str:
+        worst = " and ".join(f"`{string}`" for string in self.worst)
+        if not self.errors:
+            return (
+                f"It makes no error on the {self.strings:,} test strings (up to 200 letters) and "
+                f"comes nearest to one on {worst}."
+            )
+        return (
+            f"It is wrong on {self.errors:,} of the {self.strings:,} test strings (up to 200 "
+            f"letters): {self.false_positives:,} false positives and {self.false_negatives:,} "
+            f"false negatives, the worst being {worst}."
+        )
+
 
 def sensible_strings(model: HookedClassifier) -> list[str]:
     """A few strings that exercise the task: each letter missing, each letter outnumbered."""

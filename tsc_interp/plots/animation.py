@@ -1,0 +1,123 @@
+"""Points that move: one frame per epoch, a slider and a play button."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import NDArray
+
+from tsc_interp.plots.style import (
+    INK,
+    TokenStyle,
+    add_arrow,
+    add_line,
+    annotation,
+    equal_axes,
+    new_figure,
+    place_labels,
+)
+from tsc_interp.plots.vectors import View, view
+
+
+def common_view(history: NDArray[np.float64]) -> View:
+    """[frame, point, dim] seen from one side throughout: components are those of all frames."""
+    frames, points, dims = history.shape
+    seen = view(history.reshape(-1, dims))
+    return View(seen.points.reshape(frames, points, 2), seen.axes, seen.exact, seen.remark)
+
+
+def animate(
+    seen: View,
+    epochs: Sequence[int],
+    labels: Sequence[str],
+    styles: Sequence[TokenStyle],
+    *,
+    normals: NDArray[np.float64] | None = None,
+) -> go.Figure:
+    """Named points (arrows, where the origin is the true one) from epoch to epoch.
+
+    `normals` gives a decision line per frame. The last frame is what a still picture shows.
+    """
+    frames = [_traces(seen, index, styles, normals, labels) for index in range(len(epochs))]
+    figure = new_figure(*seen.axes, height=560)
+    equal_axes(figure, seen.points.reshape(-1, 2), with_origin=seen.exact)
+    figure.add_traces(frames[-1])
+    ranges = [figure.layout.xaxis.range, figure.layout.yaxis.range]
+    names = [
+        [annotation(label) for label in place_labels(points, labels, ranges, origin=seen.exact)]
+        for points in seen.points
+    ]
+    figure.layout.annotations = names[-1]
+    figure.frames = [
+        go.Frame(data=traces, name=str(epoch), layout={"annotations": placed})
+        for epoch, traces, placed in zip(epochs, frames, names, strict=True)
+    ]
+    instant = {"mode": "immediate", "frame": {"duration": 0}, "transition": {"duration": 0}}
+    steps = [
+        {"label": str(epoch), "method": "animate", "args": [[str(epoch)], instant]}
+        for epoch in epochs
+    ]
+    play: dict[str, Any] = {"fromcurrent": False, "frame": {"duration": 450}}
+    buttons = [
+        {"label": "play", "method": "animate", "args": [None, play]},
+        {"label": "pause", "method": "animate", "args": [[None], instant]},
+    ]
+    figure.update_layout(
+        sliders=[
+            {
+                "steps": steps,
+                "active": len(steps) - 1,
+                "currentvalue": {"prefix": "epoch "},
+                "pad": {"t": 48},
+            }
+        ],
+        updatemenus=[
+            {
+                "type": "buttons",
+                "showactive": False,
+                "direction": "right",
+                "buttons": buttons,
+                "x": 0,
+                "xanchor": "left",
+                "y": 1.02,
+                "yanchor": "bottom",
+            }
+        ],
+        margin_t=56,
+    )
+    return figure
+
+
+def _traces(
+    seen: View,
+    index: int,
+    styles: Sequence[TokenStyle],
+    normals: NDArray[np.float64] | None,
+    labels: Sequence[str],
+) -> list[Any]:
+    """One frame: the line, the arrows, and all points in one trace."""
+    points = seen.points[index]
+    figure = go.Figure()
+    if normals is not None:
+        add_line(figure, normals[index], name="logit 0")
+    if seen.exact:
+        for point, style in zip(points, styles, strict=True):
+            add_arrow(figure, point, colour=style.colour, standoff=5)
+    figure.add_scatter(
+        x=points[:, 0],
+        y=points[:, 1],
+        mode="markers",
+        customdata=list(labels),
+        marker={
+            "color": [style.colour for style in styles],
+            "symbol": [style.symbol for style in styles],
+            "size": 9,
+            "line": {"width": 1, "color": INK},
+        },
+        showlegend=False,
+        hovertemplate="%{customdata}<br>(%{x:.4f}, %{y:.4f})<extra></extra>",
+    )
+    return list(figure.data)

@@ -1,0 +1,65 @@
+"""Up to which length a model makes no error at all, and the first ones it makes: exactly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tsc_interp.errors import UnsupportedError
+from tsc_interp.model.hooked import HookedClassifier
+from tsc_interp.verification import Counterexample, horizon
+
+# A report must not keep anyone waiting: `tsc-interp verify` takes all the time it needs.
+_BUDGET = 20_000
+_MOST_LETTERS = 5
+
+
+@dataclass(frozen=True)
+class Reach:
+    """`right_through` is proved. Beyond it lie the shortest errors found, if any."""
+
+    right_through: int
+    exact: bool
+    """Whether the next length has an error, so that `right_through` is the horizon itself."""
+    false_positive: str | None
+    false_negative: str | None
+
+    def sentence(self) -> str:
+        first = [
+            f"`{string}` ({kind})"
+            for string, kind in (
+                (self.false_positive, "a false positive"),
+                (self.false_negative, "a false negative"),
+            )
+            if string is not None
+        ]
+        if self.right_through:
+            proved = f"Every string of up to {self.right_through:,} letters is proved right"
+        else:
+            proved = (
+                "It is wrong on a string of a single letter" if self.exact else "Nothing is proved"
+            )
+        return (
+            f"{proved}; the shortest it gets wrong: {' and '.join(first)}."
+            if first
+            else f"{proved}."
+        )
+
+
+def reach(model: HookedClassifier) -> Reach | None:
+    """None where counts do not describe the input, or there are too many sets of letters."""
+    if model.config.n_letters > _MOST_LETTERS:
+        return None
+    try:
+        found = horizon(model, budget=_BUDGET)
+    except UnsupportedError:
+        return None
+
+    def written(error: Counterexample | None) -> str | None:
+        return None if error is None else error.string
+
+    return Reach(
+        right_through=found.right_through,
+        exact=found.length == found.right_through,
+        false_positive=written(found.shortest_false_positive),
+        false_negative=written(found.shortest_false_negative),
+    )
