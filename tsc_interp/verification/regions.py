@@ -54,18 +54,17 @@ class _FaceCount:
                 # Depth first: the rest waits, so that memory stays bounded.
                 stack.append((low[_BATCH:], high[_BATCH:]))
                 low, high = low[:_BATCH], high[:_BATCH]
-            cut_low, cut_high, decided = self._step(low, high)
-            if len(cut_low):
-                stack.append(self._halves(cut_low, cut_high))
+            cut = self._step(low, high)
             if progress is not None:
-                progress(decided)
+                progress(sum(lattice_points(low[~cut], high[~cut], self.limit).tolist()))
+            if cut.any():
+                stack.append(self._halves(low[cut], high[cut]))
         for side, collector in zip(self.tally.sides, self.collectors, strict=True):
             collector.add_to(side)
 
-    def _step(self, low: Integers, high: Integers) -> tuple[Integers, Integers, int]:
-        """Decide what can be decided; return the boxes to cut and how many vectors are settled."""
+    def _step(self, low: Integers, high: Integers) -> NDArray[np.bool_]:
+        """Decide what can be decided, and say which boxes are to be cut."""
         self.tally.boxes += len(low)
-        before = lattice_points(low, high, self.limit)
         least, most = count_box_bounds(
             self.faces[self.letters], low.astype(float), high.astype(float)
         )
@@ -77,8 +76,7 @@ class _FaceCount:
         open_ = ~(false_positive | false_negative | right)
         small = open_ & ((high - low + 1).prod(axis=1, dtype=np.float64) <= _LEAF)
         self._judge(_points(low[small], high[small], self.limit))
-        cut = open_ & ~small
-        return low[cut], high[cut], sum(before[~cut].tolist())
+        return np.asarray(open_ & ~small)
 
     def _judge(self, points: Integers) -> None:
         if not len(points):

@@ -26,14 +26,14 @@ class RunCollector:
     def __init__(self, size: int, limit: int) -> None:
         self.size, self.limit = size, limit
         self.base = limit + 2
-        if self.base**size >= 2**62:
+        if self.base**size >= 2**61:
             raise UnsupportedError(
                 f"{size} letters up to length {limit} have too many count vectors to index; "
                 f"ask for a shorter length"
             )
-        self._keys: list[Integers] = []
-        self._signs: list[Integers] = []
+        self._events: list[Integers] = []
         self._held = 0
+        self._compact_at = _COMPACT_AT
 
     def add(self, low: Integers, high: Integers) -> None:
         if self.size == 1:
@@ -41,10 +41,10 @@ class RunCollector:
             keys, ends = low[:, 0], high[:, 0] + 1
         else:
             keys, ends = self._rows(low, high)
-        self._keys.append(np.concatenate([keys, ends]))
-        self._signs.append(np.repeat(np.array([1, -1]), [len(keys), len(ends)]))
+        # One number per event, so that a plain sort puts a start before an end at the same place.
+        self._events += [2 * keys, 2 * ends + 1]
         self._held += 2 * len(keys)
-        if self._held > _COMPACT_AT:
+        if self._held > self._compact_at:
             self._compact()
 
     def _rows(self, low: Integers, high: Integers) -> tuple[Integers, Integers]:
@@ -71,19 +71,22 @@ class RunCollector:
 
     def _compact(self) -> None:
         """Where one run ends and the next begins, both events vanish."""
-        keys, signs = np.concatenate(self._keys), np.concatenate(self._signs)
-        order = np.argsort(keys, kind="stable")
-        keys, signs = keys[order], signs[order]
-        starts = np.flatnonzero(np.r_[True, keys[1:] != keys[:-1]])
-        keys, signs = keys[starts], np.add.reduceat(signs, starts)
-        self._keys, self._signs = [keys[signs != 0]], [signs[signs != 0]]
-        self._held = len(self._keys[0])
+        events = np.concatenate(self._events)
+        self._events = []
+        events.sort()
+        both = events[1:] >> 1 == events[:-1] >> 1
+        kept = np.ones(len(events), dtype=bool)
+        kept[1:] &= ~both
+        kept[:-1] &= ~both
+        self._events = [events[kept]]
+        self._held = len(self._events[0])
+        self._compact_at = max(_COMPACT_AT, 2 * self._held)
 
     def add_to(self, side: Side) -> None:
-        if not self._keys:
+        if not self._events:
             return
         self._compact()
-        events = self._keys[0]
+        events = self._events[0] >> 1
         # Sorted and disjoint: events are start, end, start, end, ...
         starts, ends = events[0::2], events[1::2]
         if self.size == 1:
