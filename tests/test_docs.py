@@ -100,13 +100,13 @@ def test_includes_exist() -> None:
     for page in SOURCES:
         for target in _INCLUDE.findall(page.read_text(encoding="utf-8")):
             path, _, section = target.partition(":")
-            if not path.startswith("docs/pages/generated/"):
+            if not path.startswith("docs/generated/"):
                 file = ROOT / path
                 assert file.is_file(), (page, target)
                 if section:
                     assert section in dict(pieces(file.read_text())), (page, target)
             elif path.endswith(".txt"):
-                assert _will_be_written(path.removeprefix("docs/pages/generated/")), (page, target)
+                assert _will_be_written(path.removeprefix("docs/generated/")), (page, target)
 
 
 def _will_be_written(path: str) -> bool:

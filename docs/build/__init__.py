@@ -1,6 +1,7 @@
 """What the pages include, made by running the code: `python -m docs.build`.
 
-Everything is written to `docs/pages/generated`, which is not kept in git, so nothing in the site
+Text and figures go to `docs/generated`, where pages include them from; what is served as it stands
+(plotly.js, playgrounds) to `docs/pages/generated`. Neither is kept in git, so nothing in the site
 can be older than the code it talks about. `mkdocs build --strict` then fails on anything missing.
 """
 

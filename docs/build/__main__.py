@@ -15,33 +15,36 @@ from docs.build.probe_pages import write_probe_pages
 from docs.build.scripts import run_and_write
 
 ROOT = Path(__file__).resolve().parents[2]
-GENERATED = ROOT / "docs" / "pages" / "generated"
+INCLUDED = ROOT / "docs" / "generated"
+SERVED = ROOT / "docs" / "pages" / "generated"
 
 
 def main() -> None:
     started = time.perf_counter()
-    shutil.rmtree(GENERATED, ignore_errors=True)
+    for folder in (INCLUDED, SERVED):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
     for what, step in steps():
         begun = time.perf_counter()
         step()
         print(f"{time.perf_counter() - begun:6.1f} s  {what}", flush=True)
-    print(f"{time.perf_counter() - started:6.1f} s  in all, into {GENERATED.relative_to(ROOT)}")
+    print(f"{time.perf_counter() - started:6.1f} s  in all")
 
 
 def steps() -> Iterator[tuple[str, Callable[[], object]]]:
-    yield "plotly.js and themes", lambda: write_assets(GENERATED / "assets")
+    yield "plotly.js and themes", lambda: write_assets(SERVED / "assets")
     yield "command-line reference", lambda: write_text("cli.txt", cli_reference())
-    yield "commands", lambda: write_commands(GENERATED / "commands")
-    yield "probe pages", lambda: write_probe_pages(GENERATED / "probes")
-    yield "playgrounds", lambda: write_playgrounds(GENERATED / "playground")
+    yield "commands", lambda: write_commands(INCLUDED / "commands")
+    yield "probe pages", lambda: write_probe_pages(INCLUDED / "probes")
+    yield "playgrounds", lambda: write_playgrounds(SERVED / "playground")
     for folder in (ROOT / "docs" / "checks", ROOT / "examples"):
         for script in sorted(folder.glob("*.py")):
-            place = GENERATED / folder.name
+            place = INCLUDED / folder.name
             yield script.name, lambda script=script, place=place: run_and_write(script, place)
 
 
 def write_text(name: str, text: str) -> None:
-    (GENERATED / name).write_text(text, encoding="utf-8")
+    (INCLUDED / name).write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

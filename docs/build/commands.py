@@ -6,6 +6,7 @@ import contextlib
 import io
 import os
 import shlex
+import textwrap
 from pathlib import Path
 
 from docs.build.sections import inside
@@ -28,6 +29,7 @@ COMMANDS = {
     "eval": "tsc-interp eval --checkpoint generalization-errors",
     "info": "tsc-interp info --checkpoint walkthrough",
     "list": "tsc-interp list",
+    "why": "tsc-interp analyze -c generalization-errors --probe margin aac 'ab{100}'",
     "analyze": "tsc-interp analyze --checkpoint generalization-errors",
     "verify": "tsc-interp verify --checkpoint generalization-errors --horizon",
     "certify": "tsc-interp verify --checkpoint walkthrough --certify --out walkthrough.json",
@@ -59,7 +61,15 @@ def run_command(line: str, expected: int = 0) -> str:
         code = main(shlex.split(line)[1:])
     if code != expected:
         raise RuntimeError(f"{line!r} ended with {code}, not {expected}:\n{caught.getvalue()}")
-    text = "\n".join(part.rstrip() for part in caught.getvalue().rstrip().splitlines())
+    text = "\n".join(map(_wrapped, caught.getvalue().rstrip().splitlines()))
     # Where the build happened is nobody's business.
     text = text.replace(f"{os.getcwd()}/", "")
     return f"{text}\n" + (f"(exit code {code})\n" if code else "")
+
+
+def _wrapped(line: str) -> str:
+    """As a terminal of that width would show it; tables have their width already."""
+    indent = " " * (len(line) - len(line.lstrip()) + 4)
+    if not line.strip() or line[0] in "┏┡│└┃┌├":
+        return line.rstrip()
+    return "\n".join(textwrap.wrap(line, 92, subsequent_indent=indent, drop_whitespace=True))
