@@ -93,7 +93,10 @@ class _PascalRows:
 
     def row(self, m: int) -> list[int]:
         if m not in self._rows:
-            self._rows[m] = [comb(m, i) for i in range(m + 1)]
+            row = [1]
+            for i in range(m):
+                row.append(row[-1] * (m - i) // (i + 1))
+            self._rows[m] = row
         return self._rows[m]
 
     def strings(self, length: int, vectors: Integers) -> int:
@@ -109,7 +112,7 @@ class _PascalRows:
             pair = length - sum(others)
             arrangements, left = 1, length
             for count in others:
-                arrangements *= self.row(left)[count] if left <= 2000 else comb(left, count)
+                arrangements *= self.row(left)[count]
                 left -= count
             total += arrangements * sum(map(self.row(pair).__getitem__, firsts[start:end]))
         return total
