@@ -117,7 +117,7 @@ def test_terminal_shows_the_numbers_of_the_json(report):
 
 def test_every_form_tells_every_finding(report, saved):
     console = Console(file=io.StringIO(), width=2000)
-    print_report(report, console)
+    print_report(report, console, tables=True)
     page = html.unescape(re.sub(r"</?code>", "", (saved / "index.html").read_text()))
     notes = (saved / "report.md").read_text()
     for finding in report.findings:
@@ -140,6 +140,21 @@ def test_failures_come_before_everything_but_the_verdict(report):
     order = ["failure", "warning", "note", "good"]
     assert severities == sorted(severities, key=order.index)
     assert "697 of the 9,984" in report.findings[0].text
+
+
+def test_highlights_hold_the_worst_of_each_probe():
+    report = tsc.analyze("generalization-errors", probes=["trace", "margin", "init-norm"])
+    verdict, *rest = report.models[0].highlights()
+    assert "up to 66 letters is proved right" in verdict[1].text
+    assert [probe for probe, _ in rest] == ["trace", "margin"]
+    assert all(finding.severity == "failure" for _, finding in rest)
+    assert "because the margin of `a` over `b`" in rest[1][1].text
+    console = Console(file=io.StringIO(), width=2000)
+    print_report(report, console)
+    shown = console.file.getvalue()
+    assert all(finding.text.replace("`", "") in shown for _, finding in rest)
+    more = len(report.models[0].findings()) - 3
+    assert f"{more} more findings in the report" in shown
 
 
 # -- the page --------------------------------------------------------------------------------

@@ -64,7 +64,9 @@ def command(
         Plotlyjs,
         typer.Option(help="The plotting library: in the page, from the net, or beside it."),
     ] = Plotlyjs.inline,
-    tables: Annotated[bool, typer.Option("--tables", help="Print every table as well.")] = False,
+    tables: Annotated[
+        bool, typer.Option("--tables", help="Print every finding and every table.")
+    ] = False,
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     force: Annotated[
         bool, typer.Option("--force", help="Write into a directory that holds other files.")

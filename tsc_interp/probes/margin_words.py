@@ -29,13 +29,13 @@ def findings(model: Any, reading: Reading, result: MarginResult) -> tuple[Findin
         for i in range(len(reading.layers))
         for h in _heads_worth_naming(result, i)
     ]
+    config = classifier_config(model)
+    if config is not None and config.n_layers == 1 and not config.has_positions:
+        found += _false_negatives(model, config, reading, result)
     found += [_flip(family) for family in result.families if family.first_error is not None]
     right = [family for family in result.families if family.first_error is None]
     if right:
         found.append(_always_right(right))
-    config = classifier_config(model)
-    if config is not None and config.n_layers == 1 and not config.has_positions:
-        found += _false_negatives(model, config, reading, result)
     return tuple(found)
 
 

@@ -121,6 +121,17 @@ class ModelReport:
         told.sort(key=lambda pair: SEVERITIES.index(pair[1].severity))
         return [("", self.card.verdict()), *told]
 
+    def highlights(self) -> list[tuple[str, Finding]]:
+        """What to read first: the verdict, and from each probe the worst of what matters.
+
+        That is a failure or a warning; of a model that has neither, what is good about it.
+        """
+        verdict, *told = self.findings()
+        serious = [pair for pair in told if pair[1].severity in ("failure", "warning")]
+        reassuring = [pair for pair in told if pair[1].severity == "good"]
+        first = dict(reversed(serious or reassuring or told))  # the last one written stays
+        return [verdict, *((name, first[name]) for name in self.sections if name in first)]
+
     def to_dict(self) -> dict[str, Any]:
         test = self.card.test
         card = {**vars(self.card), "config": dict(self.card.config)}

@@ -41,7 +41,7 @@ class Report:
         return self.models[0].sections[probe].result
 
     def show(self, *, tables: bool = False) -> None:
-        """Findings on the terminal, with every table if asked."""
+        """What matters first, on the terminal; with `tables`, every finding and every table."""
         from rich.console import Console
 
         from tsc_interp.report.terminal import print_report

@@ -1,4 +1,4 @@
-"""A report for the terminal: findings, worst first, and the tables if asked."""
+"""A report for the terminal: what matters first; all findings and tables if asked."""
 
 from __future__ import annotations
 
@@ -25,11 +25,16 @@ def _print_model(model: ModelReport, console: Console, tables: bool) -> None:
     findings = RichTable.grid(padding=(0, 1))
     findings.add_column(width=max(map(len, _STYLES)))
     findings.add_column(overflow="fold")
-    for _, finding in model.findings():
+    told = model.findings()
+    shown = told if tables else model.highlights()
+    for _, finding in shown:
         findings.add_row(
             Text(finding.severity, style=_STYLES[finding.severity]), _sentence(finding)
         )
     console.print(findings)
+    if len(shown) < len(told):
+        more = f"{len(told) - len(shown)} more findings in the report (or here, with --tables)"
+        console.print(Text(more, style="dim"))
     for name, reason in model.not_run.items():
         console.print(Text(f"{name} does not apply: {reason}", style="dim"))
     if tables:
