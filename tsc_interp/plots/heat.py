@@ -9,6 +9,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import ArrayLike
 
+from tsc_interp.plots.labels import CHARACTER_WIDTH
 from tsc_interp.plots.style import PALETTE, diverging, new_figure
 
 SHARE: dict[str, Any] = {
@@ -31,7 +32,9 @@ def heat(
 ) -> go.Figure:
     """`show` formats the number in a cell, if there are at most `most_written` columns."""
     longest = max(map(len, columns), default=1)
-    crowded = longest * len(columns) > 30  # then column names stand upright, to fit on a phone
+    # On a phone, what the names of the rows leave; too little, and column names stand upright.
+    room = 340 - CHARACTER_WIDTH * max(map(len, rows), default=1)
+    crowded = CHARACTER_WIDTH * (longest + 1) * len(columns) > room
     figure = new_figure(height=60 + 30 * len(rows) + (8 * longest if crowded else 0))
     figure.update_layout(margin={"t": 30, "b": 12})
     written = len(columns) <= most_written

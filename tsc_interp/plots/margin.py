@@ -11,6 +11,8 @@ from tsc_interp.probes.families import Family
 from tsc_interp.probes.margin import MarginResult
 
 MOST_LINES = 6
+SPOKEN = (1, 100, 10_000)
+"""The n at which the alternative text gives numbers; points of the probe's grid."""
 _POWERS = "⁰¹²³⁴⁵⁶⁷⁸⁹"
 
 
@@ -41,9 +43,9 @@ def _scores(result: MarginResult, i: int, layer: str) -> Figure:
         f"scores-{layer}" if i else "scores",
         _title("How each head scores the letters", result, layer),
         number_line(rows, x="score"),
-        "The letter farthest to the right is the one a head reads, and its distance to another is "
-        "the margin: e to that power of the other letter per letter read halve its weight "
-        "(1 is about 3, 3 about 20, 5 about 150, 10 about 22,000).",
+        "The letter farthest to the right is the one a head reads; its distance d to another is the "
+        "margin. About e to the power d of the other letter per letter read take half of the "
+        "weight: 20 for d = 3, 150 for d = 5, 22,000 for d = 10.",
         f"Scores by head. {spoken}.",
     )
 
@@ -111,19 +113,19 @@ def _weights(result: MarginResult, weights: LabeledArray, i: int, layer: str) ->
     _count_axis(figure)
     figure.update_yaxes(range=[-0.02, 1.04], tickformat=".0%")
     figure.add_hline(y=0.5, line={"color": INK, "width": 1, "dash": "dot"})
-    half = result.half_weight.array[i]
-    letters = result.half_weight.labels["letter"]
     spoken = "; ".join(
-        f"head {h} loses half its weight on {result.reads[i][h]} at "
-        f"{half[h, letters.index(family.letter)]:,.0f} {family.letter}"
+        f"head {h} on {result.reads[i][h]} in {family.name}: "
+        + ", ".join(f"{weights.array[i, f, h, n.index(k)]:.2%} at n = {k:,}" for k in SPOKEN)
         for family, h in lines
+        for f in [weights.labels["family"].index(family.name)]
     )
+    half = " It crosses half (dotted) where n is e to the margin."
     return Figure(
         f"weights-{layer}" if i else "weights",
         _title("How fast the letter a head reads is outnumbered", result, layer),
         figure,
-        "The attention a head keeps on the letter it reads while another letter's count n grows. "
-        "It crosses half (dotted) where n is e to the margin.",
+        "The attention a head keeps on the letter it reads while another letter's count n grows."
+        + half * (len(result.scores.labels["layer"]) == 1),
         f"{spoken}.",
     )
 
