@@ -43,8 +43,8 @@ def _scores(result: MarginResult, i: int, layer: str) -> Figure:
         f"scores-{layer}" if i else "scores",
         _title("How each head scores the letters", result, layer),
         number_line(rows, x="score"),
-        "The letter farthest to the right is the one a head reads; its distance d to another is the "
-        "margin. About e to the power d of the other letter per letter read take half of the "
+        "The letter farthest to the right is the one a head reads; its distance d to another is "
+        "the margin. About e to the power d of the other letter per letter read take half of the "
         "weight: 20 for d = 3, 150 for d = 5, 22,000 for d = 10.",
         f"Scores by head. {spoken}.",
     )
