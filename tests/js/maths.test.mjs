@@ -3,7 +3,20 @@ import test from "node:test";
 
 import { assets, casesOf, skipWithout } from "./cases.mjs";
 
-const { dot, drawingPlane, erf, gelu, geluRange, length, show, showCount, showPercent, showShort, showVector, sigmoid } = await import(new URL("maths.mjs", assets));
+const {
+  dot,
+  drawingPlane,
+  erf,
+  gelu,
+  geluRange,
+  length,
+  show,
+  showCount,
+  showPercent,
+  showShort,
+  showVector,
+  sigmoid,
+} = await import(new URL("maths.mjs", assets));
 
 const erfs = casesOf("erf");
 
@@ -20,7 +33,13 @@ test("erf is odd, and has its limits", () => {
 });
 
 test("geluRange holds every value in between, and is tight", () => {
-  for (const [low, high] of [[-3, -1], [-3, 2], [-0.5, 0.5], [-0.9, -0.7], [1, 1]]) {
+  for (const [low, high] of [
+    [-3, -1],
+    [-3, 2],
+    [-0.5, 0.5],
+    [-0.9, -0.7],
+    [1, 1],
+  ]) {
     const [least, most] = geluRange(low, high);
     const values = Array.from({ length: 2001 }, (_, i) => gelu(low + ((high - low) * i) / 2000));
     assert.ok(Math.min(...values) >= least && Math.max(...values) <= most);
@@ -33,7 +52,11 @@ test("sigmoid does not overflow", () => {
 });
 
 test("the drawing plane is orthonormal and begins with the direction asked for", () => {
-  const points = [[1, 2, 0, 1], [0, -1, 3, 0], [2, 2, 1, -1]];
+  const points = [
+    [1, 2, 0, 1],
+    [0, -1, 3, 0],
+    [2, 2, 1, -1],
+  ];
   const [one, two] = drawingPlane(points, [3, 0, 4, 0]);
   assert.ok(Math.abs(dot(one, [0.6, 0, 0.8, 0]) - 1) < 1e-12);
   assert.ok(Math.abs(length(two) - 1) < 1e-12 && Math.abs(dot(one, two)) < 1e-12);
@@ -44,9 +67,17 @@ test("in one dimension the plane has nothing to add", () => {
 });
 
 test("numbers are written for people", () => {
-  assert.deepEqual([show(-8.29452), show(0.00001234), show(12345678), show(0), show(-Infinity)],
-    ["−8.295", "1.23·10⁻⁵", "1.23·10⁷", "0", "−∞"]);
+  assert.deepEqual(
+    [show(-8.29452), show(0.00001234), show(12345678), show(0), show(-Infinity)],
+    ["−8.295", "1.23·10⁻⁵", "1.23·10⁷", "0", "−∞"],
+  );
   assert.deepEqual([showCount(1234567), showCount(999)], ["1\u2009234\u2009567", "999"]);
-  assert.deepEqual([showPercent(1), showPercent(0.99995), showPercent(0.5), showPercent(0)], ["100.0 %", "> 99.99 %", "50.0 %", "0.00 %"]);
-  assert.deepEqual([showVector([1.5]), showVector([1, 2, 3], 2), showShort([3, 0, 4])], ["1.500", "(1.000, 2.000, … 3 numbers)", "length 5.000"]);
+  assert.deepEqual(
+    [showPercent(1), showPercent(0.99995), showPercent(0.5), showPercent(0)],
+    ["100.0 %", "> 99.99 %", "50.0 %", "0.00 %"],
+  );
+  assert.deepEqual(
+    [showVector([1.5]), showVector([1, 2, 3], 2), showShort([3, 0, 4])],
+    ["1.500", "(1.000, 2.000, … 3 numbers)", "length 5.000"],
+  );
 });

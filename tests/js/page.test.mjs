@@ -6,15 +6,34 @@ import test from "node:test";
 import { assets } from "./cases.mjs";
 
 const { pythonScript, shellCommand, weightsDocument } = await import(new URL("commands.mjs", assets));
-const { describeEdits, forget, freeze, isEdited, record, redo, setValue, setWeight, startTimeline, toggleMute, undo } = await import(new URL("edits.mjs", assets));
+const { describeEdits, forget, freeze, isEdited, record, redo, setValue, setWeight, startTimeline, toggleMute, undo } =
+  await import(new URL("edits.mjs", assets));
 const { readLink, writeLink } = await import(new URL("link.mjs", assets));
-const { backThroughLens, barycentric, countsForRatios, markPlace, nearest, throughLens } = await import(new URL("triangle.mjs", assets));
+const { backThroughLens, barycentric, countsForRatios, markPlace, nearest, throughLens } = await import(
+  new URL("triangle.mjs", assets)
+);
 const { makeModel, noEdits, weightShapes } = await import(new URL("model.mjs", assets));
 const { niceTicks } = await import(new URL("curve.mjs", assets));
-const { swapInto } = await import(new URL("parts.mjs", assets));
+const { swapInto } = await import(new URL("maptools.mjs", assets));
 
-const config = { n_letters: 3, d_model: 2, n_heads: 2, d_head: 1, d_mlp: 2, n_layers: 1, norm: "off", attend_cls: false, score_scale: "sqrt_d_head", task: { kind: "contains_all", letters: "ab" } };
-const weights = Object.fromEntries(Object.entries(weightShapes(config)).map(([name, shape]) => [name, new Array(shape.reduce((a, b) => a * b)).fill(0.5)]));
+const config = {
+  n_letters: 3,
+  d_model: 2,
+  n_heads: 2,
+  d_head: 1,
+  d_mlp: 2,
+  n_layers: 1,
+  norm: "off",
+  attend_cls: false,
+  score_scale: "sqrt_d_head",
+  task: { kind: "contains_all", letters: "ab" },
+};
+const weights = Object.fromEntries(
+  Object.entries(weightShapes(config)).map(([name, shape]) => [
+    name,
+    new Array(shape.reduce((a, b) => a * b)).fill(0.5),
+  ]),
+);
 const model = makeModel(config, weights, "walkthrough");
 const defaults = { text: "baac", epoch: 8, lens: 4, face: "abc", letter: "c" };
 
@@ -47,7 +66,11 @@ test("every change can be taken back by itself", () => {
 });
 
 test("a view survives the address", () => {
-  const edits = setWeight(setValue(freeze(toggleMute(toggleMute(noEdits(), "0.1"), "0.mlp"), "ab{3}"), "0.0.c", [1 / 3]), "embed.W_E/4", -1 / 7);
+  const edits = setWeight(
+    setValue(freeze(toggleMute(toggleMute(noEdits(), "0.1"), "0.mlp"), "ab{3}"), "0.0.c", [1 / 3]),
+    "embed.W_E/4",
+    -1 / 7,
+  );
   const view = { text: "ab{100}c{55}", epoch: 3, edits, lens: 2.5, face: "cab", letter: "a" };
   const { view: back, ignored } = readLink(`#${writeLink(view, defaults)}`, model, [1, 3, 8], defaults);
   assert.deepEqual(back, view);
@@ -55,9 +78,41 @@ test("a view survives the address", () => {
 });
 
 test("a link that does not fit is left out part by part", () => {
-  const bad = ["s=xyz", "s=", "s=a%7B", "epoch=99", "epoch=-1", "epoch=1e0", "mute=0.7", "mute=1.0", "mute=00.1", "mute=0.1,evil", "freeze=", "value=0.0.a", "value=0.0.a:NaN",
-    "value=0.0.a:1;2", "value=0.0.q:1", "value=0.mlp.a:1", "value=0.0.a.b:1", "weight=embed.W_E/99:1", "weight=nope/0:1", "weight=__proto__/0:1", "weight=embed.W_E/0:Infinity",
-    "weight=embed.W_E/0:1e99", "lens=0", "lens=%3Cscript%3E", "face=aab", "face=ab", "face=abz", "letter=zz", "letter=", "__proto__=1", "toString=1", "%3Cimg%20src=x%3E=1", "%"];
+  const bad = [
+    "s=xyz",
+    "s=",
+    "s=a%7B",
+    "epoch=99",
+    "epoch=-1",
+    "epoch=1e0",
+    "mute=0.7",
+    "mute=1.0",
+    "mute=00.1",
+    "mute=0.1,evil",
+    "freeze=",
+    "value=0.0.a",
+    "value=0.0.a:NaN",
+    "value=0.0.a:1;2",
+    "value=0.0.q:1",
+    "value=0.mlp.a:1",
+    "value=0.0.a.b:1",
+    "weight=embed.W_E/99:1",
+    "weight=nope/0:1",
+    "weight=__proto__/0:1",
+    "weight=embed.W_E/0:Infinity",
+    "weight=embed.W_E/0:1e99",
+    "lens=0",
+    "lens=%3Cscript%3E",
+    "face=aab",
+    "face=ab",
+    "face=abz",
+    "letter=zz",
+    "letter=",
+    "__proto__=1",
+    "toString=1",
+    "%3Cimg%20src=x%3E=1",
+    "%",
+  ];
   for (const part of bad) {
     const { view, ignored } = readLink(`#${part}&lens=2`, model, [8], defaults);
     assert.deepEqual(view, { ...defaults, edits: noEdits(), lens: 2 }, part);
@@ -67,12 +122,18 @@ test("a link that does not fit is left out part by part", () => {
 });
 
 test("shell quoting", () => {
-  assert.equal(shellCommand("walkthrough", "ab{2}", noEdits()).split("\n")[0], "tsc-interp eval --checkpoint walkthrough 'ab{2}'");
+  assert.equal(
+    shellCommand("walkthrough", "ab{2}", noEdits()).split("\n")[0],
+    "tsc-interp eval --checkpoint walkthrough 'ab{2}'",
+  );
   assert.match(shellCommand("it's here/x.safetensors", "a", noEdits()), /'it'"'"'s here\/x\.safetensors'/);
 });
 
 test("Python without edits is three lines", () => {
-  assert.equal(pythonScript("walkthrough", "ab{2}", noEdits(), config), 'import tsc_interp as tsc\n\nmodel = tsc.load("walkthrough")\nprint(model("ab{2}").item())\n');
+  assert.equal(
+    pythonScript("walkthrough", "ab{2}", noEdits(), config),
+    'import tsc_interp as tsc\n\nmodel = tsc.load("walkthrough")\nprint(model("ab{2}").item())\n',
+  );
 });
 
 test("the weights document has every weight, in full", () => {
@@ -117,5 +178,10 @@ test("choosing a letter that is elsewhere on the face swaps the two", () => {
 
 test("ticks are round and inside", () => {
   assert.deepEqual(niceTicks(-8.5, 11), [-5, 0, 5, 10]);
-  for (const [low, high] of [[-1e-3, 2e-3], [3, 3000], [-2, 0]]) assert.ok(niceTicks(low, high).every((tick) => tick >= low && tick <= high));
+  for (const [low, high] of [
+    [-1e-3, 2e-3],
+    [3, 3000],
+    [-2, 0],
+  ])
+    assert.ok(niceTicks(low, high).every((tick) => tick >= low && tick <= high));
 });

@@ -75,18 +75,27 @@ test("a bound is kept and said", { skip: skipWithout(searches) }, () => {
   assert.equal(stopped.counts, null);
   assert.equal(stopped.complete, false);
   for (let size = 1; size <= Math.min(stopped.checkedTo, 12); size++) {
-    for (const counts of vectorsOfLength(config.n_letters, size)) assert.equal(isWrong(evaluator, config.task, counts), false);
+    for (const counts of vectorsOfLength(config.n_letters, size))
+      assert.equal(isWrong(evaluator, config.task, counts), false);
   }
 });
 
 test("flips are the nearest ones, above and below", { skip: skipWithout(searches) }, () => {
   for (const { config, weights } of searches) {
     const evaluator = makeEvaluator(prepare(makeModel(config, weights)));
-    for (const counts of [[1, 1, 1], [3, 40, 0], [0, 0, 5], [200, 1, 9]]) {
+    for (const counts of [
+      [1, 1, 1],
+      [3, 40, 0],
+      [0, 0, 5],
+      [200, 1, 9],
+    ]) {
       for (const letter of [0, 1, 2]) {
         for (const direction of [-1, 1]) {
           const { count } = nearestFlip(evaluator, counts, letter, direction);
-          assert.equal(count !== null && Math.abs(count - counts[letter]) <= 400 ? count : null, scan(evaluator, counts, letter, direction, 400));
+          assert.equal(
+            count !== null && Math.abs(count - counts[letter]) <= 400 ? count : null,
+            scan(evaluator, counts, letter, direction, 400),
+          );
         }
       }
     }
@@ -104,5 +113,15 @@ function scan(evaluator, counts, letter, direction, limit) {
 }
 
 test("vectors of a length: all of them, lexicographically largest first", () => {
-  assert.deepEqual([...vectorsOfLength(3, 2)], [[2, 0, 0], [1, 1, 0], [1, 0, 1], [0, 2, 0], [0, 1, 1], [0, 0, 2]]);
+  assert.deepEqual(
+    [...vectorsOfLength(3, 2)],
+    [
+      [2, 0, 0],
+      [1, 1, 0],
+      [1, 0, 1],
+      [0, 2, 0],
+      [0, 1, 1],
+      [0, 0, 2],
+    ],
+  );
 });

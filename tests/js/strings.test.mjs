@@ -12,21 +12,33 @@ test("every string is read, or refused with Python's words", { skip: skipWithout
     if (error === null) {
       assert.deepEqual(countsOf(text, size), counts, JSON.stringify(text));
     } else {
-      assert.throws(() => countsOf(text, size), (problem) => {
-        assert.ok(problem instanceof StringProblem);
-        assert.equal(problem.message, error);
-        return true;
-      });
+      assert.throws(
+        () => countsOf(text, size),
+        (problem) => {
+          assert.ok(problem instanceof StringProblem);
+          assert.equal(problem.message, error);
+          return true;
+        },
+      );
     }
   }
 });
 
 test("runs merge, and writing is canonical", () => {
-  assert.deepEqual(runsOf("aab{1}ba{0002}", 3), [["a", 2], ["b", 2], ["a", 2]]);
+  assert.deepEqual(runsOf("aab{1}ba{0002}", 3), [
+    ["a", 2],
+    ["b", 2],
+    ["a", 2],
+  ]);
   assert.equal(canonical("aab{1}c", 3), "a{2}bc");
   assert.equal(writeCounts([1, 0, 55]), "ac{55}");
 });
 
 test("what is written reads back", () => {
-  for (const counts of [[1, 0, 0], [0, 7, 1000000000], [12, 1, 1]]) assert.deepEqual(countsOf(writeCounts(counts), 3), counts);
+  for (const counts of [
+    [1, 0, 0],
+    [0, 7, 1000000000],
+    [12, 1, 1],
+  ])
+    assert.deepEqual(countsOf(writeCounts(counts), 3), counts);
 });

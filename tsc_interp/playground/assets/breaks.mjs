@@ -30,9 +30,15 @@ export function breakPanel(onPick, onLetter) {
       while (!result.done && performance.now() < until) result = steps.next();
       if (result.done) {
         element.dataset.search = "done";
-        replace(found, foundLines(side, result.value, onPick, () => search(side, budget * 8)));
+        replace(
+          found,
+          foundLines(side, result.value, onPick, () => search(side, budget * 8)),
+        );
       } else {
-        replace(found, h("p", {}, `Searching: every string up to length ${showCount(result.value.checkedTo)} is right so far.`));
+        replace(
+          found,
+          h("p", {}, `Searching: every string up to length ${showCount(result.value.checkedTo)} is right so far.`),
+        );
         setTimeout(slice);
       }
     };
@@ -55,19 +61,47 @@ function foundLines(side, { counts, checkedTo, complete }, onPick, further) {
     const kind = logit > 0 ? "a false positive" : "a false negative";
     return [
       h("p", { class: "found-label" }, "Shortest string it gets wrong"),
-      h("p", { class: "found-string" }, h("code", { "data-result": "shortest" }, text),
-        h("button", { type: "button", class: "small", "data-key": `load-${side.id}`, onclick: () => onPick(counts) }, "Load it")),
-      h("p", { class: "note" }, `Length ${showCount(size)}, ${kind}: ${describeTask(config.task)}? ${logit > 0 ? "No" : "Yes"}, but the logit is ${show(logit)}. `
-        + (checkedTo > 0 ? `Every string up to length ${showCount(checkedTo)} is right.` : "")),
+      h(
+        "p",
+        { class: "found-string" },
+        h("code", { "data-result": "shortest" }, text),
+        h(
+          "button",
+          { type: "button", class: "small", "data-key": `load-${side.id}`, onclick: () => onPick(counts) },
+          "Load it",
+        ),
+      ),
+      h(
+        "p",
+        { class: "note" },
+        `Length ${showCount(size)}, ${kind}: ${describeTask(config.task)}? ${logit > 0 ? "No" : "Yes"}, but the logit is ${show(logit)}. ` +
+          (checkedTo > 0 ? `Every string up to length ${showCount(checkedTo)} is right.` : ""),
+      ),
     ];
   }
   if (complete) {
-    return [h("p", { class: "found-label" }, "No wrong string found"),
-      h("p", { class: "note" }, "Every string with at most 10⁹ of each letter is right (in float64; tsc-interp verify proves such claims).")];
+    return [
+      h("p", { class: "found-label" }, "No wrong string found"),
+      h(
+        "p",
+        { class: "note" },
+        "Every string with at most 10⁹ of each letter is right (in float64; tsc-interp verify proves such claims).",
+      ),
+    ];
   }
-  return [h("p", { class: "found-label" }, `No wrong string up to length ${showCount(checkedTo)}`),
-    h("p", { class: "note" }, "The search stopped there, at its bound. ",
-      h("button", { type: "button", class: "small", "data-key": `further-${side.id}`, onclick: further }, "Search further"))];
+  return [
+    h("p", { class: "found-label" }, `No wrong string up to length ${showCount(checkedTo)}`),
+    h(
+      "p",
+      { class: "note" },
+      "The search stopped there, at its bound. ",
+      h(
+        "button",
+        { type: "button", class: "small", "data-key": `further-${side.id}`, onclick: further },
+        "Search further",
+      ),
+    ),
+  ];
 }
 
 function flipLines(side, view, onPick, onLetter) {
@@ -79,11 +113,38 @@ function flipLines(side, view, onPick, onLetter) {
   const flipsOf = (letter) => [-1, 1].map((direction) => nearestFlip(side.evaluator, counts, letter, direction));
   const here = flipsOf(chosen);
   return [
-    h("fieldset", { class: "choice" }, h("legend", {}, "Change the number of"),
-      letters.map((letter, i) => h("label", { style: `--colour:${tokenColour(letter)}` },
-        h("input", { type: "radio", name: `letter-${side.id}`, value: letter, checked: i === chosen, "data-key": `letter-${side.id}-${letter}`, onchange: () => onLetter(letter) }), letter))),
-    countCurve(side.evaluator, counts, chosen, here.map(({ count }) => count), truth),
-    h("ul", { class: "flips" }, here.map((flip, i) => flipLine(side, flip, chosen, i === 0 ? -1 : 1, truth, onPick))),
+    h(
+      "fieldset",
+      { class: "choice" },
+      h("legend", {}, "Change the number of"),
+      letters.map((letter, i) =>
+        h(
+          "label",
+          { style: `--colour:${tokenColour(letter)}` },
+          h("input", {
+            type: "radio",
+            name: `letter-${side.id}`,
+            value: letter,
+            checked: i === chosen,
+            "data-key": `letter-${side.id}-${letter}`,
+            onchange: () => onLetter(letter),
+          }),
+          letter,
+        ),
+      ),
+    ),
+    countCurve(
+      side.evaluator,
+      counts,
+      chosen,
+      here.map(({ count }) => count),
+      truth,
+    ),
+    h(
+      "ul",
+      { class: "flips" },
+      here.map((flip, i) => flipLine(side, flip, chosen, i === 0 ? -1 : 1, truth, onPick)),
+    ),
   ];
 }
 
@@ -93,12 +154,33 @@ function flipLine(side, { count, searchedTo }, letter, direction, truth, onPick)
   const way = direction > 0 ? "more" : "fewer";
   if (count === null) {
     if (direction < 0 && counts[letter] === 0) return null;
-    return h("li", {}, `With ${way} ${name}, ${direction > 0 ? "up" : "down"} to ${showCount(searchedTo)}, the answer stays.`);
+    return h(
+      "li",
+      {},
+      `With ${way} ${name}, ${direction > 0 ? "up" : "down"} to ${showCount(searchedTo)}, the answer stays.`,
+    );
   }
   const at = counts.map((own, j) => (j === letter ? count : own));
   const after = logit <= 0;
   const right = after === truth(at);
-  return h("li", {}, `With ${way} ${name} the sign flips at `, h("strong", {}, showCount(count)), `: the model then says ${after ? 1 : 0}, `,
-    h("span", { class: right ? "right-text" : "wrong-text" }, right ? "rightly" : "wrongly"), ". ",
-    h("button", { type: "button", class: "small", "data-key": `flip-${side.id}-${direction}`, "aria-label": `Go to ${writeCounts(at)}`, onclick: () => onPick(at) }, "Go there"));
+  return h(
+    "li",
+    {},
+    `With ${way} ${name} the sign flips at `,
+    h("strong", {}, showCount(count)),
+    `: the model then says ${after ? 1 : 0}, `,
+    h("span", { class: right ? "right-text" : "wrong-text" }, right ? "rightly" : "wrongly"),
+    ". ",
+    h(
+      "button",
+      {
+        type: "button",
+        class: "small",
+        "data-key": `flip-${side.id}-${direction}`,
+        "aria-label": `Go to ${writeCounts(at)}`,
+        onclick: () => onPick(at),
+      },
+      "Go there",
+    ),
+  );
 }

@@ -46,7 +46,11 @@ function hookLines(edits, config) {
   if (edits.frozen !== null) {
     const definition = ["def freeze(pattern, hook):", "    return frozen[hook.name]"];
     for (let layer = 0; layer < config.n_layers; layer++) {
-      hooks.push({ at: `blocks.${layer}.attn.hook_pattern`, name: "freeze", definition: layer === 0 ? definition : [] });
+      hooks.push({
+        at: `blocks.${layer}.attn.hook_pattern`,
+        name: "freeze",
+        definition: layer === 0 ? definition : [],
+      });
     }
   }
   Object.entries(edits.values).forEach(([place, vector], i) => {
@@ -73,13 +77,18 @@ function hookLines(edits, config) {
 export function weightsDocument(model, edits) {
   const weights = {};
   for (const [name, shape] of Object.entries(model.shapes)) weights[name] = { shape, values: model.flat[name] };
-  return JSON.stringify({
-    schema: "tsc-interp/playground-weights/1",
-    source: model.name,
-    edited: isEdited(edits),
-    how_to_read: "tsc.Checkpoint(tsc.ClassifierConfig.from_dict(d['config']), {n: np.array(w['values'], "
-      + "dtype=np.float32).reshape(w['shape']) for n, w in d['weights'].items()})",
-    config: model.config,
-    weights,
-  }, null, 1);
+  return JSON.stringify(
+    {
+      schema: "tsc-interp/playground-weights/1",
+      source: model.name,
+      edited: isEdited(edits),
+      how_to_read:
+        "tsc.Checkpoint(tsc.ClassifierConfig.from_dict(d['config']), {n: np.array(w['values'], " +
+        "dtype=np.float32).reshape(w['shape']) for n, w in d['weights'].items()})",
+      config: model.config,
+      weights,
+    },
+    null,
+    1,
+  );
 }

@@ -74,10 +74,14 @@ export function startTooltip(tooltip) {
   document.addEventListener("focusin", (event) => (find(event) ? showFor(find(event)) : hide()));
   document.addEventListener("focusout", hide);
   // Focus may scroll its element into view: the tooltip goes along, as long as there is something to go to.
-  document.addEventListener("scroll", () => {
-    if (tooltip.owner?.isConnected) place(tooltip, tooltip.owner.getBoundingClientRect());
-    else hide();
-  }, { passive: true, capture: true });
+  document.addEventListener(
+    "scroll",
+    () => {
+      if (tooltip.owner?.isConnected) place(tooltip, tooltip.owner.getBoundingClientRect());
+      else hide();
+    },
+    { passive: true, capture: true },
+  );
   document.addEventListener("keydown", (event) => event.key === "Escape" && hide());
 }
 

@@ -32,8 +32,22 @@ export function downloadFile(name, text, type) {
 }
 
 // The properties that the page's style sheet sets on drawings; a file by itself needs them written out.
-const PROPERTIES = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "stroke-linecap", "opacity",
-  "font-size", "font-weight", "font-family", "text-anchor", "dominant-baseline", "paint-order", "stroke-linejoin"];
+const PROPERTIES = [
+  "fill",
+  "fill-opacity",
+  "stroke",
+  "stroke-width",
+  "stroke-dasharray",
+  "stroke-linecap",
+  "opacity",
+  "font-size",
+  "font-weight",
+  "font-family",
+  "text-anchor",
+  "dominant-baseline",
+  "paint-order",
+  "stroke-linejoin",
+];
 
 /** A drawing of the page as the text of an SVG file; a canvas behind it becomes an image inside it. */
 export function standaloneSvg(drawing) {
@@ -44,7 +58,9 @@ export function standaloneSvg(drawing) {
     element.setAttribute("style", PROPERTIES.map((name) => `${name}:${style.getPropertyValue(name)}`).join(";"));
     for (const name of ["class", "data-key", "tabindex", "role"]) element.removeAttribute(name);
   });
-  copy.querySelectorAll("*").forEach((element) => element.getAttribute("style").includes("opacity:0;") && element.remove());
+  copy
+    .querySelectorAll("*")
+    .forEach((element) => element.getAttribute("style").includes("opacity:0;") && element.remove());
   const [, , width, height] = drawing.getAttribute("viewBox").split(" ");
   copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
   copy.setAttribute("width", width);

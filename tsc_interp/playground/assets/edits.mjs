@@ -38,11 +38,15 @@ export const freeze = (edits, text) => ({ ...edits, frozen: text });
 /** Six digits are kept, so that a link restores the very same numbers. */
 export const keep = (x) => Number(x.toPrecision(6));
 
-export const setValue = (edits, place, vector) =>
-  ({ ...edits, values: { ...edits.values, [place]: vector.map(keep) } });
+export const setValue = (edits, place, vector) => ({
+  ...edits,
+  values: { ...edits.values, [place]: vector.map(keep) },
+});
 
-export const setWeight = (edits, place, value) =>
-  ({ ...edits, weights: { ...edits.weights, [place]: Math.fround(keep(value)) } });
+export const setWeight = (edits, place, value) => ({
+  ...edits,
+  weights: { ...edits.weights, [place]: Math.fround(keep(value)) },
+});
 
 export function forget(edits, kind, place) {
   const rest = { ...edits[kind] };
@@ -55,17 +59,26 @@ export const isEdited = ({ muted, frozen, values, weights }) =>
 
 /** One line per change, for people, with how to take it back. */
 export function describeEdits(edits, manyLayers) {
-  const lines = edits.muted.map((id) => ({ text: `${componentName(id, manyLayers)} muted`, undo: (now) => toggleMute(now, id) }));
+  const lines = edits.muted.map((id) => ({
+    text: `${componentName(id, manyLayers)} muted`,
+    undo: (now) => toggleMute(now, id),
+  }));
   if (edits.frozen !== null) {
     lines.push({ text: `attention frozen as on ${edits.frozen}`, undo: (now) => freeze(now, null) });
   }
   for (const [place, vector] of Object.entries(edits.values)) {
     const [layer, head, token] = place.split(".");
-    lines.push({ text: `value of ${token} in ${componentName(`${layer}.${head}`, manyLayers)} set to ${vector.join(", ")}`, undo: (now) => forget(now, "values", place) });
+    lines.push({
+      text: `value of ${token} in ${componentName(`${layer}.${head}`, manyLayers)} set to ${vector.join(", ")}`,
+      undo: (now) => forget(now, "values", place),
+    });
   }
   for (const [place, value] of Object.entries(edits.weights)) {
     const [name, index] = place.split("/");
-    lines.push({ text: `${name}, entry ${index}, set to ${keep(value)}`, undo: (now) => forget(now, "weights", place) });
+    lines.push({
+      text: `${name}, entry ${index}, set to ${keep(value)}`,
+      undo: (now) => forget(now, "weights", place),
+    });
   }
   return lines;
 }

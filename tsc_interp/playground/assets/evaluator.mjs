@@ -46,8 +46,10 @@ function precompute(prepared) {
       frozen: patterns ? patterns[0][head][0] : null,
     })),
     mlp: hasMlp ? { wIn, out: weights["blocks.0.mlp.W_out"].map((row) => dot(row, readOut)) } : null,
-    normed: hasMlp && config.norm !== "off"
-      ? { w: weights["blocks.0.ln2.w"], b: config.norm === "layer" ? weights["blocks.0.ln2.b"] : null } : null,
+    normed:
+      hasMlp && config.norm !== "off"
+        ? { w: weights["blocks.0.ln2.w"], b: config.norm === "layer" ? weights["blocks.0.ln2.b"] : null }
+        : null,
     logLength: config.score_scale === "sqrt_d_head_log_n",
     cache: { factor: NaN, exps: null },
   };
@@ -110,7 +112,11 @@ function weightsOf(exps, cls, counts) {
 function carefulWeights(scores, factor, cls, counts) {
   const multiplicity = [cls, ...counts];
   const top = Math.max(...scores.filter((_, j) => multiplicity[j] > 0).map((score) => score * factor));
-  return weightsOf(scores.map((score) => Math.exp(Math.min(score * factor - top, 700))), cls, counts);
+  return weightsOf(
+    scores.map((score) => Math.exp(Math.min(score * factor - top, 700))),
+    cls,
+    counts,
+  );
 }
 
 function finish(tables, sums) {
@@ -120,7 +126,10 @@ function finish(tables, sums) {
   let pre = sums.slice(1);
   if (normed) {
     const size = Math.sqrt(dot(pre, pre) / pre.length + config.norm_eps);
-    pre = times(pre.map((x, i) => (x / size) * normed.w[i] + (normed.b ? normed.b[i] : 0)), mlp.wIn);
+    pre = times(
+      pre.map((x, i) => (x / size) * normed.w[i] + (normed.b ? normed.b[i] : 0)),
+      mlp.wIn,
+    );
   }
   for (let m = 0; m < pre.length; m++) logit += mlp.out[m] * gelu(pre[m]);
   return logit;
@@ -132,10 +141,10 @@ function logitBounds(tables, low, high) {
   const { config, heads, base } = tables;
   const lowSums = base.slice();
   const highSums = base.slice();
-  const factors = tables.logLength
-    ? [Math.log(Math.max(1, sum(low))), Math.log(Math.max(1, sum(high)))] : [1, 1];
+  const factors = tables.logLength ? [Math.log(Math.max(1, sum(low))), Math.log(Math.max(1, sum(high)))] : [1, 1];
   for (const head of heads) {
-    const [least, most] = head.frozen ? [head.frozen, head.frozen]
+    const [least, most] = head.frozen
+      ? [head.frozen, head.frozen]
       : effectiveCounts(head.scores, factors, config.attend_cls ? 1 : 0, low, high);
     for (let d = 0; d < base.length; d++) {
       const [lowest, highest] = meanRange(head.along[d], least, most);
@@ -171,7 +180,10 @@ function meanRange({ numbers, order }, least, most) {
   let lowest = Infinity;
   const size = order.length;
   for (let cut = 0; cut <= size; cut++) {
-    let topHeavy = 0, topTotal = 0, bottomHeavy = 0, bottomTotal = 0;
+    let topHeavy = 0,
+      topTotal = 0,
+      bottomHeavy = 0,
+      bottomTotal = 0;
     for (let place = 0; place < size; place++) {
       const j = order[place];
       const large = place < cut ? most[j] : least[j];
@@ -192,7 +204,8 @@ function finishBounds(tables, lowSums, highSums) {
   let lowest = lowSums[0];
   let highest = highSums[0];
   if (mlp) {
-    const [lows, highs] = normed ? behindNorm(tables, lowSums.slice(1), highSums.slice(1))
+    const [lows, highs] = normed
+      ? behindNorm(tables, lowSums.slice(1), highSums.slice(1))
       : [lowSums.slice(1), highSums.slice(1)];
     for (let m = 0; m < mlp.out.length; m++) {
       const [least, most] = geluRange(lows[m], highs[m]);
@@ -207,7 +220,8 @@ function finishBounds(tables, lowSums, highSums) {
 
 /** Bounds of the MLP's inputs when a norm stands before it, by interval arithmetic. */
 function behindNorm({ mlp, normed, config }, lows, highs) {
-  let leastSquares = 0, mostSquares = 0;
+  let leastSquares = 0,
+    mostSquares = 0;
   for (let i = 0; i < lows.length; i++) {
     const [a, b] = [lows[i] ** 2, highs[i] ** 2];
     leastSquares += lows[i] < 0 && highs[i] > 0 ? 0 : Math.min(a, b);
@@ -216,13 +230,20 @@ function behindNorm({ mlp, normed, config }, lows, highs) {
   const smallest = Math.sqrt(leastSquares / lows.length + config.norm_eps);
   const largest = Math.sqrt(mostSquares / lows.length + config.norm_eps);
   const ends = lows.map((low, i) => {
-    const corners = [low / smallest, low / largest, highs[i] / smallest, highs[i] / largest].map((x) => x * normed.w[i]);
+    const corners = [low / smallest, low / largest, highs[i] / smallest, highs[i] / largest].map(
+      (x) => x * normed.w[i],
+    );
     const shift = normed.b ? normed.b[i] : 0;
     return [Math.min(...corners) + shift, Math.max(...corners) + shift];
   });
-  const units = mlp.out.map((_, m) => ends.reduce(([low, high], [a, b], i) => {
-    const weight = mlp.wIn[i][m];
-    return weight > 0 ? [low + weight * a, high + weight * b] : [low + weight * b, high + weight * a];
-  }, [0, 0]));
+  const units = mlp.out.map((_, m) =>
+    ends.reduce(
+      ([low, high], [a, b], i) => {
+        const weight = mlp.wIn[i][m];
+        return weight > 0 ? [low + weight * a, high + weight * b] : [low + weight * b, high + weight * a];
+      },
+      [0, 0],
+    ),
+  );
   return [units.map(([low]) => low), units.map(([, high]) => high)];
 }

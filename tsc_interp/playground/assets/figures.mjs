@@ -5,7 +5,13 @@ import { add, clamp, dot, drawingPlane, show, showSigned } from "./maths.mjs";
 
 /** An empty drawing with a spoken description. `name` is its file name when it is downloaded. */
 export function drawing(name, width, height, description) {
-  return svg("svg", { viewBox: `0 0 ${width} ${height}`, class: "drawing", role: "img", "aria-label": description, "data-figure": name });
+  return svg("svg", {
+    viewBox: `0 0 ${width} ${height}`,
+    class: "drawing",
+    role: "img",
+    "aria-label": description,
+    "data-figure": name,
+  });
 }
 
 /** Maps numbers to pixels and back: { x, y, fromX, fromY, area }. */
@@ -39,9 +45,16 @@ export function equalRanges(points, area, withOrigin = true) {
 }
 
 /** The plane vectors of the residual stream are drawn on: itself when it has two dimensions. */
-export function residualPlane(vectors, readOut) {
+function residualPlane(vectors, readOut) {
   const size = readOut.length;
-  if (size === 2) return { basis: [[1, 0], [0, 1]], names: ["dimension 0", "dimension 1"] };
+  if (size === 2)
+    return {
+      basis: [
+        [1, 0],
+        [0, 1],
+      ],
+      names: ["dimension 0", "dimension 1"],
+    };
   const basis = drawingPlane(vectors, readOut);
   return { basis, names: ["along the read-out", size === 1 ? "" : "widest direction across it"] };
 }
@@ -51,7 +64,12 @@ const project = (basis, vector) => basis.map((axis) => dot(vector, axis));
 /** The half of the picture where the logit is positive, and the line where it is zero. */
 function decisionParts(scaleTo, readOut) {
   const [left, top, right, bottom] = scaleTo.area;
-  const corners = [[left, top], [right, top], [right, bottom], [left, bottom]];
+  const corners = [
+    [left, top],
+    [right, top],
+    [right, bottom],
+    [left, bottom],
+  ];
   const logitAt = ([x, y]) => scaleTo.fromX(x) * readOut[0] + scaleTo.fromY(y) * readOut[1];
   const side = (sign) => {
     const kept = [];
@@ -91,9 +109,28 @@ export function tokenMark(token, x, y, size, attributes = {}) {
   }
   const reach = size * 1.3;
   const inner = size * 0.5;
-  const points = shape === "diamond" ? [[0, -reach], [reach, 0], [0, reach], [-reach, 0]]
-    : [[0, -reach], [inner, -inner], [reach, 0], [inner, inner], [0, reach], [-inner, inner], [-reach, 0], [-inner, -inner]];
-  return svg("polygon", { points: points.map(([dx, dy]) => `${(x + dx).toFixed(1)},${(y + dy).toFixed(1)}`).join(" "), ...common });
+  const points =
+    shape === "diamond"
+      ? [
+          [0, -reach],
+          [reach, 0],
+          [0, reach],
+          [-reach, 0],
+        ]
+      : [
+          [0, -reach],
+          [inner, -inner],
+          [reach, 0],
+          [inner, inner],
+          [0, reach],
+          [-inner, inner],
+          [-reach, 0],
+          [-inner, -inner],
+        ];
+  return svg("polygon", {
+    points: points.map(([dx, dy]) => `${(x + dx).toFixed(1)},${(y + dy).toFixed(1)}`).join(" "),
+    ...common,
+  });
 }
 
 export function arrow(from, to, attributes = {}) {
@@ -102,9 +139,18 @@ export function arrow(from, to, attributes = {}) {
   const line = svg("line", { x1: from[0], y1: from[1], x2: to[0], y2: to[1], ...attributes });
   if (size < 6) return [line];
   const [ux, uy] = [dx / size, dy / size];
-  const head = [[0, 0], [-7, 3.2], [-7, -3.2]]
-    .map(([along, across]) => `${(to[0] + along * ux - across * uy).toFixed(1)},${(to[1] + along * uy + across * ux).toFixed(1)}`);
-  return [line, svg("polygon", { points: head.join(" "), class: `${attributes.class ?? ""} arrow-head`, style: attributes.style })];
+  const head = [
+    [0, 0],
+    [-7, 3.2],
+    [-7, -3.2],
+  ].map(
+    ([along, across]) =>
+      `${(to[0] + along * ux - across * uy).toFixed(1)},${(to[1] + along * uy + across * ux).toFixed(1)}`,
+  );
+  return [
+    line,
+    svg("polygon", { points: head.join(" "), class: `${attributes.class ?? ""} arrow-head`, style: attributes.style }),
+  ];
 }
 
 /** Where each token is embedded, seen from the origin. */
@@ -112,16 +158,33 @@ export function embeddingFigure(trace, tokens, listed, width = 300, height = 240
   const { basis, names } = residualPlane(trace.embedded, trace.readOut);
   const points = trace.embedded.map((vector) => project(basis, vector));
   const area = [8, 8, width - 8, height - 22];
-  const scaleTo = axes(area, ...equalRanges(listed.map((i) => points[i]), area));
-  const root = drawing("embeddings", width, height, `Embeddings of ${listed.map((i) => tokens[i]).join(", ")} in the plane of ${names.join(" and ")}.`);
+  const scaleTo = axes(
+    area,
+    ...equalRanges(
+      listed.map((i) => points[i]),
+      area,
+    ),
+  );
+  const root = drawing(
+    "embeddings",
+    width,
+    height,
+    `Embeddings of ${listed.map((i) => tokens[i]).join(", ")} in the plane of ${names.join(" and ")}.`,
+  );
   root.append(...decisionParts(scaleTo, project(basis, trace.readOut)), ...axisLines(scaleTo));
   listed.forEach((i) => {
     const token = tokens[i];
     const [x, y] = [scaleTo.x(points[i][0]), scaleTo.y(points[i][1])];
     const present = i === 0 || trace.counts[i - 1] > 0;
-    const group = svg("g", { class: present ? "token" : "token absent" },
-      arrow([scaleTo.x(0), scaleTo.y(0)], [x, y], { class: "vector", style: `stroke:${tokenColour(token)};fill:${tokenColour(token)}` }),
-      tokenMark(token, x, y, 5));
+    const group = svg(
+      "g",
+      { class: present ? "token" : "token absent" },
+      arrow([scaleTo.x(0), scaleTo.y(0)], [x, y], {
+        class: "vector",
+        style: `stroke:${tokenColour(token)};fill:${tokenColour(token)}`,
+      }),
+      tokenMark(token, x, y, 5),
+    );
     root.append(group, outwardLabel(token, x, y, scaleTo.x(0), scaleTo.y(0), present ? "" : "absent"));
   });
   root.append(axisNames(names, area, height));
@@ -131,7 +194,11 @@ export function embeddingFigure(trace, tokens, listed, width = 300, height = 240
 function outwardLabel(text, x, y, fromX, fromY, extra) {
   const size = Math.hypot(x - fromX, y - fromY) || 1;
   const [lx, ly] = [x + ((x - fromX) / size) * 14, y + ((y - fromY) / size) * 14];
-  return svg("text", { x: lx, y: ly, class: `label strong ${extra}`, "text-anchor": "middle", "dominant-baseline": "central" }, text);
+  return svg(
+    "text",
+    { x: lx, y: ly, class: `label strong ${extra}`, "text-anchor": "middle", "dominant-baseline": "central" },
+    text,
+  );
 }
 
 function axisNames(names, [left, , right], height) {
@@ -146,10 +213,15 @@ export function pathFigure(trace, width = 320, height = 280) {
   const stops = trace.parts.map((part) => project(basis, (place = add(place, part.vector))));
   const area = [8, 8, width - 8, height - 22];
   // A path far from the origin would be tiny beside it: then the origin stays outside.
-  const near = spanOf([[0, 0], ...stops]) <= 2.5 * spanOf(stops);
+  const near = spanOf([[0, 0], ...stops]) <= 1.8 * spanOf(stops);
   const scaleTo = axes(area, ...equalRanges(stops, area, near));
   const steps = trace.parts.map((part) => `${part.name} ${showSigned(part.contribution)}`).join(", ");
-  const root = drawing("residual-stream", width, height, `The residual stream at CLS. Contributions to the logit: ${steps}; logit ${show(trace.logit)}.`);
+  const root = drawing(
+    "residual-stream",
+    width,
+    height,
+    `The residual stream at CLS. Contributions to the logit: ${steps}; logit ${show(trace.logit)}.`,
+  );
   root.append(...decisionParts(scaleTo, project(basis, trace.readOut)), ...axisLines(scaleTo));
   const pixels = stops.map(([x, y]) => [scaleTo.x(x), scaleTo.y(y)]);
   trace.parts.slice(1).forEach((part, i) => {
@@ -159,15 +231,25 @@ export function pathFigure(trace, width = 320, height = 280) {
   if (near) root.append(...arrow([scaleTo.x(0), scaleTo.y(0)], pixels[0], { class: "vector start" }));
   root.append(tokenMark("CLS", ...pixels[0], 5));
   root.append(outwardLabel("CLS", ...pixels[0], pixels[0][0], pixels[0][1] - 1, ""));
-  root.append(svg("circle", { cx: pixels.at(-1)[0], cy: pixels.at(-1)[1], r: 6, class: trace.logit > 0 ? "mark end positive" : "mark end negative" }));
+  root.append(
+    svg("circle", {
+      cx: pixels.at(-1)[0],
+      cy: pixels.at(-1)[1],
+      r: 6,
+      class: trace.logit > 0 ? "mark end positive" : "mark end negative",
+    }),
+  );
   root.append(axisNames(names, area, height));
   return root;
 }
 
-const spanOf = (points) => Math.max(...[0, 1].map((axis) => {
-  const numbers = points.map((point) => point[axis]);
-  return Math.max(...numbers) - Math.min(...numbers);
-}));
+const spanOf = (points) =>
+  Math.max(
+    ...[0, 1].map((axis) => {
+      const numbers = points.map((point) => point[axis]);
+      return Math.max(...numbers) - Math.min(...numbers);
+    }),
+  );
 
 /** Names beside the arrows, the longest arrows first; a name that would cover another is left out. */
 function stepLabels(parts, pixels, width) {
@@ -180,17 +262,23 @@ function stepLabels(parts, pixels, width) {
   });
   const placed = [{ x: pixels[0][0], y: pixels[0][1] + 14 }];
   for (const step of steps.sort((one, two) => two.size - one.size)) {
-    const covers = placed.some(({ x, y }) => Math.abs(x - step.x) < 46 && Math.abs(y - step.y) < 13);
+    const reach = 3.2 * (step.name.length + 8);
+    const covers = placed.some(({ x, y }) => Math.abs(x - step.x) < reach && Math.abs(y - step.y) < 13);
     if (step.size > 14 && !covers) placed.push(step);
   }
-  return placed.slice(1).map(({ name, x, y }) =>
-    svg("text", { x, y, class: "label", "text-anchor": "middle", "dominant-baseline": "central" }, name));
+  return placed
+    .slice(1)
+    .map(({ name, x, y }) =>
+      svg("text", { x, y, class: "label", "text-anchor": "middle", "dominant-baseline": "central" }, name),
+    );
 }
 
 /** What each component adds to the logit; ghosts behind the bars show `before`, if given. */
 export function contributionFigure(trace, before, width = 320) {
-  const rows = [...trace.parts.map((part, i) => ({ name: part.name, now: part.contribution, then: before?.parts[i].contribution })),
-    { name: "logit", now: trace.logit, then: before?.logit, total: true }];
+  const rows = [
+    ...trace.parts.map((part, i) => ({ name: part.name, now: part.contribution, then: before?.parts[i].contribution })),
+    { name: "logit", now: trace.logit, then: before?.logit, total: true },
+  ];
   const height = rows.length * 22 + 6;
   const most = Math.max(...rows.flatMap(({ now, then }) => [Math.abs(now), Math.abs(then ?? 0)]), 1e-9);
   const [left, right] = [96, width - 62];
@@ -200,12 +288,25 @@ export function contributionFigure(trace, before, width = 320) {
   rows.forEach(({ name, now, then, total }, i) => {
     const y = 3 + i * 22;
     if (total) root.append(svg("line", { x1: 4, x2: width - 4, y1: y, y2: y, class: "axis" }));
-    const bar = (value, className, inset) => svg("rect", {
-      x: Math.min(scaleTo(0), scaleTo(value)), width: Math.abs(scaleTo(value) - scaleTo(0)), y: y + inset, height: 22 - 2 * inset, rx: 2, class: className });
+    const bar = (value, className, inset) =>
+      svg("rect", {
+        x: Math.min(scaleTo(0), scaleTo(value)),
+        width: Math.abs(scaleTo(value) - scaleTo(0)),
+        y: y + inset,
+        height: 22 - 2 * inset,
+        rx: 2,
+        class: className,
+      });
     if (then !== undefined) root.append(bar(then, "ghost", 2));
     root.append(bar(now, `bar ${now > 0 ? "positive" : "negative"}${total ? " total" : ""}`, 5));
     root.append(svg("text", { x: 4, y: y + 15, class: total ? "label strong" : "label" }, name));
-    root.append(svg("text", { x: width - 4, y: y + 15, class: total ? "label number strong" : "label number", "text-anchor": "end" }, showSigned(now)));
+    root.append(
+      svg(
+        "text",
+        { x: width - 4, y: y + 15, class: total ? "label number strong" : "label number", "text-anchor": "end" },
+        showSigned(now),
+      ),
+    );
   });
   root.append(svg("line", { x1: scaleTo(0), x2: scaleTo(0), y1: 2, y2: height - 2, class: "axis" }));
   return root;

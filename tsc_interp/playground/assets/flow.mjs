@@ -1,23 +1,30 @@
 // The forward pass, stage by stage: tokens and embeddings, attention, MLP, logit.
 
-import { h, roving, tokenColour } from "./dom.mjs";
-import { toggleMute } from "./edits.mjs";
+import { chip, leftOutNote, listedPositions, muteButton, number } from "./cells.mjs";
+import { h, roving } from "./dom.mjs";
 import { contributionFigure, embeddingFigure, pathFigure } from "./figures.mjs";
-import {
-  embeddingLines, headContributionLines, logitLines, outputLines, projectionLines, scoreLines, unitLines, weightLines,
-} from "./formulas.mjs";
-import { show, showCount, showPercent, showShort, showSigned } from "./maths.mjs";
-import { valueFigure } from "./values.mjs";
+import { embeddingLines, logitLines, unitLines } from "./formulas.mjs";
+import { attentionCaption, attentionStage } from "./heads.mjs";
+import { show, showCount, showShort } from "./maths.mjs";
 
-const SMALL = 2; // this many heads are shown in full; of more, one is chosen
 const UNITS_SHOWN = 6;
 
 /** All stages of one side, as a list of elements. `pick` remembers what is looked at: layer, head, query. */
 export function flowStages(side, pick, choose) {
   return [
-    stage("Tokens and embeddings", "Each letter is one position with a count; its vector is looked up.", tokensStage(side), "split"),
+    stage(
+      "Tokens and embeddings",
+      "Each letter is one position with a count; its vector is looked up.",
+      tokensStage(side),
+      "split",
+    ),
     stage("Attention", attentionCaption(side), attentionStage(side, pick, choose), "wide"),
-    stage("Residual stream and logit", "Each component adds a vector to CLS; the logit reads along one direction.", streamStage(side, pick), "split"),
+    stage(
+      "Residual stream and logit",
+      "Each component adds a vector to CLS; the logit reads along one direction.",
+      streamStage(side, pick),
+      "split",
+    ),
   ];
 }
 
@@ -25,138 +32,48 @@ function stage(title, caption, content, extra = "") {
   return h("div", { class: `stage ${extra}` }, h("h3", {}, title), h("p", { class: "caption" }, caption), content);
 }
 
-function chip(token) {
-  return h("span", { class: "chip", style: `--colour:${tokenColour(token)}` }, token);
-}
-
-const FEW = 6; // letters; of a larger alphabet only those that occur are listed
-
-/** The positions worth a row: all in a small alphabet, else CLS and the letters that occur. */
-export function listedPositions({ trace }) {
-  const positions = trace.multiplicity.map((_, position) => position);
-  return trace.counts.length <= FEW ? positions : positions.filter((position) => position === 0 || trace.counts[position - 1] > 0);
-}
-
-function leftOutNote(side) {
-  const missing = side.trace.multiplicity.length - listedPositions(side).length;
-  return missing > 0 ? h("p", { class: "note" }, `${missing} letters that do not occur are not listed.`) : null;
-}
-
-const named = (name, vector) => `${name} ${vector.length > 2 ? "of" : "="} ${showShort(vector)}`;
-const number = (key, text, lines, extra = "") => h("span", { class: `number ${extra}`, "data-key": key, explain: lines }, text);
-
 function tokensStage(side) {
   const { tokens } = side.prepared.model;
   const { trace } = side;
-  const rows = listedPositions(side).map((position) => [tokens[position], position]).map(([token, position]) => h("tr", { class: position > 0 && trace.counts[position - 1] === 0 ? "absent" : "" },
-    h("th", { scope: "row" }, chip(token)),
-    h("td", { class: "right" }, position === 0 ? "1" : showCount(trace.counts[position - 1])),
-    h("td", {}, number(`x${token}`, showShort(trace.embedded[position]), () => embeddingLines(token, trace.embedded[position])))));
-  return [embeddingFigure(trace, tokens, listedPositions(side)),
-    roving(h("table", { class: "numbers" },
-      h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "token"), h("th", { scope: "col", class: "right" }, "count"), h("th", { scope: "col" }, "embedding x"))),
-      h("tbody", {}, rows))), leftOutNote(side)];
-}
-
-function attentionCaption(side) {
-  const { config } = side.prepared.model;
-  if (config.n_heads === 0) return "This model has no attention.";
-  const cls = config.attend_cls ? "CLS looks at the letters and at itself." : "CLS looks at the letters.";
-  return `${cls} Scores become weights, weights average the values. Drag a value to change it.`;
-}
-
-function attentionStage(side, pick, choose) {
-  const { config } = side.prepared.model;
-  if (config.n_heads === 0) return [];
-  const layer = Math.min(pick.layer, config.n_layers - 1);
-  const head = Math.min(pick.head, config.n_heads - 1);
-  const query = layer === config.n_layers - 1 ? 0 : pick.query;
-  const heads = Array.from({ length: config.n_heads }, (_, i) => i);
+  const rows = listedPositions(side)
+    .map((position) => [tokens[position], position])
+    .map(([token, position]) =>
+      h(
+        "tr",
+        { class: position > 0 && trace.counts[position - 1] === 0 ? "absent" : "" },
+        h("th", { scope: "row" }, chip(token)),
+        h("td", { class: "right" }, position === 0 ? "1" : showCount(trace.counts[position - 1])),
+        h(
+          "td",
+          {},
+          number(`x${token}`, showShort(trace.embedded[position]), () =>
+            embeddingLines(token, trace.embedded[position]),
+          ),
+        ),
+      ),
+    );
   return [
-    config.n_layers > 1 ? layerChoice(side, layer, query, choose) : null,
-    config.n_heads > SMALL ? headStrips(side, layer, heads, head, query, choose) : null,
-    (config.n_heads > SMALL ? [head] : heads).map((each) => headCard(side, layer, each, query)),
-  ].flat();
-}
-
-function layerChoice(side, layer, query, choose) {
-  const { config, tokens } = side.prepared.model;
-  const last = layer === config.n_layers - 1;
-  const option = (value, now, text) => h("option", { value, selected: value === now }, text);
-  return h("div", { class: "toolbar" },
-    h("label", {}, "Layer ", h("select", { "data-key": `layer-${side.id}`, onchange: (event) => choose({ layer: Number(event.target.value), query: 0 }) },
-      Array.from({ length: config.n_layers }, (_, i) => option(i, layer, String(i))))),
-    h("label", {}, "as seen by ", h("select", { "data-key": `query-${side.id}`, disabled: last, onchange: (event) => choose({ query: Number(event.target.value) }) },
-      (last ? ["CLS"] : tokens).map((token, i) => option(i, query, token)))),
-    last ? h("span", { class: "note" }, "In the last layer only CLS matters.") : null);
-}
-
-/** One line per head: where it looks, and what it adds. */
-function headStrips(side, layer, heads, chosen, query, choose) {
-  const { tokens } = side.prepared.model;
-  const most = Math.max(...heads.map((head) => Math.abs(partOf(side, layer, head).contribution)), 1e-9);
-  return h("div", { class: "strips", role: "group", "aria-label": "Heads" }, heads.map((head) => {
-    const { contribution } = partOf(side, layer, head);
-    const muted = side.prepared.muted.has(`${layer}.${head}`);
-    const text = `Head ${head}: ${weightSummary(side, layer, head, query)}; adds ${showSigned(contribution)} to the logit${muted ? "; muted" : ""}`;
-    return h("button", { class: `strip${muted ? " muted" : ""}`, type: "button", "data-key": `strip-${side.id}-${head}`, "aria-pressed": String(head === chosen), "aria-label": text, onclick: () => choose({ head }) },
-      h("span", { class: "strip-name" }, `head ${head}`),
-      weightBar(side, layer, head, query, tokens),
-      h("span", { class: "strip-track" }, h("span", { class: `strip-bar ${contribution > 0 ? "positive" : "negative"}`, style: barStyle(contribution / most) })),
-      h("span", { class: "strip-number" }, showSigned(contribution, 3)));
-  }));
-}
-
-const barStyle = (share) => `left:${share < 0 ? 50 + 50 * share : 50}%;width:${50 * Math.abs(share)}%`;
-const partOf = (side, layer, head) => side.trace.parts.find(({ id }) => id === `${layer}.${head}`);
-
-function weightSummary(side, layer, head, query) {
-  const { tokens } = side.prepared.model;
-  const weights = side.trace.layers[layer].pattern[head][query];
-  return tokens.map((token, j) => ({ token, weight: weights[j] })).filter(({ weight }) => weight > 0)
-    .sort((one, two) => two.weight - one.weight).slice(0, 3).map(({ token, weight }) => `${token} ${showPercent(weight)}`).join(", ");
-}
-
-function weightBar(side, layer, head, query, tokens) {
-  const weights = side.trace.layers[layer].pattern[head][query];
-  return h("span", { class: "weight-bar", "aria-hidden": "true" }, tokens.map((token, j) =>
-    weights[j] > 0.0005 ? h("span", { style: `width:${100 * weights[j]}%;background:${tokenColour(token)}` }, weights[j] > 0.12 ? token : "") : null));
-}
-
-function headCard(side, layer, head, query) {
-  const { config, tokens } = side.prepared.model;
-  const stageOf = side.trace.layers[layer];
-  const muted = side.prepared.muted.has(`${layer}.${head}`);
-  const { contribution } = partOf(side, layer, head);
-  const key = `${side.id}${layer}.${head}`;
-  const rows = listedPositions(side).filter((j) => j > 0 || config.attend_cls).map((j) => {
-    const weight = stageOf.pattern[head][query][j];
-    const cell = (name, text, lines, extra) => h("td", { class: extra }, number(`${name}${key}.${j}`, text, lines));
-    return h("tr", { class: side.trace.multiplicity[j] === 0 ? "absent" : "" },
-      h("th", { scope: "row" }, chip(tokens[j])),
-      cell("k", showShort(stageOf.k[head][j]), () => projectionLines(side, layer, head, "K", j)),
-      cell("s", show(stageOf.scores[head][query][j]), () => scoreLines(side, layer, head, query, j), "right"),
-      h("td", { class: "weight-cell" },
-        h("span", { class: "meter", style: `--share:${(100 * weight).toFixed(2)}%;--colour:${tokenColour(tokens[j])}` }),
-        number(`w${key}.${j}`, showPercent(weight), () => weightLines(side, layer, head, query, j))),
-      cell("v", showShort(stageOf.v[head][j]), () => projectionLines(side, layer, head, "V", j)));
-  });
-  const column = (text, extra) => h("th", { scope: "col", class: extra }, text);
-  return h("article", { class: `head-card${muted ? " muted" : ""}`, "aria-label": `Head ${head}` },
-    h("header", {},
-      h("h4", {}, `Head ${head}`),
-      roving(h("p", { class: "head-facts" },
-        number(`q${key}`, named("q", stageOf.q[head][query]), () => projectionLines(side, layer, head, "Q", query)), " ",
-        number(`z${key}`, named("z", stageOf.z[head][query]), () => outputLines(side, layer, head, query)), " ",
-        number(`c${key}`, `adds ${showSigned(contribution)}`, () => headContributionLines(side, layer, head), contribution > 0 ? "positive-text" : "negative-text"))),
-      side.editable ? muteButton(side, `${layer}.${head}`, `head ${head}`, muted) : null),
-    roving(h("table", { class: "numbers" },
-      h("thead", {}, h("tr", {}, column("key"), column("k"), column("score", "right"), column("weight"), column("value v"))), h("tbody", {}, rows))),
-    valueFigure(side, layer, head, query, listedPositions(side)));
-}
-
-function muteButton(side, id, name, muted) {
-  return h("button", { type: "button", class: "small", "data-key": `mute${id}`, "aria-pressed": String(muted), "aria-label": `Mute ${name}`, onclick: () => side.edit((edits) => toggleMute(edits, id)) }, muted ? "Muted" : "Mute");
+    embeddingFigure(trace, tokens, listedPositions(side)),
+    roving(
+      h(
+        "table",
+        { class: "numbers" },
+        h(
+          "thead",
+          {},
+          h(
+            "tr",
+            {},
+            h("th", { scope: "col" }, "token"),
+            h("th", { scope: "col", class: "right" }, "count"),
+            h("th", { scope: "col" }, "embedding x"),
+          ),
+        ),
+        h("tbody", {}, rows),
+      ),
+    ),
+    leftOutNote(side),
+  ];
 }
 
 function streamStage(side, pick) {
@@ -166,7 +83,13 @@ function streamStage(side, pick) {
     pathFigure(side.trace),
     config.d_mlp > 0 ? mlpTable(side, layer) : h("p", { class: "note" }, "This model has no MLP."),
     contributionFigure(side.trace, side.before),
-    roving(h("p", { class: "logit-line" }, number(`logit-${side.id}`, `logit = ${show(side.trace.logit, 6)}`, () => logitLines(side)))),
+    roving(
+      h(
+        "p",
+        { class: "logit-line" },
+        number(`logit-${side.id}`, `logit = ${show(side.trace.logit, 6)}`, () => logitLines(side)),
+      ),
+    ),
   ];
 }
 
@@ -174,17 +97,51 @@ function streamStage(side, pick) {
 function mlpTable(side, layer) {
   const stageOf = side.trace.layers[layer];
   const { config, weights } = side.prepared.model;
-  const out = weights[`blocks.${layer}.mlp.W_out`].map((row) => row.reduce((sum, x, i) => sum + x * side.trace.readOut[i], 0));
-  const order = out.map((_, unit) => unit)
+  const out = weights[`blocks.${layer}.mlp.W_out`].map((row) =>
+    row.reduce((sum, x, i) => sum + x * side.trace.readOut[i], 0),
+  );
+  const order = out
+    .map((_, unit) => unit)
     .sort((one, two) => Math.abs(stageOf.mlpPost[0][two] * out[two]) - Math.abs(stageOf.mlpPost[0][one] * out[one]));
   const rows = order.slice(0, UNITS_SHOWN).map((unit) => {
-    const cell = (what, value) => h("td", { class: "right" }, number(`${what}${side.id}${layer}.${unit}`, show(value), () => unitLines(side, layer, unit, what)));
-    return h("tr", {}, h("th", { scope: "row" }, `unit ${unit}`), cell("pre", stageOf.mlpPre[0][unit]), cell("post", stageOf.mlpPost[0][unit]), cell("adds", stageOf.mlpPost[0][unit] * out[unit]));
+    const cell = (what, value) =>
+      h(
+        "td",
+        { class: "right" },
+        number(`${what}${side.id}${layer}.${unit}`, show(value), () => unitLines(side, layer, unit, what)),
+      );
+    return h(
+      "tr",
+      {},
+      h("th", { scope: "row" }, `unit ${unit}`),
+      cell("pre", stageOf.mlpPre[0][unit]),
+      cell("post", stageOf.mlpPost[0][unit]),
+      cell("adds", stageOf.mlpPost[0][unit] * out[unit]),
+    );
   });
   const muted = side.prepared.muted.has(`${layer}.mlp`);
   const column = (text) => h("th", { scope: "col", class: "right" }, text);
-  const more = config.d_mlp > UNITS_SHOWN ? h("p", { class: "note" }, `The ${UNITS_SHOWN} of ${config.d_mlp} units that add most are shown.`) : null;
-  return h("div", { class: `mlp${muted ? " muted" : ""}` },
-    h("div", { class: "mlp-head" }, h("h4", {}, config.n_layers > 1 ? `MLP of layer ${layer}` : "MLP"), side.editable ? muteButton(side, `${layer}.mlp`, "the MLP", muted) : null),
-    roving(h("table", { class: "numbers" }, h("thead", {}, h("tr", {}, h("th", {}), column("input"), column("GELU"), column("adds"))), h("tbody", {}, rows))), more);
+  const more =
+    config.d_mlp > UNITS_SHOWN
+      ? h("p", { class: "note" }, `The ${UNITS_SHOWN} of ${config.d_mlp} units that add most are shown.`)
+      : null;
+  return h(
+    "div",
+    { class: `mlp${muted ? " muted" : ""}` },
+    h(
+      "div",
+      { class: "mlp-head" },
+      h("h4", {}, config.n_layers > 1 ? `MLP of layer ${layer}` : "MLP"),
+      side.editable ? muteButton(side, `${layer}.mlp`, "the MLP", muted) : null,
+    ),
+    roving(
+      h(
+        "table",
+        { class: "numbers" },
+        h("thead", {}, h("tr", {}, h("th", {}), column("input"), column("GELU"), column("adds"))),
+        h("tbody", {}, rows),
+      ),
+    ),
+    more,
+  );
 }

@@ -52,7 +52,9 @@ export function weightLines(side, layer, head, query, key) {
   const token = tokens[key];
   if (prepared.patterns) return [`weight(${token}) is frozen`, `= ${show(weight)}`];
   const count = trace.multiplicity[key];
-  const terms = tokens.map((_, j) => j).filter((j) => trace.multiplicity[j] > 0)
+  const terms = tokens
+    .map((_, j) => j)
+    .filter((j) => trace.multiplicity[j] > 0)
     .map((j) => `${showCount(trace.multiplicity[j])} e^${show(stage.scores[head][query][j], 3)}`);
   const shown = terms.length > 5 ? `${terms.slice(0, 4).join(" + ")} + …` : terms.join(" + ");
   const lines = [
@@ -119,7 +121,10 @@ export function logitLines(side) {
     "logit = x(CLS) · unembed.W_U",
     `= ${writtenDot(last, trace.readOut)}`,
     `= ${show(trace.logit, 6)}`,
-    `= ${trace.parts.slice(0, 5).map((part) => `${show(part.contribution)} (${part.name})`).join(" + ")}${trace.parts.length > 5 ? " + …" : ""}`,
+    `= ${trace.parts
+      .slice(0, 5)
+      .map((part) => `${show(part.contribution)} (${part.name})`)
+      .join(" + ")}${trace.parts.length > 5 ? " + …" : ""}`,
   ];
 }
 

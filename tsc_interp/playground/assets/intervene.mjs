@@ -9,19 +9,63 @@ export function intervenePanel(side, timeline, act) {
   const edits = timeline.now;
   const lines = describeEdits(edits, side.prepared.model.config.n_layers > 1);
   const button = (text, key, onclick, enabled = true, pressed = null) =>
-    h("button", { type: "button", "data-key": key, onclick, disabled: !enabled, "aria-pressed": pressed === null ? null : String(pressed) }, text);
+    h(
+      "button",
+      {
+        type: "button",
+        "data-key": key,
+        onclick,
+        disabled: !enabled,
+        "aria-pressed": pressed === null ? null : String(pressed),
+      },
+      text,
+    );
   const frozen = edits.frozen !== null;
   return [
-    h("div", { class: "toolbar" },
+    h(
+      "div",
+      { class: "toolbar" },
       button("Undo", "undo", act.undo, timeline.past.length > 0),
       button("Redo", "redo", act.redo, timeline.future.length > 0),
       button("Reset all", "reset", act.reset, lines.length > 0),
       side.prepared.model.config.n_heads > 0
-        ? button(frozen ? "Attention is frozen" : "Freeze attention", "freeze", () => side.edit((now) => freeze(now, frozen ? null : act.text())), true, frozen) : null),
+        ? button(
+            frozen ? "Attention is frozen" : "Freeze attention",
+            "freeze",
+            () => side.edit((now) => freeze(now, frozen ? null : act.text())),
+            true,
+            frozen,
+          )
+        : null,
+    ),
     lines.length === 0
-      ? h("p", { class: "note" }, "Nothing is changed yet. Mute a head, drag a value, freeze the attention on this string and then change the string, or edit a weight.")
-      : h("ul", { class: "edit-list" }, lines.map(({ text, undo }, i) => h("li", {}, h("span", {}, text),
-        h("button", { type: "button", class: "small", "data-key": `take-back-${i}`, "aria-label": `Take back: ${text}`, onclick: () => side.edit(undo) }, "Take back")))),
+      ? h(
+          "p",
+          { class: "note" },
+          "Nothing is changed yet. Mute a head, drag a value, freeze the attention on this string and then change the string, or edit a weight.",
+        )
+      : h(
+          "ul",
+          { class: "edit-list" },
+          lines.map(({ text, undo }, i) =>
+            h(
+              "li",
+              {},
+              h("span", {}, text),
+              h(
+                "button",
+                {
+                  type: "button",
+                  class: "small",
+                  "data-key": `take-back-${i}`,
+                  "aria-label": `Take back: ${text}`,
+                  onclick: () => side.edit(undo),
+                },
+                "Take back",
+              ),
+            ),
+          ),
+        ),
     lines.length > 0 ? attribution(side) : null,
   ];
 }
@@ -29,17 +73,67 @@ export function intervenePanel(side, timeline, act) {
 /** Before, now and the change, per component: the logit is their sum, so the changes add up exactly. */
 function attribution(side) {
   const { trace, before } = side;
-  const rows = trace.parts.map((part, i) => ({ name: part.name, then: before.parts[i].contribution, now: part.contribution }));
+  const rows = trace.parts.map((part, i) => ({
+    name: part.name,
+    then: before.parts[i].contribution,
+    now: part.contribution,
+  }));
   rows.push({ name: "logit", then: before.logit, now: trace.logit });
   const most = Math.max(...rows.map(({ then, now }) => Math.abs(now - then)), 1e-12);
   const flips = before.logit > 0 !== trace.logit > 0;
-  return h("div", { class: "attribution" },
-    h("p", {}, "The changes moved the logit by ", h("strong", { "data-result": "change" }, showSigned(trace.logit - before.logit)), flips ? ": the answer flips." : ": the answer stays."),
-    h("table", { class: "numbers" },
-      h("thead", {}, h("tr", {}, ["component", "before", "now", "change"].map((name, i) => h("th", { scope: "col", class: i ? "right" : "" }, name)), h("th", {}, h("span", { class: "hidden-text" }, "change, drawn")))),
-      h("tbody", {}, rows.map(({ name, then, now }, i) => h("tr", { class: i === rows.length - 1 ? "sum" : "" },
-        h("th", { scope: "row" }, name), h("td", { class: "right" }, show(then)), h("td", { class: "right" }, show(now)), h("td", { class: "right" }, showSigned(now - then)),
-        h("td", { class: "track-cell" }, h("span", { class: "strip-track" }, h("span", { class: `strip-bar ${now > then ? "positive" : "negative"}`, style: trackStyle((now - then) / most) }))))))));
+  return h(
+    "div",
+    { class: "attribution" },
+    h(
+      "p",
+      {},
+      "The changes moved the logit by ",
+      h("strong", { "data-result": "change" }, showSigned(trace.logit - before.logit)),
+      flips ? ": the answer flips." : ": the answer stays.",
+    ),
+    h(
+      "table",
+      { class: "numbers" },
+      h(
+        "thead",
+        {},
+        h(
+          "tr",
+          {},
+          ["component", "before", "now", "change"].map((name, i) =>
+            h("th", { scope: "col", class: i ? "right" : "" }, name),
+          ),
+          h("th", {}, h("span", { class: "hidden-text" }, "change, drawn")),
+        ),
+      ),
+      h(
+        "tbody",
+        {},
+        rows.map(({ name, then, now }, i) =>
+          h(
+            "tr",
+            { class: i === rows.length - 1 ? "sum" : "" },
+            h("th", { scope: "row" }, name),
+            h("td", { class: "right" }, show(then)),
+            h("td", { class: "right" }, show(now)),
+            h("td", { class: "right" }, showSigned(now - then)),
+            h(
+              "td",
+              { class: "track-cell" },
+              h(
+                "span",
+                { class: "strip-track" },
+                h("span", {
+                  class: `strip-bar ${now > then ? "positive" : "negative"}`,
+                  style: trackStyle((now - then) / most),
+                }),
+              ),
+            ),
+          ),
+        ),
+      ),
+    ),
+  );
 }
 
 const trackStyle = (share) => `left:${share < 0 ? 50 + 50 * share : 50}%;width:${50 * Math.abs(share)}%`;
@@ -55,16 +149,54 @@ export function weightEditor(side, pick, choose) {
   const [rows, columns] = shape.length === 1 ? [1, shape[0]] : shape.slice(-2);
   const option = (value, text, chosen) => h("option", { value, selected: chosen }, text);
   const rowName = (row) => (name === "embed.W_E" ? ["CLS", "PAD", ...model.tokens.slice(1)][row] : String(row));
-  const cells = (row) => Array.from({ length: columns }, (_, column) => {
-    const index = (slice * rows + row) * columns + column;
-    return h("td", {}, weightInput(side, name, index, `${name}, row ${rowName(row)}, column ${column}`));
-  });
-  return h("div", {},
-    h("div", { class: "toolbar" },
-      h("label", {}, "Weight ", h("select", { "data-key": "tensor", onchange: (event) => choose({ tensor: event.target.value, tensorHead: 0 }) }, names.map((each) => option(each, `${each} (${model.shapes[each].join(" × ")})`, each === name)))),
-      slices > 1 ? h("label", {}, "head ", h("select", { "data-key": "tensor-head", onchange: (event) => choose({ tensorHead: Number(event.target.value) }) }, Array.from({ length: slices }, (_, i) => option(i, String(i), i === slice)))) : null),
-    h("div", { class: "scroller", tabindex: 0, role: "group", "aria-label": `Entries of ${name}` }, h("table", { class: "weights" },
-      h("tbody", {}, Array.from({ length: rows }, (_, row) => h("tr", {}, h("th", { scope: "row" }, rowName(row)), cells(row)))))));
+  const cells = (row) =>
+    Array.from({ length: columns }, (_, column) => {
+      const index = (slice * rows + row) * columns + column;
+      return h("td", {}, weightInput(side, name, index, `${name}, row ${rowName(row)}, column ${column}`));
+    });
+  return h(
+    "div",
+    {},
+    h(
+      "div",
+      { class: "toolbar" },
+      h(
+        "label",
+        {},
+        "Weight ",
+        h(
+          "select",
+          { "data-key": "tensor", onchange: (event) => choose({ tensor: event.target.value, tensorHead: 0 }) },
+          names.map((each) => option(each, `${each} (${model.shapes[each].join(" × ")})`, each === name)),
+        ),
+      ),
+      slices > 1
+        ? h(
+            "label",
+            {},
+            "head ",
+            h(
+              "select",
+              { "data-key": "tensor-head", onchange: (event) => choose({ tensorHead: Number(event.target.value) }) },
+              Array.from({ length: slices }, (_, i) => option(i, String(i), i === slice)),
+            ),
+          )
+        : null,
+    ),
+    h(
+      "div",
+      { class: "scroller", tabindex: 0, role: "group", "aria-label": `Entries of ${name}` },
+      h(
+        "table",
+        { class: "weights" },
+        h(
+          "tbody",
+          {},
+          Array.from({ length: rows }, (_, row) => h("tr", {}, h("th", { scope: "row" }, rowName(row)), cells(row))),
+        ),
+      ),
+    ),
+  );
 }
 
 function weightInput(side, name, index, label) {
@@ -73,7 +205,12 @@ function weightInput(side, name, index, label) {
   const original = side.original.flat[name][index];
   const edited = value !== original;
   return h("input", {
-    type: "number", step: "any", value: Number(value.toPrecision(6)), "aria-label": label, "data-key": `weight-${place}`, class: edited ? "edited" : "",
+    type: "number",
+    step: "any",
+    value: Number(value.toPrecision(6)),
+    "aria-label": label,
+    "data-key": `weight-${place}`,
+    class: edited ? "edited" : "",
     title: edited ? `was ${Number(original.toPrecision(6))}` : null,
     onchange: (event) => {
       const number = event.target.valueAsNumber;
@@ -85,4 +222,3 @@ function weightInput(side, name, index, label) {
     },
   });
 }
-

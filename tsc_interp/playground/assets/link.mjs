@@ -14,7 +14,8 @@ export function writeLink(view, defaults) {
   if (view.epoch !== defaults.epoch) parts.set("epoch", String(view.epoch));
   if (view.edits.muted.length > 0) parts.set("mute", view.edits.muted.join(","));
   if (view.edits.frozen !== null) parts.set("freeze", view.edits.frozen);
-  for (const [place, vector] of Object.entries(view.edits.values)) parts.append("value", `${place}:${vector.join(";")}`);
+  for (const [place, vector] of Object.entries(view.edits.values))
+    parts.append("value", `${place}:${vector.join(";")}`);
   for (const [place, value] of Object.entries(view.edits.weights)) parts.append("weight", `${place}:${keep(value)}`);
   if (view.lens !== defaults.lens) parts.set("lens", String(view.lens));
   if (view.face !== defaults.face) parts.set("face", view.face);
@@ -120,6 +121,7 @@ function splitAtColon(text) {
 
 function readNumber(text) {
   const number = Number(text);
-  if (!/^[-+.\deE]{1,40}$/.test(text) || !Number.isFinite(number) || Math.abs(number) > 1e6) throw new Error("no number");
+  if (!/^[-+.\deE]{1,40}$/.test(text) || !Number.isFinite(number) || Math.abs(number) > 1e6)
+    throw new Error("no number");
   return number;
 }

@@ -6,7 +6,19 @@ import { show, showPercent } from "./maths.mjs";
 import { paintSoon } from "./paint.mjs";
 import { hasRatioLabels, labelOf } from "./task.mjs";
 import {
-  backThroughLens, CORNERS, countsForRatios, discOf, HEIGHT, LINE, LINE_ENDS, markPlace, nearest, normalised, throughLens, toPixels, WIDTH,
+  backThroughLens,
+  CORNERS,
+  countsForRatios,
+  discOf,
+  HEIGHT,
+  LINE,
+  LINE_ENDS,
+  markPlace,
+  nearest,
+  normalised,
+  throughLens,
+  toPixels,
+  WIDTH,
 } from "./triangle.mjs";
 
 /** Whether a model's answer depends on ratios alone, so that the map holds for every length. */
@@ -17,7 +29,17 @@ export function failureMap(onPick) {
   const canvas = h("canvas", { width: WIDTH, height: HEIGHT, "aria-hidden": "true" });
   const overlay = drawing("failure-map", WIDTH, HEIGHT, "Failure map");
   const readout = h("p", { class: "note readout", "aria-live": "polite" });
-  const stage = h("div", { class: "map-stage", tabindex: 0, role: "application", "aria-label": "Failure map. Arrow keys move the string's ratios." }, canvas, overlay);
+  const stage = h(
+    "div",
+    {
+      class: "map-stage",
+      tabindex: 0,
+      role: "application",
+      "aria-label": "Failure map. Arrow keys move the string's ratios.",
+    },
+    canvas,
+    overlay,
+  );
   const state = { side: null, view: null, face: [], cursor: null, job: 0, shownCounts: "" };
 
   function update(side, view) {
@@ -76,7 +98,9 @@ export function failureMap(onPick) {
 
 function cursorOf({ side, face, view }) {
   const counts = face.map((letter) => side.trace.counts[letter]);
-  return counts.some((count) => count > 0) ? backThroughLens(normalised(counts), view.lens) : face.map(() => 1 / face.length);
+  return counts.some((count) => count > 0)
+    ? backThroughLens(normalised(counts), view.lens)
+    : face.map(() => 1 / face.length);
 }
 
 /** Numbers per letter of the face as a full count vector. */
@@ -90,20 +114,47 @@ function drawOverlay(overlay, state) {
   const names = [...state.view.face];
   overlay.replaceChildren();
   overlay.setAttribute("aria-label", `Failure map over ${names.join(", ")}. ${describe(state)}`);
-  const cornerName = (name, x, y) => svg("text", { x, y, class: "label corner", style: `fill:color-mix(in srgb, ${tokenColour(name)} 75%, var(--ink))`, "text-anchor": "middle", "dominant-baseline": "central" }, name);
+  const cornerName = (name, x, y) =>
+    svg(
+      "text",
+      {
+        x,
+        y,
+        class: "label corner",
+        style: `fill:color-mix(in srgb, ${tokenColour(name)} 75%, var(--ink))`,
+        "text-anchor": "middle",
+        "dominant-baseline": "central",
+      },
+      name,
+    );
   if (names.length === 3) {
     overlay.append(svg("polygon", { points: CORNERS.map((corner) => corner.join()).join(" "), class: "outline" }));
     CORNERS.forEach((corner, i) => {
       const [x, y] = discOf(corner);
-      overlay.append(svg("circle", { cx: x, cy: y, r: 11, class: "outline" }), cornerName(names[i], x + (x - corner[0]) * 0.95, y + (y - corner[1]) * 0.95));
+      overlay.append(
+        svg("circle", { cx: x, cy: y, r: 11, class: "outline" }),
+        cornerName(names[i], x + (x - corner[0]) * 0.95, y + (y - corner[1]) * 0.95),
+      );
     });
   } else {
-    overlay.append(svg("rect", { x: LINE.left, y: LINE.top, width: LINE.right - LINE.left, height: LINE.bottom - LINE.top, class: "outline" }));
+    overlay.append(
+      svg("rect", {
+        x: LINE.left,
+        y: LINE.top,
+        width: LINE.right - LINE.left,
+        height: LINE.bottom - LINE.top,
+        class: "outline",
+      }),
+    );
     LINE_ENDS.forEach((x, i) => overlay.append(cornerName(names[i], x, LINE.top - 2)));
   }
   if (isElsewhere(state)) return;
   const [x, y] = markPlace(state.cursor ?? cursorOf(state));
-  overlay.append(svg("circle", { cx: x, cy: y, r: 8, class: "you-halo" }), svg("circle", { cx: x, cy: y, r: 8, class: "you-ring" }), svg("circle", { cx: x, cy: y, r: 2.5, class: "you-dot" }));
+  overlay.append(
+    svg("circle", { cx: x, cy: y, r: 8, class: "you-halo" }),
+    svg("circle", { cx: x, cy: y, r: 8, class: "you-ring" }),
+    svg("circle", { cx: x, cy: y, r: 2.5, class: "you-dot" }),
+  );
 }
 
 const isElsewhere = ({ side, face }) => side.trace.counts.some((count, letter) => count > 0 && !face.includes(letter));
@@ -111,13 +162,22 @@ const isElsewhere = ({ side, face }) => side.trace.counts.some((count, letter) =
 /** The string's place on the map in words, or that of the ratios pointed at. */
 function describe(state, ratios = null) {
   const { side, face, view } = state;
-  if (ratios === null && isElsewhere(state)) return `The string has letters that are not on this map (${[...view.face].join(", ")}).`;
+  if (ratios === null && isElsewhere(state))
+    return `The string has letters that are not on this map (${[...view.face].join(", ")}).`;
   const { task } = side.prepared.model.config;
   const shares = ratios ?? normalised(face.map((letter) => side.trace.counts[letter]));
-  const counts = ratios ? onFace(state, shares.map((share) => share * side.trace.size)) : side.trace.counts;
+  const counts = ratios
+    ? onFace(
+        state,
+        shares.map((share) => share * side.trace.size),
+      )
+    : side.trace.counts;
   const logit = side.evaluator.logit(counts);
   const where = [...view.face].map((letter, i) => `${letter} ${showPercent(shares[i])}`).join(" · ");
-  const told = ratios === null || hasRatioLabels(task) ? verdict(logit > 0, labelOf(task, counts)) : `says ${logit > 0 ? "yes" : "no"}`;
+  const told =
+    ratios === null || hasRatioLabels(task)
+      ? verdict(logit > 0, labelOf(task, counts))
+      : `says ${logit > 0 ? "yes" : "no"}`;
   return `${ratios ? "Here" : "The string"}: ${where}: logit ${show(logit)}, ${told}`;
 }
 

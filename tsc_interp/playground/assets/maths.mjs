@@ -65,7 +65,7 @@ export function dot(a, b) {
 }
 
 export const add = (a, b) => a.map((value, i) => value + b[i]);
-export const subtract = (a, b) => a.map((value, i) => value - b[i]);
+const subtract = (a, b) => a.map((value, i) => value - b[i]);
 export const scale = (a, factor) => a.map((value) => value * factor);
 export const length = (a) => Math.sqrt(dot(a, a));
 export const clamp = (x, low, high) => Math.min(high, Math.max(low, x));
@@ -130,12 +130,17 @@ export function show(x, digits = 4) {
 }
 
 export const showSigned = (x, digits = 4) => (x > 0 ? "+" : "") + show(x, digits);
-export const showVector = (v, limit = 6) => (v.length === 1 ? show(v[0])
-  : `(${v.slice(0, limit).map((x) => show(x)).join(", ")}${v.length > limit ? `, … ${v.length} numbers` : ""})`);
+export const showVector = (v, limit = 6) =>
+  v.length === 1
+    ? show(v[0])
+    : `(${v
+        .slice(0, limit)
+        .map((x) => show(x))
+        .join(", ")}${v.length > limit ? `, … ${v.length} numbers` : ""})`;
 
 /** A vector in a table cell: itself while it is short, else its length. */
 export const showShort = (v) =>
-  (v.length === 1 ? show(v[0]) : v.length === 2 ? `(${show(v[0], 3)}, ${show(v[1], 3)})` : `length ${show(length(v))}`);
+  v.length === 1 ? show(v[0]) : v.length === 2 ? `(${show(v[0], 3)}, ${show(v[1], 3)})` : `length ${show(length(v))}`;
 
 /** A whole number with thin spaces between groups of three digits. */
 export const showCount = (n) => String(n).replace(/\B(?=(\d{3})+(?!\d))/g, "\u2009");

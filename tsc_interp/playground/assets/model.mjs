@@ -50,7 +50,7 @@ function nest(numbers, shape) {
 export const noEdits = () => ({ muted: [], frozen: null, values: {}, weights: {} });
 
 /** The model with its edited weights put in; the other edits act while it runs. */
-export function withEditedWeights(model, edits) {
+function withEditedWeights(model, edits) {
   const changed = Object.entries(edits.weights);
   if (changed.length === 0) return model;
   const flat = { ...model.flat };
@@ -66,8 +66,10 @@ export function withEditedWeights(model, edits) {
 export function prepare(model, edits = noEdits()) {
   const edited = withEditedWeights(model, edits);
   const plain = { model: edited, muted: new Set(), values: {}, patterns: null };
-  const patterns = edits.frozen === null || model.config.n_heads === 0 ? null
-    : run(plain, countsOf(edits.frozen, model.config.n_letters)).layers.map((layer) => layer.pattern);
+  const patterns =
+    edits.frozen === null || model.config.n_heads === 0
+      ? null
+      : run(plain, countsOf(edits.frozen, model.config.n_letters)).layers.map((layer) => layer.pattern);
   return { model: edited, muted: new Set(edits.muted), values: edits.values, patterns };
 }
 
@@ -118,20 +120,26 @@ function attention({ model, muted, values, patterns }, index, layer, multiplicit
   layer.q = heads.map((head) => project("Q", head));
   layer.k = heads.map((head) => project("K", head));
   layer.v = heads.map((head) =>
-    project("V", head).map((value, position) => values[`${index}.${head}.${tokens[position]}`] ?? value));
+    project("V", head).map((value, position) => values[`${index}.${head}.${tokens[position]}`] ?? value),
+  );
   layer.scoreFactor = scoreFactor(config, size);
-  layer.scores = heads.map((head) => layer.q[head].slice(0, queries)
-    .map((q) => layer.k[head].map((k) => dot(q, k) * layer.scoreFactor)));
-  layer.pattern = patterns ? patterns[index]
+  layer.scores = heads.map((head) =>
+    layer.q[head].slice(0, queries).map((q) => layer.k[head].map((k) => dot(q, k) * layer.scoreFactor)),
+  );
+  layer.pattern = patterns
+    ? patterns[index]
     : layer.scores.map((rows) => rows.map((scores) => softmax(scores, multiplicity)));
-  layer.z = heads.map((head) => layer.pattern[head].map((row) =>
-    muted.has(`${index}.${head}`) ? new Array(config.d_head).fill(0) : times(row, layer.v[head])));
+  layer.z = heads.map((head) =>
+    layer.pattern[head].map((row) =>
+      muted.has(`${index}.${head}`) ? new Array(config.d_head).fill(0) : times(row, layer.v[head]),
+    ),
+  );
   layer.headOut = heads.map((head) => layer.z[head].map((z) => times(z, weights[`${name}.W_O`][head])));
   layer.attnOut = layer.headOut.reduce((sum, out) => sum.map((x, i) => add(x, out[i])));
 }
 
 /** What multiplies q·k: 1 / sqrt(d_head), and log n where the configuration says so. */
-export function scoreFactor(config, size) {
+function scoreFactor(config, size) {
   const plain = 1 / Math.sqrt(config.d_head);
   return config.score_scale === "sqrt_d_head_log_n" ? plain * Math.log(size) : plain;
 }

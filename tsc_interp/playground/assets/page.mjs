@@ -8,11 +8,13 @@ import { flowStages } from "./flow.mjs";
 import { intervenePanel, weightEditor } from "./intervene.mjs";
 import { readLink, writeLink } from "./link.mjs";
 import { failureMap } from "./map.mjs";
+import { mapCaption, mapLegend, mapTools } from "./maptools.mjs";
 import { makeModel, noEdits, prepare, run } from "./model.mjs";
-import {
-  badge, epochPanel, exampleButtons, introduce, mapCaption, mapLegend, mapTools, sharePanel, sliders, themeButton, verdictLine,
-} from "./parts.mjs";
+import { badge, introduce, themeButton, verdictLine } from "./parts.mjs";
+import { sharePanel } from "./share.mjs";
+import { exampleButtons, sliders } from "./sliders.mjs";
 import { countsOf, StringProblem, writeCounts } from "./strings.mjs";
+import { epochPanel } from "./training.mjs";
 
 const LONG = 300;
 const byId = (id) => document.getElementById(id);
@@ -21,15 +23,19 @@ const payload = JSON.parse(byId("payload").textContent);
 // -- models ----------------------------------------------------------------------------------------
 
 const [main, other] = payload.models.map((given) => {
-  const versions = new Map((given.history ?? []).map(({ epoch, source, weights, logits }) =>
-    [epoch, { model: makeModel(given.config, weights, source), logits }]));
+  const versions = new Map(
+    (given.history ?? []).map(({ epoch, source, weights, logits }) => [
+      epoch,
+      { model: makeModel(given.config, weights, source), logits },
+    ]),
+  );
   return { ...given, versions, model: makeModel(given.config, given.weights, given.source) };
 });
 const epochs = [...main.versions.keys()];
 const letters = main.model.tokens.slice(1);
 const defaults = {
   text: payload.start,
-  epoch: epochs.includes(main.epoch) ? main.epoch : epochs.at(-1) ?? null,
+  epoch: epochs.includes(main.epoch) ? main.epoch : (epochs.at(-1) ?? null),
   lens: 4,
   face: letters.slice(0, 3).join(""),
   letter: letters.at(-1),
@@ -46,7 +52,11 @@ let written = null;
 function restore(hash) {
   const { view, ignored } = readLink(hash, main.model, epochs, defaults);
   const { edits, ...rest } = view;
-  Object.assign(state, rest, { counts: countsOf(view.text, letters.length), timeline: startTimeline(edits), problem: null });
+  Object.assign(state, rest, {
+    counts: countsOf(view.text, letters.length),
+    timeline: startTimeline(edits),
+    problem: null,
+  });
   byId("string").value = state.text;
   byId("notice").hidden = ignored.length === 0;
   byId("notice").textContent = `Part of the link does not fit this model and was left out: ${ignored.join(", ")}.`;
@@ -101,7 +111,14 @@ function makeSide(id, model, edits, editable) {
   const plain = isEdited(edits) ? run(ready(`${id} before`, model, unedited).prepared, state.counts) : null;
   const trace = run(now.prepared, state.counts);
   return {
-    id, editable, trace, edit, before: plain, prepared: now.prepared, evaluator: now.evaluator, original: model,
+    id,
+    editable,
+    trace,
+    edit,
+    before: plain,
+    prepared: now.prepared,
+    evaluator: now.evaluator,
+    original: model,
     baseValues: (layer, head) => (plain ?? trace).layers[layer].v[head],
     redraw: requestDraw,
   };
@@ -119,8 +136,11 @@ const panels = ids.map(() => breakPanel(setCounts, (letter) => change({ letter }
 const flows = ids.map(() => h("div", { class: "flow" }));
 
 function fillSides(id, elements) {
-  byId(id).replaceChildren(...elements.map((element, i) =>
-    h("div", { class: "side" }, other ? h("p", { class: "side-name" }, names[i]) : null, element)));
+  byId(id).replaceChildren(
+    ...elements.map((element, i) =>
+      h("div", { class: "side" }, other ? h("p", { class: "side-name" }, names[i]) : null, element),
+    ),
+  );
 }
 
 const controls = sliders(byId("sliders"), letters, setCounts);
@@ -133,7 +153,10 @@ function draw() {
   byId("string-problem").textContent = state.problem ? `${state.problem}. Still showing ${state.text}.` : "";
   byId("string").setAttribute("aria-invalid", String(state.problem !== null));
   controls.update(state.counts);
-  replace(byId("verdicts"), sides.map((side, i) => verdictLine(side, other ? names[i] : null)));
+  replace(
+    byId("verdicts"),
+    sides.map((side, i) => verdictLine(side, other ? names[i] : null)),
+  );
   sides.forEach((side, i) => {
     replace(flows[i], flowStages(side, pick, choose));
     maps[i].update(side, state);
@@ -141,13 +164,31 @@ function draw() {
   });
   byId("map-caption").textContent = mapCaption(main.config, sides[0].trace.size);
   replace(byId("map-tools"), mapTools(state, letters, change));
-  replace(byId("intervene-content"), intervenePanel(sides[0], state.timeline, {
-    undo: () => step(undo), redo: () => step(redo), reset: () => edit(noEdits), text: () => state.text }));
+  replace(
+    byId("intervene-content"),
+    intervenePanel(sides[0], state.timeline, {
+      undo: () => step(undo),
+      redo: () => step(redo),
+      reset: () => edit(noEdits),
+      text: () => state.text,
+    }),
+  );
   if (byId("weights-details").open) replace(byId("weights-content"), weightEditor(sides[0], pick, choose));
-  if (epochs.length > 0) replace(byId("epochs-content"), epochPanel(state, epochs, versionOf, edits, (epoch) => change({ epoch })));
-  replace(byId("share-content"), sharePanel(sides[0], state, () => document.querySelectorAll("svg[data-figure]")));
+  if (epochs.length > 0)
+    replace(
+      byId("epochs-content"),
+      epochPanel(state, epochs, versionOf, edits, (epoch) => change({ epoch })),
+    );
+  replace(
+    byId("share-content"),
+    sharePanel(sides[0], state, () => document.querySelectorAll("svg[data-figure]")),
+  );
   const logits = main.versions.get(state.epoch)?.logits ?? main.logits;
-  replace(byId("badges"), badge(versionOf(state.epoch), main.strings, logits), other ? badge(other.model, other.strings, other.logits) : null);
+  replace(
+    byId("badges"),
+    badge(versionOf(state.epoch), main.strings, logits),
+    other ? badge(other.model, other.strings, other.logits) : null,
+  );
   document.documentElement.dataset.ready = "yes";
   remember();
 }
@@ -192,13 +233,22 @@ function loudestHead() {
 
 introduce(payload, main, other);
 mapLegend(byId("map-legend"));
-replace(byId("examples"), exampleButtons(payload.examples, (text) => {
-  byId("string").value = text;
-  setText(text);
-}));
+replace(
+  byId("examples"),
+  exampleButtons(payload.examples, (text) => {
+    byId("string").value = text;
+    setText(text);
+  }),
+);
 fillSides("flow-sides", flows);
-fillSides("map-sides", maps.map(({ element }) => element));
-fillSides("breaks-sides", panels.map(({ element }) => element));
+fillSides(
+  "map-sides",
+  maps.map(({ element }) => element),
+);
+fillSides(
+  "breaks-sides",
+  panels.map(({ element }) => element),
+);
 document.body.classList.toggle("comparing", Boolean(other));
 byId("epochs").hidden = epochs.length === 0;
 byId("string").addEventListener("input", (event) => setText(event.target.value));

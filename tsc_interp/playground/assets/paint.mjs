@@ -3,7 +3,19 @@
 import { pageColour } from "./dom.mjs";
 import { hasRatioLabels, labelOf } from "./task.mjs";
 import {
-  BAND, barycentric, CORNERS, discOf, EDGES, HEIGHT, insideOfRow, LINE, LINE_ENDS, LINE_MIDDLE, outwards, throughLens, WIDTH,
+  BAND,
+  barycentric,
+  CORNERS,
+  discOf,
+  EDGES,
+  HEIGHT,
+  insideOfRow,
+  LINE,
+  LINE_ENDS,
+  LINE_MIDDLE,
+  outwards,
+  throughLens,
+  WIDTH,
 } from "./triangle.mjs";
 
 const LOGIT_SCALE = 4; // at this logit a colour is half way to its full strength
@@ -59,7 +71,8 @@ function mapColours() {
   const theme = `${document.documentElement.dataset.theme} ${matchMedia("(prefers-color-scheme: dark)").matches}`;
   if (knownColours?.theme !== theme) {
     knownColours = { theme };
-    for (const name of ["negative", "neutral", "positive", "wrong"]) knownColours[name] = hexToRgb(pageColour(`map-${name}`));
+    for (const name of ["negative", "neutral", "positive", "wrong"])
+      knownColours[name] = hexToRgb(pageColour(`map-${name}`));
   }
   return knownColours;
 }
@@ -106,11 +119,24 @@ function paintEdges(context, painter, coarse) {
       fillWith(context, painter.at(u), piece, 0);
       const [from, to] = [piece / pieces, (piece + 1.15) / pieces];
       context.beginPath();
-      for (const [along, away] of [[from, BAND[0]], [to, BAND[0]], [to, BAND[1]], [from, BAND[1]]]) context.lineTo(...corner(along, away));
+      for (const [along, away] of [
+        [from, BAND[0]],
+        [to, BAND[0]],
+        [to, BAND[1]],
+        [from, BAND[1]],
+      ])
+        context.lineTo(...corner(along, away));
       context.fill();
     }
   }
-  CORNERS.forEach((corner, i) => paintDisc(context, painter, ...discOf(corner), [0, 1, 2].map((j) => (i === j ? 1 : 0))));
+  CORNERS.forEach((corner, i) =>
+    paintDisc(
+      context,
+      painter,
+      ...discOf(corner),
+      [0, 1, 2].map((j) => (i === j ? 1 : 0)),
+    ),
+  );
 }
 
 function paintDisc(context, painter, x, y, u) {

@@ -19,7 +19,8 @@ export const isWrong = (evaluator, task, counts) => evaluator.logit(counts) > 0 
  */
 export function* shortestFailure(evaluator, task, size, maxSteps = 300000) {
   return yield* evaluator.bounds
-    ? searchBoxes(evaluator, task, size, maxSteps) : enumerate(evaluator, task, size, maxSteps);
+    ? searchBoxes(evaluator, task, size, maxSteps)
+    : enumerate(evaluator, task, size, maxSteps);
 }
 
 /**
@@ -181,7 +182,10 @@ function flipInBoxes(evaluator, counts, letter, range, now, flips, direction) {
       continue;
     }
     const middle = splitPoint(low, high);
-    const parts = [[low, middle], [middle + 1, high]];
+    const parts = [
+      [low, middle],
+      [middle + 1, high],
+    ];
     open.push(...(direction > 0 ? parts.reverse() : parts));
   }
   return { count: null, searchedTo: direction > 0 ? range[1] : range[0] };

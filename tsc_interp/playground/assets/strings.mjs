@@ -58,7 +58,9 @@ export function writeCounts(counts) {
 
 /** The same string, its order kept, in canonical notation. */
 export function canonical(text, size) {
-  return runsOf(text, size).map(([letter, repeat]) => writeRun(letter, repeat)).join("");
+  return runsOf(text, size)
+    .map(([letter, repeat]) => writeRun(letter, repeat))
+    .join("");
 }
 
 function writeRun(letter, repeat) {
@@ -71,7 +73,10 @@ function readRepeat(text, characters, start) {
   let end = start + 1;
   while (end < characters.length && characters[end] >= "0" && characters[end] <= "9") end++;
   if (end === start + 1 || characters[end] !== "}") return [1, start];
-  const digits = characters.slice(start + 1, end).join("").replace(/^0+/, "");
+  const digits = characters
+    .slice(start + 1, end)
+    .join("")
+    .replace(/^0+/, "");
   if (digits === "" || digits.length > 10 || Number(digits) > MAX_REPEAT) {
     const allowed = `a repeat is a whole number from 1 to ${MAX_REPEAT}`;
     throw new StringProblem(text, start + 1, "the repeat is out of range", allowed);

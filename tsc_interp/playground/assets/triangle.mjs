@@ -6,8 +6,16 @@
 
 export const WIDTH = 440;
 export const HEIGHT = 400;
-export const CORNERS = [[62, 344], [378, 344], [220, 70.3]]; // an equilateral triangle: left, right, top
-export const EDGES = [[0, 1], [1, 2], [2, 0]];
+export const CORNERS = [
+  [62, 344],
+  [378, 344],
+  [220, 70.3],
+]; // an equilateral triangle: left, right, top
+export const EDGES = [
+  [0, 1],
+  [1, 2],
+  [2, 0],
+];
 export const BAND = [7, 21]; // the bands' inner and outer distance from the edge
 export const LINE = { left: 40, right: 400, top: 150, bottom: 230 };
 export const LINE_ENDS = [LINE.left - 18, LINE.right + 18];

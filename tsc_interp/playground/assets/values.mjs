@@ -16,24 +16,57 @@ export function valueFigure(side, layer, head, query, listed) {
   const flat = config.d_head === 1;
   const [width, height] = flat ? [440, 88] : [440, 230];
   const area = flat ? [24, 34, width - 24, height - 46] : [12, 12, width - 12, height - 12];
-  const basis = flat ? [[1]] : config.d_head === 2 ? [[1, 0], [0, 1]] : drawingPlane(side.baseValues(layer, head));
+  const basis = flat
+    ? [[1]]
+    : config.d_head === 2
+      ? [
+          [1, 0],
+          [0, 1],
+        ]
+      : drawingPlane(side.baseValues(layer, head));
   const place = (vector) => (flat ? [vector[0], 0] : basis.map((axis) => dot(vector, axis)));
   const key = `${side.id}:${layer}.${head}`;
   const points = [...listed.map((position) => values[position]), stage.z[head][query]].map(place);
   const ranges = held?.key === key ? held.ranges : rangesFor(points, area, flat);
   const scaleTo = axes(area, ...ranges);
-  const shown = listed.filter((position) => position > 0 || config.attend_cls).map((position) => ({ token: tokens[position], position }));
+  const shown = listed
+    .filter((position) => position > 0 || config.attend_cls)
+    .map((position) => ({ token: tokens[position], position }));
   const summary = shown.map(({ token, position }) => `${token} ${showVector(values[position], 3)}`).join(", ");
-  const root = drawing(`values-layer${layer}-head${head}`, width, height, `Values of head ${head}: ${summary}; weighted mean ${showVector(stage.z[head][query], 3)}.`);
+  const root = drawing(
+    `values-layer${layer}-head${head}`,
+    width,
+    height,
+    `Values of head ${head}: ${summary}; weighted mean ${showVector(stage.z[head][query], 3)}.`,
+  );
   // The marks inside take the focus, so the drawing is a group of them rather than one image.
   root.setAttribute("role", "group");
   root.append(...(flat ? numberLine(scaleTo, ranges[0]) : crossLines(scaleTo)));
   const z = place(stage.z[head][query]);
   root.append(...meanMark(scaleTo, z, flat, side, layer, head, query));
-  const levels = labelLevels(shown.map(({ position }) => scaleTo.x(place(values[position])[0])), flat);
+  const levels = labelLevels(
+    shown.map(({ position }) => scaleTo.x(place(values[position])[0])),
+    flat,
+  );
   shown.forEach(({ token, position }, i) => {
-    root.append(valueMark({ side, layer, head, token, position, basis, scaleTo, key, ranges, flat, root,
-      at: place(values[position]), weight: stage.pattern[head][query][position], lift: levels[i] }));
+    root.append(
+      valueMark({
+        side,
+        layer,
+        head,
+        token,
+        position,
+        basis,
+        scaleTo,
+        key,
+        ranges,
+        flat,
+        root,
+        at: place(values[position]),
+        weight: stage.pattern[head][query][position],
+        lift: levels[i],
+      }),
+    );
   });
   return root;
 }
@@ -43,7 +76,10 @@ function rangesFor(points, area, flat) {
   const numbers = [0, ...points.map(([x]) => x)];
   const [low, high] = [Math.min(...numbers), Math.max(...numbers)];
   const pad = 0.12 * (high - low || 1);
-  return [[low - pad, high + pad], [-1, 1]];
+  return [
+    [low - pad, high + pad],
+    [-1, 1],
+  ];
 }
 
 function numberLine(scaleTo, [low, high]) {
@@ -52,7 +88,13 @@ function numberLine(scaleTo, [low, high]) {
   for (const value of [low, 0, high]) {
     if (value !== 0 && Math.abs(scaleTo.x(value) - scaleTo.x(0)) < 30) continue;
     parts.push(svg("line", { x1: scaleTo.x(value), x2: scaleTo.x(value), y1: y - 4, y2: y + 4, class: "axis" }));
-    parts.push(svg("text", { x: clamp(scaleTo.x(value), 18, 422), y: y + 44, class: "label faint", "text-anchor": "middle" }, show(value, 3)));
+    parts.push(
+      svg(
+        "text",
+        { x: clamp(scaleTo.x(value), 18, 422), y: y + 44, class: "label faint", "text-anchor": "middle" },
+        show(value, 3),
+      ),
+    );
   }
   return parts;
 }
@@ -69,11 +111,20 @@ function meanMark(scaleTo, [x, y], flat, side, layer, head, query) {
   const [px, py] = [scaleTo.x(x), scaleTo.y(y)];
   if (flat) {
     const points = `${px},${py + 8} ${px - 6},${py + 19} ${px + 6},${py + 19}`;
-    return [svg("polygon", { points, class: "mean", explain: () => outputLines(side, layer, head, query), "data-key": `z${layer}.${head}` }),
-      svg("text", { x: px, y: py + 32, class: "label strong", "text-anchor": "middle" }, "z")];
+    return [
+      svg("polygon", {
+        points,
+        class: "mean",
+        explain: () => outputLines(side, layer, head, query),
+        "data-key": `z${layer}.${head}`,
+      }),
+      svg("text", { x: px, y: py + 32, class: "label strong", "text-anchor": "middle" }, "z"),
+    ];
   }
-  return [...arrow([scaleTo.x(0), scaleTo.y(0)], [px, py], { class: "step" }),
-    svg("text", { x: px + 8, y: py - 6, class: "label strong" }, "z")];
+  return [
+    ...arrow([scaleTo.x(0), scaleTo.y(0)], [px, py], { class: "step" }),
+    svg("text", { x: px + 8, y: py - 6, class: "label strong" }, "z"),
+  ];
 }
 
 /** Labels of marks that nearly touch are lifted, so that both can be read. */
@@ -88,21 +139,31 @@ function valueMark({ side, layer, head, token, position, basis, scaleTo, key, ra
   const present = position === 0 || side.trace.counts[position - 1] > 0;
   const [x, y] = [scaleTo.x(at[0]), scaleTo.y(at[1])];
   const moved = place in side.prepared.values;
-  const group = svg("g", { class: `value${present ? "" : " absent"}${moved ? " moved" : ""}` },
+  const group = svg(
+    "g",
+    { class: `value${present ? "" : " absent"}${moved ? " moved" : ""}` },
     moved ? svg("circle", { cx: x, cy: y, r: 13, class: "halo" }) : null,
     tokenMark(token, x, y, 5 + 5 * Math.sqrt(weight)),
-    svg("text", { x, y: y - 12 - 13 * lift, class: "label strong", "text-anchor": "middle" }, token));
+    svg("text", { x, y: y - 12 - 13 * lift, class: "label strong", "text-anchor": "middle" }, token),
+  );
   if (!side.editable) return group;
   const change = (next, gesture) => side.edit((edits) => setValue(edits, place, next), gesture);
   const attributes = {
-    role: "slider", tabindex: 0, "data-key": `value${place}`, "aria-label": `value of ${token} in head ${head}`,
-    "aria-valuenow": vector[0].toPrecision(4), "aria-valuetext": showVector(vector), "aria-valuemin": ranges[0][0].toPrecision(3),
+    role: "slider",
+    tabindex: 0,
+    "data-key": `value${place}`,
+    "aria-label": `value of ${token} in head ${head}`,
+    "aria-valuenow": vector[0].toPrecision(4),
+    "aria-valuetext": showVector(vector),
+    "aria-valuemin": ranges[0][0].toPrecision(3),
     "aria-valuemax": ranges[0][1].toPrecision(3),
   };
   for (const [name, text] of Object.entries(attributes)) group.setAttribute(name, text);
   group.append(svg("circle", { cx: x, cy: y, r: 15, class: "grab" }));
   group.addEventListener("keydown", (event) => onKey(event, { vector, basis, ranges, change, place, side }));
-  group.addEventListener("pointerdown", (event) => startDrag(event, { root, scaleTo, basis, vector, at, change, key, ranges, flat, side }));
+  group.addEventListener("pointerdown", (event) =>
+    startDrag(event, { root, scaleTo, basis, vector, at, change, key, ranges, flat, side }),
+  );
   const hint = "drag it, or use the arrow keys; Delete puts it back";
   return explain(group, () => [...projectionLines(side, layer, head, "V", position), hint]);
 }
@@ -110,7 +171,12 @@ function valueMark({ side, layer, head, token, position, basis, scaleTo, key, ra
 function onKey(event, { vector, basis, ranges, change, place, side }) {
   const step = ((ranges[0][1] - ranges[0][0]) / 60) * (event.shiftKey ? 5 : 1);
   const [along, across] = [basis[0], basis[1] ?? basis[0]];
-  const moves = { ArrowRight: [along, step], ArrowLeft: [along, -step], ArrowUp: [across, step], ArrowDown: [across, -step] };
+  const moves = {
+    ArrowRight: [along, step],
+    ArrowLeft: [along, -step],
+    ArrowUp: [across, step],
+    ArrowDown: [across, -step],
+  };
   if (event.key in moves) {
     const [axis, amount] = moves[event.key];
     change(add(vector, scale(axis, amount)), `keys ${place}`);
@@ -130,7 +196,10 @@ function startDrag(event, { root, scaleTo, basis, vector, at, change, key, range
   const move = (moved) => {
     const point = new DOMPoint(moved.clientX, moved.clientY).matrixTransform(toDrawing);
     const shift = [scaleTo.fromX(point.x) - at[0], flat ? 0 : scaleTo.fromY(point.y) - at[1]];
-    change(basis.reduce((sum, axis, i) => add(sum, scale(axis, shift[i])), vector), gesture);
+    change(
+      basis.reduce((sum, axis, i) => add(sum, scale(axis, shift[i])), vector),
+      gesture,
+    );
   };
   const stop = () => {
     held = null;

@@ -1,0 +1,85 @@
+// Taking the view away: link, Python, shell, drawings, weights.
+
+import { pythonScript, shellCommand, weightsDocument } from "./commands.mjs";
+import { h } from "./dom.mjs";
+import { copyText, downloadFile, standaloneSvg } from "./download.mjs";
+
+let chosenFigure = "failure-map";
+
+export function sharePanel(side, state, figures) {
+  const { model } = side.prepared;
+  const edits = state.timeline.now;
+  const python = pythonScript(model.name, state.text, edits, model.config);
+  const shell = shellCommand(model.name, state.text, edits);
+  const said = h("span", { role: "status", class: "note" });
+  const copyButton = (name, key, text) =>
+    h(
+      "button",
+      {
+        type: "button",
+        "data-key": key,
+        onclick: async () => {
+          const worked = await copyText(typeof text === "function" ? text() : text);
+          said.textContent = worked ? `${name} copied.` : "The browser did not allow copying; select the text instead.";
+        },
+      },
+      `Copy ${name}`,
+    );
+  const names = [...figures()].map((figure) => figure.getAttribute("data-figure"));
+  const chooser = h(
+    "select",
+    { "data-key": "figure", onchange: (event) => (chosenFigure = event.target.value) },
+    names.map((name) => h("option", { value: name, selected: name === chosenFigure }, name.replaceAll("-", " "))),
+  );
+  const fileName = model.name.split("/").at(-1).replace(/\W+/g, "-");
+  return [
+    h(
+      "div",
+      { class: "toolbar" },
+      location.protocol === "about:" ? null : copyButton("link", "copy-link", () => location.href),
+      copyButton("Python", "copy-python", python),
+      copyButton("shell command", "copy-shell", shell),
+      said,
+    ),
+    h(
+      "pre",
+      { class: "code", tabindex: 0, "aria-label": "Python that reproduces this view", "data-result": "python" },
+      python,
+    ),
+    h(
+      "pre",
+      { class: "code", tabindex: 0, "aria-label": "Shell commands that reproduce this view", "data-result": "shell" },
+      shell,
+    ),
+    h(
+      "div",
+      { class: "toolbar" },
+      h("label", {}, "Figure ", chooser),
+      h(
+        "button",
+        {
+          type: "button",
+          "data-key": "download-svg",
+          onclick: () => {
+            const figure = [...figures()].find((each) => each.getAttribute("data-figure") === chooser.value);
+            downloadFile(
+              `${fileName}-${figure.getAttribute("data-figure")}.svg`,
+              standaloneSvg(figure),
+              "image/svg+xml",
+            );
+          },
+        },
+        "Download SVG",
+      ),
+      h(
+        "button",
+        {
+          type: "button",
+          "data-key": "download-weights",
+          onclick: () => downloadFile(`${fileName}-weights.json`, weightsDocument(model, edits), "application/json"),
+        },
+        "Download weights",
+      ),
+    ),
+  ];
+}
