@@ -95,8 +95,8 @@ def test_wrong_strings_are_explained() -> None:
     result = attribution.run(load("generalization-errors"), ["baac", "aac", "ab{100}"])
     failures = [finding for finding in result.findings if finding.severity == "failure"]
     assert len(failures) == 1
-    assert "`ab{100}` is a false negative: -1.9749" in failures[0].text
-    assert failures[0].numbers["logit"] == pytest.approx(-1.9749, abs=1e-4)
+    assert "`ab{100}` is a false negative: -1.97" in failures[0].text
+    assert failures[0].numbers["logit"] == pytest.approx(-1.9749, abs=1e-3)
 
 
 def test_refusals(walkthrough: HookedClassifier) -> None:

@@ -38,7 +38,7 @@ def test_the_report_on_generalization_errors() -> None:
 def test_flips_by_evaluating_each_n(name: str) -> None:
     """Oracle: long strings, token by token in the model's slow form, around every flip found."""
     model = load(name)
-    result = margin.run(model, ["ab{9}c{2}", "b{2}c{9}"])
+    result = margin.run(model, ["ab{19}c{2}", "b{2}c{19}"])
     for found in result.families:
         upto = min(found.first_error or 70, 70)
         n = np.arange(1, upto + 1)
@@ -58,7 +58,7 @@ def test_flips_by_evaluating_each_n(name: str) -> None:
 
 
 def test_prediction_comes_from_scores_and_values_and_agrees(walkthrough: HookedClassifier) -> None:
-    result = margin.run(walkthrough, ["ab{9}c{2}"])
+    result = margin.run(walkthrough, ["ab{19}c{2}"])
     for found in result.families:
         if found.first_error is None:
             assert found.predicted is None
@@ -153,11 +153,11 @@ def test_every_configuration(config: ClassifierConfig) -> None:
 
 def test_families_for_other_alphabets_and_tasks() -> None:
     config = ClassifierConfig(n_letters=4, task=ContainsAll(letters="bd"))
-    names = [found.name for found in families.families(config, ["c{7}a", "c{7}a{2}"])]
+    names = [found.name for found in families.families(config, ["c{17}a", "c{17}a{2}", "c{7}b"])]
     assert names == ["a{n}bd", "b{n}d", "bc{n}d", "bd{n}", "ac{n}", "a{2}c{n}"]
     counting = ClassifierConfig(n_letters=2, task=AtLeast(letter="a", k=3))
     result = margin.run(HookedClassifier(counting, seed=1), ["ab"])
-    assert [found.name for found in result.families] == ["a{n}", "ab{n}", "a{n}b"]
+    assert [found.name for found in result.families] == ["a{n}", "ab{n}"]
     assert all(found.predicted is None for found in result.families)
 
 
