@@ -382,7 +382,25 @@ def test_scrub_through_training(visit: Open) -> None:
     assert shown_logit(page) == pytest.approx(logit(history[6], "baac"), abs=1e-5)
     page.click("[data-key=play]")
     wait_until(page, "playground.state.epoch === 8")
-    assert page.inner_text("[data-key=play]") in ("Play", "Pause")
+    settle(page)
+    assert page.inner_text("[data-key=play]") == "Play"
+    drag_slider(page, "#epoch", [0.9, 0.5, 0.1, 0.01])
+    wait_until(page, "playground.state.epoch === 0")
+    drag_slider(page, "[data-key=lens]", [0.4, 0.2, 0.01])
+    wait_until(page, "playground.state.lens === 1")
+
+
+def drag_slider(page: Any, selector: str, stops: list[float]) -> None:
+    """With the mouse, in one go: redrawing must not take the slider out of the hand."""
+    page.locator(selector).scroll_into_view_if_needed()
+    box = page.locator(selector).bounding_box()
+    height = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + box["width"] * stops[0], height)
+    page.mouse.down()
+    for stop in stops:
+        page.mouse.move(box["x"] + box["width"] * stop, height)
+        settle(page)
+    page.mouse.up()
 
 
 def test_two_models_side_by_side(visit: Open) -> None:

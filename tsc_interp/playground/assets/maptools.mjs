@@ -19,63 +19,60 @@ export function mapCaption(config, size) {
   return `${what} ${holds}${judged}`;
 }
 
-export function mapTools(state, letters, change) {
-  const face =
-    letters.length > 3
-      ? [0, 1, 2].map((place) =>
-          h(
-            "label",
-            {},
-            `${["Left", "right", "top"][place]} `,
-            h(
-              "select",
-              {
-                "data-key": `face-${place}`,
-                onchange: (event) => change({ face: swapInto(state.face, place, event.target.value) }),
-              },
-              letters.map((letter) => h("option", { value: letter, selected: letter === state.face[place] }, letter)),
-            ),
-          ),
-        )
-      : [];
-  const used = letters.filter((_, i) => state.counts[i] > 0);
-  const unseen = used.some((letter) => !state.face.includes(letter)) && used.length <= 3;
-  if (unseen) {
-    const others = letters.filter((letter) => !used.includes(letter));
-    face.push(
-      h(
-        "button",
-        {
-          type: "button",
-          class: "small",
-          "data-key": "face-string",
-          onclick: () => change({ face: [...used, ...others].slice(0, 3).join("") }),
-        },
-        "Show the string's letters",
-      ),
+/** The lens and, for more than three letters, the choice of three; made once, then kept in step by `update`. */
+export function mapTools(container, letters, change) {
+  let state = null;
+  const lens = h("input", {
+    type: "range",
+    min: 1,
+    max: 8,
+    step: 0.5,
+    "data-key": "lens",
+    oninput: () => change({ lens: Number(lens.value) }),
+  });
+  const said = h("span", { class: "note" });
+  const choices = letters.length > 3 ? [0, 1, 2].map((place) => faceChoice(place)) : [];
+  const own = h(
+    "button",
+    {
+      type: "button",
+      class: "small",
+      "data-key": "face-string",
+      onclick: () => change({ face: faceOf(state, letters) }),
+    },
+    "Show the string's letters",
+  );
+  container.hidden = letters.length < 2;
+  container.append(h("label", { class: "lens" }, "Lens ", lens, said), ...choices.map(({ label }) => label), own);
+
+  function faceChoice(place) {
+    const select = h(
+      "select",
+      { "data-key": `face-${place}`, onchange: () => change({ face: swapInto(state.face, place, select.value) }) },
+      letters.map((letter) => h("option", { value: letter }, letter)),
     );
+    return { select, label: h("label", {}, `${["Left", "right", "top"][place]} `, select) };
   }
-  return letters.length < 2
-    ? []
-    : [
-        h(
-          "label",
-          { class: "lens" },
-          "Lens ",
-          h("input", {
-            type: "range",
-            min: 1,
-            max: 8,
-            step: 0.5,
-            value: state.lens,
-            "data-key": "lens",
-            "aria-valuetext": `corners magnified, power ${state.lens}`,
-            oninput: (event) => change({ lens: Number(event.target.value) }),
-          }),
-          h("span", { class: "note" }, state.lens === 1 ? "true proportions" : "corners magnified"),
-        ),
-        ...face,
-      ];
+
+  function update(now) {
+    state = now;
+    lens.value = String(now.lens);
+    lens.setAttribute("aria-valuetext", `corners magnified, power ${now.lens}`);
+    said.textContent = now.lens === 1 ? "true proportions" : "corners magnified";
+    choices.forEach(({ select }, place) => (select.value = now.face[place]));
+    const used = lettersIn(now, letters);
+    own.hidden = used.length > 3 || used.every((letter) => now.face.includes(letter));
+  }
+  return { update };
+}
+
+const lettersIn = (state, letters) => letters.filter((_, i) => state.counts[i] > 0);
+
+/** A face with all letters of the string, filled up with others. */
+function faceOf(state, letters) {
+  const used = lettersIn(state, letters);
+  const others = letters.filter((letter) => !used.includes(letter));
+  return [...used, ...others].slice(0, 3).join("");
 }
 
 /** The face with one letter replaced; if the new one was elsewhere on it, the two change places. */

@@ -14,7 +14,7 @@ import { badge, introduce, themeButton, verdictLine } from "./parts.mjs";
 import { sharePanel } from "./share.mjs";
 import { exampleButtons, sliders } from "./sliders.mjs";
 import { countsOf, StringProblem, writeCounts } from "./strings.mjs";
-import { epochPanel } from "./training.mjs";
+import { trainingPanel } from "./training.mjs";
 
 const LONG = 300;
 const byId = (id) => document.getElementById(id);
@@ -144,6 +144,9 @@ function fillSides(id, elements) {
 }
 
 const controls = sliders(byId("sliders"), letters, setCounts);
+const tools = mapTools(byId("map-tools"), letters, change);
+const trainingControls =
+  epochs.length > 0 ? trainingPanel(byId("epochs-content"), epochs, (epoch) => change({ epoch })) : null;
 
 function draw() {
   const edits = state.timeline.now;
@@ -163,7 +166,7 @@ function draw() {
     panels[i].update(side, state);
   });
   byId("map-caption").textContent = mapCaption(main.config, sides[0].trace.size);
-  replace(byId("map-tools"), mapTools(state, letters, change));
+  tools.update(state);
   replace(
     byId("intervene-content"),
     intervenePanel(sides[0], state.timeline, {
@@ -174,11 +177,7 @@ function draw() {
     }),
   );
   if (byId("weights-details").open) replace(byId("weights-content"), weightEditor(sides[0], pick, choose));
-  if (epochs.length > 0)
-    replace(
-      byId("epochs-content"),
-      epochPanel(state, epochs, versionOf, edits, (epoch) => change({ epoch })),
-    );
+  trainingControls?.update(state, versionOf, edits);
   replace(
     byId("share-content"),
     sharePanel(sides[0], state, () => document.querySelectorAll("svg[data-figure]")),

@@ -1,55 +1,60 @@
 // Training: a slider over the epochs, and the string's logit after each.
 
 import { epochCurve } from "./curve.mjs";
-import { h, reducedMotion } from "./dom.mjs";
+import { h, reducedMotion, replace } from "./dom.mjs";
 import { prepare, run } from "./model.mjs";
 
-let playing = 0;
+const PACE = 500; // milliseconds per epoch while playing
 
-export function epochPanel(state, epochs, versionOf, edits, onEpoch) {
-  const index = epochs.indexOf(state.epoch);
-  const logits = epochs.map((epoch) => run(prepare(versionOf(epoch), edits), state.counts).logit);
-  const next = () => onEpoch(epochs[(epochs.indexOf(state.epoch) + 1) % epochs.length]);
-  const toggle = () => {
-    if (playing) {
-      clearInterval(playing);
-      playing = 0;
-      return onEpoch(state.epoch);
-    }
-    if (state.epoch === epochs.at(-1)) onEpoch(epochs[0]);
-    playing = setInterval(() => {
-      next();
-      if (state.epoch === epochs.at(-1)) {
-        clearInterval(playing);
-        playing = 0;
-      }
-    }, 500);
-    onEpoch(state.epoch);
+/** Fills the container once (a slider must not be rebuilt under the hand that drags it); { update }. */
+export function trainingPanel(container, epochs, onEpoch) {
+  let now = epochs.at(-1);
+  let timer = 0;
+  const play = h("button", {
+    type: "button",
+    "data-key": "play",
+    onclick: () => (reducedMotion() ? step() : toggle()),
+  });
+  const slider = h("input", {
+    type: "range",
+    min: 0,
+    max: epochs.length - 1,
+    id: "epoch",
+    "aria-label": "epoch",
+    "data-key": "epoch",
+    oninput: () => onEpoch(epochs[Number(slider.value)]),
+  });
+  const shown = h("output", { for: "epoch" });
+  const curve = h("div", {});
+  const note = "The string's logit after each epoch; above the line the model says yes.";
+  container.append(
+    h("div", {}, h("div", { class: "toolbar epoch-bar" }, play, slider, shown), h("p", { class: "note" }, note)),
+    curve,
+  );
+
+  const step = () => onEpoch(epochs[(epochs.indexOf(now) + 1) % epochs.length]);
+  const stop = () => {
+    clearInterval(timer);
+    timer = 0;
   };
-  const quiet = reducedMotion();
-  return [
-    h(
-      "div",
-      { class: "toolbar epoch-bar" },
-      h(
-        "button",
-        { type: "button", "data-key": "play", onclick: quiet ? next : toggle },
-        quiet ? "Next epoch" : playing ? "Pause" : "Play",
-      ),
-      h("input", {
-        type: "range",
-        min: 0,
-        max: epochs.length - 1,
-        value: index,
-        "aria-label": "epoch",
-        "aria-valuetext": `epoch ${state.epoch}`,
-        "data-key": "epoch",
-        id: "epoch",
-        oninput: (event) => onEpoch(epochs[Number(event.target.value)]),
-      }),
-      h("output", { for: "epoch" }, `epoch ${state.epoch}`),
-    ),
-    epochCurve(epochs, logits, state.epoch, onEpoch),
-    h("p", { class: "note" }, "The string's logit after each epoch; above the line the model says yes."),
-  ];
+  function toggle() {
+    if (timer) stop();
+    else {
+      timer = setInterval(() => (now === epochs.at(-1) ? stop() : step()), PACE);
+      if (now === epochs.at(-1)) return onEpoch(epochs[0]);
+    }
+    onEpoch(now);
+  }
+
+  function update(state, versionOf, edits) {
+    now = state.epoch;
+    const logits = epochs.map((epoch) => run(prepare(versionOf(epoch), edits), state.counts).logit);
+    if (timer && now === epochs.at(-1)) stop();
+    play.textContent = reducedMotion() ? "Next epoch" : timer ? "Pause" : "Play";
+    slider.value = String(epochs.indexOf(now));
+    slider.setAttribute("aria-valuetext", `epoch ${now}`);
+    shown.textContent = `epoch ${now}`;
+    replace(curve, epochCurve(epochs, logits, now, onEpoch));
+  }
+  return { update };
 }
