@@ -21,6 +21,7 @@ FIGURES: dict[str, str] = {
     "margin": "tsc_interp.plots.margin:figures",
     "specialization": "tsc_interp.plots.specialization:figures",
     "attribution": "tsc_interp.plots.attribution:figures",
+    "atlas": "tsc_interp.plots.atlas:figures",
     "init-norm": "tsc_interp.plots.init_norm:figures",
     "dynamics": "tsc_interp.plots.dynamics:figures",
 }

@@ -84,6 +84,13 @@ PROBES: tuple[Probe, ...] = (
         where="tsc_interp.probes.attribution:AttributionResult",
     ),
     Probe(
+        name="atlas",
+        title="Every string it gets wrong",
+        question="Which strings does the model get wrong, over all lengths at once?",
+        chapter="3",
+        where="tsc_interp.probes.atlas:AtlasResult",
+    ),
+    Probe(
         name="init-norm",
         title="Sizes at the start, and after training",
         question="How large is everything at initialisation, and what did training make of it?",
