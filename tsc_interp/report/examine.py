@@ -101,4 +101,5 @@ def _examine(
                 raise UnsupportedError(f"probe {probe.name}: {error}") from None
             not_run[probe.name] = str(error)
     card = ModelCard.of(subject.model, subject.provenance, subject.test, subject.reach)
-    return ModelReport(card, strings, tuple(results), not_run)
+    checkpoint = subject.model.to_checkpoint(subject.provenance)
+    return ModelReport(card, strings, tuple(results), not_run, checkpoint)

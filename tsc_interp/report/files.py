@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from tsc_interp.errors import TscError, UsageError
+from tsc_interp.report.extras import playground
 from tsc_interp.report.html import PLOTLY_FILE, PLOTLYJS, render_html
 from tsc_interp.report.markdown import GENERATOR, render_markdown
 from tsc_interp.report.report import SCHEMA, Report
@@ -86,7 +87,7 @@ def _write(
 
         pictures = write_images(report, place / IMAGES, images)
     renderers: dict[str, Callable[[], str]] = {
-        "html": lambda: render_html(report, plotlyjs=plotlyjs),
+        "html": lambda: render_html(report, plotlyjs=plotlyjs, extras=playground(report)),
         "md": lambda: render_markdown(report, images=pictures),
         "json": lambda: report.to_json() + "\n",
     }

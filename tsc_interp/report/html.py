@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import jinja2
@@ -14,6 +13,7 @@ from markupsafe import Markup, escape
 from tsc_interp._version import __version__
 from tsc_interp.errors import UsageError
 from tsc_interp.plots.style import Figure, template
+from tsc_interp.report.extras import Extra
 from tsc_interp.report.markdown import anchor
 from tsc_interp.report.numbers import format_cell, is_number
 from tsc_interp.report.report import Report
@@ -21,16 +21,6 @@ from tsc_interp.report.reproduce import command, python
 
 PLOTLYJS = ("inline", "cdn", "directory")
 PLOTLY_FILE = "plotly.min.js"
-
-
-@dataclass(frozen=True)
-class Extra:
-    """Something to show behind the probes: a whole page of its own, placed in a frame."""
-
-    anchor: str
-    title: str
-    lead: str
-    page: str
 
 
 def render_html(report: Report, *, plotlyjs: str = "inline", extras: Sequence[Extra] = ()) -> str:

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from tsc_interp.checkpoints.format import SUFFIX
+from tsc_interp.checkpoints.format import SUFFIX, Checkpoint
 from tsc_interp.model.hooked import HookedClassifier
 from tsc_interp.plots.registry import figures
 from tsc_interp.plots.style import Figure
@@ -109,6 +109,8 @@ class ModelReport:
     results: tuple[ProbeResult, ...]
     not_run: Mapping[str, str] = field(default_factory=dict)
     """Probes this model cannot be asked, each with the reason."""
+    checkpoint: Checkpoint | None = field(default=None, compare=False, repr=False)
+    """The model itself, for a page to try it out in; not part of the JSON."""
 
     @cached_property
     def sections(self) -> dict[str, Section]:
