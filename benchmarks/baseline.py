@@ -239,11 +239,13 @@ def validation_loss(model: Classifier, options: Options) -> float:
 
 
 @torch.no_grad()
-def confusion_matrix(model: Classifier, options: Options) -> list[list[int]]:
+def confusion_matrix(
+    model: Classifier, options: Options, batches: int = 10_000 // 256
+) -> list[list[int]]:
     """[[TN, FP], [FN, TP]] on the report's test set."""
     matrix = np.zeros((2, 2), dtype=int)
     stream = balanced_strings(200, 0.1, 256, 2, options.n_letters, options.positive)
-    for strings in islice(stream, 10_000 // 256):
+    for strings in islice(stream, batches):
         predicted = (model(encode(strings)) > 0).int()
         for label, prediction in zip(labels_of(strings, options.positive), predicted, strict=True):
             matrix[int(label), int(prediction)] += 1

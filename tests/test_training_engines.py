@@ -81,9 +81,10 @@ def test_gradients_are_autograds(shape, loss_name, engine_type):
             )
 
 
-def test_scores_too_far_apart_for_exponentials():
+@pytest.mark.parametrize("d_head", [1, 2])
+def test_scores_too_far_apart_for_exponentials(d_head):
     """Gaps of hundreds: exp overflows, yet a string of two distant letters has a real answer."""
-    config = ClassifierConfig(n_letters=4, d_model=3, n_heads=2, d_head=2)
+    config = ClassifierConfig(n_letters=4, d_model=3, n_heads=2, d_head=d_head)
     many = weights_of(config)
     for name in ("blocks.0.attn.W_Q", "blocks.0.attn.W_K"):
         many[2][name] = many[2][name] * 40
@@ -103,7 +104,7 @@ def test_scores_too_far_apart_for_exponentials():
         many[2]["embed.W_E"][2:],
         many[2]["blocks.0.attn.W_K"],
     )
-    assert np.ptp(scores, axis=1).max() / np.sqrt(2) > closed_form._LARGEST_SCORE_GAP
+    assert np.ptp(scores, axis=1).max() / np.sqrt(d_head) > closed_form._LARGEST_SCORE_GAP
 
 
 @pytest.mark.parametrize("shape", SHAPES)

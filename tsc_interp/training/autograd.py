@@ -46,10 +46,9 @@ class Autograd:
         ).astype(np.float32)
 
     def unpack(self, flat: Array) -> list[dict[str, Array]]:
-        stacked = {name: view.numpy() for name, view in self._views(flat).items()}
+        stacked = {name: view.numpy() for name, view in self._views(flat.copy()).items()}
         return [
-            {name: array[index].copy() for name, array in stacked.items()}
-            for index in range(len(flat))
+            {name: array[model] for name, array in stacked.items()} for model in range(len(flat))
         ]
 
     def _views(self, flat: Array) -> dict[str, Tensor]:

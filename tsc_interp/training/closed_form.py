@@ -76,7 +76,7 @@ class ClosedForm:
         self._read = slice(3 * heads, 3 * heads + mlp + 1)
         self._n_columns = 3 * heads + mlp + 1
         self._scale = np.float32(1 / math.sqrt(config.d_head))
-        self._buffers: dict[int, Array] = {}
+        self._workspaces: dict[tuple[int, int], _Workspace] = {}
 
     # -- weights as one flat vector per model ------------------------------------------------
 
@@ -84,30 +84,31 @@ class ClosedForm:
         """Named weights to `[model, parameter]`."""
         size = (self._n_rows + self._n_columns) * self.config.d_model
         flat = np.zeros((len(many), size), dtype=np.float32)
-        for index, weights in enumerate(many):
-            for name, view in self._named(flat, index).items():
-                view[...] = weights[name]
+        for name, view in self._named(flat).items():
+            view[...] = [weights[name] for weights in many]
         return flat
 
     def unpack(self, flat: Array) -> list[dict[str, Array]]:
         """`[model, parameter]` to named weights."""
+        stacked = {
+            name: np.ascontiguousarray(view) for name, view in self._named(flat.copy()).items()
+        }
         return [
-            {name: view.copy() for name, view in self._named(flat, index).items()}
-            for index in range(len(flat))
+            {name: array[model] for name, array in stacked.items()} for model in range(len(flat))
         ]
 
-    def _named(self, flat: Array, index: int) -> dict[str, Array]:
-        """One model's weights as views into the flat array."""
-        d, h, k = self.config.d_model, self.config.n_heads, self.config.d_head
-        rows, columns = (part[index] for part in self._split(flat))
-        parts = columns[:, : 3 * self._width].reshape(d, 3, h, k).transpose(1, 2, 0, 3)
-        named = {"embed.W_E": rows[self._tokens]}
+    def _named(self, flat: Array) -> dict[str, Array]:
+        """Every weight `[model, ...]` as a view into the flat array."""
+        n, d, h, k = len(flat), self.config.d_model, self.config.n_heads, self.config.d_head
+        rows, columns = self._split(flat)
+        parts = columns[:, :, : 3 * self._width].reshape(n, d, 3, h, k).transpose(2, 0, 3, 1, 4)
+        named = {"embed.W_E": rows[:, self._tokens]}
         named |= {f"blocks.0.attn.W_{name}": parts[i] for i, name in enumerate("QKV")}
-        named["blocks.0.attn.W_O"] = rows[: self._width].reshape(h, k, d)
+        named["blocks.0.attn.W_O"] = rows[:, : self._width].reshape(n, h, k, d)
         if self.config.has_mlp:
-            named["blocks.0.mlp.W_in"] = columns[:, self._read][:, :-1]
-            named["blocks.0.mlp.W_out"] = rows[self._mlp_out]
-        named["unembed.W_U"] = columns[:, -1:]
+            named["blocks.0.mlp.W_in"] = columns[:, :, self._read][:, :, :-1]
+            named["blocks.0.mlp.W_out"] = rows[:, self._mlp_out]
+        named["unembed.W_U"] = columns[:, :, -1:]
         return named
 
     def _split(self, flat: Array) -> tuple[Array, Array]:
@@ -129,127 +130,191 @@ class ClosedForm:
 
     def logits(self, flat: Array, strings: Array) -> Array:
         """`[model, string]`."""
-        rows, columns = self._split(flat)
-        return _Pass(self, rows @ columns, strings).logits
+        workspace = self._workspace(len(flat), strings.shape[1])
+        return workspace.forward(*self._split(flat), strings).copy()
 
     def gradient(self, flat: Array, strings: Array, labels: Array) -> tuple[Array, Array]:
-        """The mean loss's gradient `[model, parameter]`, and the logits `[model, string]`."""
+        """The mean loss's gradient `[model, parameter]`, and the logits `[model, string]`.
+
+        The gradient is overwritten by the next call.
+        """
+        workspace = self._workspace(len(flat), strings.shape[1])
         rows, columns = self._split(flat)
-        products = rows @ columns
-        forward = _Pass(self, products, strings)
-        d_products = self._buffers.get(len(flat))
-        if d_products is None:  # entries of F that no logit depends on stay zero
-            d_products = self._buffers[len(flat)] = np.zeros_like(products)
-        d_logits = self._loss.gradient(forward.logits, labels)
-        forward.backward(d_logits, d_products)
-        gradient = np.empty_like(flat)
-        d_rows, d_columns = self._split(gradient)
-        np.matmul(d_products, columns.transpose(0, 2, 1), out=d_rows)
-        np.matmul(rows.transpose(0, 2, 1), d_products, out=d_columns)
-        return gradient, forward.logits
+        logits = workspace.forward(rows, columns, strings).copy()
+        return workspace.backward(rows, columns, self._loss.gradient(logits, labels)), logits
+
+    def _workspace(self, models: int, strings: int) -> _Workspace:
+        found = self._workspaces.get((models, strings))
+        if found is None:
+            # Models have left: what was laid out for more of them is not needed again.
+            self._workspaces = {key: w for key, w in self._workspaces.items() if key[0] == models}
+            found = self._workspaces[models, strings] = _Workspace(self, models, strings)
+        return found
 
 
-class _Pass:
-    """One forward pass over F `[model, row, column]`, and the way back."""
+class _Workspace:
+    """Arrays for so many models and strings, laid out once, and both passes over them.
 
-    def __init__(self, engine: ClosedForm, products: Array, strings: Array) -> None:
+    A step is some fifty operations on small arrays, so what it costs is mostly the making of arrays
+    and views. All of them are made here; the passes only compute.
+    """
+
+    def __init__(self, engine: ClosedForm, models: int, strings: int) -> None:
         config, width = engine.config, engine._width
-        n, h, k, mlp = len(products), config.n_heads, config.d_head, config.d_mlp
-        self._engine, self._products, self._strings = engine, products, strings
-        keys = products[:, engine._keys]
-        self._q = products[:, engine._cls, :width].reshape(n, h, k, 1) * engine._scale
-        self._k = keys[:, :, width : 2 * width].transpose(0, 2, 1).reshape(n, h, k, -1)
-        v = keys[:, :, 2 * width : 3 * width].transpose(0, 2, 1).reshape(n, h, k, -1)
-        scores = (self._q * self._k).sum(2)
-        high, low = scores.max(-1, keepdims=True), scores.min(-1, keepdims=True)
-        # Denominator and numerators of z in one product: rows u, u v_1, ..., u v_k per head.
-        self._u_uv = np.empty((n, h, 1 + k, v.shape[-1]), dtype=np.float32)
-        u = np.exp(scores - 0.5 * (high + low), out=self._u_uv[:, :, 0])
-        np.multiply(u[:, :, None], v, out=self._u_uv[:, :, 1:])
-        self._v = v
-        sums = self._u_uv.reshape(n * h * (1 + k), -1) @ strings
-        sums = sums.reshape(n, h, 1 + k, -1)
-        self._denominator = sums[:, :, :1]
-        # A last row of ones stands for CLS itself.
-        self._z = np.empty((n, width + 1, strings.shape[1]), dtype=np.float32)
-        self._z[:, -1] = 1.0
-        self._z_heads = self._z[:, :-1].reshape(n, h, k, -1)
-        np.divide(sums[:, :, 1:], self._denominator, out=self._z_heads)
-        self._far = np.flatnonzero((high - low > _LARGEST_SCORE_GAP).any((1, 2)))
-        if self._far.size:
-            self._far_pattern = _pattern(scores[self._far], strings)
-            self._z_heads[self._far] = np.einsum("nhjb,nhkj->nhkb", self._far_pattern, v[self._far])
-        self._mixing = products[:, engine._mixed, engine._read]
-        read = self._mixing.transpose(0, 2, 1) @ self._z
-        if not mlp:
-            self.logits: Array = read[:, 0]
-            return
-        self._pre = read[:, :mlp]
-        self._phi = _normal_distribution(self._pre)
-        self._post = self._pre * self._phi
-        self._out = products[:, engine._mlp_out, -1]
-        self.logits = (self._out[:, None] @ self._post)[:, 0]
-        self.logits += read[:, mlp]
+        n, h, k, mlp = models, config.n_heads, config.d_head, config.d_mlp
+        self._d_head, self._mlp, self._scale = k, mlp, engine._scale
 
-    def backward(self, d_logits: Array, d_products: Array) -> None:
-        """Fill dF, given the loss's derivative by each logit."""
-        engine, config, width = self._engine, self._engine.config, self._engine._width
-        n, h, k, mlp = len(d_logits), config.n_heads, config.d_head, config.d_mlp
-        d_read = np.empty((n, mlp + 1, d_logits.shape[1]), dtype=np.float32)
-        d_read[:, mlp] = d_logits
-        if mlp:
-            d_products[:, engine._mlp_out, -1] = (self._post @ d_logits[:, :, None])[:, :, 0]
-            d_pre = d_read[:, :mlp]
+        def empty(*shape: int) -> Array:
+            return np.empty(shape, dtype=np.float32)
+
+        def heads(part: Array) -> Array:
+            """`[model, key, head and place]` as `[model, head, place, key]`."""
+            return part.reshape(n, -1, h, k).transpose(0, 2, 3, 1)
+
+        # F and its derivative, whose entries that no logit depends on stay zero.
+        self._products = empty(n, engine._n_rows, engine._n_columns)
+        self._d_products = np.zeros_like(self._products)
+        self._at, self._d_at = (
+            {
+                "q": products[:, engine._cls, :width].reshape(n, h, k, 1),
+                "k": heads(products[:, engine._keys, width : 2 * width]),
+                "v": heads(products[:, engine._keys, 2 * width : 3 * width]),
+                "mixing": products[:, engine._mixed, engine._read],
+                "out": products[:, engine._mlp_out, -1],
+            }
+            for products in (self._products, self._d_products)
+        )
+        keys = self._at["k"].shape[-1]
+        # Per key: scores, and u with u v_1, ..., u v_k behind it, so that one product gives both
+        # the denominator and the numerators of z.
+        self._q = empty(n, h, k, 1)
+        self._by_key = empty(n, h, k, keys)
+        self._scores, self._d_scores = empty(n, h, 1, keys), empty(n, h, 1, keys)
+        self._u_uv = empty(n, h, 1 + k, keys)
+        self._u, self._uv = self._u_uv[:, :, :1], self._u_uv[:, :, 1:]
+        self._d_v = empty(n, h, k, keys)
+        # Per string: the sums, z with a last row of ones that stands for CLS, and what is read.
+        self._sums, self._d_sums = empty(n, h, 1 + k, strings), empty(n, h, 1 + k, strings)
+        self._z = np.ones((n, width + 1, strings), dtype=np.float32)
+        self._z_heads = self._z[:, :-1].reshape(n, h, k, strings)
+        self._d_z = empty(n, h, k, strings)
+        self._read, self._d_read = empty(n, mlp + 1, strings), empty(n, mlp + 1, strings)
+        self._pre, self._d_pre = self._read[:, :mlp], self._d_read[:, :mlp]
+        self._phi, self._post = empty(n, mlp, strings), empty(n, mlp, strings)
+        self._phi_torch = torch.from_numpy(self._phi)
+        self._logits = empty(n, 1, strings)
+        self._d_flat = empty(n, (engine._n_rows + engine._n_columns) * config.d_model)
+        self._d_rows, self._d_columns = engine._split(self._d_flat)
+        self._far: NDArray[np.intp] | None = None
+
+    def forward(self, rows: Array, columns: Array, strings: Array) -> Array:
+        """Logits `[model, string]`, overwritten by the next call."""
+        self._strings, at = strings, self._at
+        np.matmul(rows, columns, out=self._products)
+        np.multiply(at["q"], self._scale, out=self._q)
+        np.multiply(self._q, at["k"], out=self._by_key)
+        scores = _sum_over_head(self._by_key, self._scores)
+        high, low = _extremes(scores)
+        np.subtract(scores, 0.5 * (high + low), out=self._u)
+        np.exp(self._u, out=self._u)
+        np.multiply(self._u, at["v"], out=self._uv)
+        np.matmul(_flat(self._u_uv), strings, out=_flat(self._sums))
+        np.divide(self._sums[:, :, 1:], self._sums[:, :, :1], out=self._z_heads)
+        self._far = None
+        if (high - low).max() > _LARGEST_SCORE_GAP:
+            self._attend_far(high - low)
+        np.matmul(at["mixing"].transpose(0, 2, 1), self._z, out=self._read)
+        if not self._mlp:
+            return self._read[:, 0]
+        np.multiply(self._pre, _ROOT_HALF, out=self._phi)
+        self._phi_torch.erf_()  # several times as fast as SciPy's
+        self._phi += 1.0
+        self._phi *= 0.5
+        np.multiply(self._pre, self._phi, out=self._post)
+        np.matmul(at["out"][:, None], self._post, out=self._logits)
+        self._logits += self._read[:, -1:]
+        return self._logits[:, 0]
+
+    def backward(self, rows: Array, columns: Array, d_logits: Array) -> Array:
+        """The gradient `[model, parameter]`, given the loss's derivative by each logit."""
+        at, d_at = self._at, self._d_at
+        self._d_read[:, -1] = d_logits
+        if self._mlp:
+            np.matmul(self._post, d_logits[:, :, None], out=d_at["out"][:, :, None])
+            # gelu'(x) = Phi(x) + x phi(x)
+            d_pre = self._d_pre
             np.multiply(self._pre, self._pre, out=d_pre)
             d_pre *= -0.5
             np.exp(d_pre, out=d_pre)
             d_pre *= _NORMAL_DENSITY
             d_pre *= self._pre
             d_pre += self._phi
-            d_pre *= self._out[:, :, None]
+            d_pre *= at["out"][:, :, None]
             d_pre *= d_logits[:, None]
-        d_products[:, engine._mixed, engine._read] = self._z @ d_read.transpose(0, 2, 1)
+        np.matmul(self._z, self._d_read.transpose(0, 2, 1), out=d_at["mixing"])
+        np.matmul(at["mixing"][:, :-1], self._d_read, out=_heads_flat(self._d_z))
         # dz / denominator, and in front of it the sum over the head of z dz / denominator.
-        d_sums = np.empty((n, h, 1 + k, d_logits.shape[1]), dtype=np.float32)
-        d_z = (self._mixing[:, :-1] @ d_read).reshape(n, h, k, -1)
-        np.divide(d_z, self._denominator, out=d_sums[:, :, 1:])
-        (self._z_heads * d_sums[:, :, 1:]).sum(2, out=d_sums[:, :, 0])
-        d_u_uv = d_sums.reshape(n * h * (1 + k), -1) @ self._strings.T
-        d_u_uv = d_u_uv.reshape(n, h, 1 + k, -1)
-        u = self._u_uv[:, :, :1]
-        d_v = u * d_u_uv[:, :, 1:]
-        d_scores = (self._v * d_v).sum(2, keepdims=True) - u * d_u_uv[:, :, :1]
-        if self._far.size:
-            self._far_gradient(d_z, d_v, d_scores)
-        keys = d_products[:, engine._keys]
-        keys[:, :, 2 * width : 3 * width] = d_v.reshape(n, width, -1).transpose(0, 2, 1)
-        d_k = self._q * d_scores
-        keys[:, :, width : 2 * width] = d_k.reshape(n, width, -1).transpose(0, 2, 1)
-        d_q = (self._k * d_scores).sum(-1) * engine._scale
-        d_products[:, engine._cls, :width] = d_q.reshape(n, width)
+        d_quotients = self._d_sums[:, :, 1:]
+        np.divide(self._d_z, self._sums[:, :, :1], out=d_quotients)
+        if self._d_head == 1:
+            np.multiply(self._z_heads, d_quotients, out=self._d_sums[:, :, :1])
+        else:
+            (self._z_heads * d_quotients).sum(2, keepdims=True, out=self._d_sums[:, :, :1])
+        d_u_uv = (_flat(self._d_sums) @ self._strings.T).reshape(self._u_uv.shape)
+        np.multiply(self._u, d_u_uv[:, :, 1:], out=self._d_v)
+        np.multiply(at["v"], self._d_v, out=self._by_key)
+        d_scores = _sum_over_head(self._by_key, self._d_scores)
+        d_scores -= self._u * d_u_uv[:, :, :1]
+        if self._far is not None:
+            self._far_gradient(d_scores)
+        d_at["v"][...] = self._d_v
+        np.multiply(self._q, d_scores, out=d_at["k"])
+        np.multiply(at["k"], d_scores, out=self._by_key)
+        np.multiply(self._by_key.sum(-1, keepdims=True), self._scale, out=d_at["q"])
+        np.matmul(self._d_products, columns.transpose(0, 2, 1), out=self._d_rows)
+        np.matmul(rows.transpose(0, 2, 1), self._d_products, out=self._d_columns)
+        return self._d_flat
 
-    def _far_gradient(self, d_z: Array, d_v: Array, d_scores: Array) -> None:
-        """Overwrite what was computed from u where u has no room for the scores."""
-        far, pattern, d_far = self._far, self._far_pattern, d_z[self._far]
-        d_v[far] = np.einsum("nhjb,nhkb->nhkj", pattern, d_far)
-        towards = np.einsum("nhkj,nhkb->nhjb", self._v[far], d_far)
-        mean = (self._z_heads[far] * d_far).sum(2)
+    def _attend_far(self, gaps: Array) -> None:
+        """Overwrite z where u has no room for the scores: each string's largest is subtracted."""
+        self._far = far = np.flatnonzero((gaps > _LARGEST_SCORE_GAP).any((1, 2, 3)))
+        shifted = self._scores[far].transpose(0, 1, 3, 2) + np.log(self._strings)
+        shifted -= shifted.max(2, keepdims=True)
+        weights = np.exp(shifted)
+        self._pattern = weights / weights.sum(2, keepdims=True)
+        self._z_heads[far] = np.einsum("nhjb,nhkj->nhkb", self._pattern, self._at["v"][far])
+
+    def _far_gradient(self, d_scores: Array) -> None:
+        """Overwrite what was computed from u there."""
+        far, pattern, d_z = self._far, self._pattern, self._d_z[self._far]
+        self._d_v[far] = np.einsum("nhjb,nhkb->nhkj", pattern, d_z)
+        towards = np.einsum("nhkj,nhkb->nhjb", self._at["v"][far], d_z)
+        mean = (self._z_heads[far] * d_z).sum(2)
         d_scores[far, :, 0] = (pattern * (towards - mean[:, :, None])).sum(-1)
 
 
-def _pattern(scores: Array, strings: Array) -> Array:
-    """Attention `[model, head, key, string]`, each string's largest score subtracted first."""
-    with np.errstate(divide="ignore"):
-        shifted = scores[..., None] + np.log(strings)
-    shifted -= shifted.max(2, keepdims=True)
-    weights = np.exp(shifted)
-    return np.asarray(weights / weights.sum(2, keepdims=True))
+def _flat(array: Array) -> Array:
+    """`[model, head, place, ...]` as one matrix."""
+    return array.reshape(-1, array.shape[-1])
 
 
-def _normal_distribution(x: Array) -> Array:
-    """The standard normal distribution function; torch's erf is several times SciPy's speed."""
-    phi = x * np.float32(_ROOT_HALF)
-    torch.erf(torch.from_numpy(phi), out=torch.from_numpy(phi))
-    phi += np.float32(1.0)
-    phi *= np.float32(0.5)
-    return phi
+def _heads_flat(array: Array) -> Array:
+    """`[model, head, place, string]` as `[model, head and place, string]`."""
+    return array.reshape(len(array), -1, array.shape[-1])
+
+
+def _sum_over_head(products: Array, out: Array) -> Array:
+    """Sum `[model, head, place, key]` over places; with one place there is nothing to add."""
+    if products.shape[2] > 1:
+        return products.sum(2, keepdims=True, out=out)
+    out[...] = products
+    return out
+
+
+def _extremes(scores: Array) -> tuple[Array, Array]:
+    """The largest and smallest score of each head; a handful of keys is faster one by one."""
+    high = low = scores[..., :1]
+    for key in range(1, scores.shape[-1]):
+        one = scores[..., key : key + 1]
+        high, low = np.maximum(high, one), np.minimum(low, one)
+    return high, low

@@ -26,9 +26,11 @@ class CrossEntropy:
     """Binary cross-entropy on logits."""
 
     def values(self, logits: Array, labels: Array) -> Array:
-        # log(1 + exp(x)) - label x, arranged so that small losses keep their digits
-        kept = np.maximum(logits, 0) - labels * logits
-        return np.asarray(kept + np.log1p(np.exp(-np.abs(logits))))
+        # log(1 + exp(x)) - label x, arranged so that small losses keep their digits, which torch's
+        # own function does not do: it rounds them to the precision of the logit.
+        x = torch.from_numpy(logits)
+        tail = x.abs().neg_().exp_().log1p_()
+        return tail.add_(x.clamp(min=0).sub_(x * torch.from_numpy(labels))).numpy()
 
     def gradient(self, logits: Array, labels: Array) -> Array:
         gradient = _sigmoid(logits)
