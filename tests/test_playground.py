@@ -77,6 +77,7 @@ def test_history_is_embedded_in_order(tmp_path: Path) -> None:
     history = read_history(tmp_path)
     assert list(history) == [0, 2, 10]
     model = payload_of(playground_fragment(history[10], history=history))["models"][0]
+    assert model["name"].endswith(tmp_path.name), "a run is called after its directory"
     assert [version["epoch"] for version in model["history"]] == [0, 2, 10]
     for version in model["history"]:
         logits = [r.logit for r in tsc.evaluate(history[version["epoch"]], model["strings"])]

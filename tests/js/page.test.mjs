@@ -59,8 +59,11 @@ test("the moves of one drag are one step", () => {
 
 test("every change can be taken back by itself", () => {
   let edits = setWeight(setValue(freeze(toggleMute(noEdits(), "0.mlp"), "ab"), "0.1.b", [0.25]), "unembed.W_U/1", 2);
-  assert.equal(describeEdits(edits, false).length, 4);
-  for (const { undo: takeBack } of describeEdits(edits, false)) edits = takeBack(edits);
+  assert.deepEqual(
+    describeEdits(edits, model).map(({ text }) => text),
+    ["MLP muted", "attention frozen as on ab", "value of b in head 1 set to 0.25", "unembed.W_U[1, 0] set to 2"],
+  );
+  for (const { undo: takeBack } of describeEdits(edits, model)) edits = takeBack(edits);
   assert.equal(isEdited(edits), false);
   assert.deepEqual(forget(edits, "values", "0.0.a"), edits);
 });

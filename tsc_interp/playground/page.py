@@ -171,12 +171,13 @@ def _logits(checkpoint: Checkpoint, strings: Sequence[str]) -> list[float]:
 
 
 def page_name(checkpoint: Checkpoint) -> str:
-    """What to call the model: a bundled name, a file's stem, or the end of a run's directory."""
+    """What to call the model: a bundled name, a file's stem, or a run's experiment and seed."""
     if checkpoint.source == "memory":
         return "unsaved model"
     path = Path(checkpoint.source)
     if path.stem.startswith("epoch=") and path.parent.name == "checkpoints":
-        return "/".join(path.parent.parent.parts[-3:])
+        run = path.parent.parent.parts
+        return "/".join([*run[-3:-2], run[-1]])
     return path.stem
 
 

@@ -1,7 +1,7 @@
 // The view as commands: what to type, in Python or in a shell, to get the same number.
 
 import { isEdited, keep } from "./edits.mjs";
-import { weightShapes } from "./model.mjs";
+import { indicesOf, weightShapes } from "./model.mjs";
 
 /** A shell line per question; edits cannot be passed on a command line, so they are named as missing. */
 export function shellCommand(source, text, edits) {
@@ -32,12 +32,7 @@ export function pythonScript(source, text, edits, config) {
 
 function weightLine(place, value, config) {
   const [name, index] = place.split("/");
-  const steps = [];
-  let rest = Number(index);
-  for (const size of weightShapes(config)[name].slice().reverse()) {
-    steps.unshift(rest % size);
-    rest = Math.floor(rest / size);
-  }
+  const steps = indicesOf(weightShapes(config)[name], Number(index));
   return `model.get_parameter("${name}")[${steps.join(", ")}] = ${keep(value)}`;
 }
 

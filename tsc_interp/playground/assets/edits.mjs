@@ -1,6 +1,6 @@
 // What a person changed about the model, as plain data, with undo and redo.
 
-import { noEdits } from "./model.mjs";
+import { indicesOf, noEdits } from "./model.mjs";
 
 export const startTimeline = (edits = noEdits()) => ({ past: [], now: edits, future: [], gesture: null });
 
@@ -58,7 +58,8 @@ export const isEdited = ({ muted, frozen, values, weights }) =>
   muted.length > 0 || frozen !== null || Object.keys(values).length > 0 || Object.keys(weights).length > 0;
 
 /** One line per change, for people, with how to take it back. */
-export function describeEdits(edits, manyLayers) {
+export function describeEdits(edits, { config, shapes }) {
+  const manyLayers = config.n_layers > 1;
   const lines = edits.muted.map((id) => ({
     text: `${componentName(id, manyLayers)} muted`,
     undo: (now) => toggleMute(now, id),
@@ -76,7 +77,7 @@ export function describeEdits(edits, manyLayers) {
   for (const [place, value] of Object.entries(edits.weights)) {
     const [name, index] = place.split("/");
     lines.push({
-      text: `${name}, entry ${index}, set to ${keep(value)}`,
+      text: `${name}[${indicesOf(shapes[name], Number(index)).join(", ")}] set to ${keep(value)}`,
       undo: (now) => forget(now, "weights", place),
     });
   }

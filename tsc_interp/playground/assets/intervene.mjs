@@ -7,7 +7,7 @@ import { show, showSigned } from "./maths.mjs";
 /** The list of changes with undo and redo, the freeze switch, and the attribution. */
 export function intervenePanel(side, timeline, act) {
   const edits = timeline.now;
-  const lines = describeEdits(edits, side.prepared.model.config.n_layers > 1);
+  const lines = describeEdits(edits, side.prepared.model);
   const button = (text, key, onclick, enabled = true, pressed = null) =>
     h(
       "button",

@@ -47,6 +47,17 @@ function nest(numbers, shape) {
   return Array.from({ length: shape[0] }, (_, i) => nest(numbers.slice(i * step, (i + 1) * step), shape.slice(1)));
 }
 
+/** Where a flat index stands in a weight of this shape: [row, column] or [head, row, column]. */
+export function indicesOf(shape, index) {
+  const places = [];
+  let rest = index;
+  for (const size of [...shape].reverse()) {
+    places.unshift(rest % size);
+    rest = Math.floor(rest / size);
+  }
+  return places;
+}
+
 export const noEdits = () => ({ muted: [], frozen: null, values: {}, weights: {} });
 
 /** The model with its edited weights put in; the other edits act while it runs. */

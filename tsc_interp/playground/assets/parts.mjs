@@ -23,6 +23,9 @@ export function introduce(payload, main, other) {
   byId("title").textContent = other ? `${main.name} and ${other.name}` : main.name;
   byId("subtitle").textContent =
     `Does the string match “${describeTask(config.task)}”? A transformer with ${parts.join(", ")}.`;
+  byId("intervene-caption").textContent = other
+    ? `Changes act on ${main.name}, in this page only.`
+    : "Changes act in this page only; the checkpoint stays as it is.";
   byId("footer").textContent =
     `tsc-interp ${payload.version} playground. The model runs in this page; nothing is sent anywhere.`;
 }
