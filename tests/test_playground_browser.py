@@ -268,6 +268,15 @@ def test_formulas_on_hover_and_focus(visit: Open) -> None:
     assert "each of the 2 copies gets 0.4998" in page.inner_text("#tooltip")
     page.keyboard.press("Escape")
     assert page.is_hidden("#tooltip")
+    page.hover(".head-card >> nth=0 >> .weight-cell >> nth=0 >> .number")
+    page.evaluate(
+        """() => { const box = document.getElementById("string");
+          box.value = "aaac"; box.dispatchEvent(new Event("input")); }"""
+    )
+    settle(page)
+    assert "each of the 3 copies" in page.inner_text("#tooltip"), "it follows the string"
+    page.fill("#string", "aac")
+    assert page.is_hidden("#tooltip")
     page.focus(".logit-line .number")
     assert "= −8.29452" in page.inner_text("#tooltip")
     assert page.get_attribute(".logit-line .number", "aria-describedby") == "tooltip"

@@ -49,7 +49,10 @@ export function explain(element, lines) {
   return element;
 }
 
-/** One tooltip for the whole page: shown by pointer or focus, gone with Escape. */
+/**
+ * One tooltip for the whole page: shown by pointer or focus, gone with Escape. Returns a function to call
+ * after redrawing: the tooltip then speaks of the new element in the place of the old, or goes.
+ */
 export function startTooltip(tooltip) {
   const find = (event) => (event.target instanceof Element ? event.target.closest(".explained") : null);
   const hide = () => {
@@ -69,7 +72,7 @@ export function startTooltip(tooltip) {
   document.addEventListener("pointerover", (event) => {
     const element = find(event);
     if (element) showFor(element);
-    else if (!tooltip.hidden && !document.activeElement?.classList.contains("explained")) hide();
+    else if (!tooltip.hidden && tooltip.owner !== document.activeElement) hide();
   });
   document.addEventListener("focusin", (event) => (find(event) ? showFor(find(event)) : hide()));
   document.addEventListener("focusout", hide);
@@ -83,6 +86,13 @@ export function startTooltip(tooltip) {
     { passive: true, capture: true },
   );
   document.addEventListener("keydown", (event) => event.key === "Escape" && hide());
+  return () => {
+    if (!tooltip.owner || tooltip.owner.isConnected) return;
+    const key = tooltip.owner.getAttribute("data-key");
+    const successor = key && document.querySelector(`.explained[data-key="${CSS.escape(key)}"]`);
+    if (successor) showFor(successor);
+    else hide();
+  };
 }
 
 function place(tooltip, target) {

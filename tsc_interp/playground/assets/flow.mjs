@@ -46,7 +46,7 @@ function tokensStage(side) {
         h(
           "td",
           {},
-          number(`x${token}`, showShort(trace.embedded[position]), () =>
+          number(`x-${side.id}-${token}`, showShort(trace.embedded[position]), () =>
             embeddingLines(token, trace.embedded[position]),
           ),
         ),

@@ -148,6 +148,8 @@ const tools = mapTools(byId("map-tools"), letters, change);
 const trainingControls =
   epochs.length > 0 ? trainingPanel(byId("epochs-content"), epochs, (epoch) => change({ epoch })) : null;
 
+const refreshTooltip = startTooltip(byId("tooltip"));
+
 function draw() {
   const edits = state.timeline.now;
   const sides = [makeSide("main", versionOf(state.epoch), edits, true)];
@@ -188,6 +190,7 @@ function draw() {
     badge(versionOf(state.epoch), main.strings, logits),
     other ? badge(other.model, other.strings, other.logits) : null,
   );
+  refreshTooltip();
   document.documentElement.dataset.ready = "yes";
   remember();
 }
@@ -264,7 +267,6 @@ addEventListener("keydown", (event) => {
   step(event.shiftKey ? redo : undo);
 });
 themeButton(byId("theme"), requestDraw);
-startTooltip(byId("tooltip"));
 startRoving();
 restore(location.hash);
 pick.head = loudestHead();

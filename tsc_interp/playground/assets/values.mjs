@@ -116,7 +116,7 @@ function meanMark(scaleTo, [x, y], flat, side, layer, head, query) {
         points,
         class: "mean",
         explain: () => outputLines(side, layer, head, query),
-        "data-key": `z${layer}.${head}`,
+        "data-key": `mean-${side.id}-${layer}.${head}`,
       }),
       svg("text", { x: px, y: py + 32, class: "label strong", "text-anchor": "middle" }, "z"),
     ];
