@@ -13,9 +13,9 @@ from collections.abc import Sequence
 import numpy as np
 
 import tsc_interp as tsc
-from tsc_interp.experiments import experiment_named, make_experiment
+from tsc_interp.experiments import experiment_named
 from tsc_interp.plots.style import BLUE, VERMILLION, Figure, new_figure
-from tsc_interp.training.jobs import Run, train
+from tsc_interp.training.jobs import Run
 
 place = tempfile.TemporaryDirectory()
 horizons: dict[str, list[int]] = {}
@@ -23,7 +23,7 @@ horizons: dict[str, list[int]] = {}
 
 def train_and_judge(name: str) -> Sequence[Run]:
     """Train one of the report's experiments, and say what became of each seed."""
-    runs = train(experiment_named(name).jobs(), place.name)
+    runs = tsc.train(experiment_named(name).jobs(), place.name)
     found = [tsc.horizon(run.directory.checkpoint(run.result.chosen_epoch)) for run in runs]
     horizons[name] = [one.right_through for one in found]
     print(f"{name}\n  seed  epoch  false pos.  false neg.  horizon  first error")
@@ -54,8 +54,8 @@ sources = {
     "balanced, up to length 9": {"max_length": 9},
 }
 for number, (source, options) in enumerate(sources.items()):
-    experiment = make_experiment(f"data_{number}", "0..7", training={"train": options})
-    runs = train(experiment.jobs(), place.name)
+    experiment = tsc.make_experiment(f"data_{number}", "0..7", training={"train": options})
+    runs = tsc.train(experiment.jobs(), place.name)
     errors = [run.result.test.errors for run in runs]
     lengths = [
         tsc.horizon(run.directory.checkpoint(run.result.chosen_epoch)).right_through for run in runs

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import tsc_interp as tsc
 from tsc_interp.experiments import experiment_named
-from tsc_interp.training.jobs import train
 from tsc_interp.verification import CertificateError, check, read_certificate
 
 model = tsc.load("generalization-errors")
@@ -37,7 +36,7 @@ for length in (66, 67, 100, 150, 200):
 # --8<-- [start:horizons]
 models = {name: tsc.load_checkpoint(name) for name in tsc.bundled_names()}
 with tempfile.TemporaryDirectory() as place:
-    for run in train(experiment_named("all_initializations").jobs(), place):
+    for run in tsc.train(experiment_named("all_initializations").jobs(), place):
         chosen = run.directory.checkpoint(run.result.chosen_epoch)
         models[f"all_initializations, {run.result.seed}"] = chosen
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import math
 import re
 import shlex
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from docs.build.cli_reference import cli_reference, commands
 from docs.build.commands import COMMANDS
 from docs.build.sections import inside, pieces
 from tsc_interp.cli import main
+from tsc_interp.model.hooked import HookedClassifier
 from tsc_interp.probes.registry import PROBES
 
 ROOT = Path(__file__).parents[1]
@@ -160,3 +162,42 @@ def test_site_check_sees_what_is_wrong(tmp_path: Path) -> None:
     for words, content in bad.items():
         (tmp_path / "page.html").write_text(content)
         assert words in " ".join(problems(tmp_path))
+
+
+def _numbers() -> Iterator[tuple[str, str, object, object]]:
+    """Page, words in it, what they claim, and the same computed now."""
+    wrong = tsc_interp.load_checkpoint("generalization-errors")
+    best = tsc_interp.load_checkpoint("walkthrough")
+    horizon = tsc_interp.horizon(wrong).length
+    yield "chapters/3.md", f"exact horizon is {horizon} letters", 66, horizon
+    _, cache = HookedClassifier.from_checkpoint(wrong).run_with_cache("abc")
+    scores = cache["blocks.0.attn.hook_attn_scores"][0, 0, 0]
+    halved = math.exp(float(scores[1] - scores[2]))
+    yield "chapters/3.md", "about forty `b`s take half", True, 38 < halved < 44
+    yield (
+        "chapters/4.md",
+        "fails, a little\nbeyond two thousand",
+        True,
+        (2000 < (tsc_interp.horizon(best).length or 0) < 2400),
+    )
+    yield "chapters/4.md", "all 19,683 strings of nine letters", 19_683, 3**9
+    yield "chapters/5.md", "1,373,700 count vectors", 1_373_700, math.comb(203, 3) - 1
+    matrix = wrong.provenance["confusion_matrix"]
+    yield (
+        "chapters/5.md",
+        "wrong on 697 of 9,984",
+        (697, 9984),
+        (
+            matrix[0][1] + matrix[1][0],
+            sum(map(sum, matrix)),
+        ),
+    )
+    yield "probes/margin.md", "e³·⁷ ≈ 40", True, 38 < math.exp(3.7) < 42
+
+
+def test_numbers_in_the_prose_are_true() -> None:
+    """Most numbers stand in generated output; those that do not are computed here again."""
+    for page, words, claimed, measured in _numbers():
+        text = (PAGES / page).read_text(encoding="utf-8")
+        assert words in text, (page, words)
+        assert claimed == measured, (page, words)

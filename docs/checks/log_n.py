@@ -7,8 +7,6 @@ import tempfile
 import numpy as np
 
 import tsc_interp as tsc
-from tsc_interp.experiments import make_experiment
-from tsc_interp.training.jobs import train
 
 
 def weight_of_one(margin: float, n: int) -> float:
@@ -94,9 +92,9 @@ assert all(error.kind == "false_negative" for error in shortest.values())
 
 # --8<-- [start:trained]
 # The walk-through model again, 36 parameters from eight seeds, its scores now scaled by log n.
-experiment = make_experiment("log_n", "0..7", {"score_scale": "sqrt_d_head_log_n"})
+experiment = tsc.make_experiment("log_n", "0..7", {"score_scale": "sqrt_d_head_log_n"})
 with tempfile.TemporaryDirectory() as place:
-    runs = train(experiment.jobs(), place)
+    runs = tsc.train(experiment.jobs(), place)
     models = [run.directory.checkpoint(run.result.chosen_epoch) for run in runs]
 for_ever = 0
 for run, trained in zip(runs, models, strict=True):
