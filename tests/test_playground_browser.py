@@ -564,7 +564,7 @@ def test_arrow_keys_move_within_a_table(visit: Open) -> None:
     assert "weight(a)" in page.inner_text("#tooltip")
 
 
-@pytest.mark.parametrize("name", ["walkthrough", "many-heads", "compare", "history", "all-letters"])
+@pytest.mark.parametrize("name", ["many-heads", "compare", "history", "all-letters", "deep"])
 def test_nothing_overflows_and_everything_has_a_name(visit: Open, name: str) -> None:
     page = visit(name, color_scheme="dark")
     page.click("summary")
@@ -573,6 +573,7 @@ def test_nothing_overflows_and_everything_has_a_name(visit: Open, name: str) -> 
         settle(page)
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         assert page.evaluate(CUT_OFF) == []
+        assert page.evaluate(SCROLLED) == 0
     assert page.evaluate(NAMELESS) == []
 
 
@@ -581,6 +582,9 @@ NAMELESS = """
   .filter((e) => !(e.getAttribute("aria-label") || e.textContent.trim() || e.labels?.length
     || document.getElementById(e.getAttribute("aria-labelledby"))))
   .map((e) => e.outerHTML.slice(0, 80))
+"""
+SCROLLED = """
+[...document.querySelectorAll(".scroll-x")].filter((e) => e.scrollWidth > e.clientWidth).length
 """
 CUT_OFF = """
 [...document.querySelectorAll(".card td, .card th, .card p, .card button")]

@@ -78,6 +78,6 @@ test("numbers are written for people", () => {
   );
   assert.deepEqual(
     [showVector([1.5]), showVector([1, 2, 3], 2), showShort([3, 0, 4])],
-    ["1.500", "(1.000, 2.000, … 3 numbers)", "length 5.000"],
+    ["1.500", "(1.000, 2.000, … 3 numbers)", "length 5.00"],
   );
 });

@@ -191,16 +191,20 @@ function headCard(side, layer, head, query) {
       ),
       side.editable ? muteButton(side, `${layer}.${head}`, `head ${head}`, muted) : null,
     ),
-    roving(
-      h(
-        "table",
-        { class: "numbers" },
+    h(
+      "div",
+      { class: "scroll-x" },
+      roving(
         h(
-          "thead",
-          {},
-          h("tr", {}, column("key"), column("k"), column("score", "right"), column("weight"), column("value v")),
+          "table",
+          { class: "numbers" },
+          h(
+            "thead",
+            {},
+            h("tr", {}, column("key"), column("k"), column("score", "right"), column("weight"), column("value v")),
+          ),
+          h("tbody", {}, rows),
         ),
-        h("tbody", {}, rows),
       ),
     ),
     valueFigure(side, layer, head, query, listedPositions(side)),

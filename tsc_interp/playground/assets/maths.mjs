@@ -140,7 +140,11 @@ export const showVector = (v, limit = 6) =>
 
 /** A vector in a table cell: itself while it is short, else its length. */
 export const showShort = (v) =>
-  v.length === 1 ? show(v[0]) : v.length === 2 ? `(${show(v[0], 3)}, ${show(v[1], 3)})` : `length ${show(length(v))}`;
+  v.length === 1
+    ? show(v[0])
+    : v.length === 2
+      ? `(${show(v[0], 3)}, ${show(v[1], 3)})`
+      : `length ${show(length(v), 3)}`;
 
 /** A whole number with thin spaces between groups of three digits. */
 export const showCount = (n) => String(n).replace(/\B(?=(\d{3})+(?!\d))/g, "\u2009");
