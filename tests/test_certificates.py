@@ -21,6 +21,7 @@ from tsc_interp import certify
 from tsc_interp.checkpoints import Checkpoint, bundled_names, load_checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UsageError
+from tsc_interp.task import Majority
 from tsc_interp.verification import (
     CertificateError,
     check,
@@ -28,9 +29,12 @@ from tsc_interp.verification import (
     checker_model,
     read_certificate,
 )
+from tsc_interp.verification.certificates import _Builder
 from tsc_interp.verification.checker import digest
 from tsc_interp.verification.checker_model import BoxModel
 from tsc_interp.verification.exact import ExactModel
+from tsc_interp.verification.faces import Faces
+from tsc_interp.verification.search import search_face
 
 
 def sealed(document: dict[str, Any]) -> dict[str, Any]:
@@ -235,11 +239,22 @@ def test_plain_softmax_fails_somewhere_even_if_out_of_reach() -> None:
 
 def test_other_tasks_certify_what_they_can() -> None:
     """Where a set of letters has no single label, its errors are still exhibited."""
-    from tsc_interp.task import Majority
-
     checkpoint = random_checkpoint(ClassifierConfig(task=Majority(letter="b")), 2)
     certificate = certify(checkpoint, limit=60)
     assert check(certificate.document, checkpoint)
+
+
+def test_boxes_too_wide_for_the_checker_are_cut() -> None:
+    checkpoint = load_checkpoint("generalization-errors")
+    faces = Faces(checkpoint)
+    search = search_face(faces, (0, 1), 66)
+    builder = _Builder(checkpoint, faces, [search], 66)
+    wide = {"kind": "right_up_to", "letters": "ab", "length": 66, "boxes": [[[1, 1], [65, 65]]]}
+    assert not builder._keep(wide)
+    assert builder._keep_finer(wide, search)
+    assert len(builder.claims[0]["boxes"]) > 1
+    # ab{66} is wrong: no cutting proves one letter more.
+    assert not builder._keep_finer({**wide, "length": 67, "boxes": [[[1, 1], [66, 66]]]}, search)
 
 
 def test_deeper_models_are_certified_too() -> None:

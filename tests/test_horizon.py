@@ -70,6 +70,12 @@ def test_planted_errors_are_found_however_far(first: int) -> None:
     assert found.shortest_false_positive is None
 
 
+def test_scores_scaled_by_log_n_can_reach_for_ever() -> None:
+    found = horizon(unfailing(), limit=1000)
+    assert (found.length, found.infinite, found.proved) == (None, True, True)
+    assert found.shortest is None
+
+
 def test_beyond_the_limit_nothing_is_claimed() -> None:
     found = horizon(planted(500, -1.0), limit=500)
     assert (found.length, found.proved, found.right_through) == (None, False, 500)

@@ -18,6 +18,7 @@ from tsc_interp.checkpoints.format import Checkpoint, write_atomically
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UsageError
 from tsc_interp.verification.checker import SCHEMA, CertificateError, check, digest
+from tsc_interp.verification.checker_model import BoxModel
 from tsc_interp.verification.exact import checkpoint_of
 from tsc_interp.verification.faces import Faces
 from tsc_interp.verification.horizons import (
@@ -29,9 +30,11 @@ from tsc_interp.verification.horizons import (
 )
 from tsc_interp.verification.labels import all_faces, face_name
 from tsc_interp.verification.proofs import AllLengths, finer, prove_all_lengths, tail_bounds
-from tsc_interp.verification.search import FaceSearch, search_face
+from tsc_interp.verification.search import FaceSearch, halves, search_face
 
 Claim = dict[str, Any]
+
+_FINER_BOXES = 20_000
 
 
 @dataclass(frozen=True)
@@ -77,10 +80,14 @@ def certify(model: Any, *, limit: int = DEFAULT_LIMIT, budget: int = 200_000) ->
 
     `model` is a `Checkpoint` or a `HookedClassifier`; `limit` is how long a first error may be.
     """
-    checkpoint = checkpoint_of(model)
-    faces = Faces(checkpoint)
+    faces = Faces(checkpoint_of(model))
     searches = [search_face(faces, face, limit, budget) for face in all_faces(faces.config)]
-    return _Builder(checkpoint, faces, searches, limit).build()
+    return certify_searches(faces, searches, limit)
+
+
+def certify_searches(faces: Faces, searches: Sequence[FaceSearch], limit: int) -> Certificate:
+    """The certificate that follows from searches already made."""
+    return _Builder(faces.checkpoint, faces, searches, limit).build()
 
 
 def read_certificate(path: str | os.PathLike[str]) -> Any:
@@ -166,9 +173,30 @@ class _Builder:
             letters = face_name(self.config, search.letters)
             if len(letters) > length or letters in self.always:
                 continue
-            if search.label is None or not self._keep(_up_to_claim(letters, length, search)):
+            if search.label is None:
+                return False
+            claim = _up_to_claim(letters, length, search)
+            if not self._keep(claim) and not self._keep_finer(claim, search):
                 return False
         return True
+
+    def _keep_finer(self, claim: Claim, search: FaceSearch) -> bool:
+        """Cut boxes until the checker's bounds, looser for deep models, can prove them too."""
+        model = BoxModel(self.checkpoint)
+        boxes: list[list[list[int]]] = []
+        waiting = [(tuple(low), tuple(high)) for low, high in claim["boxes"]]
+        while waiting and len(boxes) + len(waiting) < _FINER_BOXES:
+            low, high = waiting.pop()
+            if sum(low) > claim["length"]:
+                continue
+            least, most = model.count_box(search.letters, low, high)
+            if least > 0 if search.label else most <= 0:
+                boxes.append([list(low), list(high)])
+            elif low == high:
+                return False
+            else:
+                waiting += halves(low, high)
+        return not waiting and self._keep({**claim, "boxes": boxes})
 
     def _limit(self) -> None:
         """Without an error in reach, plain softmax still has one: two labels share a limit."""

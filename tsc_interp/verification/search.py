@@ -75,7 +75,7 @@ def search_face(
             key = (sum(vector), tuple(-count for count in vector))
             best = key if best is None else min(best, key)
         for box in pending:
-            for part in _halves(box[0], box[1]):
+            for part in halves(box[0], box[1]):
                 if sum(part[0]) <= limit:
                     corner = box[2] if part[0] == box[0] else _UNKNOWN
                     heapq.heappush(heap, (sum(part[0]), *part, corner))
@@ -125,7 +125,8 @@ def corner_verdicts(faces: Faces, letters: tuple[int, ...], vectors: Integers) -
     return verdict
 
 
-def _halves(low: Vector, high: Vector) -> tuple[Box, Box]:
+def halves(low: Vector, high: Vector) -> tuple[Box, Box]:
+    """A box cut at the geometric middle of its relatively longest side."""
     ratios = [top / bottom for bottom, top in zip(low, high, strict=True)]
     axis = max(range(len(low)), key=ratios.__getitem__)
     bottom, top = low[axis], high[axis]

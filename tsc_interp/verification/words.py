@@ -104,6 +104,12 @@ def _certificate(certificate: Certificate) -> Iterator[Line]:
             yield _BAD, f"  over exactly {face.letters}: undecided; tried {face.tried}"
     if certificate.finite:
         yield _PLAIN, "  the horizon is proved finite."
+    elif not certificate.horizon.infinite:
+        yield (
+            _BAD,
+            f"  whether the horizon is finite is undecided: no error up to "
+            f"{certificate.horizon.limit:,} letters, no limit that excludes one, no tail bound.",
+        )
     yield _PLAIN, f"  {len(certificate.proved)} statements checked again in exact arithmetic."
 
 
