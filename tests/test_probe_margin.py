@@ -11,6 +11,7 @@ from tests.probe_models import QUERY, TOKENS, check_survives_json, transformer_l
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.model.hooked import HookedClassifier, load
 from tsc_interp.probes import families, margin
+from tsc_interp.probes.running import compact
 from tsc_interp.task import AtLeast, ContainsAll
 
 
@@ -174,3 +175,22 @@ def test_transformer_lens_model_against_its_own_cache() -> None:
     assert result.sign_change is not None
     assert any("need a task" in text for text in result.not_applicable)
     check_survives_json(result)
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.key()[:6])
+def test_leaving_out_absent_letters_changes_nothing(config: ClassifierConfig) -> None:
+    """Oracle: the full compressed form, with a position for every letter of the alphabet."""
+    model = HookedClassifier(config, seed=8)
+    counts = np.zeros((3, config.n_letters))
+    counts[:, 0], counts[1:, -1] = [1, 5, 2], [3, 40]
+    small = compact(config, counts)
+    assert small.tokens.shape == (3, 3)
+    with torch.no_grad():
+        full = model(model.counts(counts.astype(np.int64)))
+        assert torch.allclose(model(small), full, atol=1e-6)
+
+
+def test_large_alphabets_vary_the_letters_that_matter_first() -> None:
+    config = ClassifierConfig(n_letters=26, task=ContainsAll(letters="az"))
+    assert families.varied_letters(config) == "abcdefgz"
+    assert len(families.families(config, [])) == 8

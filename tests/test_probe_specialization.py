@@ -89,3 +89,16 @@ def test_transformer_lens_model_per_layer() -> None:
         assert result.attention.array[layer] == pytest.approx(expected, abs=1e-5)
     assert 1 <= result.effective_rank.array.min() <= result.effective_rank.array.max() <= 3 + 1e-9
     check_survives_json(result)
+
+
+def test_signs_of_values(walkthrough: HookedClassifier) -> None:
+    """The report: each head of `walkthrough` gives a and b values of opposite sign."""
+    assert "Every head gives `a` and `b` values of opposite sign" in texts(
+        specialization.run(walkthrough, ["aac"])
+    )
+    model = HookedClassifier(walkthrough.config, dict(walkthrough.named_parameters()))
+    with torch.no_grad():  # head 1's values become all of one sign
+        model.get_parameter("blocks.0.attn.W_V")[1] = torch.tensor([[-1.0], [0.0]])
+        model.get_parameter("embed.W_E")[2:, 0] = torch.tensor([-1.0, -2.0, -3.0])
+    assert "head 1 1.0000 and 2.0000" in texts(specialization.run(model, ["aac"]))
+    assert "Every head" not in texts(specialization.run(model, ["aac"]))

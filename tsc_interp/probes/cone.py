@@ -27,8 +27,8 @@ from tsc_interp.probes.base import Frozen, LabeledArray, ProbeResult, Table
 from tsc_interp.probes.cone_words import findings
 from tsc_interp.probes.families import logits_of
 from tsc_interp.probes.maximise import Function, Maximum, maximise
-from tsc_interp.probes.running import Floats, as_array, need_classifier
-from tsc_interp.strings import CLS, FIRST_LETTER, MAX_REPEAT
+from tsc_interp.probes.running import Floats, as_array, compact, need_classifier
+from tsc_interp.strings import MAX_REPEAT
 
 if TYPE_CHECKING:
     from tsc_interp.config import ClassifierConfig
@@ -94,6 +94,8 @@ class ConeResult(ProbeResult):
     strings: tuple[GivenString, ...] = ()
 
     def tables(self) -> tuple[Table, ...]:
+        if not self.sets:
+            return ()
         rows = tuple(
             (s.letters, s.max_logit, write_ratio(s), s.crosses, s.latent, s.shortest, s.length,
              s.searched_to) for s in self.sets
@@ -182,21 +184,16 @@ def _examine(
 
 
 def _logits64(model: Any, config: ClassifierConfig, letters: str) -> Function:
-    """The same forward pass in float64, for real counts of these letters and no position more."""
+    """The same forward pass in float64, for real counts of these letters."""
     import torch
 
     from tsc_interp.model.forward import forward
-    from tsc_interp.model.inputs import Inputs
 
     weights = {name: weight.detach().double() for name, weight in model.named_parameters()}
-    layout = [CLS, *(FIRST_LETTER + config.alphabet.index(letter) for letter in letters)]
 
     def logits(counts: Floats) -> Floats:
-        tokens = torch.tensor(layout).expand(len(counts), -1)
-        multiplicity = np.insert(counts, 0, float(config.attend_cls), axis=1)
-        lengths = torch.from_numpy(counts.sum(axis=1))
-        given = Inputs(tokens, torch.from_numpy(multiplicity), lengths, compressed=True)
         with torch.no_grad():
+            given = compact(config, _full(config, letters, counts))
             return as_array(forward(config, weights, given))
 
     return logits

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.probes.base import Frozen
 from tsc_interp.probes.reading import Layer
-from tsc_interp.probes.running import Floats, as_array, score_factor
+from tsc_interp.probes.running import Floats, as_array, compact, score_factor
 
 EVERY = 10_000
 CAP = 10**6
@@ -30,7 +30,7 @@ LIMIT = 10**9
 
 
 PARTS = 1000
-LONG = 10
+LONG, LETTERS = 10, 8
 
 Wrong = Callable[[Floats], NDArray[np.bool_]]
 
@@ -68,7 +68,7 @@ def families(config: ClassifierConfig, strings: Sequence[str], most: int = 4) ->
     """
     alphabet = config.alphabet
     needed = alphabet.counts(config.task.needs)
-    made = [_family(config, needed, letter) for letter in alphabet.letters]
+    made = [_family(config, needed, letter) for letter in varied_letters(config)]
     for string in strings:
         counts = alphabet.counts(string)
         if np.count_nonzero(counts) > 1 and counts.max() >= LONG:
@@ -76,7 +76,13 @@ def families(config: ClassifierConfig, strings: Sequence[str], most: int = 4) ->
     unique: dict[str, Family] = {}
     for family in made:
         unique.setdefault(family.name, family)
-    return list(unique.values())[: alphabet.size + most]
+    return list(unique.values())[: len(varied_letters(config)) + most]
+
+
+def varied_letters(config: ClassifierConfig) -> str:
+    """The letters that get a family of their own: those the task names first, at most `LETTERS`."""
+    named = sorted(config.alphabet.letters, key=lambda letter: letter not in config.task.needs)
+    return "".join(sorted(named[:LETTERS]))
 
 
 def _family(config: ClassifierConfig, counts: NDArray[np.int64], letter: str) -> Family:
@@ -116,7 +122,7 @@ def logits_of(model: Any, counts: Floats) -> Floats:
     with torch.no_grad():
         if config.has_positions:
             return as_array(model([config.alphabet.write(row) for row in counts.astype(int)]))
-        return as_array(model(model.counts(counts)))
+        return as_array(model(compact(config, counts)))
 
 
 def first_error(model: Any, family: Family) -> int | None:
@@ -201,6 +207,9 @@ def logits_of_values(model: Any, values: Floats) -> Floats:
         z[:, 0] = replacement.to(z.dtype)
         return z
 
-    given = model.counts(np.ones((len(values), model.config.n_letters)))
+    # Which string is run does not matter: all that CLS receives from it is replaced.
+    counts = np.zeros((len(values), model.config.n_letters))
+    counts[:, 0] = 1
+    given = compact(model.config, counts)
     with torch.no_grad():
         return as_array(model.run_with_hooks(given, fwd_hooks=[("blocks.0.attn.hook_z", replace)]))

@@ -32,6 +32,7 @@ from tsc_interp.probes.families import (
     first_error,
     logits_of,
     predicted_error,
+    varied_letters,
 )
 from tsc_interp.probes.margin_words import findings
 from tsc_interp.probes.reading import Layer, Reading, read
@@ -118,7 +119,7 @@ def run(
     axes = {"layer": reading.layer_names, "head": reading.heads, "letter": reading.tokens}
     result = MarginResult(
         findings=(),
-        not_applicable=(*reading.caveats(), *_not_applicable(config, reading)),
+        not_applicable=(*reading.caveats(), *_not_applicable(config)),
         scores=LabeledArray.of(scores, **axes),
         margins=LabeledArray.of(margins, **axes),
         half_weight=LabeledArray.of(half, **axes),
@@ -212,7 +213,7 @@ def _target_weights(model: Any, reading: Reading, result: MarginResult, counts: 
     return np.stack(kept)
 
 
-def _not_applicable(config: ClassifierConfig | None, reading: Reading) -> list[str]:
+def _not_applicable(config: ClassifierConfig | None) -> list[str]:
     if config is None:
         return [
             "flips of families such as ab{n} need a task with labels, which only our classifier has"
@@ -224,6 +225,9 @@ def _not_applicable(config: ClassifierConfig | None, reading: Reading) -> list[s
     if config.has_positions:
         notes.append("flips are measured up to the last learned position, on sorted strings; there "
                      "is no limit and no prediction, since order matters")  # fmt: skip
+    if config.n_letters > len(varied_letters(config)):
+        notes.append(f"of {config.n_letters} letters only {', '.join(varied_letters(config))} "
+                     "are varied to look for flips; name strings to ask about others")  # fmt: skip
     if config.score_scale == "sqrt_d_head_log_n":
         notes.append("scores are per unit of log n, so exp(margin) does not apply: a letter is "
                      "outnumbered only if its margin is below 1")  # fmt: skip

@@ -89,7 +89,8 @@ def _best_apart(logs: Floats, values: Floats, apart: float = 1.0) -> list[int]:
     """The highest points no two of which are near each other, so that each climbs its own peak."""
     chosen: list[int] = []
     left = values.copy()
-    while len(chosen) < STARTS and np.isfinite(left.max()):
+    starts = max(3, min(STARTS, 36 // logs.shape[1]))  # more letters make each start dearer
+    while len(chosen) < starts and np.isfinite(left.max()):
         chosen.append(int(left.argmax()))
         left[np.abs(logs - logs[chosen[-1]]).max(axis=1) <= apart] = -np.inf
     return chosen

@@ -14,9 +14,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError, UsageError
+from tsc_interp.strings import CLS, FIRST_LETTER
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from tsc_interp.model.inputs import Inputs
 
 Floats = NDArray[np.float64]
 
@@ -87,6 +90,22 @@ def start(
     with torch.no_grad():
         cache = model.run_with_cache(strings)[1]
     return Run(rows, tokens, multiplicity, factor, at, cache, config, token_names)
+
+
+def compact(config: ClassifierConfig, counts: Floats) -> Inputs:
+    """Counts `[batch letter]`, real ones too, as an input without the letters that nowhere occur.
+
+    The same logits as the full form, with positions only for CLS and the letters that matter.
+    """
+    import torch
+
+    from tsc_interp.model.inputs import Inputs
+
+    present = np.flatnonzero(counts.any(axis=0))
+    tokens = torch.tensor([CLS, *(FIRST_LETTER + present).tolist()]).expand(len(counts), -1)
+    multiplicity = np.insert(counts[:, present].astype(np.float64), 0, config.attend_cls, axis=1)
+    lengths = torch.from_numpy(counts.sum(axis=1))
+    return Inputs(tokens, torch.from_numpy(multiplicity), lengths, compressed=True)
 
 
 def score_factor(config: ClassifierConfig, lengths: Floats) -> Floats:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tsc_interp.config import ClassifierConfig
     from tsc_interp.probes.specialization import SpecializationResult
 
+MOST_HEADS = 4
 ALIKE = 0.9
 """Two heads whose attention overlaps by more than this read the same."""
 
@@ -26,6 +27,7 @@ def findings(model: Any, reading: Reading, result: SpecializationResult) -> tupl
         found += _repeats(reading, result, i)
     config = classifier_config(model)
     if config is not None and reading.n_layers == 1:
+        found += _signs(config, result)
         found += _unread(model, config, result)
     return tuple(found)
 
@@ -63,6 +65,22 @@ def _repeats(reading: Reading, result: SpecializationResult, i: int) -> list[Fin
     if len(reading.heads) > len(reading.tokens):  # then some heads have to agree
         return [Finding(severity="note", text=capital(text), numbers=numbers)]
     return [Finding(severity="warning", text=capital(text), numbers=numbers)]
+
+
+def _signs(config: ClassifierConfig, result: SpecializationResult) -> list[Finding]:
+    """For a few heads of size one: do the letters the task names get values of opposite sign?"""
+    heads, needs = result.values.labels["head"], config.task.needs
+    if result.values.shape[-1] != 1 or len(heads) > MOST_HEADS or len(needs) != 2:
+        return []
+    named = [result.values.labels["letter"].index(letter) for letter in needs]
+    pairs = result.values.array[0][:, named, 0]
+    opposite = pairs[:, 0] * pairs[:, 1] < 0
+    which = {len(heads): "Every head gives", 0: "No head gives"}.get(
+        int(opposite.sum()), "Not every head gives"
+    )
+    values = "; ".join(f"head {h} {a:.4f} and {b:.4f}" for h, (a, b) in enumerate(pairs.tolist()))
+    text = f"{which} `{needs[0]}` and `{needs[1]}` values of opposite sign: {values}."
+    return [Finding(severity="note", text=text, numbers={"opposite": int(opposite.sum())})]
 
 
 def _unread(model: Any, config: ClassifierConfig, result: SpecializationResult) -> list[Finding]:

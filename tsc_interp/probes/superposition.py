@@ -68,6 +68,7 @@ class SuperpositionResult(ProbeResult):
             (
                 *(hull.labels[dim][i] for dim, i in zip(hull.dims, at, strict=True)),
                 self._value(at),
+                self._same_sign(at),
                 float(hull.array[at]),
                 float(self.relative[at]),
                 float(cone[at]),
@@ -75,7 +76,7 @@ class SuperpositionResult(ProbeResult):
             )
             for at in np.ndindex(hull.shape)
         )
-        columns = ("layer", "head", "letter", "value", "hull distance", "of the range",
+        columns = ("layer", "head", "letter", "value", "same sign", "hull distance", "of the range",
                    "cone distance", "nearest mixture")  # fmt: skip
         return (Table(title="How near the others come to each letter", columns=columns, rows=rows),)
 
@@ -83,6 +84,16 @@ class SuperpositionResult(ProbeResult):
         layer, head, letter = at
         heads = self.values.array[layer, :, letter]
         return write_vector(heads[head] if head < len(heads) else heads)
+
+    def _same_sign(self, at: tuple[int, ...]) -> str | None:
+        """The other letters on its side of zero, for one head of size one."""
+        layer, head, letter = at
+        if self.values.shape[-1] != 1 or head == self.values.shape[1]:
+            return None
+        sides = np.sign(self.values.array[layer, head, :, 0])
+        same = np.flatnonzero(sides == sides[letter])
+        letters = self.values.labels["letter"]
+        return ", ".join(letters[t] for t in same if t != letter) or "none"
 
 
 def run(
