@@ -247,14 +247,16 @@ def test_other_tasks_certify_what_they_can() -> None:
 def test_boxes_too_wide_for_the_checker_are_cut() -> None:
     checkpoint = load_checkpoint("generalization-errors")
     faces = Faces(checkpoint)
-    search = search_face(faces, (0, 1), 66)
-    builder = _Builder(checkpoint, faces, [search], 66)
-    wide = {"kind": "right_up_to", "letters": "ab", "length": 66, "boxes": [[[1, 1], [65, 65]]]}
+    search = search_face(faces, (0, 1, 2), 67)
+    builder = _Builder(checkpoint, faces, [search], 67)
+    box = [[1, 1, 1], [65, 65, 65]]
+    wide = {"kind": "right_up_to", "letters": "abc", "length": 67, "boxes": [box]}
     assert not builder._keep(wide)
     assert builder._keep_finer(wide, search)
     assert len(builder.claims[0]["boxes"]) > 1
-    # ab{66} is wrong: no cutting proves one letter more.
-    assert not builder._keep_finer({**wide, "length": 67, "boxes": [[[1, 1], [66, 66]]]}, search)
+    # ab{66}c is wrong: no cutting proves one letter more.
+    box = [[1, 1, 1], [66, 66, 66]]
+    assert not builder._keep_finer({**wide, "length": 68, "boxes": [box]}, search)
 
 
 def test_deeper_models_are_certified_too() -> None:
