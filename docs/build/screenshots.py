@@ -1,6 +1,6 @@
 """The README's two pictures, taken from real pages: `python -m docs.build.screenshots`.
 
-Run by hand when the pages change: pictures are committed, because a README is read where nothing runs.
+Run by hand when the pages change: pictures are committed, since a README is read where nothing runs.
 Needs chromium.
 """
 
