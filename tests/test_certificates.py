@@ -34,6 +34,7 @@ from tsc_interp.verification.checker import digest
 from tsc_interp.verification.checker_model import BoxModel
 from tsc_interp.verification.exact import ExactModel
 from tsc_interp.verification.faces import Faces
+from tsc_interp.verification.labels import all_faces
 from tsc_interp.verification.search import search_face
 
 
@@ -247,9 +248,9 @@ def test_other_tasks_certify_what_they_can() -> None:
 def test_boxes_too_wide_for_the_checker_are_cut() -> None:
     checkpoint = load_checkpoint("generalization-errors")
     faces = Faces(checkpoint)
-    search = search_face(faces, (0, 1, 2), 67)
-    builder = _Builder(checkpoint, faces, [search], 67)
-    box = [[1, 1, 1], [65, 65, 65]]
+    searches = [search_face(faces, face, 67) for face in all_faces(checkpoint.config)]
+    builder, search = _Builder(checkpoint, faces, searches, 67), searches[-1]
+    box = [[1, 1, 1], [200, 200, 200]]
     wide = {"kind": "right_up_to", "letters": "abc", "length": 67, "boxes": [box]}
     assert not builder._keep(wide)
     assert builder._keep_finer(wide, search)
