@@ -5,8 +5,8 @@ and *warm* (data cached by the first), each with every epoch written to disk and
 The baseline would take a quarter of an hour or more, so it is measured on a subset: for each of the
 five kinds of run, one epoch of training and validation and 3 of the 39 test batches are timed, and
 scaled by the epochs and tests of the 45 runs. Imports are not counted for either, both use one
-thread (for arrays this small more threads only add waiting), and CPU time is printed beside the time
-on the clock, because only that is comparable when the machine has other work.
+thread (for arrays this small more threads only add waiting), and CPU time is printed beside the
+time on the clock, because only that is comparable when the machine has other work.
 """
 
 from __future__ import annotations

@@ -9,6 +9,8 @@ import pytest
 
 # Two test processes share two cores; more threads than that only get in each other's way.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Tests draw their own data instead of trusting whatever is in somebody's cache.
+os.environ.setdefault("TSC_CACHE", "off")
 
 with warnings.catch_warnings():
     # TransformerLens and what it imports warn on import; that is theirs to mend.

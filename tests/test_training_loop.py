@@ -114,7 +114,7 @@ def same(one, other):
 def test_a_member_does_not_depend_on_the_others(options):
     """Bit for bit: alone, in company, and when the company leaves at different times."""
     # Stopping differs from seed to seed, so models leave the arrays while others go on.
-    training = SHORT.replace(check_from=2, patience=1)
+    training = SHORT.replace(check_from=2, patience=1, max_epochs=4)
     config = RunConfig(classifier=ClassifierConfig(**options), training=training)
     together = last_of_each([start(config, seed) for seed in range(7)])
     for seed in (0, 3, 6):

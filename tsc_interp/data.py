@@ -113,7 +113,7 @@ class AllStrings(FrozenConfig):
         return self._in_order(config)[self._order(config, index)]
 
     def _order(self, config: ClassifierConfig, index: int) -> NDArray[np.int64]:
-        return _shuffles(config.n_letters**self.length, self.batch_size, self.seed).get(index)
+        return _shuffles(config.n_letters**self.length, self.seed).get(index)
 
     def _in_order(self, config: ClassifierConfig) -> Tokens:
         self.check(config)
@@ -184,14 +184,15 @@ class _Balanced:
 class _Shuffles:
     """The orders in which a torch DataLoader visits its items, epoch after epoch."""
 
-    def __init__(self, items: int, batch_size: int, seed: int) -> None:
+    def __init__(self, items: int, seed: int) -> None:
         import torch
         from torch.utils.data import DataLoader
 
-        # The loader itself, over indices: what its generator is used for is torch's own affair.
+        # The loader itself, over indices: what its generator is used for is torch's own affair. The
+        # order does not depend on the size of batches, and one large one is quickest.
         self._loader: DataLoader[int] = DataLoader(
             range(items),  # type: ignore[arg-type]
-            batch_size=batch_size,
+            batch_size=items,
             shuffle=True,
             generator=torch.Generator().manual_seed(seed),
             collate_fn=list,
@@ -200,7 +201,8 @@ class _Shuffles:
 
     def get(self, index: int) -> NDArray[np.int64]:
         while len(self._orders) <= index:
-            self._orders.append(np.array([item for batch in self._loader for item in batch]))
+            (order,) = self._loader
+            self._orders.append(np.array(order))
         return self._orders[index]
 
 
@@ -210,8 +212,8 @@ def _balanced_epochs(stream: BalancedStream, n_letters: int, named: str) -> _Bal
 
 
 @lru_cache(maxsize=8)
-def _shuffles(items: int, batch_size: int, seed: int) -> _Shuffles:
-    return _Shuffles(items, batch_size, seed)
+def _shuffles(items: int, seed: int) -> _Shuffles:
+    return _Shuffles(items, seed)
 
 
 @lru_cache(maxsize=4)

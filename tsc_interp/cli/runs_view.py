@@ -34,19 +34,15 @@ def watching(quiet: bool) -> Iterator[Watcher]:
             MofNCompleteColumn,
             Progress,
             TextColumn,
-            TimeElapsedColumn,
             TimeRemainingColumn,
         )
 
         columns = [
-            TextColumn("{task.description}"),
-            BarColumn(),
+            BarColumn(bar_width=12),
             MofNCompleteColumn(),
             TextColumn("runs,"),
-            TimeElapsedColumn(),
-            TextColumn("spent,"),
             TimeRemainingColumn(),
-            TextColumn("left"),
+            TextColumn("left: {task.description}"),
         ]
         with Progress(*columns, console=console, transient=True) as bar:
             task = bar.add_task("training", total=None)
