@@ -1,7 +1,7 @@
 """The README's two pictures, taken from real pages: `python -m docs.build.screenshots`.
 
-Run by hand when the pages change: pictures are committed, since a README is read where nothing runs.
-Needs chromium.
+Run by hand when the pages change: pictures are committed, since a README is read where nothing
+runs. Needs chromium.
 """
 
 from __future__ import annotations
