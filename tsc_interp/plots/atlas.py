@@ -2,37 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 import plotly.graph_objects as go
-from numpy.typing import NDArray
 
+from tsc_interp.plots.atlas_parts import (
+    HEIGHT,
+    hover,
+    in_triangle,
+    length_slider,
+    logit_map,
+    mark,
+    pair_string,
+    power_ticks,
+)
 from tsc_interp.plots.style import (
     DASHES,
     INK,
     PALETTE,
     WRONG,
     Figure,
-    add_label,
+    Label,
     diverging,
     new_figure,
-    place_labels,
 )
 from tsc_interp.probes.atlas import (
     RAREST,
     AtlasResult,
-    Marked,
     pair_counts,
     plane_counts,
     triangle_counts,
 )
 from tsc_interp.probes.base import LabeledArray
-from tsc_interp.strings import Alphabet
-
-HEIGHT = 0.75**0.5
-_PURPLE = [(0.0, "rgba(0,0,0,0)"), (1.0, "rgba(204,121,167,0.55)")]
 
 
 def figures(result: AtlasResult) -> list[Figure]:
@@ -57,7 +57,7 @@ def _triangle(result: AtlasResult, logits: LabeledArray, wrong: LabeledArray) ->
     per_slice = 0
     for index, length in enumerate(lengths):
         counts, _ = triangle_counts(length)
-        traces = _map(x, y, logits.array[index], wrong.array[index], counts, scale)
+        traces = logit_map(x, y, logits.array[index], wrong.array[index], counts, scale)
         per_slice = len(traces)
         figure.add_traces([trace.update(visible=index == len(lengths) - 1) for trace in traces])
     figure.add_scatter(
@@ -69,14 +69,17 @@ def _triangle(result: AtlasResult, logits: LabeledArray, wrong: LabeledArray) ->
         showlegend=False,
     )
     _wrong_edges(figure, result)
-    points = [(_in_triangle(one.counts), one) for one in result.marked]
-    _mark(figure, points, (across, up))
-    for letter, corner in zip(
-        result.letters, ((-0.03, -0.05), (1.03, -0.05), (0.5, HEIGHT + 0.1)), strict=True
-    ):
-        figure.add_annotation(x=corner[0], y=corner[1], text=f"<b>only {letter}</b>")
+    points = [(in_triangle(one.counts), one) for one in result.marked]
+    places = ((-0.03, -0.05), (1.03, -0.05), (0.5, HEIGHT + 0.1))
+    corners = [
+        Label(*place, f"only {letter}", 0.0, 0.0)
+        for letter, place in zip(result.letters, places, strict=True)
+    ]
+    mark(figure, points, (across, up), corners)
+    for corner in corners:
+        figure.add_annotation(x=corner.x, y=corner.y, text=f"<b>{corner.text}</b>")
     if len(lengths) > 1:
-        _slider(figure, lengths, per_slice)
+        length_slider(figure, lengths, per_slice)
     hidden = {"visible": False}
     figure.update_xaxes(range=across, constrain="domain", **hidden)
     figure.update_yaxes(range=up, scaleanchor="x", constrain="domain", **hidden)
@@ -107,16 +110,16 @@ def _plane(result: AtlasResult, logits: LabeledArray, wrong: LabeledArray) -> Fi
     steps = np.linspace(-reach, reach, logits.shape[0])
     counts = plane_counts(reach)
     figure.add_traces(
-        _map(steps, steps, logits.array, wrong.array, counts, diverging(logits.array))
+        logit_map(steps, steps, logits.array, wrong.array, counts, diverging(logits.array))
     )
     points = [
         (np.log10(np.array(one.counts[1:]) / one.counts[0]), one)
         for one in result.marked
         if all(one.counts)
     ]
-    _mark(figure, points, ([-reach, reach], [-reach, reach]))
-    _powers(figure.update_xaxes, reach)
-    _powers(figure.update_yaxes, reach)
+    mark(figure, points, ([-reach, reach], [-reach, reach]))
+    power_ticks(figure.update_xaxes, reach)
+    power_ticks(figure.update_yaxes, reach)
     figure.update_xaxes(range=[-reach, reach], constrain="domain")
     figure.update_yaxes(range=[-reach, reach], scaleanchor="x", constrain="domain")
     return Figure(
@@ -141,7 +144,7 @@ def _pairs(result: AtlasResult, logits: LabeledArray, wrong: LabeledArray) -> Fi
     labels = {one.letters: one.label for one in result.sets}
     for line, pair in enumerate(logits.labels["pair"]):
         values, bad = logits.at(pair=pair), wrong.at(pair=pair) > 0
-        words = [_hover(_pair_string(pair, c), v, b) for c, v, b in
+        words = [hover(pair_string(pair, c), v, b) for c, v, b in
                  zip(counts.tolist(), values, bad, strict=True)]  # fmt: skip
         if bad.any():
             figure.add_scatter(
@@ -167,7 +170,7 @@ def _pairs(result: AtlasResult, logits: LabeledArray, wrong: LabeledArray) -> Fi
         )
         spoken.append(f"{pair[0]} and {pair[1]}: {bad.mean():.0%} wrong")
     figure.add_hline(y=0, line={"color": INK, "width": 1.5, "dash": "dash"})
-    _powers(figure.update_xaxes, reach)
+    power_ticks(figure.update_xaxes, reach)
     figure.update_yaxes(zeroline=False)
     figure.update_layout(margin_t=70)
     return Figure(
@@ -231,88 +234,6 @@ def _sets(result: AtlasResult) -> Figure:
     )
 
 
-# -- parts ---------------------------------------------------------------------------------------
-
-
-def _map(
-    x: NDArray[Any], y: NDArray[Any], logits: NDArray[Any], wrong: NDArray[Any],
-    counts: NDArray[np.int64], scale: dict[str, Any],
-) -> list[Any]:  # fmt: skip
-    """Logits as colours, the wrong ones veiled in purple, the decision curve on top."""
-    alphabet = Alphabet(counts.shape[-1])
-    words = [
-        [
-            "" if np.isnan(logit) else _hover(alphabet.write(count), logit, bool(bad))
-            for count, logit, bad in zip(*row, strict=True)
-        ]
-        for row in zip(counts.tolist(), logits, wrong, strict=True)
-    ]
-    quiet = {"showscale": False, "hoverinfo": "skip"}
-    traces = [
-        go.Heatmap(
-            x=x, y=y, z=logits.astype(np.float32), **scale, customdata=words, hoverongaps=False,
-            hovertemplate="%{customdata}<extra></extra>",
-            colorbar={"title": {"text": "logit"}, "thickness": 12, "len": 0.6},
-        ),
-    ]  # fmt: skip
-    if np.nansum(wrong):
-        veil = wrong.astype(np.float32)
-        traces.append(go.Heatmap(x=x, y=y, z=veil, zmin=0, zmax=1, colorscale=_PURPLE, **quiet))
-    decided = logits[np.isfinite(logits)]
-    if len(decided) and decided.min() < 0 < decided.max():
-        line = {"start": 0, "end": 0, "coloring": "none", "showlabels": False}
-        traces.append(
-            go.Contour(x=x, y=y, z=logits.astype(np.float32), contours=line,
-                       line={"color": INK, "width": 2}, **quiet)
-        )  # fmt: skip
-    # Every slice must have the same number of traces for the slider to count them.
-    while len(traces) < 3:
-        traces.append(go.Scatter(x=[None], y=[None], hoverinfo="skip", showlegend=False))
-    return traces
-
-
-def _hover(string: str, logit: float, wrong: bool) -> str:
-    verdict = (", a false positive" if logit > 0 else ", a false negative") if wrong else ""
-    return f"{string}: logit {logit:.4g}{verdict}"
-
-
-def _pair_string(pair: str, counts: Sequence[int]) -> str:
-    return "".join(
-        letter if n == 1 else f"{letter}{{{n}}}" for letter, n in zip(pair, counts, strict=True)
-    )
-
-
-def _in_triangle(counts: Sequence[int]) -> NDArray[np.float64]:
-    second, third = np.array(counts[1:], dtype=float) / sum(counts)
-    return np.array([second + third / 2, third * HEIGHT])
-
-
-def _mark(
-    figure: go.Figure,
-    points: Sequence[tuple[NDArray[np.float64], Marked]],
-    ranges: Sequence[Sequence[float]],
-) -> None:
-    """First errors as crosses, given strings as circles, with their names beside them."""
-    if not points:
-        return
-    figure.add_scatter(
-        x=[float(at[0]) for at, _ in points],
-        y=[float(at[1]) for at, _ in points],
-        mode="markers",
-        marker={
-            "symbol": ["circle" if one.given else "x" for _, one in points],
-            "size": 11,
-            "color": [WRONG if one.wrong else INK for _, one in points],
-            "line": {"width": 1.5, "color": "#f4f4f4"},
-        },
-        hovertext=[_hover(one.string, one.logit, one.wrong) for _, one in points],
-        hoverinfo="text",
-        showlegend=False,
-    )
-    for label in place_labels([at for at, _ in points], [one.string for _, one in points], ranges):
-        add_label(figure, label)
-
-
 def _wrong_edges(figure: go.Figure, result: AtlasResult) -> None:
     """Strings of two letters lie on the edges: where they are wrong, the edge is purple."""
     if result.pairs_wrong is None:
@@ -321,7 +242,7 @@ def _wrong_edges(figure: go.Figure, result: AtlasResult) -> None:
     for pair in result.pairs_wrong.labels["pair"]:
         full = np.zeros((len(counts), len(result.letters)), dtype=np.int64)
         full[:, [result.letters.index(letter) for letter in pair]] = counts
-        at = np.array([_in_triangle(row) for row in full.tolist()])
+        at = np.array([in_triangle(row) for row in full.tolist()])
         at[result.pairs_wrong.at(pair=pair) == 0] = np.nan
         if np.isfinite(at).any():
             figure.add_scatter(
@@ -332,42 +253,6 @@ def _wrong_edges(figure: go.Figure, result: AtlasResult) -> None:
                 hoverinfo="skip",
                 showlegend=False,
             )
-
-
-def _slider(figure: go.Figure, lengths: Sequence[int], per_slice: int) -> None:
-    always = len(figure.data) - per_slice * len(lengths)
-    steps = [
-        {
-            "label": f"{length:,}",
-            "method": "update",
-            "args": [
-                {
-                    "visible": [
-                        index // per_slice == chosen for index in range(per_slice * len(lengths))
-                    ]
-                    + [True] * always
-                }
-            ],
-        }
-        for chosen, length in enumerate(lengths)
-    ]
-    figure.update_layout(
-        sliders=[
-            {
-                "steps": steps,
-                "active": len(steps) - 1,
-                "currentvalue": {"prefix": "strings of length "},
-            }
-        ]
-    )
-
-
-def _powers(update: Any, reach: int) -> None:
-    """Ticks that read 1 : 1000 rather than 3."""
-    places = [power for power in range(-reach, reach + 1) if power % max(1, reach // 3) == 0]
-    superscript = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
-    names = ["1" if p == 0 else f"10{str(p).translate(superscript)}" for p in places]
-    update(tickvals=places, ticktext=names)
 
 
 def _spoken(result: AtlasResult) -> str:

@@ -70,7 +70,7 @@ class _Subject:
 
 
 def _strings(given: str | Sequence[str] | None, subjects: Sequence[_Subject]) -> tuple[str, ...]:
-    """As they were written, each once; the defaults keep only what every model can read."""
+    """Canonical, each once; the defaults keep only what every model can read."""
     alphabets = [subject.model.config.alphabet for subject in subjects]
     smallest = min(alphabets, key=lambda alphabet: alphabet.size)
     if given is not None and len(given):
@@ -80,8 +80,7 @@ def _strings(given: str | Sequence[str] | None, subjects: Sequence[_Subject]) ->
         texts += [text for s in subjects if s.test is not None for text in s.test.worst]
         readable = set(smallest.letters + "{}0123456789")
         texts = [text for text in texts if set(text) <= readable] or [smallest.letters]
-    # The same string twice, however it is written, would be two labels for one thing.
-    return tuple({smallest.canonical(text): text for text in reversed(texts)}.values())[::-1]
+    return tuple(dict.fromkeys(smallest.canonical(text) for text in texts))
 
 
 def _examine(
