@@ -9,7 +9,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from tsc_interp.plots.style import INK, WRONG, add_label, place_labels
+from tsc_interp.plots.style import INK, WRONG, Label, add_label, place_labels
 from tsc_interp.probes.atlas import Marked
 from tsc_interp.strings import Alphabet
 
