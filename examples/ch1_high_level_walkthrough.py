@@ -12,15 +12,19 @@ import tsc_interp as tsc
 model = tsc.load("walkthrough")
 config = model.config
 size = model.to_checkpoint().n_parameters
-print(f"{size} parameters decide whether a string over {config.alphabet.letters} "
-      f"{config.task.describe()}")  # fmt: skip
+print(
+    f"{size} parameters decide whether a string over {config.alphabet.letters} "
+    f"{config.task.describe()}"
+)
 # --8<-- [end:load]
 
 # --8<-- [start:ask]
 strings = ["aac", "baac"]
 for answer in tsc.evaluate(model.to_checkpoint(), strings):
-    print(f"{answer.string:5} logit {answer.logit:+.4f}, probability {answer.probability:.6f}, "
-          f"label {answer.label}")  # fmt: skip
+    print(
+        f"{answer.string:5} logit {answer.logit:+.4f}, probability {answer.probability:.6f}, "
+        f"label {answer.label}"
+    )
 # --8<-- [end:ask]
 
 # --8<-- [start:tokens]

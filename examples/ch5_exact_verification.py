@@ -20,8 +20,10 @@ tally = verdict.tally
 print(f"{tally.vectors:,} count vectors stand for {tally.strings:.3e} strings")
 for name, side in (("positives", tally.false_positives), ("negatives", tally.false_negatives)):
     print(f"false {name}: {side.total_vectors:,} count vectors, {side.total_strings:.3e} strings")
-print(f"wrong: {float(1 - verdict.accuracy):.3e} of all strings; the shortest are "
-      f"{verdict.false_positive.string} and {verdict.false_negative.string}")  # fmt: skip
+print(
+    f"wrong: {float(1 - verdict.accuracy):.3e} of all strings; the shortest are "
+    f"{verdict.false_positive.string} and {verdict.false_negative.string}"
+)
 # --8<-- [end:count]
 
 # --8<-- [start:lengths]
@@ -29,8 +31,10 @@ for length in (66, 67, 100, 150, 200):
     right, total = tally.accuracy_at(length)
     wrong = total - right
     vectors = tally.false_positives.vectors[length] + tally.false_negatives.vectors[length]
-    print(f"length {length:3}: {vectors:5,} wrong count vectors, "
-          f"{wrong:.3e} wrong strings, a fraction {wrong / total:.2e}")  # fmt: skip
+    print(
+        f"length {length:3}: {vectors:5,} wrong count vectors, "
+        f"{wrong:.3e} wrong strings, a fraction {wrong / total:.2e}"
+    )
 # --8<-- [end:lengths]
 
 # --8<-- [start:horizons]

@@ -73,6 +73,15 @@ for name, result in results.items():
         print(f"{name}: [{finding.severity}] {finding.text}")
 # --8<-- [end:probe]
 
+# --8<-- [start:neither]
+# Put it to the test: strings with no marker at all. What does the model say?
+nothing = torch.randint(FIRST_NOISE, len(VOCABULARY), (1000, 12))
+nothing[:, -1] = QUESTION
+with torch.no_grad():
+    answers = model(nothing)[:, -1].argmax(-1)
+print({VOCABULARY[token]: int((answers == token).sum()) for token in answers.unique()})
+# --8<-- [end:neither]
+
 # --8<-- [start:exact]
 # What attribution adds up is what the model says, to rounding.
 with torch.no_grad():

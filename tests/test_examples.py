@@ -24,6 +24,10 @@ def test_example_runs_and_says_something_in_every_section_that_prints(script: Pa
         # Definitions print nothing; a section with a call to print at its top level does.
         if any(line.startswith("print(") for line in code.splitlines()):
             assert finished.printed[name].strip(), name
+    if script.stem == "probe_a_transformerlens_model":
+        # What the page says about it in words.
+        assert "Heads 0 and 1 both read `X`" in finished.printed["probe"]
+        assert finished.printed["neither"].strip() == "{'Y': 1000}"
     if script.stem.startswith("ch"):
         assert f"report: tsc-report/{script.stem[:3]}/index.html" in finished.printed["report"]
 

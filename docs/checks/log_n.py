@@ -92,7 +92,9 @@ assert all(error.kind == "false_negative" for error in shortest.values())
 
 # --8<-- [start:trained]
 # The walk-through model again, 36 parameters from eight seeds, its scores now scaled by log n.
-experiment = tsc.make_experiment("log_n", "0..7", {"score_scale": "sqrt_d_head_log_n"})
+experiment = tsc.make_experiment(
+    "log_n", "0..7", {"score_scale": "sqrt_d_head_log_n"}, {"max_epochs": 8}
+)
 with tempfile.TemporaryDirectory() as place:
     runs = tsc.train(experiment.jobs(), place)
     models = [run.directory.checkpoint(run.result.chosen_epoch) for run in runs]
