@@ -236,10 +236,15 @@ def test_damage_is_noticed_and_repaired(clean, tmp_path):
     train(wanted(seeds=(0,)), tmp_path)
     run = RunDirectory.of(tmp_path, "here", CONFIG, 0)
     expected = contents(tmp_path)
+
+    class Looking(Watcher):
+        def epoch(self, job, progress):
+            assert not (run.path / "result.json").exists(), "it would look finished"
+
     for file in (run.checkpoint_path(run.result().chosen_epoch), run.path / "result.json"):
         file.write_bytes(file.read_bytes()[:-7])
         assert run.result() is None
-        train(wanted(seeds=(0,)), tmp_path)
+        train(wanted(seeds=(0,)), tmp_path, Looking())
         assert contents(tmp_path) == expected
 
 

@@ -116,7 +116,8 @@ def print_runs(runs: Sequence[Run], labels: Sequence[str] | None = None) -> None
     for experiment, rows in groupby(labelled, key=lambda row: row[0].job.experiment):
         table = Table(title=experiment, title_justify="left", title_style="bold")
         if any(labels or []):
-            table.add_column("cell", overflow="fold")
+            widest = max(len(label) for label in labels or [])
+            table.add_column("cell", overflow="fold", min_width=min(widest, 24))
         for heading in ("seed", "epochs", "chosen", "validation loss", "TN", "FP", "FN", "TP"):
             table.add_column(heading, justify="right")
         for run, label in rows:
