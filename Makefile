@@ -8,7 +8,7 @@ SOURCES := pyproject.toml constraints.txt
 .PHONY: demo test test-tl3 check lint types docs docs-serve bench clean
 
 demo: $(VENV)/.run  ## Analyse a bundled model and show the result
-	$(BIN)/tsc-interp eval --checkpoint generalization-errors aac baac 'ab{100}' 'b{2}c{152}' 'ab{100}c{55}'
+	$(BIN)/tsc-interp analyze --checkpoint generalization-errors
 
 test: $(VENV)/.dev  ## All tests
 	$(BIN)/python -m pytest -n 2
