@@ -30,7 +30,7 @@ def test_lower_magnitude_reads_b_twice() -> None:
     assert result.reads == (("b", "b"),)
     assert "Heads 0 and 1 both read `b`" in texts(result)
     assert "warning: Heads 0 and 1 attend alike" in texts(result)
-    assert "failure: No head reads `a`" in texts(result)
+    assert "failure: No head reads `a` (both heads read `b`)" in texts(result)
 
 
 def test_attention_is_that_of_a_string_with_every_letter_once(odd_model: HookedClassifier) -> None:

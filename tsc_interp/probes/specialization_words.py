@@ -90,20 +90,28 @@ def _unread(model: Any, config: ClassifierConfig, result: SpecializationResult) 
     if not unread:
         text = f"Every letter the task names ({', '.join(needs)}) has a head that reads it."
         return [Finding(severity="good", text=text)]
-    return [_effect_of_not_reading(model, needs, letter) for letter in unread]
+    readable = " and ".join(f"`{letter}`" for letter in sorted(set(result.reads[0])))
+    count = len(result.reads[0])
+    heads = {1: "its one head reads", 2: "both heads read"}.get(count, f"all {count} heads read")
+    return [
+        _effect_of_not_reading(model, needs, letter, f"{heads} {readable}") for letter in unread
+    ]
 
 
-def _effect_of_not_reading(model: Any, needs: str, letter: str) -> Finding:
+def _effect_of_not_reading(model: Any, needs: str, letter: str, instead: str) -> Finding:
     without = needs.replace(letter, "")
     if not without:
-        return Finding(severity="warning", text=f"No head reads `{letter}`.")
+        return Finding(severity="warning", text=f"No head reads `{letter}`; {instead}.")
     logits = [float(logit) for logit in model([needs, without]).detach()]
     numbers: dict[str, Cell] = {needs: logits[0], without: logits[1]}
     pair = f"`{needs}` has logit {logits[0]:+.4f} and `{without}` {logits[1]:+.4f}"
     if (logits[0] > 0) != (logits[1] > 0):
-        text = f"No head reads `{letter}`, yet the logit still tells: {pair}."
+        text = f"No head reads `{letter}` ({instead}), yet the logit still tells: {pair}."
         return Finding(severity="warning", text=text, numbers=numbers)
-    text = f"No head reads `{letter}`, so the model does not see whether it is there: {pair}."
+    text = (
+        f"No head reads `{letter}` ({instead}), so the model does not see whether it is there: "
+        f"{pair}."
+    )
     return Finding(severity="failure", text=text, numbers=numbers)
 
 
