@@ -136,6 +136,7 @@ def test_every_figure_is_visible_and_legible(name, scheme, width, pages, browser
     if shots:
         page.screenshot(path=f"{shots}/{name}-{width}-{scheme}.png", full_page=True)
     assert problems == []
+    assert pages[name].stat().st_size < 7_000_000
     if name != "compared":
         assert sum(len(figure["annotations"]) for figure in figures) > 20
         assert all(figure["x"] for figure in figures if figure["name"] == "trace-logits")
