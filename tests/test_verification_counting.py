@@ -270,3 +270,24 @@ def test_numbers_in_words() -> None:
     assert number(398 * 10**93 + 42) == "3.98e95"
     assert number(10**40 - 1) == "1.00e40"
     assert number(10**400) == "1.00e400"
+
+
+def test_weights_that_overflow_float64_are_still_decided() -> None:
+    """Four layers that multiply by 1e74 each: float64 gives up, `arb` does not."""
+    config = ClassifierConfig(n_layers=4, d_mlp=0)
+    weights = {
+        name: w * np.float32(1 if name[-1] in "QK" else 1e37)
+        for name, w in random_checkpoint(config, 0).weights.items()
+    }
+    faces = Faces(Checkpoint(config, weights))
+    with np.errstate(all="ignore"):
+        assert not np.isfinite(faces[(0, 1)].logits(np.ones((1, 2)))[0]).any()
+        expected = sum(
+            (faces.exact.sign(vector) == 1) != bool(config.task.labels(np.array(vector)))
+            for vector in small_vectors(3, 3).tolist()
+        )
+        assert expected
+        for count in (enumerate_counts, count_regions):
+            tally = count(faces, 3)
+            assert tally.undecided.total_vectors == 0
+            assert sum(side.total_vectors for side in tally.sides) == expected

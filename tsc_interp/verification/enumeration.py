@@ -44,7 +44,8 @@ def _judge(
 ) -> None:
     logits, error = faces[letters].logits(vectors.astype(np.float64))
     known = face_label(faces.config, letters)
-    close = np.abs(logits) <= error
+    # Written so that what overflowed to NaN counts as close, and is decided exactly.
+    close = ~(np.abs(logits) > error)
     if known is not None and not close.any():
         wrong = logits <= 0 if known else logits > 0
         if wrong.any():

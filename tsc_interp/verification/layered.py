@@ -16,6 +16,7 @@ import numpy as np
 from tsc_interp.checkpoints.format import Checkpoint
 from tsc_interp.strings import CLS, FIRST_LETTER
 from tsc_interp.verification.intervals import (
+    UNIT,
     Array,
     Interval,
     add,
@@ -105,8 +106,8 @@ class LayeredFace:
             # Out of every query's scores goes one number: attention does not see it.
             top = scores[1].max(-1, keepdims=True)
             with np.errstate(under="ignore"):
-                low, high = outward(np.exp(scores[0] - top), np.exp(scores[1] - top))
-                low, high = np.maximum(low, 0.0) * light[:, None], high * heavy[:, None]
+                low, high = _exp(scores[0] - top, scores[1] - top)
+                low, high = low * light[:, None], high * heavy[:, None]
             folded = self._weights[f"{name}.W_V"][head] @ self._weights[f"{name}.W_O"][head]
             low_value, high_value = self._values(name, head, attended, folded)
             # [box query channel key]
@@ -159,3 +160,11 @@ class LayeredFace:
             shift = self._weights[f"{name}.b"]
             normal = add(normal, (shift, shift))
         return normal
+
+
+def _exp(low: Array, high: Array) -> Interval:
+    """Of numbers ≤ 0 that are themselves off by a unit: exp magnifies that by their size."""
+    units = 8.0 * UNIT
+    least = np.exp(low) * (1 - units * (1 + np.abs(low)))
+    most = np.exp(high) * (1 + units * (1 + np.abs(high)))
+    return np.maximum(least, 0.0), most + 1e-300

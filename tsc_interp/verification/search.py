@@ -118,7 +118,8 @@ def corner_verdicts(faces: Faces, letters: tuple[int, ...], vectors: Integers) -
     logits, error = faces[letters].logits(vectors.astype(float))
     labels = labels_of(faces.config, letters, vectors)
     verdict = np.where((logits > 0) == labels, RIGHT, WRONG)
-    for i in np.flatnonzero(np.abs(logits) <= error):
+    # Written so that what overflowed to NaN counts as close, and is decided exactly.
+    for i in np.flatnonzero(~(np.abs(logits) > error)):
         counts = full_counts(faces.config, letters, vectors[i])
         sign = faces.exact.sign(counts.tolist())
         verdict[i] = UNDECIDED if sign is None else (RIGHT if (sign > 0) == labels[i] else WRONG)
