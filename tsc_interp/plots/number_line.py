@@ -106,7 +106,8 @@ def _named(points: Points, low: float, high: float) -> list[tuple[float, float, 
             merged.setdefault(next(close, value), []).append(label)
     texts = [", ".join(labels) for labels in merged.values()]
     widths = [(7.5 * len(text) + 8) * (high - low) / NARROWEST for text in texts]
-    tiers = max(1, math.ceil(sum(widths) / (high - low)))
+    # A tier is filled to nine tenths at most: every n-th label is not exactly an n-th of them all.
+    tiers = max(1, math.ceil(sum(widths) / (0.9 * (high - low))))
     known = list(merged)
     placed = []
     for tier in range(tiers):

@@ -143,7 +143,7 @@ def _shares(cells: NDArray[np.float64], rows: Sequence[str], columns: Sequence[s
         colorscale=[(0, "#f4f4f4"), (1, PALETTE[0])],
         xgap=2,
         ygap=2,
-        texttemplate="%{z:.2f}",
+        texttemplate="%{z:.2f}" if len(columns) <= 12 else None,
         customdata=[[(row, column) for column in columns] for row in rows],
         hovertemplate="%{customdata[0]}, %{customdata[1]}: %{z:.4g}<extra></extra>",
         showscale=False,

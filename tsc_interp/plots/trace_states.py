@@ -59,7 +59,8 @@ def readout(result: TraceResult) -> Figure:
     points = result.states.at(stage="resid_post", token="CLS")[-1]
     direction = result.readout.array
     seen = view(points, first_axis=direction, first_name="along the read-out")
-    figure = plane(seen, result.strings, string_styles(result))
+    line = [] if seen.exact else [[0.0, float(seen.points[:, 1].mean())]]
+    figure = plane(seen, result.strings, string_styles(result), show=line)
     if seen.exact and points.shape[1] == 2:
         add_line(figure, direction, name="decision line: logit 0")
         reach = 0.5 * float(np.abs(seen.points).max()) / (float(np.hypot(*direction)) or 1.0)

@@ -78,10 +78,15 @@ def plane(
     *,
     arrows: bool = True,
     field: LabeledArray | None = None,
+    show: ArrayLike = (),
 ) -> go.Figure:
-    """Points (with arrows from the origin, where that is the true origin) and their names."""
+    """Points (with arrows from the origin, where that is the true origin) and their names.
+
+    `show` are places without a mark that the picture must not leave out.
+    """
     figure = new_figure(*seen.axes, height=460)
-    equal_axes(figure, seen.points, with_origin=seen.exact)
+    shown = np.vstack([seen.points, np.asarray(show, dtype=float).reshape(-1, 2)])
+    equal_axes(figure, shown, with_origin=seen.exact)
     if field is not None:
         add_field(figure, field)
     if arrows and seen.exact:
@@ -173,7 +178,7 @@ def space(points: ArrayLike, labels: Sequence[str], styles: Sequence[TokenStyle]
             "xaxis": axis,
             "yaxis": axis,
             "zaxis": axis,
-            "camera": {"eye": {"x": 0.5, "y": -0.9, "z": 2.1}},
+            "camera": {"eye": {"x": 0.6, "y": -1.1, "z": 2.6}},
         },
         margin={"l": 0, "r": 0, "t": 0, "b": 0},
     )
