@@ -28,7 +28,7 @@ def _section(name: str, command: Any) -> str:
     parts = [f"## {name}", _plain(command.help or ""), f"```text\n{_tidy(usage)}\n```"]
     for heading, rows in (("argument", arguments), ("option", options)):
         if rows:
-            lines = [f"| `{left}` | {right} |" for left, right in rows]
+            lines = [f"| <code>{left}</code> | {right} |" for left, right in rows]
             parts.append("\n".join([f"| {heading} | |", "|---|---|", *lines]))
     return "\n\n".join(parts) + "\n"
 
@@ -36,12 +36,17 @@ def _section(name: str, command: Any) -> str:
 def _record(parameter: Any, context: Any) -> tuple[str, str]:
     left, right = parameter.get_help_record(context) or (parameter.name, parameter.help or "")
     left = _tidy(left).split(" <list")[0] if parameter.param_type_name == "argument" else left
-    return left.replace("|", "\\|"), _plain(right).replace("|", "\\|")
+    return _cell(left), _cell(right)
 
 
 def _tidy(text: str) -> str:
     """`[[STRING]...]...` is how the library writes a metavar that has its own brackets."""
     return re.sub(r"\[(\[\w+\]\.\.\.)\]\.\.\.", r"\1", text)
+
+
+def _cell(text: str) -> str:
+    """Safe between the bars of a table."""
+    return _plain(text).replace("|", "&#124;")
 
 
 def _plain(text: str) -> str:

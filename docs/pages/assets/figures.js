@@ -24,8 +24,15 @@
     const narrow = window.innerWidth < 640;
     figure.layout.template = theme();
     figure.layout.autosize = true;
-    // On a phone a finger on a figure should scroll the page.
-    if (narrow) figure.layout.dragmode = false;
+    if (narrow) {
+      // A finger on a figure should scroll the page, and a square needs no more height than width.
+      figure.layout.dragmode = false;
+      const axes = Object.entries(figure.layout).filter(([name]) => name.startsWith("yaxis"));
+      if (axes.length === 1 && axes[0][1].scaleanchor) {
+        figure.layout.height = Math.min(figure.layout.height || 420, plot.clientWidth + 40);
+        plot.style.minHeight = figure.layout.height + "px";
+      }
+    }
     figure.config = { responsive: true, displaylogo: false, displayModeBar: narrow ? false : "hover" };
     await window.Plotly.newPlot(plot, figure);
   }
