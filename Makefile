@@ -27,17 +27,18 @@ types: $(VENV)/.dev
 
 docs: $(VENV)/.dev  ## The documentation, offline, into site/
 	$(BIN)/python -m docs.build
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	$(BIN)/python -m docs.build.check_site
 
 docs-serve: $(VENV)/.dev
 	$(BIN)/python -m docs.build
-	$(BIN)/mkdocs serve
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
 
 bench: $(VENV)/.dev  ## Baseline and trainer, in one go
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf $(VENV) .venv-tl3 site docs/pages/generated build *.egg-info
+	rm -rf $(VENV) .venv-tl3 site docs/generated docs/pages/generated build *.egg-info
 
 $(VENV)/.run: $(SOURCES)
 	$(PYTHON) -m venv $(VENV)
