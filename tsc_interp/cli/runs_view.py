@@ -109,15 +109,21 @@ def print_runs(runs: Sequence[Run], labels: Sequence[str] | None = None) -> None
     """A table per experiment, a line per run; `labels` tell the cells of a grid apart."""
     from itertools import groupby
 
+    from rich import box
     from rich.table import Table
     from rich.text import Text
 
     labelled = list(zip(runs, labels or [""] * len(runs), strict=True))
     for experiment, rows in groupby(labelled, key=lambda row: row[0].job.experiment):
-        table = Table(title=experiment, title_justify="left", title_style="bold")
+        table = Table(
+            title=experiment,
+            title_justify="left",
+            title_style="bold",
+            box=box.SIMPLE_HEAD,
+            pad_edge=False,
+        )
         if any(labels or []):
-            widest = max(len(label) for label in labels or [])
-            table.add_column("cell", overflow="fold", min_width=min(widest, 24))
+            table.add_column("cell", overflow="fold")
         for heading in ("seed", "epochs", "chosen", "validation loss", "TN", "FP", "FN", "TP"):
             table.add_column(heading, justify="right")
         for run, label in rows:
