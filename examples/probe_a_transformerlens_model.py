@@ -4,6 +4,7 @@
 
 A small causal transformer is trained for a few seconds to say which of two marker tokens, X or Y,
 occurred somewhere before the question mark. Then four of our probes are asked about it.
+(With TransformerLens 3, HookedTransformer and HookedTransformerConfig take the same options.)
 """
 
 # --8<-- [start:model]

@@ -7,6 +7,7 @@ import tempfile
 import numpy as np
 
 import tsc_interp as tsc
+from tsc_interp.probes import specialization
 
 
 def weight_of_one(margin: float, n: int) -> float:
@@ -108,6 +109,11 @@ for run, trained in zip(runs, models, strict=True):
         else f"wrong from {certificate.horizon.shortest.string}"
     )
     print(f"seed {run.result.seed}: {run.result.test.errors:5,} test errors; {outcome}")
+    if not certificate.horizon.infinite:
+        heads = specialization.run(tsc.HookedClassifier.from_checkpoint(trained), ["ab", "b"])
+        failures = [found.text for found in heads.findings if found.severity == "failure"]
+        print("       ", *failures)
 print(f"{for_ever} of {len(models)} have an infinite horizon")
 # --8<-- [end:trained]
 assert for_ever >= 6
+assert failures, "the page says that heads which do not specialise are the reason"
