@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -49,17 +50,18 @@ def main() -> None:
     )
     print(f"  largest difference between the two {apart:.1e}")
     print("start-up, best of three:")
-    for arguments in (["--help"], ["info"], ["eval", "aac"]):
-        print(f"  tsc-interp {' '.join(arguments):10s} {_best_of_three(arguments):.2f} s")
+    for arguments in (["--help"], ["info"], ["eval", "aac"], ["analyze", "--quiet"]):
+        print(f"  tsc-interp {' '.join(arguments):15s} {_best_of_three(arguments):.2f} s")
 
 
 def _best_of_three(arguments: list[str]) -> float:
     command = [str(Path(sys.executable).parent / "tsc-interp"), *arguments]
     times = []
-    for _ in range(3):
-        started = time.perf_counter()
-        subprocess.run(command, capture_output=True, check=True)
-        times.append(time.perf_counter() - started)
+    with tempfile.TemporaryDirectory() as folder:
+        for _ in range(3):
+            started = time.perf_counter()
+            subprocess.run(command, capture_output=True, check=True, cwd=folder)
+            times.append(time.perf_counter() - started)
     return min(times)
 
 

@@ -353,19 +353,14 @@ def test_a_probe_that_cannot_be_asked_is_an_error_if_named_and_a_remark_if_not(m
     assert "too mysterious" in report.to_markdown()
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform == "win32", reason="no accounting of child processes")
-def test_the_whole_default_report_takes_under_fifteen_seconds(tmp_path):
-    """From a cold start, in processor time: other people's work on the machine does not count."""
-    import resource
-
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+def test_the_command_from_a_cold_start_leaves_a_page_of_bearable_size(tmp_path):
+    """How long it takes is measured in `benchmarks/forward.py`."""
     command = [sys.executable, "-c", "from tsc_interp.cli.app import run; run()"]
-    command += ["analyze", "--quiet"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    assert (after.ru_utime + after.ru_stime) - (before.ru_utime + before.ru_stime) < 15
+    subprocess.run(
+        [*command, "analyze", "--quiet"], cwd=tmp_path, env=environment, check=True,
+        capture_output=True,
+    )  # fmt: skip
     assert (tmp_path / "tsc-report" / "walkthrough" / "index.html").stat().st_size < 7_000_000
 
 
