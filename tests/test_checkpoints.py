@@ -63,19 +63,22 @@ def test_a_truncated_file_is_refused(tmp_path: Path, kept: int) -> None:
 
 
 class _Explosive:
-    def __reduce__(self) -> tuple[object, tuple[str]]:
-        return (Path.touch, (Path("/tmp/tsc-interp-was-here"),))  # type: ignore[return-value]
+    """Runs code when unpickled: makes a file in the current directory."""
+
+    def __reduce__(self) -> tuple[object, tuple[Path]]:
+        return (Path.touch, (Path("code-was-run"),))
 
 
 @pytest.mark.parametrize("write", [
     lambda path: path.write_bytes(pickle.dumps(_Explosive())),
     lambda path: torch.save({"w": torch.zeros(2)}, path),
 ])  # fmt: skip
-def test_a_pickle_is_refused_unread(tmp_path: Path, write) -> None:  # type: ignore[no-untyped-def]
+def test_a_pickle_is_refused_unread(tmp_path: Path, write, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.chdir(tmp_path)
     write(tmp_path / "model.safetensors")
     with pytest.raises(CheckpointError, match=r"pickled file.*not read here"):
         read_checkpoint(tmp_path / "model.safetensors")
-    assert not Path("/tmp/tsc-interp-was-here").exists()
+    assert not Path("code-was-run").exists()
 
 
 def test_each_wrong_content_has_its_own_words(tmp_path: Path) -> None:

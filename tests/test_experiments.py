@@ -57,7 +57,7 @@ def test_the_nine_experiments_are_forty_five_runs_forty_three_of_them_different(
 
 
 def test_every_published_figure_holds(report_runs, capsys):
-    """`reproduce --check` on all 45 runs: exit 0, and each claim of REFERENCE.md checked."""
+    """`reproduce --check` on all 45 runs: exit 0, and every published figure checked."""
     code, out, err = run(capsys, "reproduce", "all", "--runs", report_runs, "--check", "--json")
     document = json.loads(out)
     broken = [claim for claim in document["claims"] if not claim["holds"]]
@@ -93,6 +93,7 @@ def test_a_claim_that_does_not_hold_is_exit_code_3(report_runs, capsys, monkeypa
     code, out, _ = run(capsys, "reproduce", "walkthrough", "--runs", report_runs, "--check")
     assert code == 3
     assert "NO" in out
+    assert "2,166" in out  # its horizon, as `tsc-interp verify --horizon` gives it
     code, _, _ = run(capsys, "reproduce", "walkthrough", "--runs", report_runs, "--quiet")
     assert code == 0
 

@@ -188,7 +188,7 @@ def test_a_diverging_member_is_stopped_and_the_others_are_not_touched():
 
 
 def brute_force_ending(losses, training):
-    """The rule as REFERENCE states it, step by step."""
+    """The rule as the report states it, step by step."""
     best, patience = float("inf"), training.patience
     for epoch, loss in enumerate(losses, 1):
         if epoch >= training.check_from:

@@ -63,10 +63,11 @@ def command(
         }
         print_json("reproduce/1", document)
     else:
-        print_runs(finished)
+        print_runs(finished, with_horizon=True)
         if check:
             _print_claims(claims)
         held = sum(bool(claim.holds) for claim in claims)
+        output().print("horizon: every string up to that length is right, proved exactly")
         output().print(
             f"{held} of {len(claims)} published figures hold; {seconds:.1f} s; runs in {runs}"
         )

@@ -105,7 +105,25 @@ def run_row(run: Run) -> dict[str, Any]:
     }
 
 
-def print_runs(runs: Sequence[Run], labels: Sequence[str] | None = None) -> None:
+def horizon_of(run: Run) -> str:
+    """The length up to which the run's model makes no error at all, exactly."""
+    from tsc_interp.errors import UnsupportedError
+    from tsc_interp.verification import horizon
+
+    if run.result.verdict == "diverged":
+        return ""
+    try:
+        found = horizon(run.directory.checkpoint(run.result.chosen_epoch), budget=20_000)
+    except UnsupportedError:
+        return ""
+    if found.proved and found.length is not None:
+        return f"{found.length:,}"
+    return f"{found.right_through:,} or more"
+
+
+def print_runs(
+    runs: Sequence[Run], labels: Sequence[str] | None = None, with_horizon: bool = False
+) -> None:
     """A table per experiment, a line per run; `labels` tell the cells of a grid apart."""
     from itertools import groupby
 
@@ -126,6 +144,8 @@ def print_runs(runs: Sequence[Run], labels: Sequence[str] | None = None) -> None
             table.add_column("cell", overflow="fold")
         for heading in ("seed", "epochs", "chosen", "validation loss", "TN", "FP", "FN", "TP"):
             table.add_column(heading, justify="right")
+        if with_horizon:
+            table.add_column("horizon", justify="right")
         for run, label in rows:
             (tn, fp), (fn, tp) = run.result.test.confusion_matrix
             loss = run.result.validation_loss
@@ -139,6 +159,7 @@ def print_runs(runs: Sequence[Run], labels: Sequence[str] | None = None) -> None
                 Text(str(fp), style="bold red" if fp else ""),
                 Text(str(fn), style="bold red" if fn else ""),
                 str(tp),
+                *([horizon_of(run)] if with_horizon else []),
             )
         output().print(table)
 
