@@ -1,21 +1,27 @@
-"""`python -m benchmarks [NAME...]`: every benchmark, or those named, one after the other."""
+"""`python -m benchmarks [NAME...]`: every benchmark, or those named, one after the other.
+
+Each runs in a process of its own, so that one's memory and warm caches are not another's.
+"""
 
 from __future__ import annotations
 
+import subprocess
 import sys
-from importlib import import_module
 
 NAMES = ("training", "forward", "verification")
 
 
-def main(wanted: list[str]) -> None:
+def main(wanted: list[str]) -> int:
     for name in wanted or NAMES:
         if name not in NAMES:
             sys.exit(f"no benchmark {name!r}; the benchmarks are {', '.join(NAMES)}")
+    failed = 0
+    for name in wanted or NAMES:
         print(f"# benchmarks.{name}\n", flush=True)
-        import_module(f"benchmarks.{name}").main()
+        failed |= subprocess.run([sys.executable, "-m", f"benchmarks.{name}"]).returncode
         print(flush=True)
+    return failed
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    sys.exit(main(sys.argv[1:]))
