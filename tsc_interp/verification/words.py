@@ -82,13 +82,16 @@ def horizon_lines(known: Horizon) -> Iterator[Line]:
             f"Horizon: beyond {known.right_through:,}; no error found up to {known.limit:,}.",
         )
     else:
-        first = known.shortest
-        proved = "" if known.proved else f" (proved right only through {known.right_through:,})"
-        yield (
-            _PLAIN,
-            f"Horizon: {known.length:,}{proved}. Every string up to there is right; "
-            f"the first error is {first.string if first else '?'}.",
-        )
+        first = known.shortest.string if known.shortest else "?"
+        if not known.proved:
+            claim = (
+                f"Horizon: at most {known.length:,}; proved right through {known.right_through:,}"
+            )
+        elif known.length:
+            claim = f"Horizon: {known.length:,}. Every string up to there is right"
+        else:
+            claim = "Horizon: 0. Strings of a single letter are already wrong"
+        yield _PLAIN, f"{claim}; the first error is {first}."
     for face in known.by_letters:
         if face.shortest is not None:
             kind = face.shortest.kind.replace("_", " ")
