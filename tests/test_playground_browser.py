@@ -244,7 +244,7 @@ def test_sliders_and_exact_counts(visit: Open) -> None:
     page.focus("#slider-b")
     page.keyboard.press("ArrowRight")
     settle(page)
-    assert page.input_value("#string") == "a{2}bc"
+    assert page.input_value("#string") == "aabc"
     page.keyboard.press("End")
     settle(page)
     assert page.input_value("#string") == "a{2}b{1000000000}c"
@@ -275,8 +275,11 @@ def test_formulas_on_hover_and_focus(visit: Open) -> None:
     )
     settle(page)
     assert "each of the 3 copies" in page.inner_text("#tooltip"), "it follows the string"
+    # A pointer that stays where a number was redrawn may rightly show the tooltip again.
+    page.mouse.move(1, 1)
     page.fill("#string", "aac")
-    assert page.is_hidden("#tooltip")
+    page.wait_for_selector("#tooltip", state="hidden")
+    settle(page)
     page.focus(".logit-line .number")
     assert "= −8.29452" in page.inner_text("#tooltip")
     assert page.get_attribute(".logit-line .number", "aria-describedby") == "tooltip"

@@ -93,8 +93,10 @@ def test_tokens_are_cls_letters_pad() -> None:
 
 def test_writes_canonically() -> None:
     assert ABC.write([1, 100, 55]) == "ab{100}c{55}"
-    assert ABC.write(np.array([0, 2, 0])) == "b{2}"
+    assert ABC.write(np.array([0, 2, 0])) == "bb"
+    assert ABC.write([0, 2, 152]) == "b{2}c{152}"
     assert ABC.canonical("aab{1}aac") == "a{2}ba{2}c"
+    assert (ABC.canonical("aab{2}"), ABC.canonical("aab{3}")) == ("aabb", "a{2}b{3}")
 
 
 @pytest.mark.parametrize("counts", [[0, 0, 0], [1, 2], [1, -1, 0]])

@@ -10,9 +10,9 @@ Notation: a letter, optionally followed by a repeat in braces. `ab{100}c{55}` is
 - the empty string is an error: with `CLS` not attended to it leaves attention nothing to look at;
 - at most 10^9 of one letter in a string: counts stay exact in float64 and in int64.
 
-Writing is canonical: runs of one are bare letters, longer runs carry braces, so `aab` is written
-`a{2}b`. Parsing keeps runs and never expands them; only `expand` and `tokens` build the long form,
-and they refuse more than `MAX_TOKENS` characters.
+Writing is canonical: a string of at most four letters is written out (`aac`); in a longer one runs
+of two or more carry braces (`b{2}c{152}`). Parsing keeps runs and never expands them; only `expand`
+and `tokens` build the long form, and they refuse more than `MAX_TOKENS` characters.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ FIRST_LETTER = 2
 MAX_LETTERS = 26
 MAX_REPEAT = 10**9
 MAX_TOKENS = 10**6
+WRITTEN_OUT = 4
 
 _RUN = re.compile(r"([a-z])(?:\{([0-9]+)\})?")
 
@@ -152,15 +153,11 @@ class Alphabet:
                 "not the counts of a string",
                 f"{self.size} non-negative whole numbers, one per letter, not all zero",
             )
-        return "".join(
-            _write_run(letter, count)
-            for letter, count in zip(self.letters, values, strict=True)
-            if count
-        )
+        return _write_runs([run for run in zip(self.letters, values, strict=True) if run[1]])
 
     def canonical(self, text: str) -> str:
-        """The same string, its order kept, in canonical notation: `aab{1}` becomes `a{2}b`."""
-        return "".join(_write_run(letter, repeat) for letter, repeat in self.runs(text))
+        """The same string, its order kept, in canonical notation: `aab{9}` becomes `a{2}b{9}`."""
+        return _write_runs(self.runs(text))
 
     # -- errors ------------------------------------------------------------------------------
 
@@ -193,8 +190,10 @@ class Alphabet:
         return int(digits)
 
 
-def _write_run(letter: str, repeat: int) -> str:
-    return letter if repeat == 1 else f"{letter}{{{repeat}}}"
+def _write_runs(runs: Sequence[Run]) -> str:
+    if sum(repeat for _, repeat in runs) <= WRITTEN_OUT:
+        return "".join(letter * repeat for letter, repeat in runs)
+    return "".join(letter if repeat == 1 else f"{letter}{{{repeat}}}" for letter, repeat in runs)
 
 
 def counts_of_tokens(tokens: NDArray[np.int64], n_letters: int) -> Counts:

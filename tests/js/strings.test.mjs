@@ -30,7 +30,8 @@ test("runs merge, and writing is canonical", () => {
     ["b", 2],
     ["a", 2],
   ]);
-  assert.equal(canonical("aab{1}c", 3), "a{2}bc");
+  assert.equal(canonical("aab{1}c", 3), "aabc");
+  assert.equal(canonical("aab{7}", 3), "a{2}b{7}");
   assert.equal(writeCounts([1, 0, 55]), "ac{55}");
 });
 

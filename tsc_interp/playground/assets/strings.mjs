@@ -1,6 +1,7 @@
 // Run-length notation, with the rules and the error texts of tsc_interp/strings.py.
 
 export const MAX_REPEAT = 1e9;
+const WRITTEN_OUT = 4;
 
 const ALL_LETTERS = "abcdefghijklmnopqrstuvwxyz";
 
@@ -53,18 +54,19 @@ export function countsOf(text, size) {
 
 /** The sorted string with these counts, in canonical notation. */
 export function writeCounts(counts) {
-  return counts.map((count, i) => (count > 0 ? writeRun(ALL_LETTERS[i], count) : "")).join("");
+  return writeRuns(counts.map((count, i) => [ALL_LETTERS[i], count]).filter(([, count]) => count > 0));
 }
 
 /** The same string, its order kept, in canonical notation. */
 export function canonical(text, size) {
-  return runsOf(text, size)
-    .map(([letter, repeat]) => writeRun(letter, repeat))
-    .join("");
+  return writeRuns(runsOf(text, size));
 }
 
-function writeRun(letter, repeat) {
-  return repeat === 1 ? letter : `${letter}{${repeat}}`;
+/** Short strings are written out, as in `aac`; in longer ones runs carry braces. */
+function writeRuns(runs) {
+  const length = runs.reduce((sum, [, repeat]) => sum + repeat, 0);
+  if (length <= WRITTEN_OUT) return runs.map(([letter, repeat]) => letter.repeat(repeat)).join("");
+  return runs.map(([letter, repeat]) => (repeat === 1 ? letter : `${letter}{${repeat}}`)).join("");
 }
 
 /** The repeat that starts at `start`, or 1 when what stands there is not a whole one; and where reading goes on. */
