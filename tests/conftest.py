@@ -34,7 +34,7 @@ settings.load_profile("tsc")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A browser on a busy machine may miss a frame: its tests, and only they, get two more tries."""
+    """A browser on a busy machine may miss a frame: its tests, no others, get two more tries."""
     if importlib.util.find_spec("pytest_rerunfailures"):
         for item in items:
             if item.get_closest_marker("browser"):
