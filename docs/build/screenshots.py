@@ -6,6 +6,7 @@ runs. Needs chromium.
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -22,7 +23,7 @@ def main() -> None:
     IMAGES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         browser = playwright.chromium.launch(
-            executable_path="/usr/bin/chromium", args=["--no-sandbox"]
+            executable_path=shutil.which("chromium"), args=["--no-sandbox"]
         )
         page = browser.new_page(viewport={"width": 1100, "height": 980}, device_scale_factor=1.5)
         report = Path(folder) / "report"
