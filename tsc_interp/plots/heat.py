@@ -52,11 +52,19 @@ def heat(
         hovertemplate=f"%{{customdata[0]}}, %{{customdata[1]}}: %{{z:{hover}}}<extra></extra>",
         showscale=False,
     )
+    name_cells(figure, rows, columns, upright=crowded)
+    return figure
+
+
+def name_cells(
+    figure: go.Figure, rows: Sequence[str], columns: Sequence[str], upright: bool = False
+) -> None:
+    """Axes of a heat map: first row on top, columns named above, nothing drawn behind the cells."""
     bare = {"showgrid": False, "zeroline": False}
     figure.update_xaxes(
         tickvals=list(range(len(columns))),
         ticktext=list(columns),
-        tickangle=-90 if crowded else 0,
+        tickangle=-90 if upright else 0,
         range=[-0.5, len(columns) - 0.5],
         side="top",
         **bare,
@@ -64,10 +72,10 @@ def heat(
     figure.update_yaxes(
         tickvals=list(range(len(rows))),
         ticktext=list(rows),
+        tickangle=0,
         range=[len(rows) - 0.5, -0.5],
         **bare,
     )
-    return figure
 
 
 def _write(number: float, form: str) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
+from tsc_interp.plots.heat import SHARE, name_cells
 from tsc_interp.plots.number_line import number_line
 from tsc_interp.plots.style import (
     INK,
@@ -138,9 +139,7 @@ def _shares(cells: NDArray[np.float64], rows: Sequence[str], columns: Sequence[s
         z=cells,
         x=list(range(len(columns))),
         y=list(range(len(rows))),
-        zmin=0,
-        zmax=1,
-        colorscale=[(0, "#f4f4f4"), (1, PALETTE[0])],
+        **SHARE,
         xgap=2,
         ygap=2,
         texttemplate="%{z:.2f}" if len(columns) <= 12 else None,
@@ -148,20 +147,7 @@ def _shares(cells: NDArray[np.float64], rows: Sequence[str], columns: Sequence[s
         hovertemplate="%{customdata[0]}, %{customdata[1]}: %{z:.4g}<extra></extra>",
         showscale=False,
     )
-    bare = {"showgrid": False, "zeroline": False, "tickangle": 0}
-    figure.update_xaxes(
-        tickvals=list(range(len(columns))),
-        ticktext=list(columns),
-        range=[-0.5, len(columns) - 0.5],
-        side="top",
-        **bare,
-    )
-    figure.update_yaxes(
-        tickvals=list(range(len(rows))),
-        ticktext=list(rows),
-        range=[len(rows) - 0.5, -0.5],
-        **bare,
-    )
+    name_cells(figure, rows, columns)
     return figure
 
 
