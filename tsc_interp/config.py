@@ -115,6 +115,11 @@ class ClassifierConfig(FrozenConfig):
     def has_norm(self) -> bool:
         return self.norm != "off"
 
+    @property
+    def log_n(self) -> bool:
+        """Whether scores are multiplied by the log of the number of letters (CLS not counted)."""
+        return self.score_scale == "sqrt_d_head_log_n"
+
     def weight_shapes(self) -> dict[str, tuple[int, ...]]:
         """Every weight's name and shape, HookedTransformer's, in the order data flows."""
         d, h, k, m = self.d_model, self.n_heads, self.d_head, self.d_mlp

@@ -86,7 +86,7 @@ def _attention(
         for part in "QKV"
     )
     scores = einsum("...bqhk,...bjhk->...bhqj", q, k) / math.sqrt(config.d_head)
-    if config.score_scale == "sqrt_d_head_log_n":
+    if config.log_n:
         scores = scores * inputs.lengths.to(x.dtype).log()[:, None, None, None]
     log_multiplicity = inputs.multiplicity.log().to(x.dtype)
     scores = tap(f"{name}.hook_attn_scores", scores + log_multiplicity[:, None, None, :])

@@ -168,7 +168,7 @@ def _letter_set(face: FaceHorizon, certificate: Certificate) -> LetterSet:
 
 
 def _length_matters(config: ClassifierConfig) -> bool:
-    return config.attend_cls or config.score_scale == "sqrt_d_head_log_n"
+    return config.attend_cls or config.log_n
 
 
 def _marked(

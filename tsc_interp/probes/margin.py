@@ -114,7 +114,7 @@ def run(
     config = classifier_config(model)
     scores = np.stack([layer.scores for layer in reading.layers])
     margins = scores.max(axis=-1, keepdims=True) - scores
-    grows = config is not None and config.score_scale == "sqrt_d_head_log_n"
+    grows = config is not None and config.log_n
     half = np.vectorize(lambda margin: half_weight_count(float(margin), grows))(margins)
     axes = {"layer": reading.layer_names, "head": reading.heads, "letter": reading.tokens}
     result = MarginResult(
@@ -228,7 +228,7 @@ def _not_applicable(config: ClassifierConfig | None) -> list[str]:
     if config.n_letters > len(varied_letters(config)):
         notes.append(f"of {config.n_letters} letters only {', '.join(varied_letters(config))} "
                      "are varied to look for flips; name strings to ask about others")  # fmt: skip
-    if config.score_scale == "sqrt_d_head_log_n":
+    if config.log_n:
         notes.append("scores are per unit of log n, so exp(margin) does not apply: a letter is "
                      "outnumbered only if its margin is below 1")  # fmt: skip
     return notes

@@ -110,7 +110,7 @@ def compact(config: ClassifierConfig, counts: Floats) -> Inputs:
 
 def score_factor(config: ClassifierConfig, lengths: Floats) -> Floats:
     """What scores are multiplied by in strings of these lengths."""
-    grows = config.score_scale == "sqrt_d_head_log_n"
+    grows = config.log_n
     return np.log(lengths) if grows else np.ones(len(lengths))
 
 

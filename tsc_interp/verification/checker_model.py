@@ -38,7 +38,7 @@ class Weights:
 class BoxModel:
     def __init__(self, checkpoint: Checkpoint) -> None:
         self.config = checkpoint.config
-        self.log_n = self.config.score_scale == "sqrt_d_head_log_n"
+        self.log_n = self.config.log_n
         self.weights = {name: _balls(array.tolist()) for name, array in checkpoint.weights.items()}
         self.cls = int(self.config.attend_cls)
         self._first_layer: dict[Any, Any] = {}

@@ -106,7 +106,7 @@ class ExactModel:
 
     @property
     def log_n(self) -> bool:
-        return self.config.score_scale == "sqrt_d_head_log_n"
+        return self.config.log_n
 
     def sign(self, counts: Sequence[int]) -> int | None:
         """+1 if the logit is positive, -1 if it is negative or exactly zero, None if undecided."""

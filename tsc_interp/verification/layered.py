@@ -42,7 +42,7 @@ class LayeredFace:
         config = self.checkpoint.config
         self.config = config
         self.attends_cls = config.attend_cls
-        self.log_n = config.score_scale == "sqrt_d_head_log_n"
+        self.log_n = config.log_n
         self._weights = {
             name: weight.astype(np.float64) for name, weight in self.checkpoint.weights.items()
         }
