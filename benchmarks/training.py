@@ -24,10 +24,10 @@ import torch
 
 from benchmarks import baseline
 from tsc_interp import data
-from tsc_interp.balanced import BatchMaker
-from tsc_interp.claims import check_claims
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.experiments import REPORT
+from tsc_interp.data.balanced import BatchMaker
+from tsc_interp.reproduction.claims import check_claims
+from tsc_interp.reproduction.experiments import REPORT
 from tsc_interp.training.config import RunConfig
 from tsc_interp.training.ensemble import start, train_ensemble
 from tsc_interp.training.jobs import Job, Run, train

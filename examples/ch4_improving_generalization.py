@@ -12,8 +12,9 @@ import tempfile
 import numpy as np
 
 import tsc_interp as tsc
-from tsc_interp.experiments import Experiment, experiment_named
 from tsc_interp.plots.style import BLUE, VERMILLION, Figure, new_figure
+from tsc_interp.reproduction.experiments import experiment_named
+from tsc_interp.training.experiments import Experiment
 
 place = tempfile.TemporaryDirectory()
 horizons: dict[str, list[int]] = {}

@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 import tsc_interp as tsc
-from tsc_interp.experiments import experiment_named
+from tsc_interp.reproduction.experiments import experiment_named
 from tsc_interp.verification import CertificateError, check, read_certificate
 
 model = tsc.load("generalization-errors")

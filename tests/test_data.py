@@ -12,10 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.baseline import balanced_strings
-from tsc_interp import data, stream_cache
-from tsc_interp.balanced import LegacyDraws, budgets
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.data import TRAIN, VALIDATION, AllStrings, BalancedStream, sorted_tokens
+from tsc_interp.data import (
+    TRAIN,
+    VALIDATION,
+    AllStrings,
+    BalancedStream,
+    cache,
+    sorted_tokens,
+    streams,
+)
+from tsc_interp.data.balanced import LegacyDraws, budgets
 from tsc_interp.errors import ConfigError
 from tsc_interp.strings import counts_of_tokens
 from tsc_interp.task import AtLeast, ContainsAll
@@ -26,7 +33,7 @@ CONFIG = ClassifierConfig()
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("TSC_CACHE", str(tmp_path / "cache"))
-    data._balanced_epochs.cache_clear()
+    streams._balanced_epochs.cache_clear()
 
 
 def written(counts, config=CONFIG):
@@ -45,7 +52,7 @@ def test_the_published_first_batches():
 
 
 def test_the_published_sizes_and_label_counts():
-    test = data.report_test_set()
+    test = streams.report_test_set()
     assert test.shape == (9_984, 3)
     assert int(CONFIG.task.labels(test).sum()) == 5_655
     assert len(TRAIN.epoch(CONFIG, 0)) == 9_984
@@ -120,7 +127,7 @@ def test_a_stream_that_cannot_exist_is_refused():
 
 
 def test_all_strings_follow_a_shuffling_dataloader():
-    strings = list(data.all_strings(3, 4))
+    strings = list(streams.all_strings(3, 4))
     assert strings == sorted(strings)
     assert len(set(strings)) == 64
     config = ClassifierConfig(n_letters=4)
@@ -147,12 +154,12 @@ def test_sorted_tokens_are_the_sorted_strings():
 def test_the_cache_gives_back_what_was_drawn_and_survives_damage(monkeypatch):
     stream = BalancedStream(batches=4)
     first = [stream.epoch(CONFIG, index).copy() for index in range(2)]
-    files = sorted(stream_cache.directory().rglob("*.npz"))
+    files = sorted(cache.directory().rglob("*.npz"))
     assert len(files) == 2
-    assert not list(stream_cache.directory().rglob(".*"))
+    assert not list(cache.directory().rglob(".*"))
 
-    data._balanced_epochs.cache_clear()
-    monkeypatch.setattr(data._Balanced, "_make", lambda self: pytest.fail("drawn again"))
+    streams._balanced_epochs.cache_clear()
+    monkeypatch.setattr(streams._Balanced, "_make", lambda self: pytest.fail("drawn again"))
     for index in range(2):
         np.testing.assert_array_equal(stream.epoch(CONFIG, index), first[index])
     monkeypatch.undo()
@@ -160,10 +167,10 @@ def test_the_cache_gives_back_what_was_drawn_and_survives_damage(monkeypatch):
     monkeypatch.setenv("TSC_CACHE", str(files[0].parent.parent))
     files[0].write_bytes(files[0].read_bytes()[:100])
     files[1].write_bytes(b"not a zip")
-    data._balanced_epochs.cache_clear()
+    streams._balanced_epochs.cache_clear()
     for index in range(2):
         np.testing.assert_array_equal(stream.epoch(CONFIG, index), first[index])
-    assert stream_cache.read(files[0].stem) is not None
+    assert cache.read(files[0].stem) is not None
 
 
 @pytest.mark.parametrize("place", ["off", "/proc/no/such/place"])

@@ -6,14 +6,15 @@ import json
 
 import pytest
 
-from tsc_interp.bundle import BUNDLED, train_bundled
 from tsc_interp.checkpoints import bundled_names, load_checkpoint
-from tsc_interp.claims import NO_ERRORS, published_claims
 from tsc_interp.cli import main
 from tsc_interp.data import AllStrings, report_test_set
 from tsc_interp.errors import ConfigError, UsageError
-from tsc_interp.evaluation import evaluate
-from tsc_interp.experiments import REPORT, experiment_named, load_experiment, make_experiment
+from tsc_interp.model.evaluation import evaluate
+from tsc_interp.reproduction.bundle import BUNDLED, train_bundled
+from tsc_interp.reproduction.claims import NO_ERRORS, published_claims
+from tsc_interp.reproduction.experiments import REPORT, experiment_named
+from tsc_interp.training.experiments import load_experiment, make_experiment
 
 QUICK = """
 seeds = "0..1"
@@ -87,7 +88,7 @@ def test_every_published_figure_holds(report_runs, capsys):
 def test_a_claim_that_does_not_hold_is_exit_code_3(report_runs, capsys, monkeypatch):
     wrong = next(claim for claim in published_claims() if claim.statement == "logit of aac")
     monkeypatch.setattr(
-        "tsc_interp.claims.published_claims",
+        "tsc_interp.reproduction.claims.published_claims",
         lambda: [type(wrong)(wrong.experiment, 5, "logit of aac", -8.3, 5e-5, wrong.measure)],
     )
     code, out, _ = run(capsys, "reproduce", "walkthrough", "--runs", report_runs, "--check")

@@ -14,7 +14,7 @@ from tests import oracle
 from tests.cases import CONFIGS, POSITIONED, configs
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import TscError, UnsupportedError, UsageError
-from tsc_interp.evaluation import evaluate
+from tsc_interp.model.evaluation import evaluate
 from tsc_interp.model.forward import forward
 from tsc_interp.model.initialise import initial_weights, stack_weights
 from tsc_interp.model.inputs import from_counts, from_strings, from_tokens
@@ -177,7 +177,7 @@ def test_published_figures_of_the_walkthrough(walkthrough) -> None:  # type: ign
 
 
 def test_probability_keeps_its_digits() -> None:
-    from tsc_interp.evaluation import sigmoid
+    from tsc_interp.model.evaluation import sigmoid
 
     assert sigmoid(-40.0) == pytest.approx(math.exp(-40), rel=1e-12)
     assert sigmoid(0.0) == 0.5

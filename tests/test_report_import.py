@@ -10,13 +10,13 @@ import torch
 
 from tests.test_forward import random_strings, shaken_weights
 from tsc_interp.checkpoints import load_checkpoint
-from tsc_interp.checkpoints.report_import import read_report_model
 from tsc_interp.cli import main
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import CheckpointError, ConfigError, UsageError
-from tsc_interp.evaluation import evaluate
+from tsc_interp.model.evaluation import evaluate
 from tsc_interp.model.forward import forward
 from tsc_interp.model.inputs import from_strings
+from tsc_interp.reproduction.source_models import read_report_model
 
 BLOCK = "self_attention_block"
 

@@ -19,7 +19,7 @@ from tsc_interp.checkpoints import load_checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.data import BalancedStream
 from tsc_interp.errors import ConfigError, TscError
-from tsc_interp.evaluation import evaluate
+from tsc_interp.model.evaluation import evaluate
 from tsc_interp.training import jobs as jobs_module
 from tsc_interp.training import runs as runs_module
 from tsc_interp.training.config import RunConfig, TrainingConfig

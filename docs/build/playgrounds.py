@@ -6,8 +6,8 @@ import tempfile
 from pathlib import Path
 
 import tsc_interp as tsc
-from tsc_interp.experiments import experiment_named
 from tsc_interp.playground import read_history, write_playground
+from tsc_interp.reproduction.experiments import experiment_named
 from tsc_interp.training.jobs import train
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import tsc_interp as tsc
 from docs.build.figures import fragment
-from tsc_interp.experiments import experiment_named
 from tsc_interp.probes.registry import PROBES, Probe
 from tsc_interp.report import Report
 from tsc_interp.report.reproduce import command
+from tsc_interp.reproduction.experiments import experiment_named
 from tsc_interp.training.jobs import train
 
 STRINGS = ["aac", "baac", "ab{100}", "b{2}c{152}", "ab{100}c{55}"]

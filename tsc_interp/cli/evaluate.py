@@ -9,7 +9,7 @@ import typer
 from tsc_interp.cli.common import CheckpointOption, EpochOption, JsonOption, output, print_json
 
 if TYPE_CHECKING:
-    from tsc_interp.evaluation import Evaluation
+    from tsc_interp.model.evaluation import Evaluation
 
 # The report's running examples, for a first look without thinking of any.
 EXAMPLES = ["aac", "baac", "ab{100}", "b{2}c{152}", "ab{100}c{55}"]
@@ -31,7 +31,7 @@ def command(
     Without strings, the report's own examples.
     """
     from tsc_interp.checkpoints import load_checkpoint
-    from tsc_interp.evaluation import evaluate
+    from tsc_interp.model.evaluation import evaluate
 
     loaded = load_checkpoint(checkpoint, epoch=epoch)
     results = evaluate(loaded, strings or _examples(loaded.config.alphabet.letters))

@@ -33,8 +33,8 @@ def command(
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
 ) -> None:
     """Read one of the report's own checkpoints (without running code) and write it as ours."""
-    from tsc_interp.checkpoints.report_import import read_report_model
     from tsc_interp.errors import UsageError
+    from tsc_interp.reproduction.source_models import read_report_model
 
     if out.exists() and not force:
         raise UsageError(f"{out} exists; choose another name or pass --force to replace it")

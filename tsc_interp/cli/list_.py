@@ -10,8 +10,8 @@ from tsc_interp.cli.common import JsonOption, output, print_json
 def command(as_json: JsonOption = False) -> None:
     """List the report's experiments, the bundled models and the probes."""
     from tsc_interp.checkpoints import bundled_names, load_checkpoint
-    from tsc_interp.experiments import REPORT
     from tsc_interp.probes.registry import PROBES
+    from tsc_interp.reproduction.experiments import REPORT
 
     experiments = [
         {

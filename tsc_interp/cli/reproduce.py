@@ -17,7 +17,7 @@ from tsc_interp.cli.runs_view import (
 )
 
 if TYPE_CHECKING:
-    from tsc_interp.claims import Claim
+    from tsc_interp.reproduction.claims import Claim
 
 
 def command(
@@ -43,8 +43,8 @@ def command(
     """
     import time
 
-    from tsc_interp.claims import check_claims
-    from tsc_interp.experiments import REPORT, experiment_named
+    from tsc_interp.reproduction.claims import check_claims
+    from tsc_interp.reproduction.experiments import REPORT, experiment_named
     from tsc_interp.training.jobs import train
 
     started = time.perf_counter()

@@ -17,7 +17,7 @@ from tsc_interp.cli.runs_view import (
 )
 
 if TYPE_CHECKING:
-    from tsc_interp.experiments import Experiment
+    from tsc_interp.training.experiments import Experiment
 
 
 def command(
@@ -81,7 +81,7 @@ def _experiment(
     file: Path | None, seeds: str | None, options: list[str], name: str | None
 ) -> Experiment:
     from tsc_interp.errors import UsageError
-    from tsc_interp.experiments import load_experiment, make_experiment
+    from tsc_interp.training.experiments import load_experiment, make_experiment
 
     if file is not None:
         if seeds or options or name:

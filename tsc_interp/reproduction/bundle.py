@@ -1,7 +1,9 @@
-"""The six models that come with the package, trained anew: `python -m tsc_interp.bundle [DIR]`.
+"""The six models that come with the package, trained anew.
 
-Each is one run of the report. What is written is that run's chosen checkpoint with the experiment
-added to its provenance. Without a directory the package's own copies are replaced.
+    python -m tsc_interp.reproduction.bundle [DIR]
+
+Each is one run of the source report. What is written is that run's chosen checkpoint with the
+experiment added to its provenance. Without a directory the package's own copies are replaced.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from pathlib import Path
 
 from tsc_interp.checkpoints.format import SUFFIX, Checkpoint
 from tsc_interp.checkpoints.locate import bundled_path
-from tsc_interp.experiments import experiment_named
+from tsc_interp.reproduction.experiments import experiment_named
 from tsc_interp.training.jobs import Job, train
 
 # The bundled name, the experiment, the seed.

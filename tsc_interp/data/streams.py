@@ -2,7 +2,7 @@
 
 Strings come as counts `[string, letter]`, epoch by epoch; `batch_size` rows after each other are a
 batch. They depend on the alphabet and the task's letters alone, never on a model, so an epoch is
-made once per process, shared by every model trained on it, and kept on disk (`stream_cache`).
+made once per process, shared by every model trained on it, and kept on disk (`cache`).
 
     for counts in islice(TRAIN.epochs(config), 3): ...
     report_test_set(config)      # the report's 9,984 test strings
@@ -23,9 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from tsc_interp import stream_cache
-from tsc_interp.balanced import BatchMaker
 from tsc_interp.config import ClassifierConfig, FrozenConfig
+from tsc_interp.data import cache
+from tsc_interp.data.balanced import BatchMaker
 from tsc_interp.errors import ConfigError
 from tsc_interp.strings import CLS, FIRST_LETTER, PAD, Alphabet, Counts, counts_of_tokens
 
@@ -165,10 +165,10 @@ class _Balanced:
     def get(self, index: int) -> Counts:
         while len(self._epochs) <= index:
             place = f"{self._key}-{len(self._epochs):04d}"
-            found = stream_cache.read(place)
+            found = cache.read(place)
             if found is None:
                 found = self._make()
-                stream_cache.write(place, *found)
+                cache.write(place, *found)
             counts, self._seed = found
             self._epochs.append(counts)
         return self._epochs[index]

@@ -1,4 +1,4 @@
-"""The report's published figures, as data, and what finished runs say about them.
+"""The source report's published figures, as data, and what finished runs say about them.
 
 A claim names a run, what is measured, the published value and a tolerance. Tolerances are half a
 unit of the last printed digit, except where rounding during training alone moves the figure

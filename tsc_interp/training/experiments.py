@@ -1,4 +1,4 @@
-"""Experiments as data: the report's nine, and anybody's own from a TOML file or in Python.
+"""Experiments as data, from a TOML file or in Python.
 
 An experiment is a name, seeds, and options of `ClassifierConfig` and `TrainingConfig`. An option
 given as a list is an axis of a grid, and every combination is a *cell*, with its own configuration:
@@ -10,7 +10,6 @@ given as a list is an axis of a grid, and every combination is a *cell*, with it
 
 from __future__ import annotations
 
-import difflib
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -91,17 +90,6 @@ def load_experiment(path: str | Path) -> Experiment:
         raise ConfigError(f"{path}: {error}") from None
 
 
-def experiment_named(name: str) -> Experiment:
-    """One of the report's nine."""
-    for experiment in REPORT:
-        if experiment.name == name:
-            return experiment
-    names = [experiment.name for experiment in REPORT]
-    near = difflib.get_close_matches(name.replace("-", "_"), names, n=1)
-    hint = f"did you mean {near[0]!r}? " if near else ""
-    raise UsageError(f"no experiment {name!r}: {hint}the experiments are {', '.join(names)}")
-
-
 def _parse_seeds(seeds: object) -> tuple[int, ...]:
     match = _RANGE.fullmatch(seeds) if isinstance(seeds, str) else None
     if match and int(match[1]) <= int(match[2]) < int(match[1]) + MAX_RUNS:
@@ -163,63 +151,3 @@ def _stream(part: str, given: dict[str, Any]) -> dict[str, Any]:
         return given
     report: dict[str, Any] = getattr(TrainingConfig(), part).to_dict()
     return {**report, **given}
-
-
-_LOW = {
-    "d_model": 16,
-    "embedding_init": "linear_like",
-    "attention_init": "output_fan_out",
-    "mlp_init": "output_fan_out",
-}
-
-REPORT: tuple[Experiment, ...] = (
-    make_experiment(
-        "walkthrough",
-        5,
-        about="the model every internal state of which can be drawn",
-        chapter="1, 2",
-    ),
-    make_experiment(
-        "generalization_errors",
-        2,
-        about="a model that is wrong on long strings, both ways",
-        chapter="3",
-    ),
-    make_experiment(
-        "attend_cls", 8, {"attend_cls": True}, about="CLS attends to itself too", chapter="4"
-    ),
-    make_experiment(
-        "all_fixed_length_sequences",
-        "0..1",
-        training={"train": {"kind": "all_strings", "length": 9}},
-        about="trained on all strings of length 9 instead of a balanced stream",
-        chapter="4",
-    ),
-    make_experiment(
-        "all_initializations", "0..7", about="the walk-through model from eight seeds", chapter="4"
-    ),
-    make_experiment(
-        "increased_dimensionality", "0..7", {"d_model": 16}, about="d_model 16", chapter="4"
-    ),
-    make_experiment(
-        "lower_magnitude_initializations",
-        "0..7",
-        _LOW,
-        about="d_model 16, all initial weights of low magnitude",
-        chapter="4",
-    ),
-    make_experiment(
-        "default_embeddings_initialization",
-        "0..7",
-        {**_LOW, "embedding_init": "default"},
-        about="as before, but standard-normal embeddings",
-        chapter="4",
-    ),
-    make_experiment(
-        "increased_num_attention_heads",
-        "0..7",
-        {**_LOW, "n_heads": 16},
-        about="as lower_magnitude_initializations, 16 heads",
-        chapter="4",
-    ),
-)

@@ -1,0 +1,78 @@
+"""The source report's nine experiments, as data."""
+
+from __future__ import annotations
+
+import difflib
+
+from tsc_interp.errors import UsageError
+from tsc_interp.training.experiments import Experiment, make_experiment
+
+_LOW = {
+    "d_model": 16,
+    "embedding_init": "linear_like",
+    "attention_init": "output_fan_out",
+    "mlp_init": "output_fan_out",
+}
+
+REPORT: tuple[Experiment, ...] = (
+    make_experiment(
+        "walkthrough",
+        5,
+        about="the model every internal state of which can be drawn",
+        chapter="1, 2",
+    ),
+    make_experiment(
+        "generalization_errors",
+        2,
+        about="a model that is wrong on long strings, both ways",
+        chapter="3",
+    ),
+    make_experiment(
+        "attend_cls", 8, {"attend_cls": True}, about="CLS attends to itself too", chapter="4"
+    ),
+    make_experiment(
+        "all_fixed_length_sequences",
+        "0..1",
+        training={"train": {"kind": "all_strings", "length": 9}},
+        about="trained on all strings of length 9 instead of a balanced stream",
+        chapter="4",
+    ),
+    make_experiment(
+        "all_initializations", "0..7", about="the walk-through model from eight seeds", chapter="4"
+    ),
+    make_experiment(
+        "increased_dimensionality", "0..7", {"d_model": 16}, about="d_model 16", chapter="4"
+    ),
+    make_experiment(
+        "lower_magnitude_initializations",
+        "0..7",
+        _LOW,
+        about="d_model 16, all initial weights of low magnitude",
+        chapter="4",
+    ),
+    make_experiment(
+        "default_embeddings_initialization",
+        "0..7",
+        {**_LOW, "embedding_init": "default"},
+        about="as before, but standard-normal embeddings",
+        chapter="4",
+    ),
+    make_experiment(
+        "increased_num_attention_heads",
+        "0..7",
+        {**_LOW, "n_heads": 16},
+        about="as lower_magnitude_initializations, 16 heads",
+        chapter="4",
+    ),
+)
+
+
+def experiment_named(name: str) -> Experiment:
+    """One of the report's nine."""
+    for experiment in REPORT:
+        if experiment.name == name:
+            return experiment
+    names = [experiment.name for experiment in REPORT]
+    near = difflib.get_close_matches(name.replace("-", "_"), names, n=1)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    raise UsageError(f"no experiment {name!r}: {hint}the experiments are {', '.join(names)}")
