@@ -13,9 +13,9 @@ from safetensors.numpy import save_file
 
 from tests.cases import CONFIGS, POSITIONED
 from tsc_interp.checkpoints import Checkpoint, bundled_names, load_checkpoint, read_checkpoint
-from tsc_interp.checkpoints.format import FORMAT, write_atomically
+from tsc_interp.checkpoints.format import FORMAT
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.errors import CheckpointError, UsageError
+from tsc_interp.errors import CheckpointError, OutputError, UsageError
 from tsc_interp.model.initialise import initial_weights
 
 
@@ -112,21 +112,22 @@ def test_each_wrong_content_has_its_own_words(tmp_path: Path) -> None:
 
 def test_a_failed_write_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "model.safetensors"
-    write_atomically(path, b"before")
+    fresh(ClassifierConfig()).save(path)
+    before = path.read_bytes()
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.replace", full)
-    with pytest.raises(CheckpointError, match="No space left on device; nothing was changed"):
-        write_atomically(path, b"after")
-    assert path.read_bytes() == b"before"
+    with pytest.raises(OutputError, match="No space left on device; nothing was changed"):
+        fresh(ClassifierConfig(), seed=1).save(path)
+    assert path.read_bytes() == before
     assert [entry.name for entry in tmp_path.iterdir()] == ["model.safetensors"]
 
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(CheckpointError, match="cannot write"):
+    with pytest.raises(OutputError, match="cannot write"):
         fresh(ClassifierConfig()).save(tmp_path / "file" / "model.safetensors")
 
 

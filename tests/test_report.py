@@ -175,6 +175,7 @@ def test_plotly_can_stand_beside_the_page_or_come_from_the_net(report, tmp_path)
     assert {file.name for file in (tmp_path / "beside").iterdir()} == {
         "index.html",
         "plotly.min.js",
+        files.MARK,
     }
     assert (tmp_path / "beside" / "index.html").stat().st_size < 400_000
     assert 'src="https://cdn.plot.ly/plotly-' in report.to_html(plotlyjs="cdn")
@@ -230,7 +231,7 @@ def test_a_report_may_be_replaced_and_leaves_nothing_behind(report, tmp_path):
     place = tmp_path / "r"
     report.save(place, plotlyjs="directory")
     report.save(place, formats=["json"])
-    assert [file.name for file in place.iterdir()] == ["report.json"]
+    assert {file.name for file in place.iterdir()} == {"report.json", files.MARK}
     report.save(place)
     assert [file.name for file in tmp_path.iterdir()] == ["r"]
 
@@ -243,7 +244,7 @@ def test_other_peoples_files_are_refused_and_kept(report, tmp_path):
         report.save(place)
     assert [file.name for file in place.iterdir()] == ["chapter.tex"]
     report.save(place, formats=["json"], force=True)
-    assert {file.name for file in place.iterdir()} == {"chapter.tex", "report.json"}
+    assert {file.name for file in place.iterdir()} == {"chapter.tex", "report.json", files.MARK}
     (place / "chapter.tex").unlink()
     (place / "report.json").write_text('{"schema": "mine"}')
     with pytest.raises(UsageError, match="holds other files"):
@@ -270,18 +271,13 @@ def test_a_full_disk_leaves_the_old_report_alone(report, tmp_path, monkeypatch):
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
 def test_a_really_full_device_is_told_plainly(report, tmp_path, monkeypatch):
     target = tmp_path / "r"
-    monkeypatch.setattr(
-        files.tempfile, "mkdtemp", lambda **_: _directory_on_full_device(tmp_path / "full")
-    )
+    write = files._write
+    monkeypatch.setattr(files, "_write", lambda report, place, *options: (
+        (place / "report.json").symlink_to("/dev/full"), write(report, place, *options)
+    ))  # fmt: skip
     with pytest.raises(TscError, match="No space left on device"):
         report.save(target, formats=["json"])
     assert not target.exists()
-
-
-def _directory_on_full_device(path):
-    path.mkdir()
-    (path / "report.json").symlink_to("/dev/full")
-    return str(path)
 
 
 # -- the command -----------------------------------------------------------------------------
@@ -293,9 +289,10 @@ def test_command_prints_findings_and_leaves_a_report(tmp_path, capsys, monkeypat
     out, err = capsys.readouterr()
     assert "All 2 strings traced are answered correctly" in " ".join(out.split())
     assert "tsc-report/walkthrough/index.html" in err
-    assert {f.name for f in (tmp_path / "tsc-report" / "walkthrough").iterdir()} == set(
-        files.FILES.values()
-    )
+    assert {f.name for f in (tmp_path / "tsc-report" / "walkthrough").iterdir()} == {
+        *files.FILES.values(),
+        files.MARK,
+    }
 
 
 def test_command_json_is_one_document_and_no_files(tmp_path, capsys, monkeypatch):

@@ -16,6 +16,7 @@ PACKAGE = Path(__file__).parents[1] / "tsc_interp"
 ROOMS = (
     "_version",
     "errors",
+    "files",
     "strings",
     "task",
     "config",

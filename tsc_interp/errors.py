@@ -39,6 +39,10 @@ class CheckpointError(TscError):
     """A checkpoint that cannot be found, read, or trusted."""
 
 
+class OutputError(TscError):
+    """Something that cannot be written; the message says what became of what was there."""
+
+
 class UnsupportedError(TscError):
     """A question this model cannot be asked, with the reason."""
 

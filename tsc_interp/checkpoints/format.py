@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +22,7 @@ from safetensors.numpy import save as to_safetensors
 
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import CheckpointError, ConfigError
+from tsc_interp.files import write_output
 
 FORMAT = "tsc-interp/checkpoint"
 FORMAT_VERSION = 1
@@ -56,8 +56,9 @@ class Checkpoint:
             digest.update(weight.tobytes())
         return digest.hexdigest()
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        write_atomically(Path(path), self.to_bytes())
+    def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
+        """Write the file; one that is there is replaced if it is a checkpoint, or with `force`."""
+        write_output(Path(path), self.to_bytes(), is_checkpoint, force=force)
 
     def to_bytes(self) -> bytes:
         """The file's content."""
@@ -91,26 +92,9 @@ def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
     return Checkpoint(config, weights, provenance, source=str(path))
 
 
-def write_atomically(path: Path, content: bytes) -> None:
-    """All of the content or none of it, whatever happens meanwhile."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            umask = os.umask(0)
-            os.umask(umask)
-            os.chmod(temporary, 0o666 & ~umask)
-            os.replace(temporary, path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise CheckpointError(f"cannot write {path}: {reason}; nothing was changed") from None
+def is_checkpoint(start: bytes) -> bool:
+    """Whether a file that starts so is one of ours: the metadata come first."""
+    return f'"format":"{FORMAT}"'.encode() in start
 
 
 def _check_format(metadata: Mapping[str, str], path: Path) -> None:

@@ -40,6 +40,9 @@ JsonOption = Annotated[
     bool,
     typer.Option("--json", help="Print one JSON document on standard output, and nothing else."),
 ]
+ForceOption = Annotated[
+    bool, typer.Option("--force", help="Replace a file or files that tsc-interp did not write.")
+]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No messages, no progress.")]
 
 

@@ -33,13 +33,13 @@ def command(
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
 ) -> None:
     """Read one of the report's own checkpoints (without running code) and write it as ours."""
-    from tsc_interp.errors import UsageError
+    from tsc_interp.files import check_output
     from tsc_interp.reproduction.source_models import read_report_model
 
-    if out.exists() and not force:
-        raise UsageError(f"{out} exists; choose another name or pass --force to replace it")
+    # A checkpoint may be the only copy of a model, so none is replaced unasked.
+    check_output(out, None, force=force, reads=[model])
     checkpoint = read_report_model(
         model, n_heads=n_heads, attend_cls=attend_cls, norm=norm.value, norm_eps=norm_eps
     )
-    checkpoint.save(out)
+    checkpoint.save(out, force=force)
     messages().print(f"wrote {out}: {checkpoint.n_parameters} parameters")

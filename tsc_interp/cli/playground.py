@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tsc_interp.cli.common import CheckpointOption, EpochOption, QuietOption, messages
+from tsc_interp.cli.common import CheckpointOption, EpochOption, ForceOption, QuietOption, messages
 
 
 def command(
@@ -27,6 +27,7 @@ def command(
             "--out", "-o", help="The page to write.", show_default="playground-MODEL.html"
         ),
     ] = None,
+    force: ForceOption = False,
     quiet: QuietOption = False,
 ) -> None:
     """Write a page to play with a model: type strings, see every step, break it, change it.
@@ -34,11 +35,13 @@ def command(
     The page is one file that opens from disk and asks the network for nothing.
     """
     from tsc_interp.checkpoints import load_checkpoint
-    from tsc_interp.playground import page_name, read_history, write_playground
+    from tsc_interp.files import check_output
+    from tsc_interp.playground import is_playground, page_name, read_history, write_playground
 
     loaded = load_checkpoint(checkpoint, epoch=epoch)
     history = read_history(checkpoint) if with_history else None
     target = out or Path(f"playground-{page_name(loaded).replace('/', '-')}.html")
-    write_playground(loaded, target, compare=compare, history=history)
+    check_output(target, is_playground, force=force, reads=[loaded.source])
+    write_playground(loaded, target, compare=compare, history=history, force=force)
     size = target.stat().st_size / 1000
     messages(quiet).print(f"wrote {target} ({size:.0f} kB); open it in a browser")

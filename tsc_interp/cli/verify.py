@@ -11,6 +11,7 @@ import typer
 from tsc_interp.cli.common import (
     CheckpointOption,
     EpochOption,
+    ForceOption,
     JsonOption,
     QuietOption,
     messages,
@@ -52,6 +53,7 @@ def command(
         bool,
         typer.Option("--replay/--no-replay", help="Put the counterexamples to the float32 model."),
     ] = True,
+    force: ForceOption = False,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -62,10 +64,14 @@ def command(
     """
     from tsc_interp.checkpoints import load_checkpoint
     from tsc_interp.errors import UsageError
+    from tsc_interp.files import check_output
+    from tsc_interp.verification.certificates import is_certificate
 
     if out is not None and not certify:
         raise UsageError("--out writes a certificate, so it needs --certify")
     loaded = load_checkpoint(checkpoint, epoch=epoch)
+    if out is not None:
+        check_output(out, is_certificate, force=force, reads=[loaded.source])
     if check is not None:
         _check(check, loaded, as_json)
         return
@@ -73,7 +79,7 @@ def command(
     if replay and verdict.counterexamples:
         verdict = _replayed(verdict, loaded, quiet)
     if out is not None and verdict.certificate is not None:
-        verdict.certificate.save(out)
+        verdict.certificate.save(out, force=force)
     if as_json:
         print_json("verify/1", verdict.to_dict())
     else:

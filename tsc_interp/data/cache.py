@@ -10,12 +10,14 @@ error.
 from __future__ import annotations
 
 import os
-import tempfile
 import zipfile
+from contextlib import suppress
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
 
+from tsc_interp.files import write_atomically
 from tsc_interp.strings import Counts
 
 # Raise when the stream's definition or the file's layout changes.
@@ -47,16 +49,10 @@ def write(key: str, counts: Counts, next_seed: int) -> None:
     file = _file(key)
     if file is None:
         return
-    temporary = None
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
-        with os.fdopen(handle, "wb") as out:
-            np.savez(out, counts=counts.astype(np.int32), next_seed=np.uint64(next_seed))
-        os.replace(temporary, file)
-    except OSError:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
+    content = BytesIO()
+    np.savez(content, counts=counts.astype(np.int32), next_seed=np.uint64(next_seed))
+    with suppress(OSError):
+        write_atomically(file, content.getvalue(), durable=False)
 
 
 def _file(key: str) -> Path | None:

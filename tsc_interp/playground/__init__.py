@@ -1,10 +1,11 @@
 """The playground: one HTML page in which a person can run, question and change a model."""
 
 from tsc_interp.playground.page import (
+    is_playground,
     page_name,
     playground_fragment,
     read_history,
     write_playground,
 )
 
-__all__ = ["page_name", "playground_fragment", "read_history", "write_playground"]
+__all__ = ["is_playground", "page_name", "playground_fragment", "read_history", "write_playground"]

@@ -19,9 +19,10 @@ import numpy as np
 
 from tsc_interp._version import __version__
 from tsc_interp.checkpoints import Checkpoint, load_checkpoint, read_checkpoint
-from tsc_interp.checkpoints.format import SUFFIX, write_atomically
+from tsc_interp.checkpoints.format import SUFFIX
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError, UsageError
+from tsc_interp.files import write_output
 from tsc_interp.playground.scripts import assemble_script, read_asset
 
 History = Mapping[int, Checkpoint]
@@ -37,15 +38,26 @@ def write_playground(
     path: str | os.PathLike[str],
     compare: Given | None = None,
     history: History | None = None,
+    *,
+    force: bool = False,
 ) -> Path:
     """Write the page for one model, next to a second one if given, with its training if given.
 
     Both models are checkpoints, bundled names, files or run directories; `history` maps epochs to
-    checkpoints (see `read_history`). The file is replaced as a whole or not at all.
+    checkpoints (see `read_history`). A file that is there is replaced, as a whole or not at all, if
+    it is such a page; anything else only with `force`, and never a file that is being read.
     """
-    target = Path(path)
-    write_atomically(target, playground_fragment(checkpoint, compare, history).encode())
+    target, main = Path(path), _loaded(checkpoint)
+    other = None if compare is None else _loaded(compare)
+    page = playground_fragment(main, other, history)
+    reads = [model.source for model in (main, other, *(history or {}).values()) if model]
+    write_output(target, page.encode(), is_playground, force=force, reads=reads)
     return target
+
+
+def is_playground(start: bytes) -> bool:
+    """Whether a file that starts so is such a page."""
+    return b'<meta name="generator" content="tsc-interp playground">' in start
 
 
 def playground_fragment(

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
 import shutil
-import tempfile
+import stat
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
-from tsc_interp.errors import TscError, UsageError
+from tsc_interp.errors import OutputError, UsageError
+from tsc_interp.files import TEMPORARY, kind_of, made_folder, reason, temporary_name
 from tsc_interp.report.extras import playground
 from tsc_interp.report.html import PLOTLY_FILE, PLOTLYJS, render_html
-from tsc_interp.report.markdown import GENERATOR, render_markdown
-from tsc_interp.report.report import SCHEMA, Report
+from tsc_interp.report.markdown import render_markdown
+from tsc_interp.report.report import Report
 
 FILES = {"html": "index.html", "md": "report.md", "json": "report.json"}
 IMAGES = "images"
-_OURS = {*FILES.values(), PLOTLY_FILE, IMAGES}
+MARK = ".tsc-interp-report.json"
+_MARK_SCHEMA = "tsc-interp/report-files/1"
 
 
 def default_directory(report: Report) -> Path:
@@ -27,15 +31,16 @@ def default_directory(report: Report) -> Path:
 
 
 def check_directory(directory: Path, *, force: bool) -> None:
-    """Refuse, before any work is done, a place that holds something other than a report of ours."""
-    if directory.exists() and not directory.is_dir():
+    """Refuse, before any work is done, a place that holds anything but a report of ours."""
+    kind = kind_of(directory)
+    if kind == "file":
         raise UsageError(f"{directory} is a file; a report is a directory, so choose another name")
-    if force or not directory.exists() or _is_empty(directory) or _is_report(directory):
-        return
-    raise UsageError(
-        f"{directory} exists and holds other files; choose another directory with --out, or pass "
-        "--force to write the report among them"
-    )
+    if kind == "folder" and not force and (others := _not_ours(directory)):
+        named = ", ".join(others[:3]) + (", ..." if len(others) > 3 else "")
+        raise UsageError(
+            f"{directory} exists and holds other files than a report's, or changed ones ({named}); "
+            "choose another directory with --out, or pass --force to write the report among them"
+        )
 
 
 def check_options(formats: Sequence[str], plotlyjs: str, images: str | None) -> None:
@@ -59,21 +64,22 @@ def save(
     images: str | None,
     force: bool,
 ) -> Path:
-    """Write into a temporary directory beside the target, then move it into place."""
+    """Write everything into a temporary directory first, then move file by file into place."""
     check_options(formats, plotlyjs, images)
     check_directory(directory, force=force)
     try:
-        directory.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(dir=directory.parent, prefix=f".{directory.name}."))
-        try:
-            _write(report, temporary, formats, plotlyjs, images)
-            _move(temporary, directory)
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
+        with made_folder(directory):
+            temporary = directory / temporary_name()
+            temporary.mkdir()
+            try:
+                _write(report, temporary, formats, plotlyjs, images)
+                _write_mark(temporary)
+                _move(temporary, directory)
+            finally:
+                shutil.rmtree(temporary, ignore_errors=True)
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise TscError(
-            f"cannot write the report to {directory}: {reason}; nothing was changed"
+        raise OutputError(
+            f"cannot write the report to {directory}: {reason(error)}; nothing was changed"
         ) from None
     return directory / FILES[next(name for name in FILES if name in formats)]
 
@@ -100,47 +106,94 @@ def _write(
 
 
 def _move(temporary: Path, directory: Path) -> None:
-    umask = os.umask(0)
-    os.umask(umask)
-    temporary.chmod(0o777 & ~umask)
-    if not directory.exists():
-        temporary.rename(directory)
-    elif _is_empty(directory) or _is_report(directory):
-        # Swap whole directories, so that no file of the old report survives in the new one.
-        old = temporary.with_name(temporary.name + ".old")
-        directory.rename(old)
-        try:
-            temporary.rename(directory)
-        except OSError:
-            old.rename(directory)
-            raise
-        shutil.rmtree(old, ignore_errors=True)
-    else:
-        for file in sorted(temporary.rglob("*")):
-            target = directory / file.relative_to(temporary)
-            if file.is_dir():
-                target.mkdir(exist_ok=True)
-            else:
-                file.replace(target)
-
-
-def _is_empty(directory: Path) -> bool:
-    return not any(directory.iterdir())
-
-
-def _is_report(directory: Path) -> bool:
-    """Only files we write, at least one of them with our mark in it."""
-    if not {entry.name for entry in directory.iterdir()} <= _OURS:
-        return False
+    """Each file into its place, those of the last report that have no successor away."""
+    new = _files(temporary)
+    for name in new:
+        if kind_of(directory / name) == "folder":
+            raise UsageError(f"{directory / name} is a folder, where the report has a file")
+        if "/" in name and kind_of((directory / name).parent) == "file":
+            raise UsageError(f"{(directory / name).parent} is a file, but the report has a folder")
+    stale = [name for name in sorted(_unchanged(directory)) if name not in new]
+    backup = temporary / temporary_name()
+    moved: list[str] = []
     try:
-        page, notes, data = (directory / name for name in FILES.values())
-        if data.exists():
-            return bool(json.loads(data.read_text(encoding="utf-8")).get("schema") == SCHEMA)
-        if notes.exists():
-            return notes.read_text(encoding="utf-8").startswith(GENERATOR)
-        return page.exists() and "tsc-interp" in page.read_text(encoding="utf-8")[:600]
-    except (OSError, ValueError, AttributeError):
-        return False
+        for name in [*new, *stale]:
+            (backup / name).parent.mkdir(parents=True, exist_ok=True)
+            (directory / name).parent.mkdir(exist_ok=True)
+            if (directory / name).exists():
+                os.replace(directory / name, backup / name)
+            moved.append(name)
+            if name in new:
+                os.replace(temporary / name, directory / name)
+    except OSError:
+        _put_back(moved, backup, directory)
+        raise
+    with suppress(OSError):  # not empty: somebody else's pictures, or still ours
+        (directory / IMAGES).rmdir()
+
+
+def _put_back(moved: Sequence[str], backup: Path, directory: Path) -> None:
+    try:
+        for name in reversed(moved):
+            (directory / name).unlink(missing_ok=True)
+            if (backup / name).exists():
+                os.replace(backup / name, directory / name)
+    except OSError as error:
+        kept = directory / temporary_name()
+        backup.rename(kept)
+        raise OutputError(
+            f"cannot write the report to {directory}: {reason(error)}; some files were replaced, "
+            f"and what they replaced is in {kept}"
+        ) from None
+
+
+# -- what is ours ------------------------------------------------------------------------------
+
+
+def _write_mark(place: Path) -> None:
+    """Lists what was written, so that the next report replaces exactly that."""
+    written = {name: _hash(place / name) for name in _files(place)}
+    mark = {"schema": _MARK_SCHEMA, "sha256": written}
+    (place / MARK).write_text(json.dumps(mark, indent=1) + "\n", encoding="utf-8")
+
+
+def _unchanged(directory: Path) -> set[str]:
+    """The files of the report that is there, its mark included, as far as nobody changed them."""
+    try:
+        if _hash(directory / MARK) is None:
+            return set()
+        mark = json.loads((directory / MARK).read_text(encoding="utf-8"))
+        written = dict(mark["sha256"]) if mark["schema"] == _MARK_SCHEMA else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return set()
+    if written is None:
+        return set()
+    # Only names that a listing of the folder has, whatever the mark says.
+    hashes = {name: _hash(directory / name) for name in _files(directory)}
+    same = {name for name, found in hashes.items() if found and found == written.get(name)}
+    return same | {MARK}
+
+
+def _not_ours(directory: Path) -> list[str]:
+    folders = [path.name for path in directory.iterdir() if path.is_dir() and path.name != IMAGES]
+    present = {*_files(directory), *folders} - _unchanged(directory)
+    return sorted(name for name in present if not name.startswith(TEMPORARY))
+
+
+def _files(directory: Path) -> list[str]:
+    """Everything in the folder and in its folder of images, by its path from there."""
+    inside = [path for path in directory.iterdir() if path.is_symlink() or not path.is_dir()]
+    images = directory / IMAGES
+    if images.is_dir() and not images.is_symlink():
+        inside += images.iterdir()
+    return sorted(path.relative_to(directory).as_posix() for path in inside)
+
+
+def _hash(path: Path) -> str | None:
+    """Of a regular file; None for anything else, which is never ours."""
+    if not stat.S_ISREG(path.lstat().st_mode):
+        return None
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _slug(name: str) -> str:

@@ -28,6 +28,7 @@ from safetensors.numpy import save as to_safetensors
 from tsc_interp._version import __version__
 from tsc_interp.checkpoints.format import SUFFIX, Checkpoint, read_checkpoint
 from tsc_interp.errors import CheckpointError, TscError
+from tsc_interp.files import temporary_name, write_atomically
 from tsc_interp.training.config import RunConfig
 from tsc_interp.training.ensemble import EpochMetrics, Progress
 from tsc_interp.training.stopping import Verdict
@@ -35,7 +36,6 @@ from tsc_interp.training.testing import TestResult
 
 FORMAT = "tsc-interp/run"
 FORMAT_VERSION = 1
-_TEMPORARY = ".writing-"
 
 
 class RunError(TscError):
@@ -174,7 +174,7 @@ class RunDirectory:
 
     def adopt(self, other: RunDirectory) -> None:
         """Make this the same finished run as `other`, without the disk space where links exist."""
-        temporary = self.path.with_name(f"{_TEMPORARY}{os.getpid()}-{self.path.name}")
+        temporary = self.path.with_name(temporary_name())
         with _explained(self.path):
             shutil.rmtree(temporary, ignore_errors=True)
             shutil.copytree(other.path, temporary, copy_function=_link_or_copy)
@@ -219,15 +219,8 @@ def locked(directory: Path, waiting: Callable[[Path], None]) -> Iterator[None]:
 
 def _write(path: Path, content: bytes) -> None:
     """Complete or not at all, for a process that may be killed; without waiting for the disk."""
-    temporary = path.with_name(f"{_TEMPORARY}{os.getpid()}-{path.name}")
     with _explained(path):
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            temporary.write_bytes(content)
-            os.replace(temporary, path)
-        except OSError:
-            temporary.unlink(missing_ok=True)
-            raise
+        write_atomically(path, content, durable=False)
 
 
 @contextmanager

@@ -14,9 +14,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tsc_interp.checkpoints.format import Checkpoint, write_atomically
+from tsc_interp.checkpoints.format import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UsageError
+from tsc_interp.files import write_output
 from tsc_interp.verification.checker import SCHEMA, CertificateError, check, digest
 from tsc_interp.verification.checker_model import BoxModel
 from tsc_interp.verification.exact import checkpoint_of
@@ -71,8 +72,15 @@ class Certificate:
     finite: bool
     """Whether the horizon is proved finite (an error is exhibited, or the limit argument holds)."""
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        write_atomically(Path(path), (json.dumps(self.document) + "\n").encode())
+    def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
+        """Write the document; a file that is there must be a certificate, or `force` be given."""
+        content = (json.dumps(self.document) + "\n").encode()
+        write_output(Path(path), content, is_certificate, force=force)
+
+
+def is_certificate(start: bytes) -> bool:
+    """Whether a file that starts so is a certificate of ours."""
+    return b'"tsc-interp/certificate/' in start[:100]
 
 
 def certify(model: Any, *, limit: int = DEFAULT_LIMIT, budget: int = 200_000) -> Certificate:
