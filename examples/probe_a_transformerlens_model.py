@@ -11,7 +11,7 @@ occurred somewhere before the question mark. Then four of our probes are asked a
 import torch
 from transformer_lens import TransformerBridge, TransformerBridgeConfig
 
-from tsc_interp.probes import attribution, margin, specialization, superposition
+from tsc_interp.probes.registry import run_probe
 
 VOCABULARY = ["?", "X", "Y", "k", "l", "m", "n", "o"]
 QUESTION, X, Y, FIRST_NOISE = 0, 1, 2, 3
@@ -64,10 +64,10 @@ direction = (model.W_U[:, X] - model.W_U[:, Y]).detach()  # positive: X rather t
 asked = {"query": -1, "token_names": VOCABULARY}
 
 results = {
-    "specialization": specialization.run(model, tokens, **asked),
-    "margin": margin.run(model, tokens, **asked),
-    "superposition": superposition.run(model, tokens, **asked),
-    "attribution": attribution.run(model, tokens[:4], direction=direction, **asked),
+    "specialization": run_probe("specialization", model, tokens, **asked),
+    "margin": run_probe("margin", model, tokens, **asked),
+    "superposition": run_probe("superposition", model, tokens, **asked),
+    "attribution": run_probe("attribution", model, tokens[:4], direction=direction, **asked),
 }
 for name, result in results.items():
     for finding in result.findings[:4]:

@@ -11,7 +11,7 @@ from tests.probe_models import QUERY, TOKENS, check_survives_json, transformer_l
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.model.hooked import HookedClassifier, load
-from tsc_interp.probes import attribution
+from tsc_interp.probes.attribution import run as attribution
 
 STRINGS = ["ab", "b{5}", "a{2}b{3}", "ba{7}"]
 

@@ -13,8 +13,9 @@ from tests.probe_models import TOKENS, check_survives_json, transformer_lens_mod
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.model.hooked import HookedClassifier, load
-from tsc_interp.probes import cone
-from tsc_interp.probes.maximise import maximise
+from tsc_interp.probes.cone import run as cone
+from tsc_interp.probes.cone.maximise import maximise
+from tsc_interp.probes.cone.result import ConeResult, LetterSet
 from tsc_interp.task import AtLeast, ContainsAll, Majority
 
 
@@ -23,7 +24,7 @@ def logit(model: HookedClassifier, given: object) -> float:
         return float(model(given)[0])
 
 
-def found(result: cone.ConeResult, letters: str) -> cone.LetterSet:
+def found(result: ConeResult, letters: str) -> LetterSet:
     return next(one for one in result.sets if one.letters == letters)
 
 

@@ -15,8 +15,9 @@ from tsc_interp.cli.app import main
 from tsc_interp.data import report_test_set
 from tsc_interp.errors import CheckpointError, UsageError
 from tsc_interp.model.hooked import HookedClassifier, load
-from tsc_interp.plots.registry import figures
-from tsc_interp.probes.dynamics import DynamicsResult, run
+from tsc_interp.probes.dynamics.result import DynamicsResult
+from tsc_interp.probes.dynamics.run import run
+from tsc_interp.probes.registry import figures
 
 STRINGS = ("aac", "baac", "ab{100}")
 EPOCHS = (0, 1, 2)

@@ -10,12 +10,14 @@ from tests.cases import CONFIGS, POSITIONED
 from tests.probe_models import QUERY, TOKENS, check_survives_json, transformer_lens_model
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.model.hooked import HookedClassifier, load
-from tsc_interp.probes import families, margin
-from tsc_interp.probes.running import compact
+from tsc_interp.probes.margin import families
+from tsc_interp.probes.margin import run as margin
+from tsc_interp.probes.margin.result import Family, MarginResult
+from tsc_interp.probes.running import compact, logits_of
 from tsc_interp.task import AtLeast, ContainsAll
 
 
-def family(result: margin.MarginResult, name: str) -> families.Family:
+def family(result: MarginResult, name: str) -> Family:
     return next(family for family in result.families if family.name == name)
 
 
@@ -142,7 +144,7 @@ def test_every_configuration(config: ClassifierConfig) -> None:
     assert result.margins.array.min() == 0
     for found in result.families:
         counts = families.counts_of(config, found, np.arange(1, min(found.cap, 40) + 1)).astype(int)
-        logits = families.logits_of(model, counts.astype(float))
+        logits = logits_of(model, counts.astype(float))
         wrong = np.flatnonzero((logits > 0) != config.task.labels(counts))
         first = int(wrong[0]) + 1 if len(wrong) else None
         assert first == (found.first_error if (found.first_error or 99) <= 40 else None)

@@ -9,7 +9,7 @@ import torch
 from tests.probe_models import QUERY, TOKENS, check_survives_json, transformer_lens_model
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.model.hooked import HookedClassifier, load
-from tsc_interp.probes import specialization
+from tsc_interp.probes.specialization import run as specialization
 
 
 def texts(result: specialization.SpecializationResult) -> str:

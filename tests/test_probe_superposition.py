@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from tests.probe_models import QUERY, TOKENS, check_survives_json, transformer_lens_model
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.model.hooked import HookedClassifier, load
-from tsc_interp.probes import superposition
-from tsc_interp.probes.hull import nearest_in_cone, nearest_in_hull
 from tsc_interp.probes.reading import read
+from tsc_interp.probes.superposition import run as superposition
+from tsc_interp.probes.superposition.hull import nearest_in_cone, nearest_in_hull
 
 
 def brute_force_hull(point: np.ndarray, others: np.ndarray, steps: int = 60) -> float:

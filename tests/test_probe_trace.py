@@ -9,8 +9,8 @@ import torch
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import StringError
 from tsc_interp.model.hooked import HookedClassifier, load
-from tsc_interp.plots.registry import figures
-from tsc_interp.probes.trace import run
+from tsc_interp.probes.registry import figures
+from tsc_interp.probes.trace.run import run
 
 
 def test_walkthrough_reproduces_the_published_figures(walkthrough):

@@ -18,7 +18,7 @@ import tsc_interp as tsc
 from tsc_interp.cli.app import main
 from tsc_interp.errors import TscError, UnsupportedError, UsageError
 from tsc_interp.model.hooked import HookedClassifier
-from tsc_interp.plots.registry import figures
+from tsc_interp.probes.registry import figures
 from tsc_interp.report import Report, files
 from tsc_interp.report.numbers import format_cell
 from tsc_interp.report.strings import score_test_set, sensible_strings
@@ -333,7 +333,7 @@ def test_command_refuses_a_full_directory_before_it_works(tmp_path, capsys):
 
 
 def test_a_probe_that_cannot_be_asked_is_an_error_if_named_and_a_remark_if_not(monkeypatch):
-    from tsc_interp.probes import trace
+    from tsc_interp.probes.trace import run as trace
 
     def refuse(model, strings):
         raise UnsupportedError("this model is too mysterious")

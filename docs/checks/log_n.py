@@ -7,7 +7,7 @@ import tempfile
 import numpy as np
 
 import tsc_interp as tsc
-from tsc_interp.probes import specialization
+from tsc_interp.probes.specialization import run as specialization
 
 
 def weight_of_one(margin: float, n: int) -> float:

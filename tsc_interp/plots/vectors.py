@@ -22,8 +22,9 @@ from tsc_interp.plots.style import (
     new_figure,
     place_labels,
 )
-from tsc_interp.probes.base import LabeledArray
-from tsc_interp.probes.trace import TraceResult
+
+Field = tuple[Sequence[float], Sequence[float], NDArray[np.float64]]
+"""x, y, and the logit `[y x]` there."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ def plane(
     styles: Sequence[TokenStyle],
     *,
     arrows: bool = True,
-    field: LabeledArray | None = None,
+    field: Field | None = None,
     show: ArrayLike = (),
 ) -> go.Figure:
     """Points (with arrows from the origin, where that is the true origin) and their names.
@@ -88,7 +89,7 @@ def plane(
     shown = np.vstack([seen.points, np.asarray(show, dtype=float).reshape(-1, 2)])
     equal_axes(figure, shown, with_origin=seen.exact)
     if field is not None:
-        add_field(figure, field)
+        add_field(figure, *field)
     if arrows and seen.exact:
         for point, label, style in zip(seen.points, labels, styles, strict=True):
             add_arrow(figure, point, colour=style.colour, hover=label, standoff=5)
@@ -111,10 +112,10 @@ def plane(
     return figure
 
 
-def add_field(figure: go.Figure, field: LabeledArray) -> None:
-    """The logit behind the points, blue below zero and vermillion above, a grey line between."""
-    x, y = ([float(label) for label in field.labels[axis]] for axis in ("x", "y"))
-    logits = field.array
+def add_field(
+    figure: go.Figure, x: Sequence[float], y: Sequence[float], logits: NDArray[np.float64]
+) -> None:
+    """The logit `[y x]` behind the points: its sign as colour, a grey line where it is zero."""
     figure.add_heatmap(
         x=x,
         y=y,
@@ -192,8 +193,8 @@ def string_style(label: int, right: bool) -> TokenStyle:
     return TokenStyle(POSITIVE if label else NEGATIVE, "circle")
 
 
-def string_styles(result: TraceResult) -> list[TokenStyle]:
-    return [string_style(label, ok) for label, ok in zip(result.labels, result.right, strict=True)]
+def string_styles(labels: Sequence[int], right: Sequence[bool]) -> list[TokenStyle]:
+    return [string_style(label, ok) for label, ok in zip(labels, right, strict=True)]
 
 
 def vector_words(labels: Sequence[str], points: NDArray[np.float64]) -> str:

@@ -1,1 +1,1 @@
-"""One question per file: each takes a hooked model and strings, and returns a frozen result."""
+"""One question per folder: `run` takes a hooked model and strings, and returns a frozen result."""

@@ -13,6 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import BaseModel, ConfigDict, PlainSerializer, model_validator
 
+TEST_LENGTH = 200
+"""The longest strings of the source report's test set: an error up to there is there to be seen."""
+
 Severity = Literal["good", "note", "warning", "failure"]
 Cell = str | int | float | bool | None
 
@@ -110,6 +113,9 @@ class ProbeResult(Frozen):
         """The numbers behind the figures, ready to print."""
         return ()
 
+    def with_findings(self, findings: tuple[Finding, ...]) -> Self:
+        return self.model_copy(update={"findings": findings})
+
     def to_dict(self) -> dict[str, Any]:
         return {"probe": self.probe, **self.model_dump(mode="json")}
 
@@ -118,3 +124,15 @@ class ProbeResult(Frozen):
         if data.get("probe") != cls.probe:
             raise ValueError(f"a result of probe {data.get('probe')!r}, expected {cls.probe!r}")
         return cls.model_validate({key: value for key, value in data.items() if key != "probe"})
+
+
+class HeadsResult(ProbeResult):
+    """The base of results about heads, of all layers or of one that was asked for."""
+
+    n_layers: int = 1
+    """Of the model, whichever of them the result is about."""
+    needs: str | None = None
+    """The letters the task names; None for a model without a task."""
+
+    def head_name(self, layer: str, head: int) -> str:
+        return f"head {head}" if self.n_layers == 1 else f"layer {layer} head {head}"

@@ -70,9 +70,6 @@ class Reading:
     def layer_names(self) -> tuple[str, ...]:
         return tuple(str(layer.index) for layer in self.layers)
 
-    def head_name(self, layer: Layer, head: int) -> str:
-        return f"head {head}" if self.n_layers == 1 else f"layer {layer.index} head {head}"
-
     def caveats(self) -> tuple[str, ...]:
         """What averaging over occurrences hides, in words."""
         return tuple(

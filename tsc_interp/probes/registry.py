@@ -1,8 +1,7 @@
 """Every probe there is: one explicit list, in the order a report asks its questions.
 
-Listing is cheap: a probe's module is imported when it is run. To add one, write
-`probes/NAME.py` with a `run(model, strings, ...)` and a result class, and add its line here; then
-its figures to `plots/registry.py`.
+Listing is cheap: a probe's modules are imported when they are needed, and drawing a result imports
+no torch. To add one, write the four files of `probes/NAME/` and add its line here.
 """
 
 from __future__ import annotations
@@ -10,34 +9,43 @@ from __future__ import annotations
 import difflib
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from tsc_interp.errors import UsageError
 from tsc_interp.probes.base import ProbeResult
 
+if TYPE_CHECKING:
+    from tsc_interp.plots.style import Figure
+
 
 @dataclass(frozen=True)
 class Probe:
-    """One question. `where` is `module:ResultClass`; the module's `run` answers it."""
+    """One question. Its folder has the modules `result`, `run`, `words` and `figures`."""
 
     name: str
     title: str
     question: str
     chapter: str
     """The part of the source report it comes from, such as `1-2`."""
-    where: str
+    result: str
+    """The name of its result's class."""
     needs_run: bool = False
     """Whether it is about a run directory: `run` then takes a `run_directory` as well."""
 
-    def run(self, model: Any, strings: Any, **options: Any) -> ProbeResult:
-        return cast(ProbeResult, self._module().run(model, strings, **options))
+    def module(self, part: str) -> Any:
+        """`result`, `run`, `words` or `figures`."""
+        return import_module(f"tsc_interp.probes.{self.name.replace('-', '_')}.{part}")
 
     @property
     def result_type(self) -> type[ProbeResult]:
-        return cast("type[ProbeResult]", getattr(self._module(), self.where.split(":")[1]))
+        return cast("type[ProbeResult]", getattr(self.module("result"), self.result))
 
-    def _module(self) -> Any:
-        return import_module(self.where.split(":")[0])
+    def run(self, model: Any, strings: Any, **options: Any) -> ProbeResult:
+        return cast(ProbeResult, self.module("run").run(model, strings, **options))
+
+    def figures(self, result: ProbeResult) -> list[Figure]:
+        """Every figure of a result, in reading order."""
+        return cast("list[Figure]", self.module("figures").figures(result))
 
 
 PROBES: tuple[Probe, ...] = (
@@ -46,63 +54,63 @@ PROBES: tuple[Probe, ...] = (
         title="Following a string through the model",
         question="What happens to a string on its way to a logit?",
         chapter="1-2",
-        where="tsc_interp.probes.trace:TraceResult",
+        result="TraceResult",
     ),
     Probe(
         name="superposition",
         title="Which letters can pass for which",
         question="Can a mixture of other letters imitate a letter the model looks for?",
         chapter="3",
-        where="tsc_interp.probes.superposition:SuperpositionResult",
+        result="SuperpositionResult",
     ),
     Probe(
         name="cone",
         title="Can a no turn into a yes?",
         question="Can letters that should give a no add up to a yes, and from what length?",
         chapter="3",
-        where="tsc_interp.probes.cone:ConeResult",
+        result="ConeResult",
     ),
     Probe(
         name="margin",
         title="When a letter is outnumbered",
         question="How many other letters does it take before a head loses the one it reads?",
         chapter="3",
-        where="tsc_interp.probes.margin:MarginResult",
+        result="MarginResult",
     ),
     Probe(
         name="specialization",
         title="What each head reads",
         question="Which letter does each head read, and do heads repeat each other?",
         chapter="2, 4",
-        where="tsc_interp.probes.specialization:SpecializationResult",
+        result="SpecializationResult",
     ),
     Probe(
         name="attribution",
         title="What a logit is made of",
         question="How much does each head, letter and neuron add to the logit?",
         chapter="2",
-        where="tsc_interp.probes.attribution:AttributionResult",
+        result="AttributionResult",
     ),
     Probe(
         name="atlas",
         title="Every string it gets wrong",
         question="Which strings does the model get wrong, over all lengths at once?",
         chapter="3",
-        where="tsc_interp.probes.atlas:AtlasResult",
+        result="AtlasResult",
     ),
     Probe(
         name="init-norm",
         title="Sizes at the start, and after training",
         question="How large is everything at initialisation, and what did training make of it?",
         chapter="4",
-        where="tsc_interp.probes.init_norm:InitNormResult",
+        result="InitNormResult",
     ),
     Probe(
         name="dynamics",
         title="How training got there",
         question="How did the model become what it is, epoch by epoch?",
         chapter="4",
-        where="tsc_interp.probes.dynamics:DynamicsResult",
+        result="DynamicsResult",
         needs_run=True,
     ),
 )
@@ -117,3 +125,13 @@ def find_probe(name: str) -> Probe:
     nearest = difflib.get_close_matches(name.lower().replace("_", "-"), names, n=1, cutoff=0.4)
     hint = f"did you mean {nearest[0]!r}? " if nearest else ""
     raise UsageError(f"no probe {name!r}: {hint}the probes are {', '.join(names)}")
+
+
+def run_probe(name: str, model: Any, strings: Any, **options: Any) -> ProbeResult:
+    """Ask one probe: `run_probe("margin", model, ["aac", "ab{100}"])`."""
+    return find_probe(name).run(model, strings, **options)
+
+
+def figures(result: ProbeResult) -> list[Figure]:
+    """Every figure of a probe's result, in reading order."""
+    return find_probe(result.probe).figures(result)

@@ -108,6 +108,17 @@ def compact(config: ClassifierConfig, counts: Floats) -> Inputs:
     return Inputs(tokens, torch.from_numpy(multiplicity), lengths, compressed=True)
 
 
+def logits_of(model: Any, counts: Floats) -> Floats:
+    """Our float32 model's logits for whole counts `[batch letter]`."""
+    import torch
+
+    config: ClassifierConfig = model.config
+    with torch.no_grad():
+        if config.has_positions:
+            return as_array(model([config.alphabet.write(row) for row in counts.astype(int)]))
+        return as_array(model(compact(config, counts)))
+
+
 def score_factor(config: ClassifierConfig, lengths: Floats) -> Floats:
     """What scores are multiplied by in strings of these lengths."""
     grows = config.log_n

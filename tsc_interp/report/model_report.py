@@ -6,16 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tsc_interp.checkpoints.format import SUFFIX, Checkpoint
-from tsc_interp.model.hooked import HookedClassifier
-from tsc_interp.plots.registry import figures
 from tsc_interp.plots.style import Figure
 from tsc_interp.probes.base import Cell, Finding, ProbeResult, Severity
-from tsc_interp.probes.registry import Probe, find_probe
+from tsc_interp.probes.registry import Probe, figures, find_probe
 from tsc_interp.report.reach import Reach
 from tsc_interp.report.strings import TestScore
+
+if TYPE_CHECKING:
+    from tsc_interp.model.hooked import HookedClassifier
 
 SEVERITIES = ("failure", "warning", "note", "good")
 

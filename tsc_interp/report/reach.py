@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tsc_interp.errors import UnsupportedError
-from tsc_interp.model.hooked import HookedClassifier
-from tsc_interp.verification import Counterexample, horizon
+
+if TYPE_CHECKING:
+    from tsc_interp.model.hooked import HookedClassifier
+    from tsc_interp.verification import Counterexample
 
 # A report must not keep anyone waiting: `tsc-interp verify` takes all the time it needs.
 _BUDGET = 20_000
@@ -47,6 +50,8 @@ class Reach:
 
 def reach(model: HookedClassifier) -> Reach | None:
     """None where counts do not describe the input, or there are too many sets of letters."""
+    from tsc_interp.verification import horizon
+
     if model.config.n_letters > _MOST_LETTERS:
         return None
     try:

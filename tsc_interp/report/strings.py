@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 
 from tsc_interp.data import report_test_set
 from tsc_interp.errors import ConfigError
-from tsc_interp.model.hooked import HookedClassifier
 from tsc_interp.strings import Counts
+
+if TYPE_CHECKING:
+    from tsc_interp.model.hooked import HookedClassifier
 
 # The source report's running examples, for its own task.
 _EXAMPLES = ("aac", "baac", "ab{100}", "b{2}c{152}", "ab{100}c{55}")
@@ -64,6 +66,8 @@ def sensible_strings(model: HookedClassifier) -> list[str]:
 
 def score_test_set(model: HookedClassifier) -> TestScore | None:
     """None where the test set does not fit: no letter outside the task, or learned positions."""
+    import torch
+
     config = model.config
     try:
         counts = report_test_set(config)

@@ -1,0 +1,1 @@
+"""Which strings does the model get wrong, over all lengths at once?"""

@@ -1,0 +1,210 @@
+"""Which strings does the model get wrong, over all lengths at once? The failure atlas.
+
+A string's logit depends on its letter counts n alone, and without CLS in attention only on their
+ratios: f(k n) = f(n). So for three letters one triangle shows everything the model will ever do,
+its corners being the letters, and a plane of logarithms of ratios shows what the triangle squeezes
+into its edges. Every cell is a real string, evaluated in float64 with a proved error bound. Where
+length matters (CLS attended to, scores scaled by log n) the triangle has a slice per length.
+
+For any alphabet: the first error of every set of letters, by branch and bound, and whether the set
+is proved right at every length (`tsc_interp.verification`; claims about real numbers). No hooks: it
+reads the weights. Chapter 3, taken to its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tsc_interp.config import ClassifierConfig
+from tsc_interp.errors import UnsupportedError
+from tsc_interp.probes.atlas.result import (
+    PAIR_POINTS,
+    PLANE,
+    TRIANGLE_COLUMNS,
+    TRIANGLE_ROWS,
+    AtlasResult,
+    LetterSet,
+    Marked,
+    pair_counts,
+    plane_counts,
+    triangle_counts,
+)
+from tsc_interp.probes.atlas.words import findings
+from tsc_interp.probes.base import LabeledArray
+from tsc_interp.probes.running import need_classifier
+from tsc_interp.verification.certificates import Certificate, certify
+from tsc_interp.verification.exact import checkpoint_of
+from tsc_interp.verification.faces import Faces
+from tsc_interp.verification.horizons import FaceHorizon
+from tsc_interp.verification.labels import labels_of
+
+Counts = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+MOST_LETTERS = 5
+MOST_PAIRS = 6
+BUDGET = 5_000
+"""Boxes per set of letters: a report must not keep anyone waiting."""
+ANY_LENGTH = 1000
+SLICES = (20, 200, 2000, 200_000)
+
+
+def run(model: Any, strings: Sequence[str], *, budget: int = BUDGET) -> AtlasResult:
+    """`strings` are marked on the maps where they fit; `budget` bounds the search per set."""
+    config = need_classifier(model, "atlas")
+    if config.n_letters > MOST_LETTERS:
+        raise UnsupportedError(
+            f"an atlas covers up to {MOST_LETTERS} letters, this model has {config.n_letters}; "
+            f"tsc-interp verify --horizon takes the time it needs"
+        )
+    checkpoint = checkpoint_of(model)
+    faces = Faces(checkpoint)
+    certificate = certify(checkpoint, budget=budget)
+    known = certificate.horizon
+    sets = tuple(_letter_set(face, certificate) for face in known.by_letters)
+    marked = _marked(config, faces, known.by_letters, strings)
+    pair_reach, plane_reach = _reach(marked, 2), _reach(marked, 3)
+    maps = _pairs(config, faces, pair_reach)
+    notes = []
+    if config.n_letters == 3:
+        maps |= _triangle(config, faces) | _plane(config, faces, plane_reach)
+    else:
+        notes.append(f"the triangle of ratios needs three letters, not {config.n_letters}")
+    result = AtlasResult(
+        findings=(),
+        not_applicable=tuple(notes),
+        task=config.task.describe(),
+        letters=config.alphabet.letters,
+        length_matters=_length_matters(config),
+        horizon=known.length,
+        right_through=known.right_through,
+        infinite=known.infinite,
+        limit=known.limit,
+        sets=sets,
+        pair_reach=pair_reach,
+        plane_reach=plane_reach,
+        marked=marked,
+        **maps,
+    )
+    return result.with_findings(findings(result))
+
+
+def _letter_set(face: FaceHorizon, certificate: Certificate) -> LetterSet:
+    always = {
+        claim["letters"]
+        for claim in certificate.document["claims"]
+        if claim["kind"] in ("right_at_all_lengths", "right_beyond")
+    }
+    first = face.shortest
+    return LetterSet(
+        letters=face.letters,
+        label=face.label,
+        first_error=first.string if first else None,
+        length=first.length if first else None,
+        logit=first.logit if first else None,
+        right_through=face.right_through,
+        always_right=face.letters in always and first is None,
+    )
+
+
+def _length_matters(config: ClassifierConfig) -> bool:
+    return config.attend_cls or config.log_n
+
+
+def _marked(
+    config: ClassifierConfig, faces: Faces, known: Sequence[FaceHorizon], strings: Sequence[str]
+) -> tuple[Marked, ...]:
+    first = {face.shortest.string for face in known if face.shortest is not None}
+    given = {config.alphabet.write(config.alphabet.counts(string)) for string in strings}
+    found = []
+    for string in sorted(first | given):
+        counts = config.alphabet.counts(string)[None]
+        logits, wrong = _evaluate(config, faces, counts)
+        found.append(
+            Marked(
+                string=string,
+                counts=tuple(counts[0].tolist()),
+                logit=float(logits[0]),
+                wrong=bool(wrong[0]),
+                given=string not in first,
+            )
+        )
+    return tuple(found)
+
+
+def _reach(marked: Sequence[Marked], letters: int) -> int:
+    """Far enough for every marked string of that many letters, and at least a thousand to one."""
+    present = [[count for count in one.counts if count] for one in marked]
+    ratios = [max(counts) / min(counts) for counts in present if len(counts) == letters]
+    return int(np.clip(np.ceil(np.log10(max([1, *ratios])) + 0.5), 3, 7))
+
+
+def _evaluate(
+    config: ClassifierConfig, faces: Faces, counts: Counts
+) -> tuple[Floats, NDArray[np.bool_]]:
+    """Logits of count vectors that all have the same letters, and which of them are wrong."""
+    face = tuple(np.flatnonzero(counts[0]).tolist())
+    own = counts[:, list(face)]
+    logits, _ = faces[face].logits(own.astype(np.float64))
+    return logits, np.asarray((logits > 0) != labels_of(config, face, own))
+
+
+def _map(values: NDArray[Any], **labels: Any) -> LabeledArray:
+    """Six digits are plenty to draw, and keep the file small."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        digits = 10.0 ** (5 - np.floor(np.log10(np.abs(values))))
+        short = np.where(values == 0, 0.0, np.rint(values * digits) / digits)
+    return LabeledArray.of(short, **labels)
+
+
+def _triangle(config: ClassifierConfig, faces: Faces) -> dict[str, LabeledArray]:
+    lengths = SLICES if _length_matters(config) else (ANY_LENGTH,)
+    logits, wrong = [], []
+    for length in lengths:
+        counts, inside = triangle_counts(length)
+        here = np.full(inside.shape, np.nan)
+        bad = np.full(inside.shape, np.nan)
+        here[inside], bad[inside] = _evaluate(config, faces, counts[inside])
+        logits.append(here)
+        wrong.append(bad)
+    axes = {"length": lengths, "row": range(TRIANGLE_ROWS), "column": range(TRIANGLE_COLUMNS)}
+    return {
+        "triangle": _map(np.stack(logits), **axes),
+        "triangle_wrong": LabeledArray.of(np.stack(wrong), **axes),
+    }
+
+
+def _plane(config: ClassifierConfig, faces: Faces, reach: int) -> dict[str, LabeledArray]:
+    counts = plane_counts(reach)
+    logits, wrong = _evaluate(config, faces, counts.reshape(-1, 3))
+    axes = {"row": range(PLANE), "column": range(PLANE)}
+    return {
+        "plane": _map(logits.reshape(PLANE, PLANE), **axes),
+        "plane_wrong": LabeledArray.of(wrong.reshape(PLANE, PLANE), **axes),
+    }
+
+
+def _pairs(config: ClassifierConfig, faces: Faces, reach: int) -> dict[str, LabeledArray]:
+    """Two-letter strings: the edges of the triangle, where false positives live."""
+    pairs = list(combinations(range(config.n_letters), 2))[:MOST_PAIRS]
+    if not pairs:
+        return {}
+    counts = pair_counts(reach)
+    logits, wrong = [], []
+    for pair in pairs:
+        full = np.zeros((len(counts), config.n_letters), dtype=np.int64)
+        full[:, list(pair)] = counts
+        here, bad = _evaluate(config, faces, full)
+        logits.append(here)
+        wrong.append(bad)
+    names = ["".join(config.alphabet.letters[i] for i in pair) for pair in pairs]
+    axes = {"pair": names, "ratio": range(PAIR_POINTS)}
+    return {
+        "pairs": _map(np.stack(logits), **axes),
+        "pairs_wrong": LabeledArray.of(np.stack(wrong), **axes),
+    }

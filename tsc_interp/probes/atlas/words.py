@@ -1,0 +1,80 @@
+"""What an atlas says, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tsc_interp.probes.atlas.result import AtlasResult, LetterSet
+from tsc_interp.probes.base import TEST_LENGTH, Cell, Finding, Severity
+
+
+def findings(result: AtlasResult) -> tuple[Finding, ...]:
+    sets = result.sets
+    return (_horizon(result), *_false_positives(sets), *_false_negatives(sets))
+
+
+def _horizon(result: AtlasResult) -> Finding:
+    numbers: dict[str, Cell] = {"horizon": result.horizon, "right_through": result.right_through}
+    if result.infinite:
+        text = f"Right on every string of every length ({result.task}): proved."
+        return Finding(severity="good", text=text, numbers=numbers)
+    first = result.shortest
+    if first is None:
+        text = (
+            f"Right on every string of up to {result.right_through:,} letters; no longer error was "
+            f"found up to {result.limit:,}."
+        )
+        return Finding(severity="good", text=text, numbers=numbers)
+    if result.right_through:
+        start = f"Right on every string of up to {result.right_through:,} letters, proved;"
+    else:
+        start = "Wrong from the shortest strings on;"
+    numbers |= {"first_length": first.length, "first_logit": first.logit}
+    text = f"{start} the first error is `{first.first_error}`, a {first.kind}."
+    return Finding(severity=_severity(first), text=text, numbers=numbers)
+
+
+def _false_positives(sets: Sequence[LetterSet]) -> list[Finding]:
+    negative = [one for one in sets if one.label == 0]
+    failing = [one for one in negative if one.kind == "false positive"]
+    if not negative:
+        return []
+    if failing:
+        shortest = min(failing, key=lambda one: one.length or 0)
+        return [
+            Finding(
+                severity=_severity(shortest),
+                text=f"{len(failing)} of {len(negative)} sets of letters that should give a no "
+                f"have strings that give a yes; the shortest is `{shortest.first_error}`.",
+                numbers={"sets": len(failing), "length": shortest.length},
+            )
+        ]
+    proved = sum(one.always_right for one in negative)
+    if proved == len(negative):
+        text = f"No false positive of any length: proved for all {proved} negative sets of letters."
+        return [Finding(severity="good", text=text, numbers={"sets": proved})]
+    text = (
+        f"No false positive was found; {proved} of {len(negative)} negative sets of letters are "
+        f"proved free of them at every length."
+    )
+    return [Finding(severity="note", text=text, numbers={"sets": proved})]
+
+
+def _false_negatives(sets: Sequence[LetterSet]) -> list[Finding]:
+    failing = [one for one in sets if one.kind == "false negative"]
+    if not failing:
+        return []
+    listed = ", ".join(f"`{one.first_error}`" for one in failing[:4])
+    more = f" and {len(failing) - 4} more sets" if len(failing) > 4 else ""
+    shortest = min(failing, key=lambda one: one.length or 0)
+    return [
+        Finding(
+            severity=_severity(shortest),
+            text=f"The first false negative of each set of letters: {listed}{more}.",
+            numbers={"sets": len(failing), "length": shortest.length},
+        )
+    ]
+
+
+def _severity(one: LetterSet) -> Severity:
+    return "failure" if one.length is not None and one.length <= TEST_LENGTH else "warning"

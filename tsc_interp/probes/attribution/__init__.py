@@ -1,0 +1,1 @@
+"""How much does each head, letter and neuron add to the logit?"""

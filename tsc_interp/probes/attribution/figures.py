@@ -1,0 +1,110 @@
+"""Figures of attribution: each logit as a stack of parts, and every part of every string."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tsc_interp.plots.heat import heat
+from tsc_interp.plots.style import INK, PALETTE, Figure, new_figure
+from tsc_interp.probes.attribution.result import AttributionResult
+
+_PATTERNS = ("", "/", "\\", "x", "-", "|")
+MOST_PARTS = 24
+
+
+def figures(result: AttributionResult) -> list[Figure]:
+    return [_stack(result), _parts(result)]
+
+
+def _stack(result: AttributionResult) -> Figure:
+    """Groups to the right of zero push towards yes, to the left towards no; a mark is the sum."""
+    strings = result.by_group.labels["string"]
+    groups, effects = _merged(result)
+    place = list(range(len(strings)))
+    figure = new_figure("effect on the logit", height=150 + 36 * len(strings), legend=True)
+    for g, group in enumerate(groups):
+        figure.add_bar(
+            x=effects[:, g],
+            y=place,
+            orientation="h",
+            name=group,
+            marker={
+                "color": PALETTE[g % len(PALETTE)],
+                "pattern": {
+                    "shape": _PATTERNS[g % len(_PATTERNS)],
+                    "fillmode": "overlay",
+                    "fgcolor": "rgba(255,255,255,0.45)",
+                    "solidity": 0.15,
+                },
+            },
+            width=0.6,
+            hovertemplate=f"{group}: %{{x:+.4f}}<extra></extra>",
+        )
+    figure.add_scatter(
+        x=result.logits.array,
+        y=place,
+        mode="markers",
+        name="logit (the sum)",
+        marker={"symbol": "diamond", "size": 11, "color": INK, "line": {"width": 2}},
+        customdata=list(strings),
+        hovertemplate="%{customdata}: %{x:+.4f}<extra></extra>",
+    )
+    figure.update_layout(barmode="relative", margin_t=30)
+    figure.update_yaxes(
+        tickvals=place, ticktext=list(strings), autorange="reversed", showgrid=False, zeroline=False
+    )
+    spoken = "; ".join(
+        f"{string} {logit:+.4f} = "
+        + ", ".join(f"{group} {x:+.2f}" for group, x in zip(groups, row, strict=True))
+        for string, logit, row in zip(strings, result.logits.array, effects, strict=True)
+    )
+    return Figure(
+        "sums",
+        "What each logit is made of",
+        figure,
+        "Bars to the right of zero push towards yes, bars to the left towards no; the diamond is "
+        "their sum, the logit. These are direct effects: what a head tells the MLP counts as MLP.",
+        f"{spoken}.",
+    )
+
+
+def _merged(result: AttributionResult, most: int = 6) -> tuple[list[str], NDArray[np.float64]]:
+    """The groups, the smallest ones taken together when there are more than colours."""
+    groups, effects = list(result.by_group.labels["group"]), result.by_group.array
+    if len(groups) <= most:
+        return groups, effects
+    order = np.argsort(-np.abs(effects).mean(0), kind="stable")
+    kept, rest = np.sort(order[: most - 1]), order[most - 1 :]
+    together = effects[:, rest].sum(1, keepdims=True)
+    names = [groups[g] for g in kept]
+    return [*names, f"{len(rest)} others"], np.concatenate([effects[:, kept], together], axis=1)
+
+
+def _parts(result: AttributionResult) -> Figure:
+    strings, parts = result.effects.labels["string"], result.effects.labels["part"]
+    names, effects = _largest_parts(result)
+    figure = heat(effects.T, names, strings, show="+.1f", hover="+.4f")
+    flat = int(np.abs(result.effects.array).argmax())
+    row, part = divmod(flat, len(parts))
+    return Figure(
+        "parts",
+        "Every part of every logit",
+        figure,
+        "One column per string; its cells add up to its logit. Vermillion pushes towards yes, blue "
+        "towards no. 'head 0 ← a' is what head 0 adds by looking at a.",
+        f"The largest single effect is {parts[part]} on {strings[row]}: "
+        f"{result.effects.array[row, part]:+.4f}.",
+    )
+
+
+def _largest_parts(result: AttributionResult) -> tuple[list[str], NDArray[np.float64]]:
+    """All parts, or of many the largest, with one row for the rest so that columns still add up."""
+    parts, effects = list(result.effects.labels["part"]), result.effects.array
+    if len(parts) <= MOST_PARTS:
+        return parts, effects
+    order = np.argsort(-np.abs(effects).max(0), kind="stable")
+    kept, rest = np.sort(order[: MOST_PARTS - 1]), order[MOST_PARTS - 1 :]
+    together = effects[:, rest].sum(1, keepdims=True)
+    names = [*(parts[part] for part in kept), f"{len(rest)} others"]
+    return names, np.concatenate([effects[:, kept], together], axis=1)

@@ -1,0 +1,82 @@
+"""What the attribution probe found, in sentences."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tsc_interp.probes.attribution.result import AttributionResult
+from tsc_interp.probes.base import Cell, Finding
+
+MOST_STRINGS = 3
+
+
+def findings(result: AttributionResult) -> tuple[Finding, ...]:
+    strings = result.effects.labels["string"]
+    count = len(result.groups)
+    text = (
+        f"The logit of each of the {len(strings)} strings is the sum of {count} parts, "
+        f"to within {result.error:.1g}."
+    )
+    found = [Finding(severity="good", text=text, numbers={"error": result.error, "parts": count})]
+    if result.labels is None:
+        return (*found, _largest(result))
+    found += _separation(result)
+    right = (result.logits.array > 0) == np.array(result.labels, dtype=bool)
+    wrong = np.flatnonzero(~right)[:MOST_STRINGS]
+    return (*found, *(_wrong(result, int(row), right) for row in wrong))
+
+
+def _largest(result: AttributionResult) -> Finding:
+    size = np.abs(result.by_group.array).mean(0)
+    group = int(size.argmax())
+    name = result.by_group.labels["group"][group]
+    text = f"On average the largest effect is that of {name}: {size[group]:.4f} in size."
+    return Finding(severity="note", text=text, numbers={"mean size": float(size[group])})
+
+
+def _separation(result: AttributionResult) -> list[Finding]:
+    """Which group tells positive from negative strings: the difference of its mean effects."""
+    labels = np.array(result.labels, dtype=bool)
+    if labels.all() or not labels.any():
+        return []
+    difference = result.by_group.array[labels].mean(0) - result.by_group.array[~labels].mean(0)
+    groups = result.by_group.labels["group"]
+    order = np.argsort(-np.abs(difference), kind="stable")[:3]
+    parts = ", ".join(f"{groups[g]} {difference[g]:+.2f}" for g in order)
+    rise = float(difference.sum())
+    text = f"From negative to positive strings the mean logit changes by {rise:+.2f}: {parts}."
+    numbers: dict[str, Cell] = {groups[g]: float(difference[g]) for g in order}
+    return [Finding(severity="note", text=text, numbers=numbers)]
+
+
+def _wrong(result: AttributionResult, row: int, right: NDArray[np.bool_]) -> Finding:
+    """The logit as a sum, and where it departs from strings of the same label that are right."""
+    assert result.labels is not None
+    label, logit = result.labels[row], float(result.logits.array[row])
+    kind = "false negative" if label else "false positive"
+    text = (
+        f"`{result.effects.labels['string'][row]}` is a {kind}: {logit:+.4f} = {_sum(result, row)}."
+    )
+    numbers: dict[str, Cell] = {"logit": logit}
+    like = right & (np.array(result.labels) == label)
+    if like.any():
+        change = result.effects.array[row] - result.effects.array[like].mean(0)
+        most = int((change if logit > 0 else -change).argmax())
+        part = result.effects.labels["part"][most]
+        text += (
+            f" Against the strings of its label that are right, what moves it most is "
+            f"{part} ({change[most]:+.2f})."
+        )
+        numbers[part] = float(change[most])
+    return Finding(severity="failure", text=text, numbers=numbers)
+
+
+def _sum(result: AttributionResult, row: int, most: int = 5) -> str:
+    """`embedding -4.13, head 0 -1.83, ...`, the smallest of many left to "the rest"."""
+    effects, groups = result.by_group.array[row], result.by_group.labels["group"]
+    kept = sorted(np.argsort(-np.abs(effects), kind="stable")[:most])
+    parts = [f"{groups[g]} {effects[g]:+.2f}" for g in kept]
+    if len(groups) > most:
+        parts.append(f"the rest {effects.sum() - effects[kept].sum():+.2f}")
+    return ", ".join(parts)

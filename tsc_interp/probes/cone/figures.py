@@ -1,0 +1,130 @@
+"""Figures of cone: how near each negative set comes to crossing, and along which mixtures."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tsc_interp.plots.style import (
+    DASHES,
+    INK,
+    NEGATIVE,
+    PALETTE,
+    WRONG,
+    Figure,
+    new_figure,
+)
+from tsc_interp.probes.base import LabeledArray
+from tsc_interp.probes.cone.result import ConeResult
+
+MOST_SETS, MOST_CURVES = 24, 6
+HATCH = {"fillmode": "overlay", "fgcolor": "rgba(255,255,255,0.6)", "solidity": 0.2}
+
+
+def figures(result: ConeResult) -> list[Figure]:
+    drawn = [_largest(result)] if result.sets else []
+    return drawn + ([_curves(result, result.curves)] if result.curves is not None else [])
+
+
+def _largest(result: ConeResult) -> Figure:
+    sets = sorted(result.sets, key=lambda one: -one.max_logit)[:MOST_SETS]
+    values = [one.max_logit for one in sets]
+    low, high = min(0.0, *values), max(0.0, *values)
+    room = 0.3 * (high - low or 1.0)
+    figure = new_figure("largest logit of any mixture", height=110 + 34 * len(sets))
+    figure.add_bar(
+        x=values,
+        y=list(range(len(sets))),
+        orientation="h",
+        width=0.55,
+        marker={
+            "color": [WRONG if one.crosses else NEGATIVE for one in sets],
+            "pattern": {"shape": ["/" if one.crosses else "" for one in sets], **HATCH},
+        },
+        text=[f"{value:.2f}" for value in values],
+        textposition="outside",
+        cliponaxis=False,
+        customdata=[(one.letters, one.written_mixture(), one.shortest or "none") for one in sets],
+        hovertemplate="%{customdata[0]}: %{x:.4f} at %{customdata[1]}<br>"
+        "shortest crossing string: %{customdata[2]}<extra></extra>",
+    )
+    figure.update_xaxes(range=[low - room * (low < 0), high + room * (high > 0)])
+    figure.update_yaxes(
+        tickvals=list(range(len(sets))),
+        ticktext=[f"only {', '.join(one.letters)}" for one in sets],
+        autorange="reversed",
+        showgrid=False,
+        zeroline=False,
+    )
+    figure.update_xaxes(zeroline=False)
+    figure.add_vline(x=0, line={"color": INK, "width": 1.5, "dash": "dash"})
+    spoken = "; ".join(
+        f"only {', '.join(one.letters)}: {one.max_logit:.4f}"
+        + (f", crossing with {one.shortest}" if one.shortest else "")
+        for one in sets
+    )
+    return Figure(
+        "largest-logits",
+        "How near each negative set of letters comes to a yes",
+        figure,
+        "Strings of only these letters should all be answered no. The bar is the largest logit any "
+        "mixture of them reaches; a hatched purple bar right of zero means false positives.",
+        f"Largest logits: {spoken}.",
+    )
+
+
+def _curves(result: ConeResult, curves: LabeledArray) -> Figure:
+    order = np.argsort(-curves.array.max(axis=1), kind="stable")[:MOST_CURVES]
+    names = [curves.labels["set"][index] for index in sorted(order)]
+    ratios = [float(ratio) for ratio in curves.labels["ratio"]]
+    figure = new_figure("mixture", "logit", height=460, legend=True)
+    for line, name in enumerate(names):
+        first, second = name
+        figure.add_scatter(
+            x=ratios,
+            y=curves.at(set=name),
+            mode="lines",
+            name=f"{first} : {second}",
+            line={"color": PALETTE[line % len(PALETTE)], "dash": DASHES[line % len(DASHES)]},
+            customdata=[_ratio(ratio, first, second) for ratio in ratios],
+            hovertemplate="%{customdata}: %{y:.4f}<extra></extra>",
+        )
+    points = [point for point in result.strings if point.letters in names]
+    if points:
+        figure.add_scatter(
+            x=[point.log_ratio for point in points],
+            y=[point.logit for point in points],
+            mode="markers",
+            name="given strings",
+            marker={
+                "symbol": ["x" if point.logit > 0 else "circle" for point in points],
+                "color": [WRONG if point.logit > 0 else INK for point in points],
+                "size": 11,
+                "line": {"width": 1, "color": INK},
+            },
+            customdata=[point.string for point in points],
+            hovertemplate="%{customdata}: %{y:.4f}<extra></extra>",
+        )
+    figure.add_hline(y=0, line={"color": INK, "width": 1.5, "dash": "dash"})
+    figure.update_xaxes(
+        tickvals=[-6, 0, 6],
+        ticktext=["10⁶ : 1", "1 : 1", "1 : 10⁶"],
+    )
+    figure.update_yaxes(zeroline=False)
+    figure.update_layout(margin_t=30)
+    spoken = "; ".join(
+        f"{name[0]} and {name[1]}: at most {curves.at(set=name).max():.4f}" for name in names
+    )
+    return Figure(
+        "mixtures",
+        "Every mixture of two letters that should be a no",
+        figure,
+        "From almost only the first letter (left) to almost only the second (right), on a "
+        "logarithmic scale. Above the dashed line the answer is a wrong yes; crosses are given "
+        "strings that are wrong.",
+        f"Logits along two-letter mixtures. {spoken}.",
+    )
+
+
+def _ratio(log_ratio: float, first: str, second: str) -> str:
+    rarer, more = (first, second) if log_ratio >= 0 else (second, first)
+    return f"{10 ** abs(log_ratio):,.3g} {more} per {rarer}"

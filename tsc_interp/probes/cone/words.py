@@ -1,0 +1,71 @@
+"""What the cone probe found, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tsc_interp.probes.base import Cell, Finding
+from tsc_interp.probes.cone.result import ConeResult, LetterSet
+
+
+def findings(result: ConeResult) -> tuple[Finding, ...]:
+    sets = result.sets
+    if not sets:
+        return (Finding(severity="note", text="No set of letters is negative by itself."),)
+    found = [_crossing(one) for one in sets if one.crosses and not _explained(one, sets)]
+    quiet = [one for one in sets if not one.crosses]
+    if quiet:
+        found.append(_quiet(quiet, everything=len(quiet) == len(sets)))
+    return tuple(found)
+
+
+def _explained(one: LetterSet, sets: Sequence[LetterSet]) -> bool:
+    """A smaller set that crosses with a string as short says it all."""
+    return any(
+        other.crosses and set(other.letters) < set(one.letters)
+        and (other.length or 0) <= (one.length or 0)
+        for other in sets
+    )  # fmt: skip
+
+
+def _crossing(one: LetterSet) -> Finding:
+    letters = _letters(one.letters)
+    reach = f"the logit of a mixture reaches {one.max_logit:+.4f}"
+    where = f" at {one.written_mixture()}" if len(one.letters) > 1 else ""
+    numbers: dict[str, Cell] = {"largest logit": one.max_logit, "length": one.length}
+    if one.length is None:
+        text = (
+            f"Real mixtures of {letters} cross the decision line ({reach}{where}), but no string "
+            "with up to a billion of a letter was found that does."
+        )
+        return Finding(severity="warning", text=text, numbers=numbers)
+    exact = one.length <= one.searched_to
+    kind = "shortest" if exact else "shortest found"
+    text = (
+        f"Strings of {letters} alone can be taken for positive: {reach}{where}. The {kind} is "
+        f"`{one.shortest}` ({one.length:,} letter{'s' * (one.length > 1)})"
+    )
+    if not exact:
+        text += f"; all strings up to length {one.searched_to:,} stay negative"
+    if one.latent:
+        text += f". Latent: tests up to length {one.visible} do not show it"
+        return Finding(severity="warning", text=text + ".", numbers=numbers)
+    return Finding(severity="failure", text=text + ".", numbers=numbers)
+
+
+def _quiet(sets: Sequence[LetterSet], everything: bool) -> Finding:
+    """The sets that stay negative, the closest to crossing first."""
+    closest = sorted(sets, key=lambda one: -one.max_logit)
+    shown = ", ".join(f"{_letters(one.letters)} {one.max_logit:+.4f}" for one in closest[:4])
+    more = f" and {len(closest) - 4} more below" if len(closest) > 4 else ""
+    start = "No mixture of letters with a negative label crosses" if everything else (
+        "No mixture of the other sets crosses")  # fmt: skip
+    how = "" if all(one.dense for one in sets) else " (searched from many starts, not densely)"
+    text = f"{start}{how}. The largest logits: {shown}{more}."
+    numbers: dict[str, Cell] = {one.letters: one.max_logit for one in closest[:4]}
+    return Finding(severity="good", text=text, numbers=numbers)
+
+
+def _letters(letters: str) -> str:
+    named = [f"`{letter}`" for letter in letters]
+    return named[0] if len(named) == 1 else f"{', '.join(named[:-1])} and {named[-1]}"

@@ -1,0 +1,1 @@
+"""How did the model become what it is, epoch by epoch?"""

@@ -1,0 +1,241 @@
+"""Figures of a training run: curves over epochs, and the vector figures as animations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import NDArray
+
+from tsc_interp.plots.animation import animate, common_view
+from tsc_interp.plots.style import DASHES, INK, PALETTE, Figure, TokenStyle, new_figure, token_style
+from tsc_interp.plots.vectors import choice, string_style
+from tsc_interp.probes.base import LabeledArray
+from tsc_interp.probes.dynamics.result import DynamicsResult
+
+LINES = PALETTE[:-1]
+"""Yellow is for areas; as a thin line it is lost on a white page."""
+
+
+def figures(result: DynamicsResult) -> list[Figure]:
+    drawn = []
+    if result.losses is not None:
+        drawn.append(_losses(result, result.losses))
+    if result.errors is not None:
+        drawn.append(_errors(result, result.errors))
+    if result.horizons is not None:
+        drawn.append(_horizons(result, result.horizons))
+    if result.scores is not None:
+        drawn.append(_by_head(result, result.scores, "scores", "Scores of the letters"))
+    if result.values is not None and len(result.values.labels["component"]) == 1:
+        flat = LabeledArray.of(
+            result.values.array[..., 0],
+            **{dim: result.values.labels[dim] for dim in ("epoch", "head", "letter")},
+        )
+        drawn.append(_by_head(result, flat, "values", "Values of the letters"))
+    drawn += [_logits(result), _magnitudes(result)]
+    drawn += [_embeddings(result), _transformed(result)]
+    return drawn
+
+
+def _curves(
+    result: DynamicsResult,
+    y: str,
+    curves: Sequence[tuple[str, NDArray[np.float64], str]],
+    *,
+    log: bool = False,
+) -> go.Figure:
+    """(name, values, colour) over epochs, the chosen epoch marked; names in the legend."""
+    figure = new_figure("epoch", y, height=400, legend=True)
+    for index, (name, values, colour) in enumerate(curves):
+        figure.add_scatter(
+            x=result.epochs,
+            y=values,
+            mode="lines+markers",
+            name=name,
+            line={
+                "color": colour,
+                "dash": DASHES[(index + index // len(LINES)) % len(DASHES)],
+                "width": 2,
+            },
+            marker={"size": 5},
+            hovertemplate="epoch %{x}: %{y:.4g}<extra>" + name + "</extra>",
+        )
+    if result.chosen_epoch is not None:
+        figure.add_vline(x=result.chosen_epoch, line={"color": INK, "dash": "dot", "width": 1.5})
+    if log:
+        figure.update_yaxes(type="log", exponentformat="power", dtick=1)
+    return figure
+
+
+def _marked(result: DynamicsResult) -> str:
+    return "" if result.chosen_epoch is None else " The dotted line marks the chosen epoch."
+
+
+def _told(result: DynamicsResult, values: NDArray[np.float64]) -> str:
+    first, last = result.epochs[0], result.epochs[-1]
+    return f"{values[0]:.4g} at epoch {first}, {values[-1]:.4g} at epoch {last}"
+
+
+def _losses(result: DynamicsResult, losses: LabeledArray) -> Figure:
+    names = losses.labels["set"]
+    curves = [(name, losses.at(set=name), PALETTE[i]) for i, name in enumerate(names)]
+    finite = {name: values[np.isfinite(values)] for name, values, _ in curves}
+    spoken = "; ".join(
+        f"{name} {values[0]:.4g} at first, {values[-1]:.4g} at last, least {values.min():.4g}"
+        for name, values in finite.items()
+        if len(values)
+    )
+    return Figure(
+        "losses",
+        "Losses",
+        _curves(result, "loss, summed over strings", curves, log=True),
+        "The axis is logarithmic." + _marked(result),
+        f"Losses over {len(result.epochs)} epochs: {spoken}.",
+    )
+
+
+def _errors(result: DynamicsResult, errors: LabeledArray) -> Figure:
+    kinds = errors.labels["kind"]
+    curves = [(kind, errors.at(kind=kind), PALETTE[1 - i]) for i, kind in enumerate(kinds)]
+    spoken = "; ".join(f"{kind} {_told(result, values)}" for kind, values, _ in curves)
+    return Figure(
+        "test-errors",
+        "Errors on the test set",
+        _curves(result, "strings answered wrongly", curves),
+        "Of the 9,984 test strings, how many each epoch gets wrong." + _marked(result),
+        f"Test errors: {spoken}.",
+    )
+
+
+def _horizons(result: DynamicsResult, horizons: LabeledArray) -> Figure:
+    lengths = horizons.array
+    figure = _curves(result, "length", [("right on every string up to", lengths + 0.0, PALETTE[2])])
+    figure.update_layout(showlegend=False)
+    if lengths.max() > 20:
+        figure.data[0].y = np.maximum(lengths, 0.5)
+        figure.data[0].customdata = lengths
+        figure.data[0].hovertemplate = "epoch %{x}: length %{customdata:,}<extra></extra>"
+        top = int(np.ceil(np.log10(lengths.max())))
+        steps = (1, 2, 5) if top < 4 else (1,)
+        ticks = [digit * 10.0**power for power in range(top + 1) for digit in steps]
+        figure.update_yaxes(
+            type="log", tickvals=[0.5, *ticks], ticktext=["0", *(f"{t:,.0f}" for t in ticks)]
+        )
+    best = int(lengths.argmax())
+    return Figure(
+        "horizons",
+        "Right on every string up to this length",
+        figure,
+        "Exact, not sampled: below the curve there is no string the model gets wrong."
+        + _marked(result),
+        f"Horizon: {_told(result, lengths)}, longest {lengths[best]:.0f} at epoch "
+        f"{result.epochs[best]}.",
+    )
+
+
+def _by_head(result: DynamicsResult, array: LabeledArray, what: str, title: str) -> Figure:
+    letters, heads = array.labels["letter"], array.labels["head"]
+    panels = []
+    for index, head in enumerate(heads[:16]):
+        curves = [
+            (letter, array.array[:, index, place], token_style(letter).colour)
+            for place, letter in enumerate(letters)
+        ]
+        panels.append((f"head {head}", _curves(result, what.rstrip("s"), curves)))
+    spoken = "; ".join(
+        f"head {head}: "
+        + ", ".join(
+            f"{letter} {array.array[0, i, j]:.4f} to {array.array[-1, i, j]:.4f}"
+            for j, letter in enumerate(letters)
+        )
+        for i, head in enumerate(heads[:4])
+    )
+    meaning = {
+        "scores": "The letter with the highest score is the one the head reads; its lead decides "
+        "how many others it takes to drown it.",
+        "values": "What the head contributes for each letter.",
+    }[what]
+    return Figure(
+        f"head-{what}",
+        f"{title}, head by head",
+        choice(panels),
+        meaning + _marked(result),
+        f"First to last epoch. {spoken}.",
+    )
+
+
+def _logits(result: DynamicsResult) -> Figure:
+    curves = [
+        (string, result.logits.array[:, index], LINES[index % len(LINES)])
+        for index, string in enumerate(result.logits.labels["string"])
+    ]
+    spoken = "; ".join(f"{string} {_told(result, values)}" for string, values, _ in curves)
+    figure = _curves(result, "logit", curves)
+    figure.update_layout(height=400 + 22 * len(curves), margin_t=16)
+    return Figure(
+        "logits",
+        "Logits of the strings",
+        figure,
+        "Above zero the model says yes." + _marked(result),
+        f"Logits: {spoken}.",
+    )
+
+
+def _magnitudes(result: DynamicsResult) -> Figure:
+    names = result.magnitudes.labels["weight"]
+    curves = [
+        (name.removeprefix("blocks."), result.magnitudes.array[:, index], LINES[index % len(LINES)])
+        for index, name in enumerate(names[:12])
+    ]
+    figure = _curves(result, "root mean square", curves)
+    figure.update_layout(height=400 + 22 * len(curves))
+    spoken = "; ".join(f"{name} {_told(result, values)}" for name, values, _ in curves)
+    return Figure(
+        "weight-sizes",
+        "How large the weights become",
+        figure,
+        "The typical size of the entries of each weight matrix." + _marked(result),
+        f"Root mean squares: {spoken}.",
+    )
+
+
+def _embeddings(result: DynamicsResult) -> Figure:
+    tokens = result.embeddings.labels["token"]
+    seen = common_view(result.embeddings.array)
+    figure = animate(seen, result.epochs, tokens, [token_style(t) for t in tokens])
+    lengths = np.linalg.norm(result.embeddings.array, axis=-1)
+    spoken = ", ".join(
+        f"{t} {lengths[0, i]:.4f} to {lengths[-1, i]:.4f}" for i, t in enumerate(tokens)
+    )
+    return Figure(
+        "embeddings",
+        "Embeddings, epoch by epoch",
+        figure,
+        f"Press play, or move the slider. {seen.remark}".strip(),
+        f"Lengths of the embeddings, first to last epoch: {spoken}.",
+    )
+
+
+def _transformed(result: DynamicsResult) -> Figure:
+    strings = result.transformed.labels["string"]
+    logits = result.logits.array
+    styles: list[TokenStyle] = [
+        string_style(label, bool((logit > 0) == bool(label)))
+        for label, logit in zip(result.labels, logits[-1], strict=True)
+    ]
+    seen = common_view(result.transformed.array)
+    direction = result.readout.array if seen.exact else None
+    figure = animate(seen, result.epochs, strings, styles, normals=direction)
+    how = " The dashed line is where the logit is zero." if direction is not None else ""
+    spoken = ", ".join(
+        f"{s} {logits[0, i]:.4f} to {logits[-1, i]:.4f}" for i, s in enumerate(strings)
+    )
+    return Figure(
+        "transformed",
+        "Transformed CLS, epoch by epoch",
+        figure,
+        f"Press play, or move the slider: each string on its way.{how} {seen.remark}".strip(),
+        f"Logits, first to last epoch: {spoken}.",
+    )

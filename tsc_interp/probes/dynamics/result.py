@@ -1,0 +1,77 @@
+"""What the dynamics probe measures: the model, epoch by epoch."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from tsc_interp.probes.base import LabeledArray, ProbeResult, Table
+
+
+class DynamicsResult(ProbeResult):
+    probe: ClassVar[str] = "dynamics"
+
+    chosen_epoch: int | None
+    losses: LabeledArray | None
+    """[epoch, set], sums over an epoch's strings; nan where none was recorded."""
+    errors: LabeledArray | None
+    """[epoch, kind]: false positives and false negatives on the test set."""
+    horizons: LabeledArray | None
+    """[epoch]: no error up to this length, proved."""
+    scores: LabeledArray | None
+    """[epoch, head, letter]: CLS's scores in the first layer, every letter occurring once."""
+    values: LabeledArray | None
+    """[epoch, head, letter, component], first layer."""
+    magnitudes: LabeledArray
+    """[epoch, weight]: root mean square."""
+    logits: LabeledArray
+    """[epoch, string]"""
+    labels: tuple[int, ...]
+    embeddings: LabeledArray
+    """[epoch, token, dim], CLS and letters."""
+    transformed: LabeledArray
+    """[epoch, string, dim]: CLS at the end."""
+    readout: LabeledArray
+    """[epoch, dim]"""
+
+    @property
+    def epochs(self) -> list[int]:
+        return [int(epoch) for epoch in self.logits.labels["epoch"]]
+
+    def tables(self) -> tuple[Table, ...]:
+        columns, arrays = ["epoch"], []
+        for kind, array in (("loss", self.losses), ("", self.errors)):
+            if array is not None:
+                columns += [f"{label} {kind}".strip() for label in array.labels[array.dims[1]]]
+                arrays.append(array.array)
+        if self.horizons is not None:
+            columns.append("right through length")
+            arrays.append(self.horizons.array[:, None])
+        whole = {"false positives", "false negatives", "right through length"}
+        numbers = np.hstack(arrays) if arrays else np.empty((len(self.epochs), 0))
+        rows = tuple(
+            (
+                epoch,
+                *(
+                    int(number) if column in whole else float(number)
+                    for column, number in zip(columns[1:], row, strict=True)
+                ),
+            )
+            for epoch, row in zip(self.epochs, numbers, strict=True)
+        )
+        course = Table(title="The run, epoch by epoch", columns=tuple(columns), rows=rows)
+        return (
+            course,
+            _wide("Logits", self.logits, "string"),
+            _wide("Root mean square of each weight", self.magnitudes, "weight"),
+        )
+
+
+def _wide(title: str, array: LabeledArray, axis: str) -> Table:
+    rows = zip(array.labels["epoch"], array.array.tolist(), strict=True)
+    return Table(
+        title=title,
+        columns=("epoch", *array.labels[axis]),
+        rows=tuple((int(epoch), *values) for epoch, values in rows),
+    )

@@ -1,0 +1,189 @@
+"""How did the model become what it is?
+
+Every epoch a run directory kept, epoch 0 (the initial weights) included: losses, errors on the test
+set, the exact horizon (the largest length with no error at all), each head's scores and values,
+norms of the weights, and where embeddings and CLS stood. All epochs are one ensemble, so a hook
+shows all of them at once: `hook_attn_scores` and `hook_v` on a string with every letter once,
+`hook_resid_post` on the strings given.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from tsc_interp.checkpoints import Checkpoint, read_checkpoint
+from tsc_interp.checkpoints.format import SUFFIX
+from tsc_interp.config import ClassifierConfig
+from tsc_interp.data import report_test_set
+from tsc_interp.errors import CheckpointError, ConfigError, UnsupportedError, UsageError
+from tsc_interp.model.hooked import HookedClassifier
+from tsc_interp.model.initialise import stack_weights
+from tsc_interp.probes.base import LabeledArray
+from tsc_interp.probes.dynamics.result import DynamicsResult
+from tsc_interp.probes.dynamics.words import findings
+from tsc_interp.verification import horizon
+
+_BUDGET = 20_000
+_MOST_LETTERS = 5
+
+
+def run(
+    model: HookedClassifier, strings: Sequence[str], *, run_directory: str | Path | None
+) -> DynamicsResult:
+    """Follow the run in `run_directory`; `model` must be one of its epochs."""
+    if run_directory is None:
+        raise UsageError(
+            "dynamics needs a run directory (runs/<experiment>/<key>/seed=N) as the checkpoint, "
+            "because one model alone has no history; 'tsc-interp train' makes one"
+        )
+    directory = Path(run_directory)
+    history = _history(directory)
+    config = next(iter(history.values())).config
+    if config != model.config:
+        raise UsageError(f"the model is not an epoch of {directory}: its configuration differs")
+    epochs = list(history)
+    ensemble = HookedClassifier(
+        config, stack_weights([_tensors(checkpoint) for checkpoint in history.values()])
+    )
+    last = f"blocks.{config.n_layers - 1}.hook_resid_post"
+    with torch.no_grad():
+        logits, cache = ensemble.run_with_cache(
+            list(strings), names_filter=[last], return_cache_object=False
+        )
+    counts = config.alphabet.count_matrix(strings)
+    tokens = [0, *range(2, config.alphabet.vocab_size)]
+    result = DynamicsResult(
+        findings=(),
+        not_applicable=_remarks(config),
+        chosen_epoch=_chosen(directory),
+        losses=_losses(directory, epochs),
+        errors=_errors(ensemble, epochs),
+        horizons=_horizons(history),
+        **_heads(ensemble, epochs),
+        magnitudes=_magnitudes(ensemble, epochs),
+        logits=LabeledArray.of(logits.numpy(), epoch=epochs, string=strings),
+        labels=tuple(int(label) for label in config.task.labels(counts)),
+        embeddings=LabeledArray.of(
+            ensemble.W_E.detach().numpy()[:, tokens],
+            epoch=epochs,
+            token=("CLS", *config.alphabet.letters),
+            dim=range(config.d_model),
+        ),
+        transformed=LabeledArray.of(
+            cache[last][..., 0, :].numpy(), epoch=epochs, string=strings, dim=range(config.d_model)
+        ),
+        readout=LabeledArray.of(
+            ensemble.W_U.detach().numpy()[..., 0], epoch=epochs, dim=range(config.d_model)
+        ),
+    )
+    return result.with_findings(findings(result))
+
+
+def _history(directory: Path) -> dict[int, Checkpoint]:
+    files = sorted((directory / "checkpoints").glob(f"epoch=*{SUFFIX}"))
+    if not files:
+        raise CheckpointError(
+            f"{directory} has no checkpoints/epoch=NNN{SUFFIX}, so it is not a run directory"
+        )
+    return {int(file.stem.removeprefix("epoch=")): read_checkpoint(file) for file in files}
+
+
+def _tensors(checkpoint: Checkpoint) -> dict[str, torch.Tensor]:
+    return {name: torch.from_numpy(np.array(array)) for name, array in checkpoint.weights.items()}
+
+
+def _chosen(directory: Path) -> int | None:
+    try:
+        return int(json.loads((directory / "result.json").read_text())["chosen_epoch"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _losses(directory: Path, epochs: Sequence[int]) -> LabeledArray | None:
+    try:
+        lines = (directory / "metrics.jsonl").read_text().splitlines()
+        rows: Mapping[int, Any] = {row["epoch"]: row for row in map(json.loads, lines)}
+        values = [
+            [float(rows[epoch][f"{kind}_loss"]) if epoch in rows else np.nan for epoch in epochs]
+            for kind in ("train", "validation")
+        ]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return LabeledArray.of(np.transpose(values), epoch=epochs, set=("train", "validation"))
+
+
+def _errors(ensemble: HookedClassifier, epochs: Sequence[int]) -> LabeledArray | None:
+    config = ensemble.config
+    if config.has_positions:
+        return None
+    try:
+        counts = report_test_set(config)
+    except ConfigError:
+        return None
+    # Strings in a few parts, so that many epochs at once stay small.
+    with torch.no_grad():
+        parts = [ensemble(ensemble.counts(part.copy())) for part in np.array_split(counts, 10)]
+    predicted: NDArray[np.bool_] = (torch.cat(parts, dim=-1) > 0).numpy()
+    labels = config.task.labels(counts)
+    wrong = [(predicted & ~labels).sum(axis=1), (~predicted & labels).sum(axis=1)]
+    kinds = ("false positives", "false negatives")
+    return LabeledArray.of(np.transpose(wrong), epoch=epochs, kind=kinds)
+
+
+def _horizons(history: Mapping[int, Checkpoint]) -> LabeledArray | None:
+    if next(iter(history.values())).config.n_letters > _MOST_LETTERS:
+        return None
+    try:
+        lengths = [horizon(c, budget=_BUDGET).right_through for c in history.values()]
+    except UnsupportedError:
+        return None
+    return LabeledArray.of(lengths, epoch=list(history))
+
+
+def _heads(ensemble: HookedClassifier, epochs: Sequence[int]) -> dict[str, LabeledArray | None]:
+    config = ensemble.config
+    if not config.has_attention or config.has_positions:
+        return {"scores": None, "values": None}
+    letters = config.alphabet.letters
+    wanted = [f"blocks.0.attn.hook_{name}" for name in ("attn_scores", "v")]
+    with torch.no_grad():
+        _, cache = ensemble.run_with_cache(letters, names_filter=wanted, return_cache_object=False)
+    axes = {"epoch": epochs, "head": range(config.n_heads), "letter": letters}
+    scores = cache[wanted[0]][:, 0, :, 0, 1:].numpy()
+    values = cache[wanted[1]][:, 0, 1:].transpose(1, 2).numpy()
+    return {
+        "scores": LabeledArray.of(scores, **axes),
+        "values": LabeledArray.of(values, **axes, component=range(config.d_head)),
+    }
+
+
+def _magnitudes(ensemble: HookedClassifier, epochs: Sequence[int]) -> LabeledArray:
+    sizes = {
+        name: weight.detach().double().square().flatten(1).mean(1).sqrt().numpy()
+        for name, weight in ensemble.named_parameters()
+        if name.rsplit(".", 1)[1].startswith("W_")
+    }
+    return LabeledArray.of(np.transpose(list(sizes.values())), epoch=epochs, weight=list(sizes))
+
+
+def _remarks(config: ClassifierConfig) -> tuple[str, ...]:
+    remarks = []
+    if config.has_positions:
+        remarks.append(
+            "Heads, test errors and horizons are not followed: this model has positions, so counts "
+            "do not describe its input."
+        )
+    elif not config.has_attention:
+        remarks.append("No head is followed: this model has no attention.")
+    if config.n_letters > _MOST_LETTERS and not config.has_positions:
+        remarks.append(f"Horizons are followed for up to {_MOST_LETTERS} letters only.")
+    if config.n_layers > 1:
+        remarks.append("Scores and values are those of the first layer.")
+    return tuple(remarks)

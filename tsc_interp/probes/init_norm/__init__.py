@@ -1,0 +1,1 @@
+"""How large is everything at initialisation, and what did training make of it?"""

@@ -1,0 +1,165 @@
+"""Figures of init-norm: sizes against width, measured and in theory; weights before and after."""
+
+from __future__ import annotations
+
+import numpy as np
+import plotly.graph_objects as go
+
+from tsc_interp.plots.style import BLUE, DASHES, GREEN, INK, VERMILLION, Figure, new_figure
+from tsc_interp.probes.base import LabeledArray
+from tsc_interp.probes.init_norm.result import InitNormResult
+
+# One look per strategy, in every figure.
+_LOOKS = ((BLUE, "circle"), (VERMILLION, "square"), (GREEN, "diamond"))
+
+
+def figures(result: InitNormResult) -> list[Figure]:
+    drawn = [_norms(result)]
+    for name, spread in (("scores", result.score_spread), ("logits", result.logit_spread)):
+        if spread is not None:
+            drawn.append(_spread(name, spread))
+    if result.before is not None:
+        drawn.append(_training(result, result.before))
+    return drawn
+
+
+def _log_axes(figure: go.Figure, widths: list[int]) -> None:
+    figure.update_xaxes(type="log", tickvals=widths, ticktext=[str(width) for width in widths])
+    # Written out: plotly's own labels between powers of ten say 5 where 0.5 is meant.
+    ticks = [digit * 10.0**power for power in range(-6, 6) for digit in (1, 2, 5)]
+    figure.update_yaxes(type="log", tickvals=ticks, ticktext=[f"{tick:g}" for tick in ticks])
+
+
+def _norms(result: InitNormResult) -> Figure:
+    """Only the embedding's own strategy matters here, so the first and the last of the three."""
+    widths = [int(width) for width in result.embedding_norms.labels["width"]]
+    figure = new_figure("d_model", "norm of a token's embedding", height=420, legend=True)
+    spoken = []
+    for strategy, name, (colour, symbol) in (
+        (0, "standard normal", _LOOKS[0]),
+        (-1, "linear_like", _LOOKS[-1]),
+    ):
+        mean, low, high, theory = result.embedding_norms.array[strategy].T
+        figure.add_scatter(
+            x=[*widths, *widths[::-1]],
+            y=[*high, *low[::-1]],
+            mode="lines",
+            fill="toself",
+            fillcolor=_faint(colour),
+            line={"width": 0},
+            hoverinfo="skip",
+            name=f"{name}: 90 % of tokens",
+            showlegend=False,
+        )
+        figure.add_scatter(
+            x=widths,
+            y=theory,
+            mode="lines",
+            line={"color": INK, "dash": "dash", "width": 1.5},
+            name="theory",
+            showlegend=strategy == 0,
+            hovertemplate="theory %{y:.4f}<extra></extra>",
+        )
+        figure.add_scatter(
+            x=widths,
+            y=mean,
+            mode="markers",
+            marker={"color": colour, "symbol": symbol, "size": 10},
+            name=name,
+            hovertemplate="d_model %{x}: %{y:.4f}<extra>" + name + "</extra>",
+        )
+        pairs = ", ".join(
+            f"{m:.4f} (theory {t:.4f}) at {w}" for w, m, t in zip(widths, mean, theory, strict=True)
+        )
+        spoken.append(f"{name}: {pairs}")
+    _log_axes(figure, widths)
+    return Figure(
+        "embedding-norms",
+        "Embedding norms at initialisation",
+        figure,
+        f"Means over {result.seeds} fresh models (marks), the range of 90 % of tokens (bands) and "
+        "theory (dashed). Both axes are logarithmic: a straight slope is a power of d_model.",
+        f"Mean norms by d_model. {'; '.join(spoken)}.",
+    )
+
+
+def _spread(name: str, spread: LabeledArray) -> Figure:
+    widths = [int(width) for width in spread.labels["width"]]
+    figure = new_figure("d_model", f"standard deviation of {name}", height=420, legend=True)
+    for index, (strategy, (colour, symbol)) in enumerate(
+        zip(spread.labels["strategy"], _LOOKS, strict=True)
+    ):
+        figure.add_scatter(
+            x=widths,
+            y=spread.array[index],
+            mode="lines+markers",
+            line={"color": colour, "dash": DASHES[index]},
+            marker={"color": colour, "symbol": symbol, "size": 9},
+            name=strategy,
+            hovertemplate="d_model %{x}: %{y:.4f}<extra>" + strategy + "</extra>",
+        )
+    _log_axes(figure, widths)
+    spoken = "; ".join(
+        f"{strategy}: " + ", ".join(f"{x:.4f} at {w}" for x, w in zip(row, widths, strict=True))
+        for strategy, row in zip(spread.labels["strategy"], spread.array, strict=True)
+    )
+    return Figure(
+        f"{name[:-1]}-spread",
+        f"Spread of the {name} at initialisation",
+        figure,
+        f"How much the {name} differ between fresh models: the larger, the more decided a model "
+        "is before it has learned anything.",
+        f"Standard deviation of {name}. {spoken}.",
+    )
+
+
+def _training(result: InitNormResult, before: LabeledArray) -> Figure:
+    weights = list(result.after.labels["weight"])
+    rows = np.arange(len(weights))
+    mean, low, high = before.array.T
+    figure = new_figure("root mean square", height=110 + 32 * len(weights), legend=True)
+    figure.add_scatter(
+        x=mean,
+        y=rows,
+        mode="markers",
+        marker={"color": INK, "symbol": "line-ns-open", "size": 12},
+        error_x={
+            "type": "data",
+            "symmetric": False,
+            "array": high - mean,
+            "arrayminus": mean - low,
+            "color": INK,
+            "thickness": 3,
+            "width": 0,
+        },
+        name="fresh: mean, 90 % of seeds",
+        hovertemplate="fresh %{x:.4f}<extra></extra>",
+    )
+    figure.add_scatter(
+        x=result.after.array,
+        y=rows,
+        mode="markers",
+        marker={"color": VERMILLION, "size": 11},
+        name="this model",
+        hovertemplate="this model %{x:.4f}<extra></extra>",
+    )
+    figure.update_yaxes(
+        tickvals=rows, ticktext=weights, autorange="reversed", showgrid=False, zeroline=False
+    )
+    figure.update_xaxes(rangemode="tozero")
+    spoken = ", ".join(
+        f"{name} {start:.4f} to {end:.4f}"
+        for name, start, end in zip(weights, mean, result.after.array, strict=True)
+    )
+    return Figure(
+        "before-and-after",
+        "Weights before and after training",
+        figure,
+        "Grey: where fresh models of this configuration start. Vermillion: this model.",
+        f"Root mean square, fresh mean to this model: {spoken}.",
+    )
+
+
+def _faint(colour: str) -> str:
+    red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    return f"rgba({red},{green},{blue},0.18)"

@@ -1,0 +1,167 @@
+"""Figures of margin: scores on a line, the logit and the weights as one letter's count grows."""
+
+from __future__ import annotations
+
+import plotly.graph_objects as go
+
+from tsc_interp.plots.number_line import number_line
+from tsc_interp.plots.style import DASHES, INK, PALETTE, WRONG, Figure, new_figure, token_style
+from tsc_interp.probes.base import LabeledArray
+from tsc_interp.probes.margin.result import Family, MarginResult
+
+MOST_LINES = 6
+SPOKEN = (1, 100, 10_000)
+"""The n at which the alternative text gives numbers; points of the probe's grid."""
+_POWERS = "⁰¹²³⁴⁵⁶⁷⁸⁹"
+
+
+def figures(result: MarginResult) -> list[Figure]:
+    layers = result.scores.labels["layer"]
+    drawn = [_scores(result, i, layer) for i, layer in enumerate(layers)]
+    if result.logits is not None and result.weights is not None:
+        drawn.append(_logits(result, result.logits))
+        drawn += [
+            _weights(result, result.weights, i, layer)
+            for i, layer in enumerate(layers)
+            if _falling(result, result.weights, i)
+        ]
+    return drawn
+
+
+def _scores(result: MarginResult, i: int, layer: str) -> Figure:
+    heads, letters = result.scores.labels["head"], result.scores.labels["letter"]
+    rows = [
+        (f"head {head}", list(zip(letters, result.scores.array[i, h].tolist(), strict=True)))
+        for h, head in enumerate(heads)
+    ]
+    spoken = "; ".join(
+        f"{name}: " + ", ".join(f"{letter} {score:.4f}" for letter, score in points)
+        for name, points in rows
+    )
+    return Figure(
+        f"scores-{layer}" if i else "scores",
+        _title("How each head scores the letters", result, layer),
+        number_line(rows, x="score"),
+        "The letter farthest to the right is the one a head reads; its distance d to another is "
+        "the margin. About e to the power d of the other letter per letter read take half of the "
+        "weight: 20 for d = 3, 150 for d = 5, 22,000 for d = 10.",
+        f"Scores by head. {spoken}.",
+    )
+
+
+def _logits(result: MarginResult, logits: LabeledArray) -> Figure:
+    figure = new_figure("n", "logit", height=480, legend=True)
+    n = [int(label) for label in logits.labels["n"]]
+    shown = _shown(result)
+    for line, family in enumerate(shown):
+        figure.add_scatter(
+            x=n,
+            y=logits.at(family=family.name),
+            mode="lines",
+            name=family.name,
+            line={"color": PALETTE[line % len(PALETTE)], "dash": DASHES[line % len(DASHES)]},
+            hovertemplate=f"{family.name}, n = %{{x:,}}: %{{y:.4f}}<extra></extra>",
+        )
+    flips = [family for family in shown if family.first_error is not None]
+    figure.add_scatter(
+        x=[family.first_error for family in flips],
+        y=[0.0] * len(flips),
+        mode="markers",
+        name="first wrong n",
+        marker={"symbol": "x", "size": 11, "color": WRONG, "line": {"width": 1, "color": INK}},
+        customdata=[_hover(family) for family in flips],
+        hovertemplate="%{customdata}<extra></extra>",
+    )
+    _count_axis(figure)
+    figure.update_yaxes(zeroline=False)
+    figure.add_hline(y=0, line={"color": INK, "width": 1.5, "dash": "dash"})
+    spoken = "; ".join(
+        f"{family.name} first wrong at n = {family.first_error:,}" if family.first_error else
+        f"{family.name} right up to n = {family.cap:,}" for family in shown
+    )  # fmt: skip
+    return Figure(
+        "flips",
+        "When do long strings flip?",
+        figure,
+        "The logit as one letter's count n grows, on a logarithmic scale; below the dashed line "
+        "the answer is no. Crosses mark the first n with a wrong answer.",
+        f"{spoken}.",
+    )
+
+
+def _hover(family: Family) -> str:
+    predicted = "" if family.predicted is None else f" (predicted {family.predicted:,})"
+    return f"{family.name} is first wrong at n = {family.first_error:,}{predicted}"
+
+
+def _weights(result: MarginResult, weights: LabeledArray, i: int, layer: str) -> Figure:
+    """The families in which a head's own letter is outnumbered, its weight falling."""
+    figure = new_figure("n", "weight of the letter read", height=480, legend=True)
+    n = [int(label) for label in weights.labels["n"]]
+    lines = _falling(result, weights, i)
+    for line, (family, h) in enumerate(lines):
+        letter = result.reads[i][h]
+        figure.add_scatter(
+            x=n,
+            y=weights.array[i, weights.labels["family"].index(family.name), h],
+            mode="lines",
+            name=f"head {weights.labels['head'][h]}: {letter} in {family.name}",
+            line={"color": token_style(letter).colour, "dash": DASHES[line % len(DASHES)]},
+            hovertemplate=f"{letter} in {family.name}, n = %{{x:,}}: %{{y:.4f}}<extra></extra>",
+        )
+    _count_axis(figure)
+    figure.update_yaxes(range=[-0.02, 1.04], tickformat=".0%")
+    figure.add_hline(y=0.5, line={"color": INK, "width": 1, "dash": "dot"})
+    spoken = "; ".join(
+        f"head {h} on {result.reads[i][h]} in {family.name}: "
+        + ", ".join(f"{weights.array[i, f, h, n.index(k)]:.2%} at n = {k:,}" for k in SPOKEN)
+        for family, h in lines
+        for f in [weights.labels["family"].index(family.name)]
+    )
+    half = " It crosses half (dotted) where n is e to the margin."
+    return Figure(
+        f"weights-{layer}" if i else "weights",
+        _title("How fast the letter a head reads is outnumbered", result, layer),
+        figure,
+        "The attention a head keeps on the letter it reads while another letter's count n grows."
+        + half * (len(result.scores.labels["layer"]) == 1),
+        f"{spoken}.",
+    )
+
+
+def _falling(result: MarginResult, weights: LabeledArray, i: int) -> list[tuple[Family, int]]:
+    """(family, head) pairs in which the head reads a letter that is there and does not grow."""
+    letters = sorted({letter for row in result.reads for letter in row})
+    pairs = []
+    for letter in letters:
+        readers = [h for h, read in enumerate(result.reads[i]) if read == letter]
+        if not readers:
+            continue
+        # Of several heads that read a letter, the one that holds on to it longest.
+        h = max(readers, key=lambda h: float(weights.array[i, :, h].sum()))
+        for family in result.families[: len(result.scores.labels["letter"])]:
+            there = family.letter != letter and letter in family.name
+            if there and family.letter in result.scores.labels["letter"]:
+                pairs.append((family, h))
+    return pairs[:MOST_LINES]
+
+
+def _shown(result: MarginResult) -> list[Family]:
+    """The families that go wrong first, and then the others, in their own order."""
+    by_error = sorted(result.families, key=lambda family: family.first_error or 10**12)
+    kept = {family.name for family in by_error[:MOST_LINES]}
+    return [family for family in result.families if family.name in kept]
+
+
+def _count_axis(figure: go.Figure) -> None:
+    """Powers of ten up to a million."""
+    figure.update_xaxes(
+        type="log",
+        tickvals=[10**power for power in range(7)],
+        ticktext=["1", "10", "100", *(f"10{_POWERS[power]}" for power in range(3, 7))],
+    )
+    figure.update_layout(margin_t=30)
+
+
+def _title(title: str, result: MarginResult, layer: str) -> str:
+    return title if len(result.scores.labels["layer"]) == 1 else f"{title}, layer {layer}"

@@ -1,0 +1,112 @@
+"""What the margin probe measures: scores and margins, families that flip, letters that are lost."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from tsc_interp.probes.base import Frozen, HeadsResult, LabeledArray, Table
+
+EVERY = 10_000
+"""Every n up to here is evaluated; larger ones in steps."""
+
+
+class Family(Frozen):
+    """All strings with these counts, except that `letter` occurs n times."""
+
+    name: str
+    letter: str
+    counts: tuple[int, ...]
+    """Of every letter of the alphabet; the varied one's entry is the given string's, or 1."""
+    cap: int
+    first_error: int | None = None
+    """The smallest n at which the prediction is wrong, or None if there is none up to the cap."""
+    predicted: int | None = None
+    """What the scores and values predict for it."""
+    start: float = 0.0
+    """The logit at n = 1."""
+    limit: float | None = None
+    """The logit as n grows without end."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether every smaller n was evaluated."""
+        return self.first_error is None or self.first_error <= EVERY
+
+    def string(self, n: int | str) -> str:
+        return self.name.replace("{n}", "" if n == 1 else f"{{{n}}}")
+
+
+class Reduced(Frozen):
+    """A string without the letters its label does not depend on."""
+
+    left_out: str
+    string: str
+    logit: float
+
+
+class LostLetter(Frozen):
+    """A given false negative, and which head lost its letter."""
+
+    string: str
+    logit: float
+    head: int | None = None
+    """Of the heads whose letter is there, the one that keeps least of its weight on it."""
+    kept: float | None = None
+    rival: str | None = None
+    """The letter that takes most of the weight instead."""
+    reduced: Reduced | None = None
+
+
+class MarginResult(HeadsResult):
+    probe: ClassVar[str] = "margin"
+
+    scores: LabeledArray
+    """`[layer head letter]`: q·k / sqrt(d_head)."""
+    margins: LabeledArray
+    """`[layer head letter]`: the highest score minus this letter's."""
+    half_weight: LabeledArray
+    """`[layer head letter]`: how many of it per letter read halve the latter's weight."""
+    sign_change: LabeledArray | None
+    """`[layer head letter]`: how many of it per letter read turn the head's effect around."""
+    families: tuple[Family, ...] = ()
+    logits: LabeledArray | None = None
+    """`[family n]`."""
+    weights: LabeledArray | None = None
+    """`[layer family head n]`: the weight of the letter the head reads."""
+    lost: tuple[LostLetter, ...] = ()
+
+    @property
+    def reads(self) -> tuple[tuple[str, ...], ...]:
+        """The letter each head reads, `[layer][head]`."""
+        letters = self.scores.labels["letter"]
+        return tuple(tuple(letters[t] for t in row) for row in self.scores.array.argmax(axis=-1))
+
+    def tables(self) -> tuple[Table, ...]:
+        labels = self.scores.labels
+        rows = tuple(
+            (
+                labels["layer"][i],
+                labels["head"][h],
+                self.reads[i][h],
+                labels["letter"][t],
+                float(self.scores.array[i, h, t]),
+                float(self.margins.array[i, h, t]),
+                float(self.half_weight.array[i, h, t]),
+            )
+            for i, h, t in np.ndindex(self.scores.shape)
+        )
+        columns = ("layer", "head", "reads", "letter", "score", "margin", "halves its weight")
+        tables = [Table(title="Scores and margins", columns=columns, rows=rows)]
+        if self.families:
+            tables.append(self._flips())
+        return tuple(tables)
+
+    def _flips(self) -> Table:
+        rows = tuple(
+            (f.name, f.predicted, f.first_error, f.exact, f.start, f.limit) for f in self.families
+        )
+        columns = ("family", "predicted first error", "measured first error",
+                   "every smaller n evaluated", "logit at n = 1", "logit in the limit")  # fmt: skip
+        return Table(title="When families of strings flip", columns=columns, rows=rows)

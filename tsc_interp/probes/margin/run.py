@@ -1,0 +1,188 @@
+"""How far is the letter a head reads ahead of the others, and when is it outnumbered? Chapter 3.
+
+A head reads the letter t with the highest score s_t; its margin over letter o is s_t - s_o. In a
+string with one t and k o's the weight of t is 1 / (1 + k exp(-margin)): exp(margin) o's per t halve
+it. (Where scores grow with log n, a margin above 1 is never outnumbered; below, k solves
+(k + 1)^margin = k.) Weight moves the read-out: with r_t the direct effect of giving t all the
+weight, a head's effect changes sign at k = exp(margin) · (-r_t / r_o), if the signs differ.
+
+For our classifier: the exact counts at which families such as `ab{n}`, `a{n}b`, `abc{n}` flip,
+predicted from scores and values against measured on the model (`families` says how); and for false
+negatives which head lost its letter, and whether the other letters matter.
+
+Reads `hook_q`, `hook_k`, `hook_v`, `hook_pattern`; edits `hook_z` of our own classifier to predict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import brentq
+
+from tsc_interp.probes.base import LabeledArray
+from tsc_interp.probes.margin.families import (
+    CAP,
+    LIMIT,
+    counts_of,
+    families,
+    first_error,
+    predicted_error,
+    varied_letters,
+)
+from tsc_interp.probes.margin.lost import lost_letters
+from tsc_interp.probes.margin.result import MarginResult
+from tsc_interp.probes.margin.words import findings
+from tsc_interp.probes.reading import Layer, Reading, read
+from tsc_interp.probes.running import Floats, as_array, classifier_config, logits_of
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from tsc_interp.config import ClassifierConfig
+
+GRID = tuple(np.unique(np.geomspace(1, CAP, 91).astype(np.int64)).tolist())
+"""The n at which curves are drawn."""
+
+
+def run(
+    model: Any,
+    strings: Sequence[str] | Tensor,
+    *,
+    query: int | None = None,
+    layer: int | None = None,
+    direction: ArrayLike | Tensor | None = None,
+    token_names: Sequence[str] | None = None,
+) -> MarginResult:
+    """On any TransformerLens model: token ids `[batch pos]` for strings, and a query position."""
+    reading = read(
+        model, strings, query=query, layer=layer, direction=direction, token_names=token_names
+    )
+    config = classifier_config(model)
+    scores = np.stack([layer.scores for layer in reading.layers])
+    margins = scores.max(axis=-1, keepdims=True) - scores
+    grows = config is not None and config.log_n
+    half = np.vectorize(lambda margin: half_weight_count(float(margin), grows))(margins)
+    axes = {"layer": reading.layer_names, "head": reading.heads, "letter": reading.tokens}
+    result = MarginResult(
+        findings=(),
+        not_applicable=(*reading.caveats(), *_not_applicable(config)),
+        n_layers=reading.n_layers,
+        needs=None if config is None else config.task.needs,
+        scores=LabeledArray.of(scores, **axes),
+        margins=LabeledArray.of(margins, **axes),
+        half_weight=LabeledArray.of(half, **axes),
+        sign_change=None
+        if reading.direction is None
+        else LabeledArray.of(
+            np.stack([_sign_change(layer, reading.direction) for layer in reading.layers]), **axes
+        ),
+    )
+    if config is not None:
+        found = _flips(model, config, reading, result)
+        if config.n_layers == 1 and not config.has_positions:
+            found["lost"] = lost_letters(model, config, reading)
+        result = result.model_copy(update=found)
+    return result.with_findings(findings(result))
+
+
+def half_weight_count(margin: float, grows: bool = False) -> float:
+    """How many of another letter, beside one of the letter read, take half of the weight."""
+    if not grows:
+        return float(np.exp(min(margin, 700.0)))
+    if margin >= 1:
+        return float("inf")
+    # m log(k + 1) - log k falls from m log 2 at k = 1 towards minus infinity.
+    log_k = brentq(lambda x: margin * np.logaddexp(x, 0) - x, 0.0, 1e9)
+    return float(np.exp(min(log_k, 700.0)))
+
+
+def _sign_change(layer: Layer, direction: Floats) -> Floats:
+    readout = layer.readout(direction)
+    rows = np.arange(len(readout))
+    top = layer.scores.argmax(axis=1)
+    margins = layer.scores[rows, top][:, None] - layer.scores
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = -readout[rows, top][:, None] / readout
+    return np.where(ratio > 0, np.exp(np.minimum(margins, 700)) * ratio, np.inf)
+
+
+def _flips(
+    model: Any, config: ClassifierConfig, reading: Reading, result: MarginResult
+) -> dict[str, Any]:
+    """The families with their flips, and the curves behind the figures."""
+    closed_form = config.n_layers == 1 and not config.has_positions
+    made = []
+    for family in families(config, reading.rows):
+        if family.cap < 1:
+            continue
+        ends = [1, LIMIT if family.cap == CAP else family.cap]
+        start, limit = logits_of(model, counts_of(config, family, ends))
+        found = {
+            "start": float(start),
+            "limit": float(limit) if family.cap == CAP else None,
+            "first_error": first_error(model, family),
+            "predicted": predicted_error(model, reading.layers[0], reading.tokens, family)
+            if closed_form
+            else None,
+        }
+        made.append(family.model_copy(update=found))
+    if config.has_positions:
+        return {"families": tuple(made)}
+    names, grid = [family.name for family in made], [str(n) for n in GRID]
+    counts = np.stack([counts_of(config, family, GRID) for family in made])
+    logits = logits_of(model, counts.reshape(-1, config.n_letters)).reshape(len(made), -1)
+    return {
+        "families": tuple(made),
+        "logits": LabeledArray.of(logits, family=names, n=grid),
+        "weights": LabeledArray.of(
+            _target_weights(model, reading, result, counts),
+            layer=reading.layer_names,
+            family=names,
+            head=reading.heads,
+            n=grid,
+        ),
+    }
+
+
+def _target_weights(model: Any, reading: Reading, result: MarginResult, counts: Floats) -> Floats:
+    """`[layer family head n]`: how much each head keeps on the letter it reads."""
+    import torch
+
+    config: ClassifierConfig = model.config
+    layout = ("CLS", *config.alphabet.letters)
+    with torch.no_grad():
+        cache = model.run_with_cache(
+            model.counts(counts.reshape(-1, config.n_letters)),
+            names_filter=lambda name: name.endswith("hook_pattern"),
+        )[1]
+    kept = []
+    for i, layer in enumerate(reading.layers):
+        pattern = as_array(cache[f"blocks.{layer.index}.attn.hook_pattern"])[:, :, 0]
+        targets = [layout.index(letter) for letter in result.reads[i]]
+        picked = pattern[:, np.arange(len(targets)), targets]
+        kept.append(picked.reshape(*counts.shape[:2], -1).transpose(0, 2, 1))
+    return np.stack(kept)
+
+
+def _not_applicable(config: ClassifierConfig | None) -> list[str]:
+    if config is None:
+        return [
+            "flips of families such as ab{n} need a task with labels, which only our classifier has"
+        ]
+    notes = []
+    if config.n_layers > 1:
+        notes.append("flips are measured but not predicted: with several layers scores and values "
+                     "change with the string")  # fmt: skip
+    if config.has_positions:
+        notes.append("flips are measured up to the last learned position, on sorted strings; there "
+                     "is no limit and no prediction, since order matters")  # fmt: skip
+    if config.n_letters > len(varied_letters(config)):
+        notes.append(f"of {config.n_letters} letters only {', '.join(varied_letters(config))} "
+                     "are varied to look for flips; name strings to ask about others")  # fmt: skip
+    if config.log_n:
+        notes.append("scores are per unit of log n, so exp(margin) does not apply: a letter is "
+                     "outnumbered only if its margin is below 1")  # fmt: skip
+    return notes

@@ -1,0 +1,122 @@
+"""Which letter does each head read, and do heads repeat each other? Chapters 2 and 4.
+
+A head's reading is its attention if every letter occurred once: p_t = exp(s_t) / sum_i exp(s_i).
+From it: the letter it reads (the largest p), its entropy in bits, and the overlap of two heads,
+sum_t min(p_t, p'_t), which is 1 when they attend alike. What two heads write is compared as the
+cosine of their outputs over the letters, v_t W_O, centred. Heads that overlap tell the model one
+thing twice, and a letter the task names that no head reads cannot be noticed: the cause of the
+false positives of `lower_magnitude_initializations` seed 2. The effective rank of W_V W_O (the
+exponential of the entropy of its normalised singular values) says how many dimensions a head
+really copies.
+
+Reads `hook_q`, `hook_k`, `hook_v`, `hook_pattern`; works per layer, on any TransformerLens model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tsc_interp.probes.base import LabeledArray
+from tsc_interp.probes.reading import Layer, read
+from tsc_interp.probes.running import Floats, as_array, classifier_config, score_factor
+from tsc_interp.probes.specialization.result import SpecializationResult, Unread
+from tsc_interp.probes.specialization.words import findings
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from tsc_interp.config import ClassifierConfig
+
+
+def run(
+    model: Any,
+    strings: Sequence[str] | Tensor,
+    *,
+    query: int | None = None,
+    layer: int | None = None,
+    direction: ArrayLike | Tensor | None = None,
+    token_names: Sequence[str] | None = None,
+) -> SpecializationResult:
+    """On any TransformerLens model: token ids `[batch pos]` for strings, and a query position."""
+    reading = read(
+        model, strings, query=query, layer=layer, direction=direction, token_names=token_names
+    )
+    config = classifier_config(model)
+    attention = np.stack([once_each(config, layer) for layer in reading.layers])
+    heads, layers = reading.heads, reading.layer_names
+    ranks = [_effective_ranks(as_array(model.W_V)[layer.index], layer) for layer in reading.layers]
+    by_letter = {"layer": layers, "head": heads, "letter": reading.tokens}
+    by_pair = {"layer": layers, "head": heads, "other": heads}
+    result = SpecializationResult(
+        findings=(),
+        not_applicable=reading.caveats(),
+        n_layers=reading.n_layers,
+        needs=None if config is None else config.task.needs,
+        attention=LabeledArray.of(attention, **by_letter),
+        values=LabeledArray.of(
+            np.stack([layer.values for layer in reading.layers]),
+            **by_letter,
+            component=range(reading.layers[0].values.shape[-1]),
+        ),
+        entropy=LabeledArray.of(entropy(attention) / np.log(2), layer=layers, head=heads),
+        overlap=LabeledArray.of(
+            np.minimum(attention[:, :, None], attention[:, None]).sum(-1), **by_pair
+        ),
+        writing=LabeledArray.of(np.stack([_writing(layer) for layer in reading.layers]), **by_pair),
+        effective_rank=LabeledArray.of(np.stack(ranks), layer=layers, head=heads),
+        observed=LabeledArray.of(
+            np.stack([layer.weights for layer in reading.layers]),
+            layer=layers,
+            string=reading.rows,
+            head=heads,
+            letter=reading.tokens,
+        ),
+    )
+    if result.needs is not None and result.n_layers == 1:
+        result = result.model_copy(update={"unread": _unread(model, result.needs, result.reads[0])})
+    return result.with_findings(findings(result))
+
+
+def once_each(config: ClassifierConfig | None, layer: Layer) -> Floats:
+    """`[head letter]`: the attention of a string in which every letter occurs once."""
+    count = np.array([float(layer.scores.shape[1])])
+    factor = 1.0 if config is None else float(score_factor(config, count)[0])
+    odds = np.exp(factor * (layer.scores - layer.scores.max(axis=-1, keepdims=True)))
+    return np.asarray(odds / odds.sum(axis=-1, keepdims=True))
+
+
+def entropy(shares: Floats) -> Floats:
+    """In nats, over the last axis; 0 log 0 is 0."""
+    logs = np.log(shares, where=shares > 0, out=np.zeros_like(shares))
+    return np.asarray(-(shares * logs).sum(-1))
+
+
+def _effective_ranks(w_v: Floats, layer: Layer) -> Floats:
+    """`[head]`: exp of the entropy of the normalised singular values of W_V W_O."""
+    strengths = np.linalg.svd(np.einsum("hdk,hke->hde", w_v, layer.output), compute_uv=False)
+    total = strengths.sum(-1, keepdims=True)
+    return np.exp(entropy(strengths / np.where(total > 0, total, 1.0)))
+
+
+def _writing(layer: Layer) -> Floats:
+    """The cosine of what two heads write: v_t W_O, centred over the letters."""
+    written = np.einsum("htk,hkd->htd", layer.values, layer.output)
+    flat = (written - written.mean(axis=1, keepdims=True)).reshape(len(written), -1)
+    norms = np.linalg.norm(flat, axis=1, keepdims=True)
+    unit = flat / np.where(norms > 0, norms, 1.0)
+    return np.asarray(unit @ unit.T)
+
+
+def _unread(model: Any, needs: str, reads: Sequence[str]) -> tuple[Unread, ...]:
+    """The letters the task names that no head reads, and what that does to a string."""
+    found = []
+    for letter in needs:
+        if letter not in reads:
+            without = needs.replace(letter, "")
+            logits = tuple(as_array(model([needs, without])).tolist()) if without else ()
+            found.append(Unread(letter=letter, with_it=needs, without_it=without, logits=logits))
+    return tuple(found)

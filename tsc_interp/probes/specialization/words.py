@@ -1,0 +1,112 @@
+"""What the specialization probe found, in sentences."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tsc_interp.probes.base import Cell, Finding
+from tsc_interp.probes.specialization.result import SpecializationResult, Unread
+from tsc_interp.probes.wording import capital, write_share
+
+MOST_HEADS = 4
+ALIKE = 0.9
+"""Two heads whose attention overlaps by more than this read the same."""
+
+
+def findings(result: SpecializationResult) -> tuple[Finding, ...]:
+    found = []
+    for i in range(len(result.reads)):
+        found.append(_who_reads_what(result, i))
+        found += _repeats(result, i)
+    if result.needs is not None and result.n_layers == 1:
+        found += _signs(result, result.needs)
+        found += _unread(result, result.needs)
+    return tuple(found)
+
+
+def _who_reads_what(result: SpecializationResult, i: int) -> Finding:
+    readers: dict[str, list[int]] = {}
+    for h, letter in enumerate(result.reads[i]):
+        readers.setdefault(letter, []).append(h)
+    parts = []
+    for letter, heads in readers.items():
+        t = result.attention.labels["letter"].index(letter)
+        least = min(float(result.attention.array[i, h, t]) for h in heads)
+        share = "at least " * (len(heads) > 1) + write_share(least)
+        parts.append(f"{_who_reads(heads)} `{letter}` ({share})")
+    layer = _layer(result, i)
+    text = capital(f"{layer}{'; '.join(parts)}.")
+    numbers: dict[str, Cell] = {f"head {h}": letter for h, letter in enumerate(result.reads[i])}
+    explained = " In brackets: its weight when every letter occurs once."
+    return Finding(severity="note", text=text + explained, numbers=numbers)
+
+
+def _repeats(result: SpecializationResult, i: int) -> list[Finding]:
+    overlap, writing = result.overlap.array[i], result.writing.array[i]
+    pairs = [(h, g) for h, g in np.ndindex(overlap.shape) if h < g and overlap[h, g] > ALIKE]
+    if not pairs:
+        return []
+    h, g = max(pairs, key=lambda pair: float(overlap[pair]))
+    layer = _layer(result, i)
+    text = (
+        f"{layer}heads {h} and {g} attend alike: they share {write_share(float(overlap[h, g]))} of "
+        f"their attention, and what they write has cosine {writing[h, g]:+.2f}"
+    )
+    text += f"; {len(pairs)} pairs of heads overlap by {ALIKE:.0%}." if len(pairs) > 1 else "."
+    numbers: dict[str, Cell] = {"overlap": float(overlap[h, g]), "pairs": len(pairs)}
+    if result.overlap.shape[1] > result.attention.shape[2]:  # then some heads have to agree
+        return [Finding(severity="note", text=capital(text), numbers=numbers)]
+    return [Finding(severity="warning", text=capital(text), numbers=numbers)]
+
+
+def _signs(result: SpecializationResult, needs: str) -> list[Finding]:
+    """For a few heads of size one: do the letters the task names get values of opposite sign?"""
+    heads = result.values.labels["head"]
+    if result.values.shape[-1] != 1 or len(heads) > MOST_HEADS or len(needs) != 2:
+        return []
+    named = [result.values.labels["letter"].index(letter) for letter in needs]
+    pairs = result.values.array[0][:, named, 0]
+    opposite = pairs[:, 0] * pairs[:, 1] < 0
+    which = {len(heads): "Every head gives", 0: "No head gives"}.get(
+        int(opposite.sum()), "Not every head gives"
+    )
+    values = "; ".join(f"head {h} {a:.4f} and {b:.4f}" for h, (a, b) in enumerate(pairs.tolist()))
+    text = f"{which} `{needs[0]}` and `{needs[1]}` values of opposite sign: {values}."
+    return [Finding(severity="note", text=text, numbers={"opposite": int(opposite.sum())})]
+
+
+def _unread(result: SpecializationResult, needs: str) -> list[Finding]:
+    if not result.unread:
+        text = f"Every letter the task names ({', '.join(needs)}) has a head that reads it."
+        return [Finding(severity="good", text=text)]
+    readable = " and ".join(f"`{letter}`" for letter in sorted(set(result.reads[0])))
+    count = len(result.reads[0])
+    heads = {1: "its one head reads", 2: "both heads read"}.get(count, f"all {count} heads read")
+    return [_effect_of_not_reading(one, f"{heads} {readable}") for one in result.unread]
+
+
+def _effect_of_not_reading(one: Unread, instead: str) -> Finding:
+    if not one.logits:
+        return Finding(severity="warning", text=f"No head reads `{one.letter}`; {instead}.")
+    with_it, without_it = one.logits
+    numbers: dict[str, Cell] = {one.with_it: with_it, one.without_it: without_it}
+    pair = f"`{one.with_it}` has logit {with_it:+.4f} and `{one.without_it}` {without_it:+.4f}"
+    if (with_it > 0) != (without_it > 0):
+        text = f"No head reads `{one.letter}` ({instead}), yet the logit still tells: {pair}."
+        return Finding(severity="warning", text=text, numbers=numbers)
+    text = (
+        f"No head reads `{one.letter}` ({instead}), so the model does not see whether it is "
+        f"there: {pair}."
+    )
+    return Finding(severity="failure", text=text, numbers=numbers)
+
+
+def _layer(result: SpecializationResult, i: int) -> str:
+    return "" if result.n_layers == 1 else f"layer {result.attention.labels['layer'][i]}: "
+
+
+def _who_reads(heads: list[int]) -> str:
+    if len(heads) == 1:
+        return f"head {heads[0]} reads"
+    names = f"heads {', '.join(map(str, heads[:-1]))} and {heads[-1]}"
+    return f"{names} both read" if len(heads) == 2 else f"{names} read"

@@ -1,0 +1,1 @@
+"""Can a mixture of other letters imitate a letter the model looks for?"""

@@ -1,0 +1,103 @@
+"""Figures of superposition: each head's letter against what the others can be mixed into."""
+
+from __future__ import annotations
+
+import numpy as np
+import plotly.graph_objects as go
+
+from tsc_interp.plots.heat import SHARE, heat
+from tsc_interp.plots.number_line import number_line
+from tsc_interp.plots.style import INK, WRONG, Figure
+from tsc_interp.probes.superposition.result import ALL_HEADS, SuperpositionResult
+
+
+def figures(result: SuperpositionResult) -> list[Figure]:
+    drawn = []
+    for i, layer in enumerate(result.values.labels["layer"]):
+        if result.values.shape[-1] == 1:
+            drawn.append(_number_lines(result, i, layer))
+        drawn.append(_distances(result, i, layer))
+    return drawn
+
+
+def _number_lines(result: SuperpositionResult, i: int, layer: str) -> Figure:
+    """Letters on a line per head; the one it reads is ringed, and a bar spans what others give."""
+    labels = result.values.labels
+    letters, values = labels["letter"], result.values.array[i, :, :, 0]
+    names = [f"head {head}" for head in labels["head"]]
+    rows = [
+        (name, list(zip(letters, line.tolist(), strict=True)))
+        for name, line in zip(names, values, strict=True)
+    ]
+    figure = number_line(rows, x="value")
+    targets = [letters.index(letter) for letter in result.reads[i]]
+    for h, t in enumerate(targets):
+        others = np.delete(values[h], t)
+        _bar(figure, h, [others.min(), others.max()] if len(others) else [])
+    figure.add_scatter(
+        x=values[np.arange(len(targets)), targets],
+        y=list(range(len(targets))),
+        mode="markers",
+        marker={"symbol": "circle-open", "size": 20, "color": INK, "line": {"width": 2}},
+        hoverinfo="skip",
+        showlegend=False,
+    )
+    strings = result.string_values.labels["string"]
+    for h, name in enumerate(names):
+        figure.add_scatter(
+            x=result.string_values.array[i, :, h, 0],
+            y=[h + 0.2] * len(strings),
+            mode="markers",
+            marker={"symbol": "line-ns-open", "size": 9, "color": WRONG, "line": {"width": 2}},
+            customdata=list(strings),
+            hovertemplate=f"%{{customdata}}: %{{x:.4f}}<extra>{name}</extra>",
+            showlegend=False,
+        )
+    spoken = "; ".join(
+        f"{name}, which reads {letters[t]}: "
+        + ", ".join(f"{letter} {value:.4f}" for letter, value in points)
+        for (name, points), t in zip(rows, targets, strict=True)
+    )
+    return Figure(
+        f"values-{layer}" if i else "values",
+        _title("Who can pass for the letter a head reads?", result, layer),
+        figure,
+        "Each head's value for each letter. The one it reads is ringed; the grey bar is all that "
+        "the other letters can be mixed into. A ring on or near the bar can be imitated. Purple "
+        "ticks are the head's output for the given strings.",
+        f"Values by head. {spoken}.",
+    )
+
+
+def _bar(figure: go.Figure, row: int, ends: list[float]) -> None:
+    figure.add_scatter(
+        x=ends,
+        y=[row] * len(ends),
+        mode="lines",
+        line={"color": INK, "width": 9},
+        opacity=0.35,
+        hoverinfo="skip",
+        showlegend=False,
+    )
+
+
+def _distances(result: SuperpositionResult, i: int, layer: str) -> Figure:
+    labels = result.hull_distance.labels
+    cells, letters = result.relative[i], labels["letter"]
+    rows = ["all heads" if head == ALL_HEADS else f"head {head}" for head in labels["head"]]
+    finite = np.where(np.isfinite(cells), cells, 1.0)
+    figure = heat(finite, rows, letters, show=".0%", hover=".2%", colours=SHARE)
+    nearest = [f"{letters[t]} {finite[-1, t]:.0%}" for t in range(len(letters))]
+    return Figure(
+        f"distances-{layer}" if i else "distances",
+        _title("How far each letter is from being imitated", result, layer),
+        figure,
+        "The distance from a letter's value to the nearest mixture of the other letters, as a "
+        "share of the values' range: 0% means that others can give exactly its value. The last row "
+        "asks for one mixture that fools all heads at once.",
+        f"Distance from imitation over all heads together: {', '.join(nearest)}.",
+    )
+
+
+def _title(title: str, result: SuperpositionResult, layer: str) -> str:
+    return title if len(result.values.labels["layer"]) == 1 else f"{title}, layer {layer}"

@@ -1,0 +1,94 @@
+"""What the superposition probe measures: how near the others come to each letter."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tsc_interp.probes.base import Frozen, HeadsResult, LabeledArray, Table
+from tsc_interp.probes.wording import write_mixture, write_vector
+
+ALL_HEADS = "all"
+
+
+class Imitation(Frozen):
+    """A false positive: in one head, a letter that is there is taken for one that is missing."""
+
+    string: str
+    logit: float
+    head: int
+    """The head whose value reads most like a missing letter's."""
+    missing: str
+    by: str
+    """The letter with a share of the weight whose value is nearest to the missing one's."""
+    weight: float
+    """What the head gives to it."""
+    reads_as: tuple[float, ...]
+    """The mixture of the letters the task names that is nearest to the head's output."""
+
+
+class SuperpositionResult(HeadsResult):
+    probe: ClassVar[str] = "superposition"
+
+    values: LabeledArray
+    """`[layer head letter component]`: each letter's value."""
+    reads: tuple[tuple[str, ...], ...]
+    """`[layer][head]`: the letter each head scores highest."""
+    hull_distance: LabeledArray
+    """`[layer head letter]`, the head `all` being the stacked values."""
+    cone_distance: LabeledArray
+    """`[layer head letter]`."""
+    spread: LabeledArray
+    """`[layer head]`: the largest distance between two letters, what distances are relative to."""
+    mixture: LabeledArray
+    """`[layer head letter other]`: the mixture of others that comes nearest (hull)."""
+    string_values: LabeledArray
+    """`[layer string head component]`: what each head returns for each string."""
+    string_weights: LabeledArray
+    """`[layer string head letter]`."""
+    imitations: tuple[Imitation, ...] = ()
+    """The given strings that are false positives by imitation."""
+    other_false_positives: tuple[str, ...] = ()
+    """Given strings that are false positives, but not by imitation."""
+
+    @property
+    def relative(self) -> NDArray[np.float64]:
+        """Hull distances as a fraction of the values' range: `[layer head letter]`."""
+        spread = self.spread.array[:, :, None]
+        return np.asarray(self.hull_distance.array / np.where(spread > 0, spread, 1.0))
+
+    def tables(self) -> tuple[Table, ...]:
+        hull, cone, mixture = self.hull_distance, self.cone_distance.array, self.mixture.array
+        letters = hull.labels["letter"]
+        rows = tuple(
+            (
+                *(hull.labels[dim][i] for dim, i in zip(hull.dims, at, strict=True)),
+                self._value(at),
+                self._same_sign(at),
+                float(hull.array[at]),
+                float(self.relative[at]),
+                float(cone[at]),
+                write_mixture(mixture[at], letters),
+            )
+            for at in np.ndindex(hull.shape)
+        )
+        columns = ("layer", "head", "letter", "value", "same sign", "hull distance", "of the range",
+                   "cone distance", "nearest mixture")  # fmt: skip
+        return (Table(title="How near the others come to each letter", columns=columns, rows=rows),)
+
+    def _value(self, at: tuple[int, ...]) -> str:
+        layer, head, letter = at
+        heads = self.values.array[layer, :, letter]
+        return write_vector(heads[head] if head < len(heads) else heads)
+
+    def _same_sign(self, at: tuple[int, ...]) -> str | None:
+        """The other letters on its side of zero, for one head of size one."""
+        layer, head, letter = at
+        if self.values.shape[-1] != 1 or head == self.values.shape[1]:
+            return None
+        sides = np.sign(self.values.array[layer, head, :, 0])
+        same = np.flatnonzero(sides == sides[letter])
+        letters = self.values.labels["letter"]
+        return ", ".join(letters[t] for t in same if t != letter) or "none"

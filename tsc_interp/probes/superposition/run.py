@@ -1,0 +1,160 @@
+"""Can other letters pass for this one? Chapter 3: false positives by imitation.
+
+A head returns a mixture of the values of the letters it sees, its weights non-negative and summing
+to one. A letter t is safe when its value v_t is far from every mixture of the others:
+
+    hull distance   min |v_t - sum_i w_i v_i|   over w >= 0, sum w = 1
+    cone distance   the same without sum w = 1: its direction can be imitated, at some length
+
+For heads of size one this is a number line, and imitation means lying between (or near) the others.
+All heads must be fooled at once, so the same is asked of the letters' stacked values. (One mixture
+for all heads is a simplification: `cone` asks with each head's actual attention weights.)
+
+For false positives of our classifier it also says how each head's value reads as a mixture of the
+letters the task names. Reads `hook_q`, `hook_k`, `hook_v`, `hook_z`, `hook_pattern`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tsc_interp.probes.base import LabeledArray
+from tsc_interp.probes.reading import Layer, Reading, read
+from tsc_interp.probes.running import Floats, as_array, classifier_config
+from tsc_interp.probes.superposition.hull import nearest_in_cone, nearest_in_hull
+from tsc_interp.probes.superposition.result import ALL_HEADS, Imitation, SuperpositionResult
+from tsc_interp.probes.superposition.words import findings
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from tsc_interp.config import ClassifierConfig
+
+NEGLIGIBLE = 0.05
+"""A share of a letter too small to explain anything."""
+
+
+def run(
+    model: Any,
+    strings: Sequence[str] | Tensor,
+    *,
+    query: int | None = None,
+    layer: int | None = None,
+    direction: ArrayLike | Tensor | None = None,
+    token_names: Sequence[str] | None = None,
+) -> SuperpositionResult:
+    """On any TransformerLens model: token ids `[batch pos]` for strings, and a query position."""
+    reading = read(
+        model, strings, query=query, layer=layer, direction=direction, token_names=token_names
+    )
+    config = classifier_config(model)
+    hull, cone, mixture, spread = (
+        np.stack(part) for part in zip(*map(_measure, reading.layers), strict=True)
+    )
+    layers, heads = reading.layer_names, (*reading.heads, ALL_HEADS)
+    axes = {"layer": layers, "head": heads, "letter": reading.tokens}
+    per_string = {"layer": layers, "string": reading.rows, "head": reading.heads}
+    components = range(reading.layers[0].values.shape[-1])
+    result = SuperpositionResult(
+        findings=(),
+        not_applicable=reading.caveats(),
+        n_layers=reading.n_layers,
+        needs=None if config is None else config.task.needs,
+        values=LabeledArray.of(
+            np.stack([layer.values for layer in reading.layers]),
+            **(axes | {"head": reading.heads, "component": components}),
+        ),
+        reads=tuple(
+            tuple(reading.tokens[t] for t in layer.scores.argmax(axis=1))
+            for layer in reading.layers
+        ),
+        hull_distance=LabeledArray.of(hull, **axes),
+        cone_distance=LabeledArray.of(cone, **axes),
+        spread=LabeledArray.of(spread, layer=layers, head=heads),
+        mixture=LabeledArray.of(mixture, **axes, other=reading.tokens),
+        string_values=LabeledArray.of(
+            np.stack([layer.head_values for layer in reading.layers]),
+            **per_string,
+            component=components,
+        ),
+        string_weights=LabeledArray.of(
+            np.stack([layer.weights for layer in reading.layers]),
+            **per_string,
+            letter=reading.tokens,
+        ),
+    )
+    if config is not None and reading.n_layers == 1 and len(reading.tokens) > 1:
+        result = result.model_copy(update=_false_positives(model, config, reading))
+    return result.with_findings(findings(result))
+
+
+def _measure(layer: Layer) -> tuple[Floats, Floats, Floats, Floats]:
+    """Distances `[head letter]`, mixtures and ranges; the stacked values are the last head."""
+    letters = layer.values.shape[1]
+    sets = [*layer.values, layer.values.transpose(1, 0, 2).reshape(letters, -1)]
+    hull, cone = np.zeros((2, len(sets), letters))
+    mixture = np.zeros((len(sets), letters, letters))
+    for h, values in enumerate(sets):
+        for t in range(letters):
+            others = np.delete(values, t, axis=0)
+            hull[h, t], weights = nearest_in_hull(values[t], others)
+            mixture[h, t] = np.insert(weights, min(t, len(weights)), 0.0)
+            cone[h, t], _ = nearest_in_cone(values[t], others)
+    spread = [np.linalg.norm(v[:, None] - v[None], axis=-1).max() for v in sets]
+    return hull, cone, mixture, np.array(spread)
+
+
+# -- strings ---------------------------------------------------------------------------------
+
+
+def _false_positives(model: Any, config: ClassifierConfig, reading: Reading) -> dict[str, Any]:
+    """The given strings that lack a letter the task names and are taken for positive."""
+    logits = as_array(model(list(reading.rows)))
+    labels = config.task.labels(config.alphabet.count_matrix(reading.rows))
+    imitations, others = [], []
+    for row, string in enumerate(reading.rows):
+        missing = [letter for letter in config.task.needs if letter not in string]
+        if logits[row] > 0 and not labels[row] and missing:
+            found = _imitation(reading, row, float(logits[row]), missing, config.task.needs)
+            if found is None:
+                others.append(string)
+            else:
+                imitations.append(found)
+    return {"imitations": tuple(imitations), "other_false_positives": tuple(others)}
+
+
+def _imitation(
+    reading: Reading, row: int, logit: float, missing: Sequence[str], needs: str
+) -> Imitation | None:
+    """The head whose value reads most like a letter that is not there, and who plays its part."""
+    layer = reading.layers[0]
+    share, letter, h = max(
+        (float(_reads_as(reading, layer, row, h, needs)[needs.index(letter)]), letter, h)
+        for h in range(len(reading.heads))
+        for letter in missing
+    )
+    if share < NEGLIGIBLE:
+        return None
+    values, weights = layer.values[h], layer.weights[row, h]
+    target = values[reading.tokens.index(letter)]
+    present = [t for t in range(len(reading.tokens)) if weights[t] >= NEGLIGIBLE]
+    t = min(present, key=lambda t: float(np.linalg.norm(values[t] - target)))
+    return Imitation(
+        string=reading.rows[row],
+        logit=logit,
+        head=h,
+        missing=letter,
+        by=reading.tokens[t],
+        weight=float(weights[t]),
+        reads_as=tuple(_reads_as(reading, layer, row, h, needs).tolist()),
+    )
+
+
+def _reads_as(reading: Reading, layer: Layer, row: int, h: int, needs: str) -> Floats:
+    """The mixture of the task's letters nearest to what the head returns."""
+    named = [reading.tokens.index(letter) for letter in needs]
+    return nearest_in_hull(layer.head_values[row, h], layer.values[h, named])[1]

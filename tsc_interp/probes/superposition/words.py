@@ -1,0 +1,143 @@
+"""What the superposition probe found, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tsc_interp.probes.base import Cell, Finding
+from tsc_interp.probes.superposition.result import Imitation, SuperpositionResult
+from tsc_interp.probes.wording import capital, write_mixture, write_strings, write_vector
+
+CLOSE = 0.25
+"""A letter can be imitated when the others come within this fraction of the values' range."""
+MOST_STRINGS = 4
+
+
+def findings(result: SuperpositionResult) -> tuple[Finding, ...]:
+    if len(_letters(result)) < 2:
+        return (Finding(severity="note", text="One letter alone has nobody to imitate it."),)
+    found = [
+        finding
+        for i in range(len(result.reads))
+        for finding in (*_heads(result, i), _joint(result, i))
+    ]
+    if result.needs is not None:
+        found += [_imitation(result, one, result.needs) for one in result.imitations[:MOST_STRINGS]]
+    if result.other_false_positives:
+        found.append(_not_by_imitation(result.other_false_positives))
+    return tuple(found)
+
+
+def _letters(result: SuperpositionResult) -> tuple[str, ...]:
+    return result.values.labels["letter"]
+
+
+def _name(result: SuperpositionResult, i: int, h: int) -> str:
+    return result.head_name(result.values.labels["layer"][i], h)
+
+
+def _heads(result: SuperpositionResult, i: int) -> list[Finding]:
+    """For the letter each head scores highest: can the others pass for it?"""
+    found, safe = [], []
+    for h, letter in enumerate(result.reads[i]):
+        t = _letters(result).index(letter)
+        if result.relative[i, h, t] <= CLOSE:
+            found.append(_imitated(result, (i, h, t)))
+        else:
+            safe.append((h, t))
+    return found + ([_safe(result, i, safe)] if safe else [])
+
+
+def _imitated(result: SuperpositionResult, at: tuple[int, int, int]) -> Finding:
+    i, h, t = at
+    letters, values = _letters(result), result.values.array[i, h]
+    letter = letters[t]
+    distance, relative = float(result.hull_distance.array[at]), float(result.relative[at])
+    mixture = result.mixture.array[at]
+    near = "equal to" if distance < 1e-9 else f"within {distance:.4f} of"
+    text = (
+        f"{capital(_name(result, i, h))} reads `{letter}`, and other letters can pass for it: "
+        f"{write_mixture(mixture, letters)} gives {write_vector(mixture @ values)}, "
+        f"{near} `{letter}`'s value {write_vector(values[t])} ({relative:.0%} of the range)"
+    )
+    numbers: dict[str, Cell] = {"distance": distance, "relative": relative}
+    return Finding(severity="note", text=text + _same_sign(values, t, letters), numbers=numbers)
+
+
+def _same_sign(values: NDArray[np.float64], t: int, letters: Sequence[str]) -> str:
+    """For heads of size one: who is on the letter's side of zero."""
+    if values.shape[1] != 1:
+        return "."
+    side = np.sign(values[:, 0])
+    same = [
+        f"`{letter}` ({values[other, 0]:.4f})"
+        for other, letter in enumerate(letters)
+        if other != t and side[other] == side[t]
+    ]
+    return f"; of the same sign: {', '.join(same)}." if same else "; no other has its sign."
+
+
+def _safe(result: SuperpositionResult, i: int, heads: Sequence[tuple[int, int]]) -> Finding:
+    nearest = min(float(result.relative[i, h, t]) for h, t in heads)
+    if len(heads) > 3:
+        names = f"{len(heads)} of {len(result.reads[i])} heads"
+    else:
+        names = " and ".join(f"{_name(result, i, h)} (`{_letters(result)[t]}`)" for h, t in heads)
+    letter = "the letter each reads" if len(heads) > 1 else "the letter it reads"
+    text = (
+        f"In {names} nothing passes for {letter}: "
+        f"every mixture of the others stays {nearest:.0%} of the values' range away, or more."
+    )
+    return Finding(severity="good", text=text, numbers={"nearest": nearest})
+
+
+def _joint(result: SuperpositionResult, i: int) -> Finding:
+    """Over all heads at once; of our own classifier, only for the letters its task names."""
+    letters = _letters(result)
+    candidates = [
+        t for t, letter in enumerate(letters) if result.needs is None or letter in result.needs
+    ]
+    t = min(candidates, key=lambda t: float(result.relative[i, -1, t]))
+    letter, relative = letters[t], float(result.relative[i, -1, t])
+    mixture = write_mixture(result.mixture.array[i, -1, t], letters)
+    layer = "" if result.n_layers == 1 else f"Layer {result.values.labels['layer'][i]}: "
+    numbers: dict[str, Cell] = {"relative": relative}
+    if relative <= CLOSE:
+        text = (
+            f"{layer}In all heads at once `{letter}` can be imitated: "
+            f"{mixture} comes within {relative:.0%} of the values' range."
+        )
+        return Finding(severity="warning", text=text, numbers=numbers)
+    text = (
+        f"{layer}In all heads at once no letter the task needs can be imitated: `{letter}`, the "
+        f"nearest to it, stays {relative:.0%} of the values' range from every mixture."
+    )
+    return Finding(severity="good", text=text, numbers=numbers)
+
+
+def _imitation(result: SuperpositionResult, one: Imitation, needs: str) -> Finding:
+    values, letters = result.values.array[0, one.head], _letters(result)
+    own, target = (write_vector(values[letters.index(t)]) for t in (one.by, one.missing))
+    layer = result.values.labels["layer"][0]
+    output = result.string_values.at(layer=layer, string=one.string, head=one.head)
+    text = (
+        f"`{one.string}` (logit {one.logit:+.4f}) is a false positive: it has no "
+        f"`{one.missing}`, but `{one.by}` imitates it. {capital(_name(result, 0, one.head))} "
+        f"gives `{one.by}` {one.weight:.0%} of its weight, with a value of {own} where "
+        f"`{one.missing}` has {target}; its output {write_vector(output)} reads as "
+        f"{write_mixture(one.reads_as, needs)}."
+    )
+    share = one.reads_as[needs.index(one.missing)]
+    numbers: dict[str, Cell] = {"logit": one.logit, "head": one.head, "share": share}
+    return Finding(severity="failure", text=text, numbers=numbers)
+
+
+def _not_by_imitation(strings: Sequence[str]) -> Finding:
+    text = (
+        f"{write_strings(strings)}: false positive, but not by imitation: "
+        "no head's value moves towards that of a missing letter."
+    )
+    return Finding(severity="note", text=text, numbers={"strings": len(strings)})

@@ -1,0 +1,1 @@
+"""What happens to a string on its way to a logit?"""

@@ -1,0 +1,126 @@
+"""Figures of a trace, in the order a string travels: what goes in, the heads, what comes out."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tsc_interp.plots.style import INK, PALETTE, Figure, TokenStyle, new_figure
+from tsc_interp.plots.vectors import string_styles
+from tsc_interp.probes.base import LabeledArray
+from tsc_interp.probes.trace.figures_attention import head_values, two_heads, weights
+from tsc_interp.probes.trace.figures_heads import keys, values
+from tsc_interp.probes.trace.figures_states import embeddings, journeys, readout, stage
+from tsc_interp.probes.trace.result import TraceResult
+
+
+def figures(result: TraceResult) -> list[Figure]:
+    drawn = [_logits(result), embeddings(result)]
+    if result.query is not None and result.key is not None and result.value is not None:
+        drawn += [keys(result, result.query, result.key)]
+        drawn += [values(result, result.value)]
+    if result.weights is not None:
+        drawn += [
+            weights(result, result.weights, layer)
+            for layer in range(len(result.weights.labels["layer"]))
+        ]
+    if result.head_values is not None:
+        drawn += [head_values(result, result.head_values)]
+    if result.value is not None and _one_dimensional_pair(result.value):
+        drawn.append(two_heads(result, result.value))
+    stages = result.states.labels["stage"]
+    names = ("attn_out", "resid_mid", "mlp_out")
+    drawn += [stage(result, name) for name in names if name in stages]
+    drawn += [readout(result), journeys(result), _magnitudes(result)]
+    return drawn
+
+
+def _one_dimensional_pair(value: LabeledArray) -> bool:
+    return len(value.labels["component"]) == 1 and len(value.labels["head"]) > 1
+
+
+def _logits(result: TraceResult) -> Figure:
+    """One bar per string, from zero to its logit."""
+    order = np.argsort(result.logits.array, kind="stable")
+    styles = string_styles(result.labels, result.right)
+    figure = new_figure("logit (above 0: answers yes)", height=110 + 30 * len(order))
+    for row, index in enumerate(order):
+        logit, style = float(result.logits.array[index]), styles[index]
+        figure.add_bar(
+            x=[logit],
+            y=[row],
+            orientation="h",
+            marker_color=style.colour,
+            width=0.55,
+            showlegend=False,
+            name=result.strings[index],
+            marker_pattern_shape="" if result.right[index] else "/",
+            text=[f"{logit:.2f}{'' if result.right[index] else ' wrong'}"],
+            textposition="outside",
+            cliponaxis=False,
+            hovertemplate=f"{result.strings[index]}: %{{x:.4f}}<extra></extra>",
+        )
+    # Room for the numbers at the ends of the bars, also on a phone.
+    low, high = min(0.0, result.logits.array.min()), max(0.0, result.logits.array.max())
+    room = 0.5 * (high - low)
+    figure.update_xaxes(range=[low - room * (low < 0), high + room * (high > 0)])
+    figure.update_yaxes(
+        tickvals=list(range(len(order))),
+        ticktext=[result.strings[index] for index in order],
+        showgrid=False,
+        zeroline=False,
+    )
+    spoken = ", ".join(
+        f"{s} {logit:.4f}{'' if ok else ' (wrong)'}"
+        for s, logit, ok in zip(result.strings, result.logits.array, result.right, strict=True)
+    )
+    return Figure(
+        "logits",
+        "What the model answers",
+        figure,
+        "A bar to the right of zero means yes. Vermillion strings should be yes, blue ones no; "
+        "hatched purple bars point the wrong way.",
+        f"Logits: {spoken}.",
+    )
+
+
+def _magnitudes(result: TraceResult) -> Figure:
+    names = list(result.magnitudes.labels["weight"])
+    mean, largest = result.magnitudes.array.T
+    rows = list(range(len(names)))
+    figure = new_figure("size of an entry", height=96 + 30 * len(names), legend=True)
+    for row in rows:
+        figure.add_scatter(
+            x=[mean[row], largest[row]],
+            y=[row, row],
+            mode="lines",
+            hoverinfo="skip",
+            showlegend=False,
+            line={"color": INK, "width": 2},
+        )
+    for label, sizes, style in (
+        ("root mean square", mean, TokenStyle(PALETTE[0], "circle")),
+        ("largest", largest, TokenStyle(PALETTE[1], "line-ns-open")),
+    ):
+        figure.add_scatter(
+            x=sizes,
+            y=rows,
+            mode="markers",
+            name=label,
+            marker={"color": style.colour, "symbol": style.symbol, "size": 11},
+            customdata=names,
+            hovertemplate="%{customdata}: %{x:.4f}<extra>" + label + "</extra>",
+        )
+    figure.update_yaxes(
+        tickvals=rows, ticktext=names, autorange="reversed", showgrid=False, zeroline=False
+    )
+    figure.update_xaxes(rangemode="tozero")
+    spoken = ", ".join(
+        f"{n} {m:.4f} (largest {x:.4f})" for n, m, x in zip(names, mean, largest, strict=True)
+    )
+    return Figure(
+        "magnitudes",
+        "How large the weights are",
+        figure,
+        "For each weight matrix, the typical (root mean square) and the largest of its entries.",
+        f"Root mean squares: {spoken}.",
+    )

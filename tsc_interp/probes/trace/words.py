@@ -1,0 +1,53 @@
+"""What a trace says, in sentences."""
+
+from __future__ import annotations
+
+from tsc_interp.probes.base import Finding
+from tsc_interp.probes.trace.result import TraceResult
+
+
+def findings(result: TraceResult) -> tuple[Finding, ...]:
+    wrong = [s for s, right in zip(result.strings, result.right, strict=True) if not right]
+    total = len(result.strings)
+    if wrong:
+        each = [
+            f"`{string}` (logit {float(result.logits.at(string=string)):.4f}, should be "
+            f"{'below' if float(result.logits.at(string=string)) > 0 else 'above'} 0)"
+            for string in wrong[:4]
+        ]
+        more = f" and {len(wrong) - 4} more" if len(wrong) > 4 else ""
+        first = Finding(
+            severity="failure",
+            text=f"{len(wrong)} of the {total} strings traced are answered wrongly "
+            f"({result.task}?): {', '.join(each)}{more}.",
+            numbers={"wrong": len(wrong), "strings": total},
+        )
+    else:
+        first = Finding(
+            severity="good",
+            text=f"All {total} strings traced are answered correctly ({result.task}?).",
+            numbers={"wrong": 0, "strings": total},
+        )
+    return (first, *_value_findings(result))
+
+
+def _value_findings(result: TraceResult) -> list[Finding]:
+    """What each one-dimensional head of a small first layer says when it reads one letter."""
+    if result.value is None or len(result.value.labels["component"]) != 1:
+        return []
+    found = []
+    letters = result.value.labels["token"][1:]
+    for head in result.value.labels["head"][:4]:
+        values = {
+            letter: float(result.value.at(layer=0, token=letter, head=head)[0, 0])
+            for letter in letters
+        }
+        spoken = ", ".join(f"`{letter}` {value:.4f}" for letter, value in values.items())
+        found.append(
+            Finding(
+                severity="note",
+                text=f"Head {head} contributes these values when it reads: {spoken}.",
+                numbers={f"value of {letter}": value for letter, value in values.items()},
+            )
+        )
+    return found
