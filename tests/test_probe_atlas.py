@@ -12,7 +12,7 @@ from tsc_interp import horizon
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.model.hooked import HookedClassifier, load
-from tsc_interp.probes.atlas import result as cells
+from tsc_interp.probes.atlas import result as maps
 from tsc_interp.probes.atlas import run as atlas
 from tsc_interp.probes.atlas.figures import figures
 from tsc_interp.task import Majority, Parity
@@ -33,11 +33,11 @@ def test_maps_show_what_the_model_says(name: str) -> None:
     assert result.plane_wrong is not None
     cells = []
     for index, length in enumerate(result.triangle.labels["length"]):
-        counts, inside = cells.triangle_counts(int(length))
+        counts, inside = maps.triangle_counts(int(length))
         assert np.isnan(result.triangle.array[index][~inside]).all()
         cells.append((counts[inside], result.triangle.array[index][inside],
                       result.triangle_wrong.array[index][inside]))  # fmt: skip
-    plane = cells.plane_counts(result.plane_reach).reshape(-1, 3)
+    plane = maps.plane_counts(result.plane_reach).reshape(-1, 3)
     cells.append((plane, result.plane.array.ravel(), result.plane_wrong.array.ravel()))
     for counts, logits, wrong in cells:
         with torch.no_grad():
@@ -49,16 +49,16 @@ def test_maps_show_what_the_model_says(name: str) -> None:
 
 
 def test_cells_have_the_ratios_of_their_place() -> None:
-    counts, inside = cells.triangle_counts(1000)
+    counts, inside = maps.triangle_counts(1000)
     assert inside[0].all()
     assert inside[-1].sum() == 1
     np.testing.assert_array_equal(counts[0, 0], [1000, 1, 1])
     np.testing.assert_array_equal(counts[0, -1], [1, 1000, 1])
-    np.testing.assert_array_equal(counts[-1, cells.TRIANGLE_COLUMNS // 2], [1, 1, 1000])
-    plane = cells.plane_counts(3)
+    np.testing.assert_array_equal(counts[-1, maps.TRIANGLE_COLUMNS // 2], [1, 1, 1000])
+    plane = maps.plane_counts(3)
     np.testing.assert_array_equal(plane[0, -1], [10_000, 10_000_000, 10])
-    np.testing.assert_array_equal(plane[cells.PLANE // 2, cells.PLANE // 2], [10, 10, 10])
-    pairs = cells.pair_counts(2)
+    np.testing.assert_array_equal(plane[maps.PLANE // 2, maps.PLANE // 2], [10, 10, 10])
+    pairs = maps.pair_counts(2)
     np.testing.assert_array_equal(pairs[[0, -1]], [[1000, 10], [10, 1000]])
 
 
@@ -102,7 +102,7 @@ def test_other_alphabets_and_tasks() -> None:
         model = hooked(random_checkpoint(ClassifierConfig(task=task), 1))
         result = atlas.run(model, [])
         assert result.triangle_wrong is not None
-        counts, inside = cells.triangle_counts(atlas.ANY_LENGTH)
+        counts, inside = maps.triangle_counts(atlas.ANY_LENGTH)
         with torch.no_grad():
             answers = model(model.counts(counts[inside])).numpy()
         clear = np.abs(answers) > 1e-2
