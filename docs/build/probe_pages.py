@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import tempfile
-from importlib import import_module
 from pathlib import Path
 
 import tsc_interp as tsc
@@ -64,7 +63,7 @@ def _report(probe: Probe) -> tuple[Report, str]:
 
 
 def _docstring(probe: Probe) -> list[str]:
-    """The module's own words: what is computed and which hooks it reads."""
-    text = inspect.getdoc(import_module(probe.where.split(":")[0])) or ""
+    """What its `run.py` says of itself: what is computed and which hooks it reads."""
+    text = inspect.getdoc(probe.module("run")) or ""
     _, _, body = text.partition("\n\n")
     return ["## What it computes", body]
