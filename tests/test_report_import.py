@@ -87,7 +87,7 @@ def test_each_wrong_file_has_its_own_words(tmp_path: Path) -> None:
     cases: list[tuple[object, dict[str, object], str]] = [
         ({"model": _Explosive()}, {}, "cannot be read as plain tensors"),
         ([1, 2], {}, "holds a list, not a state dict"),
-        ({"layer.weight": torch.zeros(2)}, {}, "not one of the report's models"),
+        ({"layer.weight": torch.zeros(2)}, {}, "not one of the source report's models"),
         (good, {"n_heads": 4}, "cannot be divided into 4 heads"),
         (good, {"n_heads": 6}, "heads of size 3, not 1"),
         (good, {"n_heads": 2, "norm": "rms"}, "attention_layer_norm.weight, which norm"),
@@ -107,7 +107,7 @@ def test_each_wrong_file_has_its_own_words(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="norm = 'group'"):
         read_report_model(path, n_heads=2, norm="group")
     path.write_bytes(b"PK\x03\x04 half a file")
-    with pytest.raises(CheckpointError, match="cannot be read"):
+    with pytest.raises(CheckpointError, match="not a readable archive"):
         read_report_model(path)
     with pytest.raises(CheckpointError, match="no file at"):
         read_report_model(tmp_path / "absent.pt")

@@ -14,7 +14,7 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from tsc_interp.errors import ConfigError
+from tsc_interp.errors import ConfigError, shorten
 from tsc_interp.strings import MAX_LETTERS, Alphabet
 from tsc_interp.task import ContainsAll, Task
 
@@ -34,15 +34,15 @@ class FrozenConfig(BaseModel):
     def from_json(cls, text: str) -> Self:
         try:
             data = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ConfigError(f"{cls.__name__} is not valid JSON: {error}") from None
         return cls.from_dict(data)
 
     @classmethod
     def from_dict(cls, data: Any) -> Self:
         if not isinstance(data, Mapping):
-            raise ConfigError(f"{cls.__name__} must be an object of options, got {data!r}")
-        return cls(**data)
+            raise ConfigError(f"{cls.__name__} must be an object of options, got {shorten(data)}")
+        return cls(**{str(key): value for key, value in data.items()})
 
     def to_dict(self) -> dict[str, Any]:
         return self.model_dump(mode="json")
@@ -147,14 +147,19 @@ class ClassifierConfig(FrozenConfig):
 def _explain(model: type[BaseModel], error: ValidationError) -> str:
     """pydantic's list of problems as one readable sentence each, with what is allowed."""
     sentences = []
-    for problem in error.errors():
+    problems = error.errors()
+    for problem in problems[:5]:
         field = ".".join(str(part) for part in problem["loc"])
         if problem["type"] == "extra_forbidden":
             allowed = ", ".join(sorted(model.model_fields))
-            sentences.append(f"unknown option {field!r}; the options are: {allowed}")
+            sentences.append(f"unknown option {shorten(field)}; the options are: {allowed}")
         elif not field:
             sentences.append(problem["msg"].removeprefix("Value error, "))
         else:
             message = problem["msg"].removeprefix("Value error, ")
-            sentences.append(f"{field} = {problem['input']!r}: {message[0].lower()}{message[1:]}")
+            sentences.append(
+                f"{field} = {shorten(problem['input'])}: {message[0].lower()}{message[1:]}"
+            )
+    if len(problems) > 5:
+        sentences.append(f"and {len(problems) - 5} more")
     return f"{model.__name__}: " + "; ".join(sentences)

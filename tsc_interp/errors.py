@@ -28,7 +28,7 @@ class StringError(UsageError):
         self.problem = problem
         self.allowed = allowed
         where = "" if position is None else f" at position {position}"
-        super().__init__(f"cannot read {_shorten(text)}{where}: {problem}; {allowed}")
+        super().__init__(f"cannot read {shorten(text)}{where}: {problem}; {allowed}")
 
 
 class ConfigError(UsageError):
@@ -47,6 +47,10 @@ class UnsupportedError(TscError):
     """A question this model cannot be asked, with the reason."""
 
 
-def _shorten(value: object, limit: int = 60) -> str:
-    text = repr(value)
+def shorten(value: object, limit: int = 60) -> str:
+    """For a message: what was given, as Python writes it, without its middle if it is long."""
+    try:
+        text = repr(value)
+    except ValueError:  # Python writes no whole number of more than 4,300 digits
+        return f"{type(value).__name__} with too many digits"
     return text if len(text) <= limit else f"{text[: limit - 10]}...{text[-7:]}"

@@ -7,6 +7,7 @@ link, and no file that is being read.
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import stat
@@ -90,7 +91,7 @@ def kind_of(path: Path) -> str:
     except (FileNotFoundError, NotADirectoryError):
         return "nothing"
     except (OSError, ValueError) as error:
-        raise OutputError(f"cannot write {_short(path)}: {reason(error)}") from None
+        raise OutputError(f"cannot write {shown(path)}: {reason(error)}") from None
     if stat.S_ISREG(mode):
         return "file"
     if stat.S_ISDIR(mode):
@@ -99,6 +100,19 @@ def kind_of(path: Path) -> str:
              stat.S_IFSOCK: "a socket"}  # fmt: skip
     found = kinds.get(stat.S_IFMT(mode), "a device")
     raise UsageError(f"{path} is {found}; only regular files and folders are ever replaced")
+
+
+def read_regular(path: Path, limit: int) -> bytes:
+    """The content of a regular file of at most `limit` bytes; an `OSError` for anything else.
+
+    What is no regular file is not even opened: a pipe would wait for a writer.
+    """
+    found = path.stat()
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(errno.EINVAL, "it is not a regular file")
+    if found.st_size > limit:
+        raise OSError(errno.EFBIG, f"it has {found.st_size:,} bytes, at most {limit:,} are read")
+    return path.read_bytes()
 
 
 @contextmanager
@@ -141,6 +155,7 @@ def _starts(path: Path, ours: Recogniser | None) -> bool:
     return not start or (ours is not None and ours(start))
 
 
-def _short(path: Path) -> str:
-    text = str(path)
+def shown(path: str | os.PathLike[str]) -> str:
+    """A path for a message: a very long one keeps its ends."""
+    text = os.fspath(path)
     return text if len(text) <= 100 else f"{text[:60]}...{text[-30:]}"

@@ -1,31 +1,34 @@
 """A checkpoint: one safetensors file, weights under HookedTransformer's names, and metadata.
 
-The metadata holds a format version, the configuration and the provenance, each as JSON text.
-Reading never unpickles and never trusts: names, shapes, dtypes and finiteness are checked against
-the configuration before anything is returned. Writing is atomic: a temporary file, then a rename.
+The metadata hold a format version, the configuration, the provenance and hashes of all three parts,
+as text. Reading never unpickles and never trusts: names, shapes, dtypes and finiteness are checked
+against the configuration, and everything against the hashes, before anything is returned. Equal
+checkpoints are equal files, byte for byte.
+
+Version 1, without hashes, is still read: the bundled models are of that version.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save as to_safetensors
 
+from tsc_interp.checkpoints import safe
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import CheckpointError, ConfigError
-from tsc_interp.files import write_output
+from tsc_interp.files import shown, write_output
 
 FORMAT = "tsc-interp/checkpoint"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 SUFFIX = ".safetensors"
 
 WeightArrays = Mapping[str, NDArray[np.float32]]
@@ -41,7 +44,10 @@ class Checkpoint:
     source: str = "memory"
 
     def __post_init__(self) -> None:
-        _check_weights(self.config, self.weights, self.source)
+        try:
+            _check_weights(self.config, self.weights)
+        except CheckpointError as error:
+            raise CheckpointError(f"{shown(self.source)}: {error}") from None
 
     @property
     def n_parameters(self) -> int:
@@ -49,12 +55,7 @@ class Checkpoint:
 
     def weight_hash(self) -> str:
         """SHA-256 over configuration, names, shapes and exact bits: what a certificate is about."""
-        digest = hashlib.sha256(self.config.to_json().encode())
-        for name in sorted(self.weights):
-            weight = np.ascontiguousarray(self.weights[name], dtype="<f4")
-            digest.update(f"\0{name}{list(weight.shape)}\0".encode())
-            digest.update(weight.tobytes())
-        return digest.hexdigest()
+        return _weight_hash(self.config.to_json(), self.weights)
 
     def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
         """Write the file; one that is there is replaced if it is a checkpoint, or with `force`."""
@@ -62,33 +63,31 @@ class Checkpoint:
 
     def to_bytes(self) -> bytes:
         """The file's content."""
+        provenance = json.dumps(_finite(dict(self.provenance)), sort_keys=True, allow_nan=False)
         metadata = {
             "format": FORMAT,
             "format_version": str(FORMAT_VERSION),
             "config": self.config.to_json(),
-            "provenance": json.dumps(dict(self.provenance), sort_keys=True),
+            "weight_hash": self.weight_hash(),
+            "provenance": provenance,
+            "provenance_hash": _hash(provenance),
         }
-        arrays = {name: np.ascontiguousarray(w) for name, w in self.weights.items()}
-        return to_safetensors(arrays, metadata=metadata)
+        return safe.to_bytes(self.weights, metadata)
 
 
 def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
     """The checkpoint in one file, every part of it checked."""
     path = Path(path)
-    if not path.is_file():
-        raise CheckpointError(f"no checkpoint file at {path}")
-    try:
-        with safe_open(path, framework="np") as file:
-            metadata = file.metadata() or {}
-            _check_format(metadata, path)
-            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, ValueError, TypeError) as error:
-        raise CheckpointError(_unreadable(path, error)) from None
-    try:
-        config = ClassifierConfig.from_json(metadata["config"])
-        provenance = json.loads(metadata.get("provenance", "{}"))
-    except (ConfigError, KeyError, ValueError) as error:
-        raise CheckpointError(f"{path}: the stored configuration cannot be used: {error}") from None
+    with safe.opened(path) as file:
+        version = _check_format(file.metadata)
+        config = _config(file.metadata)
+        provenance = _provenance(file.metadata)
+        _check_names(config, file.names)
+        for name, shape in config.weight_shapes().items():
+            file.check(name, shape)
+        weights = {name: file.read(name) for name in sorted(file.names)}
+        if version > 1:
+            _check_hashes(file.metadata, weights)
     return Checkpoint(config, weights, provenance, source=str(path))
 
 
@@ -97,50 +96,100 @@ def is_checkpoint(start: bytes) -> bool:
     return f'"format":"{FORMAT}"'.encode() in start
 
 
-def _check_format(metadata: Mapping[str, str], path: Path) -> None:
+# -- metadata ----------------------------------------------------------------------------------
+
+
+def _check_format(metadata: Mapping[str, str]) -> int:
     if metadata.get("format") != FORMAT:
         raise CheckpointError(
-            f"{path} is a safetensors file, but not a tsc-interp checkpoint (no format in its "
-            f"metadata); 'tsc-interp import' reads the report's own .pt files"
+            "a safetensors file, but not a tsc-interp checkpoint (no format in its metadata); "
+            "'tsc-interp import' reads the source report's own .pt files"
         )
     version = metadata.get("format_version", "")
-    if not version.isdecimal() or int(version) > FORMAT_VERSION:
+    if version not in {str(known) for known in range(1, FORMAT_VERSION + 1)}:
         raise CheckpointError(
-            f"{path} has format version {version!r}; this version of tsc-interp reads up to "
-            f"{FORMAT_VERSION}, so a newer tsc-interp is needed"
+            f"format version {shown(version)!r}; this version of tsc-interp reads 1 to "
+            f"{FORMAT_VERSION}, so the file is damaged or a newer tsc-interp is needed"
         )
+    return int(version)
 
 
-def _check_weights(config: ClassifierConfig, weights: WeightArrays, source: str) -> None:
-    expected = config.weight_shapes()
-    missing, extra = (
-        sorted(expected.keys() - weights.keys()),
-        sorted(weights.keys() - expected.keys()),
-    )
-    if missing or extra:
-        parts = [f"missing {', '.join(missing)}"] * bool(missing)
-        parts += [f"unexpected {', '.join(extra)}"] * bool(extra)
-        raise CheckpointError(
-            f"{source}: the tensors do not fit the configuration: {'; '.join(parts)}"
-        )
-    for name, shape in expected.items():
+def _config(metadata: Mapping[str, str]) -> ClassifierConfig:
+    if "config" not in metadata:
+        raise CheckpointError("the stored configuration is missing")
+    try:
+        return ClassifierConfig.from_json(metadata["config"])
+    except ConfigError as error:
+        raise CheckpointError(f"the stored configuration cannot be used: {error}") from None
+
+
+def _provenance(metadata: Mapping[str, str]) -> dict[str, Any]:
+    try:
+        stored = json.loads(metadata.get("provenance", "{}"), parse_constant=str)
+    except (ValueError, RecursionError) as error:
+        raise CheckpointError(f"the stored provenance cannot be read: {error}") from None
+    if not isinstance(stored, dict):
+        raise CheckpointError(f"the stored provenance is a {type(stored).__name__}, not an object")
+    return stored
+
+
+def _check_hashes(metadata: Mapping[str, str], weights: WeightArrays) -> None:
+    found = {
+        "weight_hash": _weight_hash(metadata["config"], weights),
+        "provenance_hash": _hash(metadata.get("provenance", "")),
+    }
+    for name, value in found.items():
+        if metadata.get(name) != value:
+            raise CheckpointError(
+                f"damaged: the {name} stored in the file is not that of its content; get it from "
+                "where it came from, or train it again"
+            )
+
+
+def _weight_hash(config: str, weights: WeightArrays) -> str:
+    digest = hashlib.sha256(config.encode())
+    for name in sorted(weights):
+        weight = np.ascontiguousarray(weights[name], dtype="<f4")
+        digest.update(f"\0{name}{list(weight.shape)}\0".encode())
+        digest.update(weight.tobytes())
+    return digest.hexdigest()
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no NaN and no infinities: they are kept as the words Python writes for them."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
+    if isinstance(value, Mapping):
+        return {key: _finite(inner) for key, inner in value.items()}
+    return [_finite(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
+# -- weights -----------------------------------------------------------------------------------
+
+
+def _check_names(config: ClassifierConfig, names: Iterable[str]) -> None:
+    expected, found = config.weight_shapes().keys(), set(names)
+    wrong = {"missing": sorted(expected - found), "unexpected": sorted(found - expected)}
+    if any(wrong.values()):
+        parts = [
+            f"{word} {', '.join(shown(name) for name in some[:5])}" + ", ..." * (len(some) > 5)
+            for word, some in wrong.items()
+            if some
+        ]
+        raise CheckpointError(f"the tensors do not fit the configuration: {'; '.join(parts)}")
+
+
+def _check_weights(config: ClassifierConfig, weights: WeightArrays) -> None:
+    _check_names(config, weights)
+    for name, shape in config.weight_shapes().items():
         weight = weights[name]
         if weight.shape != shape:
-            raise CheckpointError(
-                f"{source}: {name} has shape {list(weight.shape)}, expected {list(shape)}"
-            )
+            raise CheckpointError(f"{name} has shape {list(weight.shape)}, expected {list(shape)}")
         if weight.dtype != np.float32:
-            raise CheckpointError(f"{source}: {name} is {weight.dtype}, expected float32")
+            raise CheckpointError(f"{name} is {weight.dtype}, expected float32")
         if not np.isfinite(weight).all():
-            raise CheckpointError(f"{source}: {name} has values that are NaN or infinite")
-
-
-def _unreadable(path: Path, error: Exception) -> str:
-    with path.open("rb") as file:
-        start = file.read(4)
-    if start[:2] == b"PK" or start[:1] == b"\x80":
-        return (
-            f"{path} is a pickled file, which can run code when read, so it is not read here; "
-            f"'tsc-interp import {path} --out model{SUFFIX}' safely reads the report's own models"
-        )
-    return f"{path} is not a readable safetensors file (truncated or of another kind): {error}"
+            raise CheckpointError(f"{name} has values that are NaN or infinite")

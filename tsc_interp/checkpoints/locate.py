@@ -8,7 +8,8 @@ import os
 from pathlib import Path
 
 from tsc_interp.checkpoints.format import SUFFIX, Checkpoint, read_checkpoint
-from tsc_interp.errors import CheckpointError, UsageError
+from tsc_interp.errors import CheckpointError, UsageError, shorten
+from tsc_interp.files import reason, shown
 
 DEFAULT = "walkthrough"
 _BUNDLED = Path(__file__).parent / "bundled"
@@ -30,8 +31,12 @@ def load_checkpoint(
     where: str | os.PathLike[str] = DEFAULT, *, epoch: int | None = None
 ) -> Checkpoint:
     """A bundled name, a `.safetensors` file, or a run directory (its chosen epoch, or `epoch`)."""
-    path = Path(where)
-    if path.is_dir():
+    path = _path(where)
+    try:
+        is_folder, is_there = path.is_dir(), path.exists()
+    except OSError as error:  # a name that is too long, a folder that may not be looked into
+        raise CheckpointError(f"no checkpoint {shown(path)!r}: {reason(error)}") from None
+    if is_folder:
         return read_checkpoint(epoch_file(path, epoch))
     if epoch is not None:
         raise UsageError(f"an epoch can be picked from a run directory only; {where} is not one")
@@ -40,9 +45,15 @@ def load_checkpoint(
         return Checkpoint(
             checkpoint.config, checkpoint.weights, checkpoint.provenance, source=where
         )
-    if path.exists():
+    if is_there:
         return read_checkpoint(path)
     raise CheckpointError(_nothing_there(str(where)))
+
+
+def _path(where: str | os.PathLike[str]) -> Path:
+    if isinstance(where, str | os.PathLike) and "\0" not in os.fspath(where):
+        return Path(where)
+    raise UsageError(f"a checkpoint is a name or a path, got {shorten(where)}")
 
 
 def epoch_file(run: Path, epoch: int | None) -> Path:
@@ -78,6 +89,6 @@ def _nothing_there(where: str) -> str:
     nearest = difflib.get_close_matches(where.replace("_", "-"), names, n=1)
     hint = f"did you mean {nearest[0]!r}? " if nearest else ""
     return (
-        f"no checkpoint {where!r}: {hint}expected a bundled model ({', '.join(names)}), "
+        f"no checkpoint {shown(where)!r}: {hint}expected a bundled model ({', '.join(names)}), "
         f"a {SUFFIX} file, or a run directory"
     )

@@ -1,4 +1,4 @@
-"""The report's own checkpoints: a torch state dict under its names, read without running code.
+"""The source report's own models: a torch state dict under its names, read without running code.
 
 Shapes are as torch Linear stores them (out x in). They tell d_model, d_mlp, the alphabet and
 the attention width, but not how that width divides into heads, nor whether CLS is attended to, nor
@@ -7,8 +7,10 @@ which norm a scale belongs to: those are arguments.
 
 from __future__ import annotations
 
+import math
 import os
-import pickle
+import warnings
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,8 +19,10 @@ import torch
 from torch import Tensor
 
 from tsc_interp.checkpoints.format import Checkpoint
+from tsc_interp.checkpoints.safe import require_file
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import CheckpointError, UsageError
+from tsc_interp.files import reason, shown
 from tsc_interp.model.initialise import linear_to_hooked
 from tsc_interp.strings import FIRST_LETTER, MAX_LETTERS
 
@@ -70,17 +74,23 @@ def read_report_model(
 
 
 def _read_state(path: Path) -> dict[str, Tensor]:
-    if not path.is_file():
-        raise CheckpointError(f"no file at {path}")
+    require_file(path)
+    size = _check_archive(path)
     try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        with warnings.catch_warnings(action="ignore"):  # about kinds of tensors refused below
+            state = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:
+        # torch reads plain tensors only, and of what it refuses it raises whatever came up.
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise CheckpointError(
-            f"{path} cannot be read as plain tensors, and nothing else is read from it: {reason}"
+            f"{shown(path)} cannot be read as plain tensors, and nothing else is read from it: "
+            f"{first[:200]}"
         ) from None
-    if not isinstance(state, Mapping) or not all(isinstance(v, Tensor) for v in state.values()):
-        raise CheckpointError(f"{path} holds a {type(state).__name__}, not a state dict of tensors")
+    if not isinstance(state, Mapping) or not all(
+        isinstance(name, str) and isinstance(weight, Tensor) for name, weight in state.items()
+    ):
+        kind = type(state).__name__
+        raise CheckpointError(f"{shown(path)} holds a {kind}, not a state dict of tensors")
     required = [_NAMES["embed.W_E"], _NAMES["unembed.W_U"]]
     required += [
         f"{_BLOCK}.attention.{part}.weight" for part in ("query", "key", "value", "output")
@@ -88,9 +98,48 @@ def _read_state(path: Path) -> dict[str, Tensor]:
     missing = [name for name in required if name not in state]
     if missing:
         raise CheckpointError(
-            f"{path} is not one of the report's models: it has no {', '.join(missing)}"
+            f"{shown(path)} is not one of the source report's models: it has no "
+            f"{', '.join(missing)}"
         )
-    return dict(state)
+    for name, weight in state.items():
+        if problem := _oddity(weight):
+            raise CheckpointError(f"{shown(path)}: {shown(name)} is {problem}, not plain numbers")
+    if sum(weight.numel() * weight.element_size() for weight in state.values()) > size:
+        raise CheckpointError(f"{shown(path)}: its tensors claim more numbers than the file holds")
+    return {name: weight.detach() for name, weight in state.items()}
+
+
+def _check_archive(path: Path) -> int:
+    """The file's size, which bounds what reading it can take: torch stores, and never squeezes."""
+    try:
+        size = path.stat().st_size
+        with zipfile.ZipFile(path) as archive:
+            members = archive.infolist()
+            squeezed = any(member.compress_type != zipfile.ZIP_STORED for member in members)
+            too_much = squeezed or sum(member.file_size for member in members) > size
+            damaged = None if too_much else archive.testzip()
+    except Exception as error:  # zipfile, too, raises whatever came up in a damaged file
+        raise CheckpointError(
+            f"{shown(path)} is not a readable archive of torch.save (1.6 or newer), so it is not "
+            f"read: {reason(error)}"
+        ) from None
+    if damaged:
+        raise CheckpointError(f"{shown(path)} is damaged: {shown(damaged)} fails its checksum")
+    if too_much:
+        raise CheckpointError(
+            f"{shown(path)} would unpack to more than it is, which torch.save never writes, so it "
+            "is not read"
+        )
+    return size
+
+
+def _oddity(weight: Tensor) -> str | None:
+    """What a tensor is if it is not an array of numbers in memory."""
+    if weight.is_nested or weight.layout != torch.strided:
+        return "sparse or nested"
+    if weight.is_quantized or weight.is_complex() or weight.is_meta:
+        return f"{weight.dtype} on {weight.device.type}"
+    return None
 
 
 def _config(
@@ -134,10 +183,14 @@ def _config(
 def _check_scale(path: Path, state: Mapping[str, Tensor], d_head: int) -> None:
     """The file stores 1 / sqrt(d_head): a wrong number of heads shows here."""
     stored = state.get(_SCALE)
-    if stored is not None and abs(float(stored) - d_head**-0.5) > 1e-6:
-        implied = round(float(stored) ** -2)
+    if stored is None:
+        return
+    scale = float(stored) if stored.numel() == 1 else math.nan
+    if not 0 < scale < math.inf:
+        raise CheckpointError(f"{shown(path)}: {_SCALE} is not one positive number")
+    if abs(scale - d_head**-0.5) > 1e-6:
         raise UsageError(
-            f"{path} scales scores for heads of size {implied}, not {d_head}; "
+            f"{shown(path)} scales scores for heads of size {scale**-2:.6g}, not {d_head}; "
             f"pass the --n-heads that gives heads of that size"
         )
 

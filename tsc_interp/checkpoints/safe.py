@@ -1,0 +1,105 @@
+"""Safetensors files: written the same way every time, and read only after a look at the outside.
+
+The library writes metadata in a random order, so the few bytes around the numbers are put together
+here: 8 bytes of length, a JSON header padded to 8 bytes, then the arrays one after the other.
+Reading is the library's; before it, anything that is not a regular file with a header of a sensible
+size is refused, so that a pipe cannot hang a reader nor a header fill the memory.
+"""
+
+from __future__ import annotations
+
+import json
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+
+from tsc_interp.errors import CheckpointError
+from tsc_interp.files import reason, shown
+
+MAX_HEADER = 16_000_000
+
+Arrays = Mapping[str, NDArray[np.float32]]
+
+
+def to_bytes(arrays: Arrays, metadata: Mapping[str, str]) -> bytes:
+    """The content of a file: equal for equal content, on every machine."""
+    header: dict[str, Any] = {"__metadata__": dict(metadata)}
+    parts, end = [], 0
+    for name in sorted(arrays):
+        part = np.ascontiguousarray(arrays[name], dtype="<f4").tobytes()
+        offsets = [end, end := end + len(part)]
+        header[name] = {"dtype": "F32", "shape": list(arrays[name].shape), "data_offsets": offsets}
+        parts.append(part)
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return b"".join([len(text).to_bytes(8, "little"), text, *parts])
+
+
+class SafeFile:
+    """An open file: its metadata, and its tensors one by one, their kind known before they load."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+        self.metadata: dict[str, str] = file.metadata() or {}
+        self.names: set[str] = set(file.keys())
+
+    def check(self, name: str, shape: tuple[int, ...]) -> None:
+        outside = self._file.get_slice(name)
+        if outside.get_dtype() != "F32":
+            raise CheckpointError(f"{name} is {outside.get_dtype()}, expected F32 (float32)")
+        if tuple(outside.get_shape()) != shape:
+            raise CheckpointError(f"{name} has shape {outside.get_shape()}, expected {list(shape)}")
+
+    def read(self, name: str) -> NDArray[np.float32]:
+        array: NDArray[np.float32] = self._file.get_tensor(name)
+        return array
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[SafeFile]:
+    """The file, or a `CheckpointError`; errors of the block are told with the file's name."""
+    require_file(path)
+    start = b""
+    try:
+        with path.open("rb") as file:
+            start = file.read(8)
+        length = int.from_bytes(start, "little")
+        if length > MAX_HEADER:
+            raise ValueError(f"a header of {length:,} bytes; at most {MAX_HEADER:,} are read")
+        with safe_open(path, framework="np") as file:
+            yield SafeFile(file)
+    except CheckpointError as error:
+        raise CheckpointError(f"{shown(path)}: {error}") from None
+    except (SafetensorError, OSError, ValueError, TypeError, KeyError, MemoryError) as error:
+        raise CheckpointError(_unreadable(path, start, error)) from None
+
+
+def require_file(path: Path) -> None:
+    """Refuse what is not a regular file, before it is opened: a pipe would wait for a writer."""
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        raise CheckpointError(f"no file at {shown(path)}") from None
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{shown(path)} cannot be read: {reason(error)}") from None
+    if not stat.S_ISREG(mode):
+        kind = "a folder" if stat.S_ISDIR(mode) else "neither a file nor a folder"
+        raise CheckpointError(f"{shown(path)} is {kind}, expected a checkpoint file")
+
+
+def _unreadable(path: Path, start: bytes, error: Exception) -> str:
+    if start[:2] == b"PK" or start[:1] == b"\x80":
+        return (
+            f"{shown(path)} looks like a pickled file, which can run code when read, so it is not "
+            f"read here; 'tsc-interp import' safely reads the source report's own models"
+        )
+    return (
+        f"{shown(path)} is not a readable safetensors file (truncated or of another kind): "
+        f"{reason(error)}"
+    )
