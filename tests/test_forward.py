@@ -138,7 +138,7 @@ def test_a_million_letters_at_once_in_no_memory() -> None:
     ("tokens", "words"),
     [
         (torch.tensor([[0.0, 2.0]]), "whole numbers shaped"),
-        (torch.tensor([0, 2]), "whole numbers shaped"),
+        (torch.tensor([[[0, 2]]]), "whole numbers shaped"),
         (torch.tensor([[0, 5]]), r"0\.\.4 \(CLS, PAD, abc\)"),
         (torch.tensor([[0, -1]]), r"got -1\.\.0"),
         (torch.tensor([[2, 3]]), "begin with CLS"),

@@ -103,6 +103,11 @@ def test_every_hook_can_be_read_and_edited(config: ClassifierConfig) -> None:
     strings = ["ab", "abba"]
     plain, cache = model.run_with_cache(strings)
     assert list(cache.keys()) == hook_names(config)
+    for switch_on in (
+        model.set_use_attn_in, model.set_use_split_qkv_input, model.set_use_hook_mlp_in
+    ):  # fmt: skip
+        switch_on(True)
+    plain, cache = model.run_with_cache(strings)
     assert set(model.hook_dict) == set(cache.keys())
     for name in model.hook_dict:
         edited = model.run_with_hooks(strings, fwd_hooks=[(name, lambda x, hook: x * 0.5 + 0.25)])

@@ -41,6 +41,20 @@ Counts = NDArray[np.int64]
 Run = tuple[str, int]
 
 
+def as_strings(given: str | Iterable[str]) -> list[str]:
+    """A single string wherever a list of them is taken."""
+    if isinstance(given, str):
+        return [given]
+    try:
+        strings = None if isinstance(given, bytes) else list(given)
+    except TypeError:
+        strings = None
+    wrong = given if strings is None else next((s for s in strings if not isinstance(s, str)), None)
+    if strings is None or wrong is not None:
+        raise StringError(wrong, None, f"{type(wrong).__name__} is no string", "a string or a list")
+    return strings
+
+
 @dataclass(frozen=True)
 class Alphabet:
     """The first `size` letters of `a`-`z`, and everything that depends on just that."""

@@ -13,21 +13,41 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import torch
+from einops import einsum, rearrange, repeat
 from jaxtyping import Float
-from torch import Tensor, einsum
+from torch import Tensor
 from torch.nn import functional
 
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.model.inputs import Inputs
+from tsc_interp.model.inputs import Inputs, from_tokens
 
 Weights = Mapping[str, Tensor]
 Tap = Callable[[str, Tensor], Tensor]
 Residual = Float[Tensor, "*ensemble batch pos d_model"]
 
 
-def _untapped(name: str, activation: Tensor) -> Tensor:
+@dataclass(frozen=True)
+class Extras:
+    """Activations that cost something and are made on request: TransformerLens's `use_*` flags."""
+
+    attn_result: bool = False
+    attn_in: bool = False
+    split_qkv_input: bool = False
+    hook_mlp_in: bool = False
+
+    @property
+    def per_head_input(self) -> bool:
+        return self.attn_in or self.split_qkv_input
+
+
+NO_EXTRAS = Extras()
+ALL_EXTRAS = Extras(attn_result=True, attn_in=True, split_qkv_input=True, hook_mlp_in=True)
+
+
+def untapped(name: str, activation: Tensor) -> Tensor:
     return activation
 
 
@@ -36,99 +56,167 @@ def forward(
     weights: Weights,
     inputs: Inputs,
     *,
-    tap: Tap = _untapped,
+    tap: Tap = untapped,
     training: bool = False,
-    with_result: bool = False,
+    extras: Extras = NO_EXTRAS,
 ) -> Float[Tensor, "*ensemble batch"]:
     """The logit of every string: `[..., batch]`, the dots being the weights' ensemble axes."""
-    residual = _embed(config, weights, inputs, tap)
+    residual = embed(config, weights, inputs, tap)
     for layer in range(config.n_layers):
-        block = f"blocks.{layer}"
-        residual = tap(f"{block}.hook_resid_pre", residual)
-        if config.has_attention:
-            read = _norm(config, weights, f"{block}.ln1", residual, tap)
-            out = _attention(config, weights, f"{block}.attn", read, inputs, tap, with_result)
-            out = functional.dropout(out, config.dropout, training)
-            residual = tap(f"{block}.hook_resid_mid", residual + tap(f"{block}.hook_attn_out", out))
-        if config.has_mlp:
-            read = _norm(config, weights, f"{block}.ln2", residual, tap)
-            out = functional.dropout(
-                _mlp(weights, f"{block}.mlp", read, tap), config.dropout, training
-            )
-            residual = residual + tap(f"{block}.hook_mlp_out", out)
-        residual = tap(f"{block}.hook_resid_post", residual)
-    cls = residual[..., 0, :]
-    return einsum("...bd,...d->...b", cls, weights["unembed.W_U"][..., 0])
+        residual = block(config, weights, layer, residual, inputs, tap, training, extras)
+    return read_out(weights, residual)
 
 
-def _embed(config: ClassifierConfig, weights: Weights, inputs: Inputs, tap: Tap) -> Residual:
+def embed(config: ClassifierConfig, weights: Weights, inputs: Inputs, tap: Tap) -> Residual:
     embedded = tap("hook_embed", weights["embed.W_E"][..., inputs.tokens, :])
     if not config.has_positions:
         return embedded
     positions = weights["pos_embed.W_pos"][..., : inputs.tokens.shape[1], :]
-    return embedded + tap("hook_pos_embed", positions.unsqueeze(-3).expand(embedded.shape))
+    batch = inputs.tokens.shape[0]
+    positions = repeat(positions, "... pos d_model -> ... batch pos d_model", batch=batch)
+    return embedded + tap("hook_pos_embed", positions)
+
+
+def block(
+    config: ClassifierConfig,
+    weights: Weights,
+    layer: int,
+    residual: Residual,
+    inputs: Inputs,
+    tap: Tap,
+    training: bool,
+    extras: Extras,
+) -> Residual:
+    """One layer, from `hook_resid_pre` to `hook_resid_post`."""
+    name = f"blocks.{layer}"
+    residual = tap(f"{name}.hook_resid_pre", residual)
+    if config.has_attention:
+        reads = _attention_inputs(config, weights, name, residual, tap, extras)
+        out = _attention(config, weights, f"{name}.attn.", reads, inputs, tap, extras)
+        out = functional.dropout(out, config.dropout, training)
+        residual = tap(f"{name}.hook_resid_mid", residual + tap(f"{name}.hook_attn_out", out))
+    if config.has_mlp:
+        read = tap(f"{name}.hook_mlp_in", residual) if extras.hook_mlp_in else residual
+        read = norm(config, weights, f"{name}.ln2.", read, tap)
+        out = mlp(weights, f"{name}.mlp.", read, tap)
+        out = functional.dropout(out, config.dropout, training)
+        residual = residual + tap(f"{name}.hook_mlp_out", out)
+    return tap(f"{name}.hook_resid_post", residual)
+
+
+def read_out(weights: Weights, residual: Residual) -> Float[Tensor, "*ensemble batch"]:
+    """The logit: a linear reading of CLS, the first position."""
+    cls, direction = residual[..., 0, :], weights["unembed.W_U"][..., 0]
+    return einsum(cls, direction, "... batch d_model, ... d_model -> ... batch")
+
+
+def unembed(direction: Tensor, residual: Float[Tensor, "... d_model"]) -> Float[Tensor, "... 1"]:
+    """The same reading of every position, as TransformerLens's models make it."""
+    if direction.ndim == 2:  # one model: whatever stands in front of d_model
+        return einsum(residual, direction, "... d_model, d_model out -> ... out")
+    return einsum(
+        residual, direction, "... batch pos d_model, ... d_model out -> ... batch pos out"
+    )
+
+
+def _attention_inputs(
+    config: ClassifierConfig, weights: Weights, name: str, x: Residual, tap: Tap, extras: Extras
+) -> list[Tensor]:
+    """What queries, keys and values are read from: one tensor, or with extras one for each.
+
+    With extras they have a head axis, so that a hook can change what a single head reads.
+    """
+    if not extras.per_head_input:
+        return [norm(config, weights, f"{name}.ln1.", x, tap)] * 3
+    x = repeat(x, "... batch pos d_model -> ... batch pos head d_model", head=config.n_heads)
+    if extras.attn_in:
+        x = tap(f"{name}.hook_attn_in", x)
+    if not extras.split_qkv_input:
+        return [norm(config, weights, f"{name}.ln1.", x, tap, per_head=True)] * 3
+    return [
+        norm(config, weights, f"{name}.ln1.", tap(f"{name}.hook_{part}_input", x), tap, True)
+        for part in "qkv"
+    ]
 
 
 def _attention(
     config: ClassifierConfig,
     weights: Weights,
     name: str,
-    x: Residual,
+    reads: list[Tensor],
     inputs: Inputs,
     tap: Tap,
-    with_result: bool,
+    extras: Extras,
 ) -> Residual:
+    axes = "... batch pos head d_model" if extras.per_head_input else "... batch pos d_model"
+    projection = f"{axes}, ... head d_model d_head -> ... batch pos head d_head"
     q, k, v = (
-        tap(
-            f"{name}.hook_{part.lower()}",
-            einsum("...bpd,...hdk->...bphk", x, weights[f"{name}.W_{part}"]),
-        )
-        for part in "QKV"
+        tap(f"{name}hook_{part.lower()}", einsum(x, weights[f"{name}W_{part}"], projection))
+        for part, x in zip("QKV", reads, strict=True)
     )
-    scores = einsum("...bqhk,...bjhk->...bhqj", q, k) / math.sqrt(config.d_head)
+    scores = einsum(
+        q, k, "... batch query head d_head, ... batch key head d_head -> ... batch head query key"
+    ) / math.sqrt(config.d_head)
     if config.log_n:
-        scores = scores * inputs.lengths.to(x.dtype).log()[:, None, None, None]
-    log_multiplicity = inputs.multiplicity.log().to(x.dtype)
-    scores = tap(f"{name}.hook_attn_scores", scores + log_multiplicity[:, None, None, :])
-    pattern = tap(f"{name}.hook_pattern", scores.softmax(-1))
-    z = tap(f"{name}.hook_z", einsum("...bhqj,...bjhk->...bqhk", pattern, v))
-    if with_result:
-        per_head = einsum("...bqhk,...hkd->...bqhd", z, weights[f"{name}.W_O"])
-        return tap(f"{name}.hook_result", per_head).sum(-2)
-    return einsum("...bqhk,...hkd->...bqd", z, weights[f"{name}.W_O"])
+        log_n = inputs.lengths.to(scores.dtype).log()
+        scores = scores * rearrange(log_n, "batch -> batch 1 1 1")
+    log_multiplicity = inputs.multiplicity.log().to(scores.dtype)
+    scores = scores + rearrange(log_multiplicity, "batch key -> batch 1 1 key")
+    pattern = tap(f"{name}hook_pattern", tap(f"{name}hook_attn_scores", scores).softmax(-1))
+    z = einsum(
+        pattern,
+        v,
+        "... batch head query key, ... batch key head d_head -> ... batch query head d_head",
+    )
+    z, output = tap(f"{name}hook_z", z), weights[f"{name}W_O"]
+    axes = "... batch query head d_head, ... head d_head d_model -> ... batch query"
+    if extras.attn_result:
+        return tap(f"{name}hook_result", einsum(z, output, f"{axes} head d_model")).sum(-2)
+    return einsum(z, output, f"{axes} d_model")
 
 
-def _mlp(weights: Weights, name: str, x: Residual, tap: Tap) -> Residual:
-    pre = tap(f"{name}.hook_pre", einsum("...bpd,...dm->...bpm", x, weights[f"{name}.W_in"]))
-    post = tap(f"{name}.hook_post", functional.gelu(pre))
-    return einsum("...bpm,...md->...bpd", post, weights[f"{name}.W_out"])
+def mlp(weights: Weights, name: str, x: Residual, tap: Tap) -> Residual:
+    into = "... batch pos d_model, ... d_model d_mlp -> ... batch pos d_mlp"
+    out = "... batch pos d_mlp, ... d_mlp d_model -> ... batch pos d_model"
+    pre = tap(f"{name}hook_pre", einsum(x, weights[f"{name}W_in"], into))
+    post = tap(f"{name}hook_post", functional.gelu(pre))
+    return einsum(post, weights[f"{name}W_out"], out)
 
 
-def _norm(config: ClassifierConfig, weights: Weights, name: str, x: Residual, tap: Tap) -> Residual:
+def norm(
+    config: ClassifierConfig,
+    weights: Weights,
+    name: str,
+    x: Tensor,
+    tap: Tap,
+    per_head: bool = False,
+) -> Tensor:
     """RMS or LayerNorm, tapped as TransformerLens does: before the learned scale and shift."""
     if not config.has_norm:
         return x
+    axes = "... d_model -> ... 1 1 1 d_model" if per_head else "... d_model -> ... 1 1 d_model"
     if config.norm == "layer":
         x = x - x.mean(-1, keepdim=True)
-    scale = tap(f"{name}.hook_scale", (x.square().mean(-1, keepdim=True) + config.norm_eps).sqrt())
-    x = tap(f"{name}.hook_normalized", x / scale) * weights[f"{name}.w"][..., None, None, :]
-    return x + weights[f"{name}.b"][..., None, None, :] if config.norm == "layer" else x
+    scale = tap(f"{name}hook_scale", (x.square().mean(-1, keepdim=True) + config.norm_eps).sqrt())
+    x = tap(f"{name}hook_normalized", x / scale) * rearrange(weights[f"{name}w"], axes)
+    return x + rearrange(weights[f"{name}b"], axes) if config.norm == "layer" else x
 
 
-def hook_names(config: ClassifierConfig, with_result: bool = True) -> list[str]:
+def hook_names(
+    config: ClassifierConfig,
+    extras: Extras = Extras(attn_result=True),  # noqa: B008 - frozen
+) -> list[str]:
     """Every activation `forward` taps for this configuration, in the order it taps them.
 
     Read off a one-string run on weights of the right shapes, so that no second list can disagree.
     """
-    from tsc_interp.model.inputs import from_tokens
-
-    names: list[str] = []
+    names: dict[str, None] = {}  # a norm before split inputs is tapped once for each of them
 
     def record(name: str, activation: Tensor) -> Tensor:
-        names.append(name)
+        names[name] = None
         return activation
 
     weights = {name: torch.zeros(shape) for name, shape in config.weight_shapes().items()}
-    one_letter = torch.tensor([[0, 2]])
-    forward(config, weights, from_tokens(config, one_letter), tap=record, with_result=with_result)
-    return names
+    one_letter = from_tokens(config, torch.tensor([[0, 2]]))
+    forward(config, weights, one_letter, tap=record, extras=extras)
+    return list(names)

@@ -1,51 +1,54 @@
-"""The classifier as TransformerLens users know a model: hooks, caches, `W_Q` with a layer axis.
+"""The classifier as TransformerLens users know a model: hooks, caches, HookedTransformer's methods.
 
 A `HookedRootModule` whose hook names, weight names and shapes are HookedTransformer's. It holds no
-arithmetic: `forward` runs `model.forward.forward` with every activation passed through its hook
-point, so an edit at any hook takes effect downstream and nowhere else.
+arithmetic: it runs `model.forward` with every activation passed through its hook point, so an edit
+at any hook takes effect downstream and nowhere else. What TransformerLens offers and a classifier
+cannot do is refused with the reason (`refused.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from os import PathLike
-from typing import Any, Self
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 import torch
-from torch import Tensor, nn
-from transformer_lens import ActivationCache, FactoredMatrix
+from torch import Tensor
+from transformer_lens import FactoredMatrix
 from transformer_lens.hook_points import HookPoint
 
-from tsc_interp.checkpoints.format import Checkpoint
-from tsc_interp.checkpoints.locate import DEFAULT, load_checkpoint
+from tsc_interp.checkpoints.locate import DEFAULT
+from tsc_interp.checkpoints.resolve import ModelLike, as_checkpoint
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.errors import CheckpointError, UnsupportedError, UsageError
-from tsc_interp.model.forward import forward, hook_names
-from tsc_interp.model.initialise import initial_weights
-from tsc_interp.model.inputs import Inputs, from_counts, from_strings, from_tokens
-from tsc_interp.model.interop import transformer_lens_config, untangle_state_dict
+from tsc_interp.errors import UnsupportedError, UsageError
+from tsc_interp.model.cache import ClassifierCache
+from tsc_interp.model.classifier import Classifier, Input
+from tsc_interp.model.forward import ALL_EXTRAS, Extras, block, embed, hook_names, read_out
+from tsc_interp.model.inputs import Inputs, from_tokens, letter_counts
+from tsc_interp.model.interop import export, transformer_lens_config, untangle_state_dict
+from tsc_interp.model.parts import FinalNorm, place
+from tsc_interp.model.refused import refusal
+from tsc_interp.model.vocabulary import Vocabulary
 
 try:  # 4.x names the class at the top level, 3.x keeps it beside the hook points
     from transformer_lens import HookedRootModule
 except ImportError:
     from transformer_lens.hook_points import HookedRootModule
 
-Input = str | Sequence[str] | Tensor | Inputs
+ReturnType = Literal["logits", "loss", "both"] | None
 
 
-class _Part(nn.Module):
-    """A named place in the tree, such as `blocks.0.attn`, holding weights and hook points."""
+class Output(NamedTuple):
+    """What `return_type="both"` gives."""
+
+    logits: Tensor
+    loss: Tensor
 
 
-class HookedClassifier(HookedRootModule):  # type: ignore[misc]
-    """One classifier, or an ensemble: weights may carry leading axes, and so then do activations.
+class HookedClassifier(Vocabulary, Classifier, HookedRootModule):  # type: ignore[misc]
+    """A `Classifier` with hooks: `run_with_cache`, `run_with_hooks` and `hooks` are TransformerLens's.
 
-    `model(x)` and everything built on it (`run_with_cache`, `run_with_hooks`, `hooks`) accept
-
-    - a string or a list of strings in run-length notation, run in compressed form when exact;
-    - token ids `[batch pos]`, an integer tensor whose rows begin with CLS;
-    - `model.counts(array)` or `model.compressed(strings)`, letter counts `[batch letter]`.
+    All of them accept what `Classifier` does, and the options of `forward`.
     """
 
     def __init__(
@@ -56,142 +59,113 @@ class HookedClassifier(HookedRootModule):  # type: ignore[misc]
         seed: int = 0,
         name: str = "tsc-classifier",
     ) -> None:
-        super().__init__()
-        self.config = config
+        super().__init__(config, weights, seed=seed, name=name)
         self.cfg = transformer_lens_config(config)
         self.cfg.model_name = name
         # Caches ask the model for a tokenizer before they decode; strings are read by `inputs`.
         self.tokenizer = None
-        given = initial_weights(config, seed) if weights is None else weights
-        self.ensemble_shape = _check_shapes(config, given)
-        self.blocks = nn.ModuleList(_Part() for _ in range(config.n_layers))
-        for path in config.weight_shapes():
-            parent, leaf = self._place(path)
-            parent.register_parameter(leaf, nn.Parameter(_copy(given[path])))
-        for path in hook_names(config):
-            parent, leaf = self._place(path)
+        for path in hook_names(config, ALL_EXTRAS):
+            parent, leaf = place(self, config, path)
             parent.add_module(leaf, HookPoint())
+        if config.has_norm:  # TransformerLens looks for a final norm where there are others
+            self.ln_final = FinalNorm(config)
         self.setup()
         self.eval()
-
-    @classmethod
-    def from_checkpoint(cls, checkpoint: Checkpoint) -> Self:
-        return cls(checkpoint.config, checkpoint.weights, name=checkpoint.source)
 
     @classmethod
     def from_state_dict(cls, config: ClassifierConfig, state: Mapping[str, Tensor]) -> Self:
         """HookedTransformer-style keys; its biases and buffers are accepted where they are zero."""
         return cls(config, untangle_state_dict(config, state))
 
-    def to_checkpoint(self, provenance: Mapping[str, Any] | None = None) -> Checkpoint:
-        if self.ensemble_shape:
-            raise UsageError("a checkpoint holds one model; take one member of the ensemble first")
-        arrays = {name: p.detach().float().numpy().copy() for name, p in self.named_parameters()}
-        return Checkpoint(self.config, arrays, provenance or {}, source=str(self.cfg.model_name))
-
     # -- running -----------------------------------------------------------------------------
 
-    def forward(self, x: Input) -> Tensor:
-        """Logits `[batch]`, behind the ensemble axes if there are any."""
-        given = self.inputs(x)
-        if self.training and self.config.dropout and given.compressed:
-            raise UnsupportedError(
-                "dropout treats copies of a letter differently, so training with it needs tokens "
-                "(model.tokens(strings)); in eval mode compressed strings are exact"
-            )
-        return forward(
-            self.config,
-            dict(self.named_parameters()),
-            given,
-            tap=lambda name, activation: self.hook_dict[name](activation),
-            training=self.training,
-            with_result=bool(self.cfg.use_attn_result),
-        )
+    def forward(
+        self,
+        input: Input,
+        return_type: ReturnType = "logits",
+        loss_per_token: bool = False,
+        prepend_bos: bool | None = None,
+        padding_side: Literal["left", "right"] | None = None,
+        start_at_layer: int | None = None,
+        tokens: Tensor | None = None,
+        *,
+        attention_mask: Tensor | None = None,
+        stop_at_layer: int | None = None,
+        past_kv_cache: Any = None,
+    ) -> Any:
+        """Logits `[batch]`, behind the ensemble axes if there are any; HookedTransformer's options.
 
-    def run_with_cache(
+        `return_type` "loss" is the cross-entropy of the task's labels, "both" is logits and loss,
+        None returns nothing. `stop_at_layer` returns the residual stream before that layer;
+        `start_at_layer` begins with one, and needs the `tokens` it belongs to. `prepend_bos` is
+        ignored: a string is always read with one CLS in front, and tokens always have it.
+        """
+        _check_options(return_type, padding_side, attention_mask, past_kv_cache)
+        given = self._given(input, start_at_layer, tokens)
+        self._check_dropout(given)
+        weights, extras = dict(self.named_parameters()), self._extras()
+        if start_at_layer is None:
+            residual = embed(self.config, weights, given, self._tap)
+        else:
+            residual = input
+        for layer in range(self.config.n_layers)[start_at_layer:stop_at_layer]:
+            residual = block(
+                self.config, weights, layer, residual, given, self._tap, self.training, extras
+            )
+        if stop_at_layer is not None:
+            return residual
+        if return_type is None:
+            return None
+        logits = read_out(weights, residual)
+        if return_type == "logits":
+            return logits
+        loss = self._loss(logits, given, loss_per_token)
+        return loss if return_type == "loss" else Output(logits, loss)
+
+    def loss_fn(
+        self,
+        logits: Tensor,
+        tokens: Input,
+        attention_mask: Tensor | None = None,
+        per_token: bool = False,
+    ) -> Tensor:
+        """Binary cross-entropy of the task's labels: the mean over strings, or each string's."""
+        _check_options("loss", None, attention_mask, None)
+        return self._loss(logits, self.inputs(tokens), per_token)
+
+    run_with_hooks = HookedRootModule.run_with_hooks
+
+    def run_with_cache(  # type: ignore[override]
         self,
         *args: Any,
         return_cache_object: bool = True,
         remove_batch_dim: bool = False,
         **kwargs: Any,
-    ) -> tuple[Tensor, ActivationCache | dict[str, Tensor]]:
-        out, cache = super().run_with_cache(*args, remove_batch_dim=remove_batch_dim, **kwargs)
+    ) -> tuple[Tensor, Any]:
+        out, cache = HookedRootModule.run_with_cache(
+            self, *args, remove_batch_dim=remove_batch_dim, **kwargs
+        )
         if not return_cache_object:
             return out, cache
-        return out, ActivationCache(cache, self, has_batch_dim=not remove_batch_dim)
+        return out, ClassifierCache(cache, self, has_batch_dim=not remove_batch_dim)
 
-    def set_use_attn_result(self, use: bool) -> None:
+    def set_use_attn_result(self, use_attn_result: bool) -> None:
         """Whether `hook_result` fires: each head's own contribution, an extra activation."""
-        self.cfg.use_attn_result = use
+        self.cfg.use_attn_result = use_attn_result
 
-    def inputs(self, x: Input) -> Inputs:
-        if isinstance(x, Inputs):
-            return x
-        if isinstance(x, Tensor):
-            return from_tokens(self.config, x)
-        return from_strings(self.config, x)
+    def set_use_attn_in(self, use_attn_in: bool) -> None:
+        """Whether `hook_attn_in` fires: what each head reads, `[batch pos head d_model]`."""
+        self.cfg.use_attn_in = use_attn_in
 
-    def counts(self, counts: Tensor | np.ndarray) -> Inputs:
-        """Letter counts `[batch letter]` as an input."""
-        return from_counts(self.config, counts)
+    def set_use_split_qkv_input(self, use_split_qkv_input: bool) -> None:
+        """Whether `hook_q_input`, `hook_k_input` and `hook_v_input` fire: the same, for each."""
+        self.cfg.use_split_qkv_input = use_split_qkv_input
 
-    def compressed(self, strings: str | Sequence[str]) -> Inputs:
-        """Strings in compressed form, refused for a model with positions."""
-        texts = [strings] if isinstance(strings, str) else list(strings)
-        return self.counts(self.config.alphabet.count_matrix(texts))
+    def set_use_hook_mlp_in(self, use_hook_mlp_in: bool) -> None:
+        """Whether `hook_mlp_in` fires: what the MLP reads, before its norm."""
+        self.cfg.use_hook_mlp_in = use_hook_mlp_in
 
-    def tokens(self, strings: str | Sequence[str]) -> Tensor:
-        """Strings as token ids `[batch pos]`."""
-        texts = [strings] if isinstance(strings, str) else list(strings)
-        return torch.from_numpy(self.config.alphabet.tokens(texts))
-
-    def to_tokens(self, strings: str | Sequence[str], **_: Any) -> Tensor:
-        """TransformerLens's name for `tokens`."""
-        return self.tokens(strings)
-
-    def to_transformer_lens(self, n_ctx: int = 256) -> Any:
-        """This model as a `TransformerBridge` (4.x) or `HookedTransformer` (3.x)."""
-        from tsc_interp.model.interop import export
-
-        return export(self, n_ctx)
-
-    # -- weights, stacked over layers as in TransformerLens -----------------------------------
-
-    @property
-    def W_E(self) -> Tensor:
-        return self._weight("embed.W_E")
-
-    @property
-    def W_pos(self) -> Tensor:
-        return self._weight("pos_embed.W_pos")
-
-    @property
-    def W_U(self) -> Tensor:
-        return self._weight("unembed.W_U")
-
-    @property
-    def W_Q(self) -> Tensor:
-        return self._stacked("attn.W_Q")
-
-    @property
-    def W_K(self) -> Tensor:
-        return self._stacked("attn.W_K")
-
-    @property
-    def W_V(self) -> Tensor:
-        return self._stacked("attn.W_V")
-
-    @property
-    def W_O(self) -> Tensor:
-        return self._stacked("attn.W_O")
-
-    @property
-    def W_in(self) -> Tensor:
-        return self._stacked("mlp.W_in")
-
-    @property
-    def W_out(self) -> Tensor:
-        return self._stacked("mlp.W_out")
+    # -- what follows from the weights ---------------------------------------------------------
 
     @property
     def QK(self) -> FactoredMatrix:
@@ -201,53 +175,75 @@ class HookedClassifier(HookedRootModule):  # type: ignore[misc]
     def OV(self) -> FactoredMatrix:
         return FactoredMatrix(self.W_V, self.W_O)
 
-    def _weight(self, name: str) -> Tensor:
-        weight: Tensor = self.get_parameter(name)
-        return weight
+    @property
+    def n_params_total(self) -> int:
+        """Every weight there is; `cfg.n_params` counts attention and MLP only, as there."""
+        return sum(parameter.numel() for parameter in self.parameters())
 
-    def _stacked(self, name: str) -> Tensor:
-        """`[..., layer, head, ...]`: the layer axis stands behind ensemble axes, if any."""
-        if name.startswith("attn") and not self.config.has_attention:
-            raise UnsupportedError("this model has no attention (n_heads = 0)")
-        if name.startswith("mlp") and not self.config.has_mlp:
-            raise UnsupportedError("this model has no MLP (d_mlp = 0)")
-        layers = [self._weight(f"blocks.{i}.{name}") for i in range(self.config.n_layers)]
-        return torch.stack(layers, dim=len(self.ensemble_shape))
+    def accumulated_bias(
+        self, layer: int, mlp_input: bool = False, include_mlp_biases: bool = True
+    ) -> Tensor:
+        """`[d_model]`, all zero: this classifier has no biases."""
+        return self.W_U.new_zeros((*self.ensemble_shape, self.config.d_model))
 
-    def _place(self, path: str) -> tuple[nn.Module, str]:
-        """The module that `path`'s last part belongs to, made on the way if need be."""
-        *parents, leaf = path.split(".")
-        module: nn.Module = self
-        for part in parents:
-            if part not in module._modules:
-                module.add_module(part, _Part())
-            module = module.get_submodule(part)
-        return module, leaf
+    def to_transformer_lens(self, n_ctx: int = 256) -> Any:
+        """This model as a `TransformerBridge` (4.x) or `HookedTransformer` (3.x)."""
+        return export(self, n_ctx)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError as error:
+            raise refusal(name) or error from None
+
+    def _tap(self, name: str, activation: Tensor) -> Tensor:
+        point: Tensor = self.hook_dict[name](activation)
+        return point
+
+    def _extras(self) -> Extras:
+        return Extras(
+            attn_result=bool(self.cfg.use_attn_result),
+            attn_in=bool(self.cfg.use_attn_in),
+            split_qkv_input=bool(self.cfg.use_split_qkv_input),
+            hook_mlp_in=bool(self.cfg.use_hook_mlp_in),
+        )
+
+    def _given(self, x: Any, start_at_layer: int | None, tokens: Tensor | None) -> Inputs:
+        if start_at_layer is None:
+            return self.inputs(x)
+        if tokens is None:
+            raise UsageError(
+                "start_at_layer needs tokens=...: a residual stream does not say which of its "
+                "positions may be attended to"
+            )
+        return from_tokens(self.config, tokens)
+
+    def _loss(self, logits: Tensor, given: Inputs, per_string: bool) -> Tensor:
+        labels = self.config.task.labels(letter_counts(self.config, given))
+        target = torch.from_numpy(np.asarray(labels)).to(logits.dtype).expand_as(logits)
+        return torch.nn.functional.binary_cross_entropy_with_logits(
+            logits, target, reduction="none" if per_string else "mean"
+        )
 
 
-def _copy(weight: Tensor | np.ndarray) -> Tensor:
-    return torch.as_tensor(weight).detach().clone()
+def load(model: ModelLike = DEFAULT, *, epoch: int | None = None) -> HookedClassifier:
+    """The hooked model behind a bundled name, a file, a run, a checkpoint, or a model itself."""
+    if isinstance(model, HookedClassifier) and epoch is None:
+        return model
+    return HookedClassifier.from_checkpoint(as_checkpoint(model, epoch=epoch))
 
 
-def _check_shapes(
-    config: ClassifierConfig, weights: Mapping[str, Tensor | np.ndarray]
-) -> tuple[int, ...]:
-    """The ensemble axes all weights share, after checking every name and shape."""
-    expected = config.weight_shapes()
-    if weights.keys() != expected.keys():
-        wrong = sorted(weights.keys() ^ expected.keys())
-        raise CheckpointError(f"weights do not fit the configuration; check {', '.join(wrong)}")
-    leading = set()
-    for name, shape in expected.items():
-        got = tuple(weights[name].shape)
-        if got[len(got) - len(shape) :] != shape:
-            raise CheckpointError(f"{name} has shape {list(got)}, expected {list(shape)}")
-        leading.add(got[: len(got) - len(shape)])
-    if len(leading) > 1:
-        raise CheckpointError(f"weights disagree about ensemble axes: {sorted(leading)}")
-    return leading.pop()
-
-
-def load(where: str | PathLike[str] = DEFAULT, *, epoch: int | None = None) -> HookedClassifier:
-    """The hooked model behind a bundled name, a `.safetensors` file, or a run directory."""
-    return HookedClassifier.from_checkpoint(load_checkpoint(where, epoch=epoch))
+def _check_options(
+    return_type: object, padding_side: object, attention_mask: object, past_kv_cache: object
+) -> None:
+    if return_type not in ("logits", "loss", "both", None):
+        raise UsageError(f"return_type is 'logits', 'loss', 'both' or None; got {return_type!r}")
+    if padding_side not in (None, "right"):
+        raise UnsupportedError(f"PAD stands at the end of a row; got padding_side={padding_side!r}")
+    if attention_mask is not None:
+        raise UnsupportedError(
+            "what is attended to follows from the tokens (PAD never, CLS by the configuration), so "
+            "there is no attention_mask; edit hook_attn_scores instead"
+        )
+    if past_kv_cache is not None:
+        raise UnsupportedError("a classifier reads whole strings; there are no past keys to keep")

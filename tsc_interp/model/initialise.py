@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 
 import torch
+from einops import rearrange
 from torch import Generator, Tensor
 
 from tsc_interp.config import ClassifierConfig
@@ -80,6 +81,9 @@ def linear_to_hooked(name: str, weight: Tensor, shape: tuple[int, ...]) -> Tenso
     if kind in ("W_E", "W_pos"):
         return weight
     if kind in ("W_Q", "W_K", "W_V"):
-        heads, _, d_head = shape
-        return weight.reshape(heads, d_head, -1).transpose(1, 2).contiguous()
-    return weight.T.reshape(shape).contiguous()
+        pattern = "(head d_head) d_model -> head d_model d_head"
+        return rearrange(weight, pattern, head=shape[0]).contiguous()
+    if kind == "W_O":
+        pattern = "d_model (head d_head) -> head d_head d_model"
+        return rearrange(weight, pattern, head=shape[0]).contiguous()
+    return rearrange(weight, "out into -> into out").contiguous()

@@ -15,12 +15,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from einops import einsum
 from jaxtyping import Float, Int, Real
 from torch import Tensor
 
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError, UsageError
-from tsc_interp.strings import CLS, FIRST_LETTER, PAD
+from tsc_interp.strings import CLS, FIRST_LETTER, PAD, Counts
 
 
 @dataclass(frozen=True)
@@ -32,8 +33,10 @@ class Inputs:
 
 
 def from_tokens(config: ClassifierConfig, tokens: Tensor) -> Inputs:
-    """Token ids `[batch pos]`, each row `CLS`, letters, `PAD`s."""
+    """Token ids `[batch pos]`, each row `CLS`, letters, `PAD`s; or one such row."""
     tokens = torch.as_tensor(tokens)
+    if tokens.ndim == 1:
+        tokens = tokens[None]
     _check_tokens(config, tokens)
     letters = tokens >= FIRST_LETTER
     attended = letters | (tokens == CLS) if config.attend_cls else letters
@@ -57,6 +60,15 @@ def from_strings(config: ClassifierConfig, strings: str | Sequence[str]) -> Inpu
     if config.has_positions:
         return from_tokens(config, torch.from_numpy(config.alphabet.tokens(texts)))
     return from_counts(config, config.alphabet.count_matrix(texts))
+
+
+def letter_counts(config: ClassifierConfig, inputs: Inputs) -> Counts:
+    """How many of each letter, `[batch letter]`: what a task's label is about."""
+    of_token = inputs.tokens[..., None] == torch.arange(FIRST_LETTER, config.alphabet.vocab_size)
+    counts = einsum(
+        inputs.multiplicity, of_token.double(), "batch pos, batch pos letter -> batch letter"
+    )
+    return counts.round().long().numpy()
 
 
 def _check_tokens(config: ClassifierConfig, tokens: Tensor) -> None:

@@ -8,11 +8,13 @@ is not attended to. What cannot be exported is refused with the reason, never ap
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import torch
+from einops import rearrange
 from torch import Tensor, nn
 
 from tsc_interp.config import ClassifierConfig
@@ -27,8 +29,38 @@ HAS_BRIDGE_ONLY = int(version("transformer-lens").split(".")[0]) >= 4
 _NORM_TYPES = {"off": None, "rms": "RMS", "layer": "LN"}
 
 
+def beyond_transformer_lens(config: ClassifierConfig) -> tuple[str, ...]:
+    """Why no model that TransformerLens itself builds from our config computes our logits.
+
+    Empty when one does, for strings of one length: PAD, which it would attend to, is a matter of
+    the input. `to_transformer_lens` mends with hooks what can be mended.
+    """
+    reasons = {
+        "every block of its models has attention": not config.has_attention,
+        "it has no attention scores that grow with log n": config.log_n,
+        "it has no models without positions": not config.has_positions,
+        "it attends to every token, CLS too": config.has_attention and not config.attend_cls,
+        "its models with norms have one before the read-out": config.has_norm,
+    }
+    return tuple(reason for reason, applies in reasons.items() if applies)
+
+
 def transformer_lens_config(config: ClassifierConfig, n_ctx: int = 256) -> Any:
     """The TransformerLens config of this classifier: what `model.cfg` holds."""
+    cfg = _buildable_config(config, n_ctx)
+    if not config.has_positions:
+        cfg.positional_embedding_type = "none"
+    cfg.n_params = sum(
+        math.prod(shape)
+        for name, shape in config.weight_shapes().items()
+        if ".attn." in name or ".mlp." in name
+    )
+    cfg.beyond_transformer_lens = beyond_transformer_lens(config)
+    return cfg
+
+
+def _buildable_config(config: ClassifierConfig, n_ctx: int) -> Any:
+    """The same with a position table, without which TransformerLens builds no such model."""
     if HAS_BRIDGE_ONLY:
         from transformer_lens import TransformerBridgeConfig as Config
     else:
@@ -82,12 +114,11 @@ def export(model: HookedClassifier, n_ctx: int) -> Any:
     for reason, applies in {
         "an ensemble is many models": bool(model.ensemble_shape),
         "TransformerLens models have attention in every block": not config.has_attention,
-        "TransformerLens has no attention scores that grow with log n": config.score_scale
-        != "sqrt_d_head",
+        "TransformerLens has no attention scores that grow with log n": config.log_n,
     }.items():
         if applies:
             raise UnsupportedError(f"this classifier cannot be exported: {reason}")
-    cfg = transformer_lens_config(config, n_ctx)
+    cfg = _buildable_config(config, n_ctx)
     exported = _bridge(model, cfg) if HAS_BRIDGE_ONLY else _hooked_transformer(model, cfg)
     return exported.eval()
 
@@ -112,9 +143,10 @@ def _bridge(model: HookedClassifier, cfg: Any) -> Any:
                     _copy_norm(_inner(getattr(block, norm)), ours, f"{name}.{norm}")
             attention = _inner(block.attn)
             for part in "QKV":
-                weight = ours[f"{name}.attn.W_{part}"].transpose(1, 2).flatten(0, 1)
+                weight = rearrange(ours[f"{name}.attn.W_{part}"], "head d k -> (head k) d")
                 _inner(getattr(attention, part.lower())).weight.copy_(weight)
-            _inner(attention.o).weight.copy_(ours[f"{name}.attn.W_O"].flatten(0, 1).T)
+            output = rearrange(ours[f"{name}.attn.W_O"], "head k d -> d (head k)")
+            _inner(attention.o).weight.copy_(output)
             if model.config.has_mlp:
                 mlp = _inner(block.mlp)
                 _inner(mlp.fc_in).weight.copy_(ours[f"{name}.mlp.W_in"].T)
@@ -127,7 +159,8 @@ def _bridge(model: HookedClassifier, cfg: Any) -> Any:
     def reweight(pattern: Tensor, hook: Any) -> Tensor:
         # Edits to scores are discarded by the bridge; on the pattern the same rule reads
         # m_j p_j / sum_i m_i p_i.
-        weighted = pattern * seen["multiplicity"].to(pattern.dtype)[:, None, None, :]
+        multiplicity = seen["multiplicity"].to(pattern.dtype)
+        weighted = pattern * rearrange(multiplicity, "batch key -> batch 1 1 key")
         return weighted / weighted.sum(-1, keepdim=True)
 
     for layer in range(model.config.n_layers):
@@ -148,7 +181,8 @@ def _hooked_transformer(model: HookedClassifier, cfg: Any) -> Any:
     seen = _remember_multiplicity(model.config, exported.embed)
 
     def reweight(scores: Tensor, hook: Any) -> Tensor:
-        return scores + seen["multiplicity"].log().to(scores.dtype)[:, None, None, :]
+        log_multiplicity = seen["multiplicity"].log().to(scores.dtype)
+        return scores + rearrange(log_multiplicity, "batch key -> batch 1 1 key")
 
     for block in exported.blocks:
         block.attn.hook_attn_scores.add_perma_hook(reweight)

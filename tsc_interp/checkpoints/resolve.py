@@ -1,0 +1,67 @@
+"""Whatever stands for a model, as a checkpoint: one rule for every function that takes one.
+
+A model may be given as a hooked model, a `Checkpoint`, a bundled name, a path (of a file or of a run
+directory), or a run. Nothing here needs torch, and anything else is a `UsageError`.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from tsc_interp.checkpoints.format import Checkpoint
+from tsc_interp.checkpoints.locate import load_checkpoint
+from tsc_interp.errors import UsageError
+
+
+@runtime_checkable
+class HoldsWeights(Protocol):
+    """A model in memory, such as a `HookedClassifier`."""
+
+    def to_checkpoint(self) -> Checkpoint: ...
+
+
+@runtime_checkable
+class HoldsEpochs(Protocol):
+    """A run: without a number, the chosen epoch's weights."""
+
+    @property
+    def path(self) -> Path: ...
+    def checkpoint(self, epoch: int | None = None) -> Checkpoint: ...
+
+
+ModelLike = HoldsWeights | Checkpoint | HoldsEpochs | str | os.PathLike[str]
+
+_EXPECTED = (
+    "a hooked model, a Checkpoint, a bundled name, the path of a .safetensors file or of a run "
+    "directory, or a run"
+)
+
+
+def as_checkpoint(model: ModelLike, *, epoch: int | None = None) -> Checkpoint:
+    """The weights and configuration behind `model`; `epoch` picks one of a run's."""
+    if isinstance(model, str | os.PathLike):
+        return load_checkpoint(model, epoch=epoch)
+    if isinstance(model, HoldsEpochs):
+        return model.checkpoint(epoch)
+    if epoch is not None:
+        raise UsageError("an epoch can be picked from a run only")
+    if isinstance(model, Checkpoint):
+        return model
+    if isinstance(model, HoldsWeights) and not isinstance(model, type):
+        return model.to_checkpoint()
+    raise UsageError(f"a model is {_EXPECTED}; got {_described(model)}")
+
+
+def run_path(model: Any) -> Path | None:
+    """The run directory `model` comes from, or None where it is not given as one."""
+    if isinstance(model, str | os.PathLike):
+        return Path(model) if Path(model).is_dir() else None
+    return model.path if isinstance(model, HoldsEpochs) else None
+
+
+def _described(value: object) -> str:
+    text = repr(value)
+    kind = value.__name__ if isinstance(value, type) else type(value).__name__
+    return f"{kind} {text}" if len(text) <= 60 else f"a {kind}"

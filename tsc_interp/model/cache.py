@@ -1,0 +1,60 @@
+"""TransformerLens's `ActivationCache` for a model whose read-out has no norm in front.
+
+TransformerLens knows two kinds of models: with norms everywhere, the last one before the read-out,
+or with none. This classifier's blocks may have norms, its read-out never does, so where a stack is
+prepared for the read-out (`apply_ln` at the final layer, `logit_attrs`) it is left as it is.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from einops import rearrange
+from torch import Tensor
+from transformer_lens import ActivationCache
+from transformer_lens.utilities import Slice
+
+
+class ClassifierCache(ActivationCache):  # type: ignore[misc]
+    def apply_ln_to_stack(
+        self,
+        residual_stack: Tensor,
+        layer: int | None = None,
+        mlp_input: bool = False,
+        pos_slice: Any = None,
+        batch_slice: Any = None,
+        has_batch_dim: bool = True,
+        **options: Any,
+    ) -> Tensor:
+        if not self._is_final(layer):
+            stack: Tensor = super().apply_ln_to_stack(
+                residual_stack, layer, mlp_input, pos_slice, batch_slice, has_batch_dim, **options
+            )
+            return stack
+        chosen = batch_slice if isinstance(batch_slice, Slice) else Slice(batch_slice)
+        sliced: Tensor = chosen.apply(residual_stack, dim=1) if has_batch_dim else residual_stack
+        return sliced
+
+    def logit_lens(self, **options: Any) -> Any:
+        """TransformerLens 4's, read at CLS unless `positions` says otherwise."""
+        return super().logit_lens(**{"positions": 0, **options})
+
+    def _stack_neuron_results_apply_ln_projected(
+        self, layer: int, pos_slice: Any, neuron_slice: Any, project_2d: Tensor, **options: Any
+    ) -> Tensor:
+        if not self._is_final(layer):
+            stack: Tensor = super()._stack_neuron_results_apply_ln_projected(
+                layer, pos_slice, neuron_slice, project_2d, **options
+            )
+            return stack
+        of_layers = [
+            self.get_neuron_results(
+                index, neuron_slice, pos_slice=pos_slice, project_output_onto=project_2d
+            )
+            for index in range(layer)
+        ]
+        return rearrange(torch.cat(of_layers, dim=-2), "... neuron out -> neuron ... out")
+
+    def _is_final(self, layer: int | None) -> bool:
+        return layer in (None, -1, self.model.cfg.n_layers)

@@ -1,0 +1,184 @@
+"""The classifier as a torch module, without hooks: what analyses run when nobody needs hooks.
+
+It needs torch and nothing else. `hooked.py` makes a TransformerLens model of it; importing that
+takes seconds, so whatever only reads activations or replaces a few works on this class as well: it
+has `run_with_cache` and `run_with_hooks` in their plainest form, under the same names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any, Self
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from tsc_interp.checkpoints.format import Checkpoint
+from tsc_interp.checkpoints.resolve import ModelLike, as_checkpoint
+from tsc_interp.config import ClassifierConfig
+from tsc_interp.errors import CheckpointError, UnsupportedError, UsageError
+from tsc_interp.model.forward import NO_EXTRAS, Extras, Tap, forward, untapped
+from tsc_interp.model.initialise import initial_weights
+from tsc_interp.model.inputs import Inputs, from_counts, from_strings, from_tokens
+from tsc_interp.model.parts import Part, place
+from tsc_interp.model.stacked import StackedWeights
+from tsc_interp.strings import as_strings
+
+Input = str | Sequence[str] | Tensor | Inputs
+NamesFilter = Callable[[str], bool] | Container[str] | None
+Hook = tuple[str, Callable[[Tensor, Any], Tensor | None]]
+
+
+class Classifier(StackedWeights, nn.Module):
+    """One classifier, or an ensemble: weights may carry leading axes, and so then do activations.
+
+    `model(x)`, `run_with_cache` and `run_with_hooks` accept
+
+    - a string or a list of strings in run-length notation, run in compressed form when exact;
+    - token ids `[batch pos]` or `[pos]`, an integer tensor whose rows begin with CLS;
+    - `model.counts(array)` or `model.compressed(strings)`, letter counts `[batch letter]`.
+    """
+
+    def __init__(
+        self,
+        config: ClassifierConfig,
+        weights: Mapping[str, Tensor | np.ndarray] | None = None,
+        *,
+        seed: int = 0,
+        name: str = "tsc-classifier",
+    ) -> None:
+        super().__init__()
+        self.config = config
+        self.source = name
+        self.cfg: Any = config
+        """Sizes under the name TransformerLens users know: `cfg.n_layers`, `cfg.d_model`, ..."""
+        given = initial_weights(config, seed) if weights is None else weights
+        self.ensemble_shape = _check_shapes(config, given)
+        self.blocks = nn.ModuleList(Part(config) for _ in range(config.n_layers))
+        for path in config.weight_shapes():
+            parent, leaf = place(self, config, path)
+            parent.register_parameter(leaf, nn.Parameter(_copy(given[path])))
+        self.eval()
+
+    @classmethod
+    def from_checkpoint(cls, checkpoint: Checkpoint) -> Self:
+        return cls(checkpoint.config, checkpoint.weights, name=checkpoint.source)
+
+    def to_checkpoint(self, provenance: Mapping[str, Any] | None = None) -> Checkpoint:
+        if self.ensemble_shape:
+            raise UsageError("a checkpoint holds one model; take one member of the ensemble first")
+        arrays = {name: p.detach().float().numpy().copy() for name, p in self.named_parameters()}
+        return Checkpoint(self.config, arrays, provenance or {}, source=self.source)
+
+    # -- running -----------------------------------------------------------------------------
+
+    def forward(self, x: Input) -> Tensor:
+        """Logits `[batch]`, behind the ensemble axes if there are any."""
+        return self._logits(self.inputs(x), untapped)
+
+    def run_with_cache(
+        self,
+        x: Input,
+        *,
+        names_filter: NamesFilter = None,
+        return_cache_object: bool = False,  # there is no cache object here; accepted for its name
+    ) -> tuple[Tensor, Any]:
+        """Logits, and a dict of activations by hook name (those `names_filter` lets through)."""
+        cache: dict[str, Tensor] = {}
+
+        def keep(name: str, activation: Tensor) -> Tensor:
+            if _wanted(names_filter, name):
+                cache[name] = activation.detach()
+            return activation
+
+        return self._logits(self.inputs(x), keep), cache
+
+    def run_with_hooks(self, x: Input, *, fwd_hooks: Sequence[Hook] = ()) -> Tensor:
+        """Logits, each named activation replaced by what its hook returns (None: kept)."""
+        hooks: dict[str, list[Any]] = {}
+        for name, function in fwd_hooks:
+            hooks.setdefault(name, []).append(function)
+
+        def edit(name: str, activation: Tensor) -> Tensor:
+            for function in hooks.pop(name, ()):
+                edited = function(activation, hook=SimpleNamespace(name=name))
+                activation = activation if edited is None else edited
+            return activation
+
+        logits = self._logits(self.inputs(x), edit)
+        if hooks:
+            raise UsageError(f"this model has no activation {', '.join(sorted(hooks))}")
+        return logits
+
+    def _logits(self, given: Inputs, tap: Tap, extras: Extras = NO_EXTRAS) -> Tensor:
+        self._check_dropout(given)
+        weights = dict(self.named_parameters())
+        return forward(self.config, weights, given, tap=tap, training=self.training, extras=extras)
+
+    def _check_dropout(self, given: Inputs) -> None:
+        if self.training and self.config.dropout and given.compressed:
+            raise UnsupportedError(
+                "dropout treats copies of a letter differently, so training with it needs tokens "
+                "(model.tokens(strings)); in eval mode compressed strings are exact"
+            )
+
+    # -- inputs ------------------------------------------------------------------------------
+
+    def inputs(self, x: Input) -> Inputs:
+        if isinstance(x, Inputs):
+            return x
+        if isinstance(x, Tensor):
+            return from_tokens(self.config, x)
+        return from_strings(self.config, as_strings(x))
+
+    def counts(self, counts: Tensor | np.ndarray) -> Inputs:
+        """Letter counts `[batch letter]` as an input."""
+        return from_counts(self.config, counts)
+
+    def compressed(self, strings: str | Sequence[str]) -> Inputs:
+        """Strings in compressed form, refused for a model with positions."""
+        return self.counts(self.config.alphabet.count_matrix(as_strings(strings)))
+
+    def tokens(self, strings: str | Sequence[str]) -> Tensor:
+        """Strings as token ids `[batch pos]`."""
+        return torch.from_numpy(self.config.alphabet.tokens(as_strings(strings)))
+
+
+def open_classifier(model: ModelLike, *, epoch: int | None = None) -> Classifier:
+    """Whatever stands for a model, ready to run: itself if it can run, else without hooks."""
+    if isinstance(model, Classifier) and epoch is None:
+        return model
+    return Classifier.from_checkpoint(as_checkpoint(model, epoch=epoch))
+
+
+def _wanted(names_filter: NamesFilter, name: str) -> bool:
+    if names_filter is None:
+        return True
+    if isinstance(names_filter, str):
+        return name == names_filter
+    return names_filter(name) if callable(names_filter) else name in names_filter
+
+
+def _copy(weight: Tensor | np.ndarray) -> Tensor:
+    return torch.as_tensor(weight).detach().clone()
+
+
+def _check_shapes(
+    config: ClassifierConfig, weights: Mapping[str, Tensor | np.ndarray]
+) -> tuple[int, ...]:
+    """The ensemble axes all weights share, after checking every name and shape."""
+    expected = config.weight_shapes()
+    if weights.keys() != expected.keys():
+        wrong = sorted(weights.keys() ^ expected.keys())
+        raise CheckpointError(f"weights do not fit the configuration; check {', '.join(wrong)}")
+    leading = set()
+    for name, shape in expected.items():
+        got = tuple(weights[name].shape)
+        if got[len(got) - len(shape) :] != shape:
+            raise CheckpointError(f"{name} has shape {list(got)}, expected {list(shape)}")
+        leading.add(got[: len(got) - len(shape)])
+    if len(leading) > 1:
+        raise CheckpointError(f"weights disagree about ensemble axes: {sorted(leading)}")
+    return leading.pop()

@@ -1,0 +1,119 @@
+"""A classifier's weights under TransformerLens's names: `W_Q` and its like carry a layer axis.
+
+What this classifier does not have (biases, a position table) is shown as zeros, which is what a
+TransformerLens model that computes the same has there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from tsc_interp.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from tsc_interp.config import ClassifierConfig
+
+
+class StackedWeights:
+    """Read-only views. With ensemble axes, those stand first, then the layer axis."""
+
+    config: ClassifierConfig
+    ensemble_shape: tuple[int, ...]
+    cfg: object
+
+    if TYPE_CHECKING:
+
+        def get_parameter(self, target: str) -> Tensor: ...
+
+    @property
+    def W_E(self) -> Tensor:
+        """`[vocab d_model]`."""
+        return self.get_parameter("embed.W_E")
+
+    @property
+    def W_pos(self) -> Tensor:
+        """`[n_ctx d_model]`: learned positions, or zeros."""
+        if self.config.has_positions:
+            return self.get_parameter("pos_embed.W_pos")
+        n_ctx = getattr(self.cfg, "n_ctx", 0)
+        return self.W_E.new_zeros((*self.ensemble_shape, n_ctx, self.config.d_model))
+
+    @property
+    def W_E_pos(self) -> Tensor:
+        """`[vocab + n_ctx d_model]`: both, one below the other."""
+        return torch.cat([self.W_E, self.W_pos], dim=-2)
+
+    @property
+    def W_U(self) -> Tensor:
+        """`[d_model 1]`: the read-out."""
+        return self.get_parameter("unembed.W_U")
+
+    @property
+    def b_U(self) -> Tensor:
+        return torch.zeros_like(self.W_U[..., 0, :])
+
+    @property
+    def W_Q(self) -> Tensor:
+        """`[layer head d_model d_head]`, like `W_K` and `W_V`."""
+        return self._stacked("attn.W_Q")
+
+    @property
+    def W_K(self) -> Tensor:
+        return self._stacked("attn.W_K")
+
+    @property
+    def W_V(self) -> Tensor:
+        return self._stacked("attn.W_V")
+
+    @property
+    def W_O(self) -> Tensor:
+        """`[layer head d_head d_model]`."""
+        return self._stacked("attn.W_O")
+
+    @property
+    def W_in(self) -> Tensor:
+        """`[layer d_model d_mlp]`."""
+        return self._stacked("mlp.W_in")
+
+    @property
+    def W_out(self) -> Tensor:
+        """`[layer d_mlp d_model]`."""
+        return self._stacked("mlp.W_out")
+
+    @property
+    def b_Q(self) -> Tensor:
+        """`[layer head d_head]`, all zero, like `b_K` and `b_V`."""
+        return torch.zeros_like(self.W_Q[..., 0, :])
+
+    @property
+    def b_K(self) -> Tensor:
+        return torch.zeros_like(self.W_K[..., 0, :])
+
+    @property
+    def b_V(self) -> Tensor:
+        return torch.zeros_like(self.W_V[..., 0, :])
+
+    @property
+    def b_O(self) -> Tensor:
+        """`[layer d_model]`, all zero, like `b_out`."""
+        return torch.zeros_like(self.W_O[..., 0, 0, :])
+
+    @property
+    def b_in(self) -> Tensor:
+        """`[layer d_mlp]`, all zero."""
+        return torch.zeros_like(self.W_in[..., 0, :])
+
+    @property
+    def b_out(self) -> Tensor:
+        return torch.zeros_like(self.W_out[..., 0, :])
+
+    def _stacked(self, name: str) -> Tensor:
+        if name.startswith("attn") and not self.config.has_attention:
+            raise UnsupportedError("this model has no attention (n_heads = 0)")
+        if name.startswith("mlp") and not self.config.has_mlp:
+            raise UnsupportedError("this model has no MLP (d_mlp = 0)")
+        layers = [self.get_parameter(f"blocks.{i}.{name}") for i in range(self.config.n_layers)]
+        return torch.stack(layers, dim=len(self.ensemble_shape))

@@ -1,0 +1,117 @@
+"""Strings, tokens and the one output under TransformerLens's method names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tsc_interp.errors import UsageError
+from tsc_interp.strings import FIRST_LETTER
+
+if TYPE_CHECKING:
+    from tsc_interp.config import ClassifierConfig
+
+Tokens = Tensor | np.ndarray | Sequence[int]
+
+
+class Vocabulary:
+    """`to_tokens` and its like. `prepend_bos` is accepted and ignored: CLS is always there."""
+
+    config: ClassifierConfig
+    W_U: Tensor
+
+    if TYPE_CHECKING:
+
+        def tokens(self, strings: str | Sequence[str]) -> Tensor: ...
+
+    def to_tokens(
+        self, input: str | Sequence[str], prepend_bos: bool | None = None, **_: Any
+    ) -> Tensor:
+        """Strings as token ids `[batch pos]`, CLS first, PAD at the end."""
+        return self.tokens(input)
+
+    def to_str_tokens(
+        self, input: str | Sequence[str] | Tokens, prepend_bos: bool | None = None, **_: Any
+    ) -> list[str] | list[list[str]]:
+        """`["CLS", "a", "a", "c"]` for a string or a row of tokens; a list of such for strings."""
+        if isinstance(input, str):
+            return self._names(self.tokens(input)[0])
+        if isinstance(input, Sequence) and input and isinstance(input[0], str):
+            return [self._names(self.tokens(one)[0]) for one in input]  # type: ignore[arg-type]
+        return self._names(self._row(input))
+
+    def to_string(self, tokens: Tokens) -> str | list[str]:
+        """The string a row of tokens stands for, in run-length notation; a list for several."""
+        ids = torch.as_tensor(tokens)
+        if ids.ndim == 2:
+            return [self._text(row) for row in ids]
+        return self._text(ids)
+
+    def to_single_token(self, string: str) -> int:
+        names = self.config.alphabet.token_names
+        if string not in names:
+            raise UsageError(f"{string!r} is not one token; the tokens are {', '.join(names)}")
+        return names.index(string)
+
+    def to_single_str_token(self, int_token: int) -> str:
+        return self._names(torch.tensor([int_token]))[0]
+
+    def get_token_position(
+        self, single_token: str | int, input: str | Tokens, mode: str = "first", **_: Any
+    ) -> int:
+        """Where a token stands in a string or a row of tokens, CLS being position 0."""
+        token = (
+            self.to_single_token(single_token) if isinstance(single_token, str) else single_token
+        )
+        row = self.tokens(input)[0] if isinstance(input, str) else self._row(input)
+        found = (row == token).nonzero()[:, 0].tolist()
+        if mode not in ("first", "last"):
+            raise UsageError(f"mode is 'first' or 'last', got {mode!r}")
+        if not found:
+            raise UsageError(f"the token {single_token!r} does not occur in {input!r}")
+        return int(found[0] if mode == "first" else found[-1])
+
+    def tokens_to_residual_directions(self, tokens: int | str | Tensor) -> Tensor:
+        """The read-out direction, for output 0 (yes), the only one: `[... d_model]`."""
+        wanted = torch.as_tensor(-1 if isinstance(tokens, str) else tokens)
+        if wanted.is_floating_point() or bool((wanted != 0).any()):
+            raise UsageError(
+                f"this classifier has one output, 0 (yes), whatever it reads; got {tokens!r}"
+            )
+        shape = wanted.shape if wanted.numel() > 1 else ()
+        return self.W_U[..., 0].expand(*shape, -1) if shape else self.W_U[..., 0]
+
+    @property
+    def attn_head_labels(self) -> list[str]:
+        """`L0H1` and so on, in the order heads are stacked."""
+        config = self.config
+        return [
+            f"L{layer}H{head}" for layer in range(config.n_layers) for head in range(config.n_heads)
+        ]
+
+    def _row(self, tokens: Any) -> Tensor:
+        ids = torch.as_tensor(tokens)
+        if ids.ndim == 2 and len(ids) == 1:
+            ids = ids[0]
+        if ids.ndim != 1 or ids.is_floating_point():
+            raise UsageError(f"expected one row of token ids, got shape {list(ids.shape)}")
+        return ids
+
+    def _names(self, ids: Tensor) -> list[str]:
+        names = self.config.alphabet.token_names
+        wrong = [i for i in ids.tolist() if not 0 <= i < len(names)]
+        if wrong:
+            raise UsageError(
+                f"tokens are 0 to {len(names) - 1} ({', '.join(names)}); got {wrong[0]}"
+            )
+        return [names[i] for i in ids.tolist()]
+
+    def _text(self, ids: Tensor) -> str:
+        self._names(ids)
+        letters = self.config.alphabet.letters
+        text = "".join(letters[i - FIRST_LETTER] for i in ids.tolist() if i >= FIRST_LETTER)
+        return self.config.alphabet.canonical(text) if text else ""
