@@ -45,14 +45,11 @@ def as_strings(given: str | Iterable[str]) -> list[str]:
     """A single string wherever a list of them is taken."""
     if isinstance(given, str):
         return [given]
-    try:
-        strings = None if isinstance(given, bytes) else list(given)
-    except TypeError:
-        strings = None
-    wrong = given if strings is None else next((s for s in strings if not isinstance(s, str)), None)
-    if strings is None or wrong is not None:
-        raise StringError(wrong, None, f"{type(wrong).__name__} is no string", "a string or a list")
-    return strings
+    if isinstance(given, Iterable):
+        strings = list(given)
+        if all(isinstance(one, str) for one in strings):
+            return strings
+    raise StringError(given, None, "it is neither a string nor a list of strings", "pass one")
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Whatever stands for a model, as a checkpoint: one rule for every function that takes one.
 
-A model may be given as a hooked model, a `Checkpoint`, a bundled name, a path (of a file or of a run
-directory), or a run. Nothing here needs torch, and anything else is a `UsageError`.
+A model may be given as a hooked model, a `Checkpoint`, a bundled name, a path (a file, or a run
+directory) or a run. Nothing here needs torch, and anything else is a `UsageError`.
 """
 
 from __future__ import annotations

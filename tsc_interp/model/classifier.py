@@ -31,7 +31,7 @@ NamesFilter = Callable[[str], bool] | Container[str] | None
 Hook = tuple[str, Callable[[Tensor, Any], Tensor | None]]
 
 
-class Classifier(StackedWeights, nn.Module):
+class Classifier(StackedWeights):
     """One classifier, or an ensemble: weights may carry leading axes, and so then do activations.
 
     `model(x)`, `run_with_cache` and `run_with_hooks` accept

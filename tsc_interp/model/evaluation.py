@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tsc_interp.checkpoints.format import Checkpoint
+from tsc_interp.checkpoints.resolve import ModelLike, as_checkpoint
+from tsc_interp.strings import as_strings
 
 
 @dataclass(frozen=True)
@@ -38,8 +40,12 @@ class Evaluation:
         return asdict(self)
 
 
-def evaluate(checkpoint: Checkpoint, strings: Sequence[str]) -> list[Evaluation]:
-    """Each string in run-length notation, in the order given."""
+def evaluate(model: ModelLike, strings: str | Iterable[str]) -> list[Evaluation]:
+    """What the float32 model says of each string in run-length notation, in the order given.
+
+    `model` is a hooked model, a checkpoint, a bundled name, a path, or a run.
+    """
+    checkpoint, strings = as_checkpoint(model), as_strings(strings)
     config = checkpoint.config
     counts = config.alphabet.count_matrix(strings)
     logits = logits_of_strings(checkpoint, strings)

@@ -22,7 +22,7 @@ from tsc_interp.checkpoints.resolve import ModelLike, as_checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.model.cache import ClassifierCache
-from tsc_interp.model.classifier import Classifier, Input
+from tsc_interp.model.classifier import Input
 from tsc_interp.model.forward import ALL_EXTRAS, Extras, block, embed, hook_names, read_out
 from tsc_interp.model.inputs import Inputs, from_tokens, letter_counts
 from tsc_interp.model.interop import export, transformer_lens_config, untangle_state_dict
@@ -45,8 +45,8 @@ class Output(NamedTuple):
     loss: Tensor
 
 
-class HookedClassifier(Vocabulary, Classifier, HookedRootModule):  # type: ignore[misc]
-    """A `Classifier` with hooks: `run_with_cache`, `run_with_hooks` and `hooks` are TransformerLens's.
+class HookedClassifier(Vocabulary, HookedRootModule):  # type: ignore[misc]
+    """A `Classifier` whose `run_with_cache`, `run_with_hooks` and `hooks` are TransformerLens's.
 
     All of them accept what `Classifier` does, and the options of `forward`.
     """
@@ -104,10 +104,11 @@ class HookedClassifier(Vocabulary, Classifier, HookedRootModule):  # type: ignor
         given = self._given(input, start_at_layer, tokens)
         self._check_dropout(given)
         weights, extras = dict(self.named_parameters()), self._extras()
-        if start_at_layer is None:
-            residual = embed(self.config, weights, given, self._tap)
-        else:
-            residual = input
+        residual = (
+            embed(self.config, weights, given, self._tap)
+            if start_at_layer is None
+            else torch.as_tensor(input)
+        )
         for layer in range(self.config.n_layers)[start_at_layer:stop_at_layer]:
             residual = block(
                 self.config, weights, layer, residual, given, self._tap, self.training, extras
@@ -135,7 +136,7 @@ class HookedClassifier(Vocabulary, Classifier, HookedRootModule):  # type: ignor
 
     run_with_hooks = HookedRootModule.run_with_hooks
 
-    def run_with_cache(  # type: ignore[override]
+    def run_with_cache(
         self,
         *args: Any,
         return_cache_object: bool = True,

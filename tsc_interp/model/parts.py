@@ -7,6 +7,8 @@ are shown as the zeros they are, because TransformerLens's models have them.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -24,7 +26,7 @@ class Part(nn.Module):
         super().__init__()
         self.config = config
 
-    def forward(self, *_: object, **__: object) -> Tensor:
+    def forward(self, *_: Any, **__: Any) -> Any:
         raise UnsupportedError(
             "attention needs to know how often each key counts, which a residual stream does not "
             "say; run the model with stop_at_layer, or with start_at_layer and tokens"

@@ -6,27 +6,21 @@ TransformerLens model that computes the same has there.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
 
-if TYPE_CHECKING:
-    from tsc_interp.config import ClassifierConfig
 
-
-class StackedWeights:
+class StackedWeights(nn.Module):
     """Read-only views. With ensemble axes, those stand first, then the layer axis."""
 
     config: ClassifierConfig
     ensemble_shape: tuple[int, ...]
-    cfg: object
-
-    if TYPE_CHECKING:
-
-        def get_parameter(self, target: str) -> Tensor: ...
+    cfg: Any
 
     @property
     def W_E(self) -> Tensor:
@@ -115,5 +109,7 @@ class StackedWeights:
             raise UnsupportedError("this model has no attention (n_heads = 0)")
         if name.startswith("mlp") and not self.config.has_mlp:
             raise UnsupportedError("this model has no MLP (d_mlp = 0)")
-        layers = [self.get_parameter(f"blocks.{i}.{name}") for i in range(self.config.n_layers)]
+        layers = tuple(
+            self.get_parameter(f"blocks.{i}.{name}") for i in range(self.config.n_layers)
+        )
         return torch.stack(layers, dim=len(self.ensemble_shape))

@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from tsc_interp.errors import UsageError
+from tsc_interp.model.classifier import Classifier
 from tsc_interp.strings import FIRST_LETTER
-
-if TYPE_CHECKING:
-    from tsc_interp.config import ClassifierConfig
 
 Tokens = Tensor | np.ndarray | Sequence[int]
 
 
-class Vocabulary:
+class Vocabulary(Classifier):
     """`to_tokens` and its like. `prepend_bos` is accepted and ignored: CLS is always there."""
-
-    config: ClassifierConfig
-    W_U: Tensor
-
-    if TYPE_CHECKING:
-
-        def tokens(self, strings: str | Sequence[str]) -> Tensor: ...
 
     def to_tokens(
         self, input: str | Sequence[str], prepend_bos: bool | None = None, **_: Any

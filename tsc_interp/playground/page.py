@@ -18,15 +18,15 @@ from typing import Any
 import numpy as np
 
 from tsc_interp._version import __version__
-from tsc_interp.checkpoints import Checkpoint, load_checkpoint, read_checkpoint
+from tsc_interp.checkpoints import Checkpoint, read_checkpoint
 from tsc_interp.checkpoints.format import SUFFIX
+from tsc_interp.checkpoints.resolve import ModelLike, as_checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.files import write_output
 from tsc_interp.playground.scripts import assemble_script, read_asset
 
 History = Mapping[int, Checkpoint]
-Given = Checkpoint | str | os.PathLike[str]
 
 MAX_PARAMETERS = 50_000
 _EXAMPLES = ("aac", "baac", "ab{100}", "ab{100}c{55}", "b{2}c{152}", "abc{1000000}")
@@ -34,23 +34,23 @@ _RANDOM_REFERENCES = 34
 
 
 def write_playground(
-    checkpoint: Given,
+    model: ModelLike,
     path: str | os.PathLike[str],
-    compare: Given | None = None,
+    compare: ModelLike | None = None,
     history: History | None = None,
     *,
     force: bool = False,
 ) -> Path:
     """Write the page for one model, next to a second one if given, with its training if given.
 
-    Both models are checkpoints, bundled names, files or run directories; `history` maps epochs to
+    Each is a hooked model, a checkpoint, a bundled name, a path, or a run; `history` maps epochs to
     checkpoints (see `read_history`). A file that is there is replaced, as a whole or not at all, if
     it is such a page; anything else only with `force`, and never a file that is being read.
     """
-    target, main = Path(path), _loaded(checkpoint)
+    target, main = Path(path), _loaded(model)
     other = None if compare is None else _loaded(compare)
     page = playground_fragment(main, other, history)
-    reads = [model.source for model in (main, other, *(history or {}).values()) if model]
+    reads = [one.source for one in (main, other, *(history or {}).values()) if one]
     write_output(target, page.encode(), is_playground, force=force, reads=reads)
     return target
 
@@ -61,10 +61,10 @@ def is_playground(start: bytes) -> bool:
 
 
 def playground_fragment(
-    checkpoint: Given, compare: Given | None = None, history: History | None = None
+    model: ModelLike, compare: ModelLike | None = None, history: History | None = None
 ) -> str:
     """The text of the page, ready for a file or for an iframe's `srcdoc`."""
-    main = _loaded(checkpoint)
+    main = _loaded(model)
     models = [_model(main, history or {})]
     if compare is not None:
         other = _loaded(compare)
@@ -102,8 +102,8 @@ def read_history(run: str | os.PathLike[str]) -> dict[int, Checkpoint]:
     return {int(file.stem.removeprefix("epoch=")): read_checkpoint(file) for file in found}
 
 
-def _loaded(given: Given) -> Checkpoint:
-    checkpoint = given if isinstance(given, Checkpoint) else load_checkpoint(given)
+def _loaded(given: ModelLike) -> Checkpoint:
+    checkpoint = as_checkpoint(given)
     if checkpoint.config.has_positions:
         raise UnsupportedError(
             f"{checkpoint.source} has positions, so letter counts do not describe its input; the "

@@ -2,42 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from os import PathLike
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Sequence
 
-from tsc_interp.checkpoints import Checkpoint, load_checkpoint
+from tsc_interp.checkpoints.resolve import ModelLike, as_checkpoint, run_path
 from tsc_interp.errors import UnsupportedError, UsageError
-from tsc_interp.model.hooked import HookedClassifier
+from tsc_interp.model.classifier import Classifier
 from tsc_interp.probes.base import ProbeResult
 from tsc_interp.probes.registry import PROBES, Probe, find_probe
 from tsc_interp.report.model_report import ModelCard, ModelReport
 from tsc_interp.report.reach import Reach, reach
 from tsc_interp.report.report import Report
 from tsc_interp.report.strings import TestScore, score_test_set, sensible_strings
+from tsc_interp.strings import as_strings
 
-Model = HookedClassifier | Checkpoint | str | PathLike[str]
 Progress = Callable[[str], None]
 
 
 def analyze(
-    model: Model = "walkthrough",
+    model: ModelLike = "walkthrough",
     strings: str | Sequence[str] | None = None,
     *,
-    probes: Sequence[str] | None = None,
-    compare: Model | None = None,
+    probes: str | Sequence[str] | None = None,
+    compare: ModelLike | None = None,
     epoch: int | None = None,
     progress: Progress = lambda doing: None,
 ) -> Report:
     """Run probes on a model (or on two, side by side) and gather what they say.
 
-    `model` is a hooked model, a checkpoint, or anything `load` takes. Without `strings`, a few that
-    exercise the task plus the model's own worst test strings. Without `probes`, every probe that
-    applies; one named here that cannot be asked of the model is an error. `progress` is called with
-    what is being done.
+    `model` is a hooked model, a checkpoint, a bundled name, a path, or a run. Without `strings`, a
+    few that exercise the task plus the model's own worst test strings. Without `probes`, every
+    probe that applies; one named here that cannot be asked of the model is an error. `progress` is
+    called with what is being done.
     """
-    chosen = None if probes is None else [find_probe(name) for name in dict.fromkeys(probes)]
+    names = None if probes is None else dict.fromkeys(as_strings(probes))
+    chosen = None if names is None else [find_probe(name) for name in names]
     if chosen == []:
         raise UsageError(f"no probe to run; the probes are {', '.join(p.name for p in PROBES)}")
     progress("loading")
@@ -51,30 +49,24 @@ def analyze(
 class _Subject:
     """A model to examine, its test score, and its run directory if it comes from one."""
 
-    def __init__(self, model: Model, epoch: int | None) -> None:
-        self.provenance: Mapping[str, Any] = {}
-        self.run_directory: Path | None = None
-        if not isinstance(model, HookedClassifier | Checkpoint):
-            self.run_directory = Path(model) if Path(model).is_dir() else None
-            model = load_checkpoint(model, epoch=epoch)
-        elif epoch is not None:
-            raise UsageError("an epoch can be picked from a run directory only")
-        if isinstance(model, Checkpoint):
-            self.provenance = model.provenance
-            model = HookedClassifier.from_checkpoint(model)
-        if model.ensemble_shape:
-            raise UsageError("a report is about one model; take one member of the ensemble first")
-        self.model = model
-        self.test: TestScore | None = score_test_set(model)
-        self.reach: Reach | None = reach(model)
+    def __init__(self, model: ModelLike, epoch: int | None) -> None:
+        checkpoint = as_checkpoint(model, epoch=epoch)
+        self.provenance = checkpoint.provenance
+        self.run_directory = run_path(model)
+        # A model with hooks is examined with them; nothing else needs TransformerLens.
+        self.model = (
+            model if isinstance(model, Classifier) else Classifier.from_checkpoint(checkpoint)
+        )
+        self.test: TestScore | None = score_test_set(self.model)
+        self.reach: Reach | None = reach(self.model)
 
 
 def _strings(given: str | Sequence[str] | None, subjects: Sequence[_Subject]) -> tuple[str, ...]:
     """Canonical, each once; the defaults keep only what every model can read."""
     alphabets = [subject.model.config.alphabet for subject in subjects]
     smallest = min(alphabets, key=lambda alphabet: alphabet.size)
-    if given is not None and len(given):
-        texts = [given] if isinstance(given, str) else list(given)
+    if given is not None and given != []:
+        texts = as_strings(given)
     else:
         texts = sensible_strings(subjects[0].model)
         texts += [text for s in subjects if s.test is not None for text in s.test.worst]

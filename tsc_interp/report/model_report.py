@@ -16,7 +16,7 @@ from tsc_interp.report.reach import Reach
 from tsc_interp.report.strings import TestScore
 
 if TYPE_CHECKING:
-    from tsc_interp.model.hooked import HookedClassifier
+    from tsc_interp.model.classifier import Classifier
 
 SEVERITIES = ("failure", "warning", "note", "good")
 
@@ -39,15 +39,15 @@ class ModelCard:
     @classmethod
     def of(
         cls,
-        model: HookedClassifier,
+        model: Classifier,
         provenance: Mapping[str, Any],
         test: TestScore | None,
         reach: Reach | None,
     ) -> ModelCard:
         checkpoint = model.to_checkpoint()
         return cls(
-            name=_short_name(str(model.cfg.model_name)),
-            source=str(model.cfg.model_name),
+            name=_short_name(model.source),
+            source=model.source,
             task=model.config.task.describe(),
             parameters=checkpoint.n_parameters,
             weight_hash=checkpoint.weight_hash(),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tsc_interp.errors import UnsupportedError
 
 if TYPE_CHECKING:
-    from tsc_interp.model.hooked import HookedClassifier
+    from tsc_interp.model.classifier import Classifier
     from tsc_interp.verification import Counterexample
 
 # A report must not keep anyone waiting: `tsc-interp verify` takes all the time it needs.
@@ -48,7 +48,7 @@ class Reach:
         )
 
 
-def reach(model: HookedClassifier) -> Reach | None:
+def reach(model: Classifier) -> Reach | None:
     """None where counts do not describe the input, or there are too many sets of letters."""
     from tsc_interp.verification import horizon
 

@@ -12,7 +12,7 @@ from tsc_interp.errors import ConfigError
 from tsc_interp.strings import Counts
 
 if TYPE_CHECKING:
-    from tsc_interp.model.hooked import HookedClassifier
+    from tsc_interp.model.classifier import Classifier
 
 # The source report's running examples, for its own task.
 _EXAMPLES = ("aac", "baac", "ab{100}", "b{2}c{152}", "ab{100}c{55}")
@@ -48,7 +48,7 @@ class TestScore:
         )
 
 
-def sensible_strings(model: HookedClassifier) -> list[str]:
+def sensible_strings(model: Classifier) -> list[str]:
     """A few strings that exercise the task: each letter missing, each letter outnumbered."""
     config = model.config
     needed = config.task.needs
@@ -64,7 +64,7 @@ def sensible_strings(model: HookedClassifier) -> list[str]:
     return list(dict.fromkeys(config.alphabet.canonical(string) for string in found))
 
 
-def score_test_set(model: HookedClassifier) -> TestScore | None:
+def score_test_set(model: Classifier) -> TestScore | None:
     """None where the test set does not fit: no letter outside the task, or learned positions."""
     import torch
 
@@ -91,7 +91,7 @@ def score_test_set(model: HookedClassifier) -> TestScore | None:
 
 
 def _worst(
-    model: HookedClassifier,
+    model: Classifier,
     counts: Counts,
     margins: np.ndarray,
     wrong: np.ndarray,

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tsc_interp.checkpoints.format import Checkpoint
+from tsc_interp.checkpoints.resolve import ModelLike
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UsageError
 from tsc_interp.files import write_output
@@ -83,10 +84,11 @@ def is_certificate(start: bytes) -> bool:
     return b'"tsc-interp/certificate/' in start[:100]
 
 
-def certify(model: Any, *, limit: int = DEFAULT_LIMIT, budget: int = 200_000) -> Certificate:
+def certify(model: ModelLike, *, limit: int = DEFAULT_LIMIT, budget: int = 200_000) -> Certificate:
     """Everything that can be proved at every length, checked in exact arithmetic.
 
-    `model` is a `Checkpoint` or a `HookedClassifier`; `limit` is how long a first error may be.
+    `model` is a hooked model, a checkpoint, a bundled name, a path, or a run; `limit` is how long a
+    first error may be.
     """
     faces = Faces(checkpoint_of(model))
     searches = [search_face(faces, face, limit, budget) for face in all_faces(faces.config)]

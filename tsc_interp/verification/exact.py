@@ -16,15 +16,16 @@ import numpy as np
 from flint import arb, arb_mat, ctx
 
 from tsc_interp.checkpoints.format import Checkpoint
+from tsc_interp.checkpoints.resolve import ModelLike, as_checkpoint
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.strings import CLS, FIRST_LETTER
 
 PRECISIONS = (128, 512, 2048, 8192)
 
 
-def checkpoint_of(model: Any) -> Checkpoint:
-    """The weights to verify: of a `Checkpoint`, or of anything with `to_checkpoint()`."""
-    checkpoint = model if isinstance(model, Checkpoint) else model.to_checkpoint()
+def checkpoint_of(model: ModelLike) -> Checkpoint:
+    """The weights to verify, of whatever stands for a model."""
+    checkpoint = as_checkpoint(model)
     if checkpoint.config.has_positions:
         raise UnsupportedError(
             "this model has positions, so its logit depends on the order of the letters and not on "

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from flint import ctx
 
+from tsc_interp.checkpoints.resolve import ModelLike
 from tsc_interp.errors import UsageError
 from tsc_interp.strings import MAX_REPEAT
 from tsc_interp.verification.exact import checkpoint_of
@@ -106,11 +107,12 @@ class Horizon:
         }
 
 
-def horizon(model: Any, *, limit: int = DEFAULT_LIMIT, budget: int = 200_000) -> Horizon:
+def horizon(model: ModelLike, *, limit: int = DEFAULT_LIMIT, budget: int = 200_000) -> Horizon:
     """Search every set of letters for its first error among strings of at most `limit` letters.
 
-    `model` is a `Checkpoint` or a `HookedClassifier`. `budget` bounds the boxes examined per set of
-    letters; when it runs out, `proved` is False and `right_through` still holds.
+    `model` is a hooked model, a checkpoint, a bundled name, a path, or a run. `budget` bounds the
+    boxes examined per set of letters; when it runs out, `proved` is False and `right_through` still
+    holds.
     """
     if not 1 <= limit <= MAX_REPEAT:
         raise UsageError(f"the limit of a horizon is a length from 1 to {MAX_REPEAT}, got {limit}")

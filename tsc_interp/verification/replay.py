@@ -1,7 +1,7 @@
 """The float32 claim: what the model itself, not its real-number idealisation, says of a string.
 
 A proof here is about real numbers. Rounding in the float32 model can flip a logit that is closer to
-zero than its own error, so each counterexample is also put to the hooked model: token by token
+zero than its own error, so each counterexample is also put to the model: token by token
 when it is short enough to write out, in compressed form otherwise.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from tsc_interp.checkpoints.format import Checkpoint
+from tsc_interp.checkpoints.resolve import ModelLike
 from tsc_interp.verification.horizons import Counterexample
 
 MAX_REPLAY_TOKENS = 1000
@@ -31,19 +31,19 @@ class Replay:
         return asdict(self)
 
 
-def replay_all(model: Any, found: Iterable[Counterexample]) -> tuple[Replay, ...]:
-    """Each counterexample once, through a `HookedClassifier` or one made from a `Checkpoint`."""
+def replay_all(model: ModelLike, found: Iterable[Counterexample]) -> tuple[Replay, ...]:
+    """Each counterexample once, through the model itself."""
     import torch
 
-    from tsc_interp.model.hooked import HookedClassifier
+    from tsc_interp.model.classifier import open_classifier
 
-    hooked = HookedClassifier.from_checkpoint(model) if isinstance(model, Checkpoint) else model
+    classifier = open_classifier(model)
     replays = []
     for one in dict.fromkeys(found):
         short = one.length <= MAX_REPLAY_TOKENS
-        given = hooked.tokens(one.string) if short else hooked.compressed(one.string)
+        given = classifier.tokens(one.string) if short else classifier.compressed(one.string)
         with torch.no_grad():
-            logit = float(hooked(given)[0])
+            logit = float(classifier(given)[0])
         form = "tokens" if short else "compressed"
         replays.append(Replay(one.string, form, logit, one.label, (logit > 0) != bool(one.label)))
     return tuple(replays)

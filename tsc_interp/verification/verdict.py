@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 
 from flint import fmpz
 
-from tsc_interp.checkpoints.format import Checkpoint
+from tsc_interp.checkpoints.resolve import HoldsWeights, ModelLike
 from tsc_interp.errors import TscError, UnsupportedError, UsageError
 from tsc_interp.verification import certificates, horizons
 from tsc_interp.verification.enumeration import enumerate_counts
@@ -109,7 +109,7 @@ class Verdict:
 
 
 def verify(
-    model: Any,
+    model: ModelLike,
     max_length: int = 200,
     *,
     method: Method = "auto",
@@ -120,7 +120,8 @@ def verify(
 ) -> Verdict:
     """Count every misclassified string of at most `max_length` letters, exactly.
 
-    `model` is a `Checkpoint` or a `HookedClassifier`. `horizon` and `certify` add those answers.
+    `model` is a hooked model, a checkpoint, a bundled name, a path, or a run. `horizon` and
+    `certify` add those answers.
     `replay` puts the counterexamples to the float32 model; by default when a hooked model is given.
     `progress` is told how many count vectors more have been decided.
     """
@@ -139,8 +140,8 @@ def verify(
         horizon=known or (horizons.horizon(checkpoint) if horizon else None),
         certificate=certificate,
     )
-    if replay or (replay is None and not isinstance(model, Checkpoint)):
-        verdict = replace(verdict, replays=replay_all(model, verdict.counterexamples))
+    if replay or (replay is None and isinstance(model, HoldsWeights)):
+        verdict = replace(verdict, replays=replay_all(checkpoint, verdict.counterexamples))
     return verdict
 
 

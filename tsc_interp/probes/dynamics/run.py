@@ -23,7 +23,7 @@ from tsc_interp.checkpoints.format import SUFFIX
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.data import report_test_set
 from tsc_interp.errors import CheckpointError, ConfigError, UnsupportedError, UsageError
-from tsc_interp.model.hooked import HookedClassifier
+from tsc_interp.model.classifier import Classifier
 from tsc_interp.model.initialise import stack_weights
 from tsc_interp.probes.base import LabeledArray
 from tsc_interp.probes.dynamics.result import DynamicsResult
@@ -35,7 +35,7 @@ _MOST_LETTERS = 5
 
 
 def run(
-    model: HookedClassifier, strings: Sequence[str], *, run_directory: str | Path | None
+    model: Classifier, strings: Sequence[str], *, run_directory: str | Path | None
 ) -> DynamicsResult:
     """Follow the run in `run_directory`; `model` must be one of its epochs."""
     if run_directory is None:
@@ -49,7 +49,7 @@ def run(
     if config != model.config:
         raise UsageError(f"the model is not an epoch of {directory}: its configuration differs")
     epochs = list(history)
-    ensemble = HookedClassifier(
+    ensemble = Classifier(
         config, stack_weights([_tensors(checkpoint) for checkpoint in history.values()])
     )
     last = f"blocks.{config.n_layers - 1}.hook_resid_post"
@@ -119,7 +119,7 @@ def _losses(directory: Path, epochs: Sequence[int]) -> LabeledArray | None:
     return LabeledArray.of(np.transpose(values), epoch=epochs, set=("train", "validation"))
 
 
-def _errors(ensemble: HookedClassifier, epochs: Sequence[int]) -> LabeledArray | None:
+def _errors(ensemble: Classifier, epochs: Sequence[int]) -> LabeledArray | None:
     config = ensemble.config
     if config.has_positions:
         return None
@@ -147,7 +147,7 @@ def _horizons(history: Mapping[int, Checkpoint]) -> LabeledArray | None:
     return LabeledArray.of(lengths, epoch=list(history))
 
 
-def _heads(ensemble: HookedClassifier, epochs: Sequence[int]) -> dict[str, LabeledArray | None]:
+def _heads(ensemble: Classifier, epochs: Sequence[int]) -> dict[str, LabeledArray | None]:
     config = ensemble.config
     if not config.has_attention or config.has_positions:
         return {"scores": None, "values": None}
@@ -164,7 +164,7 @@ def _heads(ensemble: HookedClassifier, epochs: Sequence[int]) -> dict[str, Label
     }
 
 
-def _magnitudes(ensemble: HookedClassifier, epochs: Sequence[int]) -> LabeledArray:
+def _magnitudes(ensemble: Classifier, epochs: Sequence[int]) -> LabeledArray:
     sizes = {
         name: weight.detach().double().square().flatten(1).mean(1).sqrt().numpy()
         for name, weight in ensemble.named_parameters()

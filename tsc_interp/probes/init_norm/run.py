@@ -19,7 +19,7 @@ from scipy.stats import chi
 
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UsageError
-from tsc_interp.model.hooked import HookedClassifier
+from tsc_interp.model.classifier import Classifier
 from tsc_interp.model.initialise import initial_weights, stack_weights
 from tsc_interp.probes.base import LabeledArray
 from tsc_interp.probes.init_norm.result import InitNormResult
@@ -40,7 +40,7 @@ _MAX_WEIGHTS = 20_000_000
 
 
 def run(
-    model: HookedClassifier,
+    model: Classifier,
     strings: Sequence[str],
     *,
     seeds: int = 200,
@@ -92,7 +92,7 @@ def _measure(
     config: ClassifierConfig, strings: Sequence[str], seeds: int
 ) -> tuple[list[float], float, float]:
     """Embedding norm statistics, score spread and logit spread of `seeds` fresh models."""
-    ensemble = HookedClassifier(
+    ensemble = Classifier(
         config, stack_weights([initial_weights(config, seed) for seed in range(seeds)])
     )
     # Every letter once: multiplicities are one, so the hook shows the scores themselves.
@@ -120,7 +120,7 @@ def _before(config: ClassifierConfig, seeds: int) -> LabeledArray:
     return LabeledArray.of(rows, weight=list(fresh), statistic=("mean", "5 %", "95 %"))
 
 
-def _batch_of_one(model: HookedClassifier) -> dict[str, torch.Tensor]:
+def _batch_of_one(model: Classifier) -> dict[str, torch.Tensor]:
     return {name: weight.detach()[None] for name, weight in model.named_parameters()}
 
 

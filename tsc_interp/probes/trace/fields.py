@@ -10,13 +10,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tsc_interp.model.hooked import HookedClassifier
+from tsc_interp.model.classifier import Classifier
 from tsc_interp.probes.base import LabeledArray
 
 _GRID = 41
 
 
-def value_field(model: HookedClassifier, cache: Any) -> LabeledArray | None:
+def value_field(model: Classifier, cache: Any) -> LabeledArray | None:
     """The logit where the two one-dimensional heads of a one-layer model have values (x, y)."""
     config = model.config
     if (config.n_layers, config.n_heads, config.d_head) != (1, 2, 1) or config.has_positions:
@@ -25,7 +25,7 @@ def value_field(model: HookedClassifier, cache: Any) -> LabeledArray | None:
     return _field(model, "blocks.0.attn.hook_z", values, lambda xy: xy[:, :, None])
 
 
-def residual_field(model: HookedClassifier, cache: Any) -> LabeledArray | None:
+def residual_field(model: Classifier, cache: Any) -> LabeledArray | None:
     """The logit where CLS's residual after the last attention is (x, y)."""
     config = model.config
     last = f"blocks.{config.n_layers - 1}.hook_resid_mid"
@@ -35,7 +35,7 @@ def residual_field(model: HookedClassifier, cache: Any) -> LabeledArray | None:
 
 
 def _field(
-    model: HookedClassifier,
+    model: Classifier,
     hook_name: str,
     seen: NDArray[np.float64],
     shape: Callable[[Tensor], Tensor],

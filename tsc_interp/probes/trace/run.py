@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from tsc_interp.model.hooked import HookedClassifier
+from tsc_interp.model.classifier import Classifier
 from tsc_interp.model.inputs import Inputs
 from tsc_interp.probes.base import LabeledArray
 from tsc_interp.probes.trace.fields import residual_field, value_field
@@ -29,7 +29,7 @@ from tsc_interp.strings import FIRST_LETTER
 STAGES = ("resid_pre", "attn_out", "resid_mid", "mlp_out", "resid_post")
 
 
-def run(model: HookedClassifier, strings: Sequence[str]) -> TraceResult:
+def run(model: Classifier, strings: Sequence[str]) -> TraceResult:
     """Trace each string. A model with positions is traced at CLS only, weights summed by letter."""
     config = model.config
     inputs = model.inputs(list(strings))
@@ -159,7 +159,7 @@ class _Reader:
         )
 
 
-def _magnitudes(model: HookedClassifier) -> LabeledArray:
+def _magnitudes(model: Classifier) -> LabeledArray:
     rows = {
         name: (float(weight.square().mean().sqrt()), float(weight.abs().max()))
         for name, weight in model.state_dict().items()
