@@ -93,3 +93,40 @@ def unfailing() -> Checkpoint:
     """
     options = {"score_scale": "sqrt_d_head_log_n"}
     return hand_built([[3, 0, 0], [0, 3, 0]], [[2, 0, 0], [0, 2, 0]], 3.0, **options)
+
+
+# -- the same function in other numbers: whatever holds for one holds for the other ----------------
+
+
+def shifted(checkpoint: Checkpoint, by: float) -> Checkpoint:
+    """A hand-built model with `by` added to every score, which attention does not see."""
+    weights = {name: weight.copy() for name, weight in checkpoint.weights.items()}
+    weights["embed.W_E"][2:, 1] = 1.0
+    weights["blocks.0.attn.W_K"][:, 1] = by
+    return Checkpoint(checkpoint.config, weights)
+
+
+def with_cancelling_heads(checkpoint: Checkpoint, size: float) -> Checkpoint:
+    """Two more heads that read ±`size`, with the same scores: together they add nothing."""
+    config = checkpoint.config.replace(n_heads=checkpoint.config.n_heads + 2)
+    weights = dict(checkpoint.weights)
+    for part in "QKVO":
+        name = f"blocks.0.attn.W_{part}"
+        more = weights[name][[0, 0]].copy()
+        if part == "V":
+            more[:] = np.float32(size) * np.array([1, -1], np.float32)[:, None, None]
+        weights[name] = np.concatenate([weights[name], more])
+    return Checkpoint(config, weights)
+
+
+def rescaled(checkpoint: Checkpoint, power: int) -> Checkpoint:
+    """One layer without norm, its residual stream times 2^power, read back divided by that."""
+    factors = {"W_E": power, "W_O": power, "W_out": power}
+    factors |= dict.fromkeys(("W_Q", "W_K", "W_V", "W_in", "W_U"), -power)
+    return Checkpoint(
+        checkpoint.config,
+        {
+            name: np.ldexp(weight, factors[name.split(".")[-1]]).astype(np.float32)
+            for name, weight in checkpoint.weights.items()
+        },
+    )

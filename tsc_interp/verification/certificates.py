@@ -30,9 +30,9 @@ from tsc_interp.verification.horizons import (
     counterexample,
     summarise,
 )
-from tsc_interp.verification.labels import all_faces, face_name
+from tsc_interp.verification.labels import face_name
 from tsc_interp.verification.proofs import AllLengths, finer, prove_all_lengths, tail_bounds
-from tsc_interp.verification.search import FaceSearch, halves, search_face
+from tsc_interp.verification.search import FaceSearch, halves, search_face, search_faces
 
 Claim = dict[str, Any]
 
@@ -91,8 +91,7 @@ def certify(model: ModelLike, *, limit: int = DEFAULT_LIMIT, budget: int = 200_0
     first error may be.
     """
     faces = Faces(checkpoint_of(model))
-    searches = [search_face(faces, face, limit, budget) for face in all_faces(faces.config)]
-    return certify_searches(faces, searches, limit)
+    return certify_searches(faces, search_faces(faces, limit, budget), limit)
 
 
 def certify_searches(faces: Faces, searches: Sequence[FaceSearch], limit: int) -> Certificate:

@@ -4,6 +4,9 @@ A ball holds the true real number, so a ball that does not touch zero proves a s
 raises the precision until that happens; what still touches zero at the highest precision is
 reported as undecided, never guessed. (A logit that is exactly zero by cancellation cannot be
 proved so this way; one that is zero because weights are zero can, and counts as negative.)
+
+High precision is slow, so an `ExactModel` has a budget for signs. When it is spent, every further
+sign is undecided.
 """
 
 from __future__ import annotations
@@ -21,6 +24,11 @@ from tsc_interp.errors import UnsupportedError
 from tsc_interp.strings import CLS, FIRST_LETTER
 
 PRECISIONS = (128, 512, 2048, 8192)
+_COST = {128: 1, 512: 2, 2048: 7, 8192: 50}
+"""How much longer a logit takes than at 128 bits, measured."""
+
+SIGN_BUDGET = 60_000_000
+"""For all signs of one `ExactModel`, in microseconds of a 2020s processor: about a minute."""
 
 
 def checkpoint_of(model: ModelLike) -> Checkpoint:
@@ -41,6 +49,7 @@ class ExactModel:
         self.config = checkpoint.config
         self.weights: Mapping[str, np.ndarray] = checkpoint.weights
         self._matrices: dict[tuple[str, int], Any] = {}
+        self.budget = SIGN_BUDGET
 
     def matrix(self, name: str, head: int = -1) -> Any:
         """A weight (of one head) as an exact matrix; vectors become one row."""
@@ -90,7 +99,7 @@ class ExactModel:
         """The logit of a count vector, as a ball at the working precision."""
         letters = [i for i, count in enumerate(counts) if count]
         multiplicity = [int(self.config.attend_cls), *(int(counts[i]) for i in letters)]
-        stretch = arb(sum(int(c) for c in counts)).log() if self.log_n else arb(1)
+        stretch = arb(sum(int(c) for c in counts)).log() if self.config.log_n else arb(1)
         x = self.embed(letters)
         for layer in range(self.config.n_layers):
             if self.config.has_attention:
@@ -105,13 +114,13 @@ class ExactModel:
                 x = x + post * self.matrix(f"blocks.{layer}.mlp.W_out")
         return (x * self.matrix("unembed.W_U"))[0, 0]
 
-    @property
-    def log_n(self) -> bool:
-        return self.config.log_n
-
     def sign(self, counts: Sequence[int]) -> int | None:
         """+1 if the logit is positive, -1 if it is negative or exactly zero, None if undecided."""
+        cost = self._cost(sum(1 for count in counts if count))
         for precision in PRECISIONS:
+            if self.budget <= 0:
+                return None
+            self.budget -= cost * _COST[precision]
             with ctx.workprec(precision):
                 logit = self.logit(counts)
             if logit > 0:
@@ -119,6 +128,23 @@ class ExactModel:
             if logit < 0 or logit.is_zero():
                 return -1
         return None
+
+    def _cost(self, letters: int) -> int:
+        """About how many microseconds a logit takes at 128 bits; the same on every machine."""
+        config, tokens = self.config, 1 + letters
+        head = config.d_model * config.d_head * 4 + tokens * (config.d_head + config.d_model)
+        products = tokens * (config.n_heads * head + 2 * config.d_model * config.d_mlp)
+        functions = tokens * (config.n_heads * tokens + config.d_mlp)
+        return 150 + config.n_layers * (products // 10 + 8 * functions)
+
+    def rounded(self, counts: Sequence[int]) -> float:
+        """The logit rounded to float64, if any precision tells that many digits."""
+        for precision in PRECISIONS:
+            with ctx.workprec(precision):
+                logit = self.logit(counts)
+            if logit.rel_accuracy_bits() > 60 or logit.is_zero():
+                break
+        return float(logit)
 
 
 def gelu(x: Any) -> Any:

@@ -3,9 +3,16 @@
 An interval is a pair of arrays (low, high) that encloses the real number. Each operation moves its
 ends outwards by more than its own rounding error (`_SLACK` relative, `_TINY` absolute), which is
 simpler than switching the processor's rounding mode and costs a few bits.
+
+What overflows becomes NaN or an infinity on the harmless side, never a false end: `low > 0` and
+`high <= 0` are then false, so nothing is proved by it. `sure` turns what is NaN in the end into
+"anything". Of NumPy and SciPy it is assumed, and tested against `arb`, that `exp` and `log` are
+good to 4 units in the last place and the normal distribution to what `_gelu_slack` says.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,12 +21,19 @@ Array = NDArray[np.float64]
 Interval = tuple[Array, Array]
 
 UNIT = 2.0**-53
+LEAST_WEIGHT = 2.0**-600
+"""Weights whose sum is below this are not divided by: their products may have underflowed."""
+MEAN_TINY = 2.0**-450
+"""More than underflow can move a mean: a few times 2^-1075 per token, over `LEAST_WEIGHT`."""
 _SLACK = 16 * UNIT
 _TINY = 1e-300
+_NUMBERS_AT_ONCE = 1 << 22
 
 # GELU falls to its only minimum and rises after it; both numbers rounded outwards.
 _GELU_ARGMIN = -0.7517915246935645
 _GELU_MIN = -0.1699712074799037
+# Below this GELU lies between -1e-300 and 0: |x Φ(x)| ≤ exp(-x²/2).
+_GELU_GONE = -40.0
 
 
 def outward(low: Array, high: Array, terms: int = 1) -> Interval:
@@ -28,17 +42,49 @@ def outward(low: Array, high: Array, terms: int = 1) -> Interval:
     return low - slack * np.abs(low) - _TINY, high + slack * np.abs(high) + _TINY
 
 
+def sure(low: Array, high: Array) -> Interval:
+    """An end that is not a number says nothing."""
+    return np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
+
+
+def in_slices(
+    function: Callable[..., tuple[Array, ...]], numbers_a_row: int, *rows: Array
+) -> tuple[Array, ...]:
+    """`function(*rows)`, a few rows at a time where all at once would take too much memory."""
+    at_once = max(1, _NUMBERS_AT_ONCE // numbers_a_row)
+    total = len(rows[0])
+    # What overflows is dealt with where it is compared; there is nothing to warn of.
+    with np.errstate(all="ignore"):
+        if total <= at_once:
+            return function(*rows)
+        starts = range(0, total, at_once)
+        parts = [function(*(row[start : start + at_once] for row in rows)) for start in starts]
+        return tuple(map(np.concatenate, zip(*parts, strict=True)))
+
+
 def gelu(x: Array) -> Array:
     from scipy.special import ndtr
 
     return np.asarray(x * ndtr(x))
 
 
+def _gelu_slack(x: Array, value: Array) -> Array:
+    """How far `gelu` may be off.
+
+    SciPy has Φ(x) = erfc(|x| / √2) / 2 left of -√2, and erfc as exp(-x²/2) times a rational
+    function. Three roundings on the way to x²/2 move it by up to 2.5 x² units, and exp makes that a
+    relative error; the rest, and Φ nearer to zero and beyond, is good to a few units.
+    """
+    return np.abs(value) * (UNIT * (64 + 4 * np.minimum(x, 0.0) ** 2)) + _TINY
+
+
 def gelu_bounds(low: Array, high: Array) -> Interval:
+    low, high = np.maximum(low, _GELU_GONE), np.maximum(high, _GELU_GONE)
     at_low, at_high = gelu(low), gelu(high)
+    slack_low, slack_high = _gelu_slack(low, at_low), _gelu_slack(high, at_high)
     dips = (low < _GELU_ARGMIN) & (high > _GELU_ARGMIN)
-    least = np.where(dips, _GELU_MIN, np.minimum(at_low, at_high))
-    return outward(least, np.maximum(at_low, at_high))
+    least = np.where(dips, _GELU_MIN, np.minimum(at_low - slack_low, at_high - slack_high))
+    return least, np.maximum(at_low + slack_low, at_high + slack_high)
 
 
 def times_matrix(x: Interval, matrix: Array) -> Interval:
@@ -67,6 +113,14 @@ def add(x: Interval, y: Interval) -> Interval:
     return outward(x[0] + y[0], x[1] + y[1])
 
 
+def exp_bounds(low: Array, high: Array) -> Interval:
+    """Of numbers ≤ 0 that are themselves off by two units: exp magnifies that by their size."""
+    units = 16 * UNIT
+    least = np.exp(low) * (1 - units * (1 + np.abs(low))) - _TINY
+    most = np.exp(high) * (1 + units * (1 + np.abs(high))) + _TINY
+    return np.maximum(least, 0.0), most
+
+
 def mean_bounds(light: Array, heavy: Array, values: Interval) -> Interval:
     """The range of Σ w v / Σ w over the last axis, each weight free in [light, heavy] ≥ 0.
 
@@ -79,7 +133,7 @@ def mean_bounds(light: Array, heavy: Array, values: Interval) -> Interval:
     low = -_largest_mean(light, heavy, -values[0])
     high = _largest_mean(light, heavy, values[1])
     reach = np.maximum(np.abs(values[0]), np.abs(values[1])).max(-1) * (_SLACK + size * UNIT)
-    return low - reach - _TINY, high + reach + _TINY
+    return low - reach - MEAN_TINY, high + reach + MEAN_TINY
 
 
 def _largest_mean(light: Array, heavy: Array, values: Array) -> Array:
@@ -101,13 +155,12 @@ def largest_sorted_mean(light: Array, heavy: Array, values: Array) -> Array:
     for cut in range(values.shape[-1] - 1, -2, -1):
         # Tokens after `cut` are heavy, tokens up to it light.
         weight = above_weight + (below_weight[..., cut] if cut >= 0 else 0.0)
-        total = above_sum + (below_sum[..., cut] if cut >= 0 else 0.0)
-        usable = weight > 1e-280
-        mean = total / np.where(usable, weight, 1.0)
-        best = np.maximum(best, np.where(usable, mean, -np.inf))
+        mean = (above_sum + (below_sum[..., cut] if cut >= 0 else 0.0)) / weight
+        # A sum that overflowed downwards hides what its mean is.
+        best = np.maximum(best, np.where(mean == -np.inf, np.inf, mean))
         if cut >= 0:
             above_weight = above_weight + heavy[..., cut]
             above_sum = above_sum + heavy[..., cut] * values[..., cut]
-    # A light total too small to divide by may hide a larger mean: fall back on the largest value.
-    hidden = below_weight[..., -1] <= 1e-280
-    return np.where(hidden | ~np.isfinite(best), values[..., -1], best)
+    # Where a total is no number to divide by, the largest value is still a bound.
+    usable = (below_weight[..., -1] > LEAST_WEIGHT) & (above_weight < np.inf) & np.isfinite(best)
+    return np.where(usable, best, values[..., -1])

@@ -16,15 +16,17 @@ import numpy as np
 from tsc_interp.checkpoints.format import Checkpoint
 from tsc_interp.strings import CLS, FIRST_LETTER
 from tsc_interp.verification.intervals import (
-    UNIT,
     Array,
     Interval,
     add,
+    exp_bounds,
     gelu_bounds,
+    in_slices,
     mean_bounds,
     multiply,
     outward,
     square,
+    sure,
     times_matrix,
 )
 
@@ -49,16 +51,34 @@ class LayeredFace:
         tokens = [CLS, *(FIRST_LETTER + letter for letter in self.letters)]
         self._embedded = self._weights["embed.W_E"][tokens]
 
+    @property
+    def cost(self) -> int:
+        config, tokens = self.config, len(self._embedded)
+        means = tokens**2 * config.d_model // 25
+        heads = config.n_heads * (
+            means + config.d_model * (2 * config.d_head + config.d_model) // 500
+        )
+        neurons = config.d_mlp * (100 + 2 * config.d_model) // 500
+        return 100 + config.n_layers * (100 + tokens * (heads + neurons))
+
     def logits(self, counts: Array) -> tuple[Array, Array]:
         """Midpoint and half width of each vector's enclosure."""
         lengths = counts.sum(-1)
         if self.attends_cls:
             counts = np.concatenate([np.ones((len(counts), 1)), counts], axis=-1)
         low, high = self.bounds(counts, counts, lengths, lengths)
-        middle = 0.5 * (low + high)
-        return middle, np.maximum(high - middle, middle - low)
+        with np.errstate(all="ignore"):
+            # Rounding is monotone: |middle| above the half width, and both ends have its sign.
+            middle = 0.5 * (low + high)
+            return middle, np.maximum(high - middle, middle - low)
 
     def bounds(self, light: Array, heavy: Array, shortest: Array, longest: Array) -> Interval:
+        tokens = len(self._embedded)
+        width = tokens * max(self.config.d_model, self.config.d_head) + self.config.d_mlp
+        low, high = in_slices(self._bounds, tokens * width, light, heavy, shortest, longest)
+        return sure(low, high)
+
+    def _bounds(self, light: Array, heavy: Array, shortest: Array, longest: Array) -> Interval:
         boxes = len(light)
         x: Interval = (np.broadcast_to(self._embedded, (boxes, *self._embedded.shape)),) * 2
         log_n = outward(np.log(shortest), np.log(longest)) if self.log_n else None
@@ -105,9 +125,8 @@ class LayeredFace:
                 scores = multiply(scores, (log_n[0][:, None, None], log_n[1][:, None, None]))
             # Out of every query's scores goes one number: attention does not see it.
             top = scores[1].max(-1, keepdims=True)
-            with np.errstate(under="ignore"):
-                low, high = _exp(scores[0] - top, scores[1] - top)
-                low, high = low * light[:, None], high * heavy[:, None]
+            low, high = exp_bounds(scores[0] - top, scores[1] - top)
+            low, high = low * light[:, None], high * heavy[:, None]
             folded = self._weights[f"{name}.W_V"][head] @ self._weights[f"{name}.W_O"][head]
             low_value, high_value = self._values(name, head, attended, folded)
             # [box query channel key]
@@ -153,18 +172,11 @@ class LayeredFace:
         normal = multiply(x, outward(1.0 / scale[1], 1.0 / scale[0]))
         # No coordinate exceeds sqrt(width) times the root mean square it is divided by.
         most = math.sqrt(width) * (1 + 1e-12)
-        normal = (np.maximum(normal[0], -most), np.minimum(normal[1], most))
+        # (fmax and fmin ignore NaN: whatever overflowed on the way, that much is known.)
+        normal = (np.fmax(normal[0], -most), np.fmin(normal[1], most))
         weight = self._weights[f"{name}.w"]
         normal = multiply(normal, (weight, weight))
         if self.config.norm == "layer":
             shift = self._weights[f"{name}.b"]
             normal = add(normal, (shift, shift))
         return normal
-
-
-def _exp(low: Array, high: Array) -> Interval:
-    """Of numbers ≤ 0 that are themselves off by a unit: exp magnifies that by their size."""
-    units = 8.0 * UNIT
-    least = np.exp(low) * (1 - units * (1 + np.abs(low)))
-    most = np.exp(high) * (1 + units * (1 + np.abs(high)))
-    return np.maximum(least, 0.0), most + 1e-300

@@ -17,13 +17,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tsc_interp.verification.cutting import Corner, halve_ratios
 from tsc_interp.verification.faces import Face, TableFace
-from tsc_interp.verification.intervals import Array, Interval
-
-Corner = tuple[float, ...]
+from tsc_interp.verification.intervals import UNIT, Array, Interval, sure
 
 _BATCH = 16
-_SMALL = 1e-30
+_WORK = 20_000_000
+"""Microseconds' worth of boxes: twenty seconds."""
+_FREE = 2.0**200
+"""As good as any larger weight beside a 1: the means differ by less than their rounding."""
 
 
 @dataclass(frozen=True)
@@ -48,16 +50,17 @@ def prove_all_lengths(face: Face, label: bool, budget: int = 20_000) -> AllLengt
     """A cover that shows every string of the face right, or None if none was found.
 
     Boxes with the worst bound are cut first. Once all are on the right side, a little more
-    cutting sharpens the bound on the logit that is reported.
+    cutting sharpens the bound on the logit that is reported. A costly model gets fewer boxes.
     """
     if face.log_n:
         return None
+    budget = min(budget, _WORK // face.cost)
     search = _ChartSearch(face, label)
-    while search.worst > 0 and search.examined < budget:
-        if search.best_seen > 0:
-            return None  # a ratio that is wrong: no cover exists
+    while not search.proved and search.examined < budget:
+        if search.best_seen > 0 or search.stuck:
+            return None  # a ratio that is wrong, or one that is too extreme to tell
         search.cut()
-    if search.worst > 0:
+    if not search.proved:
         return None
     spent = search.examined
     while search.worst - search.best_seen > 0.02 and search.examined < spent + 64:
@@ -73,26 +76,39 @@ class _ChartSearch:
         self.tokens = len(face.letters) + int(face.attends_cls)
         self.queue: list[tuple[float, int, int, Corner, Corner]] = []
         self.finished: list[tuple[float, int, int, Corner, Corner]] = []
+        self.worst_finished = -np.inf
         self.best_seen = -np.inf
         self.examined = 0
         dims = self.tokens - 1
-        first = [(0, column, (0.0,) * dims, (1.0,) * dims) for column in range(len(face.letters))]
-        self._add([(chart, low, high) for _, chart, low, high in first])
+        self._add([(column, (0.0,) * dims, (1.0,) * dims) for column in range(len(face.letters))])
 
     @property
     def worst(self) -> float:
-        candidates = [-self.queue[0][0]] if self.queue else []
-        return max([*candidates, *(-entry[0] for entry in self.finished)], default=-np.inf)
+        """No ratio's logit, signs flipped, is above this."""
+        return max(-self.queue[0][0] if self.queue else -np.inf, self.worst_finished)
+
+    @property
+    def proved(self) -> bool:
+        return self._on_the_right_side(self.worst)
+
+    @property
+    def stuck(self) -> bool:
+        """Whether a box that cannot be cut is not proved."""
+        return not self._on_the_right_side(self.worst_finished)
+
+    def _on_the_right_side(self, bound: float) -> bool:
+        # A logit of zero counts as negative.
+        return bound < 0 if self.sign < 0 else bound <= 0
 
     def cut(self) -> None:
         parts = []
         for _ in range(min(_BATCH, len(self.queue))):
             entry = heapq.heappop(self.queue)
-            _, _, chart, low, high = entry
-            if low == high or not low:
+            halves = halve_ratios(entry[3], entry[4])
+            parts += [(entry[2], *half) for half in halves]
+            if not halves:
                 self.finished.append(entry)
-                continue
-            parts += [(chart, *half) for half in _halves(low, high)]
+                self.worst_finished = max(self.worst_finished, -entry[0])
         self._add(parts)
         if not parts:
             self.examined += _BATCH
@@ -135,36 +151,24 @@ def finer(proof: AllLengths) -> AllLengths:
     for chart in proof.charts:
         boxes = list(zip(chart.low, chart.high, strict=True))
         for _ in chart.low[0]:
-            boxes = [half for box in boxes for half in _halves(*box)]
+            boxes = [half for box in boxes for half in halve_ratios(*box) or [box]]
         charts.append(Chart(chart.largest, tuple(b[0] for b in boxes), tuple(b[1] for b in boxes)))
     return AllLengths(proof.extreme_logit, tuple(charts))
-
-
-def _halves(low: Corner, high: Corner) -> list[tuple[Corner, Corner]]:
-    """Geometric middle of the relatively longest side, rounded to few bits; 0 counts as tiny."""
-    ratios = [top / max(bottom, _SMALL) for bottom, top in zip(low, high, strict=True)]
-    axis = max(range(len(low)), key=ratios.__getitem__)
-    bottom, top = low[axis], high[axis]
-    middle = top / 64 if bottom == 0 else (bottom * top) ** 0.5
-    middle = float(np.float16(middle)) if middle > 1e-3 else 2.0 ** round(np.log2(middle))
-    if not bottom < middle < top:
-        middle = 0.5 * (bottom + top)
-    return [
-        (low, (*high[:axis], middle, *high[axis + 1 :])),
-        ((*low[:axis], middle, *low[axis + 1 :]), high),
-    ]
 
 
 def tail_bounds(face: Face, start: int) -> Interval | None:
     """The logit's range over all strings of the face with at least `start` letters (log n only)."""
     if not isinstance(face, TableFace) or not face.log_n:
         return None
-    with np.errstate(over="ignore"):
-        reach = np.where(face.gaps < -1, np.exp((1 + face.gaps) * np.log(start)), 1e250)
-    heavy = np.where(face.gaps == 0, 1.0, reach)
-    light = np.where(face.gaps == 0, 1.0, 0.0)
-    # Several best tokens: any mixture of them is possible, so let all but one range freely.
-    for head in range(len(heavy)):
-        best = np.flatnonzero(face.gaps[head] == 0)
-        heavy[head, best[1:]], light[head, best[1:]] = 1e250, 0.0
-    return face.bounds_of_weights(light[None], heavy[None])
+    with np.errstate(all="ignore"):
+        # The real gap is at most one rounding above; N^(1 + gap) is rounded upwards too.
+        gaps = np.nextafter(face.gaps, np.inf)
+        power = (1 + gaps) * np.log(start) * (1 - 64 * UNIT)
+        reach = np.where(gaps < -1, np.exp(power) * (1 + 64 * UNIT) + 1e-300, _FREE)
+        heavy = np.where(face.gaps == 0, 1.0, reach)
+        light = np.where(face.gaps == 0, 1.0, 0.0)
+        # Several best tokens: any mixture of them is possible, so let all but one range freely.
+        for head in range(len(heavy)):
+            best = np.flatnonzero(face.gaps[head] == 0)
+            heavy[head, best[1:]], light[head, best[1:]] = _FREE, 0.0
+        return sure(*face.bounds_of_weights(light[None], heavy[None]))

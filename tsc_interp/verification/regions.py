@@ -14,6 +14,7 @@ from math import factorial, prod
 import numpy as np
 from numpy.typing import NDArray
 
+from tsc_interp.verification.cutting import halve_counts
 from tsc_interp.verification.faces import Faces, count_box_bounds
 from tsc_interp.verification.labels import all_faces, full_counts, label_range, labels_of
 from tsc_interp.verification.runs import RunCollector
@@ -102,14 +103,8 @@ class _FaceCount:
         self.collectors[index].add(low, high)
 
     def _halves(self, low: Integers, high: Integers) -> tuple[Integers, Integers]:
-        """Cut each box at the geometric middle of its relatively longest side, and trim."""
-        rows = np.arange(len(low))
-        axis = (high / low).argmax(axis=1)
-        bottom, top = low[rows, axis], high[rows, axis]
-        middle = np.sqrt(bottom * top.astype(float)).astype(np.int64).clip(bottom, top - 1)
-        first_high, second_low = high.copy(), low.copy()
-        first_high[rows, axis], second_low[rows, axis] = middle, middle + 1
-        low, high = np.concatenate([low, second_low]), np.concatenate([first_high, high])
+        """Cut each box, and trim."""
+        low, high = halve_counts(low, high)
         slack = self.limit - low.sum(axis=1)
         kept = slack >= 0
         low, high, slack = low[kept], high[kept], slack[kept]

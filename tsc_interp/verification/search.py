@@ -18,8 +18,16 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from tsc_interp.errors import UnsupportedError
+from tsc_interp.verification.cutting import halve_counts
 from tsc_interp.verification.faces import Faces, count_box_bounds
-from tsc_interp.verification.labels import face_label, full_counts, label_range, labels_of
+from tsc_interp.verification.labels import (
+    all_faces,
+    face_label,
+    full_counts,
+    label_range,
+    labels_of,
+)
 
 Vector = tuple[int, ...]
 Box = tuple[Vector, Vector]
@@ -29,6 +37,13 @@ RIGHT, WRONG, UNDECIDED, _UNKNOWN = 1, -1, 0, 2
 Entry = tuple[int, Vector, Vector, int]
 """In the queue: length of the low corner, low, high, and what is known of the low corner."""
 
+WORK = 600_000_000
+"""For the boxes of all sets of letters, in microseconds of a 2020s processor: ten minutes."""
+_FEWEST = 500
+EXACT_WORK = 2_000_000
+"""For the exact decisions on one set of letters: two seconds."""
+MANY_UNDECIDED = 64
+"""So many logits too close to zero for any precision end a search: there will be more."""
 _BATCH = 48
 
 
@@ -49,19 +64,49 @@ class FaceSearch:
     examined: int = 0
 
 
+def search_faces(faces: Faces, limit: int, budget: int) -> list[FaceSearch]:
+    """`search_face` for every set of letters, `budget` boxes each while all cost `WORK` or less.
+
+    What one set does not use is there for the next. Work is estimated, not timed, so the answer is
+    the same on every machine.
+    """
+    every = all_faces(faces.config)
+    costs = [faces[letters].cost for letters in every]
+    least = sum(costs) * min(budget, _FEWEST)
+    if least > WORK:
+        raise UnsupportedError(
+            f"searching {len(every):,} sets of letters, {min(budget, _FEWEST)} boxes each, would "
+            f"take about {least / 3.6e9:,.1f} hours for a model of this size. Count the errors of "
+            f"short strings instead (verify with a small length), or search fewer boxes: "
+            f"horizon(model, budget={int(WORK / sum(costs))})"
+        )
+    searches, left = [], WORK
+    for done, (letters, cost) in enumerate(zip(every, costs, strict=True)):
+        share = min(budget, left // (len(every) - done) // cost)
+        searches.append(search_face(faces, letters, limit, share))
+        left -= searches[-1].examined * cost
+    return searches
+
+
 def search_face(
     faces: Faces, letters: tuple[int, ...], limit: int, budget: int = 200_000
 ) -> FaceSearch:
-    """The first error among strings of at most `limit` letters, within a budget of boxes."""
+    """The first error among strings of at most `limit` letters, within a budget of boxes.
+
+    Ends early when `MANY_UNDECIDED` vectors could not be told from zero, or when exact decisions
+    have taken `EXACT_WORK`. What is found then is as sound as ever, but may not be all there is.
+    """
     found = FaceSearch(letters, face_label(faces.config, letters))
     size = len(letters)
     if limit < size:
         found.right_through = limit
         return found
-    start: Box = ((1,) * size, (limit - size + 1,) * size)
-    heap: list[Entry] = [(size, *start, _UNKNOWN)]
+    heap: list[Entry] = [(size, (1,) * size, (limit - size + 1,) * size, _UNKNOWN)]
     best: tuple[int, Vector] | None = None
-    while heap and found.examined < budget:
+    least_left = faces.exact.budget - EXACT_WORK
+    while heap and found.examined < budget and len(found.undecided) < MANY_UNDECIDED:
+        if faces.exact.budget < least_left:
+            break
         batch: list[Entry] = []
         longest = limit if best is None else best[0]
         while heap and len(batch) < _BATCH and heap[0][0] <= longest:
@@ -74,11 +119,9 @@ def search_face(
             # Negated counts: the lexicographically largest vector is the smallest key.
             key = (sum(vector), tuple(-count for count in vector))
             best = key if best is None else min(best, key)
-        for box in pending:
-            for part in halves(box[0], box[1]):
-                if sum(part[0]) <= limit:
-                    corner = box[2] if part[0] == box[0] else _UNKNOWN
-                    heapq.heappush(heap, (sum(part[0]), *part, corner))
+        for entry in pending:
+            if entry[0] <= limit:
+                heapq.heappush(heap, entry)
     doubtful = [*(entry[0] for entry in heap[:1]), *map(sum, found.undecided)]
     if best is not None:
         found.counterexample = tuple(-count for count in best[1])
@@ -89,8 +132,8 @@ def search_face(
 
 def _examine(
     faces: Faces, found: FaceSearch, batch: list[Entry]
-) -> tuple[list[Vector], list[tuple[Vector, Vector, int]]]:
-    """Wrong low corners, and boxes still to be cut; what is proved right goes into `found`."""
+) -> tuple[list[Vector], list[Entry]]:
+    """Wrong low corners, and halves still to be looked at; what is proved right is in `found`."""
     low = np.array([entry[1] for entry in batch], dtype=np.int64)
     high = np.array([entry[2] for entry in batch], dtype=np.int64)
     corner = np.array([entry[3] for entry in batch])
@@ -101,16 +144,18 @@ def _examine(
     least, most = count_box_bounds(face, low.astype(float), high.astype(float))
     surely, maybe = label_range(faces.config, found.letters, low, high)
     right = (surely & (least > 0)) | (~maybe & (most <= 0))
-    right |= (low == high).all(axis=1) & (corner == RIGHT)
-    wrong, pending = [], []
-    for i, (_, lowest, highest, _) in enumerate(batch):
-        if corner[i] == WRONG:
-            wrong.append(lowest)
-        elif right[i]:
-            found.boxes.append((lowest, highest))
-        elif lowest != highest:
-            pending.append((lowest, highest, int(corner[i])))
-    return wrong, pending
+    single = (low == high).all(axis=1)
+    right |= single & (corner == RIGHT)
+    wrong = corner == WRONG
+    found.boxes += [batch[i][1:3] for i in np.flatnonzero(right & ~wrong).tolist()]
+    cut = ~(right | wrong | single)
+    low, high = halve_counts(low[cut], high[cut])
+    # The lower half has the same low corner, the upper half a new one.
+    corner = np.concatenate([corner[cut], np.full(int(cut.sum()), _UNKNOWN)])
+    lengths = low.sum(axis=1).tolist()
+    boxes = map(tuple, low.tolist()), map(tuple, high.tolist())
+    pending = list(zip(lengths, *boxes, corner.tolist(), strict=True))
+    return [batch[i][1] for i in np.flatnonzero(wrong).tolist()], pending
 
 
 def corner_verdicts(faces: Faces, letters: tuple[int, ...], vectors: Integers) -> Integers:
@@ -127,11 +172,7 @@ def corner_verdicts(faces: Faces, letters: tuple[int, ...], vectors: Integers) -
 
 
 def halves(low: Vector, high: Vector) -> tuple[Box, Box]:
-    """A box cut at the geometric middle of its relatively longest side."""
-    ratios = [top / bottom for bottom, top in zip(low, high, strict=True)]
-    axis = max(range(len(low)), key=ratios.__getitem__)
-    bottom, top = low[axis], high[axis]
-    middle = min(max(int((bottom * top) ** 0.5), bottom), top - 1)
-    first = (*high[:axis], middle, *high[axis + 1 :])
-    second = (*low[:axis], middle + 1, *low[axis + 1 :])
-    return (low, first), (second, high)
+    """One box of counts cut in two."""
+    lows, highs = halve_counts(np.array([low]), np.array([high]))
+    first, second = zip(map(tuple, lows.tolist()), map(tuple, highs.tolist()), strict=True)
+    return first, second
