@@ -233,7 +233,7 @@ class TableFace:
     @property
     def cost(self) -> int:
         heads, tokens, channels = self.values.shape
-        return 20 + heads * tokens * tokens * channels // 50
+        return int(20 + heads * tokens * tokens * channels // 50)
 
     def logits(self, counts: Array) -> tuple[Array, float]:
         """Counts `[vector letter]` to logits, with one error bound for all of them."""
