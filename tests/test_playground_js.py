@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from flint import ctx
 from numpy.typing import NDArray
 
 import tsc_interp as tsc
@@ -31,10 +32,14 @@ from tsc_interp.model.forward import forward
 from tsc_interp.model.hooked import HookedClassifier
 from tsc_interp.model.initialise import initial_weights
 from tsc_interp.model.inputs import from_counts
+from tsc_interp.playground.failure_map import layers, summary
+from tsc_interp.playground.mapfields import MapView, map_length
 from tsc_interp.playground.page import _weights
 from tsc_interp.playground.scripts import ASSETS
 from tsc_interp.strings import Alphabet
 from tsc_interp.task import AtLeast, ContainsAll, Majority, Parity
+from tsc_interp.verification.exact import ExactModel
+from tsc_interp.verification.faces import Faces
 
 JS = Path(__file__).parent / "js"
 FILES = sorted(file.name for file in JS.glob("*.test.mjs"))
@@ -177,6 +182,94 @@ def search_cases() -> list[dict[str, Any]]:
     return cases
 
 
+def exact_logit(exact: ExactModel, counts: list[int]) -> list[float]:
+    """The real logit as a sum of two floats, thirty digits of it."""
+    with ctx.workprec(1024):
+        ball = exact.logit(counts)
+        high = float(ball)
+        return [high, float(ball - high)]
+
+
+def scaled(config: ClassifierConfig, seed: int, sizes: dict[str, float]) -> Checkpoint:
+    weights = {
+        name: w.numpy() * np.float32(next((s for part, s in sizes.items() if part in name), 1.7))
+        for name, w in initial_weights(config, seed).items()
+    }
+    return Checkpoint(config, weights)
+
+
+def cancelling(size: float) -> Checkpoint:
+    """Two heads that cancel but for a thousandth: 0.1 is no float, so its products are rounded.
+
+    Head 0 reads the mixture of a and b with values of `size`, head 1 the same with the opposite
+    sign, and the CLS embedding adds a thousandth on the right side for strings with a.
+    """
+    config = ClassifierConfig(
+        n_letters=2, d_model=3, n_heads=2, d_head=1, d_mlp=0, task=AtLeast(letter="a", k=1)
+    )
+    weights = {name: np.zeros(shape, np.float32) for name, shape in config.weight_shapes().items()}
+    weights["embed.W_E"][:] = [[0, 0, 1], [0, 0, 0], [1, 0.1, 0], [1, 0.7, 0]]
+    value = np.array([0.1, 0.3, 0], np.float32) * np.float32(size)
+    weights["blocks.0.attn.W_V"][0, :, 0] = value
+    weights["blocks.0.attn.W_V"][1, :, 0] = value
+    weights["blocks.0.attn.W_O"][0, 0] = [0.3, 0, 0]
+    weights["blocks.0.attn.W_O"][1, 0] = [-0.3, 0, 0]
+    weights["unembed.W_U"][:, 0] = [1.1, 0, 1e-3]
+    return Checkpoint(config, weights)
+
+
+def rounding_cases() -> list[dict[str, Any]]:
+    """Models whose terms are far larger than their logits, with the real logits."""
+    huge = {"W_V": 3e5, "W_O": 4e5, "W_out": 2e6}
+    models = [(f"cancelling {size:g}", cancelling(size)) for size in (1, 1e6, 1e12, 1e15)]
+    models += [(f"{i}", fresh(config, 50 + i)) for i, config in enumerate(CONFIGS)]
+    models += [(f"{i} huge", scaled(config, i, huge)) for i, config in enumerate(CONFIGS)]
+    models += [(f"{i} sharp", scaled(config, i, {"W_Q": 40})) for i, config in enumerate(CONFIGS)]
+    cases = []
+    for name, checkpoint in models:
+        config, exact = checkpoint.config, ExactModel(checkpoint)
+        counts = config.alphabet.count_matrix(random_strings(config, 12)).tolist()
+        counts += [list(row) for row in vectors_of_length(config.n_letters, 2)][:6]
+        cases.append(
+            {
+                "name": name,
+                "config": config.to_dict(),
+                "weights": _weights(checkpoint),
+                "counts": counts,
+                "logits": [exact_logit(exact, row) for row in counts],
+                "signs": [exact.sign(row) for row in counts],
+            }
+        )
+    return cases
+
+
+def map_cases() -> list[dict[str, Any]]:
+    """Every bundled model's map as Python draws it, and some of other shapes, tasks and lengths."""
+    models = [(tsc.load_checkpoint(name), 4.0, 1000) for name in tsc.bundled_names()]
+    models += [(tsc.load_checkpoint("attend-cls"), 4.0, n) for n in (1, 2, 4, 57, 1427)]
+    models += [(weaker("walkthrough", 0.5), 1.0, 9), (weaker("walkthrough", 1), 2.5, 9)]
+    models += [(weaker("walkthrough", 1, task=Majority(letter="b")), 2.0, 30)]
+    models += [(weaker("walkthrough", 1, task=AtLeast(letter="a", k=k)), 4.0, 30) for k in (1, 2)]
+    models += [(weaker("walkthrough", 1, task=Parity(letter="c")), 4.0, 30)]
+    models += [(fresh(ClassifierConfig(n_letters=2, d_head=2), 3), 4.0, 30)]
+    models += [(fresh(ClassifierConfig(n_layers=2, d_model=5, norm="rms"), 3), 3.0, 30)]
+    cases = []
+    for checkpoint, lens, length in models:
+        config = checkpoint.config
+        view = MapView(config, tuple(range(config.n_letters)), lens, map_length(config, length))
+        fields = view.fields(Faces(checkpoint))
+        cases.append(
+            {
+                "config": config.to_dict(),
+                "weights": _weights(checkpoint),
+                "view": {"face": list(view.letters), "lens": lens, "length": length},
+                "layers": layers(view, fields),
+                "summary": summary(view, fields),
+            }
+        )
+    return cases
+
+
 def edited_cases() -> list[dict[str, Any]]:
     deep = fresh(
         ClassifierConfig(n_layers=2, d_model=5, n_heads=3, d_head=2, d_mlp=7, norm="layer"), 4
@@ -285,6 +378,8 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "edited": edited_cases(),
         "tasks": task_cases(),
         "searches": search_cases(),
+        "rounding": rounding_cases(),
+        "maps": map_cases(),
     }
     path = tmp_path_factory.mktemp("playground") / "cases.json"
     path.write_text(json.dumps(document))

@@ -9,11 +9,12 @@ const { pythonScript, shellCommand, weightsDocument } = await import(new URL("co
 const { describeEdits, forget, freeze, isEdited, record, redo, setValue, setWeight, startTimeline, toggleMute, undo } =
   await import(new URL("edits.mjs", assets));
 const { readLink, writeLink } = await import(new URL("link.mjs", assets));
-const { backThroughLens, barycentric, countsForRatios, markPlace, nearest, throughLens } = await import(
+const { backThroughLens, barycentric, markPlace, nearest, nearestString, normalised, shortestString, throughLens, toPixels } = await import(
   new URL("triangle.mjs", assets)
 );
 const { makeModel, noEdits, weightShapes } = await import(new URL("model.mjs", assets));
 const { niceTicks } = await import(new URL("curve.mjs", assets));
+const { vectorsOfLength } = await import(new URL("search.mjs", assets));
 const { swapInto } = await import(new URL("maptools.mjs", assets));
 
 const config = {
@@ -169,10 +170,41 @@ test("map: a string with a missing letter stands outside the triangle, on its ba
 });
 
 test("map: ratios become whole counts, and what is there stays there", () => {
-  assert.deepEqual(countsForRatios([0.5, 0.5, 0], 4), [2, 2, 0]);
-  assert.deepEqual(countsForRatios([0.001, 0.999, 0], 4), [1, 999, 0]);
-  const [least] = countsForRatios([1e-12, 0.5, 0.5], 4);
-  assert.equal(least, 1);
+  assert.deepEqual(nearestString([0.5, 0.5, 0], 4), [2, 2, 0]);
+  assert.deepEqual(nearestString([0.001, 0.999, 0], 4), [1, 3, 0]);
+  assert.deepEqual(nearestString([1e-12, 1e-12, 1], 1000), [1, 1, 998]);
+  assert.equal(nearestString([0.2, 0.3, 0.5], 2), null, "two letters cannot be three");
+  for (let length = 3; length < 60; length++)
+    assert.equal(
+      nearestString([0.21, 0.34, 0.45], length).reduce((a, b) => a + b),
+      length,
+    );
+});
+
+test("map: a place stands for the shortest string that is about there", () => {
+  const lens = 4;
+  const away = (counts, [x, y]) => {
+    const [px, py] = toPixels(backThroughLens(normalised(counts), lens));
+    return Math.hypot(px - x, py - y);
+  };
+  for (const place of [
+    [220, 252.7],
+    [200, 250],
+    [220, 150],
+    [150, 300],
+    [260, 220],
+    [230, 330],
+  ]) {
+    const found = shortestString(throughLens(barycentric(...place), lens), lens);
+    assert.ok(away(found, place) <= 4);
+    const length = found.reduce((a, b) => a + b);
+    for (let n = 3; n < Math.min(length, 80); n++)
+      for (const counts of vectorsOfLength(3, n))
+        if (counts.every((count) => count > 0)) assert.ok(away(counts, place) > 4, `${counts} is shorter than ${found}`);
+  }
+  assert.deepEqual(shortestString([0.5, 0.5, 0], lens), [1, 1, 0]);
+  assert.deepEqual(shortestString([0, 0, 1], lens), [0, 0, 1]);
+  assert.deepEqual(shortestString([1 / 3, 2 / 3], lens), [1, 2]);
 });
 
 test("choosing a letter that is elsewhere on the face swaps the two", () => {

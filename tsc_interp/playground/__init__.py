@@ -1,5 +1,6 @@
 """The playground: one HTML page in which a person can run, question and change a model."""
 
+from tsc_interp.playground.failure_map import failure_map
 from tsc_interp.playground.page import (
     is_playground,
     page_name,
@@ -8,4 +9,11 @@ from tsc_interp.playground.page import (
     write_playground,
 )
 
-__all__ = ["is_playground", "page_name", "playground_fragment", "read_history", "write_playground"]
+__all__ = [
+    "failure_map",
+    "is_playground",
+    "page_name",
+    "playground_fragment",
+    "read_history",
+    "write_playground",
+]

@@ -47,8 +47,8 @@ def write_playground(
     checkpoints (see `read_history`). A file that is there is replaced, as a whole or not at all, if
     it is such a page; anything else only with `force`, and never a file that is being read.
     """
-    target, main = Path(path), _loaded(model)
-    other = None if compare is None else _loaded(compare)
+    target, main = Path(path), loaded(model)
+    other = None if compare is None else loaded(compare)
     page = playground_fragment(main, other, history)
     reads = [one.source for one in (main, other, *(history or {}).values()) if one]
     write_output(target, page.encode(), is_playground, force=force, reads=reads)
@@ -64,10 +64,10 @@ def playground_fragment(
     model: ModelLike, compare: ModelLike | None = None, history: History | None = None
 ) -> str:
     """The text of the page, ready for a file or for an iframe's `srcdoc`."""
-    main = _loaded(model)
+    main = loaded(model)
     models = [_model(main, history or {})]
     if compare is not None:
-        other = _loaded(compare)
+        other = loaded(compare)
         if other.config.n_letters != main.config.n_letters:
             raise UsageError(
                 f"a comparison shows both models the same strings, but {main.source} reads "
@@ -84,7 +84,7 @@ def playground_fragment(
     return _fill(
         read_asset("template.html"),
         TITLE=html.escape(f"{models[0]['name']} · tsc-interp playground"),
-        STYLE=read_asset("style.css").strip(),
+        STYLE=f"{read_asset('style.css').strip()}\n{read_asset('map.css').strip()}",
         SCRIPT=assemble_script("page.mjs").strip(),
         PAYLOAD=_as_json(payload),
     )
@@ -102,7 +102,8 @@ def read_history(run: str | os.PathLike[str]) -> dict[int, Checkpoint]:
     return {int(file.stem.removeprefix("epoch=")): read_checkpoint(file) for file in found}
 
 
-def _loaded(given: ModelLike) -> Checkpoint:
+def loaded(given: ModelLike) -> Checkpoint:
+    """The checkpoint that is meant, if a page about letter counts can show it."""
     checkpoint = as_checkpoint(given)
     if checkpoint.config.has_positions:
         raise UnsupportedError(

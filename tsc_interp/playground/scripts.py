@@ -3,7 +3,8 @@
 Each module becomes a function that is called once and returns what it exports, so modules keep
 their private names to themselves and nothing but `import { a, b } from "./other.mjs"` and
 `export function|const|class` has to be understood. What is not understood is refused. Comments on
-lines of their own stay behind: they are for readers of the package, and pages should be light.
+lines of their own and indentation stay behind: they are for readers of the package, and pages
+should be light. So a template string of several lines is refused.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ ASSETS: Traversable = files("tsc_interp.playground") / "assets"
 _IMPORT = re.compile(r'^import \{([^}]*)\} from "\./([\w-]+\.mjs)";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:function\*?|const|class) (\w+))", re.MULTILINE)
 _COMMENT = re.compile(r"^ *(?://.*|/\*\*[\s\S]*?\*/)\n", re.MULTILINE)
+_INDENTATION = re.compile(r"^ +", re.MULTILINE)
 _LEFT_OVER = re.compile(r"^(?:import|export)\b.*", re.MULTILINE)
 
 
@@ -60,10 +62,12 @@ def _add_module(
     body = _COMMENT.sub("", _IMPORT.sub("", source))
     exports = [found[1] for found in _EXPORT.finditer(body)]
     body = _EXPORT.sub("", body)
-    left_over = _LEFT_OVER.search(body)
+    left_over = _LEFT_OVER.findall(body)
+    left_over += [line for line in body.splitlines() if line.count("`") % 2]
     if left_over:
         raise TscError(f"{name}: cannot assemble the line {left_over[0]!r}")
+    body = _INDENTATION.sub("", body.strip())
     listed = ", ".join(exports)
     opening, closing = f"const {{ {listed} }} = (() => {{", f"return {{ {listed} }};\n}})();"
-    parts.append(f"// {name}\n{opening}\n{body.strip()}\n{closing}\n")
+    parts.append(f"// {name}\n{opening}\n{body}\n{closing}\n")
     done[name] = exports

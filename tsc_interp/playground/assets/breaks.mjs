@@ -52,8 +52,11 @@ export function breakPanel(onPick, onLetter) {
   return { element, update };
 }
 
-function foundLines(side, { counts, checkedTo, complete }, onPick, further) {
+function foundLines(side, { counts, checkedTo, complete, undecided }, onPick, further) {
   const { config } = side.prepared.model;
+  const doubt = undecided
+    ? h("p", { class: "note", "data-result": "undecided" }, `${writeCounts(undecided)} is too close to call here.`)
+    : null;
   if (counts) {
     const text = writeCounts(counts);
     const logit = side.evaluator.logit(counts);
@@ -77,9 +80,10 @@ function foundLines(side, { counts, checkedTo, complete }, onPick, further) {
         `Length ${showCount(size)}, ${kind}: ${describeTask(config.task)}? ${logit > 0 ? "No" : "Yes"}, but the logit is ${show(logit)}. ` +
           (checkedTo > 0 ? `Every string up to length ${showCount(checkedTo)} is right.` : ""),
       ),
+      doubt,
     ];
   }
-  if (complete) {
+  if (complete && !undecided) {
     return [
       h("p", { class: "found-label" }, "No wrong string found"),
       h(
@@ -94,13 +98,16 @@ function foundLines(side, { counts, checkedTo, complete }, onPick, further) {
     h(
       "p",
       { class: "note" },
-      "The search stopped there, at its bound. ",
-      h(
-        "button",
-        { type: "button", class: "small", "data-key": `further-${side.id}`, onclick: further },
-        "Search further",
-      ),
+      complete ? "Nothing beyond is certainly wrong. " : "The search stopped there, at its bound. ",
+      complete
+        ? null
+        : h(
+            "button",
+            { type: "button", class: "small", "data-key": `further-${side.id}`, onclick: further },
+            "Search further",
+          ),
     ),
+    doubt,
   ];
 }
 
@@ -148,20 +155,18 @@ function flipLines(side, view, onPick, onLetter) {
   ];
 }
 
-function flipLine(side, { count, searchedTo }, letter, direction, truth, onPick) {
-  const { counts, logit } = side.trace;
+function flipLine(side, { count, searchedTo, doubt }, letter, direction, truth, onPick) {
+  const { counts } = side.trace;
   const name = String.fromCharCode(97 + letter);
   const way = direction > 0 ? "more" : "fewer";
   if (count === null) {
     if (direction < 0 && counts[letter] === 0) return null;
-    return h(
-      "li",
-      {},
-      `With ${way} ${name}, ${direction > 0 ? "up" : "down"} to ${showCount(searchedTo)}, the answer stays.`,
-    );
+    const stays = `With ${way} ${name}, ${direction > 0 ? "up" : "down"} to ${showCount(searchedTo)}, the answer stays.`;
+    const open = `With ${way} ${name} the answer does not certainly flip; at ${showCount(doubt ?? 0)} it is too close to call.`;
+    return h("li", {}, doubt === null ? stays : open);
   }
   const at = counts.map((own, j) => (j === letter ? count : own));
-  const after = logit <= 0;
+  const after = !side.answer;
   const right = after === truth(at);
   return h(
     "li",

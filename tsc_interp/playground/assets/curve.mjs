@@ -26,7 +26,8 @@ export function countCurve(evaluator, counts, letter, flips, labelOfCounts) {
   const at = (count) => counts.map((own, j) => (j === letter ? count : own));
   const others = at(0).reduce((sum, count) => sum + count, 0);
   const samples = sampleCounts(most).filter((count) => count + others > 0);
-  const logits = samples.map((count) => evaluator.logit(at(count)));
+  const judged = samples.map((count) => evaluator.evaluate(at(count)));
+  const logits = judged.map(({ logit }) => logit);
   const [low, high] = [Math.min(0, ...logits), Math.max(0, ...logits)];
   const pad = 0.08 * (high - low || 1);
   const scaleTo = axes(AREA, [-0.5, Math.log10(most)], [low - pad, high + pad]);
@@ -38,7 +39,10 @@ export function countCurve(evaluator, counts, letter, flips, labelOfCounts) {
   );
   root.append(...grid(scaleTo, most));
   // Where the answer is wrong, the background says so; labels change only at whole counts.
-  const wrong = samples.map((count, i) => logits[i] > 0 !== labelOfCounts(at(count)));
+  const wrong = samples.map((count, i) => {
+    const { answer } = judged[i];
+    return answer !== null && answer !== labelOfCounts(at(count));
+  });
   for (const [from, to] of stretches(wrong)) {
     const x1 = halfway(samples, from - 1, from);
     const x2 = halfway(samples, to, to + 1);

@@ -7,15 +7,35 @@
 
 import { dot, gelu, geluRange, times } from "./maths.mjs";
 import { run } from "./model.mjs";
+import { attentionError, dotError, geluError, logitError, normError, timesError, UNIT } from "./rounding.mjs";
 
-/** { logit(counts), bounds(low, high) or null }: bounds are [least, greatest] logit over the box. */
+/**
+ * { logit(counts), evaluate(counts), bounds(low, high) or null }. `evaluate` gives { logit, slack, answer }: the real
+ * number is within the slack of the logit, and the answer is true, false, or null where that leaves the sign open.
+ * `bounds` are [least, greatest] logit over a box, slack included.
+ */
 export function makeEvaluator(prepared) {
-  if (prepared.model.config.n_layers > 1) return { logit: (counts) => run(prepared, counts).logit, bounds: null };
+  if (prepared.model.config.n_layers > 1) {
+    const evaluate = (counts) => {
+      const trace = run(prepared, counts);
+      return judged(trace.logit, logitError(prepared, trace));
+    };
+    return { logit: (counts) => run(prepared, counts).logit, evaluate, bounds: null };
+  }
   const tables = precompute(prepared);
+  const logit = (counts) => logitAt(tables, counts);
   return {
-    logit: (counts) => logitAt(tables, counts),
+    logit,
+    evaluate: (counts) => judged(logit(counts), tables.slack),
     bounds: (low, high) => logitBounds(tables, low, high),
   };
+}
+
+/** Zero counts as no; it is certain only when nothing was added up. */
+function judged(logit, bound) {
+  const slack = bound >= 0 ? bound : Infinity; // what overflowed is anybody's guess
+  const certain = Math.abs(logit) > slack || (logit === 0 && slack === 0);
+  return { logit, slack, answer: certain ? logit > 0 : null };
 }
 
 function precompute(prepared) {
@@ -33,19 +53,32 @@ function precompute(prepared) {
   const directions = [readOut, ...columns.map((column) => (config.norm === "layer" ? centred(column) : column))];
   const heads = Array.from({ length: config.n_heads }, (_, head) => head).filter((head) => !muted.has(`0.${head}`));
   const wO = weights["blocks.0.attn.W_O"];
-  return {
+  const wOut = weights["blocks.0.mlp.W_out"];
+  const off = config.n_heads > 0 ? attentionError(prepared, 0, layer, start.embedded.map(zeros)) : null;
+  const tables = {
     config,
     base: directions.map((direction) => dot(start.embedded[0], direction)),
     // Scores before the length's log, and relative to their mean: only differences matter.
     heads: heads.map((head) => ({
       scores: layer.k[head].map((key) => dot(layer.q[head][0], key) / Math.sqrt(config.d_head)),
       along: directions.map((direction) => {
-        const numbers = layer.v[head].map((value) => dot(times(value, wO[head]), direction));
-        return { numbers, order: numbers.map((_, j) => j).sort((i, j) => numbers[j] - numbers[i]) };
+        const outs = layer.v[head].map((value) => times(value, wO[head]));
+        const numbers = outs.map((out) => dot(out, direction));
+        const errors = outs.map((out, j) =>
+          dotError(out, timesError(layer.v[head][j], off.v[head][j], wO[head]), direction),
+        );
+        return { numbers, errors, order: numbers.map((_, j) => j).sort((i, j) => numbers[j] - numbers[i]) };
       }),
+      relative: Math.max(...off.scores[head][0]),
       frozen: patterns ? patterns[0][head][0] : null,
     })),
-    mlp: hasMlp ? { wIn, out: weights["blocks.0.mlp.W_out"].map((row) => dot(row, readOut)) } : null,
+    mlp: hasMlp
+      ? {
+          wIn,
+          out: wOut.map((row) => dot(row, readOut)),
+          outErrors: wOut.map((row) => dotError(row, zeros(row), readOut)),
+        }
+      : null,
     normed:
       hasMlp && config.norm !== "off"
         ? { w: weights["blocks.0.ln2.w"], b: config.norm === "layer" ? weights["blocks.0.ln2.b"] : null }
@@ -53,8 +86,48 @@ function precompute(prepared) {
     logLength: config.score_scale === "sqrt_d_head_log_n",
     cache: { factor: NaN, exps: null },
   };
+  tables.slack = slackOf(tables, start.embedded[0], directions, prepared.model);
+  return tables;
 }
 
+/**
+ * How far any logit here can be from the real one, whatever the counts: a head's output is a mean, so its error is
+ * at most the largest of a token's. It is relative to the terms that are added, not to their sum.
+ */
+function slackOf({ base, heads, mlp, normed, config }, cls, directions, model) {
+  const keys = config.n_letters + 1;
+  const sizes = base.map((x) => Math.abs(x));
+  const errors = directions.map((direction) => dotError(cls, zeros(cls), direction));
+  for (const { along, relative } of heads)
+    along.forEach(({ numbers, errors: own }, d) => {
+      sizes[d] += Math.max(...numbers.map(Math.abs));
+      // Weights that are off move the mean by no more than the tokens differ.
+      const spread = Math.max(...numbers) - Math.min(...numbers);
+      errors[d] += Math.expm1(2 * relative) * spread;
+      errors[d] += Math.max(...numbers.map((x, j) => own[j] + (keys + 4) * UNIT * Math.abs(x)));
+    });
+  // Directions are themselves rounded when a mean is taken out of them.
+  const added = (d) => errors[d] + (heads.length + config.d_model + 4) * UNIT * sizes[d];
+  let slack = added(0);
+  if (mlp) {
+    let pre = sizes.slice(1);
+    let off = pre.map((_, i) => added(i + 1));
+    if (normed) {
+      off = timesError(pre, normError(model, "blocks.0.ln2", pre, off), mlp.wIn);
+      const widest = normed.w.map((w, i) => Math.sqrt(pre.length) * Math.abs(w) + Math.abs(normed.b?.[i] ?? 0));
+      pre = times(
+        widest,
+        mlp.wIn.map((row) => row.map(Math.abs)),
+      );
+      off = off.map((x, m) => x + (widest.length + 4) * UNIT * pre[m]);
+    }
+    mlp.out.forEach((out, m) => (slack += Math.abs(out) * geluError(pre[m], off[m]) + mlp.outErrors[m] * pre[m]));
+    slack += (pre.length + 2) * UNIT * mlp.out.reduce((total, out, m) => total + Math.abs(out) * pre[m], 0);
+  }
+  return 2 * slack;
+}
+
+const zeros = (vector) => vector.map(() => 0);
 const unit = (size, i) => Array.from({ length: size }, (_, j) => (i === j ? 1 : 0));
 
 function centred(column) {
@@ -213,8 +286,8 @@ function finishBounds(tables, lowSums, highSums) {
       highest += mlp.out[m] > 0 ? mlp.out[m] * most : mlp.out[m] * least;
     }
   }
-  // Rounding is some 1e-15 of the numbers added; this leaves room to spare.
-  const slack = 1e-9 * (1 + Math.abs(lowest) + Math.abs(highest));
+  // The ends of a box are computed as logits are, in about as many steps.
+  const slack = 2 * tables.slack;
   return [lowest - slack, highest + slack];
 }
 

@@ -80,7 +80,8 @@ function attribution(side) {
   }));
   rows.push({ name: "logit", then: before.logit, now: trace.logit });
   const most = Math.max(...rows.map(({ then, now }) => Math.abs(now - then)), 1e-12);
-  const flips = before.logit > 0 !== trace.logit > 0;
+  const known = side.answer !== null && before.answer !== null;
+  const effect = known ? (side.answer === before.answer ? ": the answer stays." : ": the answer flips.") : ".";
   return h(
     "div",
     { class: "attribution" },
@@ -89,7 +90,7 @@ function attribution(side) {
       {},
       "The changes moved the logit by ",
       h("strong", { "data-result": "change" }, showSigned(trace.logit - before.logit)),
-      flips ? ": the answer flips." : ": the answer stays.",
+      effect,
     ),
     h(
       "table",

@@ -1,46 +1,41 @@
-// The failure map: all ratios of up to three letters at once, with the string on it, to point at and to move.
+// The failure map on the page: drawn by drawmap.mjs, with the string on it, to point at and to move.
 
 import { h, svg, tokenColour } from "./dom.mjs";
+import { drawMap, holdsForEveryLength } from "./drawmap.mjs";
 import { drawing } from "./figures.mjs";
 import { show, showPercent } from "./maths.mjs";
-import { paintSoon } from "./paint.mjs";
-import { hasRatioLabels, labelOf } from "./task.mjs";
+import { writeCounts } from "./strings.mjs";
+import { labelOf } from "./task.mjs";
 import {
   backThroughLens,
   CORNERS,
-  countsForRatios,
   discOf,
   HEIGHT,
   LINE,
   LINE_ENDS,
   markPlace,
   nearest,
+  nearestString,
   normalised,
+  shortestString,
   throughLens,
   toPixels,
   WIDTH,
 } from "./triangle.mjs";
 
-/** Whether a model's answer depends on ratios alone, so that the map holds for every length. */
-export const isScaleFree = (config) => !config.attend_cls && config.score_scale === "sqrt_d_head";
-
 /** One map: { element, update(side, view) }. `onPick(counts)` is called with full count vectors. */
 export function failureMap(onPick) {
-  const canvas = h("canvas", { width: WIDTH, height: HEIGHT, "aria-hidden": "true" });
-  const overlay = drawing("failure-map", WIDTH, HEIGHT, "Failure map");
+  const picture = svg("g", {});
+  const overlay = svg("g", {});
+  const root = drawing("failure-map", WIDTH, HEIGHT, "Failure map");
+  root.append(picture, overlay);
   const readout = h("p", { class: "note readout", "aria-live": "polite" });
   const stage = h(
     "div",
-    {
-      class: "map-stage",
-      tabindex: 0,
-      role: "application",
-      "aria-label": "Failure map. Arrow keys move the string's ratios.",
-    },
-    canvas,
-    overlay,
+    { class: "map-stage", tabindex: 0, role: "application", "aria-label": "Failure map. Arrow keys move the string." },
+    root,
   );
-  const state = { side: null, view: null, face: [], cursor: null, job: 0, shownCounts: "" };
+  const state = { side: null, view: null, face: [], cursor: null, key: "", words: "", shownCounts: "" };
 
   function update(side, view) {
     const counts = side.trace.counts.join();
@@ -52,21 +47,30 @@ export function failureMap(onPick) {
     // With one letter there is one ratio, and nothing to map.
     stage.hidden = face.length < 2;
     if (stage.hidden) return;
-    drawOverlay(overlay, state);
-    paintSoon(canvas, state);
+    const { config } = side.prepared.model;
+    const length = holdsForEveryLength(config) ? "" : side.trace.size;
+    const key = [view.face, view.lens, length].join();
+    // Most strings move the mark only; the picture changes with the model, the lens and, for some, the length.
+    if (state.key !== key || state.drawn !== side.evaluator) {
+      const { evaluator } = side;
+      state.words = drawMap(picture, { config, evaluator }, { face: view.face, lens: view.lens, length });
+      Object.assign(state, { key, drawn: evaluator });
+    }
+    root.setAttribute("viewBox", face.length === 3 ? `0 0 ${WIDTH} ${HEIGHT}` : `0 100 ${WIDTH} 170`);
+    root.setAttribute("aria-label", `Failure map. ${state.words} ${readout.textContent}`);
+    overlay.replaceChildren(...overlayParts(state));
   }
 
   function pick(u) {
-    const counts = onFace(state, countsForRatios(throughLens(u, state.view.lens), state.side.trace.size));
+    const counts = onFace(state, stringAt(state, u));
     state.shownCounts = counts.join();
     state.cursor = u;
     onPick(counts);
   }
 
   const sharesAt = (event) => {
-    const box = overlay.getBoundingClientRect();
-    const place = [((event.clientX - box.left) / box.width) * WIDTH, ((event.clientY - box.top) / box.height) * HEIGHT];
-    return nearest(place, state.face.length);
+    const point = new DOMPoint(event.clientX, event.clientY).matrixTransform(root.getScreenCTM().inverse());
+    return nearest([point.x, point.y], state.face.length);
   };
   stage.addEventListener("pointerdown", (event) => {
     if (event.button !== 0) return;
@@ -82,7 +86,7 @@ export function failureMap(onPick) {
     addEventListener("pointercancel", stop);
   });
   stage.addEventListener("pointermove", (event) => {
-    readout.textContent = describe(state, throughLens(sharesAt(event), state.view.lens));
+    readout.textContent = describe(state, onFace(state, stringAt(state, sharesAt(event))));
   });
   stage.addEventListener("pointerleave", () => (readout.textContent = describe(state)));
   stage.addEventListener("keydown", (event) => {
@@ -93,7 +97,15 @@ export function failureMap(onPick) {
     const [x, y] = toPixels(state.cursor ?? cursorOf(state));
     pick(nearest([x + step * moves[event.key][0], y + step * moves[event.key][1]], state.face.length));
   });
-  return { element: h("div", { class: "map" }, stage, readout), update };
+  return { element: h("div", { class: "map tsc-map" }, stage, readout), update };
+}
+
+/** The string that a place of the map stands for: of the map's length, or the shortest that is about there. */
+function stringAt({ side, view }, u) {
+  const ratios = throughLens(u, view.lens);
+  const letters = ratios.filter((ratio) => ratio > 0).length;
+  if (holdsForEveryLength(side.prepared.model.config)) return shortestString(ratios, view.lens);
+  return nearestString(ratios, Math.max(letters, side.trace.size));
 }
 
 function cursorOf({ side, face, view }) {
@@ -110,78 +122,50 @@ function onFace({ side, face }, numbers) {
   return full;
 }
 
-function drawOverlay(overlay, state) {
+/** The frame, the letters' names, and the string's mark. */
+function overlayParts(state) {
   const names = [...state.view.face];
-  overlay.replaceChildren();
-  overlay.setAttribute("aria-label", `Failure map over ${names.join(", ")}. ${describe(state)}`);
-  const cornerName = (name, x, y) =>
-    svg(
-      "text",
-      {
-        x,
-        y,
-        class: "label corner",
-        style: `fill:color-mix(in srgb, ${tokenColour(name)} 75%, var(--ink))`,
-        "text-anchor": "middle",
-        "dominant-baseline": "central",
-      },
-      name,
-    );
+  const name = (i, x, y) => svg("text", { x, y, class: "corner", style: `--letter:${tokenColour(names[i])}` }, names[i]);
+  const parts = [];
   if (names.length === 3) {
-    overlay.append(svg("polygon", { points: CORNERS.map((corner) => corner.join()).join(" "), class: "outline" }));
+    parts.push(svg("polygon", { points: CORNERS.map((corner) => corner.join()).join(" "), class: "rim frame" }));
     CORNERS.forEach((corner, i) => {
       const [x, y] = discOf(corner);
-      overlay.append(
-        svg("circle", { cx: x, cy: y, r: 11, class: "outline" }),
-        cornerName(names[i], x + (x - corner[0]) * 0.95, y + (y - corner[1]) * 0.95),
-      );
+      parts.push(name(i, x + (x - corner[0]) * 0.95, y + (y - corner[1]) * 0.95));
     });
   } else {
-    overlay.append(
-      svg("rect", {
-        x: LINE.left,
-        y: LINE.top,
-        width: LINE.right - LINE.left,
-        height: LINE.bottom - LINE.top,
-        class: "outline",
-      }),
-    );
-    LINE_ENDS.forEach((x, i) => overlay.append(cornerName(names[i], x, LINE.top - 2)));
+    const [width, height] = [LINE.right - LINE.left, LINE.bottom - LINE.top];
+    parts.push(svg("rect", { x: LINE.left, y: LINE.top, width, height, class: "rim frame" }));
+    LINE_ENDS.forEach((x, i) => parts.push(name(i, x, LINE.top - 2)));
   }
-  if (isElsewhere(state)) return;
-  const [x, y] = markPlace(state.cursor ?? cursorOf(state));
-  overlay.append(
-    svg("circle", { cx: x, cy: y, r: 8, class: "you-halo" }),
-    svg("circle", { cx: x, cy: y, r: 8, class: "you-ring" }),
-    svg("circle", { cx: x, cy: y, r: 2.5, class: "you-dot" }),
-  );
+  if (isElsewhere(state)) return parts;
+  const [cx, cy] = markPlace(state.cursor ?? cursorOf(state));
+  for (const [r, name] of [
+    [8, "you-halo"],
+    [8, "you-ring"],
+    [2.5, "you-dot"],
+  ])
+    parts.push(svg("circle", { cx, cy, r, class: name }));
+  return parts;
 }
 
 const isElsewhere = ({ side, face }) => side.trace.counts.some((count, letter) => count > 0 && !face.includes(letter));
 
-/** The string's place on the map in words, or that of the ratios pointed at. */
-function describe(state, ratios = null) {
+/** The string's place on the map in words, or that of the string pointed at. */
+function describe(state, pointed = null) {
   const { side, face, view } = state;
-  if (ratios === null && isElsewhere(state))
+  if (!pointed && isElsewhere(state))
     return `The string has letters that are not on this map (${[...view.face].join(", ")}).`;
-  const { task } = side.prepared.model.config;
-  const shares = ratios ?? normalised(face.map((letter) => side.trace.counts[letter]));
-  const counts = ratios
-    ? onFace(
-        state,
-        shares.map((share) => share * side.trace.size),
-      )
-    : side.trace.counts;
-  const logit = side.evaluator.logit(counts);
+  const counts = pointed ?? side.trace.counts;
+  const shares = normalised(face.map((letter) => counts[letter]));
+  const { logit, answer } = side.evaluator.evaluate(counts);
   const where = [...view.face].map((letter, i) => `${letter} ${showPercent(shares[i])}`).join(" · ");
-  const told =
-    ratios === null || hasRatioLabels(task)
-      ? verdict(logit > 0, labelOf(task, counts))
-      : `says ${logit > 0 ? "yes" : "no"}`;
-  return `${ratios ? "Here" : "The string"}: ${where}: logit ${show(logit)}, ${told}`;
+  const told = verdict(answer, labelOf(side.prepared.model.config.task, counts));
+  return `${pointed ? writeCounts(counts) : "The string"}: ${where}: logit ${show(logit)}, ${told}`;
 }
 
-function verdict(says, truth) {
-  if (says === truth) return "right";
-  return says ? "wrong (false positive)" : "wrong (false negative)";
+function verdict(answer, truth) {
+  if (answer === null) return "too close to zero to call";
+  if (answer === truth) return "right";
+  return answer ? "wrong (false positive)" : "wrong (false negative)";
 }

@@ -1,21 +1,19 @@
 // Around the failure map: what it shows, the lens, the choice of letters, the legend.
 
 import { h } from "./dom.mjs";
-import { isScaleFree } from "./map.mjs";
+import { holdsForEveryLength } from "./drawmap.mjs";
 import { showCount } from "./maths.mjs";
-import { hasRatioLabels } from "./task.mjs";
 
 export function mapCaption(config, size) {
   const what =
     config.n_letters < 2
       ? "With one letter there is nothing to mix; see how its number matters beside this."
       : "Every mixture of letters is a point: inside all of them occur, on a band two, on a disc one.";
-  const holds = isScaleFree(config)
-    ? "This model sees only ratios, so the map holds for every length."
-    : `This model's answer depends on length too: this is length ${showCount(size)}, the string's.`;
-  const judged = hasRatioLabels(config.task)
-    ? ""
-    : " The task depends on exact counts, so nothing is marked as wrong here.";
+  const holds = holdsForEveryLength(config)
+    ? "Only ratios matter here, so the map holds for every length."
+    : `Length matters too: these are the strings of length ${showCount(size)}, the string's.`;
+  const judged =
+    config.task.kind === "parity" ? ` Strings with ${config.task.letter} are not judged: neighbours alternate.` : "";
   return `${what} ${holds}${judged}`;
 }
 
@@ -85,9 +83,10 @@ export function swapInto(face, place, letter) {
 }
 
 export function mapLegend(container) {
+  const key = (name) => h("i", { class: name, "aria-hidden": "true" });
   container.append(
-    h("span", { class: "legend-scale" }, "no", h("span", { class: "legend-gradient", "aria-hidden": "true" }), "yes"),
-    h("span", {}, h("span", { class: "legend-wrong", "aria-hidden": "true" }), " wrong"),
-    h("span", {}, h("span", { class: "legend-you", "aria-hidden": "true" }), " the string"),
+    h("span", {}, "no ", key("map-scale"), " yes"),
+    h("span", {}, key("map-key"), " wrong"),
+    h("span", {}, key("map-you"), " the string"),
   );
 }

@@ -73,15 +73,14 @@ function withEditedWeights(model, edits) {
   return makeModel(model.config, flat, model.name);
 }
 
-/** A model with all edits, ready to run: { model, muted, values, frozen patterns per layer or null }. */
+/** A model with all edits, ready to run: { model, muted, values, patterns per layer or null, frozen trace or null }. */
 export function prepare(model, edits = noEdits()) {
   const edited = withEditedWeights(model, edits);
-  const plain = { model: edited, muted: new Set(), values: {}, patterns: null };
-  const patterns =
-    edits.frozen === null || model.config.n_heads === 0
-      ? null
-      : run(plain, countsOf(edits.frozen, model.config.n_letters)).layers.map((layer) => layer.pattern);
-  return { model: edited, muted: new Set(edits.muted), values: edits.values, patterns };
+  const plain = { model: edited, muted: new Set(), values: {}, patterns: null, frozen: null };
+  const free = edits.frozen === null || model.config.n_heads === 0;
+  const frozen = free ? null : { plain, trace: run(plain, countsOf(edits.frozen, model.config.n_letters)) };
+  const patterns = frozen?.trace.layers.map((layer) => layer.pattern) ?? null;
+  return { model: edited, muted: new Set(edits.muted), values: edits.values, patterns, frozen };
 }
 
 /** The whole forward pass on one count vector, every step kept. Counts may be any non-negative reals. */

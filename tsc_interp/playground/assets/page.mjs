@@ -108,18 +108,23 @@ const unedited = noEdits();
 
 function makeSide(id, model, edits, editable) {
   const now = ready(id, model, edits);
-  const plain = isEdited(edits) ? run(ready(`${id} before`, model, unedited).prepared, state.counts) : null;
+  const plain = isEdited(edits) ? ready(`${id} before`, model, unedited) : null;
+  const before = plain && {
+    ...run(plain.prepared, state.counts),
+    answer: plain.evaluator.evaluate(state.counts).answer,
+  };
   const trace = run(now.prepared, state.counts);
   return {
     id,
     editable,
     trace,
+    answer: now.evaluator.evaluate(state.counts).answer,
     edit,
-    before: plain,
+    before,
     prepared: now.prepared,
     evaluator: now.evaluator,
     original: model,
-    baseValues: (layer, head) => (plain ?? trace).layers[layer].v[head],
+    baseValues: (layer, head) => (before ?? trace).layers[layer].v[head],
     redraw: requestDraw,
   };
 }

@@ -58,15 +58,21 @@ export function badge(model, strings, logits) {
   );
 }
 
+const OPEN_LINES = [
+  "float64 cannot tell the sign of this logit: large terms cancel, or it is zero.",
+  "tsc-interp verify decides such strings exactly.",
+];
+
 export function verdictLine(side, name) {
   const { trace } = side;
   const { config } = side.prepared.model;
-  const says = trace.logit > 0;
-  const right = says === labelOf(config.task, trace.counts);
-  const kind = right ? "right" : says ? "wrong: false positive" : "wrong: false negative";
+  const { answer } = side;
+  const right = answer === labelOf(config.task, trace.counts);
+  const kind =
+    answer === null ? "too close to call" : right ? "right" : `wrong: false ${answer ? "positive" : "negative"}`;
   return h(
     "div",
-    { class: `verdict ${right ? "right" : "wrong"}` },
+    { class: `verdict ${answer === null ? "open" : right ? "right" : "wrong"}` },
     name ? h("span", { class: "side-name" }, name) : null,
     h(
       "span",
@@ -84,8 +90,10 @@ export function verdictLine(side, name) {
       { class: "number", "data-key": `probability-${side.id}`, explain: () => probabilityLines(trace.logit) },
       `probability ${showPercent(sigmoid(trace.logit))}`,
     ),
-    h("span", { class: "says" }, `says ${says ? "yes" : "no"}`),
-    h("span", { class: "tag" }, kind),
+    answer === null ? null : h("span", { class: "says" }, `says ${answer ? "yes" : "no"}`),
+    answer === null
+      ? h("span", { class: "tag number", "data-key": `open-${side.id}`, explain: OPEN_LINES }, kind)
+      : h("span", { class: "tag" }, kind),
     side.before ? h("span", { class: "tag edited" }, `edited; was ${show(side.before.logit)}`) : null,
   );
 }

@@ -10,12 +10,17 @@ import { labelOf, labelOfBox } from "./task.mjs";
 const STEPS_PER_PAUSE = 400;
 
 const total = (counts) => counts.reduce((sum, count) => sum + count, 0);
-export const isWrong = (evaluator, task, counts) => evaluator.logit(counts) > 0 !== labelOf(task, counts);
+
+/** Whether the model's answer is right: true, false, or null where its logit is too close to zero to tell. */
+export function isRight(evaluator, task, counts) {
+  const { answer } = evaluator.evaluate(counts);
+  return answer === null ? null : answer === labelOf(task, counts);
+}
 
 /**
  * The first wrong string. Yields { checkedTo, steps }: every string up to that length is right.
- * Returns { counts or null, checkedTo, complete }: complete means that nothing was left unsearched
- * among strings with at most 10^9 of each letter.
+ * Returns { counts or null, checkedTo, complete, undecided }: complete means that nothing was left unsearched
+ * among strings with at most 10^9 of each letter; undecided is the first string too close to call, or null.
  */
 export function* shortestFailure(evaluator, task, size, maxSteps = 300000) {
   return yield* evaluator.bounds
@@ -31,21 +36,44 @@ export function* shortestFailure(evaluator, task, size, maxSteps = 300000) {
 function* searchBoxes(evaluator, task, size, maxSteps) {
   const queue = new BoxQueue();
   queue.push(new Array(size).fill(0), new Array(size).fill(MAX_REPEAT));
-  let steps = 0;
+  const seen = progress();
   while (queue.size > 0) {
     const box = queue.pop();
-    const checkedTo = Math.max(0, box.length - 1);
-    if (steps >= maxSteps) return { counts: null, checkedTo, complete: false };
-    if (++steps % STEPS_PER_PAUSE === 0) yield { checkedTo, steps };
-    if (box.length > 0 && isWrong(evaluator, task, box.low)) return { counts: box.low, checkedTo, complete: true };
+    seen.upTo(box.length - 1);
+    if (seen.steps >= maxSteps) return seen.result(null, false);
+    if (++seen.steps % STEPS_PER_PAUSE === 0) yield seen;
+    const right = box.length > 0 ? isRight(evaluator, task, box.low) : true;
+    if (right === false) return seen.result(box.low, true);
+    if (right === null) seen.doubt(box.low);
     if (isProvedRight(evaluator, task, box)) continue;
     const cut = widestSide(box);
-    if (cut < 0) continue; // a single string, just found right
+    if (cut < 0) continue; // a single string, just looked at
     const middle = splitPoint(box.low[cut], box.high[cut]);
     queue.push(box.low, replaced(box.high, cut, middle));
     queue.push(replaced(box.low, cut, middle + 1), box.high);
   }
-  return { counts: null, checkedTo: Infinity, complete: true };
+  seen.upTo(Infinity);
+  return seen.result(null, true);
+}
+
+/** How far a search has come. Beyond the first string that is too close to call nothing counts as checked. */
+function progress() {
+  return {
+    steps: 0,
+    checkedTo: 0,
+    undecided: null,
+    upTo(length) {
+      const limit = this.undecided ? total(this.undecided) - 1 : Infinity;
+      this.checkedTo = Math.max(0, Math.min(length, limit));
+    },
+    doubt(counts) {
+      this.undecided ??= counts;
+    },
+    result(counts, complete) {
+      const { checkedTo, undecided } = this;
+      return { counts, checkedTo, complete, undecided };
+    },
+  };
 }
 
 function isProvedRight(evaluator, task, { low, high }) {
@@ -131,12 +159,15 @@ function comesBefore(one, two) {
 
 /** One string after the other, for models that bounds are not written for (more than one layer). */
 function* enumerate(evaluator, task, size, maxSteps) {
-  let steps = 0;
+  const seen = progress();
   for (let length = 1; ; length++) {
+    seen.upTo(length - 1);
     for (const counts of vectorsOfLength(size, length)) {
-      if (steps >= maxSteps) return { counts: null, checkedTo: length - 1, complete: false };
-      if (++steps % STEPS_PER_PAUSE === 0) yield { checkedTo: length - 1, steps };
-      if (isWrong(evaluator, task, counts)) return { counts, checkedTo: length - 1, complete: true };
+      if (seen.steps >= maxSteps) return seen.result(null, false);
+      if (++seen.steps % STEPS_PER_PAUSE === 0) yield seen;
+      const right = isRight(evaluator, task, counts);
+      if (right === false) return seen.result(counts, true);
+      if (right === null) seen.doubt(counts);
     }
   }
 }
@@ -153,18 +184,27 @@ export function* vectorsOfLength(size, length) {
 }
 
 /**
- * The nearest count of one letter, above (+1) or below (-1) the present one, at which the sign of
- * the logit changes, the other counts staying. Returns { count or null, searchedTo }.
+ * The nearest count of one letter, above (+1) or below (-1) the present one, at which the sign of the logit has
+ * certainly changed, the other counts staying. Returns { count or null, searchedTo, doubt }: doubt is the nearest
+ * count before it whose logit is too close to zero to tell, or null.
  */
 export function nearestFlip(evaluator, counts, letter, direction) {
-  const now = evaluator.logit(counts) > 0;
-  const flips = (count) => evaluator.logit(replaced(counts, letter, count)) > 0 !== now;
+  const now = evaluator.evaluate(counts).answer;
   const others = total(counts) - counts[letter];
   const [low, high] = direction > 0 ? [counts[letter] + 1, MAX_REPEAT] : [others > 0 ? 0 : 1, counts[letter] - 1];
-  if (low > high) return { count: null, searchedTo: direction > 0 ? high : low };
-  return evaluator.bounds
+  const end = direction > 0 ? high : low;
+  if (now === null) return { count: null, searchedTo: counts[letter], doubt: counts[letter] };
+  if (low > high) return { count: null, searchedTo: end, doubt: null };
+  let doubt = null;
+  const flips = (count) => {
+    const { answer } = evaluator.evaluate(replaced(counts, letter, count));
+    if (answer === null) doubt ??= count;
+    return answer !== null && answer !== now;
+  };
+  const found = evaluator.bounds
     ? flipInBoxes(evaluator, counts, letter, [low, high], now, flips, direction)
     : flipByScan(low, high, flips, direction);
+  return { ...found, doubt };
 }
 
 function flipInBoxes(evaluator, counts, letter, range, now, flips, direction) {

@@ -47,5 +47,13 @@ export const describeTask = (task) => RULES[task.kind].describe(task);
 /** The label all strings with counts from `low` to `high` share, or null if they do not (or may not). */
 export const labelOfBox = (task, low, high) => RULES[task.kind].boxLabel(task, low, high);
 
-/** Whether a label makes sense for ratios of letters at a given length, as the failure map needs it. */
-export const hasRatioLabels = (task) => task.kind !== "parity";
+/** The label all strings over exactly these letters share, or null if they do not. */
+export function faceLabel(task, letters) {
+  const has = (letter) => letters.includes(indexOf(letter));
+  if (task.kind === "contains_all") return [...task.letters].every(has);
+  if (!has(task.letter)) return task.kind === "parity" ? !task.odd : false;
+  return task.kind === "majority" && letters.length === 1 ? true : task.kind === "at_least" && task.k === 1 ? true : null;
+}
+
+/** Whether the label is the same for all strings with the same ratios of letters. */
+export const ratiosDecide = (task) => task.kind !== "parity" && (task.k ?? 1) === 1;

@@ -4,6 +4,8 @@
 // two, the discs at its corners those with one. Two letters have a line with a disc at each end. The lens
 // magnifies corners: a point with barycentric coordinates u stands for the ratios u^lens (normalised).
 
+import { MAX_REPEAT } from "./strings.mjs";
+
 export const WIDTH = 440;
 export const HEIGHT = 400;
 export const CORNERS = [
@@ -31,11 +33,32 @@ export function normalised(numbers) {
 export const throughLens = (u, lens) => normalised(u.map((share) => Math.max(0, share) ** lens));
 export const backThroughLens = (ratios, lens) => normalised(ratios.map((share) => share ** (1 / lens)));
 
-/** Whole counts with about these ratios: as short as the string is now, or as the smallest share needs. */
-export function countsForRatios(ratios, size) {
-  const smallest = Math.min(...ratios.filter((share) => share > 0));
-  const total = Math.min(1e6, Math.max(size, Math.ceil(1 / smallest)));
-  return ratios.map((share) => (share > 0 ? Math.max(1, Math.round(share * total)) : 0));
+/** Counts of about these ratios: every letter with a share occurs, `length` in all; null if that is too short. */
+export function nearestString(ratios, length) {
+  // Whole millionths, so that equal shares stay equal whatever the rounding.
+  const wanted = ratios.map((ratio) => Math.floor(ratio * length * 1e6 + 0.5) / 1e6);
+  const counts = wanted.map((count, i) => (ratios[i] > 0 ? Math.max(1, Math.floor(count)) : 0));
+  const missing = () => length - counts.reduce((sum, count) => sum + count, 0);
+  if (counts.filter((count) => count > 0).length > length) return null;
+  const highest = (numbers) => numbers.indexOf(Math.max(...numbers));
+  // The letter that is furthest below what it should have gets one more; letters raised to one are paid for
+  // by the most frequent one.
+  while (missing() > 0) counts[highest(wanted.map((count, i) => (ratios[i] > 0 ? count - counts[i] : -Infinity)))]++;
+  counts[highest(counts)] += missing();
+  return counts;
+}
+
+/** The shortest string that stands within `tolerance` units of where these ratios are on the map. */
+export function shortestString(ratios, lens, tolerance = 4) {
+  const [x, y] = toPixels(backThroughLens(ratios, lens));
+  const fewest = ratios.filter((ratio) => ratio > 0).length;
+  // Beyond some hundred letters lengths are tried in steps of a thousandth.
+  for (let length = fewest; length < MAX_REPEAT; length = Math.max(length + 1, Math.floor(length * 1.001))) {
+    const counts = nearestString(ratios, length);
+    const [px, py] = toPixels(backThroughLens(normalised(counts), lens));
+    if (Math.hypot(px - x, py - y) <= tolerance) return counts;
+  }
+  return nearestString(ratios, MAX_REPEAT);
 }
 
 export function barycentric(x, y) {
@@ -44,14 +67,6 @@ export function barycentric(x, y) {
   const b = ((x - ax) * (cy - ay) - (cx - ax) * (y - ay)) / area;
   const c = ((bx - ax) * (y - ay) - (x - ax) * (by - ay)) / area;
   return [1 - b - c, b, c];
-}
-
-/** The pixels of a row that lie in the triangle: the first, and the one after the last. */
-export function insideOfRow(y) {
-  const [[left, base], [right], [top, tip]] = CORNERS;
-  const up = (base - y - 0.5) / (base - tip);
-  if (up < 0 || up > 1) return [0, 0];
-  return [Math.ceil(left + (top - left) * up), Math.floor(right - (right - top) * up)];
 }
 
 /** A point of the triangle, or of the line when there are two letters. */

@@ -1,0 +1,229 @@
+"""The failure map as a picture by itself: every mixture of letters, coloured by the answer.
+
+    letters' ratios -> logits (mapfields) -> regions between levels (contours) -> SVG in a figure
+
+It is the picture the page draws (`assets/drawmap.mjs`), without a script.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import html
+from collections.abc import Sequence
+
+import numpy as np
+
+from tsc_interp.config import ClassifierConfig
+from tsc_interp.errors import UsageError
+from tsc_interp.playground import contours, geometry
+from tsc_interp.playground.geometry import Array
+from tsc_interp.playground.mapfields import Face, FaceField, MapView, map_length
+from tsc_interp.playground.page import Given, loaded
+from tsc_interp.playground.scripts import read_asset
+from tsc_interp.verification.faces import Faces
+
+LEVELS = (-8.0, -3.0, -1.0, 0.0, 1.0, 3.0, 8.0)
+"""Logits at which the colour changes."""
+
+
+def failure_map(
+    model: Given,
+    *,
+    string: str | None = None,
+    length: int | None = None,
+    letters: str | None = None,
+    lens: float = 4.0,
+) -> str:
+    """The map as HTML that stands by itself in any page: one `figure` with its style, no script.
+
+    `string` is marked on it. `letters` picks two or three of a larger alphabet (if not given, those
+    of the task or the string). `length` is for models whose answer, or whose task, depends on more
+    than ratios: the map then shows the strings of that length (if not given, of `string`'s length,
+    or 1,000). Colours follow the reader's light or dark, or a `data-theme` of the page.
+    """
+    checkpoint = loaded(model)
+    config = checkpoint.config
+    counts = None if string is None else config.alphabet.counts(string)
+    if length is not None and length < 1:
+        raise UsageError(f"a map shows strings of one letter or more; got length {length}")
+    if length is None and counts is not None:
+        length = int(counts.sum())
+    needed = [] if counts is None else [int(i) for i in np.flatnonzero(counts)]
+    view = MapView(config, _letters(config, letters, needed), lens, map_length(config, length))
+    fields = view.fields(Faces(checkpoint)) if len(view.letters) > 1 else []
+    mark = "" if counts is None or not fields else _mark(view, counts.astype(np.float64))
+    picture = _svg(view, fields, mark) if fields else ""
+    legend = _LEGEND.replace("</p>", f"{_MARKED}</p>" if mark else "</p>") if fields else ""
+    return (
+        f'<figure class="tsc-map"><style>{read_asset("map.css").strip()}</style>{picture}'
+        f"<figcaption>{legend}<p>{_caption(view)}</p></figcaption></figure>"
+    )
+
+
+_LEGEND = (
+    '<p class="map-legend"><span>no <i class="map-scale"></i> yes</span> '
+    '<span><i class="map-key"></i> wrong</span></p>'
+)
+_MARKED = ' <span><i class="map-you"></i> the string</span>'
+
+
+def _letters(config: ClassifierConfig, given: str | None, needed: Sequence[int]) -> Face:
+    """Up to three letters: as given, or the string's, then the task's, then others."""
+    known = config.alphabet.letters
+    if given is None:
+        wanted = [*(known[i] for i in needed), *config.task.needs, *known]
+        given = "".join(sorted(dict.fromkeys(wanted), key=wanted.index)[:3])
+        given = "".join(sorted(given))
+    if not set(given) <= set(known) or len(set(given)) != len(given) or not 1 <= len(given) <= 3:
+        raise UsageError(f"a map shows up to three different letters of {known}; got {given!r}")
+    return tuple(known.index(letter) for letter in given)
+
+
+# -- words -----------------------------------------------------------------------------------------
+
+
+def _caption(view: MapView) -> str:
+    if len(view.letters) < 2:
+        return "With one letter there is nothing to mix, so there is no map of mixtures."
+    *first, last = view.names
+    names = f"{', '.join(first)} and {last}"
+    what = f"Every mixture of {names} is a point" + (
+        ": inside all three occur, on a band two, on a disc one."
+        if len(view.letters) == 3
+        else " of the line; the discs are the letters alone."
+    )
+    what += " Corners are magnified." if view.lens > 1 else ""
+    holds = (
+        "Only ratios matter here, so the map holds for every length."
+        if view.length is None
+        else f"Length matters too: these are the strings of length {view.length:,}."
+    )
+    left_out = view.config.n_letters - len(view.letters)
+    rest = f" Strings with any of the other {left_out} letters are not on it." if left_out else ""
+    return f"{what} {holds}{rest}"
+
+
+def summary(view: MapView, fields: Sequence[FaceField]) -> str:
+    """What a person who cannot see the map needs to know, face by face."""
+    told = []
+    for field in fields:
+        wrong = field.wrong > 0
+        kinds = sorted({"yes" if logit > 0 else "no" for logit in field.logits[wrong]})
+        where = "right" if not wrong.any() else "wrong" if wrong.all() else "wrong in part"
+        names = ", ".join(view.names[place] for place in field.places)
+        told.append(f"{names}: {where}" + (f" (says {' or '.join(kinds)})" if kinds else ""))
+    return "; ".join(told) + "."
+
+
+# -- picture ---------------------------------------------------------------------------------------
+
+
+def layers(view: MapView, fields: Sequence[FaceField]) -> dict[str, str]:
+    """Path text by class: `l0` to `l7` from surest no to surest yes, `wrong`, `zero`."""
+    paths = {f"l{level}": "" for level in range(len(LEVELS) + 1)} | {"wrong": "", "zero": ""}
+    for field in fields:
+        if len(field.places) == 1:
+            continue
+        inside = len(field.places) == 3
+        whole = contours.polygon_path(geometry.CORNERS) if inside else _strip(view, field, [(0, 1)])
+        paths["l0"] += whole
+        for level, least in enumerate(LEVELS):
+            paths[f"l{level + 1}"] += _region(view, field, field.logits - least)
+        if inside:
+            paths["zero"] += contours.line_path(contours.trace(field.logits))
+        paths["wrong"] += _region(view, field, field.wrong)
+    return paths
+
+
+def _region(view: MapView, field: FaceField, values: Array) -> str:
+    if len(field.places) == 3:
+        return contours.region_path(contours.trace(values))
+    return _strip(view, field, contours.stretches(values))
+
+
+def _strip(view: MapView, field: FaceField, parts: Sequence[tuple[float, float]]) -> str:
+    if len(view.letters) == 2:
+        return "".join(contours.bar_path(*part) for part in parts)
+    edge = (field.places[0], field.places[1])
+    return "".join(contours.band_path(edge, *part) for part in parts)
+
+
+def _svg(view: MapView, fields: Sequence[FaceField], mark: str) -> str:
+    paths = layers(view, fields)
+    words = html.escape(summary(view, fields))
+    unique = "map-" + hashlib.sha256(repr((paths, words)).encode()).hexdigest()[:8]
+    drawn = "".join(
+        f'<path class="{name}"{_fill(name, unique)} d="{d}"/>' for name, d in paths.items() if d
+    )
+    top, height = (0, geometry.HEIGHT) if len(view.letters) == 3 else (100, 170)
+    return (
+        f'<svg viewBox="0 {top} {geometry.WIDTH} {height}" role="img" aria-labelledby="{unique}-t">'
+        f'<title id="{unique}-t">Failure map. {words}</title>'
+        f"<defs>{_hatch(unique, 90)}{_hatch(f'{unique}-s', 9)}</defs>"
+        f'<g transform="scale(.1)">{drawn}</g>{_discs(view, fields, f"{unique}-s")}'
+        f"{_frame(view.names)}{mark}</svg>"
+    )
+
+
+def _hatch(name: str, step: int) -> str:
+    return (
+        f'<pattern id="{name}" width="{step}" height="{step}" patternUnits="userSpaceOnUse" '
+        f'patternTransform="rotate(45)"><path class="hatch" '
+        f'd="M0 0h{step * 0.45}v{step}h-{step * 0.45}z"/></pattern>'
+    )
+
+
+def _fill(name: str, hatch: str) -> str:
+    return f' fill="url(#{hatch})"' if name == "wrong" else ""
+
+
+def _discs(view: MapView, fields: Sequence[FaceField], hatch: str) -> str:
+    drawn = ""
+    for field in fields:
+        if len(field.places) > 1:
+            continue
+        x, y = _disc(view.names, field.places[0])
+        circle = f'cx="{x:.1f}" cy="{y:.1f}" r="{geometry.DISC_RADIUS:.0f}"'
+        level = sum(field.logits[0] > least for least in LEVELS)
+        drawn += f'<circle class="l{level} rim" {circle}/>'
+        if field.wrong[0] > 0:
+            drawn += f'<circle class="wrong"{_fill("wrong", hatch)} {circle}/>'
+    return drawn
+
+
+def _disc(names: Sequence[str], place: int) -> Array:
+    three = len(names) == 3
+    return geometry.disc_centre(place) if three else np.array(geometry.LINE_ENDS[place])
+
+
+def _frame(names: Sequence[str]) -> str:
+    """The outline and the letters' names."""
+    from tsc_interp.plots.style import token_style
+
+    discs = [_disc(names, place) for place in range(len(names))]
+    if len(names) == 3:
+        corners = " ".join(f"{x},{y}" for x, y in geometry.CORNERS)
+        outline = f'<polygon class="rim frame" points="{corners}"/>'
+        spots = [disc + 0.95 * (disc - geometry.CORNERS[i]) for i, disc in enumerate(discs)]
+    else:
+        left, top, right, bottom = geometry.LINE
+        size = f'width="{right - left}" height="{bottom - top}"'
+        outline = f'<rect class="rim frame" x="{left}" y="{top}" {size}/>'
+        spots = [np.array([x, top - 2]) for x, _ in discs]
+    return outline + "".join(
+        f'<text class="corner" x="{x:.1f}" y="{y:.1f}" '
+        f'style="--letter:{token_style(name).colour}">{name}</text>'
+        for name, (x, y) in zip(names, spots, strict=True)
+    )
+
+
+def _mark(view: MapView, counts: Array) -> str:
+    """The string's place, if all its letters are on the map."""
+    own = counts[list(view.letters)]
+    if own.sum() < counts.sum():
+        return ""
+    x, y = geometry.mark_place(geometry.through_lens(own / own.sum(), 1 / view.lens))
+    return "".join(
+        f'<circle class="{name}" cx="{x:.1f}" cy="{y:.1f}" r="{radius}"/>'
+        for name, radius in (("you-halo", 8), ("you-ring", 8), ("you-dot", 2.5))
+    )
