@@ -10,7 +10,7 @@ const { makeModel, prepare } = await import(new URL("model.mjs", assets));
 const maps = casesOf("maps");
 const skip = skipWithout(maps);
 const fieldsOf = ({ config, weights, view }) =>
-  mapFields(makeEvaluator(prepare(makeModel(config, weights))), config, view);
+  mapFields(makeEvaluator(prepare(makeModel(config, weights))), config, view, 96);
 
 test("the page draws the map that Python draws", { skip }, () => {
   for (const given of maps) {

@@ -13,12 +13,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tsc_interp.checkpoints.resolve import ModelLike
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UsageError
 from tsc_interp.playground import contours, geometry
 from tsc_interp.playground.geometry import Array
 from tsc_interp.playground.mapfields import Face, FaceField, MapView, map_length
-from tsc_interp.playground.page import Given, loaded
+from tsc_interp.playground.page import loaded
 from tsc_interp.playground.scripts import read_asset
 from tsc_interp.verification.faces import Faces
 
@@ -27,7 +28,7 @@ LEVELS = (-8.0, -3.0, -1.0, 0.0, 1.0, 3.0, 8.0)
 
 
 def failure_map(
-    model: Given,
+    model: ModelLike,
     *,
     string: str | None = None,
     length: int | None = None,

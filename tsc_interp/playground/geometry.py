@@ -40,7 +40,7 @@ def lattice() -> NDArray[np.int64]:
 def triangle_shares() -> Array:
     """The shares `[point 3]` at the lattice's points, none of them zero."""
     steps = lattice() / LATTICE
-    return np.maximum(np.column_stack([steps, 1 - steps.sum(axis=1)]), LEAST)
+    return np.asarray(np.maximum(np.column_stack([steps, 1 - steps.sum(axis=1)]), LEAST))
 
 
 def edge_shares() -> Array:
@@ -59,7 +59,7 @@ def outwards(i: int, j: int) -> Array:
     along = CORNERS[j] - CORNERS[i]
     normal = np.array([along[1], -along[0]]) / np.hypot(*along)
     inward = normal @ (CORNERS[3 - i - j] - CORNERS[i]) > 0
-    return -normal if inward else normal
+    return np.asarray(-normal if inward else normal)
 
 
 def disc_centre(corner: int) -> Array:

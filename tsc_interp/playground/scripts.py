@@ -2,9 +2,11 @@
 
 Each module becomes a function that is called once and returns what it exports, so modules keep
 their private names to themselves and nothing but `import { a, b } from "./other.mjs"` and
-`export function|const|class` has to be understood. What is not understood is refused. Comments on
-lines of their own and indentation stay behind: they are for readers of the package, and pages
-should be light. So a template string of several lines is refused.
+`export function|const|class` has to be understood. What is not understood is refused.
+
+Pages should be light, so what is for readers of the package stays behind: comments on lines of
+their own, indentation, spaces around punctuation. A string, a template or a regular expression may
+hold any of these, so lines that have one keep theirs, and one that spans lines is refused.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ ASSETS: Traversable = files("tsc_interp.playground") / "assets"
 _IMPORT = re.compile(r'^import \{([^}]*)\} from "\./([\w-]+\.mjs)";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:function\*?|const|class) (\w+))", re.MULTILINE)
 _COMMENT = re.compile(r"^ *(?://.*|/\*\*[\s\S]*?\*/)\n", re.MULTILINE)
-_INDENTATION = re.compile(r"^ +", re.MULTILINE)
+_SPACES = re.compile(r" *([=,(){}\[\]:?;<>&|*]+) *")
 _LEFT_OVER = re.compile(r"^(?:import|export)\b.*", re.MULTILINE)
 
 
@@ -66,8 +68,13 @@ def _add_module(
     left_over += [line for line in body.splitlines() if line.count("`") % 2]
     if left_over:
         raise TscError(f"{name}: cannot assemble the line {left_over[0]!r}")
-    body = _INDENTATION.sub("", body.strip())
+    body = "\n".join(_squeezed(line.strip()) for line in body.strip().splitlines())
     listed = ", ".join(exports)
     opening, closing = f"const {{ {listed} }} = (() => {{", f"return {{ {listed} }};\n}})();"
     parts.append(f"// {name}\n{opening}\n{body}\n{closing}\n")
     done[name] = exports
+
+
+def _squeezed(line: str) -> str:
+    """A line without the spaces that nobody needs; signs keep theirs, as `a - -b` is not `a--b`."""
+    return line if re.search(r"[\"'`/]", line) else _SPACES.sub(r"\1", line)

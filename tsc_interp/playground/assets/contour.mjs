@@ -1,18 +1,15 @@
 // Lines around regions of the failure map, as the text of SVG paths in whole tenths of a unit.
 //
-// The same lines as in tsc_interp/playground/contours.py. The model is asked at the points of a
-// triangular lattice, LATTICE steps along an edge; between them values are taken as linear.
+// The same lines as in tsc_interp/playground/contours.py. The model is asked at the points of a triangular
+// lattice, so many `steps` along an edge; between them values are taken as linear.
 
 import { BAND, CORNERS, LINE, outwards } from "./triangle.mjs";
 
-export const LATTICE = 96;
-const SIDE = LATTICE + 3; // with a ring of points outside
-
 /** The lattice's points: shares of the three corners, in the order of their values. */
-export function latticePoints() {
+export function latticePoints(steps) {
   const points = [];
-  for (let i = 0; i <= LATTICE; i++)
-    for (let j = 0; i + j <= LATTICE; j++) points.push([i, j, LATTICE - i - j].map((step) => step / LATTICE));
+  for (let i = 0; i <= steps; i++)
+    for (let j = 0; i + j <= steps; j++) points.push([i, j, steps - i - j].map((step) => step / steps));
   return points;
 }
 
@@ -21,11 +18,12 @@ export function latticePoints() {
  * small triangle with both kinds of corners the line goes from the side where one leaves the region, walking
  * round, to the side where one enters it; the neighbour goes on from there.
  */
-export function trace(values) {
-  const grid = new Float64Array(SIDE * SIDE).fill(NaN);
+export function trace(values, steps) {
+  const width = steps + 3; // with a ring of points outside
+  const grid = new Float64Array(width * width).fill(NaN);
   let next = 0;
-  for (let i = 0; i <= LATTICE; i++)
-    for (let j = 0; i + j <= LATTICE; j++) grid[(i + 1) * SIDE + j + 1] = values[next++];
+  for (let i = 0; i <= steps; i++)
+    for (let j = 0; i + j <= steps; j++) grid[(i + 1) * width + j + 1] = values[next++];
   const onwards = new Map();
   const side = (inner, outer) => inner * grid.length + outer;
   const visit = (...corners) => {
@@ -37,15 +35,15 @@ export function trace(values) {
     });
     if (leaving !== undefined) onwards.set(leaving, entering);
   };
-  for (let i = 0; i < SIDE - 1; i++)
-    for (let j = 0; i + j < SIDE && j < SIDE - 1; j++) visit(i * SIDE + j, (i + 1) * SIDE + j, i * SIDE + j + 1);
-  for (let i = 0; i < SIDE - 1; i++)
-    for (let j = 0; i + j < SIDE - 1; j++) visit((i + 1) * SIDE + j, (i + 1) * SIDE + j + 1, i * SIDE + j + 1);
+  for (let i = 0; i < width - 1; i++)
+    for (let j = 0; i + j < width && j < width - 1; j++) visit(i * width + j, (i + 1) * width + j, i * width + j + 1);
+  for (let i = 0; i < width - 1; i++)
+    for (let j = 0; i + j < width - 1; j++) visit((i + 1) * width + j, (i + 1) * width + j + 1, i * width + j + 1);
   const loops = [];
   for (const start of onwards.keys()) {
     const loop = [];
     for (let at = start; onwards.has(at); ) {
-      loop.push(crossing(grid, Math.floor(at / grid.length), at % grid.length));
+      loop.push(crossing(grid, steps, Math.floor(at / grid.length), at % grid.length));
       const after = onwards.get(at);
       onwards.delete(at);
       at = after;
@@ -56,12 +54,12 @@ export function trace(values) {
 }
 
 /** Where the value is zero between two points; at the triangle's own edge, the inner point. */
-function crossing(grid, inner, outer) {
+function crossing(grid, steps, inner, outer) {
   const border = Number.isNaN(grid[outer]);
   const share = border ? 0 : grid[inner] / (grid[inner] - grid[outer]);
   const [[x1, y1], [x2, y2]] = [inner, outer].map((place) => {
-    const [left, right] = [Math.floor(place / SIDE) - 1, (place % SIDE) - 1];
-    const shares = [left, right, LATTICE - left - right].map((step) => step / LATTICE);
+    const [left, right] = [Math.floor(place / (steps + 3)) - 1, (place % (steps + 3)) - 1];
+    const shares = [left, right, steps - left - right].map((step) => step / steps);
     return [0, 1].map((axis) => shares.reduce((sum, part, i) => sum + part * CORNERS[i][axis], 0));
   });
   return [x1 + share * (x2 - x1), y1 + share * (y2 - y1), border];

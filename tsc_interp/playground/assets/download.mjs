@@ -49,7 +49,7 @@ const PROPERTIES = [
   "stroke-linejoin",
 ];
 
-/** A drawing of the page as the text of an SVG file; a canvas behind it becomes an image inside it. */
+/** A drawing of the page as the text of an SVG file. */
 export function standaloneSvg(drawing) {
   const copy = drawing.cloneNode(true);
   const originals = [drawing, ...drawing.querySelectorAll("*")];
@@ -65,8 +65,6 @@ export function standaloneSvg(drawing) {
   copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
   copy.setAttribute("width", width);
   copy.setAttribute("height", height);
-  const canvas = drawing.parentElement?.querySelector("canvas");
-  if (canvas) copy.prepend(svg("image", { href: canvas.toDataURL("image/png"), width, height }));
   copy.prepend(svg("rect", { width, height, fill: pageColour("card") }));
   return new XMLSerializer().serializeToString(copy);
 }

@@ -3,7 +3,7 @@
 // The same picture as tsc_interp/playground/failure_map.py makes, and the only code here that needs a document is
 // `drawMap`. A face is a set of letters that occur: the inside, a band, a disc.
 
-import { bandPath, barPath, LATTICE, latticePoints, linePath, polygonPath, regionPath, stretches, trace } from "./contour.mjs";
+import { bandPath, barPath, latticePoints, linePath, polygonPath, regionPath, stretches, trace } from "./contour.mjs";
 import { svg } from "./dom.mjs";
 import { makeEvaluator } from "./evaluator.mjs";
 import { makeModel, prepare } from "./model.mjs";
@@ -11,6 +11,8 @@ import { faceLabel, labelOf, ratiosDecide } from "./task.mjs";
 import { CORNERS, discOf, EDGES, LINE_ENDS, LINE_MIDDLE, nearestString, throughLens } from "./triangle.mjs";
 
 export const LEVELS = [-8, -3, -1, 0, 1, 3, 8]; // logits at which the colour changes
+const FINE = 96; // points along an edge; several layers take some fifty times as long as the closed form of one
+const COARSE = 32;
 const LEAST = 1e-3; // the share of a letter that is there, at the very edge of where it is
 
 /** Whether ratios alone decide answer and label, so that one map holds for every length. */
@@ -21,23 +23,23 @@ export const holdsForEveryLength = (config) =>
  * What is drawn for each face that has strings: { places, logits, wrong }, at the points of the lattice, of an
  * edge, or at a corner; `wrong` is positive where the answer is. `view` = { face: letter indices, lens, length }.
  */
-export function mapFields(evaluator, config, view) {
+export function mapFields(evaluator, config, view, steps = evaluator.bounds ? FINE : COARSE) {
   const length = holdsForEveryLength(config) ? null : view.length;
   const letters = view.face.map((_, place) => place);
   const subsets = letters.length === 3 ? [letters, ...EDGES] : [letters];
   return [...subsets, ...letters.map((place) => [place])]
     .filter((places) => length === null || places.length <= length)
-    .map((places) => faceField(evaluator, config, { ...view, length }, places));
+    .map((places) => faceField(evaluator, config, { ...view, length, steps }, places));
 }
 
-function sharesOn(places) {
-  if (places.length === 3) return latticePoints().map((shares) => shares.map((share) => Math.max(share, LEAST)));
+function sharesOn(places, steps) {
+  if (places.length === 3) return latticePoints(steps).map((shares) => shares.map((share) => Math.max(share, LEAST)));
   if (places.length === 1) return [[1]];
-  const along = Array.from({ length: LATTICE + 1 }, (_, i) => Math.min(1 - LEAST, Math.max(LEAST, i / LATTICE)));
+  const along = Array.from({ length: steps + 1 }, (_, i) => Math.min(1 - LEAST, Math.max(LEAST, i / steps)));
   return along.map((share) => [1 - share, share]);
 }
 
-function faceField(evaluator, config, { face, lens, length }, places) {
+function faceField(evaluator, config, { face, lens, length, steps }, places) {
   const counts = new Array(config.n_letters).fill(0);
   const letters = places.map((place) => face[place]);
   const label = faceLabel(config.task, letters);
@@ -45,7 +47,7 @@ function faceField(evaluator, config, { face, lens, length }, places) {
   const own = label === null ? letters.indexOf(config.task.letter.charCodeAt(0) - 97) : -1;
   const logits = [];
   const wrong = [];
-  for (const shares of sharesOn(places)) {
+  for (const shares of sharesOn(places, steps)) {
     const ratios = throughLens(shares, lens);
     const numbers = length === null ? ratios : nearestString(ratios, length);
     letters.forEach((letter, i) => (counts[letter] = numbers[i]));
@@ -57,21 +59,21 @@ function faceField(evaluator, config, { face, lens, length }, places) {
     logits.push(Math.min(1e6, Math.max(-1e6, logit || 0)));
     wrong.push(bad ? size : -size);
   }
-  return { places, letters, logits, wrong };
+  return { places, letters, steps, logits, wrong };
 }
 
 /** Path text by class: l0 to l7 from surest no to surest yes, wrong, zero. Discs are drawn apart. */
 export function mapLayers(fields, size) {
   const paths = Object.fromEntries([...LEVELS, 0].map((_, level) => [`l${level}`, ""]));
   Object.assign(paths, { wrong: "", zero: "" });
-  for (const { places, logits, wrong } of fields) {
+  for (const { places, steps, logits, wrong } of fields) {
     if (places.length === 1) continue;
     const strip = (part) => (size === 2 ? barPath(part) : bandPath(places, part));
     const region = (values) =>
-      places.length === 3 ? regionPath(trace(values)) : stretches(values).map(strip).join("");
+      places.length === 3 ? regionPath(trace(values, steps)) : stretches(values).map(strip).join("");
     paths.l0 += places.length === 3 ? polygonPath(CORNERS) : strip([0, 1]);
     LEVELS.forEach((least, i) => (paths[`l${i + 1}`] += region(logits.map((logit) => logit - least))));
-    if (places.length === 3) paths.zero += linePath(trace(logits));
+    if (places.length === 3) paths.zero += linePath(trace(logits, steps));
     paths.wrong += region(wrong);
   }
   return paths;

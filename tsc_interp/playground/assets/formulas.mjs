@@ -117,14 +117,12 @@ export function unitLines(side, layer, unit, what) {
 export function logitLines(side) {
   const { trace } = side;
   const last = trace.layers.at(-1).post[0];
+  const parts = trace.parts.slice(0, 5).map((part) => `${show(part.contribution)} (${part.name})`);
   return [
     "logit = x(CLS) · unembed.W_U",
     `= ${writtenDot(last, trace.readOut)}`,
     `= ${show(trace.logit, 6)}`,
-    `= ${trace.parts
-      .slice(0, 5)
-      .map((part) => `${show(part.contribution)} (${part.name})`)
-      .join(" + ")}${trace.parts.length > 5 ? " + …" : ""}`,
+    `= ${parts.join(" + ")}${trace.parts.length > 5 ? " + …" : ""}`,
   ];
 }
 

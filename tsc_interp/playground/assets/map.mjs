@@ -53,13 +53,22 @@ export function failureMap(onPick) {
     // Most strings move the mark only; the picture changes with the model, the lens and, for some, the length.
     if (state.key !== key || state.drawn !== side.evaluator) {
       const { evaluator } = side;
-      state.words = drawMap(picture, { config, evaluator }, { face: view.face, lens: view.lens, length });
       Object.assign(state, { key, drawn: evaluator });
+      const paint = () => {
+        if (state.key !== key || state.drawn !== evaluator) return;
+        state.words = drawMap(picture, { config, evaluator }, { face: view.face, lens: view.lens, length });
+        tell();
+      };
+      // A deep model's map takes a while: not while something is being dragged.
+      if (evaluator.bounds) paint();
+      else setTimeout(paint, 150);
     }
     root.setAttribute("viewBox", face.length === 3 ? `0 0 ${WIDTH} ${HEIGHT}` : `0 100 ${WIDTH} 170`);
-    root.setAttribute("aria-label", `Failure map. ${state.words} ${readout.textContent}`);
     overlay.replaceChildren(...overlayParts(state));
+    tell();
   }
+
+  const tell = () => root.setAttribute("aria-label", `Failure map. ${state.words} ${readout.textContent}`);
 
   function pick(u) {
     const counts = onFace(state, stringAt(state, u));

@@ -130,13 +130,12 @@ export function show(x, digits = 4) {
 }
 
 export const showSigned = (x, digits = 4) => (x > 0 ? "+" : "") + show(x, digits);
-export const showVector = (v, limit = 6) =>
-  v.length === 1
-    ? show(v[0])
-    : `(${v
-        .slice(0, limit)
-        .map((x) => show(x))
-        .join(", ")}${v.length > limit ? `, … ${v.length} numbers` : ""})`;
+
+export function showVector(v, limit = 6) {
+  if (v.length === 1) return show(v[0]);
+  const numbers = v.slice(0, limit).map((x) => show(x));
+  return `(${numbers.join(", ")}${v.length > limit ? `, … ${v.length} numbers` : ""})`;
+}
 
 /** A vector in a table cell: itself while it is short, else its length. */
 export const showShort = (v) =>

@@ -28,17 +28,22 @@ export function weightShapes(config) {
   return shapes;
 }
 
-/** A model from its configuration and its weights as flat lists of numbers (kept as exact float32). */
+/** A model from its configuration and its weights: lists of numbers, or the bits of float32 in base64. */
 export function makeModel(config, flat, name = "model") {
   const shapes = weightShapes(config);
   const weights = {};
   const numbers = {};
   for (const [key, shape] of Object.entries(shapes)) {
-    numbers[key] = flat[key].map(Math.fround);
+    numbers[key] = typeof flat[key] === "string" ? decoded(flat[key]) : flat[key].map(Math.fround);
     weights[key] = nest(numbers[key], shape);
   }
   const tokens = ["CLS", ...lettersOf(config.n_letters)];
   return { name, config, shapes, flat: numbers, weights, tokens };
+}
+
+function decoded(text) {
+  const bytes = new DataView(Uint8Array.from(atob(text), (character) => character.charCodeAt(0)).buffer);
+  return Array.from({ length: bytes.byteLength / 4 }, (_, i) => bytes.getFloat32(4 * i, true));
 }
 
 function nest(numbers, shape) {
