@@ -1,6 +1,6 @@
 """The playground: one HTML page in which a person can run, question and change a model."""
 
-from tsc_interp.playground.failure_map import failure_map
+from tsc_interp.playground.mapfigure import failure_map
 from tsc_interp.playground.page import (
     is_playground,
     page_name,

@@ -1,6 +1,6 @@
 // The failure map as a drawing: every mixture of up to three letters, coloured by the answer, hatched where wrong.
 //
-// The same picture as tsc_interp/playground/failure_map.py makes, and the only code here that needs a document is
+// The same picture as tsc_interp/playground/mapfigure.py makes, and the only code here that needs a document is
 // `drawMap`. A face is a set of letters that occur: the inside, a band, a disc.
 
 import { bandPath, barPath, latticePoints, linePath, polygonPath, regionPath, stretches, trace } from "./contour.mjs";
