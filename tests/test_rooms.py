@@ -17,6 +17,7 @@ ROOMS = (
     "_version",
     "errors",
     "files",
+    "output",
     "strings",
     "task",
     "config",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -15,10 +16,9 @@ from tsc_interp.cli.common import (
     QuietOption,
     messages,
     output,
+    working,
 )
-
-if TYPE_CHECKING:
-    from tsc_interp.report import Report
+from tsc_interp.output.visible import visible
 
 
 class ImageKind(StrEnum):
@@ -86,44 +86,32 @@ def command(
     check_options(wanted, plotlyjs.value, kind)
     if out is not None:
         check_directory(out, force=force)
-    console = messages(quiet)
-    with console.status("loading") as status:
+    with working(quiet) as say:
+        if kind is not None:
+            from tsc_interp.report.images import check_images
+
+            say("starting a browser for the images")
+            check_images(kind)
         report = analyze(
-            checkpoint, strings, probes=probe, compare=compare, epoch=epoch, progress=status.update
+            checkpoint, strings, probes=probe, compare=compare, epoch=epoch, progress=say
         )
-        if as_json and out is None:
-            page = None
-        else:
-            status.update("writing the report")
-            directory = out or default_directory(report)
-            page = _save(report, directory, wanted, plotlyjs.value, kind, force)
+        page = None
+        if out is not None or not as_json:
+            say("writing the report")
+            page = report.save(
+                out or default_directory(report),
+                formats=wanted,
+                plotlyjs=plotlyjs.value,
+                images=kind,
+                force=force,
+            )
     if as_json:
-        output().file.write(report.to_json() + "\n")
+        sys.stdout.write(report.to_json() + "\n")
     elif not quiet:
         from tsc_interp.report.terminal import print_report
 
         print_report(report, output(), tables=tables)
     if page is not None:
-        console.print(f"report: {page}", soft_wrap=True)
+        messages(quiet).print(f"report: {visible(page)}", soft_wrap=True)
         if open_page:
             typer.launch(str(page.resolve()))
-
-
-def _save(
-    report: Report,
-    directory: Path,
-    formats: list[str],
-    plotlyjs: str,
-    images: str | None,
-    force: bool,
-) -> Path:
-    """With images if they can be made; without them, and saying so, if they cannot."""
-    from tsc_interp.report.images import ImagesUnavailable
-
-    try:
-        return report.save(
-            directory, formats=formats, plotlyjs=plotlyjs, images=images, force=force
-        )
-    except ImagesUnavailable as error:
-        messages().print(str(error), soft_wrap=True)
-        return report.save(directory, formats=formats, plotlyjs=plotlyjs, force=force)

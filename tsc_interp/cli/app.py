@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Sequence
@@ -22,6 +23,7 @@ from tsc_interp.cli import (
     verify,
 )
 from tsc_interp.errors import TscError
+from tsc_interp.output.visible import visible, write_everything
 
 # Some versions of typer carry their own click, others use the installed one: ask typer which.
 _ClickError: Any = typer.BadParameter.__mro__[2]
@@ -53,6 +55,7 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def _options(
+    context: typer.Context,
     version: Annotated[
         bool,
         typer.Option(
@@ -61,36 +64,102 @@ def _options(
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
-    if debug:
-        os.environ["TSC_DEBUG"] = "1"
+    _asked.update(command=context.invoked_subcommand or "", debug=debug)
+
+
+_LONGEST = 1000
+
+# What the command line said, for the case that the command fails.
+_asked: dict[str, Any] = {}
+
+# How to go on after Ctrl-C; the other commands leave nothing half done.
+_AFTER_INTERRUPT = {
+    "train": "finished epochs are kept: the same command goes on from there",
+    "reproduce": "finished epochs are kept: the same command goes on from there",
+    "analyze": "no report was written; --probe NAME asks fewer questions",
+    "verify": "nothing was written; a smaller --max-length, or --horizon, takes less time",
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; its exit code is 0 fine, 1 failed, 2 wrong usage, 3 does not hold."""
-    os.environ.pop("TSC_DEBUG", None)
+    _asked.update(command="", debug=False)
     try:
         result = app(args=None if arguments is None else list(arguments), standalone_mode=False)
-    except _ClickError as error:
-        error.show()
-        return int(error.exit_code)
+        sys.stdout.flush()
     except (typer.Abort, KeyboardInterrupt):
-        return _fail("interrupted", 130)
+        advice = _AFTER_INTERRUPT.get(_asked["command"], "nothing was written")
+        return _fail(f"interrupted; {advice}", 130)
     except BrokenPipeError:
         # The reader has left (`| head`); the rest of the output has nowhere to go.
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+        _discard_output()
         return 0
-    except TscError as error:
-        if os.environ.get("TSC_DEBUG"):
+    except Exception as error:
+        if _asked["debug"]:
             raise
-        return _fail(str(error), error.exit_code)
+        return _explain(error)
     return result if isinstance(result, int) else 0
 
 
+def _explain(error: Exception) -> int:
+    """One line for an error: its own words if it is ours or the system's, else "a bug"."""
+    if isinstance(error, TscError):
+        return _fail(str(error), error.exit_code)
+    if isinstance(error, _ClickError):
+        return _wrong_usage(error)
+    if isinstance(error, MemoryError):
+        return _fail(f"there is not enough memory for this ({error})", 1)
+    if isinstance(error, OSError):
+        if _output_is_broken():
+            return _fail(f"cannot write the output: {error.strerror or error}", 1)
+        where = "" if error.filename is None else f"{error.filename}: "
+        return _fail(f"{where}{error.strerror or error}", 1)
+    return _fail(
+        f"{type(error).__name__}: {error}. This is a bug in tsc-interp: please report it with what "
+        "`tsc-interp --debug ...` prints",
+        1,
+    )
+
+
+def _wrong_usage(error: Any) -> int:
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show()
+    else:
+        context = getattr(error, "ctx", None)
+        where = context.command_path if context else "tsc-interp"
+        _fail(f"{error.format_message()} (see {where} --help)", 2)
+    return int(error.exit_code)
+
+
 def _fail(message: str, exit_code: int) -> int:
-    sys.stderr.write(f"tsc-interp: {message}\n")
+    """On one line of bearable length, whatever the message quotes."""
+    written = visible(message)
+    if len(written) > _LONGEST:
+        written = f"{written[: _LONGEST // 2]} ... {written[-_LONGEST // 2 :]}"
+    with contextlib.suppress(OSError, ValueError):
+        sys.stderr.write(f"tsc-interp: {written}\n")
     return exit_code
+
+
+def _output_is_broken() -> bool:
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        _discard_output()
+        return True
+    return False
+
+
+def _discard_output() -> None:
+    """What is still buffered would fail again when Python closes the stream."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def run() -> None:
     """The installed command."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the shell, as in `>&-`
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
+        write_everything(getattr(sys, name))
     sys.exit(main())

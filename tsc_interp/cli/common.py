@@ -1,12 +1,13 @@
-"""What every command shares: options with one wording, where output goes, how errors end.
+"""What every command shares: options with one wording, where output goes, how progress is shown.
 
 Import-light on purpose: `tsc-interp --help` reads this file and must answer at once.
 """
 
 from __future__ import annotations
 
-import json
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -47,20 +48,42 @@ QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No messages, n
 
 
 def output() -> Console:
-    """For results: standard output."""
-    from rich.console import Console
+    """For results: standard output. What is printed is text, never markup or control codes."""
+    from tsc_interp.output.console import SafeConsole
 
-    return Console(highlight=False)
+    return SafeConsole()
 
 
 def messages(quiet: bool = False) -> Console:
     """For progress and remarks: standard error, so that output stays clean."""
-    from rich.console import Console
+    from tsc_interp.output.console import SafeConsole
 
-    return Console(stderr=True, quiet=quiet, highlight=False)
+    return SafeConsole(stderr=True, quiet=quiet)
 
 
 def print_json(schema: str, document: dict[str, Any]) -> None:
     """One document with its `schema` first, and nothing else on standard output."""
-    text = json.dumps({"schema": f"tsc-interp/{schema}", **document}, indent=2, allow_nan=False)
-    sys.stdout.write(text + "\n")
+    from tsc_interp.output.json_form import to_json
+
+    sys.stdout.write(to_json({"schema": f"tsc-interp/{schema}", **document}, indent=2) + "\n")
+
+
+@contextmanager
+def working(quiet: bool = False) -> Iterator[Callable[[str], None]]:
+    """Say what is being done: a spinner on a terminal, a plain line each in a pipe."""
+    from rich.text import Text
+
+    from tsc_interp.output.visible import visible
+
+    console = messages(quiet)
+    if console.is_terminal:
+        with console.status("starting") as status:
+
+            def spin(doing: str) -> None:
+                text = Text(visible(doing))
+                text.truncate(console.width - 3, overflow="ellipsis")
+                status.update(text)
+
+            yield spin
+    else:
+        yield lambda doing: console.print(visible(doing), soft_wrap=True)

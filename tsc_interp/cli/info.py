@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from tsc_interp.cli.common import CheckpointOption, EpochOption, JsonOption, output, print_json
@@ -30,19 +31,28 @@ def command(
         print_json("info/1", document)
         return
 
-    from rich.table import Table
+    from tsc_interp.output.table import print_table
+    from tsc_interp.output.visible import visible
 
     console = output()
+    question = loaded.config.task.describe()
     console.print(
-        f"[bold]{loaded.source}[/bold]: {loaded.config.task.describe()}? "
-        f"{loaded.n_parameters} parameters"
+        f"{visible(loaded.source)}: {question}? {loaded.n_parameters:,} parameters", style="bold"
     )
-    for title, rows in {
+    for title, facts in {
         "configuration": document["config"],
         "weights": {name: " × ".join(map(str, shape)) for name, shape in shapes.items()},
-        "provenance": {**loaded.provenance, "weight hash": loaded.weight_hash()},
+        "provenance": loaded.provenance,
     }.items():
-        table = Table(title=title, title_justify="left", show_header=False)
-        for name, value in rows.items():
-            table.add_row(name, str(value))
-        console.print(table)
+        console.print()
+        print_table(console, ("", ""), list(_lines(facts)), title=title)
+    console.print(f"\nweight hash {document['weight_hash']}", soft_wrap=True)
+
+
+def _lines(facts: Any, under: str = "") -> Iterator[tuple[str, str]]:
+    """Facts within facts under a name with dots: `training.test.seed`."""
+    for name, value in facts.items():
+        if isinstance(value, dict):
+            yield from _lines(value, f"{under}{name}.")
+        else:
+            yield f"{under}{name}", str(value)

@@ -8,7 +8,7 @@ from tsc_interp.cli.common import JsonOption, output, print_json
 
 
 def command(as_json: JsonOption = False) -> None:
-    """List the report's experiments, the bundled models and the probes."""
+    """List the source report's experiments, the bundled models and the probes."""
     from tsc_interp.checkpoints import bundled_names, load_checkpoint
     from tsc_interp.probes.registry import PROBES
     from tsc_interp.reproduction.experiments import REPORT
@@ -41,23 +41,24 @@ def command(as_json: JsonOption = False) -> None:
         print_json("list/1", {"experiments": experiments, "models": models, "probes": probes})
         return
 
-    from rich.table import Table
+    from tsc_interp.output.table import print_table
 
+    console = output()
     tables: dict[str, list[dict[str, Any]]] = {
         "experiments (tsc-interp reproduce NAME)": experiments,
         "bundled models (--checkpoint NAME)": models,
         "probes (tsc-interp analyze --probe NAME)": probes,
     }
-    for title, rows in tables.items():
-        table = Table(title=title, title_justify="left")
-        for heading in rows[0]:
-            table.add_column(heading, overflow="fold", no_wrap=heading == "name")
-        for row in rows:
-            table.add_row(*(_cell(value) for value in row.values()))
-        output().print(table)
+    for index, (title, rows) in enumerate(tables.items()):
+        if index:
+            console.print()
+        headings = list(rows[0])
+        numbers = [headings.index(name) for name in ("seed", "parameters") if name in headings]
+        cells = [[_cell(value) for value in row.values()] for row in rows]
+        print_table(console, headings, cells, title=title, right=numbers)
 
 
 def _cell(value: object) -> str:
     if isinstance(value, list):
         return f"{value[0]}..{value[-1]}" if len(value) > 1 else str(value[0])
-    return str(value)
+    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from tsc_interp.cli.common import CheckpointOption, EpochOption, ForceOption, QuietOption, messages
+from tsc_interp.output.visible import visible
 
 
 def command(
@@ -44,4 +45,6 @@ def command(
     check_output(target, is_playground, force=force, reads=[loaded.source])
     write_playground(loaded, target, compare=compare, history=history, force=force)
     size = target.stat().st_size / 1000
-    messages(quiet).print(f"wrote {target} ({size:.0f} kB); open it in a browser")
+    messages(quiet).print(
+        f"wrote {visible(target)} ({size:.0f} kB); open it in a browser", soft_wrap=True
+    )

@@ -42,7 +42,7 @@ def watching(quiet: bool) -> Iterator[Watcher]:
             MofNCompleteColumn(),
             TextColumn("runs,"),
             TimeRemainingColumn(),
-            TextColumn("left: {task.description}"),
+            TextColumn("left: {task.description}", markup=False),
         ]
         with Progress(*columns, console=console, transient=True) as bar:
             task = bar.add_task("training", total=None)

@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import BaseModel, ConfigDict, PlainSerializer, model_validator
 
+from tsc_interp.output.json_form import json_number
+
 TEST_LENGTH = 200
 """The longest strings of the source report's test set: an error up to there is there to be seen."""
 
@@ -20,9 +22,7 @@ Severity = Literal["good", "note", "warning", "failure"]
 Cell = str | int | float | bool | None
 
 # JSON has no infinities and no NaN: they travel as strings and come back as numbers.
-Number = Annotated[
-    float, PlainSerializer(lambda x: x if math.isfinite(x) else str(x), when_used="json")
-]
+Number = Annotated[float, PlainSerializer(json_number, when_used="json")]
 
 
 class Frozen(BaseModel):

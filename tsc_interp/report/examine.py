@@ -80,11 +80,10 @@ def _examine(
 ) -> ModelReport:
     results: list[ProbeResult] = []
     not_run: dict[str, str] = {}
-    for probe in PROBES if chosen is None else chosen:
+    asked = chosen or [p for p in PROBES if not p.needs_run or subject.run_directory is not None]
+    for index, probe in enumerate(asked, start=1):
         options = {"run_directory": subject.run_directory} if probe.needs_run else {}
-        if probe.needs_run and subject.run_directory is None and chosen is None:
-            continue
-        progress(f"{probe.name}: {probe.question}")
+        progress(f"{index} of {len(asked)} {probe.name}: {probe.question}")
         try:
             results.append(probe.run(subject.model, strings, **options))
         except UnsupportedError as error:

@@ -12,6 +12,7 @@ from markupsafe import Markup, escape
 
 from tsc_interp._version import __version__
 from tsc_interp.errors import UsageError
+from tsc_interp.output.visible import visible
 from tsc_interp.plots.style import Figure, template
 from tsc_interp.report.extras import Extra
 from tsc_interp.report.markdown import anchor
@@ -33,6 +34,7 @@ def render_html(report: Report, *, plotlyjs: str = "inline", extras: Sequence[Ex
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
+        finalize=_writable,
     )
     environment.filters |= {"cell": format_cell, "prose": prose}
     environment.tests["number"] = is_number
@@ -48,9 +50,14 @@ def render_html(report: Report, *, plotlyjs: str = "inline", extras: Sequence[Ex
     )
 
 
+def _writable(value: Any) -> Any:
+    """Markup is ours; any other text may hold what no encoding can write."""
+    return visible(value, keep="\n") if type(value) is str else value
+
+
 def prose(text: str) -> Markup:
     """A sentence with its `code` set as code, everything else escaped."""
-    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(visible(text)))))
 
 
 def _section(report: Report, name: str) -> dict[str, Any]:

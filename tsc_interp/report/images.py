@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import plotly.graph_objects as go
@@ -20,6 +23,14 @@ class ImagesUnavailable(TscError):
     """No image could be made; the message says how to get what is missing."""
 
 
+def check_images(kind: str) -> None:
+    """Draw nothing, once: better to learn before the work than after it that images fail."""
+    import plotly.io
+
+    with _explained():
+        plotly.io.to_image(go.Figure(), format=kind)
+
+
 def write_images(report: Report, directory: Path, kind: str) -> dict[str, str]:
     """One file per figure on a white ground: anchor to path relative to the report."""
     import plotly.io
@@ -35,14 +46,26 @@ def write_images(report: Report, directory: Path, kind: str) -> dict[str, str]:
                 drawn[anchor(index, name, figure.name)] = titled
     directory.mkdir()
     files = [directory / f"{key}.{kind}" for key in drawn]
-    try:
+    with _explained():
         plotly.io.write_images(
             fig=list(drawn.values()), file=files, scale=2 if kind == "png" else 1
         )
-    except OSError:
-        raise
-    except Exception as error:
-        # kaleido raises whatever its browser driver raised; to the reader it is all the same.
-        first_line = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise ImagesUnavailable(f"no images were made ({first_line}); {HOW_TO_GET}") from None
     return {key: f"{directory.name}/{file.name}" for key, file in zip(drawn, files, strict=True)}
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """kaleido raises whatever its browser driver raised; to the reader it is all the same."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            raise
+        raise _unavailable(error) from None
+    except Exception as error:
+        raise _unavailable(error) from None
+
+
+def _unavailable(error: Exception) -> ImagesUnavailable:
+    first_line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    return ImagesUnavailable(f"no images can be made ({first_line}); {HOW_TO_GET}")

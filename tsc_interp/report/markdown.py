@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
+from tsc_interp.output.visible import visible
 from tsc_interp.probes.base import Cell, Table
 from tsc_interp.report.model_report import ModelReport
 from tsc_interp.report.numbers import format_cell, is_number
@@ -12,20 +14,42 @@ from tsc_interp.report.reproduce import command, python
 
 GENERATOR = "<!-- made by tsc-interp -->"
 
+# Each as a character reference: it stands for itself wherever it is and starts nothing. A brace
+# may follow a letter, as in `b{2}`; elsewhere some renderers read attributes in braces.
+_SPECIAL = re.compile(r"[\\`*_\[\]<>&|~$!#@]|(?<![a-z])\{|(?<=www)\.|:(?=//)")
+
 
 def render_markdown(report: Report, *, images: Mapping[str, str] | None = None) -> str:
     """`images` maps a figure's anchor to the file that shows it; others link to `index.html`."""
-    lines = [GENERATOR, f"# {report.title}", ""]
+    lines = [GENERATOR, f"# {plain(report.title)}", ""]
     for model in report.models:
         if len(report.models) > 1:
-            lines += [f"## {model.card.name}", ""]
+            lines += [f"## {plain(model.card.name)}", ""]
         for _, finding in model.findings():
-            lines.append(f"- **{finding.severity}**: {finding.text}")
-        lines += [f"- *{name}* does not apply: {reason}" for name, reason in model.not_run.items()]
+            lines.append(f"- **{finding.severity}**: {prose(finding.text)}")
+        lines += [
+            f"- *{plain(name)}* does not apply: {prose(reason)}"
+            for name, reason in model.not_run.items()
+        ]
         lines += ["", f"Weight hash `{model.card.weight_hash}`.", ""]
     for name in report.probe_names():
         lines += _section(report, name, images or {})
     return "\n".join(lines).rstrip() + "\n"
+
+
+def plain(text: str) -> str:
+    """Somebody's text, as text: no tag, no link, no emphasis, no table, on one line."""
+    return _SPECIAL.sub(lambda found: f"&#{ord(found[0])};", visible(text))
+
+
+def prose(text: str) -> str:
+    """A sentence with its `code` as code; the rest is text. An odd backtick is just a backtick."""
+    parts = visible(text).split("`")
+    if len(parts) % 2 == 0:
+        parts[-2:] = ["`".join(parts[-2:])]
+    return "".join(
+        f"`{part}`" if index % 2 and part else plain(part) for index, part in enumerate(parts)
+    )
 
 
 def anchor(index: int, probe: str, figure: str) -> str:
@@ -41,7 +65,7 @@ def _section(report: Report, name: str, images: Mapping[str, str]) -> list[str]:
     lines = [f"## {probe.title}", "", f"*{probe.question}*", ""]
     for index, model in shown:
         if len(report.models) > 1:
-            lines += [f"### {model.card.name}", ""]
+            lines += [f"### {plain(model.card.name)}", ""]
         lines += _model_section(index, model, name, images)
     fence = "```"
     lines += ["Reproduce it:", "", f"{fence}sh", command(report, name), fence, ""]
@@ -53,17 +77,20 @@ def _model_section(
     index: int, model: ModelReport, name: str, images: Mapping[str, str]
 ) -> list[str]:
     section = model.sections[name]
-    lines = [f"- **{finding.severity}**: {finding.text}" for finding in section.result.findings]
-    lines += [f"- {remark}" for remark in section.result.not_applicable] + [""]
+    lines = [
+        f"- **{finding.severity}**: {prose(finding.text)}" for finding in section.result.findings
+    ]
+    lines += [f"- {prose(remark)}" for remark in section.result.not_applicable] + [""]
     for figure in section.figures:
         key = anchor(index, name, figure.name)
         if key in images:
-            lines += [f"![{_plain(figure.alt)}]({images[key]})", ""]
+            lines += [f"![{plain(figure.alt)}]({images[key]})", ""]
         else:
-            lines += [f"[Figure: {figure.title}](index.html#{key}). {figure.alt}", ""]
-        lines += [f"{figure.caption}", ""]
+            link = f"[Figure: {plain(figure.title)}](index.html#{key})"
+            lines += [f"{link}. {prose(figure.alt)}", ""]
+        lines += [prose(figure.caption), ""]
     for table in section.result.tables():
-        lines += [f"**{table.title}**", "", *_table(table), ""]
+        lines += [f"**{plain(table.title)}**", "", *_table(table), ""]
     return lines
 
 
@@ -81,8 +108,4 @@ def _row(cells: list[str]) -> str:
 
 
 def _cell(cell: Cell) -> str:
-    return format_cell(cell).replace("|", "\\|")
-
-
-def _plain(text: str) -> str:
-    return text.replace("[", "(").replace("]", ")").replace("\n", " ")
+    return plain(format_cell(cell))

@@ -59,7 +59,8 @@ class ModelCard:
 
     def verdict(self) -> Finding:
         """The first things to know: does it fail, how often, from which length on, on what."""
-        sentences = [f"{self.name} answers “{self.task}?” with {self.parameters:,} parameters."]
+        name = self.name.replace("`", "'")  # a sentence sets what is between backticks as code
+        sentences = [f"{name} answers “{self.task}?” with {self.parameters:,} parameters."]
         numbers: dict[str, Cell] = {}
         if self.test is not None:
             sentences.append(self.test.sentence())

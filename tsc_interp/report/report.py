@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from tsc_interp._version import __version__
 from tsc_interp.errors import TscError
+from tsc_interp.output.json_form import to_json
 from tsc_interp.probes.base import Finding
 from tsc_interp.report.model_report import ModelReport
 
@@ -42,11 +43,10 @@ class Report:
 
     def show(self, *, tables: bool = False) -> None:
         """What matters first, on the terminal; with `tables`, every finding and every table."""
-        from rich.console import Console
-
+        from tsc_interp.output.console import SafeConsole
         from tsc_interp.report.terminal import print_report
 
-        print_report(self, Console(highlight=False), tables=tables)
+        print_report(self, SafeConsole(), tables=tables)
 
     def save(
         self,
@@ -82,7 +82,8 @@ class Report:
         }
 
     def to_json(self) -> str:
-        return json.dumps(self.to_dict(), indent=1, allow_nan=False)
+        """Numbers that JSON lacks are the strings "NaN", "Infinity" and "-Infinity"."""
+        return to_json(self.to_dict(), indent=1)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from pathlib import Path
 
@@ -15,7 +16,7 @@ def command(report: Report, probe: str | None = None) -> str:
     parts += [] if epoch is None else ["--epoch", str(epoch)]
     parts += [part for other in others for part in ("--compare", other)]
     parts += ["--probe", probe] if probe else []
-    return shlex.join([*parts, *report.models[0].strings])
+    return " ".join(_shell(part) for part in [*parts, *report.models[0].strings])
 
 
 def python(report: Report, probe: str) -> str:
@@ -23,13 +24,29 @@ def python(report: Report, probe: str) -> str:
     where, epoch = _run_and_epoch(first)
     options = f"probes=[{probe!r}]"
     options += "" if epoch is None else f", epoch={epoch}"
-    options += "".join(f", compare={other!r}" for other in others)
+    options += "".join(f", compare={_python(other)}" for other in others)
     return (
         "import tsc_interp as tsc\n\n"
         f"strings = {list(report.models[0].strings)!r}\n"
-        f"report = tsc.analyze({where!r}, strings, {options})\n"
+        f"report = tsc.analyze({_python(where)}, strings, {options})\n"
         "report.show(tables=True)"
     )
+
+
+def _shell(part: str) -> str:
+    """Quoted for a shell; what cannot be seen, or could end a code block, byte by byte."""
+    if part.isprintable() and "`" not in part:
+        return shlex.quote(part)
+    # A surrogate from here on stands for a byte of a file name; the others for nothing at all.
+    data = re.sub("[\ud800-\udc7f]", "?", part).encode("utf-8", "surrogateescape")
+    written = [
+        chr(byte) if 32 <= byte < 127 and byte not in b"'\\`" else f"\\x{byte:02x}" for byte in data
+    ]
+    return f"$'{''.join(written)}'"
+
+
+def _python(text: str) -> str:
+    return repr(text).replace("`", "\\x60")
 
 
 def _run_and_epoch(source: str) -> tuple[str, int | None]:

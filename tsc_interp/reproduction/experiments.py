@@ -61,7 +61,7 @@ REPORT: tuple[Experiment, ...] = (
         "increased_num_attention_heads",
         "0..7",
         {**_LOW, "n_heads": 16},
-        about="as lower_magnitude_initializations, 16 heads",
+        about="d_model 16, low magnitude, 16 heads",
         chapter="4",
     ),
 )

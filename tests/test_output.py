@@ -1,0 +1,143 @@
+"""What leaves the program: text without control, numbers in JSON, tables that fit."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.text import Text
+
+from tests.fuzz.names import HOSTILE
+from tsc_interp.output.console import SafeConsole
+from tsc_interp.output.json_form import json_number, to_json
+from tsc_interp.output.table import print_table
+from tsc_interp.output.visible import visible, write_everything
+
+
+def console(width: int | None = None) -> SafeConsole:
+    """A terminal that wide, or a pipe."""
+    options = {} if width is None else {"width": width}
+    return SafeConsole(file=io.StringIO(), color_system=None, **options)
+
+
+# -- text ------------------------------------------------------------------------------------
+
+
+@given(st.text(st.characters()))
+def test_visible_text_holds_nothing_that_controls(text: str) -> None:
+    shown = visible(text)
+    assert shown.isprintable()
+    assert visible(shown) == shown
+    shown.encode("utf-8")
+    if text.isprintable():
+        assert shown == text
+
+
+def test_visible_writes_what_python_would() -> None:
+    assert visible("\x1b[31m\n\u202e\udcff\x7f[/x]") == "\\x1b[31m\\n\\u202e\\udcff\\x7f[/x]"
+    assert visible("a\nb\tc", keep="\n") == "a\nb\\tc"
+    assert visible(12) == "12"
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_console_prints_names_as_they_are(name: str) -> None:
+    pipe = console()
+    pipe.print(name)
+    pipe.print(Text(name.expandtabs()))  # ready-made, so it never met `render_str`
+    print_table(pipe, (name, name), [(name, name)], title=name)
+    shown = pipe.file.getvalue()
+    assert shown.replace("\n", "").isprintable()
+    assert visible(name) in shown
+    assert visible(name, keep="\n") in shown
+
+
+def test_an_ascii_terminal_gets_something_legible() -> None:
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding="ascii")
+    write_everything(stream)
+    stream.write("2 × 3 – “∞” 日 \udcff")
+    stream.flush()
+    assert raw.getvalue() == b'2 x 3 - "inf" \\u65e5 \\udcff'
+
+
+# -- numbers ---------------------------------------------------------------------------------
+
+documents = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner) | st.tuples(inner, inner),
+)
+
+
+@given(documents)
+def test_every_document_is_strict_ascii_json(document: object) -> None:
+    def refuse(name: str) -> None:
+        raise AssertionError(f"{name} is not JSON")
+
+    text = to_json(document)
+    json.loads(text, parse_constant=refuse)
+    assert text.isascii()
+
+
+@given(st.floats())
+def test_numbers_come_back_as_they_were(value: float) -> None:
+    back = float(json.loads(to_json(value)))
+    assert back == value or (math.isnan(back) and math.isnan(value))
+
+
+def test_there_is_one_form_for_what_json_lacks() -> None:
+    forms = [json_number(x) for x in (math.nan, math.inf, -math.inf, -0.0)]
+    assert forms == ["NaN", "Infinity", "-Infinity", -0.0]
+
+
+# -- tables ----------------------------------------------------------------------------------
+
+numbers = st.integers(-(10**12), 10**12).map(lambda n: f"{n:,}") | st.floats(
+    allow_nan=False, allow_infinity=False, width=32
+).map(lambda x: f"{x:.4e}")
+
+
+@given(
+    st.integers(30, 130) | st.none(),
+    st.integers(1, 9).flatmap(lambda n: st.lists(st.lists(numbers, min_size=n, max_size=n),
+                                                 min_size=1, max_size=5)),
+)  # fmt: skip
+def test_numbers_are_never_split(width: int | None, rows: list[list[str]]) -> None:
+    where = console(width)
+    columns = [f"a longer heading {index}" for index in range(len(rows[0]))]
+    print_table(where, columns, rows, title="numbers", right=range(len(columns)))
+    shown = where.file.getvalue()
+    found = re.findall(r"-?\d[\d,.e+-]*", shown)
+    for number in (cell for row in rows for cell in row):
+        assert number in found
+    if width is not None:
+        assert max(map(len, shown.splitlines())) <= width
+
+
+def test_a_pipe_gets_a_line_per_row_without_a_frame() -> None:
+    pipe = console()
+    print_table(pipe, ("name", "size"), [("a", "1"), ("b" * 200, "1,000")], right=[1], title="t")
+    assert pipe.file.getvalue().splitlines() == [
+        "t",
+        f"{'name':<200}   size",
+        f"{'a':<200}      1",
+        f"{'b' * 200}  1,000",
+    ]
+
+
+def test_what_does_not_fit_beside_each_other_stands_below() -> None:
+    narrow = console(34)
+    rows = [("many-heads", "1,184", "sixteen_heads_of_size_one"), ("w", "36", "one")]
+    print_table(narrow, ("name", "parameters", "trained as"), rows, right=[1])
+    assert narrow.file.getvalue().splitlines() == [
+        "many-heads",
+        "  parameters: 1,184",
+        "  trained as:                     ",
+        "  sixteen_heads_of_size_one       ",
+        "w",
+        "  parameters: 36   trained as: one",
+    ]
