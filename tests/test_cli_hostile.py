@@ -47,6 +47,15 @@ def as_file(name: str, place: Path) -> Path:
     return path
 
 
+@pytest.fixture
+def _quick_analysis(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names are the subject here: no figures, no test set, no proofs."""
+    monkeypatch.setattr("tsc_interp.report.model_report.figures", lambda result: [])
+    monkeypatch.setattr("tsc_interp.report.examine.score_test_set", lambda model: None)
+    monkeypatch.setattr("tsc_interp.report.examine.reach", lambda model: None)
+
+
+@pytest.mark.usefixtures("_quick_analysis")
 @pytest.mark.parametrize("name", HOSTILE)
 def test_no_name_controls_the_terminal_or_breaks_a_command(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

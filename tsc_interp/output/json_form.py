@@ -31,4 +31,5 @@ def jsonable(value: Any) -> Any:
 
 def to_json(document: Any, indent: int | None = None) -> str:
     """One document as text. It is plain ASCII, so any terminal and any file can hold it."""
-    return json.dumps(jsonable(document), indent=indent, allow_nan=False)
+    separators = (",", ":") if indent is None else None
+    return json.dumps(jsonable(document), indent=indent, separators=separators, allow_nan=False)

@@ -9,7 +9,6 @@ a fixed set of strings; the page computes them again and shows the largest diffe
 from __future__ import annotations
 
 import html
-import json
 import os
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
@@ -25,6 +24,8 @@ from tsc_interp.checkpoints.resolve import ModelLike, as_checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.files import write_output
+from tsc_interp.output.json_form import to_json
+from tsc_interp.output.visible import visible
 from tsc_interp.playground.scripts import assemble_script, read_asset
 
 History = Mapping[int, Checkpoint]
@@ -181,6 +182,11 @@ def _logits(checkpoint: Checkpoint, strings: Sequence[str]) -> list[float]:
     weights = {name: torch.from_numpy(w).double() for name, w in checkpoint.weights.items()}
     with torch.no_grad():
         logits = forward(checkpoint.config, weights, from_strings(checkpoint.config, strings))
+    if not logits.isfinite().all():
+        raise UnsupportedError(
+            f"{checkpoint.source} has weights so large that its logits are not finite numbers; the "
+            "playground cannot show it"
+        )
     return [float(logit) for logit in logits]
 
 
@@ -191,8 +197,8 @@ def page_name(checkpoint: Checkpoint) -> str:
     path = Path(checkpoint.source)
     if path.stem.startswith("epoch=") and path.parent.name == "checkpoints":
         run = path.parent.parent.parts
-        return "/".join([*run[-3:-2], run[-1]])
-    return path.stem
+        return visible("/".join([*run[-3:-2], run[-1]]))
+    return visible(path.stem)
 
 
 def _source(source: str) -> str:
@@ -201,7 +207,7 @@ def _source(source: str) -> str:
 
 def _as_json(payload: object) -> str:
     """JSON that cannot end the script element it stands in, whatever its strings hold."""
-    text = json.dumps(payload, separators=(",", ":"), allow_nan=False)
+    text = to_json(payload)
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 

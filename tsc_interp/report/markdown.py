@@ -16,7 +16,7 @@ GENERATOR = "<!-- made by tsc-interp -->"
 
 # Each as a character reference: it stands for itself wherever it is and starts nothing. A brace
 # may follow a letter, as in `b{2}`; elsewhere some renderers read attributes in braces.
-_SPECIAL = re.compile(r"[\\`*_\[\]<>&|~$!#@]|(?<![a-z])\{|(?<=www)\.|:(?=//)")
+_SPECIAL = re.compile(r"[\\`*\[\]<>&|~$!#@]|(?<!\w)_|_(?!\w)|(?<![a-z])\{|(?<=www)\.|:(?=//)")
 
 
 def render_markdown(report: Report, *, images: Mapping[str, str] | None = None) -> str:
@@ -67,9 +67,8 @@ def _section(report: Report, name: str, images: Mapping[str, str]) -> list[str]:
         if len(report.models) > 1:
             lines += [f"### {plain(model.card.name)}", ""]
         lines += _model_section(index, model, name, images)
-    fence = "```"
-    lines += ["Reproduce it:", "", f"{fence}sh", command(report, name), fence, ""]
-    lines += [f"{fence}python", python(report, name), fence, ""]
+    lines += ["In a shell:", "", *_code(command(report, name)), ""]
+    lines += ["In Python:", "", *_code(python(report, name)), ""]
     return lines
 
 
@@ -92,6 +91,11 @@ def _model_section(
     for table in section.result.tables():
         lines += [f"**{plain(table.title)}**", "", *_table(table), ""]
     return lines
+
+
+def _code(text: str) -> list[str]:
+    """By indentation: a fence is not known to every renderer and can be closed from within."""
+    return [f"    {line}" for line in text.splitlines()]
 
 
 def _table(table: Table) -> list[str]:
