@@ -40,6 +40,7 @@ COMMANDS = {
     "playground": "tsc-interp playground --checkpoint generalization-errors --out play.html",
     "wrong-letter": "tsc-interp eval aax",
 }
+_WIDTH = 92
 EXIT_CODES = {"verify": 3, "check-other": 3, "wrong-letter": 2}
 
 
@@ -57,6 +58,7 @@ def write_commands(folder: Path) -> None:
 def run_command(line: str, expected: int = 0) -> str:
     """What it prints, results and messages together."""
     caught = io.StringIO()
+    os.environ["COLUMNS"] = str(_WIDTH)
     with contextlib.redirect_stdout(caught), contextlib.redirect_stderr(caught):
         code = main(shlex.split(line)[1:])
     if code != expected:
@@ -68,8 +70,8 @@ def run_command(line: str, expected: int = 0) -> str:
 
 
 def _wrapped(line: str) -> str:
-    """As a terminal of that width would show it; tables have their width already."""
-    indent = " " * (len(line) - len(line.lstrip()) + 4)
-    if not line.strip() or line[0] in "┏┡│└┃┌├":
+    """Messages go out in one piece, for the terminal to break; tables fit already."""
+    if len(line) <= _WIDTH:
         return line.rstrip()
-    return "\n".join(textwrap.wrap(line, 92, subsequent_indent=indent, drop_whitespace=True))
+    indent = " " * (len(line) - len(line.lstrip()) + 4)
+    return "\n".join(textwrap.wrap(line, _WIDTH, subsequent_indent=indent))

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -26,6 +25,7 @@ from tsc_interp.checkpoints import safe
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import CheckpointError, ConfigError
 from tsc_interp.files import shown, write_output
+from tsc_interp.output.json_form import jsonable
 
 FORMAT = "tsc-interp/checkpoint"
 FORMAT_VERSION = 2
@@ -63,7 +63,7 @@ class Checkpoint:
 
     def to_bytes(self) -> bytes:
         """The file's content."""
-        provenance = json.dumps(_finite(dict(self.provenance)), sort_keys=True, allow_nan=False)
+        provenance = json.dumps(jsonable(dict(self.provenance)), sort_keys=True, allow_nan=False)
         metadata = {
             "format": FORMAT,
             "format_version": str(FORMAT_VERSION),
@@ -157,15 +157,6 @@ def _weight_hash(config: str, weights: WeightArrays) -> str:
 
 def _hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _finite(value: Any) -> Any:
-    """JSON has no NaN and no infinities: they are kept as the words Python writes for them."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
-    if isinstance(value, Mapping):
-        return {key: _finite(inner) for key, inner in value.items()}
-    return [_finite(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 # -- weights -----------------------------------------------------------------------------------
