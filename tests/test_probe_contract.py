@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.errors import TscError, UsageError
+from tsc_interp.errors import TscError, UnsupportedError, UsageError
 from tsc_interp.model.hooked import HookedClassifier, load
 from tsc_interp.plots.style import Figure
 from tsc_interp.probes.base import ProbeResult
@@ -121,6 +121,19 @@ def test_hooks_are_gone_after_an_error(probe, models):
     with pytest.raises(TscError, match=r"unexpected '!'"):
         probe.run(model, ["ab!"], **CHEAP.get(probe.name, {}))
     assert _hooks(model) == 0
+
+
+@pytest.mark.parametrize("probe", ASKED, ids=lambda probe: probe.name)
+@pytest.mark.parametrize("strings", [["aac"], ["c"], ["cd"]], ids="-".join)
+def test_strings_without_the_letters_of_the_task(probe, strings):
+    """With positions nothing is known of a letter no string has, so nothing is said of it."""
+    config = ClassifierConfig(n_letters=4, n_positions=9)
+    try:
+        result = probe.run(HookedClassifier(config, seed=0), strings, **CHEAP.get(probe.name, {}))
+    except UnsupportedError:
+        return
+    assert not any("`b`" in finding.text for finding in result.findings)
+    figures(result)
 
 
 def test_an_unknown_probe_is_refused_with_the_nearest_name():

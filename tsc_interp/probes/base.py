@@ -7,6 +7,7 @@ through JSON unchanged. Plots and reports are made from results alone.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -133,6 +134,11 @@ class HeadsResult(ProbeResult):
     """Of the model, whichever of them the result is about."""
     needs: str | None = None
     """The letters the task names; None for a model without a task."""
+
+    def needs_among(self, letters: Sequence[str]) -> str:
+        """The letters the task names, if all of them are among these and there is one layer."""
+        seen = self.n_layers == 1 and set(self.needs or "") <= set(letters)
+        return (self.needs or "") if seen else ""
 
     def head_name(self, layer: str, head: int) -> str:
         return f"head {head}" if self.n_layers == 1 else f"layer {layer} head {head}"

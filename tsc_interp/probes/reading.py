@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from einops import einsum, rearrange, reduce
 from numpy.typing import ArrayLike, NDArray
 
 from tsc_interp.errors import UnsupportedError
@@ -50,7 +51,12 @@ class Layer:
 
     def readout(self, direction: Floats) -> Floats:
         """`[head token]`: what the read-out gains if the head gives this token all its weight."""
-        return np.asarray(np.einsum("htk,hkd,d->ht", self.values, self.output, direction))
+        return einsum(
+            self.values,
+            self.output,
+            direction,
+            "head token d_head, head d_head d_model, d_model -> head token",
+        )
 
 
 @dataclass(frozen=True)
@@ -59,6 +65,8 @@ class Reading:
     tokens: tuple[str, ...]
     layers: tuple[Layer, ...]
     n_layers: int
+    needs: str | None
+    """The letters the task names; None for a model without a task."""
     direction: Floats | None
     """The read-out, a vector in residual space: given, or our classifier's own."""
 
@@ -71,13 +79,18 @@ class Reading:
         return tuple(str(layer.index) for layer in self.layers)
 
     def caveats(self) -> tuple[str, ...]:
-        """What averaging over occurrences hides, in words."""
-        return tuple(
+        """What averaging over occurrences hides and what the strings do not show, in words."""
+        averaged = tuple(
             f"layer {layer.index}: a token's scores and values differ between its occurrences "
             f"(by up to {layer.spread:.3g}), so its average over the given strings stands for it"
             for layer in self.layers
             if layer.varies
         )
+        unseen = [letter for letter in self.needs or "" if letter not in self.tokens]
+        if not unseen:
+            return averaged
+        unknown = f"no given string has {' or '.join(unseen)}, so who reads it is not known"
+        return (*averaged, unknown)
 
 
 def read(
@@ -100,8 +113,14 @@ def read(
         _layer(model, run, index, readable[index][:, :, None] & (run.tokens[:, :, None] == shown))
         for index in chosen
     )
-    readout = readout_direction(model, direction)
-    return Reading(run.rows, run.names(shown), layers, model.cfg.n_layers, readout)
+    return Reading(
+        run.rows,
+        run.names(shown),
+        layers,
+        n_layers=model.cfg.n_layers,
+        needs=None if run.config is None else run.config.task.needs,
+        direction=readout_direction(model, direction),
+    )
 
 
 def _layer(model: Any, run: Run, index: int, members: NDArray[np.bool_]) -> Layer:
@@ -113,22 +132,26 @@ def _layer(model: Any, run: Run, index: int, members: NDArray[np.bool_]) -> Laye
             f"layer {index} shares keys between heads ({k.shape[2]} for {q.shape[2]} queries); "
             "these probes need one key per head"
         )
-    scores = np.einsum("bhk,bjhk->bhj", q[:, run.query], k) / _score_scale(model)
+    products = einsum(q[:, run.query], k, "row head d_head, row key head d_head -> row head key")
+    scores = products / _score_scale(model)
     pattern = run.activation(f"{name}.hook_pattern")[:, :, run.query]
     _check_explained(index, scores * run.score_factor[:, None, None], pattern, run.multiplicity)
-    occurrences = members.sum(axis=(0, 1))
-    mean_scores = np.einsum("bhj,bjt->ht", scores, members) / occurrences
-    mean_values = np.einsum("bjhk,bjt->htk", v, members) / occurrences[None, :, None]
+    seen = reduce(members, "row key token -> token", "sum")
+    mean_scores = einsum(scores, members, "row head key, row key token -> head token") / seen
+    total_values = einsum(v, members, "row key head d_head, row key token -> head token d_head")
+    mean_values = total_values / rearrange(seen, "token -> token 1")
     row, key, token = np.nonzero(members)
     deviations = [
         np.abs(scores[row, :, key] - mean_scores[:, token].T).max(initial=0.0),
-        np.abs(v[row, key] - mean_values[:, token].transpose(1, 0, 2)).max(initial=0.0),
+        np.abs(
+            v[row, key] - rearrange(mean_values[:, token], "head at d_head -> at head d_head")
+        ).max(initial=0.0),
     ]
     return Layer(
         index,
         mean_scores,
         mean_values,
-        weights=np.einsum("bhj,bjt->bht", pattern, members),
+        weights=einsum(pattern, members, "row head key, row key token -> row head token"),
         head_values=z[:, run.query],
         output=as_array(model.W_O)[index],
         spread=float(max(deviations)),

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from einops import einsum
 from numpy.typing import ArrayLike
 
 from tsc_interp.errors import UnsupportedError, UsageError
@@ -101,10 +102,15 @@ def _heads(model: Any, run: Run, w: Floats, index: int, where: str) -> list[Part
     """Each head's effect, divided among the tokens it attends to."""
     pattern = run.activation(f"blocks.{index}.attn.hook_pattern")[:, :, run.query]
     values = run.activation(f"blocks.{index}.attn.hook_v")
-    written = np.einsum("bjhk,hkd,d->bhj", values, as_array(model.W_O)[index], w)
+    written = einsum(
+        values,
+        as_array(model.W_O)[index],
+        w,
+        "row key head d_head, head d_head d_model, d_model -> row head key",
+    )
     tokens = np.unique(run.tokens[(pattern > 0).any(axis=1)])
     members = run.tokens[:, :, None] == tokens
-    effects = np.einsum("bhj,bjt->bht", pattern * written, members)
+    effects = einsum(pattern * written, members, "row head key, row key token -> row head token")
     return [
         Part(f"{where}head {h} ← {name}", f"{where}head {h}", effects[:, h, t])
         for h in range(effects.shape[1])

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from einops import rearrange
 from scipy.stats import qmc
 
 from tsc_interp.probes.running import Floats
@@ -50,14 +51,18 @@ def maximise(function: Function, letters: int, *, ratios_only: bool) -> Maximum:
     step = 2 * REACH / (PLANE if dimensions <= 2 else 20)
     directions = np.concatenate([np.eye(letters), -np.eye(letters)])
     for _ in range(ROUNDS if dimensions else 0):
-        near = _normal((points[:, None] + step * directions).reshape(-1, letters), ratios_only)
-        found = function(np.exp(near)).reshape(len(points), -1)
+        near = rearrange(
+            points[:, None] + step * directions, "start way letter -> (start way) letter"
+        )
+        near = _normal(near, ratios_only)
+        found = rearrange(function(np.exp(near)), "(start way) -> start way", start=len(points))
         seen.append(near[found.ravel() > 0])
         best = found.argmax(axis=1)
         # Less than this is rounding, and following it along a plateau would never end.
         better = found.max(axis=1) > heights + 1e-9 * (1 + np.abs(heights))
         if better.any():
-            moved = near.reshape(len(points), -1, letters)[np.arange(len(points)), best]
+            around = rearrange(near, "(start way) letter -> start way letter", start=len(points))
+            moved = around[np.arange(len(points)), best]
             points = np.where(better[:, None], moved, points)
             heights = np.where(better, found.max(axis=1), heights)
         elif step < 1e-5:

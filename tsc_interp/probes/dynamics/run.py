@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from einops import rearrange, reduce
 from numpy.typing import NDArray
 
 from tsc_interp.checkpoints import Checkpoint, read_checkpoint
@@ -157,7 +158,9 @@ def _heads(ensemble: Classifier, epochs: Sequence[int]) -> dict[str, LabeledArra
         _, cache = ensemble.run_with_cache(letters, names_filter=wanted, return_cache_object=False)
     axes = {"epoch": epochs, "head": range(config.n_heads), "letter": letters}
     scores = cache[wanted[0]][:, 0, :, 0, 1:].numpy()
-    values = cache[wanted[1]][:, 0, 1:].transpose(1, 2).numpy()
+    values = rearrange(
+        cache[wanted[1]][:, 0, 1:], "epoch letter head component -> epoch head letter component"
+    ).numpy()
     return {
         "scores": LabeledArray.of(scores, **axes),
         "values": LabeledArray.of(values, **axes, component=range(config.d_head)),
@@ -166,7 +169,7 @@ def _heads(ensemble: Classifier, epochs: Sequence[int]) -> dict[str, LabeledArra
 
 def _magnitudes(ensemble: Classifier, epochs: Sequence[int]) -> LabeledArray:
     sizes = {
-        name: weight.detach().double().square().flatten(1).mean(1).sqrt().numpy()
+        name: reduce(weight.detach().double().square(), "epoch ... -> epoch", "mean").sqrt().numpy()
         for name, weight in ensemble.named_parameters()
         if name.rsplit(".", 1)[1].startswith("W_")
     }

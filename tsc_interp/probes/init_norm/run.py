@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
+from einops import reduce
 from numpy.typing import NDArray
 from scipy.stats import chi
 
@@ -138,7 +139,7 @@ def _flow(name: str) -> tuple[int, str, int]:
 
 def _rms(weights: torch.Tensor) -> NDArray[np.float64]:
     """One root mean square per model of an ensemble."""
-    return weights.detach().double().square().flatten(1).mean(1).sqrt().numpy()
+    return reduce(weights.detach().double().square(), "seed ... -> seed", "mean").sqrt().numpy()
 
 
 def _remarks(config: ClassifierConfig, fits: bool) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from einops import einsum
 from numpy.typing import ArrayLike, NDArray
 
 from tsc_interp.config import ClassifierConfig
@@ -154,7 +155,7 @@ def head_values(
         logits = layer.scores * factor[:, None, None] + np.log(np.stack(columns, 1))[:, None, :]
     odds = np.exp(logits - logits.max(axis=-1, keepdims=True))
     weights = odds / odds.sum(axis=-1, keepdims=True)
-    return np.asarray(np.einsum("bht,htk->bhk", weights, layer.values))
+    return einsum(weights, layer.values, "batch head token, head token d_head -> batch head d_head")
 
 
 def logits_of_values(model: Any, values: Floats) -> Floats:

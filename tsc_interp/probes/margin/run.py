@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from einops import rearrange
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
@@ -70,7 +71,7 @@ def run(
         findings=(),
         not_applicable=(*reading.caveats(), *_not_applicable(config)),
         n_layers=reading.n_layers,
-        needs=None if config is None else config.task.needs,
+        needs=reading.needs,
         scores=LabeledArray.of(scores, **axes),
         margins=LabeledArray.of(margins, **axes),
         half_weight=LabeledArray.of(half, **axes),
@@ -133,10 +134,12 @@ def _flips(
         return {"families": tuple(made)}
     names, grid = [family.name for family in made], [str(n) for n in GRID]
     counts = np.stack([counts_of(config, family, GRID) for family in made])
-    logits = logits_of(model, counts.reshape(-1, config.n_letters)).reshape(len(made), -1)
+    logits = logits_of(model, rearrange(counts, "family n letter -> (family n) letter"))
     return {
         "families": tuple(made),
-        "logits": LabeledArray.of(logits, family=names, n=grid),
+        "logits": LabeledArray.of(
+            rearrange(logits, "(family n) -> family n", n=len(grid)), family=names, n=grid
+        ),
         "weights": LabeledArray.of(
             _target_weights(model, reading, result, counts),
             layer=reading.layer_names,
@@ -155,7 +158,7 @@ def _target_weights(model: Any, reading: Reading, result: MarginResult, counts: 
     layout = ("CLS", *config.alphabet.letters)
     with torch.no_grad():
         cache = model.run_with_cache(
-            model.counts(counts.reshape(-1, config.n_letters)),
+            model.counts(rearrange(counts, "family n letter -> (family n) letter")),
             names_filter=lambda name: name.endswith("hook_pattern"),
         )[1]
     kept = []
@@ -163,7 +166,9 @@ def _target_weights(model: Any, reading: Reading, result: MarginResult, counts: 
         pattern = as_array(cache[f"blocks.{layer.index}.attn.hook_pattern"])[:, :, 0]
         targets = [layout.index(letter) for letter in result.reads[i]]
         picked = pattern[:, np.arange(len(targets)), targets]
-        kept.append(picked.reshape(*counts.shape[:2], -1).transpose(0, 2, 1))
+        kept.append(
+            rearrange(picked, "(family n) head -> family head n", family=len(counts), n=len(GRID))
+        )
     return np.stack(kept)
 
 

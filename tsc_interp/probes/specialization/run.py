@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from einops import einsum, rearrange, reduce
 from numpy.typing import ArrayLike
 
 from tsc_interp.probes.base import LabeledArray
@@ -55,7 +56,7 @@ def run(
         findings=(),
         not_applicable=reading.caveats(),
         n_layers=reading.n_layers,
-        needs=None if config is None else config.task.needs,
+        needs=reading.needs,
         attention=LabeledArray.of(attention, **by_letter),
         values=LabeledArray.of(
             np.stack([layer.values for layer in reading.layers]),
@@ -76,8 +77,8 @@ def run(
             letter=reading.tokens,
         ),
     )
-    if result.needs is not None and result.n_layers == 1:
-        result = result.model_copy(update={"unread": _unread(model, result.needs, result.reads[0])})
+    if needs := result.needs_among(reading.tokens):
+        result = result.model_copy(update={"unread": _unread(model, needs, result.reads[0])})
     return result.with_findings(findings(result))
 
 
@@ -97,18 +98,22 @@ def entropy(shares: Floats) -> Floats:
 
 def _effective_ranks(w_v: Floats, layer: Layer) -> Floats:
     """`[head]`: exp of the entropy of the normalised singular values of W_V W_O."""
-    strengths = np.linalg.svd(np.einsum("hdk,hke->hde", w_v, layer.output), compute_uv=False)
+    copied = einsum(w_v, layer.output, "head read d_head, head d_head write -> head read write")
+    strengths = np.linalg.svd(copied, compute_uv=False)
     total = strengths.sum(-1, keepdims=True)
     return np.exp(entropy(strengths / np.where(total > 0, total, 1.0)))
 
 
 def _writing(layer: Layer) -> Floats:
     """The cosine of what two heads write: v_t W_O, centred over the letters."""
-    written = np.einsum("htk,hkd->htd", layer.values, layer.output)
-    flat = (written - written.mean(axis=1, keepdims=True)).reshape(len(written), -1)
+    written = einsum(
+        layer.values, layer.output, "head letter d_head, head d_head d_model -> head letter d_model"
+    )
+    centred = written - reduce(written, "head letter d_model -> head 1 d_model", "mean")
+    flat = rearrange(centred, "head letter d_model -> head (letter d_model)")
     norms = np.linalg.norm(flat, axis=1, keepdims=True)
     unit = flat / np.where(norms > 0, norms, 1.0)
-    return np.asarray(unit @ unit.T)
+    return einsum(unit, unit, "head entry, other entry -> head other")
 
 
 def _unread(model: Any, needs: str, reads: Sequence[str]) -> tuple[Unread, ...]:

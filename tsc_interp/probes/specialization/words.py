@@ -18,9 +18,9 @@ def findings(result: SpecializationResult) -> tuple[Finding, ...]:
     for i in range(len(result.reads)):
         found.append(_who_reads_what(result, i))
         found += _repeats(result, i)
-    if result.needs is not None and result.n_layers == 1:
-        found += _signs(result, result.needs)
-        found += _unread(result, result.needs)
+    if needs := result.needs_among(result.attention.labels["letter"]):
+        found += _signs(result, needs)
+        found += _unread(result, needs)
     return tuple(found)
 
 

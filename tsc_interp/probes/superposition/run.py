@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from einops import rearrange
 from numpy.typing import ArrayLike
 
 from tsc_interp.probes.base import LabeledArray
@@ -63,7 +64,7 @@ def run(
         findings=(),
         not_applicable=reading.caveats(),
         n_layers=reading.n_layers,
-        needs=None if config is None else config.task.needs,
+        needs=reading.needs,
         values=LabeledArray.of(
             np.stack([layer.values for layer in reading.layers]),
             **(axes | {"head": reading.heads, "component": components}),
@@ -87,7 +88,7 @@ def run(
             letter=reading.tokens,
         ),
     )
-    if config is not None and reading.n_layers == 1 and len(reading.tokens) > 1:
+    if config is not None and result.needs_among(reading.tokens):
         result = result.model_copy(update=_false_positives(model, config, reading))
     return result.with_findings(findings(result))
 
@@ -95,7 +96,8 @@ def run(
 def _measure(layer: Layer) -> tuple[Floats, Floats, Floats, Floats]:
     """Distances `[head letter]`, mixtures and ranges; the stacked values are the last head."""
     letters = layer.values.shape[1]
-    sets = [*layer.values, layer.values.transpose(1, 0, 2).reshape(letters, -1)]
+    stacked = rearrange(layer.values, "head letter component -> letter (head component)")
+    sets = [*layer.values, stacked]
     hull, cone = np.zeros((2, len(sets), letters))
     mixture = np.zeros((len(sets), letters, letters))
     for h, values in enumerate(sets):

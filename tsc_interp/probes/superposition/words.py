@@ -22,10 +22,10 @@ def findings(result: SuperpositionResult) -> tuple[Finding, ...]:
     found = [
         finding
         for i in range(len(result.reads))
-        for finding in (*_heads(result, i), _joint(result, i))
+        for finding in (*_heads(result, i), *_joint(result, i))
     ]
-    if result.needs is not None:
-        found += [_imitation(result, one, result.needs) for one in result.imitations[:MOST_STRINGS]]
+    needs = result.needs or ""
+    found += [_imitation(result, one, needs) for one in result.imitations[:MOST_STRINGS]]
     if result.other_false_positives:
         found.append(_not_by_imitation(result.other_false_positives))
     return tuple(found)
@@ -94,12 +94,14 @@ def _safe(result: SuperpositionResult, i: int, heads: Sequence[tuple[int, int]])
     return Finding(severity="good", text=text, numbers={"nearest": nearest})
 
 
-def _joint(result: SuperpositionResult, i: int) -> Finding:
+def _joint(result: SuperpositionResult, i: int) -> list[Finding]:
     """Over all heads at once; of our own classifier, only for the letters its task names."""
     letters = _letters(result)
     candidates = [
         t for t, letter in enumerate(letters) if result.needs is None or letter in result.needs
     ]
+    if not candidates:
+        return []
     t = min(candidates, key=lambda t: float(result.relative[i, -1, t]))
     letter, relative = letters[t], float(result.relative[i, -1, t])
     mixture = write_mixture(result.mixture.array[i, -1, t], letters)
@@ -110,12 +112,12 @@ def _joint(result: SuperpositionResult, i: int) -> Finding:
             f"{layer}In all heads at once `{letter}` can be imitated: "
             f"{mixture} comes within {relative:.0%} of the values' range."
         )
-        return Finding(severity="warning", text=text, numbers=numbers)
+        return [Finding(severity="warning", text=text, numbers=numbers)]
     text = (
         f"{layer}In all heads at once no letter the task needs can be imitated: `{letter}`, the "
         f"nearest to it, stays {relative:.0%} of the values' range from every mixture."
     )
-    return Finding(severity="good", text=text, numbers=numbers)
+    return [Finding(severity="good", text=text, numbers=numbers)]
 
 
 def _imitation(result: SuperpositionResult, one: Imitation, needs: str) -> Finding:

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from einops import einsum, rearrange
 from numpy.typing import NDArray
 
 from tsc_interp.model.classifier import Classifier
@@ -120,9 +121,10 @@ class _Reader:
 
     def weights(self) -> LabeledArray:
         pattern = self._stack("attn.hook_pattern")[:, :, :, 0, :]
-        names = self.inputs.tokens.numpy()
-        by_token = [pattern * (names == token)[None, :, None, :] for token in self._token_ids()]
-        summed = np.stack(by_token, axis=-2).sum(axis=-1)
+        members = self.inputs.tokens.numpy()[:, :, None] == self._token_ids()
+        summed = einsum(
+            pattern, members, "layer string head key, string key token -> layer string head token"
+        )
         return LabeledArray.of(
             summed,
             **self._labels("layer", "string"),
@@ -135,7 +137,7 @@ class _Reader:
 
     def scores(self) -> LabeledArray:
         scores = self._stack("attn.hook_attn_scores")[:, :, :, 0, :]
-        multiplicity = self.inputs.multiplicity.numpy()[None, :, None, :]
+        multiplicity = rearrange(self.inputs.multiplicity.numpy(), "string key -> 1 string 1 key")
         present = multiplicity > 0
         raw = scores - np.log(np.where(present, multiplicity, 1.0))
         return LabeledArray.of(
