@@ -110,8 +110,7 @@ def read(
     readable = {index: _readable(run, index) for index in chosen}
     shown = _shown(run, readable)
     layers = tuple(
-        _layer(model, run, index, readable[index][:, :, None] & (run.tokens[:, :, None] == shown))
-        for index in chosen
+        _layer(model, run, index, _members(run.tokens, readable[index], shown)) for index in chosen
     )
     return Reading(
         run.rows,
@@ -123,8 +122,14 @@ def read(
     )
 
 
-def _layer(model: Any, run: Run, index: int, members: NDArray[np.bool_]) -> Layer:
-    """`members[row, key, token]` says which keys are occurrences of which token."""
+def _members(
+    tokens: NDArray[np.int64], readable: NDArray[np.bool_], shown: NDArray[np.int64]
+) -> Floats:
+    return np.asarray(readable[:, :, None] & (tokens[:, :, None] == shown), dtype=np.float64)
+
+
+def _layer(model: Any, run: Run, index: int, members: Floats) -> Layer:
+    """`members[row, key, token]` is 1 where the key is an occurrence of the token, else 0."""
     name = f"blocks.{index}.attn"
     q, k, v, z = (run.activation(f"{name}.hook_{part}") for part in "qkvz")
     if q.shape != k.shape:
