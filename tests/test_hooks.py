@@ -5,6 +5,10 @@ Also run against TransformerLens 3.9 (`make test-tl3`).
 
 from __future__ import annotations
 
+import copy
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -12,8 +16,10 @@ from scipy.special import erf, softmax
 from transformer_lens import ActivationCache, FactoredMatrix
 
 from tests.cases import CONFIGS, POSITIONED
+from tests.test_forward import shaken_weights
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import CheckpointError, UnsupportedError, UsageError
+from tsc_interp.model.classifier import open_classifier
 from tsc_interp.model.forward import hook_names
 from tsc_interp.model.hooked import HookedClassifier, load
 from tsc_interp.model.initialise import initial_weights, stack_weights
@@ -156,6 +162,133 @@ def test_weights_have_a_layer_axis_and_factored_products() -> None:
     assert set(model.state_dict()) == set(config.weight_shapes())
     assert (model.cfg.d_model, model.cfg.n_heads, model.cfg.n_layers) == (7, 3, 4)
     assert (model.cfg.d_vocab, model.cfg.d_vocab_out, model.cfg.d_mlp) == (7, 1, 11)
+
+
+def test_what_there_is_not_is_shown_as_zeros() -> None:
+    config = ClassifierConfig(n_letters=5, d_model=7, n_heads=3, d_head=2, d_mlp=11, n_layers=4)
+    shapes = {"b_Q": (4, 3, 2), "b_K": (4, 3, 2), "b_V": (4, 3, 2), "b_O": (4, 7), "b_in": (4, 11),
+              "b_out": (4, 7), "b_U": (1,), "W_pos": (256, 7)}  # fmt: skip
+    for ensemble in ((), (6,)):
+        weights = stack_weights([initial_weights(config, seed) for seed in range(6)])
+        model = HookedClassifier(config, weights if ensemble else initial_weights(config, 0))
+        for name, shape in shapes.items():
+            found = getattr(model, name)
+            assert found.shape == (*ensemble, *shape), name
+            assert not found.any()
+        assert torch.equal(model.W_E_pos[..., :7, :], model.W_E)
+        assert model.blocks[0].attn.b_V.shape == (*ensemble, 3, 2)
+        assert not model.accumulated_bias(2).any()
+    assert model.cfg.positional_embedding_type == "none"
+    assert HookedClassifier(POSITIONED).cfg.positional_embedding_type == "standard"
+    matrices = 4 * (4 * 3 * 7 * 2 + 2 * 7 * 11)
+    assert model.cfg.n_params == matrices
+    assert HookedClassifier(config).n_params_total == matrices + 7 * 7 + 7
+    assert HookedClassifier(config.replace(d_mlp=0)).cfg.n_params == 4 * 4 * 3 * 7 * 2
+
+
+def test_one_row_of_tokens_needs_no_batch(odd_model: HookedClassifier) -> None:
+    row = odd_model.tokens("abca")[0]
+    assert torch.equal(odd_model(row), odd_model(row[None]))
+    assert odd_model.run_with_cache(row, remove_batch_dim=True)[1]["embed"].shape == (5, 7)
+
+
+@pytest.mark.parametrize("norm", ["off", "rms", "layer"])
+def test_a_hook_may_edit_one_heads_input_in_place(norm: str) -> None:
+    """Head 1 reads its keys from noise: the same as replacing that head's keys."""
+    config = ClassifierConfig(n_letters=5, d_model=7, n_heads=3, d_head=2, d_mlp=11, norm=norm)
+    model = HookedClassifier(config, shaken_weights(config))
+    model.set_use_split_qkv_input(True)
+    noise = torch.randn(4, 6, 7, generator=torch.Generator().manual_seed(1))
+
+    def in_place(x: torch.Tensor, hook: object) -> None:
+        x[:, :, 1] = noise
+
+    def keys(k: torch.Tensor, hook: object) -> torch.Tensor:
+        block = model.blocks[0]
+        read = block.ln1(noise) if config.has_norm else noise
+        k = k.clone()
+        k[:, :, 1] = read @ block.attn.W_K[1]
+        return k
+
+    with torch.no_grad():
+        edited = model.run_with_hooks(STRINGS, fwd_hooks=[("blocks.0.hook_k_input", in_place)])
+        model.set_use_split_qkv_input(False)
+        plain = model(STRINGS)
+        expected = model.run_with_hooks(STRINGS, fwd_hooks=[("blocks.0.attn.hook_k", keys)])
+    assert torch.allclose(edited, expected, atol=1e-6)
+    assert (edited - plain).abs().max() > 1e-3
+
+
+def test_what_the_mlp_reads_can_be_changed_in_place_without_the_stream() -> None:
+    config = ClassifierConfig(n_letters=5, d_model=7, n_heads=3, d_head=2, d_mlp=11)
+    model = HookedClassifier(config, seed=3)
+    model.set_use_hook_mlp_in(True)
+    with torch.no_grad():
+        _, cache = model.run_with_cache(STRINGS)
+        out = model.run_with_hooks(
+            STRINGS, fwd_hooks=[("blocks.0.hook_mlp_in", lambda x, hook: x.zero_())]
+        )
+        nothing = model.blocks[0].mlp(torch.zeros_like(cache["resid_mid", 0]))
+        expected = model.unembed(cache["resid_mid", 0] + nothing)[:, 0, 0]
+    assert torch.allclose(out, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("norm", ["rms", "layer"])
+def test_residual_decompositions_of_models_with_norms(norm: str) -> None:
+    """Parts add up to what the next layer's norm gives; before the read-out there is no norm."""
+    config = ClassifierConfig(n_letters=5, d_model=7, n_heads=3, d_head=2, d_mlp=11, norm=norm,
+                              n_layers=2)  # fmt: skip
+    model = HookedClassifier(config, shaken_weights(config))
+    with torch.no_grad():
+        logits, cache = model.run_with_cache(STRINGS)
+        for apply_ln in (False, True):
+            stream = cache.get_full_resid_decomposition(apply_ln=apply_ln).sum(0)
+            assert torch.allclose(stream, cache["resid_post", 1], atol=1e-5)
+            read = cache.get_full_resid_decomposition(
+                apply_ln=apply_ln, project_output_onto=model.W_U
+            )
+            assert torch.allclose(read.sum(0)[:, 0, 0], logits, atol=1e-5)
+            last = cache.accumulated_resid(apply_ln=apply_ln)[-1]
+            assert torch.equal(last, cache["resid_post", 1])
+        parts = cache.logit_attrs(cache.decompose_resid(), 0)
+        assert torch.allclose(parts.sum(0)[:, 0], logits, atol=1e-5)
+        one = cache.logit_attrs(cache.decompose_resid(), 0, batch_slice=1)
+        assert torch.equal(one, parts[:, 1])
+        for mlp_input, name in ((False, "ln1"), (True, "ln2")):
+            read = cache.get_full_resid_decomposition(1, mlp_input=mlp_input, apply_ln=True).sum(0)
+            normalized = cache[f"blocks.1.{name}.hook_normalized"]
+            assert torch.allclose(read, normalized, atol=1e-5)
+    copied = copy.deepcopy(model)
+    with torch.no_grad():
+        copied.blocks[1].mlp.W_out.zero_()
+        assert not copied.blocks[1].mlp(cache["resid_mid", 1]).any()
+        assert model.blocks[1].mlp(cache["resid_mid", 1]).any()
+
+
+def test_without_hooks_the_same_numbers_and_no_transformer_lens() -> None:
+    config = ClassifierConfig(n_letters=5, d_model=7, n_heads=3, d_head=2, d_mlp=11, norm="rms")
+    hooked = HookedClassifier(config, shaken_weights(config))
+    plain = open_classifier(hooked.to_checkpoint())
+    logits, cache = plain.run_with_cache(STRINGS)
+    their_logits, theirs = hooked.run_with_cache(STRINGS)
+    assert torch.equal(logits, their_logits)
+    assert list(cache) == list(theirs)
+    assert all(torch.equal(value, theirs[name]) for name, value in cache.items())
+    kept = {"blocks.0.attn.hook_z", "hook_embed"}
+    for names in (kept, list(kept), lambda name: name in kept):
+        assert set(plain.run_with_cache(STRINGS, names_filter=names)[1]) == kept
+    hooks = [("blocks.0.attn.hook_z", lambda z, hook: z * 0.5 if hook.name else None)]
+    assert torch.equal(
+        plain.run_with_hooks(STRINGS, fwd_hooks=hooks),
+        hooked.run_with_hooks(STRINGS, fwd_hooks=hooks),
+    )
+    with pytest.raises(UsageError, match=r"no activation blocks\.7"):
+        plain.run_with_hooks(STRINGS, fwd_hooks=[("blocks.7.hook_z", print)])
+    assert open_classifier(hooked) is hooked
+    script = "import sys, tsc_interp as tsc; tsc.analyze('walkthrough', 'aab', probes='trace'); "
+    script += "tsc.verify('walkthrough', 20, replay=True); tsc.evaluate('walkthrough', 'ab'); "
+    script += "sys.exit('transformer_lens' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 
 
 def test_hooks_are_gone_after_an_exception(walkthrough: HookedClassifier) -> None:

@@ -7,6 +7,7 @@ test-tl3`) a HookedTransformer.
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import pytest
 import torch
@@ -97,6 +98,50 @@ def test_what_the_bridge_cannot_do(odd_model: HookedClassifier) -> None:
         assert torch.allclose(ours, theirs, atol=1e-5) is not HAS_BRIDGE_ONLY, name
     if HAS_BRIDGE_ONLY:
         assert torch.allclose(both("attn.hook_attn_scores")[1], plain, atol=1e-6)
+
+
+def built_by_transformer_lens(model: HookedClassifier) -> Any:
+    """What TransformerLens makes of our config and our weights, by its own means."""
+    if HAS_BRIDGE_ONLY:
+        from transformer_lens import TransformerBridge
+        from transformer_lens.utilities.tl_checkpoint_conversion import convert_tl_checkpoint
+
+        built = TransformerBridge.boot_native(model.cfg)
+        state = {name: weight.detach() for name, weight in model.tl_parameters().items()}
+        built.load_state_dict(convert_tl_checkpoint(state, model.cfg), strict=False)
+        return built
+    from transformer_lens import HookedTransformer
+
+    built = HookedTransformer(model.cfg)
+    built.load_state_dict(model.state_dict(), strict=False)
+    return built
+
+
+ATTENDING = POSITIONED.replace(attend_cls=True)
+
+
+@pytest.mark.parametrize("config", [
+    *CONFIGS, POSITIONED, ATTENDING, ATTENDING.replace(n_layers=3, d_mlp=0),
+    ATTENDING.replace(n_heads=3, d_head=2), ATTENDING.replace(norm="layer"),
+    ATTENDING.replace(norm="rms"), ATTENDING.replace(n_heads=0),
+    ATTENDING.replace(score_scale="sqrt_d_head_log_n"),
+], ids=lambda config: config.key()[:6])  # fmt: skip
+def test_the_config_gives_our_logits_or_says_why_it_cannot(config: ClassifierConfig) -> None:
+    model = HookedClassifier(config, shaken_weights(config))
+    tokens = model.tokens(["abbab", "babba"])
+
+    def difference() -> float:
+        built = built_by_transformer_lens(model)
+        with torch.no_grad():
+            return float((built(tokens)[:, 0, 0] - model(tokens)).abs().max())
+
+    if not model.cfg.beyond_transformer_lens:
+        assert difference() < 1e-5
+    elif not config.has_positions:
+        with pytest.raises(ValueError, match="positional_embedding_type"):
+            difference()
+    elif config.has_attention:  # without, TransformerLens fails in its own ways
+        assert difference() > 1e-4
 
 
 def test_what_cannot_be_exported_is_refused() -> None:

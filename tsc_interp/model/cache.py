@@ -15,6 +15,8 @@ from torch import Tensor
 from transformer_lens import ActivationCache
 from transformer_lens.utilities import Slice
 
+from tsc_interp.errors import UnsupportedError
+
 
 class ClassifierCache(ActivationCache):  # type: ignore[misc]
     def apply_ln_to_stack(
@@ -38,6 +40,11 @@ class ClassifierCache(ActivationCache):  # type: ignore[misc]
 
     def logit_lens(self, **options: Any) -> Any:
         """TransformerLens 4's, read at CLS unless `positions` says otherwise."""
+        if not hasattr(ActivationCache, "logit_lens"):
+            raise UnsupportedError(
+                "this TransformerLens has no logit_lens; model.unembed(cache.accumulated_resid()) "
+                "gives the same numbers"
+            )
         return super().logit_lens(**{"positions": 0, **options})
 
     def _stack_neuron_results_apply_ln_projected(

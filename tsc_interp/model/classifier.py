@@ -74,13 +74,13 @@ class Classifier(StackedWeights):
 
     # -- running -----------------------------------------------------------------------------
 
-    def forward(self, x: Input) -> Tensor:
+    def forward(self, input: Input) -> Tensor:
         """Logits `[batch]`, behind the ensemble axes if there are any."""
-        return self._logits(self.inputs(x), untapped)
+        return self._logits(self.inputs(input), untapped)
 
     def run_with_cache(
         self,
-        x: Input,
+        input: Input,
         *,
         names_filter: NamesFilter = None,
         return_cache_object: bool = False,  # there is no cache object here; accepted for its name
@@ -93,9 +93,9 @@ class Classifier(StackedWeights):
                 cache[name] = activation.detach()
             return activation
 
-        return self._logits(self.inputs(x), keep), cache
+        return self._logits(self.inputs(input), keep), cache
 
-    def run_with_hooks(self, x: Input, *, fwd_hooks: Sequence[Hook] = ()) -> Tensor:
+    def run_with_hooks(self, input: Input, *, fwd_hooks: Sequence[Hook] = ()) -> Tensor:
         """Logits, each named activation replaced by what its hook returns (None: kept)."""
         hooks: dict[str, list[Any]] = {}
         for name, function in fwd_hooks:
@@ -107,7 +107,7 @@ class Classifier(StackedWeights):
                 activation = activation if edited is None else edited
             return activation
 
-        logits = self._logits(self.inputs(x), edit)
+        logits = self._logits(self.inputs(input), edit)
         if hooks:
             raise UsageError(f"this model has no activation {', '.join(sorted(hooks))}")
         return logits

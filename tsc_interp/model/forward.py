@@ -74,7 +74,7 @@ def embed(config: ClassifierConfig, weights: Weights, inputs: Inputs, tap: Tap) 
     positions = weights["pos_embed.W_pos"][..., : inputs.tokens.shape[1], :]
     batch = inputs.tokens.shape[0]
     positions = repeat(positions, "... pos d_model -> ... batch pos d_model", batch=batch)
-    return embedded + tap("hook_pos_embed", positions)
+    return embedded + tap("hook_pos_embed", positions.clone())  # a hook may edit it in place
 
 
 def block(
@@ -96,7 +96,7 @@ def block(
         out = functional.dropout(out, config.dropout, training)
         residual = tap(f"{name}.hook_resid_mid", residual + tap(f"{name}.hook_attn_out", out))
     if config.has_mlp:
-        read = tap(f"{name}.hook_mlp_in", residual) if extras.hook_mlp_in else residual
+        read = tap(f"{name}.hook_mlp_in", residual.clone()) if extras.hook_mlp_in else residual
         read = norm(config, weights, f"{name}.ln2.", read, tap)
         out = mlp(weights, f"{name}.mlp.", read, tap)
         out = functional.dropout(out, config.dropout, training)
@@ -130,13 +130,11 @@ def _attention_inputs(
         return [norm(config, weights, f"{name}.ln1.", x, tap)] * 3
     x = repeat(x, "... batch pos d_model -> ... batch pos head d_model", head=config.n_heads)
     if extras.attn_in:
-        x = tap(f"{name}.hook_attn_in", x)
+        x = tap(f"{name}.hook_attn_in", x.clone())
     if not extras.split_qkv_input:
         return [norm(config, weights, f"{name}.ln1.", x, tap, per_head=True)] * 3
-    return [
-        norm(config, weights, f"{name}.ln1.", tap(f"{name}.hook_{part}_input", x), tap, True)
-        for part in "qkv"
-    ]
+    parts = [tap(f"{name}.hook_{part}_input", x.clone()) for part in "qkv"]
+    return [norm(config, weights, f"{name}.ln1.", part, tap, per_head=True) for part in parts]
 
 
 def _attention(

@@ -14,7 +14,6 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 import torch
 from torch import Tensor
-from transformer_lens import FactoredMatrix
 from transformer_lens.hook_points import HookPoint
 
 from tsc_interp.checkpoints.locate import DEFAULT
@@ -22,13 +21,18 @@ from tsc_interp.checkpoints.resolve import ModelLike, as_checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.model.cache import ClassifierCache
+from tsc_interp.model.circuits import Circuits
 from tsc_interp.model.classifier import Input
 from tsc_interp.model.forward import ALL_EXTRAS, Extras, block, embed, hook_names, read_out
 from tsc_interp.model.inputs import Inputs, from_tokens, letter_counts
-from tsc_interp.model.interop import export, transformer_lens_config, untangle_state_dict
+from tsc_interp.model.interop import (
+    HAS_BRIDGE_ONLY,
+    export,
+    transformer_lens_config,
+    untangle_state_dict,
+)
 from tsc_interp.model.parts import FinalNorm, place
-from tsc_interp.model.refused import refusal
-from tsc_interp.model.vocabulary import Vocabulary
+from tsc_interp.model.refused import option_refusal, refusal
 
 try:  # 4.x names the class at the top level, 3.x keeps it beside the hook points
     from transformer_lens import HookedRootModule
@@ -45,7 +49,7 @@ class Output(NamedTuple):
     loss: Tensor
 
 
-class HookedClassifier(Vocabulary, HookedRootModule):  # type: ignore[misc]
+class HookedClassifier(Circuits, HookedRootModule):  # type: ignore[misc]
     """A `Classifier` whose `run_with_cache`, `run_with_hooks` and `hooks` are TransformerLens's.
 
     All of them accept what `Classifier` does, and the options of `forward`.
@@ -89,9 +93,8 @@ class HookedClassifier(Vocabulary, HookedRootModule):  # type: ignore[misc]
         start_at_layer: int | None = None,
         tokens: Tensor | None = None,
         *,
-        attention_mask: Tensor | None = None,
         stop_at_layer: int | None = None,
-        past_kv_cache: Any = None,
+        **others: Any,
     ) -> Any:
         """Logits `[batch]`, behind the ensemble axes if there are any; HookedTransformer's options.
 
@@ -100,7 +103,7 @@ class HookedClassifier(Vocabulary, HookedRootModule):  # type: ignore[misc]
         `start_at_layer` begins with one, and needs the `tokens` it belongs to. `prepend_bos` is
         ignored: a string is always read with one CLS in front, and tokens always have it.
         """
-        _check_options(return_type, padding_side, attention_mask, past_kv_cache)
+        _check_options(return_type, padding_side=padding_side, **others)
         given = self._given(input, start_at_layer, tokens)
         self._check_dropout(given)
         weights, extras = dict(self.named_parameters()), self._extras()
@@ -131,20 +134,24 @@ class HookedClassifier(Vocabulary, HookedRootModule):  # type: ignore[misc]
         per_token: bool = False,
     ) -> Tensor:
         """Binary cross-entropy of the task's labels: the mean over strings, or each string's."""
-        _check_options("loss", None, attention_mask, None)
+        _check_options("loss", attention_mask=attention_mask)
         return self._loss(logits, self.inputs(tokens), per_token)
 
     run_with_hooks = HookedRootModule.run_with_hooks
 
     def run_with_cache(
         self,
+        input: Input,
         *args: Any,
         return_cache_object: bool = True,
         remove_batch_dim: bool = False,
         **kwargs: Any,
     ) -> tuple[Tensor, Any]:
+        """TransformerLens's, with a cache that knows there is no norm before the read-out."""
+        if isinstance(input, Tensor) and input.ndim == 1:
+            input = input[None]
         out, cache = HookedRootModule.run_with_cache(
-            self, *args, remove_batch_dim=remove_batch_dim, **kwargs
+            self, input, *args, remove_batch_dim=remove_batch_dim, **kwargs
         )
         if not return_cache_object:
             return out, cache
@@ -166,30 +173,37 @@ class HookedClassifier(Vocabulary, HookedRootModule):  # type: ignore[misc]
         """Whether `hook_mlp_in` fires: what the MLP reads, before its norm."""
         self.cfg.use_hook_mlp_in = use_hook_mlp_in
 
-    # -- what follows from the weights ---------------------------------------------------------
+    # -- TransformerLens's own -----------------------------------------------------------------
+
+    @classmethod
+    def from_pretrained(cls, model_name: ModelLike, **options: Any) -> Self:
+        """TransformerLens's name for opening a model; nothing is ever processed on the way."""
+        if options:
+            raise UnsupportedError(
+                f"weights are not processed; without {', '.join(options)} please"
+            )
+        return cls.from_checkpoint(as_checkpoint(model_name))
+
+    from_pretrained_no_processing = from_pretrained
 
     @property
-    def QK(self) -> FactoredMatrix:
-        return FactoredMatrix(self.W_Q, self.W_K.transpose(-2, -1))
+    def W_gate(self) -> None:
+        """The MLP has no gate; TransformerLens says None then, too."""
+        return None
 
-    @property
-    def OV(self) -> FactoredMatrix:
-        return FactoredMatrix(self.W_V, self.W_O)
-
-    @property
-    def n_params_total(self) -> int:
-        """Every weight there is; `cfg.n_params` counts attention and MLP only, as there."""
-        return sum(parameter.numel() for parameter in self.parameters())
-
-    def accumulated_bias(
-        self, layer: int, mlp_input: bool = False, include_mlp_biases: bool = True
-    ) -> Tensor:
-        """`[d_model]`, all zero: this classifier has no biases."""
-        return self.W_U.new_zeros((*self.ensemble_shape, self.config.d_model))
+    def get_hook_point(self, hook_name: str) -> Any:
+        """The hook point of that name, or None."""
+        return self.hook_dict.get(hook_name)
 
     def to_transformer_lens(self, n_ctx: int = 256) -> Any:
         """This model as a `TransformerBridge` (4.x) or `HookedTransformer` (3.x)."""
         return export(self, n_ctx)
+
+    def _head_labels(self) -> list[str]:
+        return self.attn_head_labels
+
+    # A method in 3.x, a property in 4.x.
+    all_head_labels = property(_head_labels) if HAS_BRIDGE_ONLY else _head_labels
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -234,17 +248,11 @@ def load(model: ModelLike = DEFAULT, *, epoch: int | None = None) -> HookedClass
     return HookedClassifier.from_checkpoint(as_checkpoint(model, epoch=epoch))
 
 
-def _check_options(
-    return_type: object, padding_side: object, attention_mask: object, past_kv_cache: object
-) -> None:
+def _check_options(return_type: object, **others: Any) -> None:
     if return_type not in ("logits", "loss", "both", None):
         raise UsageError(f"return_type is 'logits', 'loss', 'both' or None; got {return_type!r}")
-    if padding_side not in (None, "right"):
-        raise UnsupportedError(f"PAD stands at the end of a row; got padding_side={padding_side!r}")
-    if attention_mask is not None:
-        raise UnsupportedError(
-            "what is attended to follows from the tokens (PAD never, CLS by the configuration), so "
-            "there is no attention_mask; edit hook_attn_scores instead"
-        )
-    if past_kv_cache is not None:
-        raise UnsupportedError("a classifier reads whole strings; there are no past keys to keep")
+    if others.get("padding_side") == "right":  # as it always is
+        del others["padding_side"]
+    for name, value in others.items():
+        if value is not None:
+            raise option_refusal(name)

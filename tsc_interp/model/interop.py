@@ -125,34 +125,12 @@ def export(model: HookedClassifier, n_ctx: int) -> Any:
 
 def _bridge(model: HookedClassifier, cfg: Any) -> Any:
     from transformer_lens import TransformerBridge
+    from transformer_lens.utilities.tl_checkpoint_conversion import convert_tl_checkpoint
 
     bridge = TransformerBridge.boot_native(cfg)
+    bridge.load_state_dict(convert_tl_checkpoint(_tl_state(model, cfg), cfg), strict=False)
     native = bridge.original_model
-    ours = dict(model.named_parameters())
-    with torch.no_grad():
-        # Whatever the native model has and we do not (biases, a position table) is zero ...
-        for parameter in native.parameters():
-            parameter.zero_()
-        _inner(native.tok_embed).weight.copy_(ours["embed.W_E"])
-        if model.config.has_positions:
-            _inner(native.pos).weight.copy_(ours["pos_embed.W_pos"])
-        for layer, block in enumerate(native.layers):
-            name = f"blocks.{layer}"
-            for norm in ("ln1", "ln2"):
-                if f"{name}.{norm}.w" in ours:
-                    _copy_norm(_inner(getattr(block, norm)), ours, f"{name}.{norm}")
-            attention = _inner(block.attn)
-            for part in "QKV":
-                weight = rearrange(ours[f"{name}.attn.W_{part}"], "head d k -> (head k) d")
-                _inner(getattr(attention, part.lower())).weight.copy_(weight)
-            output = rearrange(ours[f"{name}.attn.W_O"], "head k d -> d (head k)")
-            _inner(attention.o).weight.copy_(output)
-            if model.config.has_mlp:
-                mlp = _inner(block.mlp)
-                _inner(mlp.fc_in).weight.copy_(ours[f"{name}.mlp.W_in"].T)
-                _inner(mlp.fc_out).weight.copy_(ours[f"{name}.mlp.W_out"].T)
-        _inner(native.head).weight.copy_(ours["unembed.W_U"].T)
-    # ... and so is its final norm, which has no counterpart here.
+    # Its final norm has no counterpart here.
     native.ln_out = nn.Identity()
     seen = _remember_multiplicity(model.config, _inner(native.tok_embed))
 
@@ -168,14 +146,19 @@ def _bridge(model: HookedClassifier, cfg: Any) -> Any:
     return bridge
 
 
+def _tl_state(model: HookedClassifier, cfg: Any) -> dict[str, Tensor]:
+    """Every weight of a TransformerLens model, a position table of its length among them."""
+    state = {name: weight.detach() for name, weight in model.tl_parameters().items()}
+    if not model.config.has_positions:
+        state["pos_embed.W_pos"] = torch.zeros(cfg.n_ctx, cfg.d_model)
+    return state
+
+
 def _hooked_transformer(model: HookedClassifier, cfg: Any) -> Any:
     from transformer_lens import HookedTransformer
 
     exported = HookedTransformer(cfg)
-    state = {name: torch.zeros_like(value) for name, value in exported.state_dict().items()
-             if not name.endswith(("mask", "IGNORE"))}  # fmt: skip
-    state |= {name: value.detach() for name, value in model.named_parameters()}
-    exported.load_state_dict(state, strict=False)
+    exported.load_state_dict(_tl_state(model, cfg), strict=False)
     exported.ln_final = nn.Identity()
     exported.setup()
     seen = _remember_multiplicity(model.config, exported.embed)
@@ -203,9 +186,3 @@ def _remember_multiplicity(config: ClassifierConfig, embedding: nn.Module) -> di
 def _inner(component: Any) -> Any:
     """The torch module a bridge component wraps, or the module itself."""
     return getattr(component, "original_component", None) or component
-
-
-def _copy_norm(norm: Any, ours: Mapping[str, Tensor], name: str) -> None:
-    norm.weight.copy_(ours[f"{name}.w"])
-    if f"{name}.b" in ours:
-        norm.bias.copy_(ours[f"{name}.b"])

@@ -27,13 +27,12 @@ _REASONS = {
     "the alphabet is the tokenizer: letters and run lengths, `model.tokens(strings)`": (
         "set_tokenizer", "get_pos_offset",
     ),
-    "run the model with stop_at_layer=0 for embeddings": ("get_residual", "input_to_embed"),
+    "run the model with stop_at_layer=0 for embeddings": ("get_residual",),
     "there is no text corpus; tsc_interp.data draws balanced strings": (
         "load_sample_training_dataset", "sample_datapoint",
     ),
     "the model runs on the CPU": ("mps", "move_model_modules_to_device"),
     "every head has its own keys and values": ("set_ungroup_grouped_query_attention",),
-    "the MLP has no gate": ("W_gate",),
     "every layer has the same parts, so `model.blocks` and `model.config` say it all": (
         "blocks_with", "block_hooks", "block_submodules", "layer_types", "stack_params_for",
         "composition_layer_indices", "QK_for_attn_layers", "OV_for_attn_layers",
@@ -46,7 +45,24 @@ _REASONS = {
     "its input is a string of letters": ("encoder_output", "prepare_multimodal_inputs"),
 }  # fmt: skip
 
+OPTIONS = {
+    "padding_side": "PAD stands at the end of a row",
+    "attention_mask": "what is attended to follows from the tokens; edit hook_attn_scores instead",
+    "shortformer_pos_embed": "there are no such positions",
+    "past_kv_cache": "a classifier reads whole strings, so there are no past keys to keep",
+    "past_key_values": "a classifier reads whole strings, so there are no past keys to keep",
+    "labels": "a label follows from the string and the task",
+    "pixel_values": "its input is a string of letters",
+    "input_values": "its input is a string of letters",
+}
+
 REFUSED = {name: reason for reason, names in _REASONS.items() for name in names}
+
+
+def option_refusal(name: str) -> UnsupportedError:
+    """The error for an option of `forward` that is not taken."""
+    reason = OPTIONS.get(name, "there is no such option")
+    return UnsupportedError(f"{name} is not taken here: {reason}")
 
 
 def refusal(name: str) -> RefusedError | None:

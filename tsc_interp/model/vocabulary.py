@@ -76,13 +76,12 @@ class Vocabulary(Classifier):
         shape = wanted.shape if wanted.numel() > 1 else ()
         return self.W_U[..., 0].expand(*shape, -1) if shape else self.W_U[..., 0]
 
-    @property
-    def attn_head_labels(self) -> list[str]:
-        """`L0H1` and so on, in the order heads are stacked."""
-        config = self.config
-        return [
-            f"L{layer}H{head}" for layer in range(config.n_layers) for head in range(config.n_heads)
-        ]
+    def input_to_embed(
+        self, input: str | Sequence[str] | Tensor, prepend_bos: bool | None = None, **_: Any
+    ) -> tuple[Tensor, Tensor, None, None]:
+        """The residual stream before the first block, the tokens, and two things there are not."""
+        tokens = input if isinstance(input, Tensor) else self.tokens(input)
+        return self(tokens, stop_at_layer=0), tokens.reshape(-1, tokens.shape[-1]), None, None
 
     def _row(self, tokens: Any) -> Tensor:
         ids = torch.as_tensor(tokens)
