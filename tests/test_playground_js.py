@@ -32,8 +32,8 @@ from tsc_interp.model.forward import forward
 from tsc_interp.model.hooked import HookedClassifier
 from tsc_interp.model.initialise import initial_weights
 from tsc_interp.model.inputs import from_counts
-from tsc_interp.playground.mapfigure import layers, summary
 from tsc_interp.playground.mapfields import MapView, map_length
+from tsc_interp.playground.mapfigure import layers, summary
 from tsc_interp.playground.page import _weights
 from tsc_interp.playground.scripts import ASSETS
 from tsc_interp.strings import Alphabet

@@ -18,9 +18,9 @@ from tsc_interp.cli.app import main
 from tsc_interp.errors import TscError, UnsupportedError, UsageError
 from tsc_interp.model.hooked import HookedClassifier
 from tsc_interp.output.console import SafeConsole
+from tsc_interp.output.numbers import format_cell
 from tsc_interp.probes.registry import figures
 from tsc_interp.report import Report, files
-from tsc_interp.report.numbers import format_cell
 from tsc_interp.report.strings import score_test_set, sensible_strings
 from tsc_interp.report.terminal import print_report
 
@@ -189,12 +189,6 @@ def test_a_string_cannot_smuggle_markup_into_the_page():
 
 def _renamed(card, name):
     return type(card)(**{**vars(card), "name": name})
-
-
-def test_notebooks_get_the_whole_page_in_a_frame(report):
-    shown = report._repr_html_()
-    assert shown.startswith("<iframe")
-    assert "b{2}c{152}" in html.unescape(shown)
 
 
 # -- two models ------------------------------------------------------------------------------

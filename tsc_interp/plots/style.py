@@ -17,6 +17,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import ArrayLike, NDArray
 
+from tsc_interp.plots.figure import Figure
 from tsc_interp.plots.labels import Label, place_labels, spread_labels
 
 __all__ = [
@@ -64,24 +65,6 @@ _SYMBOLS = (
     "hexagon",
 )
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A plotly figure and the words that belong to it. The title stays out of the plot itself."""
-
-    name: str
-    """A slug, unique within a probe, such as `values-by-head`: file name and anchor."""
-    title: str
-    figure: go.Figure
-    caption: str
-    """How to read it, in a sentence or two."""
-    alt: str
-    """What a person who cannot see it needs to know, with the numbers that matter."""
-
-    def show(self) -> None:
-        """Open the figure by itself, with its title."""
-        go.Figure(self.figure).update_layout(title=self.title, margin_t=60).show()
 
 
 @dataclass(frozen=True)

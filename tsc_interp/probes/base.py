@@ -6,30 +6,39 @@ through JSON unchanged. Plots and reports are made from results alone.
 
 from __future__ import annotations
 
-import math
+from collections import Counter
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from pydantic import BaseModel, ConfigDict, PlainSerializer, model_validator
+from pydantic import Field, model_validator
 
-from tsc_interp.output.json_form import json_number
+from tsc_interp.errors import UsageError
+from tsc_interp.output.display import Displayed, Grid
+from tsc_interp.output.numbers import Cell
+from tsc_interp.probes.arrays import Frozen, LabeledArray, needed
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+__all__ = [
+    "SEVERITIES",
+    "TEST_LENGTH",
+    "Cell",
+    "Finding",
+    "Frozen",
+    "HeadsResult",
+    "LabeledArray",
+    "ProbeResult",
+    "Severity",
+    "Table",
+]  # fmt: skip
 
 TEST_LENGTH = 200
 """The longest strings of the source report's test set: an error up to there is there to be seen."""
 
 Severity = Literal["good", "note", "warning", "failure"]
-Cell = str | int | float | bool | None
-
-# JSON has no infinities and no NaN: they travel as strings and come back as numbers.
-Number = Annotated[float, PlainSerializer(json_number, when_used="json")]
-
-
-class Frozen(BaseModel):
-    """Data that does not change: results, and the records they are made of."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
+SEVERITIES: tuple[Severity, ...] = ("failure", "warning", "note", "good")
+"""The worst first."""
 
 
 class Finding(Frozen):
@@ -37,10 +46,10 @@ class Finding(Frozen):
 
     severity: Severity
     text: str
-    numbers: dict[str, Cell] = {}
+    numbers: dict[str, Cell] = Field(default_factory=dict)
 
 
-class Table(Frozen):
+class Table(Displayed, Frozen):
     """Rows under named columns: the numbers behind a figure."""
 
     title: str
@@ -54,53 +63,17 @@ class Table(Frozen):
                 raise ValueError(f"a row of {len(row)} cells under {len(self.columns)} columns")
         return self
 
+    def to_pandas(self) -> DataFrame:
+        return needed("pandas").DataFrame(list(self.rows), columns=list(self.columns))
 
-class LabeledArray(Frozen):
-    """Numbers whose axes have names and whose entries along each axis have labels.
+    def _facts(self) -> list[str]:
+        return [self.title, f"{len(self.rows)} rows of {', '.join(self.columns)}"]
 
-    Stored flat, in row-major order.
-    """
-
-    dims: tuple[str, ...]
-    labels: dict[str, tuple[str, ...]]
-    flat: tuple[Number, ...]
-
-    @model_validator(mode="after")
-    def _aligned(self) -> Self:
-        if set(self.dims) != set(self.labels) or len(self.dims) != len(self.labels):
-            raise ValueError(f"axes {self.dims} but labels for {tuple(self.labels)}")
-        if len(self.flat) != math.prod(self.shape):
-            raise ValueError(f"{len(self.flat)} values for shape {self.shape}")
-        return self
-
-    @classmethod
-    def of(cls, values: ArrayLike, **labels: Any) -> Self:
-        """`LabeledArray.of(scores, head=range(2), letter="abc")`, axes in the order named."""
-        array = np.asarray(values, dtype=np.float64)
-        named = {dim: tuple(str(label) for label in entries) for dim, entries in labels.items()}
-        expected = tuple(len(entries) for entries in named.values())
-        if array.shape != expected:
-            raise ValueError(f"values of shape {array.shape}, but labels say {expected}: {named}")
-        return cls(dims=tuple(named), labels=named, flat=tuple(array.ravel().tolist()))
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return tuple(len(self.labels[dim]) for dim in self.dims)
-
-    @property
-    def array(self) -> NDArray[np.float64]:
-        return np.array(self.flat).reshape(self.shape)
-
-    def at(self, **where: object) -> NDArray[np.float64]:
-        """Pick by label: `.at(head=0, letter="a")`; the axes not named stay."""
-        index = tuple(
-            self.labels[dim].index(str(where[dim])) if dim in where else slice(None)
-            for dim in self.dims
-        )
-        return self.array[index]
+    def _grids(self) -> list[Grid]:
+        return [Grid(self.title, self.columns, self.rows)]
 
 
-class ProbeResult(Frozen):
+class ProbeResult(Displayed, Frozen):
     """The base of every probe's result."""
 
     probe: ClassVar[str]
@@ -117,6 +90,33 @@ class ProbeResult(Frozen):
     def with_findings(self, findings: tuple[Finding, ...]) -> Self:
         return self.model_copy(update={"findings": findings})
 
+    def to_pandas(self, table: int | str = 0) -> DataFrame:
+        """One of the tables, by place or title, as a pandas data frame."""
+        tables = self.tables()
+        titles = [one.title for one in tables]
+        if isinstance(table, str) and table in titles:
+            return tables[titles.index(table)].to_pandas()
+        if isinstance(table, int) and -len(tables) <= table < len(tables):
+            return tables[table].to_pandas()
+        known = "; ".join(f"{place}: {title}" for place, title in enumerate(titles)) or "none"
+        raise UsageError(f"{self.probe} has no table {table!r}; its tables are {known}")
+
+    def _facts(self) -> list[str]:
+        told = Counter(finding.severity for finding in self.findings)
+        counted = [_counted(told[severity], severity) for severity in SEVERITIES if told[severity]]
+        arrays = [
+            name
+            for name in type(self).model_fields
+            if isinstance(getattr(self, name), LabeledArray)
+        ]
+        return [*counted, f"arrays {' '.join(arrays)}"] if arrays else counted
+
+    def _lines(self) -> list[tuple[str, str]]:
+        return [(finding.severity, finding.text) for finding in self.findings]
+
+    def _grids(self) -> list[Grid]:
+        return [Grid(one.title, one.columns, one.rows) for one in self.tables()]
+
     def to_dict(self) -> dict[str, Any]:
         return {"probe": self.probe, **self.model_dump(mode="json")}
 
@@ -125,6 +125,10 @@ class ProbeResult(Frozen):
         if data.get("probe") != cls.probe:
             raise ValueError(f"a result of probe {data.get('probe')!r}, expected {cls.probe!r}")
         return cls.model_validate({key: value for key, value in data.items() if key != "probe"})
+
+
+def _counted(count: int, severity: Severity) -> str:
+    return f"{count} {severity}{'s' if count > 1 and severity != 'good' else ''}"
 
 
 class HeadsResult(ProbeResult):

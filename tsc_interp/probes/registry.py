@@ -15,7 +15,7 @@ from tsc_interp.errors import UsageError
 from tsc_interp.probes.base import ProbeResult
 
 if TYPE_CHECKING:
-    from tsc_interp.plots.style import Figure
+    from tsc_interp.plots.figure import Figures
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,11 @@ class Probe:
     def run(self, model: Any, strings: Any, **options: Any) -> ProbeResult:
         return cast(ProbeResult, self.module("run").run(model, strings, **options))
 
-    def figures(self, result: ProbeResult) -> list[Figure]:
+    def figures(self, result: ProbeResult) -> Figures:
         """Every figure of a result, in reading order."""
-        return cast("list[Figure]", self.module("figures").figures(result))
+        from tsc_interp.plots.figure import Figures
+
+        return Figures(self.module("figures").figures(result))
 
 
 PROBES: tuple[Probe, ...] = (
@@ -132,6 +134,6 @@ def run_probe(name: str, model: Any, strings: Any, **options: Any) -> ProbeResul
     return find_probe(name).run(model, strings, **options)
 
 
-def figures(result: ProbeResult) -> list[Figure]:
+def figures(result: ProbeResult) -> Figures:
     """Every figure of a probe's result, in reading order."""
     return find_probe(result.probe).figures(result)

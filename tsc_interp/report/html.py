@@ -12,11 +12,11 @@ from markupsafe import Markup, escape
 
 from tsc_interp._version import __version__
 from tsc_interp.errors import UsageError
+from tsc_interp.output.numbers import format_cell, is_number
 from tsc_interp.output.visible import visible
 from tsc_interp.plots.style import Figure, template
 from tsc_interp.report.extras import Extra
 from tsc_interp.report.markdown import anchor
-from tsc_interp.report.numbers import format_cell, is_number
 from tsc_interp.report.report import Report
 from tsc_interp.report.reproduce import command, python
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from tsc_interp.output.numbers import format_cell, is_number
 from tsc_interp.output.visible import visible
 from tsc_interp.probes.base import Cell, Table
 from tsc_interp.report.model_report import ModelReport
-from tsc_interp.report.numbers import format_cell, is_number
 from tsc_interp.report.report import Report
 from tsc_interp.report.reproduce import command, python
 

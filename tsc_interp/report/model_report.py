@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tsc_interp.checkpoints.format import SUFFIX, Checkpoint
-from tsc_interp.plots.style import Figure
-from tsc_interp.probes.base import Cell, Finding, ProbeResult, Severity
+from tsc_interp.errors import UsageError
+from tsc_interp.output.display import Displayed
+from tsc_interp.plots.figure import Figures
+from tsc_interp.probes.base import SEVERITIES, Cell, Finding, ProbeResult, Severity
 from tsc_interp.probes.registry import Probe, figures, find_probe
 from tsc_interp.report.reach import Reach
 from tsc_interp.report.strings import TestScore
 
 if TYPE_CHECKING:
     from tsc_interp.model.classifier import Classifier
-
-SEVERITIES = ("failure", "warning", "note", "good")
 
 
 @dataclass(frozen=True)
@@ -100,12 +100,40 @@ class Section:
     result: ProbeResult
 
     @cached_property
-    def figures(self) -> list[Figure]:
+    def figures(self) -> Figures:
         return figures(self.result)
 
 
-@dataclass(frozen=True)
-class ModelReport:
+class DrawnWhenAsked(Mapping[str, Figures]):
+    """Probe names to figures: `report.figures["margin"]["flips"]`."""
+
+    def __init__(self, sections: Mapping[str, Section]) -> None:
+        self._sections = sections
+
+    def __getitem__(self, probe: str) -> Figures:
+        return section_of(self._sections, probe).figures
+
+    def __contains__(self, probe: object) -> bool:
+        return probe in self._sections
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._sections)
+
+    def __len__(self) -> int:
+        return len(self._sections)
+
+    def __repr__(self) -> str:
+        return f"<figures of {', '.join(self._sections)}>"
+
+
+def section_of(sections: Mapping[str, Section], probe: str) -> Section:
+    if probe not in sections:
+        raise UsageError(f"no probe {probe!r} in this report; it has {', '.join(sections)}")
+    return sections[probe]
+
+
+@dataclass(frozen=True, repr=False)
+class ModelReport(Displayed):
     card: ModelCard
     strings: tuple[str, ...]
     results: tuple[ProbeResult, ...]
@@ -118,6 +146,10 @@ class ModelReport:
     def sections(self) -> dict[str, Section]:
         found = [Section(find_probe(result.probe), result) for result in self.results]
         return {section.probe.name: section for section in found}
+
+    @property
+    def figures(self) -> DrawnWhenAsked:
+        return DrawnWhenAsked(self.sections)
 
     def findings(self) -> list[tuple[str, Finding]]:
         """(probe name, finding): the verdict, then worst first, in the order of the probes."""
@@ -135,6 +167,12 @@ class ModelReport:
         reassuring = [pair for pair in told if pair[1].severity == "good"]
         first = dict(reversed(serious or reassuring or told))  # the last one written stays
         return [verdict, *((name, first[name]) for name in self.sections if name in first)]
+
+    def _facts(self) -> list[str]:
+        return [self.card.name, *self.sections]
+
+    def _lines(self) -> list[tuple[str, str]]:
+        return [(finding.severity, finding.text) for _, finding in self.highlights()]
 
     def to_dict(self) -> dict[str, Any]:
         test = self.card.test

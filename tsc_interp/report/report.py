@@ -11,16 +11,20 @@ from typing import Any, Self
 
 from tsc_interp._version import __version__
 from tsc_interp.errors import TscError
+from tsc_interp.output.display import Displayed
 from tsc_interp.output.json_form import to_json
 from tsc_interp.probes.base import Finding
-from tsc_interp.report.model_report import ModelReport
+from tsc_interp.report.model_report import DrawnWhenAsked, ModelReport, section_of
 
 SCHEMA = "tsc-interp/report/1"
 
 
-@dataclass(frozen=True)
-class Report:
-    """What the probes found. `show()` prints it, `save()` writes it, notebooks display it."""
+@dataclass(frozen=True, repr=False)
+class Report(Displayed):
+    """What the probes found. `show()` prints it, `save()` writes it, notebooks display it.
+
+    A notebook shows what matters first, as text; `report.figures["margin"]` draws.
+    """
 
     models: tuple[ModelReport, ...]
 
@@ -39,7 +43,12 @@ class Report:
 
     def __getitem__(self, probe: str) -> Any:
         """The first model's result of a probe: `report["margin"]`."""
-        return self.models[0].sections[probe].result
+        return section_of(self.models[0].sections, probe).result
+
+    @property
+    def figures(self) -> DrawnWhenAsked:
+        """The first model's figures by probe: `report.figures["margin"]`, drawn when asked for."""
+        return self.models[0].figures
 
     def show(self, *, tables: bool = False) -> None:
         """What matters first, on the terminal; with `tables`, every finding and every table."""
@@ -95,11 +104,8 @@ class Report:
     def from_json(cls, text: str) -> Self:
         return cls.from_dict(json.loads(text))
 
-    def _repr_html_(self) -> str:
-        """The whole page in a frame, figures included, so that a notebook needs no network."""
-        from markupsafe import escape
+    def _facts(self) -> list[str]:
+        return [self.title, f"probes {' '.join(self.probe_names())}"]
 
-        return (
-            f'<iframe title="{escape(self.title)}" srcdoc="{escape(self.to_html())}" '
-            'style="width: 100%; height: 80vh; border: 1px solid #8888"></iframe>'
-        )
+    def _lines(self) -> list[tuple[str, str]]:
+        return [line for model in self.models for line in model._lines()]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from rich.console import Console
 from rich.text import Text
 
+from tsc_interp.output.numbers import format_cell, is_number
 from tsc_interp.output.table import print_table
 from tsc_interp.output.visible import visible
 from tsc_interp.probes.base import Finding, Table
 from tsc_interp.report.model_report import ModelReport
-from tsc_interp.report.numbers import format_cell, is_number
 from tsc_interp.report.report import Report
 
 _STYLES = {"failure": "bold red", "warning": "yellow", "note": "cyan", "good": "green"}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from tsc_interp.probes.base import Cell
+Cell = str | int | float | bool | None
+"""What a table may hold."""
 
 NOTHING = "–"
 
