@@ -26,11 +26,11 @@ from benchmarks import baseline
 from tsc_interp import data
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.data.balanced import BatchMaker
-from tsc_interp.reproduction.claims import check_claims
 from tsc_interp.reproduction.experiments import REPORT
-from tsc_interp.training.config import RunConfig
+from tsc_interp.reproduction.published import check_figures
+from tsc_interp.training.config import Job, RunConfig
 from tsc_interp.training.ensemble import start, train_ensemble
-from tsc_interp.training.jobs import Job, Run, train
+from tsc_interp.training.jobs import TrainedRun, train
 from tsc_interp.training.stopping import chosen_epoch
 from tsc_interp.training.testing import evaluate_ensemble
 
@@ -91,7 +91,7 @@ def whole_suite(folder: Path) -> None:
     forget()
     warm, again = timed(lambda: train(jobs, folder / "warm"))
     assert [run.result for run in runs] == [run.result for run in again]
-    held = [claim.holds for claim in check_claims(runs)]
+    held = [claim.holds for claim in check_figures(runs)]
     estimate = baseline_estimate(runs)
     for name, spent in {"trainer, cold": cold, "trainer, warm": warm}.items():
         print(
@@ -101,7 +101,7 @@ def whole_suite(folder: Path) -> None:
     print(f"published figures that hold: {sum(held)} of {len(held)}")
 
 
-def baseline_estimate(runs: list[Run]) -> Spent:
+def baseline_estimate(runs: list[TrainedRun]) -> Spent:
     """One epoch and one test per kind of run, scaled by what all 45 runs need."""
     total, epochs = Spent(0.0, 0.0), 0
     baseline.train(baseline.Options(), 0, 1)  # what torch prepares once is not counted

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import torch
 from safetensors.numpy import save_file
 
 from tests.cases import CONFIGS, POSITIONED
+from tests.run_directories import write_run
 from tsc_interp.checkpoints import Checkpoint, bundled_names, load_checkpoint, read_checkpoint
 from tsc_interp.checkpoints.format import FORMAT
 from tsc_interp.config import ClassifierConfig
@@ -151,20 +151,22 @@ def test_unknown_names_get_a_suggestion() -> None:
 
 
 def test_run_directories(tmp_path: Path) -> None:
-    for epoch in (0, 1, 2, 10):
-        fresh(ClassifierConfig(), seed=epoch).save(
-            tmp_path / "checkpoints" / f"epoch={epoch:03d}.safetensors"
-        )
+    epochs = {epoch: fresh(ClassifierConfig(), seed=epoch) for epoch in (0, 1, 2, 10)}
+
+    def hash_of(where: Path | str, epoch: int | None = None) -> str:
+        return load_checkpoint(where, epoch=epoch).weight_hash()
+
+    write_run(tmp_path, epochs)
     with pytest.raises(CheckpointError, match=r"not finished.*--epoch"):
         load_checkpoint(tmp_path)
-    assert load_checkpoint(tmp_path, epoch=10).provenance["seed"] == 10
-    (tmp_path / "result.json").write_text(json.dumps({"chosen_epoch": 2}))
-    assert load_checkpoint(tmp_path).provenance["seed"] == 2
-    assert load_checkpoint(str(tmp_path), epoch=1).provenance["seed"] == 1
+    assert hash_of(tmp_path, 10) == epochs[10].weight_hash()
+    write_run(tmp_path, epochs, chosen=2)
+    assert hash_of(tmp_path) == epochs[2].weight_hash()
+    assert hash_of(str(tmp_path), 1) == epochs[1].weight_hash()
     with pytest.raises(UsageError, match="epochs 0 to 10; there is no epoch 3"):
         load_checkpoint(tmp_path, epoch=3)
     (tmp_path / "result.json").write_text("{")
-    with pytest.raises(CheckpointError, match=r"result\.json cannot be read"):
+    with pytest.raises(CheckpointError, match=r"damaged: result\.json"):
         load_checkpoint(tmp_path)
     with pytest.raises(CheckpointError, match="not a run directory"):
         load_checkpoint(tmp_path / "checkpoints")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 
@@ -12,8 +13,9 @@ from tsc_interp.data import AllStrings, report_test_set
 from tsc_interp.errors import ConfigError, UsageError
 from tsc_interp.model.evaluation import evaluate
 from tsc_interp.reproduction.bundle import BUNDLED, train_bundled
-from tsc_interp.reproduction.claims import NO_ERRORS, published_claims
 from tsc_interp.reproduction.experiments import REPORT, experiment_named
+from tsc_interp.reproduction.published import NO_ERRORS, published_figures
+from tsc_interp.task import AtLeast, ContainsAll, Majority
 from tsc_interp.training.experiments import load_experiment, make_experiment
 
 QUICK = """
@@ -66,7 +68,7 @@ def test_every_published_figure_holds(report_runs, capsys):
     assert code == 0
     assert document["schema"] == "tsc-interp/reproduce/1"
     assert len(document["runs"]) == 45
-    assert len(document["claims"]) == len(list(published_claims()))
+    assert len(document["claims"]) == len(list(published_figures()))
     assert document["seconds"] > 0
     assert set(document["runs"][0]) == {
         "experiment",
@@ -86,9 +88,9 @@ def test_every_published_figure_holds(report_runs, capsys):
 
 
 def test_a_claim_that_does_not_hold_is_exit_code_3(report_runs, capsys, monkeypatch):
-    wrong = next(claim for claim in published_claims() if claim.statement == "logit of aac")
+    wrong = next(claim for claim in published_figures() if claim.statement == "logit of aac")
     monkeypatch.setattr(
-        "tsc_interp.reproduction.claims.published_claims",
+        "tsc_interp.reproduction.published.published_figures",
         lambda: [type(wrong)(wrong.experiment, 5, "logit of aac", -8.3, 5e-5, wrong.measure)],
     )
     code, out, _ = run(capsys, "reproduce", "walkthrough", "--runs", report_runs, "--check")
@@ -143,7 +145,7 @@ def test_a_toml_file_with_a_grid(tmp_path, capsys):
     code, out, err = run(capsys, "train", file, "--runs", tmp_path / "runs", "--json")
     document = json.loads(out)
     assert code == 0
-    assert document["schema"] == "tsc-interp/train/1"
+    assert document["schema"] == "tsc-interp/train/2"
     cells = [(row["cell"], row["seed"]) for row in document["runs"]]
     assert cells == [("d_model=2", 0), ("d_model=2", 1), ("d_model=3", 0), ("d_model=3", 1)]
     assert document["runs"][2]["config"]["classifier"]["d_model"] == 3
@@ -179,7 +181,7 @@ def test_a_diverging_run_is_reported_and_the_others_are_kept(tmp_path, capsys):
     rows = json.loads(out)["runs"]
     assert code == 1
     assert "4 of 8 runs diverged" in err
-    assert [row["verdict"] == "diverged" for row in rows] == [False, False, True, True] * 2
+    assert [row["ending"] == "diverged" for row in rows] == [False, False, True, True] * 2
     assert rows[2]["validation_loss"] is None
 
 
@@ -224,13 +226,83 @@ def test_seeds_that_are_none(seeds):
         ("seeds = 'x'", r"seeds = 'x'"),
         ("[training.train]\nkind = 'no'", r"train"),
         ("= 3", r"not a readable TOML file"),
+        ("name = 5", r"name = 5: expected text in quotes"),
+        ("about = [1]", r"about = \[1\]: expected text"),
+        ("training = 5", r"training = 5: expected a table of options"),
+        ("classifier = 'x'", r"classifier = 'x': expected a table"),
+        ("[training]\ntrain = 5", r"train"),
+        (f"seeds = {'9' * 5000}", r"not a readable TOML file"),
+        (f"seeds = '{'9' * 5000}'", r"seeds = '999.*expected a range"),
+        (f"seeds = '0..{'9' * 5000}'", r"seeds = '0\.\.9.*expected a range"),
+        ("x = " + "[" * 100_000, r"not a readable TOML file"),
+        (f"name = '{'n' * 300}'", r"cannot name an experiment"),
+        ('[classifier]\ntask = "mayority"', r"task.*majority"),
     ],
 )
 def test_what_is_wrong_with_a_file(text, message, tmp_path):
     file = tmp_path / "bad.toml"
     file.write_text(text)
-    with pytest.raises(ConfigError, match=message):
+    with pytest.raises(ConfigError, match=message) as caught:
         load_experiment(file)
+    assert len(str(caught.value)) < 1_000
+
+
+@pytest.mark.parametrize(
+    ("classifier", "runs"),
+    [
+        ({f"option{axis}": range(10) for axis in range(10)}, "10,000,000,000"),
+        ({"d_model": range(10**15)}, "1,000,000,000,000,000"),
+    ],
+)
+def test_a_grid_too_large_is_refused_from_its_size(classifier, runs):
+    """Before any of its cells is made."""
+    with pytest.raises(ConfigError, match=f"x has {runs} runs; at most 100,000"):
+        make_experiment("x", 1, classifier)
+
+
+def test_places_that_hold_no_file(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for place in (tmp_path / "pipe", tmp_path, tmp_path / ("n" * 300)):
+        with pytest.raises(ConfigError, match="not a readable TOML file"):
+            load_experiment(place)
+
+
+def test_a_task_by_its_name(tmp_path):
+    file = tmp_path / "tasks.toml"
+    file.write_text('[classifier]\ntask = ["majority", "contains-all", "at_least"]')
+    experiment = load_experiment(file)
+    assert [cell.label for cell in experiment.cells] == [
+        "task=majority", "task=contains-all", "task=at_least",
+    ]  # fmt: skip
+    tasks = [cell.config.classifier.task for cell in experiment.cells]
+    assert tasks == [Majority(), ContainsAll(), AtLeast()]
+
+
+def test_both_ways_to_write_a_name():
+    assert experiment_named("attend-cls") is experiment_named("attend_cls")
+    assert load_checkpoint("attend_cls").source == "attend-cls"
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ["d_model=" + "9" * 5000],
+        ["d_model=" + "[" * 100_000],
+        ["train.x=1"],
+        ["training.train=5", "training.train.max_length=3"],
+        ["=3"],
+        ["a..b=1"],
+        ["training=5"],
+        [".".join("a" * 5000) + "=1"],
+    ],
+    ids=range(8),
+)
+def test_settings_that_cannot_be(settings, tmp_path, capsys):
+    arguments = [part for setting in settings for part in ("--set", setting)]
+    code, out, err = run(capsys, "train", *arguments, "--runs", tmp_path)
+    assert (code, out) == (2, "")
+    assert len(err) < 1_500
+    assert not list(tmp_path.iterdir())
 
 
 def test_names_that_are_not_there(tmp_path, capsys):

@@ -12,6 +12,7 @@ import pytest
 
 import tsc_interp as tsc
 from tests.cases import POSITIONED
+from tests.run_directories import write_run
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.cli import main
 from tsc_interp.config import ClassifierConfig
@@ -73,9 +74,8 @@ def test_nothing_in_a_name_ends_the_script_or_becomes_markup() -> None:
 
 
 def test_history_is_embedded_in_order(tmp_path: Path) -> None:
-    config = ClassifierConfig(n_letters=2)
-    for epoch in (10, 2, 0):
-        fresh(config, epoch=epoch).save(tmp_path / "checkpoints" / f"epoch={epoch:03d}.safetensors")
+    config = ClassifierConfig(n_letters=4)
+    write_run(tmp_path, {epoch: fresh(config, epoch=epoch) for epoch in (10, 2, 0)})
     history = read_history(tmp_path)
     assert list(history) == [0, 2, 10]
     model = payload_of(playground_fragment(history[10], history=history))["models"][0]

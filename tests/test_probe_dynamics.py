@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +10,7 @@ import pytest
 import torch
 
 import tsc_interp as tsc
+from tests.run_directories import write_run
 from tsc_interp.cli.app import main
 from tsc_interp.data import report_test_set
 from tsc_interp.errors import CheckpointError, UsageError
@@ -27,21 +27,14 @@ EPOCHS = (0, 1, 2)
 def run_directory(tmp_path_factory) -> Path:
     """Two epochs of training would do; these weights are drawn, which is quicker and as good."""
     directory = tmp_path_factory.mktemp("runs") / "mine" / "abc" / "seed=4"
-    config = tsc.ClassifierConfig()
-    for epoch in EPOCHS:
-        checkpoint = HookedClassifier(config, seed=10 + epoch).to_checkpoint()
-        checkpoint.save(directory / "checkpoints" / f"epoch={epoch:03d}.safetensors")
-    shutil.copy(
-        Path(tsc.__file__).parent / "checkpoints" / "bundled" / "generalization-errors.safetensors",
-        directory / "checkpoints" / "epoch=002.safetensors",
-    )
-    rows = [
-        {"epoch": e, "learning_rate": 0.01, "train_loss": 9.0 / e, "validation_loss": 4.0 / e}
-        for e in (1, 2)
-    ]
-    (directory / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    (directory / "result.json").write_text('{"chosen_epoch": 2}')
+    write_run(directory, epochs(), chosen=2)
     return directory
+
+
+def epochs():
+    config = tsc.ClassifierConfig()
+    drawn = {e: HookedClassifier(config, seed=10 + e).to_checkpoint() for e in EPOCHS}
+    return {**drawn, 2: tsc.load_checkpoint("generalization-errors")}
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +96,7 @@ def test_figures_and_animation_hold_every_epoch(result):
 
 
 def test_without_metrics_and_result_the_rest_is_told(run_directory, tmp_path):
-    shutil.copytree(run_directory / "checkpoints", tmp_path / "r" / "checkpoints")
+    write_run(tmp_path / "r", epochs(), with_metrics=False)
     found = run(load(tmp_path / "r", epoch=1), STRINGS, run_directory=tmp_path / "r")
     assert found.losses is None
     assert found.chosen_epoch is None

@@ -5,26 +5,27 @@ from __future__ import annotations
 import errno
 import json
 import os
+import random
+import shutil
 import signal
 import subprocess
 import sys
-import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
-from safetensors import safe_open
 
 from tsc_interp.checkpoints import load_checkpoint
+from tsc_interp.checkpoints.run_directory import RunDirectory, RunError
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.data import BalancedStream
 from tsc_interp.errors import ConfigError, TscError
 from tsc_interp.model.evaluation import evaluate
 from tsc_interp.training import jobs as jobs_module
-from tsc_interp.training import runs as runs_module
-from tsc_interp.training.config import RunConfig, TrainingConfig
-from tsc_interp.training.jobs import Job, Watcher, train, train_seeds
-from tsc_interp.training.runs import RunDirectory, RunError
+from tsc_interp.training.config import Job, RunConfig, TrainingConfig
+from tsc_interp.training.jobs import Plan, Watcher, train, train_seeds
+from tsc_interp.training.run_writer import RunWriter
 
 SHORT = TrainingConfig(
     train=BalancedStream(batches=5),
@@ -42,20 +43,13 @@ def wanted(experiment="here", seeds=SEEDS, config=CONFIG):
     return [Job(experiment, config, seed) for seed in seeds]
 
 
-def contents(directory: Path) -> dict[str, object]:
+def contents(directory: Path) -> dict[str, bytes]:
     """Every file that is part of a run; locks and left-over temporary files are not."""
     return {
-        str(path.relative_to(directory)): _content(path)
+        str(path.relative_to(directory)): path.read_bytes()
         for path in sorted(directory.rglob("*"))
         if path.is_file() and not path.name.startswith(".")
     }
-
-
-def _content(path: Path) -> object:
-    if path.suffix != ".safetensors":
-        return path.read_bytes()
-    with safe_open(path, framework="np") as file:  # its metadata has no order
-        return file.metadata(), {name: file.get_tensor(name).tobytes() for name in file.keys()}  # noqa: SIM118
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +66,7 @@ def no_training(monkeypatch):
 
 def test_the_layout_and_what_is_in_it(clean):
     for seed in SEEDS:
-        run = RunDirectory.of(clean, "here", CONFIG, seed)
+        run = RunWriter.of(clean, "here", CONFIG, seed)
         result, metrics = run.result(), run.metrics()
         names = {path.name for path in run.path.iterdir()}
         assert names == {"config.json", "metrics.jsonl", "checkpoints", "result.json"}
@@ -94,7 +88,7 @@ def test_the_layout_and_what_is_in_it(clean):
 
 def test_the_result_is_what_the_checkpoint_does(clean):
     """Confusion matrix and misclassified strings, against one-string-at-a-time evaluation."""
-    run = RunDirectory.of(clean, "here", CONFIG, 1)
+    run = RunWriter.of(clean, "here", CONFIG, 1)
     alphabet = CONFIG.classifier.alphabet
     strings = [alphabet.write(row) for row in SHORT.test.epoch(CONFIG.classifier, 0)]
     matrix, wrong = np.zeros((2, 2), dtype=int), set()
@@ -133,13 +127,13 @@ def test_a_run_under_two_names_is_trained_once(tmp_path):
 
 def test_only_what_is_missing_is_trained(clean, tmp_path):
     class Planning(Watcher):
-        def planned(self, to_train, finished):
-            self.plan = (to_train, finished)
+        def planned(self, plan):
+            self.plan = plan
 
     watcher = Planning()
     train(wanted(seeds=(0,)), tmp_path)
     train(wanted(), tmp_path, watcher)
-    assert watcher.plan == (2, 1)
+    assert watcher.plan == Plan(to_train=2, finished=1)
     assert contents(tmp_path) == contents(clean)
 
 
@@ -161,17 +155,17 @@ def test_dying_at_any_write_loses_nothing(clean, tmp_path, monkeypatch):
 
         return replace
 
-    monkeypatch.setattr(runs_module.os, "replace", dying_at(-1))
+    monkeypatch.setattr(os, "replace", dying_at(-1))
     train(wanted(seeds=(0, 1)), tmp_path / "count")
     total = calls
     assert total > 20
     for n in range(1, total + 1):
         directory = tmp_path / f"die-at-{n}"
         calls = 0
-        monkeypatch.setattr(runs_module.os, "replace", dying_at(n))
+        monkeypatch.setattr(os, "replace", dying_at(n))
         with pytest.raises(Killed):
             train(wanted(seeds=(0, 1)), directory)
-        monkeypatch.setattr(runs_module.os, "replace", real)
+        monkeypatch.setattr(os, "replace", real)
         train(wanted(seeds=(0, 1)), directory)
         assert contents(directory) == contents(tmp_path / "count"), n
     for seed in (0, 1):
@@ -179,81 +173,287 @@ def test_dying_at_any_write_loses_nothing(clean, tmp_path, monkeypatch):
         assert contents(tmp_path / "count" / path) == contents(clean / path)
 
 
-LONG = SHORT.replace(max_epochs=60, check_from=60)
-
 SCRIPT = """
-import sys, time
-from tsc_interp.training.config import RunConfig
-from tsc_interp.training.jobs import Job, Watcher, train
+import sys
+from tsc_interp.training.config import Job, RunConfig
+from tsc_interp.training.jobs import Watcher, train
 
-class Slow(Watcher):
-    def epoch(self, job, progress):
-        time.sleep(float(sys.argv[3]))
+def say(*words):
+    print(*words, flush=True)
+
+class Stopping(Watcher):
+    def waiting(self, directory):
+        say("waiting")
+    def epoch(self, job, state):
+        say("epoch", state.epoch)
+        if state.epoch == int(sys.argv[3]):
+            sys.stdin.readline()  # until the test lets go, which it does by killing
 
 config = RunConfig.from_json(sys.argv[2])
-train([Job("here", config, seed) for seed in (0, 1)], sys.argv[1], Slow())
+train([Job("here", config, 0)], sys.argv[1], Stopping())
+say("done")
 """
 
 
-def start_process(directory: Path, pause: float) -> subprocess.Popen[bytes]:
-    config = RunConfig(training=LONG).to_json()
-    arguments = [sys.executable, "-c", SCRIPT, str(directory), config, str(pause)]
-    return subprocess.Popen(arguments, env={**os.environ, "OMP_NUM_THREADS": "1"})
+def start_process(directory: Path, stop_at: int) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, str(directory), CONFIG.to_json(), str(stop_at)],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
 
 
-def test_kill_minus_nine_with_a_second_process_waiting(tmp_path):
-    """The second process waits for the first, and takes over where it was killed."""
-    config = RunConfig(training=LONG)
-    run = RunDirectory.of(tmp_path, "here", config, 1)
-    first, second = start_process(tmp_path, 0.25), None
-    try:
-        _wait_for(lambda: run.checkpoint_path(3).exists(), first)
-        second = start_process(tmp_path, 0.0)
-        _wait_for(lambda: run.checkpoint_path(5).exists(), first)
-        first.send_signal(signal.SIGKILL)
-        first.wait()
-        assert run.result() is None
-        assert run.progress().epoch >= 4
-        assert second.wait(timeout=120) == 0
-    finally:
-        for process in (first, second):
-            if process is not None and process.poll() is None:
-                process.kill()
-    train([Job("here", config, seed) for seed in (0, 1)], tmp_path / "clean")
-    assert contents(tmp_path / "here") == contents(tmp_path / "clean" / "here")
+def test_kill_minus_nine_with_a_second_process_waiting(clean, tmp_path):
+    """The second process waits for the first, and takes over where it was killed.
+
+    Each tells what it does, line by line, and the test acts on what it reads: nothing is timed.
+    """
+    with start_process(tmp_path, stop_at=3) as first:
+        try:
+            assert [first.stdout.readline() for _ in "123"] == [
+                "epoch 1\n",
+                "epoch 2\n",
+                "epoch 3\n",
+            ]
+            with start_process(tmp_path, stop_at=-1) as second:
+                assert second.stdout.readline() == "waiting\n"
+                first.send_signal(signal.SIGKILL)
+                told, _ = second.communicate(timeout=300)
+        finally:
+            first.kill()
+    assert second.returncode == 0
+    # The third epoch had been written when the first process was killed in it.
+    assert told == "epoch 4\ndone\n"
+    here = Path("here", CONFIG.key(), "seed=0")
+    assert contents(tmp_path / here) == contents(clean / here)
 
 
-def _wait_for(condition, process):
-    for _ in range(1200):
-        if condition():
-            return
-        assert process.poll() is None, "the process ended early"
-        time.sleep(0.05)
-    pytest.fail("nothing happened for a minute")
+# -- damage ----------------------------------------------------------------------------------
 
 
-def test_damage_is_noticed_and_repaired(clean, tmp_path):
+class Interrupted(Exception):
+    pass
+
+
+class Stopping(Watcher):
+    """Interrupts training after an epoch; notes what is said about damage."""
+
+    def __init__(self, after: int = 10**6):
+        self.after, self.problems, self.trained = after, [], 0
+
+    def planned(self, plan):
+        self.plan = plan
+
+    def epoch(self, job, state):
+        self.trained += 1
+        if state.epoch == self.after:
+            raise Interrupted
+
+    def damaged(self, problem, moved_to):
+        self.problems.append(str(problem))
+        assert moved_to.is_dir()
+        assert moved_to.name.startswith("damaged-seed=")
+
+
+@pytest.fixture(scope="module")
+def unfinished(tmp_path_factory):
+    """Two seeds, both stopped after their third epoch."""
+    directory = tmp_path_factory.mktemp("unfinished")
+    for seed in (0, 1):
+        with pytest.raises(Interrupted):
+            train(wanted(seeds=(seed,)), directory, Stopping(after=3))
+    return directory
+
+
+def flip(seed):
+    def damage(file, other):
+        content = bytearray(file.read_bytes())
+        place = random.Random(seed).randrange(8 * len(content))
+        content[place // 8] ^= 1 << place % 8
+        file.unlink()
+        file.write_bytes(content)
+
+    return damage
+
+
+def cut(file, other):
+    content = file.read_bytes()
+    file.unlink()
+    file.write_bytes(content[: len(content) // 2])
+
+
+def empty(file, other):
+    file.unlink()
+    file.write_bytes(b"")
+
+
+def remove(file, other):
+    file.unlink()
+
+
+def pipe(file, other):
+    file.unlink()
+    os.mkfifo(file)
+
+
+def nonsense(file, other):
+    file.unlink()
+    file.write_text("[" * 100_000)
+
+
+def of_another_seed(file, other):
+    shutil.copy(other, file)
+
+
+def of_another_epoch(file, other):
+    others = sorted(file.parent.glob("epoch=*"))
+    if file in others:
+        shutil.copy(others[(others.index(file) + 1) % len(others)], file)
+
+
+DAMAGES = {
+    **{f"flip {seed}": flip(seed) for seed in range(3)},
+    **{kind.__name__: kind for kind in (cut, empty, remove, pipe, nonsense, of_another_seed,
+                                        of_another_epoch)},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+@pytest.mark.parametrize("state", ["clean", "unfinished"])
+def test_damage_is_said_moved_aside_and_trained_again(state, name, clean, request, tmp_path):
+    """Every file of a run, damaged in this way: in the end the very same run is there."""
+    here = Path("here", CONFIG.key(), "seed=0")
+    expected = contents(clean / here)
+    source = request.getfixturevalue(state)
+    files = sorted(str(path.relative_to(source / here)) for path in (source / here).rglob("*.*"))
+    for number, file in enumerate(files):
+        runs = tmp_path / str(number)
+        shutil.copytree(source, runs, ignore=shutil.ignore_patterns(".lock"))
+        DAMAGES[name](runs / here / file, source / here.with_name("seed=1") / file)
+        changed = _seen(runs / here) != _seen(source / here)
+        watcher = Stopping()
+        train(wanted(seeds=(0,)), runs, watcher)
+        assert contents(runs / here) == expected, file
+        assert bool(watcher.problems) == changed, file
+
+
+def _seen(directory):
+    """As `contents`, but also what is no file."""
+    return {
+        str(path.relative_to(directory)): path.read_bytes() if path.is_file() else None
+        for path in directory.rglob("*")
+    }
+
+
+def test_a_run_in_the_place_of_another_is_not_believed(clean, tmp_path):
+    """A folder renamed by hand: its files fit each other, but not the seed or the configuration."""
+    other = RunConfig(training=SHORT.replace(learning_rate=0.02))
+    for job in (Job("here", CONFIG, 5), Job("here", other, 0)):
+        runs = tmp_path / f"{job.seed}"
+        place = RunWriter.of(runs, "here", job.config, job.seed)
+        shutil.copytree(clean / "here" / CONFIG.key() / "seed=0", place.path)
+        watcher = Stopping()
+        (run,) = train([job], runs, watcher)
+        assert "config.json is that of another run or seed" in watcher.problems[0]
+        assert run.result.seed == job.seed
+        assert run.checkpoint().provenance["run_key"] == job.config.key()
+        assert (place.path.parent / f"damaged-seed={job.seed}" / "result.json").exists()
+
+
+def test_damaged_runs_are_kept_side_by_side(tmp_path):
+    for _ in range(3):
+        run = train(wanted(seeds=(0,)), tmp_path)[0]
+        (run.path / "result.json").write_text("mine")
     train(wanted(seeds=(0,)), tmp_path)
-    run = RunDirectory.of(tmp_path, "here", CONFIG, 0)
-    expected = contents(tmp_path)
+    names = {path.name for path in run.path.parent.iterdir() if not path.name.startswith(".")}
+    assert names == {"seed=0", "damaged-seed=0", "damaged-seed=0-2", "damaged-seed=0-3"}
 
-    class Looking(Watcher):
-        def epoch(self, job, progress):
-            assert not (run.path / "result.json").exists(), "it would look finished"
 
-    for file in (run.checkpoint_path(run.result().chosen_epoch), run.path / "result.json"):
-        file.write_bytes(file.read_bytes()[:-7])
-        assert run.result() is None
-        train(wanted(seeds=(0,)), tmp_path, Looking())
-        assert contents(tmp_path) == expected
+def test_copies_made_by_a_file_manager_are_not_epochs(clean, tmp_path):
+    shutil.copytree(clean, tmp_path, dirs_exist_ok=True)
+    run = RunDirectory.open(tmp_path / "here" / CONFIG.key() / "seed=0")
+    epochs, first = run.epochs(), run.checkpoint_path(0)
+    for name in ("epoch=004 (copy)", "epoch=", "epoch=x", "epoch=4", "epoch=-01", "epoch=0004"):
+        shutil.copy(first, first.with_name(f"{name}.safetensors"))
+    assert run.epochs() == epochs
+    assert list(run.history()) == epochs
+    assert load_checkpoint(run.path).provenance["epoch"] == run.result().chosen_epoch
+
+
+def test_what_an_earlier_process_left_is_told(unfinished, tmp_path):
+    shutil.copytree(unfinished, tmp_path, dirs_exist_ok=True)
+    watcher = Stopping()
+    train(wanted(), tmp_path, watcher)
+    assert watcher.plan == Plan(to_train=3, finished=0, unfinished=2)
+    assert watcher.problems == []
+
+
+def test_an_unfinished_run_gives_way_to_the_same_run_finished_elsewhere(unfinished, tmp_path):
+    shutil.copytree(unfinished, tmp_path, dirs_exist_ok=True)
+    train(wanted("other", (0,)), tmp_path)
+    watcher = Stopping()
+    (run,) = train(wanted("here", (0,)), tmp_path, watcher)
+    assert watcher.trained == 0
+    assert (run.path.parent / "unfinished-seed=0" / "resume.safetensors").exists()
+
+
+def test_few_locks_are_held_at_a_time(tmp_path, monkeypatch):
+    """One open file per configuration was too many for a grid of a thousand."""
+    held, most, real = 0, 0, jobs_module.locked
+
+    @contextmanager
+    def counting(directory, waiting):
+        nonlocal held, most
+        with real(directory, waiting):
+            held += 1
+            most = max(most, held)
+            yield
+            held -= 1
+
+    monkeypatch.setattr(jobs_module, "locked", counting)
+    monkeypatch.setattr(jobs_module, "LOCKS_AT_ONCE", 3)
+    quick = SHORT.replace(max_epochs=1, train=BalancedStream(batches=1))
+    configs = [RunConfig(training=quick.replace(weight_decay=w / 100)) for w in range(8)]
+    runs = train([Job("many", config, seed) for config in configs for seed in (0, 1)], tmp_path)
+    assert most == 3
+    assert [run.job.config for run in runs[::2]] == configs
+    assert len({run.path for run in runs}) == 16
+    assert not any(path.name.startswith("damaged") for path in tmp_path.rglob("*"))
+
+
+def test_an_experiment_is_trained_as_it_is(tmp_path):
+    import tsc_interp as tsc
+
+    training = {"max_epochs": 1, "train": {"batches": 2}, "test": {"batches": 1}}
+    experiment = tsc.make_experiment("grid", [0, 1], {"d_model": [2, 3]}, training)
+    runs = tsc.train(experiment, tmp_path)
+    assert [(run.job.config.classifier.d_model, run.job.seed) for run in runs] == [
+        (2, 0), (2, 1), (3, 0), (3, 1),
+    ]  # fmt: skip
+    for wrong in ("walkthrough", 5, [experiment]):
+        with pytest.raises(TscError, match="takes an experiment or a list of jobs"):
+            tsc.train(wrong, tmp_path)
+
+
+def test_a_run_directory_is_read_without_torch(clean):
+    code = (
+        "import sys; from tsc_interp.checkpoints.run_directory import RunDirectory;"
+        "run = RunDirectory.open(sys.argv[1]); run.history(); run.result(); run.metrics();"
+        "run.classifier; sys.exit('torch' in sys.modules)"
+    )
+    path = clean / "here" / CONFIG.key() / "seed=0"
+    done = subprocess.run([sys.executable, "-c", code, path], check=False)
+    assert done.returncode == 0
 
 
 def test_another_format_version_is_refused_and_left_alone(tmp_path):
     run = train(wanted(seeds=(0,)), tmp_path)[0].directory
     file = run.path / "config.json"
-    file.write_text(file.read_text().replace('"format_version": 1', '"format_version": 2'))
+    file.write_text(file.read_text().replace('"format_version": 2', '"format_version": 3'))
     before = contents(tmp_path)
-    with pytest.raises(RunError, match=r"format version 2.*--runs"):
+    with pytest.raises(RunError, match=r"format version 3.*--runs"):
         train(wanted(seeds=(0,)), tmp_path)
     assert contents(tmp_path) == before
 
@@ -272,7 +472,7 @@ def test_a_full_disk_is_a_clear_error_and_what_was_done_is_kept(clean, tmp_path,
     with pytest.raises(TscError, match="No space left on device; what was finished before is kept"):
         train(wanted(), tmp_path)
     monkeypatch.undo()
-    assert RunDirectory.of(tmp_path, "here", CONFIG, 0).progress().epoch >= 1
+    assert RunWriter.of(tmp_path, "here", CONFIG, 0).examine().state.epoch >= 1
     train(wanted(), tmp_path)
     assert contents(tmp_path) == contents(clean)
 
@@ -287,8 +487,8 @@ def test_a_place_that_cannot_be_written_to(tmp_path):
 def test_a_diverged_run_is_finished_and_says_so(tmp_path):
     hot = RunConfig(training=SHORT.replace(learning_rate=1e38))
     bad, good = train([Job("hot", hot, 0), Job("here", CONFIG, 0)], tmp_path)
-    assert bad.result.verdict == "diverged"
-    assert good.result.verdict != "diverged"
+    assert bad.result.ending == "diverged"
+    assert good.result.ending != "diverged"
     assert bad.result.chosen_epoch == 0
     assert np.isnan(bad.result.validation_loss)
     assert bad.directory.checkpoint().provenance["epoch"] == 0

@@ -17,7 +17,7 @@ from tsc_interp.data import AllStrings, BalancedStream
 from tsc_interp.model.initialise import linear_to_hooked
 from tsc_interp.training.config import RunConfig, TrainingConfig
 from tsc_interp.training.ensemble import start, train_ensemble
-from tsc_interp.training.stopping import chosen_epoch, verdict
+from tsc_interp.training.stopping import chosen_epoch, ending
 
 LOW = {
     "d_model": 16,
@@ -178,7 +178,7 @@ def test_a_diverging_member_is_stopped_and_the_others_are_not_touched():
     healthy, sick = start(config, 0), start(config, 1)
     broken = {name: weight * np.float32(1e30) for name, weight in sick.weights.items()}
     ends = last_of_each([healthy, type(sick)(config, 1, broken, sick.mean, sick.square)])
-    assert ends[1].verdict == "diverged"
+    assert ends[1].ending == "diverged"
     assert ends[1].epoch == 1
     assert not math.isfinite(ends[1].metrics[0].validation_loss)
     same(ends[0], last_of_each([healthy])[0])
@@ -215,15 +215,15 @@ def test_the_stopping_rule(losses, check_from, patience, max_epochs):
     training = TrainingConfig(check_from=check_from, patience=patience, max_epochs=max_epochs)
     expected = brute_force_ending(losses, training)
     for epoch in range(1, expected[0]):
-        assert verdict(losses[:epoch], training) is None
-    assert verdict(losses[: expected[0]], training) == expected[1]
+        assert ending(losses[:epoch], training) is None
+    assert ending(losses[: expected[0]], training) == expected[1]
 
 
 def test_the_chosen_epoch():
     assert chosen_epoch([3.0, 1.0, 1.0, 2.0]) == 2
     assert chosen_epoch([float("nan"), 5.0]) == 2
     assert chosen_epoch([float("inf")]) == 0
-    assert verdict([1.0, float("nan")], TrainingConfig()) == "diverged"
+    assert ending([1.0, float("nan")], TrainingConfig()) == "diverged"
 
 
 def test_the_learning_rate_is_torchs():

@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from tsc_interp.errors import ConfigError, shorten
 from tsc_interp.strings import MAX_LETTERS, Alphabet
@@ -84,6 +84,12 @@ class ClassifierConfig(FrozenConfig):
     embedding_init: Literal["default", "linear_like"] = "default"
     attention_init: Literal["default", "output_fan_out"] = "default"
     mlp_init: Literal["default", "output_fan_out"] = "default"
+
+    @field_validator("task", mode="before")
+    @classmethod
+    def _task_by_name(cls, task: object) -> object:
+        """`"majority"` is the task of that kind with its defaults."""
+        return {"kind": task.replace("-", "_")} if isinstance(task, str) else task
 
     @model_validator(mode="after")
     def _task_fits(self) -> Self:

@@ -55,7 +55,7 @@ class Checkpoint:
 
     def weight_hash(self) -> str:
         """SHA-256 over configuration, names, shapes and exact bits: what a certificate is about."""
-        return _weight_hash(self.config.to_json(), self.weights)
+        return hash_arrays(self.config.to_json(), self.weights)
 
     def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
         """Write the file; one that is there is replaced if it is a checkpoint, or with `force`."""
@@ -135,7 +135,7 @@ def _provenance(metadata: Mapping[str, str]) -> dict[str, Any]:
 
 def _check_hashes(metadata: Mapping[str, str], weights: WeightArrays) -> None:
     found = {
-        "weight_hash": _weight_hash(metadata["config"], weights),
+        "weight_hash": hash_arrays(metadata["config"], weights),
         "provenance_hash": _hash(metadata.get("provenance", "")),
     }
     for name, value in found.items():
@@ -146,8 +146,9 @@ def _check_hashes(metadata: Mapping[str, str], weights: WeightArrays) -> None:
             )
 
 
-def _weight_hash(config: str, weights: WeightArrays) -> str:
-    digest = hashlib.sha256(config.encode())
+def hash_arrays(text: str, weights: WeightArrays) -> str:
+    """SHA-256 over a text, and over the names, shapes and exact bits of arrays."""
+    digest = hashlib.sha256(text.encode())
     for name in sorted(weights):
         weight = np.ascontiguousarray(weights[name], dtype="<f4")
         digest.update(f"\0{name}{list(weight.shape)}\0".encode())

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import difflib
-import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 from tsc_interp.checkpoints.format import SUFFIX, Checkpoint, read_checkpoint
+from tsc_interp.checkpoints.run_directory import RunDirectory
 from tsc_interp.errors import CheckpointError, UsageError, shorten
 from tsc_interp.files import reason, shown
 
@@ -37,14 +38,12 @@ def load_checkpoint(
     except OSError as error:  # a name that is too long, a folder that may not be looked into
         raise CheckpointError(f"no checkpoint {shown(path)!r}: {reason(error)}") from None
     if is_folder:
-        return read_checkpoint(epoch_file(path, epoch))
+        return RunDirectory.open(path).checkpoint(epoch)
     if epoch is not None:
         raise UsageError(f"an epoch can be picked from a run directory only; {where} is not one")
-    if isinstance(where, str) and where in bundled_names():
-        checkpoint = read_checkpoint(bundled_path(where))
-        return Checkpoint(
-            checkpoint.config, checkpoint.weights, checkpoint.provenance, source=where
-        )
+    name = where.replace("_", "-") if isinstance(where, str) else ""
+    if name in bundled_names():
+        return replace(read_checkpoint(bundled_path(name)), source=name)
     if is_there:
         return read_checkpoint(path)
     raise CheckpointError(_nothing_there(str(where)))
@@ -54,34 +53,6 @@ def _path(where: str | os.PathLike[str]) -> Path:
     if isinstance(where, str | os.PathLike) and "\0" not in os.fspath(where):
         return Path(where)
     raise UsageError(f"a checkpoint is a name or a path, got {shorten(where)}")
-
-
-def epoch_file(run: Path, epoch: int | None) -> Path:
-    """The checkpoint file of one epoch of a run; without a number, of the chosen one."""
-    present = {int(file.stem.removeprefix("epoch=")): file
-               for file in sorted((run / "checkpoints").glob(f"epoch=*{SUFFIX}"))}  # fmt: skip
-    if not present:
-        raise CheckpointError(
-            f"{run} is a directory without checkpoints/epoch=NNN{SUFFIX}, so not a run directory"
-        )
-    if epoch is None:
-        epoch = _chosen_epoch(run)
-    if epoch not in present:
-        raise UsageError(
-            f"{run} has epochs {min(present)} to {max(present)}; there is no epoch {epoch}"
-        )
-    return present[epoch]
-
-
-def _chosen_epoch(run: Path) -> int:
-    try:
-        return int(json.loads((run / "result.json").read_text())["chosen_epoch"])
-    except FileNotFoundError:
-        raise CheckpointError(
-            f"{run} is not finished, so no epoch is chosen yet; name one with --epoch"
-        ) from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise CheckpointError(f"{run / 'result.json'} cannot be read: {error}") from None
 
 
 def _nothing_there(where: str) -> str:

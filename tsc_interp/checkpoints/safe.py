@@ -24,7 +24,8 @@ from tsc_interp.files import reason, shown
 
 MAX_HEADER = 16_000_000
 
-Arrays = Mapping[str, NDArray[np.float32]]
+Array = NDArray[np.float32]
+Arrays = Mapping[str, Array]
 
 
 def to_bytes(arrays: Arrays, metadata: Mapping[str, str]) -> bytes:
@@ -56,8 +57,8 @@ class SafeFile:
         if tuple(outside.get_shape()) != shape:
             raise CheckpointError(f"{name} has shape {outside.get_shape()}, expected {list(shape)}")
 
-    def read(self, name: str) -> NDArray[np.float32]:
-        array: NDArray[np.float32] = self._file.get_tensor(name)
+    def read(self, name: str) -> Array:
+        array: Array = self._file.get_tensor(name)
         return array
 
 

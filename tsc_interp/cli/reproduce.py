@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tsc_interp.cli.common import JsonOption, QuietOption, output, print_json
-from tsc_interp.cli.runs_view import (
+from tsc_interp.cli.training_view import (
     RunsOption,
     complain_about_diverged,
     print_runs,
@@ -17,7 +17,7 @@ from tsc_interp.cli.runs_view import (
 )
 
 if TYPE_CHECKING:
-    from tsc_interp.reproduction.claims import Claim
+    from tsc_interp.reproduction.published import PublishedFigure
 
 
 def command(
@@ -43,8 +43,8 @@ def command(
     """
     import time
 
-    from tsc_interp.reproduction.claims import check_claims
     from tsc_interp.reproduction.experiments import REPORT, experiment_named
+    from tsc_interp.reproduction.published import check_figures
     from tsc_interp.training.jobs import train
 
     started = time.perf_counter()
@@ -53,7 +53,7 @@ def command(
     with watching(quiet) as watcher:
         jobs = [job for experiment in experiments for job in experiment.jobs()]
         finished = train(jobs, runs, watcher)
-    claims = check_claims(finished)
+    claims = check_figures(finished)
     seconds = time.perf_counter() - started
     if as_json:
         document = {
@@ -76,7 +76,7 @@ def command(
     complain_about_diverged(finished)
 
 
-def _print_claims(claims: list[Claim]) -> None:
+def _print_claims(claims: list[PublishedFigure]) -> None:
     from itertools import groupby
 
     from rich.table import Table

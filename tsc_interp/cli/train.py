@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tsc_interp.cli.common import JsonOption, QuietOption, print_json
-from tsc_interp.cli.runs_view import (
+from tsc_interp.cli.training_view import (
     RunsOption,
     complain_about_diverged,
     print_runs,
@@ -64,14 +64,14 @@ def command(
             {
                 **run_row(run),
                 "cell": label,
-                "verdict": run.result.verdict,
+                "ending": run.result.ending,
                 "misclassified": list(run.result.test.misclassified),
                 "config": run.job.config.to_dict(),
             }
             for run, label in zip(finished, labels, strict=True)
         ]
         seconds = round(time.perf_counter() - started, 3)
-        print_json("train/1", {"runs": rows, "seconds": seconds})
+        print_json("train/2", {"runs": rows, "seconds": seconds})
     else:
         print_runs(finished, labels)
     complain_about_diverged(finished)
@@ -91,7 +91,7 @@ def _experiment(
     for option in options:
         _set(tables, option)
     return make_experiment(
-        name or "mine", _seeds(seeds or "0..7"), tables["classifier"], tables["training"]
+        name or "mine", seeds or "0..7", tables["classifier"], tables["training"]
     )
 
 
@@ -99,24 +99,23 @@ def _set(tables: dict[str, dict[str, Any]], option: str) -> None:
     """`d_model=16` is the classifier's, `training.train.max_length=20` says where it belongs."""
     import tomllib
 
-    from tsc_interp.errors import UsageError
+    from tsc_interp.errors import UsageError, shorten
 
     key, equals, text = option.partition("=")
     path = key.strip().split(".")
     if path[0] not in tables:
         path = ["classifier", *path]
     if not equals or not all(path):
-        raise UsageError(f"--set {option}: expected OPTION=VALUE, such as d_model=16")
+        raise UsageError(f"--set {shorten(option)}: expected OPTION=VALUE, such as d_model=16")
     try:
         value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         value = text.strip()  # a bare word, such as norm=rms
+    except ValueError as error:
+        raise UsageError(f"--set {shorten(option)}: {error}") from None
     table = tables[path[0]]
     for part in path[1:-1]:
         table = table.setdefault(part, {})
+        if not isinstance(table, dict):
+            raise UsageError(f"--set {shorten(option)}: {part} was given a value before")
     table[path[-1]] = value
-
-
-def _seeds(text: str) -> str | list[int]:
-    parts = [part.strip() for part in text.split(",")]
-    return [int(part) for part in parts] if all(part.isdecimal() for part in parts) else text

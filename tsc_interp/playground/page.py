@@ -18,9 +18,10 @@ from typing import Any
 import numpy as np
 
 from tsc_interp._version import __version__
-from tsc_interp.checkpoints import Checkpoint, read_checkpoint
+from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.checkpoints.format import SUFFIX
 from tsc_interp.checkpoints.resolve import ModelLike, as_checkpoint
+from tsc_interp.checkpoints.run_directory import RunDirectory, RunError, run_of
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.files import write_output
@@ -94,14 +95,10 @@ def playground_fragment(
 
 def read_history(run: str | os.PathLike[str]) -> dict[int, Checkpoint]:
     """Every epoch that a run directory kept."""
-    directory = Path(run)
-    found = sorted((directory / "checkpoints").glob(f"epoch=*{SUFFIX}"))
-    if not found:
-        raise UsageError(
-            f"a training history needs a run directory with checkpoints/epoch=NNN{SUFFIX}; "
-            f"{run} is not one"
-        )
-    return {int(file.stem.removeprefix("epoch=")): read_checkpoint(file) for file in found}
+    try:
+        return RunDirectory.open(run).history()
+    except RunError as error:
+        raise UsageError(f"a training history needs a run directory: {error}") from None
 
 
 def loaded(given: ModelLike) -> Checkpoint:
@@ -195,8 +192,8 @@ def page_name(checkpoint: Checkpoint) -> str:
     if checkpoint.source == "memory":
         return "unsaved model"
     path = Path(checkpoint.source)
-    if path.stem.startswith("epoch=") and path.parent.name == "checkpoints":
-        run = path.parent.parent.parts
+    if found := run_of(path):
+        run = found[0].parts
         return visible("/".join([*run[-3:-2], run[-1]]))
     return visible(path.stem)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tsc_interp.checkpoints.format import SUFFIX, Checkpoint
+from tsc_interp.checkpoints.run_directory import run_of
 from tsc_interp.errors import UsageError
 from tsc_interp.output.display import Displayed
 from tsc_interp.plots.figure import Figures
@@ -85,10 +86,10 @@ def _short_name(source: str) -> str:
     path = Path(source)
     if path.suffix != SUFFIX:
         return source
-    if path.parent.name != "checkpoints":
+    found = run_of(path)
+    if found is None:
         return path.stem
-    run = path.parent.parent
-    epoch = path.stem.removeprefix("epoch=").lstrip("0") or "0"
+    run, epoch = found
     return f"{run.parent.parent.name} {run.name} epoch={epoch}".strip()
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
-from pathlib import Path
 
+from tsc_interp.checkpoints.run_directory import run_of
 from tsc_interp.report.report import Report
 
 
@@ -51,8 +51,5 @@ def _python(text: str) -> str:
 
 def _run_and_epoch(source: str) -> tuple[str, int | None]:
     """A run's checkpoint as run and epoch: only the run knows its history."""
-    path = Path(source)
-    epoch = path.stem.removeprefix("epoch=")
-    if path.parent.name == "checkpoints" and epoch.isdecimal():
-        return str(path.parent.parent), int(epoch)
-    return source, None
+    found = run_of(source)
+    return (source, None) if found is None else (str(found[0]), found[1])

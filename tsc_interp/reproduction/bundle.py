@@ -16,7 +16,8 @@ from pathlib import Path
 from tsc_interp.checkpoints.format import SUFFIX, Checkpoint
 from tsc_interp.checkpoints.locate import bundled_path
 from tsc_interp.reproduction.experiments import experiment_named
-from tsc_interp.training.jobs import Job, train
+from tsc_interp.training.config import Job
+from tsc_interp.training.jobs import train
 
 # The bundled name, the experiment, the seed.
 BUNDLED: Mapping[str, tuple[str, int]] = {

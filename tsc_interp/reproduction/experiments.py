@@ -70,7 +70,7 @@ REPORT: tuple[Experiment, ...] = (
 def experiment_named(name: str) -> Experiment:
     """One of the report's nine."""
     for experiment in REPORT:
-        if experiment.name == name:
+        if experiment.name == name.replace("-", "_"):
             return experiment
     names = [experiment.name for experiment in REPORT]
     near = difflib.get_close_matches(name.replace("-", "_"), names, n=1)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Self
+from dataclasses import dataclass
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
 from tsc_interp.config import ClassifierConfig, FrozenConfig
 from tsc_interp.data import TEST, TRAIN, VALIDATION, BalancedStream, Source
 from tsc_interp.errors import ConfigError
-from tsc_interp.training.losses import LossName
+
+LossName = Literal["cross_entropy", "sigmoid_scaled"]
 
 
 class TrainingConfig(FrozenConfig):
@@ -58,3 +60,12 @@ class RunConfig(FrozenConfig):
                     f"{name} strings have up to {longest} positions"
                 )
         return self
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run that is wanted, and the experiment it is wanted for."""
+
+    experiment: str
+    config: RunConfig
+    seed: int

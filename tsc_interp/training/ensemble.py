@@ -10,32 +10,21 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict
 
 from tsc_interp.checkpoints.format import WeightArrays
+from tsc_interp.checkpoints.run_records import Ending, EpochMetrics
 from tsc_interp.model.initialise import initial_weights
 from tsc_interp.training.config import RunConfig, TrainingConfig
 from tsc_interp.training.engine import Engine, batches, engine_for, seed_dropout, shape_of
 from tsc_interp.training.losses import Loss, loss_named
 from tsc_interp.training.optimizer import AdamW
-from tsc_interp.training.stopping import Verdict, verdict
+from tsc_interp.training.stopping import ending
 
 Array = NDArray[np.float32]
 
 
-class EpochMetrics(BaseModel):
-    """What one epoch did. Losses are sums over the epoch's strings."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
-
-    epoch: int
-    learning_rate: float
-    train_loss: float
-    validation_loss: float
-
-
 @dataclass(frozen=True)
-class Progress:
+class TrainingState:
     """One model at the end of an epoch: all it takes to go on from there, exactly."""
 
     config: RunConfig
@@ -51,25 +40,25 @@ class Progress:
         return len(self.metrics)
 
     @property
-    def verdict(self) -> Verdict | None:
+    def ending(self) -> Ending | None:
         """Why training ended here, or None if it goes on."""
-        return verdict([row.validation_loss for row in self.metrics], self.config.training)
+        return ending([row.validation_loss for row in self.metrics], self.config.training)
 
 
-def start(config: RunConfig, seed: int) -> Progress:
+def start(config: RunConfig, seed: int) -> TrainingState:
     """Epoch 0: the initial weights."""
     weights = {name: w.numpy() for name, w in initial_weights(config.classifier, seed).items()}
     zeros = {name: np.zeros_like(weight) for name, weight in weights.items()}
-    return Progress(config, seed, weights, zeros, zeros)
+    return TrainingState(config, seed, weights, zeros, zeros)
 
 
-def train_ensemble(members: Sequence[Progress]) -> Iterator[list[Progress]]:
+def train_ensemble(members: Sequence[TrainingState]) -> Iterator[list[TrainingState]]:
     """Train until every member has ended; after each epoch, the members that took part in it.
 
     The members must share their shape, their training and their epoch. What becomes of one does not
     depend on the others: the arithmetic never mixes them.
     """
-    members = [member for member in members if member.verdict is None]
+    members = [member for member in members if member.ending is None]
     if not members:
         return
     _check_alike(members)
@@ -98,7 +87,7 @@ def train_ensemble(members: Sequence[Progress]) -> Iterator[list[Progress]]:
             engine, members, parameters, optimizer, epoch, train_losses, validation_losses
         )
         yield members
-        going_on = np.flatnonzero([member.verdict is None for member in members])
+        going_on = np.flatnonzero([member.ending is None for member in members])
         if len(going_on) < len(members):
             members = [members[index] for index in going_on]
             parameters = parameters[going_on]
@@ -136,13 +125,13 @@ def _total_loss(
 
 def _advance(
     engine: Engine,
-    members: Sequence[Progress],
+    members: Sequence[TrainingState],
     parameters: Array,
     optimizer: AdamW,
     epoch: int,
     train_losses: NDArray[np.float64],
     validation_losses: NDArray[np.float64],
-) -> list[Progress]:
+) -> list[TrainingState]:
     """The members one epoch further."""
     rate = members[0].config.training.rate(epoch)
     states = zip(
@@ -175,7 +164,7 @@ def _steps_per_epoch(engine: Engine, training: TrainingConfig) -> int:
     return -(-items // training.train.batch_size)
 
 
-def _check_alike(members: Sequence[Progress]) -> None:
+def _check_alike(members: Sequence[TrainingState]) -> None:
     alike: dict[str, set[Any]] = {
         "shapes": {shape_of(member.config.classifier) for member in members},
         "training": {member.config.training for member in members},
@@ -188,7 +177,7 @@ def _check_alike(members: Sequence[Progress]) -> None:
 
 @contextmanager
 def _quiet_arithmetic() -> Iterator[None]:
-    """A diverging model overflows, which its verdict reports; one thread is fastest here."""
+    """A diverging model overflows, which its ending reports; one thread is fastest here."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -15,18 +15,25 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from math import prod
 from pathlib import Path
 from typing import Any
 
-from tsc_interp.errors import ConfigError, UsageError
-from tsc_interp.training.config import RunConfig, TrainingConfig
-from tsc_interp.training.jobs import Job
+from tsc_interp.errors import ConfigError, UsageError, shorten
+from tsc_interp.files import read_regular, reason, shown
+from tsc_interp.training.config import Job, RunConfig, TrainingConfig
 
 MAX_SEED = 2**63 - 1
 MAX_RUNS = 100_000
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
-_RANGE = re.compile(r"\s*(\d+)\s*\.\.\s*(\d+)\s*")
+MAX_FILE = 1_000_000
+
+Option = tuple[str, ...]
+"""Where an option stands: ("training", "train", "max_length")."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+_RANGE = re.compile(r"\s*(\d{1,19})\s*\.\.\s*(\d{1,19})\s*", re.ASCII)
+_LIST = re.compile(r"\s*\d{1,19}\s*(,\s*\d{1,19}\s*)*", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -58,42 +65,59 @@ def make_experiment(
     chapter: str = "",
 ) -> Experiment:
     """An experiment from options; lists among them span a grid."""
+    texts = {"name": name, "about": about, "chapter": chapter}
+    for what, text in texts.items():
+        if not isinstance(text, str):
+            raise ConfigError(f"{what} = {shorten(text)}: expected text in quotes")
     if not _NAME.fullmatch(name):
         raise ConfigError(
-            f"{name!r} cannot name an experiment: letters, digits, '_', '-' and '.', because runs "
-            "are kept in a directory of that name"
+            f"{shorten(name)} cannot name an experiment: up to 100 letters, digits, '_', '-' and "
+            "'.', because runs are kept in a directory of that name"
         )
     parsed = _parse_seeds(seeds)
-    cells = _cells({"classifier": classifier or {}, "training": training or {}})
-    if len(parsed) * len(cells) > MAX_RUNS:
-        raise ConfigError(f"{name} has {len(parsed) * len(cells)} runs; at most {MAX_RUNS}")
-    return Experiment(name, parsed, cells, about, chapter)
+    options = {"classifier": classifier or {}, "training": training or {}}
+    for what, table in options.items():
+        if not isinstance(table, Mapping):
+            raise ConfigError(f"{what} = {shorten(table)}: expected a table of options")
+    try:
+        axes = dict(_axes(options))
+    except RecursionError:
+        raise ConfigError(f"{name}: the options are nested too deeply") from None
+    runs = len(parsed) * prod(len(values) for values in axes.values())
+    if runs > MAX_RUNS:
+        raise ConfigError(
+            f"{name} has {runs:,} runs; at most {MAX_RUNS:,} can be trained at a time"
+        )
+    return Experiment(name, parsed, _cells(options, axes), about, chapter)
 
 
 def load_experiment(path: str | Path) -> Experiment:
     """An experiment from a TOML file; without a `name` it is called like the file."""
     path = Path(path)
     try:
-        with path.open("rb") as file:
-            options = tomllib.load(file)
+        options = tomllib.loads(read_regular(path, MAX_FILE).decode())
     except FileNotFoundError:
-        raise UsageError(f"no experiment file at {path}") from None
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is not a readable TOML file: {error}") from None
+        raise UsageError(f"no experiment file at {shown(path)}") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise ConfigError(f"{shown(path)} is not a readable TOML file: {reason(error)}") from None
     allowed = ("name", "about", "seeds", "classifier", "training")
     unknown = sorted(options.keys() - set(allowed))
     if unknown:
-        raise ConfigError(f"{path}: unknown {', '.join(unknown)}; allowed: {', '.join(allowed)}")
+        raise ConfigError(
+            f"{shown(path)}: unknown {shown(', '.join(unknown))}; allowed: {', '.join(allowed)}"
+        )
     try:
         return make_experiment(options.pop("name", path.stem), **options)
     except ConfigError as error:
-        raise ConfigError(f"{path}: {error}") from None
+        raise ConfigError(f"{shown(path)}: {error}") from None
 
 
 def _parse_seeds(seeds: object) -> tuple[int, ...]:
     match = _RANGE.fullmatch(seeds) if isinstance(seeds, str) else None
     if match and int(match[1]) <= int(match[2]) < int(match[1]) + MAX_RUNS:
         found: Sequence[Any] = range(int(match[1]), int(match[2]) + 1)
+    elif isinstance(seeds, str) and _LIST.fullmatch(seeds):
+        found = [int(part) for part in seeds.split(",")]
     else:
         found = [seeds] if isinstance(seeds, int) else seeds  # type: ignore[assignment]
     if (
@@ -103,18 +127,17 @@ def _parse_seeds(seeds: object) -> tuple[int, ...]:
     ):
         return tuple(dict.fromkeys(found))
     raise ConfigError(
-        f"seeds = {seeds!r}: expected a range such as '0..31' (both ends included), a list such as "
-        f"[0, 1, 5], or one whole number; each from 0 to {MAX_SEED}"
+        f"seeds = {shorten(seeds)}: expected a range such as '0..31' (both ends included), a list "
+        f"such as [0, 1, 5], or one whole number; each from 0 to {MAX_SEED}"
     )
 
 
-def _cells(options: Mapping[str, Any]) -> tuple[Cell, ...]:
+def _cells(options: Mapping[str, Any], axes: Mapping[Option, Sequence[Any]]) -> tuple[Cell, ...]:
     """Every combination of the lists among the options."""
-    axes = dict(_axes(options))
     cells = []
     for values in product(*axes.values()):
         point = dict(zip(axes, values, strict=True))
-        label = ", ".join(f"{path[-1]}={value}" for path, value in point.items())
+        label = ", ".join(f"{path[-1]}={shown(str(value))}" for path, value in point.items())
         try:
             cells.append(Cell(label, _config_at(options, point)))
         except ConfigError as error:
@@ -126,14 +149,14 @@ def _cells(options: Mapping[str, Any]) -> tuple[Cell, ...]:
     return tuple(cells)
 
 
-def _axes(options: object, path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], list[Any]]]:
+def _axes(options: object, path: Option = ()) -> list[tuple[Option, Sequence[Any]]]:
     if isinstance(options, Mapping):
         return [axis for key, value in options.items() for axis in _axes(value, (*path, key))]
-    return [(path, list(options))] if isinstance(options, list | tuple | range) else []
+    return [(path, options)] if isinstance(options, list | tuple | range) else []
 
 
-def _config_at(options: Mapping[str, Any], point: Mapping[tuple[str, ...], Any]) -> RunConfig:
-    def fill(value: object, path: tuple[str, ...] = ()) -> Any:
+def _config_at(options: Mapping[str, Any], point: Mapping[Option, Any]) -> RunConfig:
+    def fill(value: object, path: Option = ()) -> Any:
         if isinstance(value, Mapping):
             return {key: fill(inner, (*path, key)) for key, inner in value.items()}
         return point.get(path, value)

@@ -2,51 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+from tsc_interp.checkpoints.format import Checkpoint
+from tsc_interp.checkpoints.run_directory import DEFAULT_RUNS, DamagedRun, RunError
+from tsc_interp.checkpoints.run_records import RunResult
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.training.config import RunConfig, TrainingConfig
+from tsc_interp.errors import UsageError, shorten
+from tsc_interp.training.config import Job, RunConfig, TrainingConfig
 from tsc_interp.training.engine import shape_of
-from tsc_interp.training.ensemble import Progress, start, train_ensemble
-from tsc_interp.training.runs import RunDirectory, RunResult, locked
+from tsc_interp.training.ensemble import TrainingState, start, train_ensemble
+from tsc_interp.training.experiments import Experiment
+from tsc_interp.training.run_writer import Found, RunWriter, locked
 from tsc_interp.training.stopping import chosen_epoch
 from tsc_interp.training.testing import evaluate_ensemble
 
-DEFAULT_RUNS = Path("runs")
+LOCKS_AT_ONCE = 64
+"""Each is an open file, of which a process may have a few hundred."""
 
 
 @dataclass(frozen=True)
-class Job:
-    """One run that is wanted, and the experiment it is wanted for."""
-
-    experiment: str
-    config: RunConfig
-    seed: int
-
-
-@dataclass(frozen=True)
-class Run:
+class TrainedRun:
     """A finished job: the result, and where the weights are."""
 
     job: Job
     result: RunResult
-    directory: RunDirectory
+    directory: RunWriter
+
+    @property
+    def path(self) -> Path:
+        return self.directory.path
 
     @property
     def checkpoint_path(self) -> Path:
         return self.directory.checkpoint_path(self.result.chosen_epoch)
 
+    def checkpoint(self, epoch: int | None = None) -> Checkpoint:
+        """One epoch's weights; without a number, the chosen one's."""
+        return self.directory.checkpoint(epoch)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be done, in different runs: the same run under two names counts once."""
+
+    to_train: int
+    finished: int
+    """There already."""
+    unfinished: int = 0
+    """Of those to train: begun by an earlier process, and going on where it stopped."""
+
 
 class Watcher:
     """Told what happens, as it happens. This one does not look."""
 
-    def planned(self, to_train: int, finished: int) -> None:
-        """How many different runs are to be trained, and how many are there already."""
+    def planned(self, plan: Plan) -> None:
+        """What was found on disk, and what is left to do."""
 
-    def epoch(self, job: Job, progress: Progress) -> None:
+    def epoch(self, job: Job, state: TrainingState) -> None:
         """A model has ended an epoch."""
 
     def finished(self, job: Job, result: RunResult) -> None:
@@ -55,26 +71,30 @@ class Watcher:
     def waiting(self, directory: Path) -> None:
         """Another process is training in this directory."""
 
+    def damaged(self, problem: DamagedRun, moved_to: Path) -> None:
+        """A run on disk is not what was written; it was moved, and is trained again."""
+
 
 def train(
-    jobs: Iterable[Job], runs: str | Path = DEFAULT_RUNS, watcher: Watcher | None = None
-) -> list[Run]:
+    jobs: Experiment | Iterable[Job],
+    runs: str | Path = DEFAULT_RUNS,
+    watcher: Watcher | None = None,
+) -> list[TrainedRun]:
     """All jobs, finished, in the order given. What is on disk already is not done again."""
-    jobs, runs, watcher = list(jobs), Path(runs), watcher or Watcher()
+    jobs = _listed(jobs)
+    runs, watcher = Path(runs), watcher or Watcher()
     wanted: dict[tuple[RunConfig, int], list[Job]] = {}
     for job in jobs:
         wanted.setdefault((job.config, job.seed), []).append(job)
-    with ExitStack() as locks:
-        # Sorted, so that two processes cannot wait for each other.
-        for folder in sorted({_directory(runs, job).path.parent for job in jobs}):
-            locks.enter_context(locked(folder, watcher.waiting))
-        found = {key: _find(runs, same) for key, same in wanted.items()}
-        missing = [wanted[key][0] for key, directory in found.items() if directory is None]
-        watcher.planned(len(missing), len(wanted) - len(missing))
-        _train_missing(missing, runs, watcher)
-        for key, same in wanted.items():
-            _share(runs, found[key] or _directory(runs, same[0]), same)
-        return [_finished(runs, job) for job in jobs]
+    done: dict[Path, RunResult] = {}
+    waiting = _look(wanted.values(), runs, watcher, done)
+    for part in _parts(waiting, runs):
+        _do(part, runs, watcher, done)
+    directories = [_directory(runs, job) for job in jobs]
+    return [
+        TrainedRun(job, done[directory.path], directory)
+        for job, directory in zip(jobs, directories, strict=True)
+    ]
 
 
 def train_seeds(
@@ -84,84 +104,189 @@ def train_seeds(
     *,
     runs: str | Path = DEFAULT_RUNS,
     experiment: str = "python",
-) -> list[Run]:
+) -> list[TrainedRun]:
     """The same configuration from several seeds: the short way for scripts."""
     run_config = RunConfig(classifier=config, training=training or TrainingConfig())
     return train([Job(experiment, run_config, seed) for seed in seeds], runs)
 
 
+def _listed(jobs: object) -> list[Job]:
+    if isinstance(jobs, Experiment):
+        return jobs.jobs()
+    found = []
+    for job in jobs if isinstance(jobs, Iterable) else [jobs]:
+        if not isinstance(job, Job):
+            raise UsageError(f"train takes an experiment or a list of jobs, got {shorten(job)}")
+        found.append(job)
+    return found
+
+
+# -- what is there -----------------------------------------------------------------------------
+
+Same = Sequence[Job]
+"""Jobs of one configuration and seed: one run, wanted under one or more names."""
+
+
+def _look(
+    wanted: Iterable[Same], runs: Path, watcher: Watcher, done: dict[Path, RunResult]
+) -> list[Same]:
+    """Note what is finished under every name it is wanted for; the rest is returned.
+
+    Nothing is locked and nothing changed: whoever finds less than there is looks again later.
+    """
+    rest, to_train, finished, unfinished = [], 0, 0, 0
+    for same in wanted:
+        found = [_peek(_directory(runs, job)) for job in same]
+        if all(one.result for one in found):
+            finished += 1
+            done |= {
+                _directory(runs, job).path: one.result
+                for job, one in zip(same, found, strict=True)
+                if one.result
+            }
+            continue
+        rest.append(same)
+        if _find(runs, same):
+            finished += 1
+        else:
+            to_train += 1
+            unfinished += any(one.state for one in found)
+    watcher.planned(Plan(to_train, finished, unfinished))
+    return rest
+
+
+def _peek(directory: RunWriter) -> Found:
+    try:
+        return directory.examine()
+    except DamagedRun:
+        return Found()
+
+
+def _find(runs: Path, same: Same) -> RunWriter | None:
+    """A finished run of this configuration and seed, under any experiment's name."""
+    job = same[0]
+    own = [_directory(runs, job) for job in same]
+    others = sorted(runs.glob(f"*/{job.config.key()}/seed={job.seed}"))
+    candidates = own + [RunWriter(path, job.config, job.seed) for path in others]
+    return next((run for run in candidates if _usable(run)), None)
+
+
+def _usable(run: RunWriter) -> bool:
+    try:
+        return run.examine().result is not None
+    except RunError:  # damaged, or of another version: somebody else's name, not our business
+        return False
+
+
+# -- doing it ----------------------------------------------------------------------------------
+
+
+def _parts(waiting: Sequence[Same], runs: Path) -> Iterator[list[Same]]:
+    """What is locked and trained at a time: few locks, and alike configurations together."""
+
+    def alike(same: Same) -> tuple[str, str, str]:
+        config = same[0].config
+        return shape_of(config.classifier).key(), config.training.key(), config.key()
+
+    part: list[Same] = []
+    folders: set[Path] = set()
+    for same in sorted(waiting, key=alike):
+        needed = {_directory(runs, job).path.parent for job in same}
+        if part and len(folders | needed) > LOCKS_AT_ONCE:
+            yield part
+            part, folders = [], set()
+        part.append(same)
+        folders |= needed
+    if part:
+        yield part
+
+
+def _do(part: Sequence[Same], runs: Path, watcher: Watcher, done: dict[Path, RunResult]) -> None:
+    with ExitStack() as locks:
+        # Sorted, so that two processes cannot wait for each other.
+        for folder in sorted({_directory(runs, job).path.parent for same in part for job in same}):
+            locks.enter_context(locked(folder, watcher.waiting))
+        found = {id(same): _find(runs, same) for same in part}
+        _train_missing([same[0] for same in part if not found[id(same)]], runs, watcher)
+        for same in part:
+            _share(found[id(same)] or _directory(runs, same[0]), same, runs, watcher, done)
+
+
 def _train_missing(jobs: Sequence[Job], runs: Path, watcher: Watcher) -> None:
     """Resume or begin every job, the ones that can share a loop together."""
-    groups: dict[tuple[ClassifierConfig, TrainingConfig, int], list[tuple[Job, Progress]]] = {}
+    groups: dict[tuple[ClassifierConfig, TrainingConfig, int], list[tuple[Job, TrainingState]]] = {}
     for job in jobs:
         directory = _directory(runs, job)
-        progress = directory.progress()
-        if progress is None:
-            progress = start(job.config, job.seed)
-            directory.begin(progress)
-        shape = shape_of(job.config.classifier)
-        key = (shape, job.config.training, progress.epoch)
-        groups.setdefault(key, []).append((job, progress))
+        state = _examined(directory, watcher).state
+        if state is None:
+            state = start(job.config, job.seed)
+            directory.begin(state)
+        key = (shape_of(job.config.classifier), job.config.training, state.epoch)
+        groups.setdefault(key, []).append((job, state))
     for group in groups.values():
         of_member = {(job.config, job.seed): job for job, _ in group}
-        for members in train_ensemble([progress for _, progress in group]):
+        for members in train_ensemble([state for _, state in group]):
             ended = []
             for member in members:
                 job = of_member[member.config, member.seed]
                 _directory(runs, job).save(member)
                 watcher.epoch(job, member)
-                if member.verdict is not None:
+                if member.ending is not None:
                     ended.append((job, member))
             _finish(ended, runs, watcher)
 
 
-def _finish(ended: Sequence[tuple[Job, Progress]], runs: Path, watcher: Watcher) -> None:
+def _examined(directory: RunWriter, watcher: Watcher) -> Found:
+    """What is there; what is damaged is moved out of the way, and said."""
+    try:
+        return directory.examine()
+    except DamagedRun as problem:
+        watcher.damaged(problem, directory.put_aside("damaged"))
+        return Found()
+
+
+def _finish(ended: Sequence[tuple[Job, TrainingState]], runs: Path, watcher: Watcher) -> None:
     """Test the chosen weights of runs that have just ended, all in one go."""
     if not ended:
         return
     losses = [[row.validation_loss for row in member.metrics] for _, member in ended]
-    chosen = [chosen_epoch(row) for row in losses]
-    weights = [
-        _directory(runs, job).checkpoint(epoch).weights
-        for (job, _), epoch in zip(ended, chosen, strict=True)
+    epochs = [chosen_epoch(row) for row in losses]
+    chosen = [
+        _directory(runs, job).checkpoint(epoch)
+        for (job, _), epoch in zip(ended, epochs, strict=True)
     ]
-    tests = evaluate_ensemble(ended[0][0].config, weights)
-    for (job, member), row, epoch, test in zip(ended, losses, chosen, tests, strict=True):
-        assert member.verdict is not None
+    tests = evaluate_ensemble(ended[0][0].config, [checkpoint.weights for checkpoint in chosen])
+    for index, (job, member) in enumerate(ended):
+        assert member.ending is not None
+        epoch = epochs[index]
         result = RunResult(
             seed=job.seed,
-            config_key=job.config.key(),
-            verdict=member.verdict,
+            run_key=job.config.key(),
+            ending=member.ending,
             epochs=member.epoch,
             chosen_epoch=epoch,
-            validation_loss=row[epoch - 1] if epoch else float("nan"),
-            test=test,
+            validation_loss=losses[index][epoch - 1] if epoch else float("nan"),
+            test=tests[index],
         )
-        _directory(runs, job).finish(result)
+        _directory(runs, job).finish(result, chosen[index])
         watcher.finished(job, result)
 
 
-def _find(runs: Path, same: Sequence[Job]) -> RunDirectory | None:
-    """A finished run of this configuration and seed, under any experiment's name."""
-    own = [_directory(runs, job) for job in same]
-    others = runs.glob(f"*/{same[0].config.key()}/seed={same[0].seed}")
-    candidates = own + [RunDirectory(path, same[0].config, same[0].seed) for path in others]
-    return next((run for run in candidates if run.result() is not None), None)
-
-
-def _share(runs: Path, directory: RunDirectory, same: Sequence[Job]) -> None:
+def _share(
+    source: RunWriter, same: Same, runs: Path, watcher: Watcher, done: dict[Path, RunResult]
+) -> None:
+    """The run under every name it is wanted for."""
     for job in same:
         own = _directory(runs, job)
-        if own.path != directory.path and own.result() is None:
-            own.adopt(directory)
+        found = _examined(own, watcher)
+        if found.result is None:
+            if found.state is not None:
+                own.put_aside("unfinished")
+            own.adopt(source)
+            found = own.examine()
+        assert found.result is not None, f"{own.path} was just finished"
+        done[own.path] = found.result
 
 
-def _finished(runs: Path, job: Job) -> Run:
-    directory = _directory(runs, job)
-    result = directory.result()
-    assert result is not None, f"{directory.path} was just finished"
-    return Run(job, result, directory)
-
-
-def _directory(runs: Path, job: Job) -> RunDirectory:
-    return RunDirectory.of(runs, job.experiment, job.config, job.seed)
+def _directory(runs: Path, job: Job) -> RunWriter:
+    return RunWriter.of(runs, job.experiment, job.config, job.seed)

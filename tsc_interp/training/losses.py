@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal, Protocol
+from typing import Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from tsc_interp.training.config import LossName
+
 Array = NDArray[np.float32]
-LossName = Literal["cross_entropy", "sigmoid_scaled"]
 
 
 class Loss(Protocol):

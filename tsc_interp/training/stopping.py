@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal
 
+from tsc_interp.checkpoints.run_records import Ending
 from tsc_interp.training.config import TrainingConfig
 
-Verdict = Literal["good_enough", "no_improvement", "last_epoch", "diverged"]
-
-EXPLANATIONS: dict[Verdict, str] = {
+EXPLANATIONS: dict[Ending, str] = {
     "good_enough": "the validation loss fell below the threshold",
     "no_improvement": "the validation loss stopped improving",
     "last_epoch": "the last epoch was reached",
@@ -18,7 +16,7 @@ EXPLANATIONS: dict[Verdict, str] = {
 }
 
 
-def verdict(losses: Sequence[float], training: TrainingConfig) -> Verdict | None:
+def ending(losses: Sequence[float], training: TrainingConfig) -> Ending | None:
     """Why the run ends after these epochs, or None if it goes on. `losses[0]` is epoch 1's."""
     if losses and not math.isfinite(losses[-1]):
         return "diverged"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
 
 from tsc_interp.checkpoints.format import WeightArrays
+from tsc_interp.checkpoints.run_records import TestResult
 from tsc_interp.strings import Alphabet, Counts
 from tsc_interp.task import Labels
 from tsc_interp.training.config import RunConfig
@@ -16,27 +16,6 @@ from tsc_interp.training.losses import loss_named
 
 # Strings evaluated at once: large enough that calls cost nothing, small enough for 1,000 models.
 _AT_ONCE = 1024
-
-
-class TestResult(BaseModel):
-    """How one model did on the test set."""
-
-    __test__ = False  # not a test, whatever pytest thinks of the name
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    confusion_matrix: tuple[tuple[int, int], tuple[int, int]]
-    """`((TN, FP), (FN, TP))`"""
-    misclassified: tuple[str, ...]
-    """Run-length notation, each string once, shorter ones first, then alphabetical."""
-
-    @property
-    def errors(self) -> int:
-        """Test items that are wrong; a string that occurs twice counts twice."""
-        (_, false_positives), (false_negatives, _) = self.confusion_matrix
-        return false_positives + false_negatives
-
-    def matrix(self) -> list[list[int]]:
-        return [list(row) for row in self.confusion_matrix]
 
 
 def evaluate_ensemble(config: RunConfig, many: Sequence[WeightArrays]) -> list[TestResult]:

@@ -9,21 +9,20 @@ shows all of them at once: `hook_attn_scores` and `hook_v` on a string with ever
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from einops import rearrange, reduce
 from numpy.typing import NDArray
 
-from tsc_interp.checkpoints import Checkpoint, read_checkpoint
-from tsc_interp.checkpoints.format import SUFFIX
+from tsc_interp.checkpoints import Checkpoint
+from tsc_interp.checkpoints.run_directory import RunDirectory
+from tsc_interp.checkpoints.run_records import EpochMetrics
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.data import report_test_set
-from tsc_interp.errors import CheckpointError, ConfigError, UnsupportedError, UsageError
+from tsc_interp.errors import ConfigError, UnsupportedError, UsageError
 from tsc_interp.model.classifier import Classifier
 from tsc_interp.model.initialise import stack_weights
 from tsc_interp.probes.base import LabeledArray
@@ -44,11 +43,14 @@ def run(
             "dynamics needs a run directory (runs/<experiment>/<key>/seed=N) as the checkpoint, "
             "because one model alone has no history; 'tsc-interp train' makes one"
         )
-    directory = Path(run_directory)
-    history = _history(directory)
-    config = next(iter(history.values())).config
+    directory = RunDirectory.open(run_directory)
+    history, outcome, config = directory.history(), directory.result(), directory.classifier
     if config != model.config:
-        raise UsageError(f"the model is not an epoch of {directory}: its configuration differs")
+        raise UsageError(
+            f"the model is not an epoch of {directory.path}: its configuration differs"
+        )
+    if not history:
+        raise UsageError(f"{directory.path} has no checkpoint yet, so there is nothing to follow")
     epochs = list(history)
     ensemble = Classifier(
         config, stack_weights([_tensors(checkpoint) for checkpoint in history.values()])
@@ -63,8 +65,8 @@ def run(
     result = DynamicsResult(
         findings=(),
         not_applicable=_remarks(config),
-        chosen_epoch=_chosen(directory),
-        losses=_losses(directory, epochs),
+        chosen_epoch=None if outcome is None else outcome.chosen_epoch,
+        losses=_losses(directory.metrics(), epochs),
         errors=_errors(ensemble, epochs),
         horizons=_horizons(history),
         **_heads(ensemble, epochs),
@@ -87,37 +89,16 @@ def run(
     return result.with_findings(findings(result))
 
 
-def _history(directory: Path) -> dict[int, Checkpoint]:
-    files = sorted((directory / "checkpoints").glob(f"epoch=*{SUFFIX}"))
-    if not files:
-        raise CheckpointError(
-            f"{directory} has no checkpoints/epoch=NNN{SUFFIX}, so it is not a run directory"
-        )
-    return {int(file.stem.removeprefix("epoch=")): read_checkpoint(file) for file in files}
-
-
 def _tensors(checkpoint: Checkpoint) -> dict[str, torch.Tensor]:
     return {name: torch.from_numpy(np.array(array)) for name, array in checkpoint.weights.items()}
 
 
-def _chosen(directory: Path) -> int | None:
-    try:
-        return int(json.loads((directory / "result.json").read_text())["chosen_epoch"])
-    except (OSError, ValueError, KeyError, TypeError):
+def _losses(metrics: Sequence[EpochMetrics], epochs: Sequence[int]) -> LabeledArray | None:
+    if not metrics:
         return None
-
-
-def _losses(directory: Path, epochs: Sequence[int]) -> LabeledArray | None:
-    try:
-        lines = (directory / "metrics.jsonl").read_text().splitlines()
-        rows: Mapping[int, Any] = {row["epoch"]: row for row in map(json.loads, lines)}
-        values = [
-            [float(rows[epoch][f"{kind}_loss"]) if epoch in rows else np.nan for epoch in epochs]
-            for kind in ("train", "validation")
-        ]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return LabeledArray.of(np.transpose(values), epoch=epochs, set=("train", "validation"))
+    rows = {row.epoch: (row.train_loss, row.validation_loss) for row in metrics}
+    values = [rows.get(epoch, (np.nan, np.nan)) for epoch in epochs]
+    return LabeledArray.of(values, epoch=epochs, set=("train", "validation"))
 
 
 def _errors(ensemble: Classifier, epochs: Sequence[int]) -> LabeledArray | None:

@@ -13,7 +13,7 @@ import typer
 from tsc_interp.cli.common import messages, output
 
 if TYPE_CHECKING:
-    from tsc_interp.training.jobs import Run, Watcher
+    from tsc_interp.training.jobs import TrainedRun, Watcher
 
 RunsOption = Annotated[
     Path, typer.Option("--runs", metavar="DIR", help="Where runs are kept and looked for.")
@@ -56,18 +56,20 @@ def watching(quiet: bool) -> Iterator[Watcher]:
 
 
 def _watcher(update: Callable[..., None], say: Callable[[str], None] | None) -> Watcher:
-    from tsc_interp.training.ensemble import Progress
-    from tsc_interp.training.jobs import Job, Watcher
-    from tsc_interp.training.runs import RunResult
+    from tsc_interp.checkpoints.run_directory import DamagedRun
+    from tsc_interp.checkpoints.run_records import RunResult
+    from tsc_interp.training.config import Job
+    from tsc_interp.training.ensemble import TrainingState
+    from tsc_interp.training.jobs import Plan, Watcher
 
     class Showing(Watcher):
-        def planned(self, to_train: int, finished: int) -> None:
-            update("training", total=to_train)
+        def planned(self, plan: Plan) -> None:
+            update("training", total=plan.to_train)
             if say:
-                say(f"{to_train} runs to train, {finished} already there")
+                say(f"{plan.to_train} runs to train, {plan.finished} already there")
 
-        def epoch(self, job: Job, progress: Progress) -> None:
-            row = progress.metrics[-1]
+        def epoch(self, job: Job, state: TrainingState) -> None:
+            row = state.metrics[-1]
             update(
                 f"{job.experiment} epoch {row.epoch:>2}: "
                 f"loss {row.train_loss:.4g}, validation {row.validation_loss:.4g}"
@@ -81,6 +83,9 @@ def _watcher(update: Callable[..., None], say: Callable[[str], None] | None) -> 
         def waiting(self, directory: Path) -> None:
             (say or update)(f"waiting for another process that is training in {directory}")
 
+        def damaged(self, problem: DamagedRun, moved_to: Path) -> None:
+            (say or update)(f"{problem}; moved to {moved_to}, training it again")
+
     return Showing()
 
 
@@ -91,7 +96,7 @@ def _one_line(result: Any) -> str:
     )
 
 
-def run_row(run: Run) -> dict[str, Any]:
+def run_row(run: TrainedRun) -> dict[str, Any]:
     """One run in JSON."""
     loss = run.result.validation_loss
     return {
@@ -105,12 +110,12 @@ def run_row(run: Run) -> dict[str, Any]:
     }
 
 
-def horizon_of(run: Run) -> str:
+def horizon_of(run: TrainedRun) -> str:
     """The length up to which the run's model makes no error at all, exactly."""
     from tsc_interp.errors import UnsupportedError
     from tsc_interp.verification import horizon
 
-    if run.result.verdict == "diverged":
+    if run.result.ending == "diverged":
         return ""
     try:
         found = horizon(run.directory.checkpoint(run.result.chosen_epoch), budget=20_000)
@@ -122,7 +127,7 @@ def horizon_of(run: Run) -> str:
 
 
 def print_runs(
-    runs: Sequence[Run], labels: Sequence[str] | None = None, with_horizon: bool = False
+    runs: Sequence[TrainedRun], labels: Sequence[str] | None = None, with_horizon: bool = False
 ) -> None:
     """A table per experiment, a line per run; `labels` tell the cells of a grid apart."""
     from itertools import groupby
@@ -154,7 +159,7 @@ def print_runs(
                 str(run.job.seed),
                 str(run.result.epochs),
                 str(run.result.chosen_epoch),
-                "diverged" if run.result.verdict == "diverged" else f"{loss:.5g}",
+                "diverged" if run.result.ending == "diverged" else f"{loss:.5g}",
                 str(tn),
                 Text(str(fp), style="bold red" if fp else ""),
                 Text(str(fn), style="bold red" if fn else ""),
@@ -164,9 +169,9 @@ def print_runs(
         output().print(table)
 
 
-def complain_about_diverged(runs: Sequence[Run]) -> None:
+def complain_about_diverged(runs: Sequence[TrainedRun]) -> None:
     """Runs whose loss stopped being a number: reported last, and a failure."""
-    diverged = [run for run in runs if run.result.verdict == "diverged"]
+    diverged = [run for run in runs if run.result.ending == "diverged"]
     if diverged:
         named = ", ".join(f"{run.job.experiment} seed {run.job.seed}" for run in diverged[:5])
         more = f" and {len(diverged) - 5} more" if len(diverged) > 5 else ""

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tsc_interp.checkpoints.format import Checkpoint
-from tsc_interp.training.jobs import Run
+from tsc_interp.training.jobs import TrainedRun
 
 TEST_STRINGS = (4_329, 5_655)
 NO_ERRORS = [[TEST_STRINGS[0], 0], [0, TEST_STRINGS[1]]]
@@ -26,7 +26,7 @@ Tolerance = float | list[float]
 
 
 @dataclass(frozen=True)
-class Claim:
+class PublishedFigure:
     """One published figure; `measured` and `holds` are filled in by `check`."""
 
     experiment: str
@@ -34,11 +34,11 @@ class Claim:
     statement: str
     published: Any
     tolerance: Tolerance
-    measure: Callable[[Run], Any]
+    measure: Callable[[TrainedRun], Any]
     measured: Any = None
     holds: bool | None = None
 
-    def check(self, run: Run) -> Claim:
+    def check(self, run: TrainedRun) -> PublishedFigure:
         measured = self.measure(run)
         if self.tolerance:
             difference = np.abs(np.subtract(measured, self.published))
@@ -59,37 +59,37 @@ class Claim:
         }
 
 
-def check_claims(runs: Iterable[Run]) -> list[Claim]:
+def check_figures(runs: Iterable[TrainedRun]) -> list[PublishedFigure]:
     """Every claim about a run that is among these."""
     found = {(run.job.experiment, run.job.seed): run for run in runs}
     order = list(dict.fromkeys(experiment for experiment, _ in found))
     claims = [
         claim.check(found[claim.experiment, claim.seed])
-        for claim in published_claims()
+        for claim in published_figures()
         if (claim.experiment, claim.seed) in found
     ]
     return sorted(claims, key=lambda claim: order.index(claim.experiment))
 
 
-def published_claims() -> Iterator[Claim]:
+def published_figures() -> Iterator[PublishedFigure]:
     yield from _walkthrough()
     yield from _generalization_errors()
-    yield Claim(
+    yield PublishedFigure(
         "increased_dimensionality", 0, "validation loss after two epochs", 0.00686, 1e-5,
         lambda run: run.directory.metrics()[1].validation_loss,
     )  # fmt: skip
     for experiment, matrices in _MATRICES.items():
         for seed, matrix in matrices.items():
-            yield Claim(
+            yield PublishedFigure(
                 experiment, seed, "test confusion matrix [[TN, FP], [FN, TP]]", matrix, 0.0,
                 lambda run: run.result.test.matrix(),
             )  # fmt: skip
     for seed in (1, 2, 3, 4, 6):
-        yield Claim(
+        yield PublishedFigure(
             "all_initializations", seed, "makes test errors (only seed 5 makes none)", True, 0.0,
             lambda run: run.result.test.errors > 0,
         )  # fmt: skip
-    yield Claim(
+    yield PublishedFigure(
         "lower_magnitude_initializations", 2, "the letter each head attends to most", ["b", "b"],
         0.0, lambda run: _favourite_letters(run.directory.checkpoint()),
     )  # fmt: skip
@@ -117,11 +117,11 @@ _MATRICES: dict[str, dict[int, list[list[int]]]] = {
 }
 
 
-def _walkthrough() -> Iterator[Claim]:
+def _walkthrough() -> Iterator[PublishedFigure]:
     def claim(
-        statement: str, published: Any, tolerance: Tolerance, measure: Callable[[Run], Any]
-    ) -> Claim:
-        return Claim("walkthrough", 5, statement, published, tolerance, measure)
+        statement: str, published: Any, tolerance: Tolerance, measure: Callable[[TrainedRun], Any]
+    ) -> PublishedFigure:
+        return PublishedFigure("walkthrough", 5, statement, published, tolerance, measure)
 
     yield claim("epochs trained", 8, 0.0, lambda run: run.result.epochs)
     yield claim("chosen epoch", 8, 0.0, lambda run: run.result.chosen_epoch)
@@ -162,11 +162,11 @@ def _walkthrough() -> Iterator[Claim]:
     )
 
 
-def _generalization_errors() -> Iterator[Claim]:
+def _generalization_errors() -> Iterator[PublishedFigure]:
     def claim(
-        statement: str, published: Any, tolerance: float, measure: Callable[[Run], Any]
-    ) -> Claim:
-        return Claim("generalization_errors", 2, statement, published, tolerance, measure)
+        statement: str, published: Any, tolerance: float, measure: Callable[[TrainedRun], Any]
+    ) -> PublishedFigure:
+        return PublishedFigure("generalization_errors", 2, statement, published, tolerance, measure)
 
     yield claim("chosen epoch", 2, 0.0, lambda run: run.result.chosen_epoch)
     yield claim("probability of ab{100}", 0.12186886, 5e-6, _probability("ab{100}"))
@@ -207,18 +207,18 @@ def _activations(checkpoint: Checkpoint, strings: Sequence[str]) -> dict[str, np
     return seen
 
 
-def _reader(name: str, string: str) -> Callable[[Run], Any]:
+def _reader(name: str, string: str) -> Callable[[TrainedRun], Any]:
     """The activation at CLS, or the logit."""
 
-    def read(run: Run) -> Any:
+    def read(run: TrainedRun) -> Any:
         found = _activations(run.directory.checkpoint(), [string])[name][0]
         return float(found) if name == "logits" else found[0].tolist()
 
     return read
 
 
-def _embedding(token: str) -> Callable[[Run], Any]:
-    def read(run: Run) -> Any:
+def _embedding(token: str) -> Callable[[TrainedRun], Any]:
+    def read(run: TrainedRun) -> Any:
         checkpoint = run.directory.checkpoint()
         row = checkpoint.config.alphabet.token_names.index(token)
         return [float(x) for x in checkpoint.weights["embed.W_E"][row]]
@@ -226,32 +226,32 @@ def _embedding(token: str) -> Callable[[Run], Any]:
     return read
 
 
-def _attention(head: int, string: str) -> Callable[[Run], Any]:
-    def read(run: Run) -> Any:
+def _attention(head: int, string: str) -> Callable[[TrainedRun], Any]:
+    def read(run: TrainedRun) -> Any:
         pattern = _activations(run.directory.checkpoint(), [string])["blocks.0.attn.hook_pattern"]
         return pattern[0, head, 0, 1:].tolist()
 
     return read
 
 
-def _value(head: int, letter: str) -> Callable[[Run], float]:
-    def read(run: Run) -> float:
+def _value(head: int, letter: str) -> Callable[[TrainedRun], float]:
+    def read(run: TrainedRun) -> float:
         activations = _activations(run.directory.checkpoint(), [letter])
         return float(activations["blocks.0.attn.hook_v"][0, 1, head, 0])
 
     return read
 
 
-def _probability(string: str) -> Callable[[Run], float]:
-    def read(run: Run) -> float:
+def _probability(string: str) -> Callable[[TrainedRun], float]:
+    def read(run: TrainedRun) -> float:
         logit = _activations(run.directory.checkpoint(), [string])["logits"][0]
         return float(1 / (1 + np.exp(-logit)))
 
     return read
 
 
-def _predicts(string: str, prediction: int) -> Callable[[Run], bool]:
-    def read(run: Run) -> bool:
+def _predicts(string: str, prediction: int) -> Callable[[TrainedRun], bool]:
+    def read(run: TrainedRun) -> bool:
         logit = _activations(run.directory.checkpoint(), [string])["logits"][0]
         return int(logit > 0) == prediction
 
@@ -269,6 +269,6 @@ def _favourite_letters(checkpoint: Checkpoint) -> list[str]:
     return [_letters_by_score(checkpoint, head)[0] for head in range(checkpoint.config.n_heads)]
 
 
-def _opposite_signs(run: Run) -> list[bool]:
+def _opposite_signs(run: TrainedRun) -> list[bool]:
     values = _activations(run.directory.checkpoint(), ["ab"])["blocks.0.attn.hook_v"][0, 1:, :, 0]
     return [bool(a * b < 0) for a, b in values.T]
