@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from itertools import islice
 
@@ -154,7 +155,7 @@ def test_sorted_tokens_are_the_sorted_strings():
 def test_the_cache_gives_back_what_was_drawn_and_survives_damage(monkeypatch):
     stream = BalancedStream(batches=4)
     first = [stream.epoch(CONFIG, index).copy() for index in range(2)]
-    files = sorted(cache.directory().rglob("*.npz"))
+    files = sorted(cache.directory().rglob("*.epoch"))
     assert len(files) == 2
     assert not list(cache.directory().rglob(".*"))
 
@@ -166,11 +167,92 @@ def test_the_cache_gives_back_what_was_drawn_and_survives_damage(monkeypatch):
 
     monkeypatch.setenv("TSC_CACHE", str(files[0].parent.parent))
     files[0].write_bytes(files[0].read_bytes()[:100])
-    files[1].write_bytes(b"not a zip")
+    files[1].write_bytes(b"not an epoch")
     streams._balanced_epochs.cache_clear()
     for index in range(2):
         np.testing.assert_array_equal(stream.epoch(CONFIG, index), first[index])
     assert cache.read(files[0].stem) is not None
+
+
+def altered(file, other):
+    """One count moved from a letter to the next, as a hand or a disk might."""
+    content = bytearray(file.read_bytes())
+    content[-8] ^= 1
+    content[-4] ^= 1
+    file.write_bytes(content)
+
+
+def next_seed(file, other):
+    content = bytearray(file.read_bytes())
+    content[32] ^= 1
+    file.write_bytes(content)
+
+
+def another_epoch(file, other):
+    file.write_bytes(other.read_bytes())
+
+
+def of_numpy(file, other):
+    with file.open("wb") as out:
+        np.savez(out, counts=np.zeros((256, 3), np.int32), next_seed=np.uint64(1))
+
+
+def too_much(file, other):
+    with file.open("r+b") as out:
+        out.truncate(2**33)  # a hole of 8 GB
+
+
+def pipe(file, other):
+    file.unlink()
+    os.mkfifo(file)
+
+
+def folder(file, other):
+    file.unlink()
+    (file / "inside").mkdir(parents=True)
+
+
+@pytest.mark.parametrize(
+    "damage", [altered, next_seed, another_epoch, of_numpy, too_much, pipe, folder]
+)
+def test_what_is_not_what_was_drawn_is_drawn_again(damage, monkeypatch):
+    """The first three were believed, and trained another model."""
+    stream = BalancedStream(batches=4)
+    with monkeypatch.context() as without:
+        without.setenv("TSC_CACHE", "off")
+        expected = [stream.epoch(CONFIG, index).copy() for index in range(3)]
+    streams._balanced_epochs.cache_clear()
+    stream.epoch(CONFIG, 1)
+    files = sorted(cache.directory().rglob("*.epoch"))
+    damage(files[0], files[1])
+    streams._balanced_epochs.cache_clear()
+    for index in range(3):
+        np.testing.assert_array_equal(stream.epoch(CONFIG, index), expected[index])
+
+
+def test_where_the_cache_is(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("TSC_CACHE", "~/x")
+    assert cache.directory() == tmp_path / "x"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
+    monkeypatch.delenv("TSC_CACHE")
+    assert cache.directory() == tmp_path / "caches" / "tsc-interp"
+
+
+@pytest.mark.parametrize("chosen", [None, "~/x", "~nobody-of-that-name/x"])
+def test_without_a_home_there_is_no_cache_and_no_folder_called_tilde(chosen, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("HOME", "XDG_CACHE_HOME", "TSC_CACHE"):
+        monkeypatch.delenv(name, raising=False)
+
+    def unknown(*_):
+        raise KeyError("no such user")
+
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+    if chosen:
+        monkeypatch.setenv("TSC_CACHE", chosen)
+    assert len(BalancedStream(batches=1).epoch(CONFIG, 0)) == 64
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("place", ["off", "/proc/no/such/place"])
