@@ -3,7 +3,7 @@
 One small file per epoch in a cache directory: `TSC_CACHE` if set (`TSC_CACHE=off` for none),
 otherwise `tsc-interp` in the user's cache directory. Everything in it can be deleted at any time. A
 file holds a checksum over its content and over what it is the content of; one that does not fit, or
-is no file at all, is made again. A directory that cannot be written to means no cache, not an error.
+is no file at all, is made again. A directory that cannot be written to means no cache, no error.
 """
 
 from __future__ import annotations
@@ -35,10 +35,14 @@ def directory() -> Path | None:
     chosen = os.environ.get("TSC_CACHE")
     if chosen in ("", "off"):
         return None
-    place = chosen or platformdirs.user_cache_dir("tsc-interp", appauthor=False)
-    path = Path(os.path.expanduser(place))
-    # Without a home directory the tilde stays, and would become the name of a folder.
-    return None if path.parts[0].startswith("~") else path
+    try:
+        if chosen is not None:
+            return Path(chosen).expanduser()
+        place = platformdirs.user_cache_path("tsc-interp", appauthor=False)
+    except RuntimeError:  # no home directory
+        return None
+    # Some versions leave the tilde, which would become the name of a folder.
+    return place if place.is_absolute() else None
 
 
 def read(key: str) -> tuple[Counts, int] | None:
