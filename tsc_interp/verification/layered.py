@@ -9,11 +9,11 @@ layers, so bounds are sound but loose, and the search needs more boxes the deepe
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 
 import numpy as np
 
-from tsc_interp.checkpoints.format import Checkpoint
+from tsc_interp.config import ClassifierConfig
 from tsc_interp.strings import CLS, FIRST_LETTER
 from tsc_interp.verification.intervals import (
     Array,
@@ -31,25 +31,19 @@ from tsc_interp.verification.intervals import (
 )
 
 
-@dataclass
 class LayeredFace:
-    """The classifier restricted to the strings over exactly these letters."""
+    """The classifier restricted to the strings over exactly these letters.
 
-    checkpoint: Checkpoint
-    letters: tuple[int, ...]
-    attends_cls: bool = field(init=False)
-    log_n: bool = field(init=False)
+    `weights` are the checkpoint's in float64, shared by all faces of a model.
+    """
 
-    def __post_init__(self) -> None:
-        config = self.checkpoint.config
-        self.config = config
-        self.attends_cls = config.attend_cls
-        self.log_n = config.log_n
-        self._weights = {
-            name: weight.astype(np.float64) for name, weight in self.checkpoint.weights.items()
-        }
-        tokens = [CLS, *(FIRST_LETTER + letter for letter in self.letters)]
-        self._embedded = self._weights["embed.W_E"][tokens]
+    def __init__(
+        self, config: ClassifierConfig, weights: Mapping[str, Array], letters: tuple[int, ...]
+    ) -> None:
+        self.config, self._weights, self.letters = config, weights, letters
+        self.attends_cls, self.log_n = config.attend_cls, config.log_n
+        tokens = [CLS, *(FIRST_LETTER + letter for letter in letters)]
+        self._embedded = weights["embed.W_E"][tokens]
 
     @property
     def cost(self) -> int:

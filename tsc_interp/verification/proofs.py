@@ -18,8 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from tsc_interp.verification.cutting import Corner, halve_ratios
-from tsc_interp.verification.faces import Face, TableFace
+from tsc_interp.verification.faces import Face
 from tsc_interp.verification.intervals import UNIT, Array, Interval, sure
+from tsc_interp.verification.tables import TableFace
 
 _BATCH = 16
 _WORK = 20_000_000

@@ -1,0 +1,290 @@
+"""Every interval operation against `arb`, at ordinary and at awkward numbers.
+
+The oracle is exact: sums and products of float64 numbers fit into the bits used here, and
+exp and erfc are balls of thousands of bits. An enclosure is never compared with float64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from flint import arb, ctx
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tsc_interp.verification.exact import gelu
+from tsc_interp.verification.intervals import (
+    Array,
+    Interval,
+    add,
+    exp_bounds,
+    gelu_bounds,
+    in_slices,
+    largest_sorted_mean,
+    mean_bounds,
+    multiply,
+    outward,
+    square,
+    sure,
+    times_matrix,
+)
+
+BITS = 6000
+"""2^-1074 to 2^1024, twice, with room."""
+
+
+@pytest.fixture(autouse=True)
+def _exactly() -> Iterator[None]:
+    with ctx.workprec(BITS), np.errstate(all="ignore"):
+        yield
+
+
+def awkward(rng: np.random.Generator, *shape: int) -> Array:
+    """Zeros, denormals, huge and tiny numbers, ordinary ones, and neighbours of all of them."""
+    kind = rng.integers(0, 6, shape)
+    exponent = np.choose(
+        kind,
+        [
+            rng.integers(-3, 4, shape),
+            rng.integers(-3, 4, shape),
+            rng.integers(-1074, -1000, shape),
+            rng.integers(400, 1024, shape),
+            rng.integers(-600, 600, shape),
+            np.full(shape, -1074),
+        ],
+    )
+    fraction = np.where(rng.random(shape) < 0.5, 1.0, rng.uniform(1, 2, shape))
+    x = np.ldexp(fraction * rng.choice([-1.0, 1.0], shape), exponent)
+    x = np.where(rng.random(shape) < 0.1, 0.0, x)
+    return np.where(rng.random(shape) < 0.2, np.nextafter(x, rng.choice([-1e9, 1e9], shape)), x)
+
+
+def intervals(rng: np.random.Generator, *shape: int) -> Interval:
+    """Points, narrow ones, and wide ones that may cross zero."""
+    a, b = awkward(rng, *shape), awkward(rng, *shape)
+    width = rng.integers(0, 3, shape)
+    b = np.where(width == 0, a, np.where(width == 1, a * (1 + 1e-9), b))
+    return np.minimum(a, b), np.maximum(a, b)
+
+
+def inside(rng: np.random.Generator, x: Interval) -> list[Array]:
+    """Both ends, and something between them."""
+    low, high = x
+    share = rng.random(low.shape)
+    between = np.clip(low * (1 - share) + high * share, low, high)
+    return [low, high, between]
+
+
+def assert_encloses(found: Interval, exact: Any, *context: Any) -> None:
+    """The real numbers, given as balls, lie between the ends, provably."""
+    low, high = (end.ravel().tolist() for end in sure(*found))
+    for least, most, true in zip(low, high, exact, strict=True):
+        assert arb(least) <= true, (least, true, *context)
+        assert true <= arb(most), (true, most, *context)
+
+
+def balls(x: Array) -> list[Any]:
+    return [arb(value) for value in x.ravel().tolist()]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_sums_products_and_squares(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    x, y = intervals(rng, 200), intervals(rng, 200)
+    added, multiplied, squared = add(x, y), multiply(x, y), square(x)
+    assert (np.nan_to_num(squared[0]) >= 0).all()
+    for a in map(balls, inside(rng, x)):
+        assert_encloses(squared, [p * p for p in a])
+        for b in map(balls, inside(rng, y)):
+            assert_encloses(added, [p + q for p, q in zip(a, b, strict=True)])
+            assert_encloses(multiplied, [p * q for p, q in zip(a, b, strict=True)])
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_matrix_products(seed: int) -> None:
+    """Any order of summation: terms of very different size, and terms that cancel."""
+    rng = np.random.default_rng(seed)
+    rows, columns = 1 + seed, 3
+    x = intervals(rng, 12, rows)
+    matrix = awkward(rng, rows, columns)
+    if seed % 2:
+        ordinary = rng.normal(size=(12, rows))
+        x, matrix = (ordinary, ordinary), rng.normal(size=(rows, columns))
+    if seed % 2 and rows > 1:
+        # The last two terms cancel all but the last digits.
+        matrix[-1] = -matrix[-2]
+        x[0][:, -1] = x[0][:, -2] * (1 + 2.0**-52)
+    found = times_matrix(x, matrix)
+    for points in inside(rng, x):
+        exact = [
+            sum((arb(a) * arb(b) for a, b in zip(row, column, strict=True)), arb(0))
+            for row in points.tolist()
+            for column in matrix.T.tolist()
+        ]
+        assert_encloses(found, exact)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_outward_holds_the_sum_of_its_terms(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    terms = rng.uniform(0, 1, (60, 50)) * 10.0 ** rng.integers(-12, 12, (60, 1))
+    total = terms.sum(1)
+    exact = [sum(map(arb, row), arb(0)) for row in terms.tolist()]
+    assert_encloses(outward(total, total, terms=50), exact)
+    assert_encloses(outward(-total, -total, terms=50), [-value for value in exact])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_exponentials_of_negative_numbers(seed: int) -> None:
+    """Also where they underflow, and where the argument itself has been rounded."""
+    rng = np.random.default_rng(seed)
+    scale = rng.choice([1e-300, 1e-9, 1.0, 30.0, 745.0, 800.0, 1e9, 1e300], 400)
+    score, top = -rng.random(400) * scale, rng.random(400) * scale * 1e-3
+    found = exp_bounds(score - top, score - top)
+    exact = [(a - b).exp() for a, b in zip(balls(score), balls(top), strict=True)]
+    assert_encloses(found, exact)
+    assert (found[0] >= 0).all()
+    edges = np.array([-745.2, -745.1, -744.4, -708.4, -708.3, -0.0])
+    assert_encloses(exp_bounds(edges, edges), [value.exp() for value in balls(edges)])
+
+
+# -- GELU ------------------------------------------------------------------------------------------
+
+RANGES = [
+    (-1e308, -1e3), (-1e3, -50), (-50, -38.6), (-38.6, -37.4), (-37.4, -36), (-36, -20), (-20, -10),
+    (-10, -5), (-5, -3), (-3, -1.5), (-1.5, -1.41), (-1.42, -1), (-1, -0.7), (-0.76, -0.74),
+    (-0.7, 0), (-1e-300, 1e-300), (-1e-9, 1e-9), (0, 1), (1, 1.5), (1.5, 9), (9, 50), (50, 1e308),
+]  # fmt: skip
+
+
+def gelu_at(x: Array) -> list[Any]:
+    """Enclosures of x Φ(x); beyond ±100 by inequalities, where erfc of huge numbers is slow."""
+    found = []
+    for value in x.ravel().tolist():
+        if value < -100:
+            found.append(arb(-(2.0**-1000), 0).union(arb(0)))
+        elif value > 100:
+            found.append(arb(value) * (1 - arb(0).union(arb(2) ** -1000)))
+        else:
+            with ctx.workprec(300):
+                found.append(gelu(arb(value)))
+    return found
+
+
+@pytest.mark.parametrize("ends", RANGES, ids=str)
+def test_gelu_is_enclosed_at_points_of_the_whole_range(ends: tuple[float, float]) -> None:
+    rng = np.random.default_rng(7)
+    share = np.concatenate([[0.0, 1.0], rng.random(400)])
+    x = ends[0] * (1 - share) + ends[1] * share
+    x = np.concatenate([x, np.nextafter(x[:20], np.inf), np.nextafter(x[:20], -np.inf)])
+    assert_encloses(gelu_bounds(x, x), gelu_at(x), ends)
+
+
+def test_gelu_is_enclosed_over_intervals() -> None:
+    rng = np.random.default_rng(8)
+    ends = rng.choice([-60, -38, -37, -5, -1, -0.8, -0.75, -0.7, 0, 1, 40], (2, 300))
+    ends = ends + rng.normal(size=(2, 300)) * rng.choice([0, 1e-12, 1e-2, 3], (2, 300))
+    low, high = ends.min(0), ends.max(0)
+    found = gelu_bounds(low, high)
+    argmin = np.clip(-0.7517915246935645, low, high)
+    for points in (low, high, argmin, *inside(rng, (low, high))):
+        assert_encloses(found, gelu_at(points))
+
+
+def test_gelu_of_what_is_not_finite() -> None:
+    nowhere = np.array([np.nan, -1.0, -np.inf, -np.inf, 5.0])
+    high = np.array([1.0, np.nan, np.inf, -50.0, np.inf])
+    least, most = sure(*gelu_bounds(nowhere, high))
+    assert least[:2].tolist() == [-np.inf, -np.inf]
+    assert most[:3].tolist() == [np.inf, np.inf, np.inf]
+    assert -0.16 > least[2] > -0.17
+    assert least[3] <= 0 <= most[3] < 1e-200
+    assert least[4] < 5
+    assert most[4] == np.inf
+
+
+@given(st.floats(-30, 30), st.floats(0, 6))
+def test_gelu_bounds_are_tight(low: float, width: float) -> None:
+    least, most = gelu_bounds(np.array([low]), np.array([low + width]))
+    points = np.linspace(low, low + width, 51)
+    values = [float(value) for value in gelu_at(points)]
+    assert min(values) - least[0] < 1e-12 * abs(low) + 0.5 * width**2 + 1e-200
+    assert most[0] - max(values) < 1e-12 * (abs(low) + width) + 1e-200
+
+
+# -- weighted means --------------------------------------------------------------------------------
+
+
+def means(weights: Array, values: Array) -> list[Any]:
+    found = []
+    for w, v in zip(weights.tolist(), values.tolist(), strict=True):
+        total = sum(map(arb, w), arb(0))
+        found.append(sum((arb(p) * arb(q) for p, q in zip(w, v, strict=True)), arb(0)) / total)
+    return found
+
+
+def weight_ranges(rng: np.random.Generator, boxes: int, tokens: int) -> Interval:
+    """From vanishing to huge, some without width, some that may be zero."""
+    heavy = np.ldexp(rng.uniform(1, 2, (boxes, tokens)), rng.integers(-1070, 200, (boxes, tokens)))
+    heavy = np.where(rng.random(heavy.shape) < 0.5, rng.uniform(0.01, 9, heavy.shape), heavy)
+    light = heavy * rng.choice([0.0, 1.0, 0.5, 1e-9], heavy.shape)
+    return light, heavy
+
+
+@pytest.mark.parametrize("tokens", [1, 2, 3, 6])
+@pytest.mark.parametrize("scale", [1.0, 1e-100, 1e-290, 1e150, 1e300])
+def test_means_hold_for_all_weights(tokens: int, scale: float) -> None:
+    rng = np.random.default_rng(tokens)
+    light, heavy = weight_ranges(rng, 60, tokens)
+    values = rng.normal(size=(60, tokens)) * scale
+    values[::3] += 1e6 * scale
+    spread = np.abs(values) * rng.choice([0.0, 1e-3], values.shape)
+    value_range = (values - spread, values + spread)
+    found = mean_bounds(light, heavy, value_range)
+    for value in inside(rng, value_range):
+        for _ in range(3):
+            corner = np.where(rng.random(light.shape) < 0.5, light, heavy)
+            for weights in (corner, *inside(rng, (light, heavy))[1:]):
+                # No mean is defined where nothing weighs anything.
+                some = weights.sum(1) > 0
+                bounds = found[0][some], found[1][some]
+                assert_encloses(bounds, means(weights[some], value[some]))
+
+
+def test_means_are_attained() -> None:
+    """Sorted values, ordinary weights: the bound is the best corner, to a few units."""
+    rng = np.random.default_rng(3)
+    light = rng.uniform(0.1, 2, (40, 4))
+    heavy = light + rng.uniform(0, 5, light.shape)
+    values = np.sort(rng.normal(size=light.shape), axis=1)
+    corners = np.array(np.meshgrid(*[[0.0, 1.0]] * 4)).reshape(4, -1).T
+    best = [
+        max(map(float, means(least + corners * (most - least), np.tile(row, (16, 1)))))
+        for least, most, row in zip(light, heavy, values, strict=True)
+    ]
+    np.testing.assert_allclose(largest_sorted_mean(light, heavy, values), best, atol=1e-14)
+
+
+def test_sums_that_overflow_hide_no_mean() -> None:
+    """-1e200 times 1e200 is -inf in float64; the means themselves are moderate."""
+    light = np.array([[1e200, 1e-200, 1.0]])
+    values = np.array([[-1e200, -1e150, -1.0]])
+    low, high = mean_bounds(light, light, (values, values))
+    assert_encloses((low, high), means(light, values))
+    nan = np.full((1, 3), np.nan)
+    low, high = sure(*mean_bounds(nan, nan, (values, values)))
+    assert low[0] <= -1e200
+    assert high[0] >= -1.0
+    low, high = sure(*mean_bounds(light, light, (nan, nan)))
+    assert (low[0], high[0]) == (-np.inf, np.inf)
+
+
+def test_slices_change_nothing() -> None:
+    rows = np.arange(7.0)
+    double = in_slices(lambda x, y: (x + y, x * y), 1, rows, rows)
+    sliced = in_slices(lambda x, y: (x + y, x * y), 1 << 21, rows, rows)
+    for one, other in zip(double, sliced, strict=True):
+        np.testing.assert_array_equal(one, other)
