@@ -6,7 +6,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tsc_interp.errors import ConfigError, StringError
@@ -68,6 +68,46 @@ def test_says_what_is_wrong_and_where(text: object, position: int | None, words:
 def test_too_many_of_one_letter_over_several_runs() -> None:
     with pytest.raises(StringError, match="more than 1000000000 of 'a'"):
         ABC.counts(f"a{{{MAX_REPEAT}}}ba{{{MAX_REPEAT}}}")
+
+
+def test_what_is_accepted_anywhere_is_accepted_everywhere() -> None:
+    """`canonical` took this one and wrote a repeat that nothing reads."""
+    for text in (f"a{{{MAX_REPEAT}}}a", f"ba{{{MAX_REPEAT}}}a{{2}}"):
+        for read in (ABC.runs, ABC.counts, ABC.canonical, ABC.expand):
+            with pytest.raises(StringError, match="more than 1000000000 of 'a'"):
+                read(text)
+    assert ABC.canonical(f"a{{{MAX_REPEAT - 1}}}a") == f"a{{{MAX_REPEAT}}}"
+
+
+repeats = st.one_of(
+    st.just(""),
+    st.integers(0, 5).map(lambda n: f"{{{n}}}"),
+    st.sampled_from(
+        [1, 2, MAX_REPEAT // 2, MAX_REPEAT - 1, MAX_REPEAT, MAX_REPEAT + 1, 10**40]
+    ).map(lambda n: f"{{{n}}}"),
+    st.integers(1, 9).map(lambda n: f"{{000{n}}}"),
+    st.sampled_from(["{", "}", "{}", "{-1}", "{2}{3}", "{1.5}", " "]),
+)
+notation = st.lists(st.tuples(st.sampled_from("aabbccdA{"), repeats), max_size=6).map(
+    lambda parts: "".join(letter + repeat for letter, repeat in parts)
+)
+
+
+@settings(max_examples=2000)
+@given(notation)
+def test_every_accepted_string_has_a_canonical_form_that_reads_the_same(text: str) -> None:
+    try:
+        counts = ABC.counts(text)
+    except StringError:
+        for read in (ABC.runs, ABC.canonical, ABC.expand):
+            with pytest.raises(StringError):
+                read(text)
+        return
+    written = ABC.canonical(text)
+    assert ABC.canonical(written) == written
+    assert ABC.runs(written) == ABC.runs(text)
+    assert ABC.counts(written).tolist() == counts.tolist()
+    assert ABC.counts(ABC.write(counts)).tolist() == counts.tolist()
 
 
 def test_a_huge_repeat_costs_nothing_where_counts_are_enough() -> None:

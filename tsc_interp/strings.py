@@ -18,6 +18,7 @@ and `tokens` build the long form, and they refuse more than `MAX_TOKENS` charact
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -102,22 +103,17 @@ class Alphabet:
                 raise StringError(text, position, self._complaint(text, position), self._allowed)
             found.append((match[1], self._repeat(text, match)))
             position = match.end()
-        merged = [
+        self._check_totals(text, found)
+        return [
             (letter, sum(repeat for _, repeat in group))
             for letter, group in groupby(found, key=lambda run: run[0])
         ]
-        return merged
 
     def counts(self, text: str) -> Counts:
         """How many of each letter, without ever building the long form."""
         counts = np.zeros(self.size, dtype=np.int64)
         for letter, repeat in self.runs(text):
             counts[self.letters.index(letter)] += repeat
-        if counts.max() > MAX_REPEAT:
-            worst = self.letters[int(counts.argmax())]
-            raise StringError(
-                text, None, f"more than {MAX_REPEAT} of {worst!r}", "each letter at most that often"
-            )
         return counts
 
     def count_matrix(self, texts: Iterable[str]) -> Counts:
@@ -185,6 +181,17 @@ class Alphabet:
         if character == "{":
             return "a repeat has one whole number in braces, directly after its letter"
         return f"unexpected {character!r}"
+
+    def _check_totals(self, text: str, runs: Sequence[Run]) -> None:
+        """Runs are merged when a string is written, so what counts is their sum."""
+        totals: Counter[str] = Counter()
+        for letter, repeat in runs:
+            totals[letter] += repeat
+        worst, most = totals.most_common(1)[0]
+        if most > MAX_REPEAT:
+            raise StringError(
+                text, None, f"more than {MAX_REPEAT} of {worst!r}", "each letter at most that often"
+            )
 
     def _repeat(self, text: str, match: re.Match[str]) -> int:
         if match[2] is None:

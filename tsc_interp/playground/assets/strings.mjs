@@ -59,6 +59,7 @@ export function writeCounts(counts) {
 
 /** The same string, its order kept, in canonical notation. */
 export function canonical(text, size) {
+  countsOf(text, size); // what is merged must still be readable
   return writeRuns(runsOf(text, size));
 }
 
