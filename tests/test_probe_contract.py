@@ -12,7 +12,7 @@ from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import TscError, UnsupportedError, UsageError
 from tsc_interp.model.hooked import HookedClassifier, load
 from tsc_interp.plots.style import Figure
-from tsc_interp.probes.base import ProbeResult
+from tsc_interp.probes.base import LabeledArray, ProbeResult
 from tsc_interp.probes.registry import PROBES, figures, find_probe
 from tsc_interp.task import ContainsAll
 
@@ -141,3 +141,14 @@ def test_an_unknown_probe_is_refused_with_the_nearest_name():
         find_probe("trase")
     with pytest.raises(UsageError, match="did you mean 'init-norm'"):
         find_probe("init_norm")
+
+
+def test_picking_by_an_axis_or_a_label_that_is_not_there_is_refused():
+    """An unknown axis was ignored, and the whole array came back."""
+    array = LabeledArray.of([[1, 2, 3], [4, 5, 6]], head=range(2), letter="abc")
+    assert array.at(head=1, letter="b") == 5
+    assert array.at(letter="c").tolist() == [3, 6]
+    with pytest.raises(UsageError, match="no axis 'haed'; the axes are head, letter"):
+        array.at(haed=0)
+    with pytest.raises(UsageError, match="no letter 'd'; there are a, b, c"):
+        array.at(letter="d")

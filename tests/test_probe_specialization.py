@@ -40,11 +40,14 @@ def test_attention_is_that_of_a_string_with_every_letter_once(odd_model: HookedC
     assert result.attention.array[0] == pytest.approx(pattern.detach().numpy(), abs=1e-6)
 
 
+@pytest.mark.parametrize("attend_cls", [False, True])
 @pytest.mark.parametrize("scale", ["sqrt_d_head", "sqrt_d_head_log_n"])
-def test_attention_with_growing_scores(scale: str) -> None:
-    model = HookedClassifier(ClassifierConfig(score_scale=scale), seed=4)
+def test_attention_with_growing_scores(scale: str, attend_cls: bool) -> None:
+    """Scores grow with the number of letters: CLS was counted among them."""
+    model = HookedClassifier(ClassifierConfig(score_scale=scale, attend_cls=attend_cls), seed=4)
     result = specialization.run(model, ["a{9}b"])
-    pattern = model.run_with_cache("abc")[1]["blocks.0.attn.hook_pattern"][0, :, 0, 1:]
+    pattern = model.run_with_cache("abc")[1]["blocks.0.attn.hook_pattern"][0, :, 0]
+    pattern = pattern[:, 0 if attend_cls else 1 :]
     assert result.attention.array[0] == pytest.approx(pattern.detach().numpy(), abs=1e-6)
 
 

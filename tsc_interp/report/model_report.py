@@ -13,7 +13,7 @@ from tsc_interp.checkpoints.run_directory import run_of
 from tsc_interp.errors import UsageError
 from tsc_interp.output.display import Displayed
 from tsc_interp.plots.figure import Figures
-from tsc_interp.probes.base import SEVERITIES, Cell, Finding, ProbeResult, Severity
+from tsc_interp.probes.base import SEVERITIES, TEST_LENGTH, Cell, Finding, ProbeResult, Severity
 from tsc_interp.probes.registry import Probe, figures, find_probe
 from tsc_interp.report.reach import Reach
 from tsc_interp.report.strings import TestScore
@@ -74,11 +74,22 @@ class ModelCard:
             sentences.append(self.reach.sentence())
             numbers["right through length"] = self.reach.right_through
         if self.test is None and self.reach is None:
-            severity: Severity = "note"
             sentences.append("There is no test set for its task.")
-        else:
-            severity = "failure" if self.test is not None and self.test.errors else "good"
-        return Finding(severity=severity, text=" ".join(sentences), numbers=numbers)
+        return Finding(severity=self._severity(), text=" ".join(sentences), numbers=numbers)
+
+    def _severity(self) -> Severity:
+        """An error no longer than test strings are is a failure, tested or not.
+
+        Without one, good is what the test set or a proof speaks for; silence is not.
+        """
+        tested = self.test is not None
+        errors = self.test.errors if self.test is not None else 0
+        proved, shortest = 0, None
+        if self.reach is not None:
+            proved, shortest = self.reach.right_through, self.reach.shortest_error()
+        if errors or (shortest is not None and shortest <= TEST_LENGTH):
+            return "failure"
+        return "good" if tested or proved >= TEST_LENGTH else "note"
 
 
 def _short_name(source: str) -> str:

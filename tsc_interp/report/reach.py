@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tsc_interp.errors import UnsupportedError
+from tsc_interp.strings import MAX_LETTERS, Alphabet
 
 if TYPE_CHECKING:
     from tsc_interp.model.classifier import Classifier
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 # A report must not keep anyone waiting: `tsc-interp verify` takes all the time it needs.
 _BUDGET = 20_000
 _MOST_LETTERS = 5
+_ANY = Alphabet(MAX_LETTERS)
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,11 @@ class Reach:
     false_positive: str | None
     false_negative: str | None
 
+    def shortest_error(self) -> int | None:
+        """The length of the shortest string known to be wrong."""
+        known = [string for string in (self.false_positive, self.false_negative) if string]
+        return min((int(_ANY.counts(string).sum()) for string in known), default=None)
+
     def sentence(self) -> str:
         first = [
             f"`{string}` ({kind})"
@@ -36,7 +43,8 @@ class Reach:
             if string is not None
         ]
         if self.right_through:
-            proved = f"Every string of up to {self.right_through:,} letters is proved right"
+            letters = "letter" if self.right_through == 1 else "letters"
+            proved = f"Every string of up to {self.right_through:,} {letters} is proved right"
         else:
             proved = (
                 "It is wrong on a string of a single letter" if self.exact else "Nothing is proved"

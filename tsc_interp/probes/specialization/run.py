@@ -84,8 +84,9 @@ def run(
 
 def once_each(config: ClassifierConfig | None, layer: Layer) -> Floats:
     """`[head letter]`: the attention of a string in which every letter occurs once."""
-    count = np.array([float(layer.scores.shape[1])])
-    factor = 1.0 if config is None else float(score_factor(config, count)[0])
+    # CLS is looked at too where the model attends to it, but it is no letter of the string.
+    letters = layer.scores.shape[1] - (config is not None and config.attend_cls)
+    factor = 1.0 if config is None else float(score_factor(config, np.array([letters]))[0])
     odds = np.exp(factor * (layer.scores - layer.scores.max(axis=-1, keepdims=True)))
     return np.asarray(odds / odds.sum(axis=-1, keepdims=True))
 
