@@ -148,7 +148,7 @@ def test_picking_by_an_axis_or_a_label_that_is_not_there_is_refused():
     array = LabeledArray.of([[1, 2, 3], [4, 5, 6]], head=range(2), letter="abc")
     assert array.at(head=1, letter="b") == 5
     assert array.at(letter="c").tolist() == [3, 6]
-    with pytest.raises(UsageError, match="no axis 'haed'; the axes are head, letter"):
+    with pytest.raises(UsageError, match="no axis 'haed': the axes are head, letter"):
         array.at(haed=0)
-    with pytest.raises(UsageError, match="no letter 'd'; there are a, b, c"):
+    with pytest.raises(UsageError, match="no letter 'd': there are a, b, c"):
         array.at(letter="d")

@@ -1,7 +1,7 @@
 """JSON has no NaN and no infinities. Here they are the strings "NaN", "Infinity", "-Infinity".
 
-Every document this package prints or saves is written by `to_json`, and Python's `float` reads the
-three strings back as the numbers they stand for.
+Every document this package prints is written by `to_json`. Python's `float` reads the three strings
+back as the numbers they stand for, and so does JavaScript's `Number`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,11 @@ def json_number(value: float) -> float | str:
     if math.isfinite(value):
         return value
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def from_json(value: Any) -> Any:
+    """A value as it was before `json_number`."""
+    return float(value) if value in ("NaN", "Infinity", "-Infinity") else value
 
 
 def jsonable(value: Any) -> Any:

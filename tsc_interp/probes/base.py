@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from tsc_interp.errors import UsageError
 from tsc_interp.output.display import Displayed, Grid
+from tsc_interp.output.json_form import from_json
 from tsc_interp.output.numbers import Cell
 from tsc_interp.probes.arrays import Frozen, LabeledArray, needed
 
@@ -46,7 +47,7 @@ class Finding(Frozen):
 
     severity: Severity
     text: str
-    numbers: dict[str, Cell] = Field(default_factory=dict)
+    numbers: dict[str, Annotated[Cell, BeforeValidator(from_json)]] = Field(default_factory=dict)
 
 
 class Table(Displayed, Frozen):
