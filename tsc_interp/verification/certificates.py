@@ -9,24 +9,23 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tsc_interp.checkpoints.format import Checkpoint
 from tsc_interp.checkpoints.resolve import ModelLike
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UsageError
 from tsc_interp.files import write_output
-from tsc_interp.verification.checker import SCHEMA, CertificateError, check, digest
-from tsc_interp.verification.checker_model import BoxModel
+from tsc_interp.verification.checker import SCHEMA, CertificateError, Checker, Proved, digest
 from tsc_interp.verification.exact import checkpoint_of
 from tsc_interp.verification.faces import Faces
 from tsc_interp.verification.horizons import (
     DEFAULT_LIMIT,
     Counterexample,
     Horizon,
+    as_checked,
     counterexample,
     summarise,
 )
@@ -36,7 +35,9 @@ from tsc_interp.verification.search import FaceSearch, halves, search_face, sear
 
 Claim = dict[str, Any]
 
+_FEW_BOXES = 200
 _FINER_BOXES = 20_000
+MAX_BYTES = 64 * 2**20
 
 
 @dataclass(frozen=True)
@@ -64,14 +65,21 @@ class FaceProof:
 
 @dataclass(frozen=True)
 class Certificate:
-    """The document, the sentences the checker derived from it, and the search behind it."""
+    """The document, and what the checker derived from it: nothing here rests on the search."""
 
     document: dict[str, Any]
-    proved: tuple[str, ...]
+    checked: Proved
     horizon: Horizon
     negative_faces: tuple[FaceProof, ...]
-    finite: bool
-    """Whether the horizon is proved finite (an error is exhibited, or the limit argument holds)."""
+
+    @property
+    def proved(self) -> tuple[str, ...]:
+        return self.checked.sentences
+
+    @property
+    def finite(self) -> bool:
+        """Whether the horizon is proved finite: an error is exhibited, or the limit argument."""
+        return self.checked.finite
 
     def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
         """Write the document; a file that is there must be a certificate, or `force` be given."""
@@ -96,25 +104,46 @@ def certify(model: ModelLike, *, limit: int = DEFAULT_LIMIT, budget: int = 200_0
 
 def certify_searches(faces: Faces, searches: Sequence[FaceSearch], limit: int) -> Certificate:
     """The certificate that follows from searches already made."""
-    return _Builder(faces.checkpoint, faces, searches, limit).build()
+    return _Builder(faces, searches, limit).build()
 
 
 def read_certificate(path: str | os.PathLike[str]) -> Any:
+    """The JSON document in a file, read strictly: nothing twice, nothing that is not a number."""
     try:
-        return json.loads(Path(path).read_text())
+        with Path(path).open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise UsageError(f"cannot read the certificate {path}: {error.strerror}") from None
+    if len(content) > MAX_BYTES:
+        raise CertificateError(f"rejected: {path} is larger than {MAX_BYTES:,} bytes")
+    try:
+        return json.loads(content, object_pairs_hook=_once, parse_constant=_no_constant)
+    except RecursionError:
+        raise CertificateError(f"rejected: {path} is nested too deeply") from None
     except ValueError as error:
         raise CertificateError(f"rejected: {path} is not JSON: {error}") from None
 
 
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Readers differ on which of two equal keys counts, so there must not be two."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise CertificateError("rejected: a JSON object names a key twice")
+    return found
+
+
+def _no_constant(name: str) -> Any:
+    raise CertificateError(f"rejected: {name} is not a number of JSON")
+
+
 class _Builder:
-    def __init__(
-        self, checkpoint: Checkpoint, faces: Faces, searches: Sequence[FaceSearch], limit: int
-    ) -> None:
-        self.checkpoint, self.faces, self.searches = checkpoint, faces, searches
-        self.config, self.limit = checkpoint.config, limit
-        self.horizon = summarise(faces, searches, limit)
+    """Turns searches into claims, keeping those that the checker can derive."""
+
+    def __init__(self, faces: Faces, searches: Sequence[FaceSearch], limit: int) -> None:
+        self.faces, self.searches, self.limit = faces, searches, limit
+        self.config = faces.config
+        self.checker = Checker(faces.checkpoint)
+        self.found = summarise(faces, searches, limit)
         self.claims: list[Claim] = []
         self.tails: dict[str, int] = {}
         self.always: dict[str, AllLengths] = {}
@@ -127,18 +156,18 @@ class _Builder:
             if search.counterexample is not None:
                 found = counterexample(self.faces, search.letters, search.counterexample)
                 self._keep({"kind": "wrong", "string": found.string})
-        length = self.horizon.length if self.horizon.proved else None
-        if length is not None and not self._covers(length):
-            length = None
-        if self.horizon.shortest is None:
+        for search in self.searches:
+            letters = face_name(self.config, search.letters)
+            if letters not in self.always and letters not in self.tails:
+                self._right_up_to(letters, search)
+        if self.found.shortest is None:
             self._limit()
-        return self._finish(length)
+        return self._finish()
 
     def _keep(self, *claims: Claim) -> bool:
         """Keep claims that the checker can derive, each on its own."""
-        document = self._sealed(list(claims), None)
         try:
-            check(document, self.checkpoint)
+            self.checker.derive(claims)
         except CertificateError:
             return False
         self.claims += claims
@@ -176,30 +205,25 @@ class _Builder:
                     return
             proof = finer(proof)
 
-    def _covers(self, length: int) -> bool:
-        """Claims that every set of letters is right up to the horizon."""
-        for search in self.searches:
-            letters = face_name(self.config, search.letters)
-            if len(letters) > length or letters in self.always:
-                continue
-            if search.label is None:
-                return False
+    def _right_up_to(self, letters: str, search: FaceSearch) -> None:
+        """As far as the search went; if that is much to check, or too much, to the horizon."""
+        horizon = self.found.right_through
+        for length in dict.fromkeys((search.right_through, horizon)):
             claim = _up_to_claim(letters, length, search)
-            if not self._keep(claim) and not self._keep_finer(claim, search):
-                return False
-        return True
+            if length < len(letters) or (length > horizon and len(claim["boxes"]) > _FEW_BOXES):
+                continue
+            if self._keep(claim) or self._keep_finer(claim, search):
+                return
 
     def _keep_finer(self, claim: Claim, search: FaceSearch) -> bool:
         """Cut boxes until the checker's bounds, looser for deep models, can prove them too."""
-        model = BoxModel(self.checkpoint)
         boxes: list[list[list[int]]] = []
         waiting = [(tuple(low), tuple(high)) for low, high in claim["boxes"]]
         while waiting and len(boxes) + len(waiting) < _FINER_BOXES:
             low, high = waiting.pop()
             if sum(low) > claim["length"]:
                 continue
-            least, most = model.count_box(search.letters, low, high)
-            if least > 0 if search.label else most <= 0:
+            if self.checker.is_right(search.letters, low, high):
                 boxes.append([list(low), list(high)])
             elif low == high:
                 return False
@@ -219,58 +243,25 @@ class _Builder:
 
     # -- the document --------------------------------------------------------------------------
 
-    def _sealed(self, claims: list[Claim], length: int | None) -> dict[str, Any]:
-        document: dict[str, Any] = {
+    def _finish(self) -> Certificate:
+        """The document says what follows from its claims, as the checker derives them again."""
+        claims = json.loads(json.dumps(self.claims))  # as it will be read: JSON has no tuples
+        checked = self.checker.derive(claims)
+        document = {
             "schema": SCHEMA,
-            "weight_hash": self.checkpoint.weight_hash(),
+            "weight_hash": self.checker.weight_hash,
             "claims": claims,
-            "conclusion": self._conclusion(claims, length),
+            "conclusion": checked.conclusion(),
         }
-        # As it will be read: JSON has no tuples.
-        document = json.loads(json.dumps(document))
-        return {**document, "digest": digest(document)}
-
-    def _conclusion(self, claims: list[Claim], length: int | None) -> dict[str, Any]:
-        by_kind = {
-            kind: {claim.get("letters"): claim for claim in claims if claim["kind"] == kind}
-            for kind in ("right_at_all_lengths", "right_beyond", "right_up_to")
-        }
-        wrong = [claim["string"] for claim in claims if claim["kind"] == "wrong"]
-
-        def always(letters: str) -> bool:
-            beyond = by_kind["right_beyond"].get(letters)
-            up_to = by_kind["right_up_to"].get(letters, {"length": 0})
-            tail = beyond is not None and up_to["length"] >= beyond["length"] - 1
-            return letters in by_kind["right_at_all_lengths"] or tail
-
-        negative: dict[str, bool | None] = {}
-        for search in self.searches:
-            if search.label is False:
-                letters = face_name(self.config, search.letters)
-                has_error = any(set(filter(str.isalpha, s)) == set(letters) for s in wrong)
-                negative[letters] = False if has_error else (True if always(letters) else None)
-        return {
-            "horizon": length,
-            "infinite": all(always(face_name(self.config, s.letters)) for s in self.searches),
-            "finite": bool(wrong) or any(claim["kind"] == "limit" for claim in claims),
-            "negative_faces": negative,
-        }
-
-    def _finish(self, length: int | None) -> Certificate:
-        document = self._sealed(self.claims, length)
-        proved = check(document, self.checkpoint)
-        conclusion = document["conclusion"]
-        known = self.horizon
-        infinite = bool(conclusion["infinite"])
-        horizon = replace(known, infinite=infinite, proved=infinite or known.proved)
+        document["digest"] = digest(document)
         negative = tuple(
-            self._face_proof(search, conclusion["negative_faces"])
+            self._face_proof(search, checked.negative_faces)
             for search in self.searches
             if search.label is False
         )
-        return Certificate(document, tuple(proved), horizon, negative, bool(conclusion["finite"]))
+        return Certificate(document, checked, as_checked(self.found, checked), negative)
 
-    def _face_proof(self, search: FaceSearch, verdicts: dict[str, bool | None]) -> FaceProof:
+    def _face_proof(self, search: FaceSearch, verdicts: Mapping[str, bool | None]) -> FaceProof:
         letters = face_name(self.config, search.letters)
         holds = verdicts[letters]
         found = search.counterexample

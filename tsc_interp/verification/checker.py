@@ -1,10 +1,10 @@
 """An independent checker of certificates: exact arithmetic, no code shared with the search.
 
 It believes nothing but the checkpoint. Every box of a certificate is bounded again here, in `arb`
-balls, by the corner argument: over a box of weights a weighted mean is largest and smallest at
-corners. It checks that the boxes cover what the claim says, that every logit lies on the right side
-of zero, that every counterexample is one, and that the conclusion follows from the claims. What it
-cannot re-derive it rejects, with the reason.
+balls (checker_model.py), and judged by a kernel in which what is not known cannot prove anything
+(kernel.py). It checks that the boxes cover what the claim says (coverage.py), that every logit lies
+on the right side of zero, that every counterexample is one, and that the conclusion follows from
+the claims. What it cannot derive again, or not within its budget, it rejects with the reason.
 
 A certificate (schema `tsc-interp/certificate/1`) holds claims of these kinds:
 
@@ -21,16 +21,29 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import combinations
+from time import monotonic
 from typing import Any
+
+import numpy as np
+from flint import arb
 
 from tsc_interp.checkpoints.format import Checkpoint
 from tsc_interp.errors import TscError
-from tsc_interp.verification.checker_model import BoxModel, Pair
-
-Box = tuple[Sequence[float], Sequence[float]]
+from tsc_interp.verification import kernel
+from tsc_interp.verification.checker_model import BoxModel
+from tsc_interp.verification.coverage import covered
+from tsc_interp.verification.kernel import Ball
 
 SCHEMA = "tsc-interp/certificate/1"
+
+MAX_LETTERS = 12
+"""A conclusion speaks of every set of letters: 4,095 of them with 12."""
+MAX_PARAMETERS = 250_000
+MAX_BOXES = 500_000
+SECONDS = 300.0
 
 
 class CertificateError(TscError):
@@ -39,20 +52,127 @@ class CertificateError(TscError):
     exit_code = 3
 
 
+@dataclass(frozen=True)
+class Proved:
+    """What the checker derived again: the only thing anyone may call proved."""
+
+    sentences: tuple[str, ...]
+    horizon: int | None
+    infinite: bool
+    finite: bool
+    right_through: Mapping[str, int | None]
+    """Per set of letters, the length up to which its strings are right; None is every length."""
+    wrong: tuple[str, ...]
+    negative_faces: Mapping[str, bool | None]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.sentences)
+
+    def __len__(self) -> int:
+        return len(self.sentences)
+
+    def conclusion(self) -> dict[str, Any]:
+        """As a certificate states it."""
+        return {
+            "horizon": self.horizon,
+            "infinite": self.infinite,
+            "finite": self.finite,
+            "negative_faces": dict(self.negative_faces),
+        }
+
+
 def digest(document: Mapping[str, Any]) -> str:
     """SHA-256 of everything but the digest itself."""
     rest = {key: value for key, value in document.items() if key != "digest"}
-    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(_text(rest).encode()).hexdigest()
 
 
-def check(document: Any, checkpoint: Checkpoint) -> list[str]:
-    """What the certificate proves, a sentence each; `CertificateError` if anything fails."""
-    try:
-        return _Check(document, checkpoint).run()
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, TscError) as error:
-        if isinstance(error, CertificateError):
+def _text(value: Any) -> str:
+    """One text for equal JSON, and different ones for 1, 1.0 and true."""
+    return json.dumps(value, sort_keys=True)
+
+
+def check(document: Any, checkpoint: Checkpoint, *, seconds: float = SECONDS) -> Proved:
+    """What the certificate proves; `CertificateError` if anything fails or takes too long."""
+    return Checker(checkpoint, seconds=seconds).check(document)
+
+
+class Checker:
+    """Checks certificates of one model; what its tables cost is paid once."""
+
+    def __init__(self, checkpoint: Checkpoint, *, seconds: float = SECONDS) -> None:
+        config = checkpoint.config
+        _require(
+            not config.has_positions,
+            "the model has positions, so counts do not decide its logit and nothing can be certified",
+        )
+        _require(
+            config.n_letters <= MAX_LETTERS,
+            f"{config.n_letters} letters have {2**config.n_letters - 1:,} sets to check; "
+            f"certificates are for at most {MAX_LETTERS} letters",
+        )
+        _require(
+            checkpoint.n_parameters <= MAX_PARAMETERS,
+            f"the model has {checkpoint.n_parameters:,} parameters; exact arithmetic is affordable "
+            f"up to {MAX_PARAMETERS:,}",
+        )
+        self.config, self.weight_hash = config, checkpoint.weight_hash()
+        self.seconds, self._until = seconds, 0.0
+        self.model = BoxModel(checkpoint, self._pay)
+
+    def check(self, document: Any) -> Proved:
+        """What the document proves: its claims, and the conclusion that follows from them."""
+        with self._rejecting():
+            claims = self._opened(document)
+            proved = _Derivation(self).run(claims)
+            given, derived = (_text(one) for one in (document["conclusion"], proved.conclusion()))
+            _require(given == derived, f"the conclusion does not follow; what does is {derived}")
+            return proved
+
+    def derive(self, claims: Sequence[Mapping[str, Any]]) -> Proved:
+        """What follows from these claims, each derived again."""
+        with self._rejecting():
+            return _Derivation(self).run(claims)
+
+    def is_right(self, face: tuple[int, ...], low: Sequence[int], high: Sequence[int]) -> bool:
+        """Whether every string in a box of counts is proved right."""
+        with self._rejecting():
+            label = _Derivation(self).label(face, low, high)
+            return label is not None and _is_right(self.model.count_box(face, low, high), label)
+
+    def _opened(self, document: Any) -> Any:
+        _require(isinstance(document, dict), "a certificate is a JSON object")
+        fields = {"schema", "weight_hash", "claims", "conclusion", "digest"}
+        _require(set(document) == fields, f"a certificate has exactly the fields {sorted(fields)}")
+        _require(document["schema"] == SCHEMA, f"the schema must be {SCHEMA!r}")
+        _require(document["digest"] == digest(document), "the digest does not fit the content")
+        _require(
+            document["weight_hash"] == self.weight_hash,
+            "the certificate is about other weights or another configuration",
+        )
+        return document["claims"]
+
+    @contextmanager
+    def _rejecting(self) -> Iterator[None]:
+        """Whatever goes wrong inside, it is a rejection; the budget begins anew."""
+        self._until = monotonic() + self.seconds
+        try:
+            yield
+        except CertificateError:
             raise
-        raise CertificateError(f"malformed certificate: {type(error).__name__}: {error}") from None
+        except (RecursionError, OverflowError, MemoryError) as error:
+            raise CertificateError(f"rejected: too much to check: {type(error).__name__}") from None
+        except (LookupError, TypeError, ValueError, AttributeError, TscError) as error:
+            raise CertificateError(
+                f"malformed certificate: {type(error).__name__}: {error}"
+            ) from None
+
+    def _pay(self, _work: int = 1) -> None:
+        _require(
+            monotonic() < self._until,
+            f"not checked within {self.seconds:g} seconds; allow more (seconds=...), or ask for a "
+            "certificate of fewer boxes",
+        )
 
 
 def _require(holds: bool, problem: str) -> None:
@@ -60,26 +180,20 @@ def _require(holds: bool, problem: str) -> None:
         raise CertificateError(f"rejected: {problem}")
 
 
-class _Check:
-    def __init__(self, document: Any, checkpoint: Checkpoint) -> None:
-        _require(isinstance(document, dict), "a certificate is a JSON object")
-        fields = {"schema", "weight_hash", "claims", "conclusion", "digest"}
-        _require(set(document) == fields, f"a certificate has exactly the fields {sorted(fields)}")
-        _require(document["schema"] == SCHEMA, f"the schema must be {SCHEMA!r}")
-        _require(document["digest"] == digest(document), "the digest does not fit the content")
-        _require(
-            document["weight_hash"] == checkpoint.weight_hash(),
-            "the certificate is about other weights or another configuration",
-        )
-        self.document, self.config = document, checkpoint.config
-        self.model = BoxModel(checkpoint)
-        self.wrong: list[str] = []
+class _Derivation:
+    """Claims in turn, then what follows from all of them."""
+
+    def __init__(self, checker: Checker) -> None:
+        self.config, self.model, self.pay = checker.config, checker.model, checker._pay
+        self.boxes = 0
+        self.wrong: dict[str, tuple[str, int]] = {}
         self.up_to: dict[str, int] = {}
         self.always: set[str] = set()
         self.beyond: dict[str, int] = {}
-        self.finite = False
+        self.limited = False
 
-    def run(self) -> list[str]:
+    def run(self, claims: Any) -> Proved:
+        _require(isinstance(claims, (list, tuple)), "claims are a list")
         kinds = {
             "wrong": (self._wrong, {"string"}),
             "right_up_to": (self._right_up_to, {"letters", "length", "boxes"}),
@@ -87,154 +201,200 @@ class _Check:
             "right_beyond": (self._right_beyond, {"letters", "length"}),
             "limit": (self._limit, {"letter", "letters"}),
         }
-        proved = []
-        for claim in self.document["claims"]:
+        sentences = []
+        for claim in claims:
             _require(claim["kind"] in kinds, f"unknown kind of claim {claim['kind']!r}")
             check_claim, fields = kinds[claim["kind"]]
             _require(
                 set(claim) == {"kind"} | fields, f"{claim['kind']} needs fields {sorted(fields)}"
             )
-            proved.append(check_claim(claim))
-        return [*proved, *self._conclusion(self.document["conclusion"])]
+            self.pay()
+            sentences.append(check_claim(claim))
+        return self._conclude(sentences)
 
     # -- claims ------------------------------------------------------------------------------
 
     def _wrong(self, claim: Mapping[str, Any]) -> str:
-        counts = self.config.alphabet.counts(claim["string"])
+        string = claim["string"]
+        counts = [int(count) for count in self.config.alphabet.counts(string)]
         _require(
-            self.config.alphabet.write(counts) == claim["string"],
-            f"{claim['string']!r} is not written as a sorted run-length string",
+            self.config.alphabet.write(counts) == string,
+            f"{string!r} is not written as a sorted run-length string",
         )
-        label = bool(self.config.task.labels(counts))
+        label = bool(self.config.task.labels(np.array(counts)))
         face = tuple(i for i, count in enumerate(counts) if count)
-        sign = self.model.sign(face, [int(count) for count in counts if count])
-        _require(sign == (-1 if label else 1), f"{claim['string']} is not proved misclassified")
-        self.wrong.append(claim["string"])
-        return f"{claim['string']} is a false {'negative' if label else 'positive'}"
+        proved = self.model.is_wrong(face, [counts[i] for i in face], label)
+        _require(proved, f"{string} is not proved misclassified")
+        self.wrong[string] = "".join(self.config.alphabet.letters[i] for i in face), sum(counts)
+        return f"{string} is a false {'negative' if label else 'positive'}"
 
     def _right_up_to(self, claim: Mapping[str, Any]) -> str:
-        letters, face, label = self._face(claim["letters"])
+        letters, face = self._face(claim["letters"])
         length = _whole(claim["length"])
         boxes = [
-            ([_whole(n) for n in low], [_whole(n) for n in high]) for low, high in claim["boxes"]
+            ([_whole(n) for n in low], [_whole(n) for n in high])
+            for low, high in self._counted(claim["boxes"])
         ]
         for low, high in boxes:
             _require(len(low) == len(high) == len(face), "a box with the wrong number of letters")
             _require(all(1 <= a <= b for a, b in zip(low, high, strict=True)), "an empty box")
             _require(sum(low) <= length, f"the box from {low} holds no string of the claim")
-            side = self.model.count_box(face, low, high)
-            _require(_is_right(side, label), f"{letters}: {low}..{high} is not proved right")
+            label = self.label(face, low, high)
+            _require(label is not None, f"{letters}: strings from {low} to {high} differ in label")
+            logit = self.model.count_box(face, low, high)
+            _require(_is_right(logit, label), f"{letters}: {low}..{high} is not proved right")
         whole = ([1] * len(face), [max(length - len(face) + 2, 1)] * len(face))
         halfopen = [(low, [end + 1 for end in high]) for low, high in boxes]
-        _require(_covered(whole, halfopen, length), f"{letters}: the boxes leave strings out")
-        self.up_to[letters] = length
+        _require(
+            covered(whole, halfopen, length, self.pay), f"{letters}: the boxes leave strings out"
+        )
+        self.up_to[letters] = max(length, self.up_to.get(letters, 0))
         return f"every string over exactly {letters} up to length {length} is right"
 
     def _right_always(self, claim: Mapping[str, Any]) -> str:
-        letters, face, label = self._face(claim["letters"])
-        _require(not self.model.log_n, "ratios alone do not decide a model scaled by log n")
+        letters, face = self._face(claim["letters"])
+        label = self._shared_label(letters)
+        _require(not self.config.log_n, "ratios alone do not decide a model scaled by log n")
         charts = {chart["largest"]: chart for chart in claim["charts"]}
         _require(sorted(charts) == sorted(letters), f"{letters}: one chart per letter is needed")
         _require(len(charts) == len(claim["charts"]), f"{letters}: a chart is given twice")
         bound, free = _number(claim["bound"]), len(face) - 1 + int(self.config.attend_cls)
-        worst = None
+        _require(bound > 0 if label else bound <= 0, f"{letters}: the bound is on the wrong side")
         for column, letter in enumerate(letters):
             _require(set(charts[letter]) == {"largest", "boxes"}, "a chart has largest and boxes")
-            boxes = [([*map(_number, a)], [*map(_number, b)]) for a, b in charts[letter]["boxes"]]
+            boxes = [
+                ([*map(_number, low)], [*map(_number, high)])
+                for low, high in self._counted(charts[letter]["boxes"])
+            ]
             for low, high in boxes:
                 _require(len(low) == len(high) == free, "a box with the wrong number of weights")
                 _require(all(0 <= a < b <= 1 for a, b in zip(low, high, strict=True)), "a bad box")
-                side = self.model.ratio_box(face, column, low, high)
-                end = side[0] if label else side[1]
-                worst = end if worst is None else (min if label else max)(worst, end)
+                logit, end = self.model.ratio_box(face, column, low, high), arb(bound)
+                held = kernel.is_at_most(end, logit) if label else kernel.is_at_most(logit, end)
+                _require(held, f"{letters}: the logit is not proved to stay beyond {bound}")
             whole = ([0.0] * free, [1.0] * free)
-            _require(_covered(whole, boxes, None), f"{letters}: the boxes leave ratios out")
-        beaten = worst is not None and (worst >= bound if label else worst <= bound)
-        _require(beaten, f"{letters}: the logit is not proved to stay beyond {bound}")
-        _require(bound > 0 if label else bound <= 0, f"{letters}: the bound is on the wrong side")
+            _require(covered(whole, boxes, None, self.pay), f"{letters}: the boxes leave ratios out")
         self.always.add(letters)
-        side_name = "at least" if label else "at most"
-        return f"every string over exactly {letters} is right: logit {side_name} {bound:.6g}"
+        side = "at least" if label else "at most"
+        return f"every string over exactly {letters} is right: logit {side} {bound:.6g}"
 
     def _right_beyond(self, claim: Mapping[str, Any]) -> str:
-        letters, face, label = self._face(claim["letters"])
-        start = _whole(claim["length"])
-        _require(self.model.log_n and start >= 2, "the tail bound needs scores scaled by log n")
+        letters, face = self._face(claim["letters"])
+        start, label = _whole(claim["length"]), self._shared_label(letters)
+        _require(self.config.log_n and start >= 2, "the tail bound needs scores scaled by log n")
         _require(
             _is_right(self.model.tail(face, start), label), f"{letters}: the tail is not proved"
         )
-        self.beyond[letters] = start
+        self.beyond[letters] = min(start, self.beyond.get(letters, start))
         return f"every string over exactly {letters} of {start} letters or more is right"
 
     def _limit(self, claim: Mapping[str, Any]) -> str:
-        letters, _, label = self._face(claim["letters"])
-        single, face, other = self._face(claim["letter"])
-        _require(not self.model.log_n, "the limit argument needs scores that do not grow")
+        letters, _ = self._face(claim["letters"])
+        single, face = self._face(claim["letter"])
+        _require(not self.config.log_n, "the limit argument needs scores that do not grow")
         _require(single in letters and len(single) == 1, "the letter must be one of the letters")
-        _require(label != other, "the two sets of letters must have different labels")
-        low, high = self.model.limit(face)
-        _require(bool(low > 0) or bool(high < 0), f"the limit for {single} may be zero")
-        self.finite = True
+        _require(
+            self._shared_label(letters) != self._shared_label(single),
+            "the two sets of letters must have different labels",
+        )
+        limit = self.model.limit(face)
+        _require(
+            kernel.is_positive(limit) or kernel.is_positive(-limit),
+            f"the limit for {single} may be zero",
+        )
+        self.limited = True
         return (
             f"the logits of {single}^n and of strings over {letters} with ever more {single} share "
             f"a non-zero limit, so one of them is wrong: the horizon is finite"
         )
 
-    def _face(self, letters: Any) -> tuple[str, tuple[int, ...], bool]:
+    # -- what claims are about -----------------------------------------------------------------
+
+    def _face(self, letters: Any) -> tuple[str, tuple[int, ...]]:
         alphabet = self.config.alphabet.letters
         valid = isinstance(letters, str) and letters and sorted(set(letters)) == list(letters)
         _require(
             bool(valid) and set(letters) <= set(alphabet), f"{letters!r} is not a set of letters"
         )
+        return letters, tuple(alphabet.index(letter) for letter in letters)
+
+    def _shared_label(self, letters: str) -> bool:
         label = self.config.task.label_of_support(frozenset(letters))
         _require(label is not None, f"strings over {letters} do not share a label")
-        return letters, tuple(alphabet.index(letter) for letter in letters), bool(label)
+        return bool(label)
+
+    def label(
+        self, face: tuple[int, ...], low: Sequence[int], high: Sequence[int]
+    ) -> bool | None:
+        """The label of every string in a box of counts, None if they may differ."""
+        alphabet, task = self.config.alphabet, self.config.task
+        shared = task.label_of_support(frozenset(alphabet.letters[i] for i in face))
+        if shared is not None:
+            return shared
+        column = face.index(alphabet.index(task.needs))
+        if task.kind == "parity":
+            # Only the one letter's number counts, and it must be known.
+            ends = [low, low] if low[column] == high[column] else []
+        else:
+            # at_least and majority rise with their own letter, and fall or stay with the others.
+            _require(task.kind in ("at_least", "majority"), f"no rule for the task {task.kind}")
+            ends = [[*high], [*low]]
+            ends[0][column], ends[1][column] = low[column], high[column]
+        labels = set()
+        for counts in ends:
+            full = [0] * alphabet.size
+            for letter, count in zip(face, counts, strict=True):
+                full[letter] = count
+            labels.add(bool(task.labels(np.array(full))))
+        return labels.pop() if len(labels) == 1 else None
+
+    def _counted(self, boxes: Any) -> Sequence[Any]:
+        _require(isinstance(boxes, list), "boxes are a list")
+        self.boxes += len(boxes)
+        _require(self.boxes <= MAX_BOXES, f"more than {MAX_BOXES:,} boxes are too many to check")
+        return boxes  # type: ignore[no-any-return]
 
     # -- conclusion --------------------------------------------------------------------------
 
-    def _conclusion(self, given: Mapping[str, Any]) -> list[str]:
-        fields = {"horizon", "infinite", "finite", "negative_faces"}
-        _require(set(given) == fields, f"a conclusion has exactly the fields {sorted(fields)}")
+    def _conclude(self, sentences: list[str]) -> Proved:
         alphabet = self.config.alphabet.letters
         faces = ["".join(f) for k in range(1, len(alphabet) + 1) for f in combinations(alphabet, k)]
-        said = []
-        horizon = given["horizon"]
-        if horizon is not None:
-            _whole(horizon)
-            short = [f for f in faces if f not in self.always and self.up_to.get(f, 0) < horizon]
-            _require(not [f for f in short if len(f) <= horizon], f"nothing covers {short}")
-            lengths = [int(self.config.alphabet.counts(string).sum()) for string in self.wrong]
-            _require(horizon + 1 in lengths, f"no error of length {horizon + 1} is proved")
-            said.append(f"the horizon is {horizon}")
-        always = {f for f in faces if f in self.always or self._tail_joins(f)}
-        infinite = always == set(faces)
-        _require(given["infinite"] is infinite, "infinite does not follow from the claims")
-        finite = self.finite or bool(self.wrong)
-        _require(given["finite"] is finite, "finite does not follow from the claims")
-        failing = {"".join(sorted(set(filter(str.isalpha, string)))) for string in self.wrong}
-        expected = {
-            f: False if f in failing else (True if f in always else None)
-            for f in faces
-            if self.config.task.label_of_support(frozenset(f)) is False
+        through = {letters: self._right_through(letters) for letters in faces}
+        for string, (letters, length) in self.wrong.items():
+            end = through[letters]
+            _require(end is not None and end < length, f"{string} is claimed right and wrong")
+        ends = [end for end in through.values() if end is not None]
+        infinite, finite = not ends, self.limited or bool(self.wrong)
+        _require(not (infinite and finite), "the claims contradict each other")
+        first_error = min((length for _, length in self.wrong.values()), default=None)
+        horizon = min(ends) if ends and min(ends) + 1 == first_error else None
+        failing = {letters for letters, _ in self.wrong.values()}
+        negative = {
+            letters: False if letters in failing else (True if end is None else None)
+            for letters, end in through.items()
+            if self.config.task.label_of_support(frozenset(letters)) is False
         }
-        negative = given["negative_faces"]
-        same = set(negative) == set(expected) and all(negative[f] is expected[f] for f in expected)
-        _require(same, "negative_faces does not follow from the claims")
-        holding = [letters for letters, holds in expected.items() if holds]
+        holding = [letters for letters, holds in negative.items() if holds]
+        if horizon is not None:
+            sentences.append(f"the horizon is {horizon}")
         if holding:
-            said.append(f"no false positive of any length over {', '.join(holding)}")
+            sentences.append(f"no false positive of any length over {', '.join(holding)}")
         if infinite:
-            said.append("the horizon is infinite: no string of any length is misclassified")
-        return said
+            sentences.append("the horizon is infinite: no string of any length is misclassified")
+        return Proved(
+            tuple(sentences), horizon, infinite, finite, through, tuple(self.wrong), negative
+        )
 
-    def _tail_joins(self, letters: str) -> bool:
-        """Whether the tail begins where the proof of the shorter strings ends, or before."""
+    def _right_through(self, letters: str) -> int | None:
+        """Shorter strings than letters there are none; a tail must begin where a proof ends."""
         start = self.beyond.get(letters)
-        return start is not None and self.up_to.get(letters, 0) >= start - 1
+        known = max(self.up_to.get(letters, 0), len(letters) - 1)
+        joined = start is not None and known >= start - 1
+        return None if letters in self.always or joined else known
 
 
-def _is_right(side: Pair, label: bool) -> bool:
-    return bool(side[0] > 0) if label else bool(side[1] <= 0)
+def _is_right(logit: Ball, label: bool | None) -> bool:
+    return kernel.is_positive(logit) if label else kernel.is_not_positive(logit)
 
 
 def _whole(value: Any) -> int:
@@ -245,36 +405,3 @@ def _whole(value: Any) -> int:
 def _number(value: Any) -> float:
     _require(type(value) in (int, float) and abs(value) < 1e300, f"{value!r} is not a number")
     return float(value)
-
-
-def _covered(whole: Box, boxes: Sequence[Box], length: int | None) -> bool:
-    """Whether half-open boxes cover `whole`, except where even the low corner is too long."""
-    low, high = whole
-    if length is not None and sum(low) > length:
-        return True
-    touching = [box for box in boxes if all(a < d and c < b for a, b, c, d in _ends(whole, box))]
-    if any(all(c <= a and b <= d for a, b, c, d in _ends(whole, box)) for box in touching):
-        return True
-
-    def crossings(plane: tuple[int, float]) -> tuple[int, tuple[int, float]]:
-        axis, edge = plane
-        return sum(box[0][axis] < edge < box[1][axis] for box in touching), plane
-
-    planes = {
-        (axis, edge)
-        for box in touching[:24]
-        for axis in range(len(low))
-        for edge in (box[0][axis], box[1][axis])
-        if low[axis] < edge < high[axis]
-    }
-    if not planes:
-        return False
-    # Cut along the boundary that the fewest boxes cross.
-    axis, edge = min(planes, key=crossings)
-    below = (low, [*high[:axis], edge, *high[axis + 1 :]])
-    above = ([*low[:axis], edge, *low[axis + 1 :]], high)
-    return _covered(below, touching, length) and _covered(above, touching, length)
-
-
-def _ends(a: Box, b: Box) -> Iterator[tuple[float, float, float, float]]:
-    return zip(a[0], a[1], b[0], b[1], strict=True)

@@ -12,7 +12,7 @@ The order that makes "the shortest" unique is stated in `search.py`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ import numpy as np
 from tsc_interp.checkpoints.resolve import ModelLike
 from tsc_interp.errors import UsageError
 from tsc_interp.strings import MAX_REPEAT
+from tsc_interp.verification.checker import Proved
 from tsc_interp.verification.exact import checkpoint_of
 from tsc_interp.verification.faces import Faces
 from tsc_interp.verification.labels import face_name
@@ -59,6 +60,7 @@ class FaceHorizon:
     label: int | None
     shortest: Counterexample | None
     right_through: int
+    settled: bool
     proved: bool
     boxes: int
 
@@ -68,10 +70,16 @@ class FaceHorizon:
 
 @dataclass(frozen=True)
 class Horizon:
-    """`length` is None when no error was found: then see `infinite` and `right_through`."""
+    """`length` is None when no error was found: then see `infinite` and `right_through`.
+
+    `settled` is what the float64 search says of its own answer: nothing was left open. `proved` is
+    what the independent checker says, after deriving it again in exact arithmetic; it is False
+    where the checker was not asked.
+    """
 
     length: int | None
     infinite: bool
+    settled: bool
     proved: bool
     right_through: int
     limit: int
@@ -96,6 +104,7 @@ class Horizon:
         return {
             "length": self.length,
             "infinite": self.infinite,
+            "settled": self.settled,
             "proved": self.proved,
             "right_through": self.right_through,
             "limit": self.limit,
@@ -106,14 +115,17 @@ class Horizon:
         }
 
 
-def horizon(model: ModelLike, *, limit: int = DEFAULT_LIMIT, budget: int = 200_000) -> Horizon:
+def horizon(
+    model: ModelLike, *, limit: int = DEFAULT_LIMIT, budget: int = 200_000, prove: bool = True
+) -> Horizon:
     """Search every set of letters for its first error among strings of at most `limit` letters.
 
     `model` is a hooked model, a checkpoint, a bundled name, a path, or a run. `budget` bounds the
     boxes examined per set of letters; all of them together stop after about ten minutes' worth,
     exact decisions after two seconds' worth per set, and a set after 64 logits that cannot be told
-    from zero (search.py). When any of these runs out, `proved` is False and `right_through` still
-    holds.
+    from zero (search.py). When any of these runs out, `settled` is False and `right_through` still
+    holds. What the search finds goes through the checker of certificates, which alone makes it
+    `proved`; `prove=False` skips that, for many models at once.
     """
     if type(limit) is not int or not 1 <= limit <= MAX_REPEAT:
         raise UsageError(
@@ -123,22 +135,45 @@ def horizon(model: ModelLike, *, limit: int = DEFAULT_LIMIT, budget: int = 200_0
         raise UsageError(f"the budget of a horizon is a number of boxes from 1, got {budget!r}")
     faces = Faces(checkpoint_of(model))
     searches = search_faces(faces, limit, budget)
-    known = summarise(faces, searches, limit)
-    if known.shortest is None and faces.config.log_n:
-        # Nothing found, and with scores scaled by log n there may be nothing: try to prove it.
-        from tsc_interp.verification.certificates import certify_searches
+    if not prove:
+        return summarise(faces, searches, limit)
+    from tsc_interp.verification.certificates import certify_searches
 
-        return certify_searches(faces, searches, limit).horizon
-    return known
+    return certify_searches(faces, searches, limit).horizon
 
 
 def summarise(faces: Faces, searches: Sequence[FaceSearch], limit: int) -> Horizon:
+    """What the search found; nothing of it is proved yet."""
     by_letters = tuple(_face_horizon(faces, search, limit) for search in searches)
     right_through = min(face.right_through for face in by_letters)
     first = _first(by_letters, None)
     length = None if first is None else first.length - 1
     settled = right_through == (limit if length is None else length)
-    return Horizon(length, False, settled and length is not None, right_through, limit, by_letters)
+    return Horizon(length, False, settled, False, right_through, limit, by_letters)
+
+
+def as_checked(found: Horizon, checked: Proved) -> Horizon:
+    """The same with every statement cut down to what the checker derived."""
+    by_letters = tuple(_face_as_checked(face, checked, found.limit) for face in found.by_letters)
+    first = _first(by_letters, None)
+    length = None if first is None else first.length - 1
+    return replace(
+        found,
+        length=length,
+        infinite=checked.infinite,
+        proved=checked.infinite or (length is not None and checked.horizon == length),
+        right_through=min(face.right_through for face in by_letters),
+        by_letters=by_letters,
+    )
+
+
+def _face_as_checked(face: FaceHorizon, checked: Proved, limit: int) -> FaceHorizon:
+    end = checked.right_through[face.letters]
+    through = limit if end is None else min(end, limit)
+    known = face.shortest is not None and face.shortest.string in checked.wrong
+    shortest = face.shortest if known else None
+    expected = limit if shortest is None else shortest.length - 1
+    return replace(face, shortest=shortest, right_through=through, proved=through == expected)
 
 
 def counterexample(faces: Faces, face: tuple[int, ...], counts: Sequence[int]) -> Counterexample:
@@ -161,7 +196,8 @@ def _face_horizon(faces: Faces, search: FaceSearch, limit: int) -> FaceHorizon:
         label=None if search.label is None else int(search.label),
         shortest=shortest,
         right_through=search.right_through,
-        proved=search.right_through == expected,
+        settled=search.right_through == expected,
+        proved=False,
         boxes=search.examined,
     )
 

@@ -1,0 +1,151 @@
+"""The checker's kernel: what may be concluded from `arb` balls, and nothing else.
+
+A ball holds a real number that is not known exactly. One that is not finite (NaN, an infinite
+radius, an overflow) holds no information, and every function here answers so: a question is
+answered False, a bound is `UNKNOWN`. So nothing that goes wrong in the arithmetic can ever prove
+anything; it can only fail to. The checker compares balls here and nowhere else, and takes no `min`
+or `max` of them in Python, where a NaN would vanish (`tests/test_kernel.py` holds both).
+
++, -, * and / of balls are `arb`'s own: they enclose, and keep what is not finite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cmp_to_key
+from typing import Any
+
+from flint import arb
+
+Ball = Any
+"""A `flint.arb`, which has no types of its own."""
+Range = tuple[Ball, Ball]
+"""Exact ends, the lower one first."""
+
+UNKNOWN: Ball = arb("nan")
+
+# GELU falls to its only minimum, between these two, and rises after it.
+_DIP = arb(-0.7518), arb(-0.7517)
+_BELOW_DIP = arb(-0.16997120748)
+
+
+# -- questions: True only when it is proved ----------------------------------------------------
+
+
+def is_positive(x: Ball) -> bool:
+    return is_less(arb(0), x)
+
+
+def is_not_positive(x: Ball) -> bool:
+    return is_at_most(x, arb(0))
+
+
+def is_less(x: Ball, y: Ball) -> bool:
+    return bool(x.is_finite() and y.is_finite() and x < y)
+
+
+def is_at_most(x: Ball, y: Ball) -> bool:
+    return bool(x.is_finite() and y.is_finite() and x <= y)
+
+
+# -- bounds ------------------------------------------------------------------------------------
+
+
+def hull(balls: Iterable[Ball]) -> Ball:
+    """A ball around all of these, `UNKNOWN` if one of them is not finite or there are none."""
+    whole: Ball | None = None
+    for ball in balls:
+        if not ball.is_finite():
+            return UNKNOWN
+        whole = ball if whole is None else whole.union(ball)
+    return UNKNOWN if whole is None else whole
+
+
+def square(x: Ball) -> Ball:
+    """x² without the values below zero that x · x would admit."""
+    return hull([x.abs_lower() ** 2, x.abs_upper() ** 2])
+
+
+def root(x: Ball) -> Ball:
+    """√x of a number known to be ≥ 0, though its ball may reach below."""
+    if not x.is_finite():
+        return UNKNOWN
+    low, high = x.lower(), x.upper()
+    return hull([low.sqrt() if is_positive(low) else arb(0), high.sqrt()])
+
+
+def clamp(x: Ball, most: Ball) -> Ball:
+    """x, of which -most ≤ x ≤ most is known as well."""
+    if not x.is_finite():
+        return UNKNOWN
+    low, high = x.lower(), x.upper()
+    return hull([low if is_less(-most, low) else -most, high if is_less(high, most) else most])
+
+
+def exp_range(x: Ball) -> Range:
+    """Ends of exp over a ball; exp is above zero, whatever the ball's rounding says."""
+    power = x.exp()
+    low, high = power.lower(), power.upper()
+    return (low if is_positive(low) else arb(0)), high
+
+
+def gelu(x: Ball) -> Ball:
+    """x Φ(x) over a ball: falling, then rising, so its extremes are at the ends or in the dip."""
+    low, high = x.lower(), x.upper()
+    values = [end * (-end / arb(2).sqrt()).erfc() / 2 for end in (low, high)]
+    falls, rises = is_at_most(high, _DIP[0]), is_at_most(_DIP[1], low)
+    return hull(values if falls or rises else [*values, _BELOW_DIP])
+
+
+def means(weights: Sequence[Range], columns: Sequence[Sequence[Ball]]) -> list[Ball]:
+    """Where Σ w v / Σ w can lie for each column of values v.
+
+    Each weight lies anywhere in its range; all are ≥ 0, and not all are zero.
+    """
+    if len(weights) == 1:
+        return [hull(values) for values in columns]
+    light = [low for low, _ in weights]
+    extra = [high - low for low, high in weights]
+    found = []
+    for values in columns:
+        if all(value.is_finite() for value in values):
+            top = _largest_mean(light, extra, [value.upper() for value in values])
+            bottom = _largest_mean(light, extra, [(-value).upper() for value in values])
+            found.append(hull([top, -bottom]))
+        else:
+            found.append(UNKNOWN)
+    return found
+
+
+def _largest_mean(light: Sequence[Ball], extra: Sequence[Ball], values: Sequence[Ball]) -> Ball:
+    """An upper bound on Σ w v / Σ w for exact values v, finite all of them.
+
+    If λ is the largest mean, then Σ w (v - λ) ≤ 0, with equality at the maximum, and that sum is
+    largest when every v above λ weighs the most it can and every other the least. So the maximum is
+    found by making the largest values heavy, one after the other: once a value is no larger than
+    the mean so far, neither it nor a smaller one can raise it. Whatever the weights, no mean exceeds
+    the largest value, which is the answer where the arithmetic knows no better.
+    """
+    order = sorted(range(len(values)), key=cmp_to_key(lambda i, j: _compare(values[j], values[i])))
+    largest = values[order[0]]
+    total, weighted = sum(light, arb(0)), dot(light, values)
+    if not is_positive(total):
+        return largest
+    best = mean = weighted / total
+    for i in order:
+        if is_at_most(values[i], mean):
+            break
+        total, weighted = total + extra[i], weighted + extra[i] * values[i]
+        mean = weighted / total
+        best = best.max(mean)
+    bound = best.upper()
+    return bound if is_less(bound, largest) else largest
+
+
+def dot(a: Sequence[Ball], b: Sequence[Ball]) -> Ball:
+    return sum((p * q for p, q in zip(a, b, strict=True)), arb(0))
+
+
+def _compare(x: Ball, y: Ball) -> int:
+    """The order of two exact, finite numbers."""
+    return bool(x > y) - bool(x < y)
