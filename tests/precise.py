@@ -1,0 +1,101 @@
+"""A third forward pass, at as many digits as asked for: mpmath, plain loops, counts instead of strings.
+
+Neither NumPy's floats nor flint's balls: what the search and the checker are held against where
+float64 is too coarse. mpmath's exponents have no limit, so nothing overflows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import mpmath
+from mpmath import mpf
+
+from tsc_interp.checkpoints import Checkpoint
+
+
+def logit(checkpoint: Checkpoint, counts: Sequence[int], digits: int = 120) -> Any:
+    """The real logit of a count vector, to about `digits` digits of its largest term."""
+    with mpmath.workdps(digits):
+        return +_logit(checkpoint, [int(count) for count in counts])
+
+
+def sign(checkpoint: Checkpoint, counts: Sequence[int]) -> int | None:
+    """+1 or -1 where two precisions agree on it, else None."""
+    coarse, fine = logit(checkpoint, counts, 150), logit(checkpoint, counts, 250)
+    if coarse * fine <= 0 or abs(coarse - fine) > abs(fine) / 2:
+        return None
+    return 1 if fine > 0 else -1
+
+
+def _logit(checkpoint: Checkpoint, counts: list[int]) -> Any:
+    config = checkpoint.config
+    w = {name: _exact(array.tolist()) for name, array in checkpoint.weights.items()}
+    present = [letter for letter, count in enumerate(counts) if count]
+    copies = [int(config.attend_cls), *(counts[letter] for letter in present)]
+    stretch = mpmath.log(sum(counts)) if config.log_n else mpf(1)
+    x = [w["embed.W_E"][token] for token in (0, *(2 + letter for letter in present))]
+    for layer in range(config.n_layers):
+        block = f"blocks.{layer}"
+        if config.n_heads:
+            read = [_norm(config, w, f"{block}.ln1", row) for row in x]
+            for head in range(config.n_heads):
+                parts = [w[f"{block}.attn.W_{part}"][head] for part in "QKVO"]
+                added = _head(config, parts, read, copies, stretch)
+                x = [_plus(row, more) for row, more in zip(x, added, strict=True)]
+        if config.d_mlp:
+            for i, row in enumerate(x):
+                pre = _times(_norm(config, w, f"{block}.ln2", row), w[f"{block}.mlp.W_in"])
+                post = [t * mpmath.erfc(-t / mpmath.sqrt(2)) / 2 for t in pre]
+                x[i] = _plus(row, _times(post, w[f"{block}.mlp.W_out"]))
+    return _times(x[0], w["unembed.W_U"])[0]
+
+
+def _head(config: Any, parts: list[Any], read: list[Any], copies: list[int], stretch: Any) -> Any:
+    w_q, w_k, w_v, w_o = parts
+    keys = [_times(row, w_k) for row in read]
+    values = [_times(_times(row, w_v), w_o) for row in read]
+    out = []
+    for row in read:
+        query = _times(row, w_q)
+        scores = [mpmath.fdot(query, key) * stretch / mpmath.sqrt(config.d_head) for key in keys]
+        top = max(score for score, copy in zip(scores, copies, strict=True) if copy)
+        shares = [
+            copy * mpmath.exp(score - top) if copy else mpf(0)
+            for score, copy in zip(scores, copies, strict=True)
+        ]
+        total = mpmath.fsum(shares)
+        out.append(
+            [
+                mpmath.fsum(s * v[c] for s, v in zip(shares, values, strict=True)) / total
+                for c in range(config.d_model)
+            ]
+        )
+    return out
+
+
+def _norm(config: Any, w: Any, name: str, row: list[Any]) -> list[Any]:
+    if config.norm == "off":
+        return row
+    if config.norm == "layer":
+        mean = mpmath.fsum(row) / len(row)
+        row = [value - mean for value in row]
+    root = mpmath.sqrt(mpmath.fsum(v * v for v in row) / len(row) + mpf(config.norm_eps))
+    row = [v / root * scale for v, scale in zip(row, w[f"{name}.w"], strict=True)]
+    return _plus(row, w[f"{name}.b"]) if config.norm == "layer" else row
+
+
+def _plus(a: list[Any], b: list[Any]) -> list[Any]:
+    return [p + q for p, q in zip(a, b, strict=True)]
+
+
+def _times(row: list[Any], matrix: list[Any]) -> list[Any]:
+    return [
+        mpmath.fsum(p * line[j] for p, line in zip(row, matrix, strict=True))
+        for j in range(len(matrix[0]))
+    ]
+
+
+def _exact(value: Any) -> Any:
+    return [_exact(entry) for entry in value] if isinstance(value, list) else mpf(value)
