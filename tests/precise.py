@@ -1,4 +1,4 @@
-"""A third forward pass, at as many digits as asked for: mpmath, plain loops, counts instead of strings.
+"""A third forward pass, at as many digits as asked for: mpmath, plain loops, letter counts.
 
 Neither NumPy's floats nor flint's balls: what the search and the checker are held against where
 float64 is too coarse. mpmath's exponents have no limit, so nothing overflows.
@@ -23,7 +23,7 @@ def logit(checkpoint: Checkpoint, counts: Sequence[int], digits: int = 120) -> A
 
 def sign(checkpoint: Checkpoint, counts: Sequence[int]) -> int | None:
     """+1 or -1 where two precisions agree on it, else None."""
-    coarse, fine = logit(checkpoint, counts, 150), logit(checkpoint, counts, 250)
+    coarse, fine = logit(checkpoint, counts, 40), logit(checkpoint, counts, 70)
     if coarse * fine <= 0 or abs(coarse - fine) > abs(fine) / 2:
         return None
     return 1 if fine > 0 else -1

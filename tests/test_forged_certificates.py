@@ -27,8 +27,7 @@ from tsc_interp.task import AtLeast, ContainsAll, Majority, Parity
 from tsc_interp.verification import CertificateError, check, read_certificate
 from tsc_interp.verification.checker import Checker, digest
 from tsc_interp.verification.coverage import covered
-from tsc_interp.verification.words import summary
-from tsc_interp.verification.verdict import verify
+from tsc_interp.verification.words import horizon_lines
 
 KINDS = [
     *VERIFIED,
@@ -49,12 +48,15 @@ def stretched(config: ClassifierConfig, seed: int, scale: float, values: float) 
 
 
 def faces(config: ClassifierConfig) -> list[str]:
+    """Up to two letters each, and all of them."""
     letters = config.alphabet.letters
-    return ["".join(f) for k in range(1, len(letters) + 1) for f in combinations(letters, k)]
+    small = ["".join(f) for k in (1, 2) for f in combinations(letters[:3], k) if k <= len(letters)]
+    return list(dict.fromkeys([*small, letters]))
 
 
 def vectors(config: ClassifierConfig, letters: str, counts: tuple[int, ...]) -> Iterator[list[int]]:
-    for picked in product(counts, repeat=len(letters)):
+    every = list(product(counts, repeat=len(letters)))
+    for picked in every[:: 1 + len(every) // 12]:
         full = [0] * config.n_letters
         for letter, count in zip(letters, picked, strict=True):
             full[config.alphabet.index(letter)] = count
@@ -84,17 +86,17 @@ def forged_claims(config: ClassifierConfig) -> Iterator[dict[str, Any]]:
             bound = 1e-9 if label else 0.0
             yield {"kind": "right_at_all_lengths", "letters": letters, "bound": bound,
                    "charts": charts}  # fmt: skip
-        for length in (size, 5, 56, 10**6):
+        for length in (5, 10**6):
             box = [[1] * size, [max(length - size + 1, 1)] * size]
             point = [[1] * size, [1] * size]
             for boxes in ([box], [point, box]):
                 yield {"kind": "right_up_to", "letters": letters, "length": length, "boxes": boxes}
-        for length in (2, 10, 10**6):
+        for length in (2, 10**6):
             yield {"kind": "right_beyond", "letters": letters, "length": length}
         for letter in letters:
             yield {"kind": "limit", "letter": letter, "letters": letters}
-    for letters in faces(config):
-        for counts in vectors(config, letters, (1, 2)):
+    for letters in faces(config)[:4]:
+        for counts in vectors(config, letters, (1,)):
             yield {"kind": "wrong", "string": config.alphabet.write(counts)}
 
 
@@ -126,18 +128,13 @@ def contradicted(checkpoint: Checkpoint, claim: dict[str, Any]) -> list[int] | N
 
 
 def model_for(config: ClassifierConfig, seed: int) -> list[Checkpoint]:
-    return [
-        random_checkpoint(config, seed, 1.0),
-        stretched(config, seed, 1.0, 1e4),
-        stretched(config, seed, 1.0, 1e6),
-        random_checkpoint(config, seed, 30.0),
-    ]
+    return [random_checkpoint(config, seed, 1.0), stretched(config, seed, 1.0, 1e5)]
 
 
 @pytest.mark.parametrize("config", KINDS, ids=range(len(KINDS)))
 def test_what_is_accepted_is_true(config: ClassifierConfig) -> None:
     accepted = 0
-    for seed, checkpoint in enumerate(model_for(config, 2)):
+    for checkpoint in model_for(config, 2):
         checker = Checker(checkpoint)
         for claim in forged_claims(config):
             try:
@@ -145,8 +142,7 @@ def test_what_is_accepted_is_true(config: ClassifierConfig) -> None:
             except CertificateError:
                 continue
             accepted += 1
-            if accepted % 3 == seed % 3 or claim["kind"] == "right_at_all_lengths":
-                assert contradicted(checkpoint, claim) is None, claim
+            assert contradicted(checkpoint, claim) is None, claim
     assert accepted
 
 
@@ -182,14 +178,14 @@ def test_a_norm_that_is_not_known_over_a_box_proves_nothing(
 # -- certify itself --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("scale", [1.0, 10.0, 30.0, 1e9])
+@pytest.mark.parametrize("scale", [1.0, 30.0, 1e9])
 def test_certify_ends_and_tells_the_truth(scale: float) -> None:
     """Large weights, deep models: no crash, no contradiction, and no claim that is false."""
-    for config in (ClassifierConfig(), KINDS[-1], KINDS[-3],
+    for config in (ClassifierConfig(), KINDS[-1], ClassifierConfig(norm="rms", n_letters=2),
                    ClassifierConfig(score_scale="sqrt_d_head_log_n", attend_cls=True)):  # fmt: skip
-        for seed in range(3):
+        for seed in (1,):
             checkpoint = random_checkpoint(config, seed, scale)
-            certificate = certify(checkpoint, limit=200, budget=2_000)
+            certificate = certify(checkpoint, limit=25, budget=300)
             again = check(json.loads(json.dumps(certificate.document)), checkpoint)
             assert again == certificate.checked
             assert not (again.infinite and again.finite)
@@ -218,9 +214,9 @@ def test_models_with_positions_are_refused_whatever_the_certificate() -> None:
 )
 def test_proved_is_what_the_checker_returned(task: Any) -> None:
     """Object, document, sentences and terminal agree, for tasks of every kind."""
-    for seed in range(4):
+    for seed in (0, 1):
         checkpoint = random_checkpoint(ClassifierConfig(task=task), seed)
-        certificate = certify(checkpoint, limit=300)
+        certificate = certify(checkpoint, limit=60)
         known, checked = certificate.horizon, check(certificate.document, checkpoint)
         assert certificate.document["conclusion"]["horizon"] == checked.horizon
         assert known.proved == (checked.infinite or checked.horizon is not None)
@@ -229,12 +225,10 @@ def test_proved_is_what_the_checker_returned(task: Any) -> None:
             assert f"the horizon is {known.length}" in checked.sentences
         for face in known.by_letters:
             end = checked.right_through[face.letters]
-            assert face.right_through == (300 if end is None else end)
+            assert face.right_through == (60 if end is None else end)
             assert face.shortest is None or face.shortest.string in checked.wrong
-        verdict = verify(checkpoint, 20, certify=True, replay=False)
-        said = " ".join(sentence for _, sentence in summary(verdict))
-        if verdict.certificate and not verdict.certificate.horizon.proved:
-            assert "Horizon: at most" in said or "Horizon: beyond" in said
+        said = " ".join(sentence for _, sentence in horizon_lines(known))
+        assert known.proved or "Horizon: at most" in said or "Horizon: beyond" in said
 
 
 def test_what_the_checker_cannot_follow_is_not_called_proved(
@@ -259,7 +253,7 @@ def test_what_the_checker_cannot_follow_is_not_called_proved(
 # -- coverage --------------------------------------------------------------------------------------
 
 
-def free_of_charge(_: int) -> None:
+def free_of_charge() -> None:
     return None
 
 
@@ -293,22 +287,22 @@ def test_coverage_of_counts_by_brute_force(
 @given(st.lists(st.tuples(CORNERS, CORNERS), max_size=8))
 def test_coverage_of_ratios_by_brute_force(corners: list[Any]) -> None:
     """On a grid of fifths a half-open box is a set of cells."""
-    boxes = [
-        ([(min(p) - 1) / 5 for p in one], [max(p) / 5 for p in one]) for one in corners
-    ]
+    boxes = [([(min(p) - 1) / 5 for p in one], [max(p) / 5 for p in one]) for one in corners]
     cells = product(range(5), repeat=2)
     expected = all(
-        any(all(a <= (c + 0.5) / 5 < b for c, a, b in zip(cell, *box, strict=True)) for box in boxes)
+        any(
+            all(a <= (c + 0.5) / 5 < b for c, a, b in zip(cell, *box, strict=True)) for box in boxes
+        )
         for cell in cells
     )
     assert covered(([0.0, 0.0], [1.0, 1.0]), boxes, None, free_of_charge) == expected
 
 
 def test_thousands_of_strips_are_no_deep_recursion() -> None:
-    strips = [([i, 1], [i + 1, 5001]) for i in range(1, 5001)]
-    whole = ([1, 1], [5001, 5001])
-    assert covered(whole, strips, 5001, free_of_charge)
-    assert not covered(whole, strips[:2500] + strips[2501:], 5001, free_of_charge)
+    strips = [([i, 1], [i + 1, 2001]) for i in range(1, 2001)]
+    whole = ([1, 1], [2001, 2001])
+    assert covered(whole, strips, 2001, free_of_charge)
+    assert not covered(whole, strips[:999] + strips[1000:], 2001, free_of_charge)
 
 
 # -- costs -----------------------------------------------------------------------------------------
@@ -346,7 +340,12 @@ def test_the_checker_stops_when_its_time_is_up() -> None:
     config = ClassifierConfig(n_letters=12)
     wide = random_checkpoint(config, 0)
     box = [[1] * 12, [9] * 12]
-    claim = {"kind": "right_up_to", "letters": config.alphabet.letters, "length": 20, "boxes": [box]}
+    claim = {
+        "kind": "right_up_to",
+        "letters": config.alphabet.letters,
+        "length": 20,
+        "boxes": [box],
+    }
     with pytest.raises(CertificateError, match="rejected"):
         check(sealed(wide, [claim]), wide, seconds=60)
 
@@ -429,7 +428,7 @@ def test_a_tail_alone_and_a_gap_before_it_prove_no_infinity() -> None:
 
 
 def test_the_limit_needs_a_limit_that_is_not_zero() -> None:
-    """Two heads that cancel exactly: the logit is zero everywhere, and a limit of zero says nothing."""
+    """Two heads that cancel: the logit is zero everywhere, and a limit of zero says nothing."""
     checkpoint = hand_built([[1, 0, 2]] * 2, [[1, 0, 3], [-1, 0, -3]], 0.0)
     with pytest.raises(CertificateError, match="may be zero"):
         Checker(checkpoint).derive([{"kind": "limit", "letter": "a", "letters": "ab"}])

@@ -27,7 +27,9 @@ ENDS = st.one_of(
     st.floats(-1e308, 1e308),
     st.floats(-50, 50),
     st.floats(-1e-300, 1e-300),
-    st.sampled_from([0.0, -0.0, 5e-324, -5e-324, 2.0**127, -(2.0**127), -0.7518, -0.75179, -0.7517]),
+    st.sampled_from(
+        [0.0, -0.0, 5e-324, -5e-324, 2.0**127, -(2.0**127), -0.7518, -0.75179, -0.7517]
+    ),
 )
 WIDTHS = st.one_of(st.just(0.0), st.floats(0, 1e300), st.floats(0, 3), st.floats(0, 1e-300))
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from tsc_interp.checkpoints.resolve import ModelLike
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.errors import UsageError
+from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.files import write_output
 from tsc_interp.verification.checker import SCHEMA, CertificateError, Checker, Proved, digest
 from tsc_interp.verification.exact import checkpoint_of
@@ -104,7 +104,11 @@ def certify(model: ModelLike, *, limit: int = DEFAULT_LIMIT, budget: int = 200_0
 
 def certify_searches(faces: Faces, searches: Sequence[FaceSearch], limit: int) -> Certificate:
     """The certificate that follows from searches already made."""
-    return _Builder(faces, searches, limit).build()
+    try:
+        checker = Checker(faces.checkpoint)
+    except CertificateError as error:
+        raise UnsupportedError(str(error).removeprefix("rejected: ")) from None
+    return _Builder(faces, searches, limit, checker).build()
 
 
 def read_certificate(path: str | os.PathLike[str]) -> Any:
@@ -139,10 +143,11 @@ def _no_constant(name: str) -> Any:
 class _Builder:
     """Turns searches into claims, keeping those that the checker can derive."""
 
-    def __init__(self, faces: Faces, searches: Sequence[FaceSearch], limit: int) -> None:
+    def __init__(
+        self, faces: Faces, searches: Sequence[FaceSearch], limit: int, checker: Checker
+    ) -> None:
         self.faces, self.searches, self.limit = faces, searches, limit
-        self.config = faces.config
-        self.checker = Checker(faces.checkpoint)
+        self.config, self.checker = faces.config, checker
         self.found = summarise(faces, searches, limit)
         self.claims: list[Claim] = []
         self.tails: dict[str, int] = {}
@@ -186,8 +191,11 @@ class _Builder:
                 return
             if bounds[0][0] > 0 if label else bounds[1][0] <= 0:
                 tail = {"kind": "right_beyond", "letters": letters, "length": start}
-                short = search_face(self.faces, search.letters, start - 1)
-                if self._keep(_up_to_claim(letters, start - 1, short), tail):
+                shorter = []
+                if start > len(letters):
+                    short = search_face(self.faces, search.letters, start - 1)
+                    shorter.append(_up_to_claim(letters, start - 1, short))
+                if self._keep(*shorter, tail):
                     self.tails[letters] = start
                     return
             start *= 2

@@ -104,7 +104,7 @@ class Checker:
         config = checkpoint.config
         _require(
             not config.has_positions,
-            "the model has positions, so counts do not decide its logit and nothing can be certified",
+            "the model has positions, so counts do not decide its logit: it cannot be certified",
         )
         _require(
             config.n_letters <= MAX_LETTERS,
@@ -167,7 +167,7 @@ class Checker:
                 f"malformed certificate: {type(error).__name__}: {error}"
             ) from None
 
-    def _pay(self, _work: int = 1) -> None:
+    def _pay(self) -> None:
         _require(
             monotonic() < self._until,
             f"not checked within {self.seconds:g} seconds; allow more (seconds=...), or ask for a "
@@ -273,7 +273,9 @@ class _Derivation:
                 held = kernel.is_at_most(end, logit) if label else kernel.is_at_most(logit, end)
                 _require(held, f"{letters}: the logit is not proved to stay beyond {bound}")
             whole = ([0.0] * free, [1.0] * free)
-            _require(covered(whole, boxes, None, self.pay), f"{letters}: the boxes leave ratios out")
+            _require(
+                covered(whole, boxes, None, self.pay), f"{letters}: the boxes leave ratios out"
+            )
         self.always.add(letters)
         side = "at least" if label else "at most"
         return f"every string over exactly {letters} is right: logit {side} {bound:.6g}"
@@ -323,9 +325,7 @@ class _Derivation:
         _require(label is not None, f"strings over {letters} do not share a label")
         return bool(label)
 
-    def label(
-        self, face: tuple[int, ...], low: Sequence[int], high: Sequence[int]
-    ) -> bool | None:
+    def label(self, face: tuple[int, ...], low: Sequence[int], high: Sequence[int]) -> bool | None:
         """The label of every string in a box of counts, None if they may differ."""
         alphabet, task = self.config.alphabet, self.config.task
         shared = task.label_of_support(frozenset(alphabet.letters[i] for i in face))

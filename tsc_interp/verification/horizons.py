@@ -12,13 +12,14 @@ The order that makes "the shortest" unique is stated in `search.py`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from tsc_interp.checkpoints.resolve import ModelLike
-from tsc_interp.errors import UsageError
+from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.strings import MAX_REPEAT
 from tsc_interp.verification.checker import Proved
 from tsc_interp.verification.exact import checkpoint_of
@@ -135,11 +136,13 @@ def horizon(
         raise UsageError(f"the budget of a horizon is a number of boxes from 1, got {budget!r}")
     faces = Faces(checkpoint_of(model))
     searches = search_faces(faces, limit, budget)
-    if not prove:
-        return summarise(faces, searches, limit)
-    from tsc_interp.verification.certificates import certify_searches
+    if prove:
+        from tsc_interp.verification.certificates import certify_searches
 
-    return certify_searches(faces, searches, limit).horizon
+        # A model too large for the checker is searched all the same, and nothing called proved.
+        with suppress(UnsupportedError):
+            return certify_searches(faces, searches, limit).horizon
+    return summarise(faces, searches, limit)
 
 
 def summarise(faces: Faces, searches: Sequence[FaceSearch], limit: int) -> Horizon:

@@ -123,8 +123,8 @@ def _largest_mean(light: Sequence[Ball], extra: Sequence[Ball], values: Sequence
     If λ is the largest mean, then Σ w (v - λ) ≤ 0, with equality at the maximum, and that sum is
     largest when every v above λ weighs the most it can and every other the least. So the maximum is
     found by making the largest values heavy, one after the other: once a value is no larger than
-    the mean so far, neither it nor a smaller one can raise it. Whatever the weights, no mean exceeds
-    the largest value, which is the answer where the arithmetic knows no better.
+    the mean so far, neither it nor a smaller one can raise it. Whatever the weights, no mean
+    exceeds the largest value: the answer where the arithmetic knows no better.
     """
     order = sorted(range(len(values)), key=cmp_to_key(lambda i, j: _compare(values[j], values[i])))
     largest = values[order[0]]
