@@ -311,7 +311,8 @@ def test_the_checker_shares_no_search_code() -> None:
     """What it shares with the search is listed in the docs (theory/soundness), and no more."""
     allowed = {
         "__future__", "collections.abc", "contextlib", "dataclasses", "flint", "functools",
-        "hashlib", "itertools", "json", "numpy", "numpy.typing", "time", "typing", "tsc_interp.verification",
+        "hashlib", "itertools", "json", "numpy", "numpy.typing", "time", "typing",
+        "tsc_interp.verification",
         "tsc_interp.checkpoints.format", "tsc_interp.errors", "tsc_interp.strings",
         "tsc_interp.verification.checker_model", "tsc_interp.verification.coverage",
         "tsc_interp.verification.kernel",

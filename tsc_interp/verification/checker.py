@@ -338,8 +338,9 @@ class _Derivation:
         else:
             # at_least and majority rise with their own letter, and fall or stay with the others.
             _require(task.kind in ("at_least", "majority"), f"no rule for the task {task.kind}")
-            ends = [[*high], [*low]]
-            ends[0][column], ends[1][column] = low[column], high[column]
+            least, most = [*high], [*low]
+            least[column], most[column] = low[column], high[column]
+            ends = [least, most]
         labels = set()
         for counts in ends:
             full = [0] * alphabet.size

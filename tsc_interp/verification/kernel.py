@@ -126,7 +126,11 @@ def _largest_mean(light: Sequence[Ball], extra: Sequence[Ball], values: Sequence
     the mean so far, neither it nor a smaller one can raise it. Whatever the weights, no mean
     exceeds the largest value: the answer where the arithmetic knows no better.
     """
-    order = sorted(range(len(values)), key=cmp_to_key(lambda i, j: _compare(values[j], values[i])))
+
+    def larger_first(i: int, j: int) -> int:
+        return _compare(values[j], values[i])
+
+    order = sorted(range(len(values)), key=cmp_to_key(larger_first))
     largest = values[order[0]]
     total, weighted = sum(light, arb(0)), dot(light, values)
     if not is_positive(total):
