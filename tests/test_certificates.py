@@ -26,6 +26,7 @@ from tsc_interp.verification import (
     CertificateError,
     check,
     checker,
+    checker_claims,
     checker_model,
     coverage,
     kernel,
@@ -314,10 +315,11 @@ def test_the_checker_shares_no_search_code() -> None:
         "hashlib", "itertools", "json", "numpy", "numpy.typing", "time", "typing",
         "tsc_interp.verification",
         "tsc_interp.checkpoints.format", "tsc_interp.errors", "tsc_interp.strings",
+        "tsc_interp.config", "tsc_interp.verification.checker_claims",
         "tsc_interp.verification.checker_model", "tsc_interp.verification.coverage",
         "tsc_interp.verification.kernel",
     }  # fmt: skip
-    for module in (checker, checker_model, coverage, kernel):
+    for module in (checker, checker_claims, checker_model, coverage, kernel):
         tree = ast.parse(Path(module.__file__ or "").read_text())
         for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom):

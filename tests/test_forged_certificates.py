@@ -352,7 +352,7 @@ def test_the_checker_stops_when_its_time_is_up() -> None:
 
 def test_too_many_boxes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     checkpoint = planted(6, c_score=-1.0)
-    monkeypatch.setattr("tsc_interp.verification.checker.MAX_BOXES", 3)
+    monkeypatch.setattr("tsc_interp.verification.checker_claims.MAX_BOXES", 3)
     with pytest.raises(CertificateError, match="more than 3 boxes"):
         check(certify_document(checkpoint), checkpoint)
 
@@ -410,7 +410,7 @@ def test_right_and_wrong_at_once_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
     checkpoint = planted(6, c_score=-1.0)
     wrong = {"kind": "wrong", "string": "ab{6}"}
     assert Checker(checkpoint).derive([wrong]).wrong == ("ab{6}",)
-    monkeypatch.setattr("tsc_interp.verification.checker._is_right", lambda *_: True)
+    monkeypatch.setattr("tsc_interp.verification.checker_claims.is_right", lambda *_: True)
     box = [[1, 1], [9, 9]]
     claim = {"kind": "right_up_to", "letters": "ab", "length": 7, "boxes": [box]}
     with pytest.raises(CertificateError, match="right and wrong"):
