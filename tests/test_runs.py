@@ -133,7 +133,7 @@ def test_only_what_is_missing_is_trained(clean, tmp_path):
     watcher = Planning()
     train(wanted(seeds=(0,)), tmp_path)
     train(wanted(), tmp_path, watcher)
-    assert watcher.plan == Plan(to_train=2, finished=1)
+    assert watcher.plan == Plan(to_train=2, finished=1, most_epochs=8)
     assert contents(tmp_path) == contents(clean)
 
 
@@ -386,7 +386,7 @@ def test_what_an_earlier_process_left_is_told(unfinished, tmp_path):
     shutil.copytree(unfinished, tmp_path, dirs_exist_ok=True)
     watcher = Stopping()
     train(wanted(), tmp_path, watcher)
-    assert watcher.plan == Plan(to_train=3, finished=0, unfinished=2)
+    assert watcher.plan == Plan(to_train=3, finished=0, unfinished=2, most_epochs=1 + 1 + 4)
     assert watcher.problems == []
 
 

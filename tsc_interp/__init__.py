@@ -26,6 +26,7 @@ _PUBLIC = {
     "TrainingConfig": "tsc_interp.training.config",
     "load_experiment": "tsc_interp.training.experiments",
     "make_experiment": "tsc_interp.training.experiments",
+    "runs": "tsc_interp.checkpoints.run_list",
     "train": "tsc_interp.training.jobs",
     "train_seeds": "tsc_interp.training.jobs",
     "verify": "tsc_interp.verification",

@@ -37,6 +37,7 @@ COMMANDS = {
     "check-other": "tsc-interp verify --checkpoint many-heads --check walkthrough.json",
     "reproduce": "tsc-interp reproduce walkthrough generalization_errors --check",
     "train": "tsc-interp train width.toml",
+    "runs": "tsc-interp runs width",
     "playground": "tsc-interp playground --checkpoint generalization-errors --out play.html",
     "wrong-letter": "tsc-interp eval aax",
 }

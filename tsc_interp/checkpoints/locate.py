@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tsc_interp.checkpoints.format import SUFFIX, Checkpoint, read_checkpoint
 from tsc_interp.checkpoints.run_directory import RunDirectory
+from tsc_interp.checkpoints.run_list import find_run
 from tsc_interp.errors import CheckpointError, UsageError, shorten
 from tsc_interp.files import reason, shown
 
@@ -31,22 +32,46 @@ def bundled_path(name: str) -> Path:
 def load_checkpoint(
     where: str | os.PathLike[str] = DEFAULT, *, epoch: int | None = None
 ) -> Checkpoint:
-    """A bundled name, a `.safetensors` file, or a run directory (its chosen epoch, or `epoch`)."""
+    """A bundled name, a `.safetensors` file, a run directory, or a run's address.
+
+    Of a run the chosen epoch is taken, or `epoch`.
+    """
+    run = open_run(where)
+    if run is not None:
+        return run.checkpoint(epoch)
+    if epoch is not None:
+        raise UsageError(
+            f"an epoch can be picked from a run directory only; {shown(where)} is not one"
+        )
+    if name := _bundled_name(where):
+        return replace(read_checkpoint(bundled_path(name)), source=name)
+    if _kind(where) == "file":
+        return read_checkpoint(where)
+    raise CheckpointError(_nothing_there(str(where)))
+
+
+def open_run(where: str | os.PathLike[str]) -> RunDirectory | None:
+    """The run meant by a directory, or by an address in `runs`; None if it is something else."""
+    kind = _kind(where)
+    if kind == "folder":
+        return RunDirectory.open(where)
+    if kind == "file" or _bundled_name(where) or not isinstance(where, str):
+        return None
+    found = find_run(where)
+    return None if found is None else found.directory
+
+
+def _bundled_name(where: str | os.PathLike[str]) -> str | None:
+    name = where.replace("_", "-") if isinstance(where, str) else ""
+    return name if name in bundled_names() else None
+
+
+def _kind(where: str | os.PathLike[str]) -> str | None:
     path = _path(where)
     try:
-        is_folder, is_there = path.is_dir(), path.exists()
+        return "folder" if path.is_dir() else "file" if path.exists() else None
     except OSError as error:  # a name that is too long, a folder that may not be looked into
         raise CheckpointError(f"no checkpoint {shown(path)!r}: {reason(error)}") from None
-    if is_folder:
-        return RunDirectory.open(path).checkpoint(epoch)
-    if epoch is not None:
-        raise UsageError(f"an epoch can be picked from a run directory only; {where} is not one")
-    name = where.replace("_", "-") if isinstance(where, str) else ""
-    if name in bundled_names():
-        return replace(read_checkpoint(bundled_path(name)), source=name)
-    if is_there:
-        return read_checkpoint(path)
-    raise CheckpointError(_nothing_there(str(where)))
 
 
 def _path(where: str | os.PathLike[str]) -> Path:
@@ -61,5 +86,5 @@ def _nothing_there(where: str) -> str:
     hint = f"did you mean {nearest[0]!r}? " if nearest else ""
     return (
         f"no checkpoint {shown(where)!r}: {hint}expected a bundled model ({', '.join(names)}), "
-        f"a {SUFFIX} file, or a run directory"
+        f"a {SUFFIX} file, a run directory, or a run by its address ('tsc-interp runs' lists them)"
     )

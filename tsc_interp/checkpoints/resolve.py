@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from tsc_interp.checkpoints.format import Checkpoint
-from tsc_interp.checkpoints.locate import load_checkpoint
+from tsc_interp.checkpoints.locate import load_checkpoint, open_run
 from tsc_interp.errors import UsageError
 
 
@@ -35,7 +35,7 @@ ModelLike = HoldsWeights | Checkpoint | HoldsEpochs | str | os.PathLike[str]
 
 _EXPECTED = (
     "a hooked model, a Checkpoint, a bundled name, the path of a .safetensors file or of a run "
-    "directory, or a run"
+    "directory, a run's address, or a run"
 )
 
 
@@ -57,7 +57,8 @@ def as_checkpoint(model: ModelLike, *, epoch: int | None = None) -> Checkpoint:
 def run_path(model: Any) -> Path | None:
     """The run directory `model` comes from, or None where it is not given as one."""
     if isinstance(model, str | os.PathLike):
-        return Path(model) if Path(model).is_dir() else None
+        run = open_run(model)
+        return None if run is None else run.path
     return model.path if isinstance(model, HoldsEpochs) else None
 
 

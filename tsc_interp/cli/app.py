@@ -19,6 +19,7 @@ from tsc_interp.cli import (
     list_,
     playground,
     reproduce,
+    runs,
     train,
     verify,
 )
@@ -42,6 +43,7 @@ app.command("info")(info.command)
 app.command("import")(import_.command)
 app.command("list")(list_.command)
 app.command("reproduce")(reproduce.command)
+app.command("runs")(runs.command)
 app.command("train")(train.command)
 app.command("playground")(playground.command)
 app.command("verify")(verify.command)
@@ -68,6 +70,7 @@ def _options(
 
 
 _LONGEST = 1000
+_CTRL_C = 130
 
 # What the command line said, for the case that the command fails.
 _asked: dict[str, Any] = {}
@@ -88,8 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         result = app(args=None if arguments is None else list(arguments), standalone_mode=False)
         sys.stdout.flush()
     except (typer.Abort, KeyboardInterrupt):
-        advice = _AFTER_INTERRUPT.get(_asked["command"], "nothing was written")
-        return _fail(f"interrupted; {advice}", 130)
+        return _interrupted()
     except BrokenPipeError:
         # The reader has left (`| head`); the rest of the output has nowhere to go.
         _discard_output()
@@ -98,7 +100,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if _asked["debug"]:
             raise
         return _explain(error)
+    if result == _CTRL_C:  # what some versions of typer make of an interrupt
+        return _interrupted()
     return result if isinstance(result, int) else 0
+
+
+def _interrupted() -> int:
+    advice = _AFTER_INTERRUPT.get(_asked["command"], "nothing was written")
+    return _fail(f"interrupted; {advice}", _CTRL_C)
 
 
 def _explain(error: Exception) -> int:

@@ -17,10 +17,12 @@ if TYPE_CHECKING:
 
 
 def complete_checkpoint(start: str) -> list[str]:
-    """Bundled names for the shell to offer; it completes files by itself."""
+    """Bundled names and runs for the shell to offer; it completes files by itself."""
     from tsc_interp.checkpoints.locate import bundled_names
+    from tsc_interp.checkpoints.run_list import runs
 
-    return [name for name in bundled_names() if name.startswith(start)]
+    names = [*bundled_names(), *(run.address for run in runs())]
+    return [name for name in names if name.startswith(start)]
 
 
 CheckpointOption = Annotated[
@@ -29,7 +31,7 @@ CheckpointOption = Annotated[
         "--checkpoint",
         "-c",
         metavar="MODEL",
-        help="A bundled model, a .safetensors file, or a run directory.",
+        help="A bundled model, a .safetensors file, or a run (see tsc-interp runs).",
         autocompletion=complete_checkpoint,
     ),
 ]

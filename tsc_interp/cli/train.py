@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tsc_interp.cli.common import JsonOption, QuietOption, print_json
+from tsc_interp.cli.common import JsonOption, QuietOption, output, print_json
 from tsc_interp.cli.training_view import (
     RunsOption,
     complain_about_diverged,
@@ -56,8 +56,9 @@ def command(
 
     started = time.perf_counter()
     experiment = _experiment(file, seeds, options or [], name)
-    with watching(quiet) as watcher:
-        finished = train(experiment.jobs(), runs, watcher)
+    cells = {cell.config.key(): cell.label for cell in experiment.cells}
+    with watching(quiet, cells) as watcher:
+        finished = train(experiment, runs, watcher)
     labels = [cell.label for cell in experiment.cells for _ in experiment.seeds]
     if as_json:
         rows = [
@@ -74,6 +75,8 @@ def command(
         print_json("train/2", {"runs": rows, "seconds": seconds})
     else:
         print_runs(finished, labels)
+        where = runs / experiment.name
+        output().print(f"runs in {where}; 'tsc-interp runs' lists them by name", soft_wrap=True)
     complain_about_diverged(finished)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +14,12 @@ import typer
 from tsc_interp.cli.common import messages, output
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
+    from tsc_interp.checkpoints.run_list import StoredRun
+    from tsc_interp.output.table import Cell
     from tsc_interp.training.jobs import TrainedRun, Watcher
+    from tsc_interp.verification import Horizon
 
 RunsOption = Annotated[
     Path, typer.Option("--runs", metavar="DIR", help="Where runs are kept and looked for.")
@@ -21,72 +27,110 @@ RunsOption = Annotated[
 
 
 @contextmanager
-def watching(quiet: bool) -> Iterator[Watcher]:
-    """A live bar on a terminal, plain lines otherwise, nothing when quiet."""
+def watching(quiet: bool, labels: Mapping[str, str] | None = None) -> Iterator[Watcher]:
+    """A live bar on a terminal, plain lines otherwise, nothing when quiet.
+
+    `labels` name the cells of a grid by the keys of their configurations.
+    """
     from tsc_interp.training.jobs import Watcher
 
     console = messages(quiet)
     if quiet:
         yield Watcher()
     elif console.is_terminal:
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            TextColumn,
-            TimeRemainingColumn,
-        )
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
         columns = [
             BarColumn(bar_width=12),
             MofNCompleteColumn(),
-            TextColumn("runs,"),
-            TimeRemainingColumn(),
-            TextColumn("left: {task.description}", markup=False),
+            TextColumn("runs, {task.description}", markup=False),
         ]
         with Progress(*columns, console=console, transient=True) as bar:
-            task = bar.add_task("training", total=None)
-            yield _watcher(
-                lambda text, **fields: bar.update(task, description=text, **fields), None
-            )
+            task = bar.add_task("", total=None)
+
+            def update(text: str, **fields: Any) -> None:
+                bar.update(task, description=text, **fields)
+
+            yield _watcher(console, labels or {}, update)
     else:
-        yield _watcher(
-            lambda text, **fields: None, lambda text: console.print(text, soft_wrap=True)
-        )
+        yield _watcher(console, labels or {}, None)
 
 
-def _watcher(update: Callable[..., None], say: Callable[[str], None] | None) -> Watcher:
+def _watcher(
+    console: Console, labels: Mapping[str, str], update: Callable[..., None] | None
+) -> Watcher:
     from tsc_interp.checkpoints.run_directory import DamagedRun
     from tsc_interp.checkpoints.run_records import RunResult
     from tsc_interp.training.config import Job
     from tsc_interp.training.ensemble import TrainingState
     from tsc_interp.training.jobs import Plan, Watcher
 
+    def say(text: str) -> None:
+        console.print(text, soft_wrap=True)
+
+    def name(job: Job) -> str:
+        cell = labels.get(job.config.key())
+        return " ".join([job.experiment, *([cell] if cell else []), f"seed {job.seed}"])
+
     class Showing(Watcher):
         def planned(self, plan: Plan) -> None:
-            update("training", total=plan.to_train)
-            if say:
-                say(f"{plan.to_train} runs to train, {plan.finished} already there")
+            self.plan, self.ended, self.time = plan, 0, TimeLeft(plan.most_epochs)
+            begun = f" ({plan.unfinished} begun before)" if plan.unfinished else ""
+            say(f"{plan.to_train} runs to train{begun}, {plan.finished} already there")
+            if update:
+                update("starting", total=plan.to_train)
 
         def epoch(self, job: Job, state: TrainingState) -> None:
-            row = state.metrics[-1]
-            update(
-                f"{job.experiment} epoch {row.epoch:>2}: "
-                f"loss {row.train_loss:.4g}, validation {row.validation_loss:.4g}"
-            )
+            self.time.spend(1)
+            if update:
+                row = state.metrics[-1]
+                update(
+                    f"{self.time.told()}: {name(job)}, epoch {row.epoch}, "
+                    f"validation loss {row.validation_loss:.4g}"
+                )
 
         def finished(self, job: Job, result: RunResult) -> None:
-            update(job.experiment, advance=1)
-            if say:
-                say(f"{job.experiment} seed {job.seed}: {_one_line(result)}")
+            self.ended += 1
+            self.time.save(job.config.training.max_epochs - result.epochs)
+            if update:
+                update(f"{self.time.told()}: {name(job)}", advance=1)
+            else:
+                say(f"{self.ended} of {self.plan.to_train}: {name(job)}: {_one_line(result)}")
 
         def waiting(self, directory: Path) -> None:
-            (say or update)(f"waiting for another process that is training in {directory}")
+            say(f"waiting for another process that is training in {directory}")
 
         def damaged(self, problem: DamagedRun, moved_to: Path) -> None:
-            (say or update)(f"{problem}; moved to {moved_to}, training it again")
+            say(f"{problem}; moved to {moved_to}, training it again")
 
     return Showing()
+
+
+class TimeLeft:
+    """An upper estimate: what the epochs so far took, for all that may still come.
+
+    A run may stop early, which nobody knows before; so this says "at most", and shrinks.
+    """
+
+    def __init__(self, epochs: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._left, self._done = epochs, 0
+        self._clock, self._began = clock, clock()
+
+    def spend(self, epochs: int) -> None:
+        """These have been trained."""
+        self._done += epochs
+        self._left -= epochs
+
+    def save(self, epochs: int) -> None:
+        """These need not be trained."""
+        self._left -= epochs
+
+    def told(self) -> str:
+        if not self._done:
+            return "time left not known yet"
+        seconds = (self._clock() - self._began) / self._done * max(self._left, 0)
+        minutes, seconds = divmod(math.ceil(seconds), 60)
+        return f"at most {minutes} min {seconds} s left" if minutes else f"at most {seconds} s left"
 
 
 def _one_line(result: Any) -> str:
@@ -110,16 +154,21 @@ def run_row(run: TrainedRun) -> dict[str, Any]:
     }
 
 
-def horizon_of(run: TrainedRun) -> str:
-    """The length up to which the run's model makes no error at all, exactly."""
+def horizon_of(run: TrainedRun | StoredRun) -> Horizon | None:
+    """The length up to which a run's model makes no error at all; None where there is no such."""
     from tsc_interp.errors import UnsupportedError
     from tsc_interp.verification import horizon
 
-    if run.result.ending == "diverged":
-        return ""
+    if run.result is None or run.result.diverged:
+        return None
     try:
-        found = horizon(run.directory.checkpoint(run.result.chosen_epoch), budget=20_000)
+        return horizon(run.checkpoint(), budget=20_000)
     except UnsupportedError:
+        return None
+
+
+def written_horizon(found: Horizon | None) -> str:
+    if found is None:
         return ""
     if found.proved and found.length is not None:
         return f"{found.length:,}"
@@ -132,46 +181,43 @@ def print_runs(
     """A table per experiment, a line per run; `labels` tell the cells of a grid apart."""
     from itertools import groupby
 
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
+    from tsc_interp.output.table import print_table
 
     labelled = list(zip(runs, labels or [""] * len(runs), strict=True))
+    with_cell = any(labels or [])
+    headings = ["cell"] * with_cell + ["seed", "epochs", "chosen", "validation loss"]
+    headings += ["TN", "FP", "FN", "TP"] + ["horizon"] * with_horizon
     for experiment, rows in groupby(labelled, key=lambda row: row[0].job.experiment):
-        table = Table(
-            title=experiment,
-            title_justify="left",
-            title_style="bold",
-            box=box.SIMPLE_HEAD,
-            pad_edge=False,
-        )
-        if any(labels or []):
-            table.add_column("cell", overflow="fold")
-        for heading in ("seed", "epochs", "chosen", "validation loss", "TN", "FP", "FN", "TP"):
-            table.add_column(heading, justify="right")
-        if with_horizon:
-            table.add_column("horizon", justify="right")
-        for run, label in rows:
-            (tn, fp), (fn, tp) = run.result.test.confusion_matrix
-            loss = run.result.validation_loss
-            table.add_row(
-                *([label] if any(labels or []) else []),
-                str(run.job.seed),
-                str(run.result.epochs),
-                str(run.result.chosen_epoch),
-                "diverged" if run.result.ending == "diverged" else f"{loss:.5g}",
-                str(tn),
-                Text(str(fp), style="bold red" if fp else ""),
-                Text(str(fn), style="bold red" if fn else ""),
-                str(tp),
-                *([horizon_of(run)] if with_horizon else []),
-            )
-        output().print(table)
+        cells = [
+            [label] * with_cell
+            + _cells(run)
+            + ([written_horizon(horizon_of(run))] if with_horizon else [])
+            for run, label in rows
+        ]
+        right = range(int(with_cell), len(headings))
+        print_table(output(), headings, cells, title=experiment, right=right)
+
+
+def _cells(run: TrainedRun) -> list[Cell]:
+    from rich.text import Text
+
+    result = run.result
+    (tn, fp), (fn, tp) = result.test.confusion_matrix
+    return [
+        str(run.job.seed),
+        str(result.epochs),
+        str(result.chosen_epoch),
+        "diverged" if result.diverged else f"{result.validation_loss:.5g}",
+        str(tn),
+        Text(str(fp), style="bold red" if fp else ""),
+        Text(str(fn), style="bold red" if fn else ""),
+        str(tp),
+    ]
 
 
 def complain_about_diverged(runs: Sequence[TrainedRun]) -> None:
     """Runs whose loss stopped being a number: reported last, and a failure."""
-    diverged = [run for run in runs if run.result.ending == "diverged"]
+    diverged = [run for run in runs if run.result.diverged]
     if diverged:
         named = ", ".join(f"{run.job.experiment} seed {run.job.seed}" for run in diverged[:5])
         more = f" and {len(diverged) - 5} more" if len(diverged) > 5 else ""

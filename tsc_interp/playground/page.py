@@ -20,8 +20,9 @@ import numpy as np
 from tsc_interp._version import __version__
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.checkpoints.format import SUFFIX
+from tsc_interp.checkpoints.locate import open_run
 from tsc_interp.checkpoints.resolve import ModelLike, as_checkpoint
-from tsc_interp.checkpoints.run_directory import RunDirectory, RunError, run_of
+from tsc_interp.checkpoints.run_directory import RunError, run_of
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.files import write_output
@@ -96,9 +97,12 @@ def playground_fragment(
 def read_history(run: str | os.PathLike[str]) -> dict[int, Checkpoint]:
     """Every epoch that a run directory kept."""
     try:
-        return RunDirectory.open(run).history()
+        found = open_run(run)
     except RunError as error:
         raise UsageError(f"a training history needs a run directory: {error}") from None
+    if found is None:
+        raise UsageError(f"a training history needs a run directory; {run} is not one")
+    return found.history()
 
 
 def loaded(given: ModelLike) -> Checkpoint:

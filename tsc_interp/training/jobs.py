@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from tsc_interp.checkpoints.format import Checkpoint
@@ -54,6 +55,8 @@ class Plan:
     """There already."""
     unfinished: int = 0
     """Of those to train: begun by an earlier process, and going on where it stopped."""
+    most_epochs: int = 0
+    """To be trained, if no run stops early."""
 
 
 class Watcher:
@@ -134,7 +137,7 @@ def _look(
 
     Nothing is locked and nothing changed: whoever finds less than there is looks again later.
     """
-    rest, to_train, finished, unfinished = [], 0, 0, 0
+    rest, to_train, finished, unfinished, most_epochs = [], 0, 0, 0, 0
     for same in wanted:
         found = [_peek(_directory(runs, job)) for job in same]
         if all(one.result for one in found):
@@ -149,9 +152,11 @@ def _look(
         if _find(runs, same):
             finished += 1
         else:
+            begun = found[0].state
             to_train += 1
-            unfinished += any(one.state for one in found)
-    watcher.planned(Plan(to_train, finished, unfinished))
+            unfinished += begun is not None
+            most_epochs += same[0].config.training.max_epochs - (begun.epoch if begun else 0)
+    watcher.planned(Plan(to_train, finished, unfinished, most_epochs))
     return rest
 
 
@@ -184,13 +189,13 @@ def _usable(run: RunWriter) -> bool:
 def _parts(waiting: Sequence[Same], runs: Path) -> Iterator[list[Same]]:
     """What is locked and trained at a time: few locks, and alike configurations together."""
 
-    def alike(same: Same) -> tuple[str, str, str]:
+    groups: dict[tuple[ClassifierConfig, TrainingConfig], list[Same]] = {}
+    for same in waiting:
         config = same[0].config
-        return shape_of(config.classifier).key(), config.training.key(), config.key()
-
+        groups.setdefault((shape_of(config.classifier), config.training), []).append(same)
     part: list[Same] = []
     folders: set[Path] = set()
-    for same in sorted(waiting, key=alike):
+    for same in chain.from_iterable(groups.values()):
         needed = {_directory(runs, job).path.parent for job in same}
         if part and len(folders | needed) > LOCKS_AT_ONCE:
             yield part

@@ -1,0 +1,91 @@
+"""`tsc-interp runs`: what has been trained, and how to name it."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tsc_interp.cli.common import JsonOption, messages, output, print_json
+from tsc_interp.cli.training_view import RunsOption, horizon_of, written_horizon
+
+if TYPE_CHECKING:
+    from tsc_interp.checkpoints.run_list import StoredRun
+
+
+def command(
+    experiment: Annotated[
+        str | None,
+        typer.Argument(metavar="[EXPERIMENT]", help="Only its runs.", show_default=False),
+    ] = None,
+    runs: RunsOption = Path("runs"),
+    horizon: Annotated[
+        bool,
+        typer.Option("--horizon", help="Also find the length up to which each is always right."),
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """List what has been trained: each run by a name that --checkpoint takes."""
+    from tsc_interp.checkpoints.run_list import runs as stored_runs
+    from tsc_interp.errors import UsageError
+
+    found = stored_runs(runs, experiment)
+    if experiment is not None and not found:
+        raise UsageError(f"no runs of an experiment {experiment!r} in {runs}")
+    if as_json:
+        print_json("runs/1", {"runs": [_row(run, horizon) for run in found]})
+    elif found:
+        _print(found, horizon, runs)
+    else:
+        messages().print(f"no runs in {runs}; 'tsc-interp train' makes some", soft_wrap=True)
+
+
+def _row(run: StoredRun, with_horizon: bool) -> dict[str, Any]:
+    result = run.result
+    loss = math.nan if result is None else result.validation_loss
+    row = {
+        "run": run.address,
+        "experiment": run.experiment,
+        "cell": dict(run.cell),
+        "seed": run.seed,
+        "state": run.state,
+        "problem": run.problem,
+        "epochs": run.epochs,
+        "chosen_epoch": None if result is None else result.chosen_epoch,
+        "ending": None if result is None else result.ending,
+        "validation_loss": loss if math.isfinite(loss) else None,
+        "test_errors": run.errors,
+        "path": str(run.path),
+    }
+    if not with_horizon:
+        return row
+    found = horizon_of(run)
+    return {
+        **row,
+        "horizon": found.length if found and found.proved else None,
+        "right_through": found.right_through if found else None,
+    }
+
+
+def _print(found: list[StoredRun], with_horizon: bool, runs: Path) -> None:
+    from tsc_interp.output.table import print_table
+
+    headings = ["run", "epochs", "chosen", "test errors"] + ["horizon"] * with_horizon + ["path"]
+    cells = [
+        [
+            run.address,
+            str(run.epochs),
+            run.state if run.result is None else str(run.result.chosen_epoch),
+            "" if run.errors is None else f"{run.errors:,}",
+            *([written_horizon(horizon_of(run))] if with_horizon else []),
+            str(run.path),
+        ]
+        for run in found
+    ]
+    print_table(output(), headings, cells, right=range(1, len(headings) - 1))
+    for problem in [run.problem for run in found if run.problem]:
+        messages().print(problem, soft_wrap=True)
+    if runs == Path("runs"):
+        messages().print("a name stands for its run: --checkpoint NAME", soft_wrap=True)
