@@ -26,7 +26,7 @@ from benchmarks import baseline
 from tsc_interp import data
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.data.balanced import BatchMaker
-from tsc_interp.reproduction.experiments import REPORT
+from tsc_interp.reproduction.experiments import SOURCE_EXPERIMENTS
 from tsc_interp.reproduction.published import check_figures
 from tsc_interp.training.config import Job, RunConfig
 from tsc_interp.training.ensemble import start, train_ensemble
@@ -85,7 +85,7 @@ def stream(folder: str) -> None:
 
 
 def whole_suite(folder: Path) -> None:
-    jobs = [job for experiment in REPORT for job in experiment.jobs()]
+    jobs = [job for experiment in SOURCE_EXPERIMENTS for job in experiment.jobs()]
     forget()
     cold, runs = timed(lambda: train(jobs, folder / "cold"))
     forget()

@@ -21,7 +21,7 @@ from tsc_interp.checkpoints import Checkpoint, load_checkpoint, read_checkpoint
 from tsc_interp.checkpoints.format import FORMAT
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import CheckpointError, TscError, UsageError
-from tsc_interp.reproduction.source_models import read_report_model
+from tsc_interp.reproduction.source_models import read_source_model
 
 CONFIG = ClassifierConfig()
 
@@ -192,7 +192,7 @@ def test_shapes_are_compared_before_anything_is_loaded(path, monkeypatch):
 # -- what is at a path -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("read", [read_checkpoint, load_checkpoint, read_report_model])
+@pytest.mark.parametrize("read", [read_checkpoint, load_checkpoint, read_source_model])
 def test_odd_places_are_refused_at_once(read, tmp_path, monkeypatch):
     for name in ("n" * 300, "n" * 300 + "/model.safetensors", "a/" * 3_000):
         refused(read, tmp_path / name, "File name too long")
@@ -233,12 +233,12 @@ def test_a_zip_bomb_is_refused_unopened(tmp_path, monkeypatch):
     monkeypatch.setattr(torch, "load", lambda *_, **__: pytest.fail("it was opened"))
     with zipfile.ZipFile(tmp_path / "bomb.pt", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("archive/data.pkl", bytes(20_000_000))
-    refused(read_report_model, tmp_path / "bomb.pt", "unpack to more than it is")
+    refused(read_source_model, tmp_path / "bomb.pt", "unpack to more than it is")
     # Stored, but the directory claims more than there is.
     with zipfile.ZipFile(tmp_path / "liar.pt", "w") as archive:
         archive.writestr("archive/data.pkl", b"small")
         archive.infolist()[0].file_size = 2**31
-    refused(read_report_model, tmp_path / "liar.pt", "unpack to more than it is")
+    refused(read_source_model, tmp_path / "liar.pt", "unpack to more than it is")
 
 
 def odd_tensors():
@@ -268,17 +268,17 @@ def odd_tensors():
 def test_odd_tensors_are_refused_or_become_plain_ones(kind, state, tmp_path):
     torch.save({**state, **odd_tensors()[kind]()}, tmp_path / "model.pt")
     if kind == "float8":
-        assert read_report_model(tmp_path / "model.pt").weights["embed.W_E"].dtype == np.float32
+        assert read_source_model(tmp_path / "model.pt").weights["embed.W_E"].dtype == np.float32
     else:
-        refused(read_report_model, tmp_path / "model.pt")
+        refused(read_source_model, tmp_path / "model.pt")
 
 
 def test_a_parameter_is_a_tensor(state, tmp_path):
     torch.save({name: torch.nn.Parameter(w) for name, w in state.items()}, tmp_path / "model.pt")
     torch.save(state, tmp_path / "plain.pt")
     assert (
-        read_report_model(tmp_path / "model.pt").weight_hash()
-        == read_report_model(tmp_path / "plain.pt").weight_hash()
+        read_source_model(tmp_path / "model.pt").weight_hash()
+        == read_source_model(tmp_path / "plain.pt").weight_hash()
     )
 
 
@@ -286,7 +286,7 @@ def test_damaged_files_are_errors_or_models(state, tmp_path):
     """Never a traceback, never another model: bytes changed, cut out, repeated."""
     path, generator = tmp_path / "model.pt", random.Random(1)
     torch.save(state, path)
-    content, expected = path.read_bytes(), read_report_model(path).weight_hash()
+    content, expected = path.read_bytes(), read_source_model(path).weight_hash()
     outcomes = {"read": 0, "refused": 0}
     for _ in range(200):
         damaged = bytearray(content)
@@ -301,7 +301,7 @@ def test_damaged_files_are_errors_or_models(state, tmp_path):
                 damaged[at:at] = damaged[at : at + generator.randrange(1, 40)]
         path.write_bytes(damaged)
         try:
-            assert read_report_model(path).weight_hash() == expected
+            assert read_source_model(path).weight_hash() == expected
             outcomes["read"] += 1
         except TscError:
             outcomes["refused"] += 1

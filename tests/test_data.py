@@ -53,7 +53,7 @@ def test_the_published_first_batches():
 
 
 def test_the_published_sizes_and_label_counts():
-    test = streams.report_test_set()
+    test = streams.source_test_set()
     assert test.shape == (9_984, 3)
     assert int(CONFIG.task.labels(test).sum()) == 5_655
     assert len(TRAIN.epoch(CONFIG, 0)) == 9_984

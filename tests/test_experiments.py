@@ -9,11 +9,11 @@ import pytest
 
 from tsc_interp.checkpoints import bundled_names, load_checkpoint
 from tsc_interp.cli import main
-from tsc_interp.data import AllStrings, report_test_set
+from tsc_interp.data import AllStrings, source_test_set
 from tsc_interp.errors import ConfigError, UsageError
 from tsc_interp.model.evaluation import evaluate
 from tsc_interp.reproduction.bundle import BUNDLED, train_bundled
-from tsc_interp.reproduction.experiments import REPORT, experiment_named
+from tsc_interp.reproduction.experiments import SOURCE_EXPERIMENTS, experiment_named
 from tsc_interp.reproduction.published import NO_ERRORS, published_figures
 from tsc_interp.task import AtLeast, ContainsAll, Majority
 from tsc_interp.training.experiments import load_experiment, make_experiment
@@ -49,8 +49,8 @@ def run(capsys, *arguments):
 
 
 def test_the_nine_experiments_are_forty_five_runs_forty_three_of_them_different():
-    jobs = [job for experiment in REPORT for job in experiment.jobs()]
-    assert len(REPORT) == 9
+    jobs = [job for experiment in SOURCE_EXPERIMENTS for job in experiment.jobs()]
+    assert len(SOURCE_EXPERIMENTS) == 9
     assert len(jobs) == 45
     assert len({(job.config, job.seed) for job in jobs}) == 43
     fixed = experiment_named("all_fixed_length_sequences").cells[0].config
@@ -115,7 +115,7 @@ def test_the_bundled_models_are_what_the_trainer_makes(report_runs):
             "validation_loss": shipped.provenance["validation_loss"],
         }
         alphabet = shipped.config.alphabet
-        strings = sorted({alphabet.write(row) for row in report_test_set(shipped.config)[:2000]})
+        strings = sorted({alphabet.write(row) for row in source_test_set(shipped.config)[:2000]})
         for ours, theirs in zip(
             evaluate(checkpoint, strings), evaluate(shipped, strings), strict=True
         ):
@@ -128,7 +128,7 @@ def test_list_shows_experiments_models_and_probes(capsys):
     document = json.loads(out)
     assert code == 0
     assert document["schema"] == "tsc-interp/list/1"
-    assert [row["name"] for row in document["experiments"]] == [e.name for e in REPORT]
+    assert [row["name"] for row in document["experiments"]] == [e.name for e in SOURCE_EXPERIMENTS]
     assert [row["name"] for row in document["models"]] == bundled_names()
     assert "trace" in [row["name"] for row in document["probes"]]
     code, out, _ = run(capsys, "list")
@@ -151,7 +151,7 @@ def test_a_toml_file_with_a_grid(tmp_path, capsys):
     assert document["runs"][2]["config"]["classifier"]["d_model"] == 3
     # Options of a stream change the report's stream; the rest of it stays.
     assert document["runs"][0]["config"]["training"]["test"] == {
-        **REPORT[0].cells[0].config.training.test.to_dict(),
+        **SOURCE_EXPERIMENTS[0].cells[0].config.training.test.to_dict(),
         "batches": 2,
     }
     assert "4 runs to train" in err

@@ -12,7 +12,7 @@ import torch
 import tsc_interp as tsc
 from tests.run_directories import write_run
 from tsc_interp.cli.app import main
-from tsc_interp.data import report_test_set
+from tsc_interp.data import source_test_set
 from tsc_interp.errors import CheckpointError, UsageError
 from tsc_interp.model.hooked import HookedClassifier, load
 from tsc_interp.probes.dynamics.result import DynamicsResult
@@ -47,7 +47,7 @@ def test_each_epoch_is_what_that_checkpoint_says_by_itself(epoch, result, run_di
     model = load(run_directory, epoch=epoch)
     with torch.no_grad():
         np.testing.assert_allclose(result.logits.at(epoch=epoch), model(list(STRINGS)), atol=1e-5)
-        counts = report_test_set(model.config)
+        counts = source_test_set(model.config)
         said = model(model.counts(counts.copy())).numpy() > 0
         _, cache = model.run_with_cache("abc")
     labels = model.config.task.labels(counts)

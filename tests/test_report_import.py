@@ -16,7 +16,7 @@ from tsc_interp.errors import CheckpointError, ConfigError, UsageError
 from tsc_interp.model.evaluation import evaluate
 from tsc_interp.model.forward import forward
 from tsc_interp.model.inputs import from_strings
-from tsc_interp.reproduction.source_models import read_report_model
+from tsc_interp.reproduction.source_models import read_source_model
 
 BLOCK = "self_attention_block"
 
@@ -58,7 +58,7 @@ def test_reads_what_the_report_writes(
     config: ClassifierConfig, options: dict[str, object], tmp_path: Path
 ) -> None:
     torch.save(as_the_report_stores_it(config), tmp_path / "model.pt")
-    checkpoint = read_report_model(tmp_path / "model.pt", **options)  # type: ignore[arg-type]
+    checkpoint = read_source_model(tmp_path / "model.pt", **options)  # type: ignore[arg-type]
     assert checkpoint.config == config
     strings = random_strings(config)
     expected = forward(config, shaken_weights(config, 4), from_strings(config, strings))
@@ -70,7 +70,7 @@ def test_a_layer_norm_without_shift_gets_a_zero_one(tmp_path: Path) -> None:
     state = as_the_report_stores_it(ClassifierConfig(d_model=5, norm="layer"))
     state = {name: value for name, value in state.items() if not name.endswith("bias")}
     torch.save(state, tmp_path / "model.pt")
-    checkpoint = read_report_model(tmp_path / "model.pt", norm="layer")
+    checkpoint = read_source_model(tmp_path / "model.pt", norm="layer")
     assert np.array_equal(checkpoint.weights["blocks.0.ln1.b"], np.zeros(5, np.float32))
 
 
@@ -99,18 +99,18 @@ def test_each_wrong_file_has_its_own_words(tmp_path: Path) -> None:
     for content, options, words in cases:
         torch.save(content, path)
         with pytest.raises((CheckpointError, UsageError), match=words):
-            read_report_model(path, **options)  # type: ignore[arg-type]
+            read_source_model(path, **options)  # type: ignore[arg-type]
     normed = as_the_report_stores_it(config.replace(norm="rms"))
     torch.save(normed, path)
     with pytest.raises(CheckpointError, match="is --norm missing"):
-        read_report_model(path, n_heads=2)
+        read_source_model(path, n_heads=2)
     with pytest.raises(ConfigError, match="norm = 'group'"):
-        read_report_model(path, n_heads=2, norm="group")
+        read_source_model(path, n_heads=2, norm="group")
     path.write_bytes(b"PK\x03\x04 half a file")
     with pytest.raises(CheckpointError, match="not a readable archive"):
-        read_report_model(path)
+        read_source_model(path)
     with pytest.raises(CheckpointError, match="no file at"):
-        read_report_model(tmp_path / "absent.pt")
+        read_source_model(tmp_path / "absent.pt")
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -23,7 +23,7 @@ from tests.verification_models import (
 from tsc_interp import verify
 from tsc_interp.checkpoints import Checkpoint, load_checkpoint
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.data import report_test_set
+from tsc_interp.data import source_test_set
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.model.forward import forward
 from tsc_interp.model.hooked import HookedClassifier
@@ -130,7 +130,7 @@ def test_the_reports_test_set() -> None:
     }
     for name, errors in expected.items():
         checkpoint = load_checkpoint(name)
-        counts = report_test_set(checkpoint.config)
+        counts = source_test_set(checkpoint.config)
         faces, wrong = Faces(checkpoint), [0, 0]
         for face in all_faces(checkpoint.config):
             mine = np.array([[row[i] for i in face] for row in counts.tolist()

@@ -63,7 +63,7 @@ class FrozenConfig(BaseModel):
 
 
 class ClassifierConfig(FrozenConfig):
-    """One transformer sequence classifier. The defaults are the report's walk-through model."""
+    """One transformer sequence classifier. The defaults are the walk-through model."""
 
     n_letters: int = Field(default=3, ge=1, le=MAX_LETTERS)
     task: Task = ContainsAll()

@@ -47,7 +47,7 @@ class _Rule(BaseModel):
 
 
 class ContainsAll(_Rule):
-    """Positive when every letter of the set occurs: the report's task with `letters = "ab"`."""
+    """Positive when every letter of the set occurs: with `"ab"`, the source report's task."""
 
     kind: Literal["contains_all"] = "contains_all"
     letters: str = "ab"

@@ -18,7 +18,7 @@ _BUNDLED = Path(__file__).parent / "bundled"
 
 
 def bundled_names() -> list[str]:
-    """The models that come with the package, in the order the report meets them."""
+    """The models that come with the package, in the order the source report meets them."""
     order = ["walkthrough", "generalization-errors", "attend-cls", "increased-dimensionality",
              "lower-magnitude", "many-heads"]  # fmt: skip
     present = {path.stem for path in _BUNDLED.glob(f"*{SUFFIX}")}

@@ -1,4 +1,4 @@
-"""`tsc-interp import`: the report's own checkpoints, turned into ours."""
+"""`tsc-interp import`: the source report's own checkpoints, turned into ours."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def command(
     norm_eps: Annotated[float, typer.Option(help="The norm's epsilon.")] = 1e-5,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
 ) -> None:
-    """Read one of the report's own checkpoints (without running code) and write it as ours."""
+    """Read one of the source report's checkpoints (without running code) and write it as ours."""
     from tsc_interp.files import check_output
-    from tsc_interp.reproduction.source_models import read_report_model
+    from tsc_interp.reproduction.source_models import read_source_model
 
     # A checkpoint may be the only copy of a model, so none is replaced unasked.
     check_output(out, None, force=force, reads=[model])
-    checkpoint = read_report_model(
+    checkpoint = read_source_model(
         model, n_heads=n_heads, attend_cls=attend_cls, norm=norm.value, norm_eps=norm_eps
     )
     checkpoint.save(out, force=force)

@@ -11,7 +11,7 @@ def command(as_json: JsonOption = False) -> None:
     """List the source report's experiments, the bundled models and the probes."""
     from tsc_interp.checkpoints import bundled_names, load_checkpoint
     from tsc_interp.probes.registry import PROBES
-    from tsc_interp.reproduction.experiments import REPORT
+    from tsc_interp.reproduction.experiments import SOURCE_EXPERIMENTS
 
     experiments = [
         {
@@ -20,7 +20,7 @@ def command(as_json: JsonOption = False) -> None:
             "about": experiment.about,
             "chapter": experiment.chapter,
         }
-        for experiment in REPORT
+        for experiment in SOURCE_EXPERIMENTS
     ]
     models = []
     for name in bundled_names():

@@ -1,4 +1,4 @@
-"""`tsc-interp reproduce`: train the report's experiments and compare with what it published."""
+"""`tsc-interp reproduce`: train the source report's experiments, compare with its figures."""
 
 from __future__ import annotations
 
@@ -37,19 +37,21 @@ def command(
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Train the report's experiments, all 45 runs or those named, and test them.
+    """Train the source report's experiments, all 45 runs or those named, and test them.
 
     Runs already in the runs directory are not trained again.
     """
     import time
 
-    from tsc_interp.reproduction.experiments import REPORT, experiment_named
+    from tsc_interp.reproduction.experiments import SOURCE_EXPERIMENTS, experiment_named
     from tsc_interp.reproduction.published import check_figures
     from tsc_interp.training.jobs import train
 
     started = time.perf_counter()
     wanted = list(dict.fromkeys(names or ["all"]))
-    experiments = list(REPORT) if "all" in wanted else [experiment_named(name) for name in wanted]
+    experiments = (
+        list(SOURCE_EXPERIMENTS) if "all" in wanted else [experiment_named(name) for name in wanted]
+    )
     with watching(quiet) as watcher:
         jobs = [job for experiment in experiments for job in experiment.jobs()]
         finished = train(jobs, runs, watcher)

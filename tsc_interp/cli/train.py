@@ -48,7 +48,7 @@ def command(
 ) -> None:
     """Train classifiers: every seed and every cell of a grid, many in one loop.
 
-    Without a file and options, the report's walk-through model from eight seeds.
+    Without a file and options, the source report's walk-through model from eight seeds.
     """
     import time
 

@@ -8,8 +8,8 @@ from tsc_interp.data.streams import (
     BalancedStream,
     Source,
     all_strings,
-    report_test_set,
     sorted_tokens,
+    source_test_set,
 )
 
 __all__ = [
@@ -20,6 +20,6 @@ __all__ = [
     "BalancedStream",
     "Source",
     "all_strings",
-    "report_test_set",
     "sorted_tokens",
+    "source_test_set",
 ]

@@ -1,4 +1,4 @@
-"""One batch of the report's balanced stream, drawn from NumPy's legacy generator, bit for bit.
+"""One batch of the source report's balanced stream, drawn as NumPy's legacy generator would.
 
 The stream is defined by calls to a legacy `RandomState` (`randint`, `dirichlet`, `multinomial`),
 several per string, each of which costs microseconds before it draws anything. What they return are

@@ -5,11 +5,11 @@ batch. They depend on the alphabet and the task's letters alone, never on a mode
 made once per process, shared by every model trained on it, and kept on disk (`cache`).
 
     for counts in islice(TRAIN.epochs(config), 3): ...
-    report_test_set(config)      # the report's 9,984 test strings
+    source_test_set(config)      # the source report's 9,984 test strings
 
-The balanced stream is defined for the report's task, "contains all of these letters". For the other
-tasks it is balanced in the same sense, by which of the letters the rule names occur; that does
-not balance their labels.
+The balanced stream is defined for the source report's task, "contains all of these letters". For
+the other tasks it is balanced in the same sense, by which of the letters the rule names occur; that
+does not balance their labels.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MAX_ALL_STRINGS = 2_000_000
 
 
 class BalancedStream(FrozenConfig):
-    """The report's stream: every subset of the task's letters equally often, the full set more.
+    """The source report's: every subset of the task's letters equally often, the full set more.
 
     An epoch is the next `batches` batches, so the stream goes on from epoch to epoch.
     """
@@ -122,14 +122,14 @@ class AllStrings(FrozenConfig):
 
 Source = Annotated[BalancedStream | AllStrings, Field(discriminator="kind")]
 
-# The report's three sets. Validation restarts every epoch: it is always the first one.
+# The source report's three sets. Validation restarts every epoch: it is always the first one.
 TRAIN = BalancedStream(max_length=10, alpha=1.0, batch_size=64, batches=10_000 // 64, seed=0)
 VALIDATION = BalancedStream(max_length=50, alpha=0.5, batch_size=64, batches=1_000 // 64, seed=0)
 TEST = BalancedStream(max_length=200, alpha=0.1, batch_size=256, batches=10_000 // 256, seed=2)
 
 
-def report_test_set(config: ClassifierConfig | None = None) -> Counts:
-    """The report's 9,984 test strings, for the configuration's alphabet and task."""
+def source_test_set(config: ClassifierConfig | None = None) -> Counts:
+    """The source report's 9,984 test strings, for the configuration's alphabet and task."""
     return TEST.epoch(config or ClassifierConfig(), 0)
 
 

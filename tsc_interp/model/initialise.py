@@ -1,8 +1,8 @@
-"""The report's initial weights, draw for draw, from a model seed.
+"""The source report's initial weights, draw for draw, from a model seed.
 
 Order: embedding (standard normal); per layer query, key, value, attention output, MLP in, MLP out
 as torch Linear layers without bias; the read-out; then the strategies that redraw: embedding, (PAD
-row to zero), attention output, MLP out. What the report does not have is drawn after all that, so
+row to zero), attention output, MLP out. What the source does not have is drawn after all that, so
 that it changes nothing else: learned positions, standard normal. Norms start as scale 1, shift 0.
 """
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tsc_interp.data import report_test_set
+from tsc_interp.data import source_test_set
 from tsc_interp.errors import ConfigError
 from tsc_interp.strings import Counts
 
@@ -70,7 +70,7 @@ def score_test_set(model: Classifier) -> TestScore | None:
 
     config = model.config
     try:
-        counts = report_test_set(config)
+        counts = source_test_set(config)
     except ConfigError:
         return None
     if config.has_positions:

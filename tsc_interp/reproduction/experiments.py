@@ -14,7 +14,7 @@ _LOW = {
     "mlp_init": "output_fan_out",
 }
 
-REPORT: tuple[Experiment, ...] = (
+SOURCE_EXPERIMENTS: tuple[Experiment, ...] = (
     make_experiment(
         "walkthrough",
         5,
@@ -68,11 +68,11 @@ REPORT: tuple[Experiment, ...] = (
 
 
 def experiment_named(name: str) -> Experiment:
-    """One of the report's nine."""
-    for experiment in REPORT:
+    """One of the source report's nine."""
+    for experiment in SOURCE_EXPERIMENTS:
         if experiment.name == name.replace("-", "_"):
             return experiment
-    names = [experiment.name for experiment in REPORT]
+    names = [experiment.name for experiment in SOURCE_EXPERIMENTS]
     near = difflib.get_close_matches(name.replace("-", "_"), names, n=1)
     hint = f"did you mean {near[0]!r}? " if near else ""
     raise UsageError(f"no experiment {name!r}: {hint}the experiments are {', '.join(names)}")

@@ -1,6 +1,6 @@
 """The source report's published figures, as data, and what finished runs say about them.
 
-A claim names a run, what is measured, the published value and a tolerance. Tolerances are half a
+A figure names a run, what is measured, the published value and a tolerance. Tolerances are half a
 unit of the last printed digit, except where rounding during training alone moves the figure
 further: attention weights and the validation loss (one unit), and the probability of `ab{100}`,
 printed with eight digits, of which float32 training determines five. Epochs, predictions and
@@ -60,15 +60,15 @@ class PublishedFigure:
 
 
 def check_figures(runs: Iterable[TrainedRun]) -> list[PublishedFigure]:
-    """Every claim about a run that is among these."""
+    """Every figure about a run that is among these."""
     found = {(run.job.experiment, run.job.seed): run for run in runs}
     order = list(dict.fromkeys(experiment for experiment, _ in found))
-    claims = [
-        claim.check(found[claim.experiment, claim.seed])
-        for claim in published_figures()
-        if (claim.experiment, claim.seed) in found
+    figures = [
+        figure.check(found[figure.experiment, figure.seed])
+        for figure in published_figures()
+        if (figure.experiment, figure.seed) in found
     ]
-    return sorted(claims, key=lambda claim: order.index(claim.experiment))
+    return sorted(figures, key=lambda figure: order.index(figure.experiment))
 
 
 def published_figures() -> Iterator[PublishedFigure]:
@@ -95,7 +95,7 @@ def published_figures() -> Iterator[PublishedFigure]:
     )  # fmt: skip
 
 
-# As printed in the report; other seeds' matrices are not.
+# As printed there; other seeds' matrices are not.
 _MATRICES: dict[str, dict[int, list[list[int]]]] = {
     "walkthrough": {5: NO_ERRORS},
     "all_fixed_length_sequences": {0: [[4329, 0], [340, 5315]], 1: [[4329, 0], [322, 5333]]},
@@ -118,15 +118,15 @@ _MATRICES: dict[str, dict[int, list[list[int]]]] = {
 
 
 def _walkthrough() -> Iterator[PublishedFigure]:
-    def claim(
+    def figure(
         statement: str, published: Any, tolerance: Tolerance, measure: Callable[[TrainedRun], Any]
     ) -> PublishedFigure:
         return PublishedFigure("walkthrough", 5, statement, published, tolerance, measure)
 
-    yield claim("epochs trained", 8, 0.0, lambda run: run.result.epochs)
-    yield claim("chosen epoch", 8, 0.0, lambda run: run.result.chosen_epoch)
+    yield figure("epochs trained", 8, 0.0, lambda run: run.result.epochs)
+    yield figure("chosen epoch", 8, 0.0, lambda run: run.result.chosen_epoch)
     for string, logit in {"aac": -8.2945, "baac": 10.9587}.items():
-        yield claim(f"logit of {string}", logit, 5e-5, _reader("logits", string))
+        yield figure(f"logit of {string}", logit, 5e-5, _reader("logits", string))
     for token, embedding in {
         "CLS": [-0.6023, -1.0448],
         "PAD": [0.0, 0.0],
@@ -134,7 +134,7 @@ def _walkthrough() -> Iterator[PublishedFigure]:
         "b": [-1.5085, -2.1599],
         "c": [1.5460, -0.8536],
     }.items():
-        yield claim(f"embedding of {token}", embedding, 5e-5, _embedding(token))
+        yield figure(f"embedding of {token}", embedding, 5e-5, _embedding(token))
     for (head, string), weights in {
         (0, "aac"): "4.9982e-01 4.9982e-01 3.5828e-04",
         (0, "baac"): "4.5179e-06 4.9982e-01 4.9982e-01 3.5828e-04",
@@ -142,40 +142,40 @@ def _walkthrough() -> Iterator[PublishedFigure]:
         (1, "baac"): "9.9959e-01 1.5737e-06 1.5737e-06 4.0383e-04",
     }.items():
         printed = weights.split()
-        yield claim(
+        yield figure(
             f"head {head}'s attention in {string}, character by character",
             [float(weight) for weight in printed],
             [10.0 ** (int(weight.split("e")[1]) - 4) for weight in printed],
             _attention(head, string),
         )
     for string, transformed in {"aac": [-6.4319, -0.9393], "baac": [0.2414, 9.1150]}.items():
-        yield claim(
+        yield figure(
             f"transformed CLS of {string}", transformed, 5e-5,
             _reader("blocks.0.hook_resid_post", string),
         )  # fmt: skip
-    yield claim(
+    yield figure(
         "each head attends to another one of a and b", ["a", "b"], 0.0,
         lambda run: sorted(_favourite_letters(run.directory.checkpoint())),
     )  # fmt: skip
-    yield claim(
+    yield figure(
         "in each head a and b have values of opposite sign", [True, True], 0.0, _opposite_signs
     )
 
 
 def _generalization_errors() -> Iterator[PublishedFigure]:
-    def claim(
+    def figure(
         statement: str, published: Any, tolerance: float, measure: Callable[[TrainedRun], Any]
     ) -> PublishedFigure:
         return PublishedFigure("generalization_errors", 2, statement, published, tolerance, measure)
 
-    yield claim("chosen epoch", 2, 0.0, lambda run: run.result.chosen_epoch)
-    yield claim("probability of ab{100}", 0.12186886, 5e-6, _probability("ab{100}"))
-    yield claim("b{2}c{152} is a false positive", True, 0.0, _predicts("b{2}c{152}", 1))
-    yield claim("ab{100}c{55} is a false negative", True, 0.0, _predicts("ab{100}c{55}", 0))
-    yield claim("ab{100} is a false negative too", True, 0.0, _predicts("ab{100}", 0))
+    yield figure("chosen epoch", 2, 0.0, lambda run: run.result.chosen_epoch)
+    yield figure("probability of ab{100}", 0.12186886, 5e-6, _probability("ab{100}"))
+    yield figure("b{2}c{152} is a false positive", True, 0.0, _predicts("b{2}c{152}", 1))
+    yield figure("ab{100}c{55} is a false negative", True, 0.0, _predicts("ab{100}c{55}", 0))
+    yield figure("ab{100} is a false negative too", True, 0.0, _predicts("ab{100}", 0))
     for letter, value in {"a": 2.0178, "c": 1.3575}.items():
-        yield claim(f"head 0's value of {letter}", value, 5e-5, _value(0, letter))
-    yield claim(
+        yield figure(f"head 0's value of {letter}", value, 5e-5, _value(0, letter))
+    yield figure(
         "the letters head 0 attends to, most first", "ab", 0.0,
         lambda run: _letters_by_score(run.directory.checkpoint(), 0)[:2],
     )  # fmt: skip

@@ -44,7 +44,7 @@ _NAMES = {
 }
 
 
-def read_report_model(
+def read_source_model(
     path: str | os.PathLike[str],
     *,
     n_heads: int | None = None,
@@ -52,7 +52,7 @@ def read_report_model(
     norm: str = "off",
     norm_eps: float = 1e-5,
 ) -> Checkpoint:
-    """One of the report's `.pt` files as a checkpoint of ours."""
+    """One of the source report's `.pt` files as a checkpoint of ours."""
     path = Path(path)
     state = _read_state(path)
     config = _config(path, state, n_heads, attend_cls, norm, norm_eps)

@@ -1,4 +1,4 @@
-"""How a model is trained: data, optimiser, and when to stop. The defaults are the report's."""
+"""How a model is trained: data, optimiser, stopping. The defaults are the source report's."""
 
 from __future__ import annotations
 

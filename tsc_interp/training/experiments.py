@@ -164,7 +164,8 @@ def _config_at(options: Mapping[str, Any], point: Mapping[Option, Any]) -> RunCo
     filled = fill(options)
     for part in ("train", "validation", "test"):
         given = filled["training"].get(part)
-        if isinstance(given, dict):  # options of a stream change the report's, not the defaults
+        # Options of a stream change the source report's stream, not the defaults.
+        if isinstance(given, dict):
             filled["training"][part] = _stream(part, given)
     return RunConfig(**filled)
 
@@ -172,5 +173,5 @@ def _config_at(options: Mapping[str, Any], point: Mapping[Option, Any]) -> RunCo
 def _stream(part: str, given: dict[str, Any]) -> dict[str, Any]:
     if given.get("kind", "balanced") != "balanced":
         return given
-    report: dict[str, Any] = getattr(TrainingConfig(), part).to_dict()
-    return {**report, **given}
+    default: dict[str, Any] = getattr(TrainingConfig(), part).to_dict()
+    return {**default, **given}

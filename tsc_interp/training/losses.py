@@ -1,4 +1,4 @@
-"""The two losses of the report, as functions of logits: values per string, and their derivative."""
+"""The source report's two losses, as functions of logits: a value per string, and derivatives."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.checkpoints.run_directory import RunDirectory
 from tsc_interp.checkpoints.run_records import EpochMetrics
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.data import report_test_set
+from tsc_interp.data import source_test_set
 from tsc_interp.errors import ConfigError, UnsupportedError, UsageError
 from tsc_interp.model.classifier import Classifier
 from tsc_interp.model.initialise import stack_weights
@@ -106,7 +106,7 @@ def _errors(ensemble: Classifier, epochs: Sequence[int]) -> LabeledArray | None:
     if config.has_positions:
         return None
     try:
-        counts = report_test_set(config)
+        counts = source_test_set(config)
     except ConfigError:
         return None
     # Strings in a few parts, so that many epochs at once stay small.
