@@ -19,6 +19,7 @@ from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import TscError, UnsupportedError, UsageError
 from tsc_interp.model.initialise import initial_weights
 from tsc_interp.playground import playground_fragment, read_history, scripts, write_playground
+from tsc_interp.playground.examples import examples
 
 LIMIT = 200_000
 
@@ -42,7 +43,7 @@ def test_page_carries_exact_weights_and_python_logits_in_under_200_kb(name: str)
     assert len(page.encode()) < LIMIT
     model = payload_of(page)["models"][0]
     checkpoint = tsc.load_checkpoint(name)
-    assert ClassifierConfig.from_dict(model["config"]) == checkpoint.config
+    assert model["config"] == checkpoint.config.to_json()
     for key, weight in checkpoint.weights.items():
         bits = np.frombuffer(b64decode(model["weights"][key]), dtype="<f4")
         assert np.array_equal(bits, weight.ravel())
@@ -53,6 +54,51 @@ def test_page_carries_exact_weights_and_python_logits_in_under_200_kb(name: str)
 
 def test_the_largest_comparison_is_under_200_kb_too() -> None:
     assert len(playground_fragment("many-heads", compare="many-heads").encode()) < LIMIT
+
+
+def test_all_bundled_models_fit_in_one_page() -> None:
+    first, *others = tsc.bundled_names()
+    page = playground_fragment(first, also=others)
+    assert len(page.encode()) < 1.1 * LIMIT
+    payload = payload_of(page)
+    assert [model["name"] for model in payload["models"]] == tsc.bundled_names()
+    assert payload["beside"] is None
+
+
+def test_models_of_one_name_are_told_apart() -> None:
+    payload = payload_of(playground_fragment("walkthrough", "walkthrough", also=["walkthrough"]))
+    names = [model["name"] for model in payload["models"]]
+    assert names == ["walkthrough", "walkthrough (2)", "walkthrough (3)"]
+    assert payload["beside"] == 1
+
+
+TASKS = [
+    {"kind": "contains_all", "letters": "ab"},
+    {"kind": "contains_all", "letters": "b"},
+    {"kind": "at_least", "letter": "b", "k": 1},
+    {"kind": "at_least", "letter": "a", "k": 5},
+    {"kind": "majority", "letter": "b"},
+    {"kind": "parity", "letter": "a"},
+    {"kind": "parity", "letter": "b", "odd": False},
+]
+
+
+@pytest.mark.parametrize("letters", [2, 3, 7])
+@pytest.mark.parametrize("task", TASKS)
+def test_examples_fit_the_task(task: dict, letters: int) -> None:
+    config = ClassifierConfig(n_letters=letters, task=task)
+    found = examples(config)
+    assert 2 <= len(found) == len(set(found)) <= 6
+    counts = config.alphabet.count_matrix(found)
+    assert set(config.task.labels(counts)) == {True, False}
+    assert counts.sum(axis=1).min() < 8
+    assert counts.sum(axis=1).max() > 99
+    assert [config.alphabet.canonical(text) for text in found] == found
+
+
+def test_one_letter_has_examples_too() -> None:
+    for task in ({"kind": "parity"}, {"kind": "majority"}, {"kind": "at_least", "k": 2}):
+        assert len(examples(ClassifierConfig(n_letters=1, task=task))) >= 2
 
 
 def test_page_refers_to_nothing_outside_itself() -> None:
@@ -119,6 +165,14 @@ def test_command_writes_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str
         "walkthrough",
         "attend-cls",
     ]
+
+
+def test_command_adds_models_to_choose_from(tmp_path: Path) -> None:
+    out = tmp_path / "page.html"
+    given = ["playground", "--also", "attend-cls", "--also", "many-heads", "-o", str(out), "-q"]
+    assert main(given) == 0
+    models = payload_of(out.read_text())["models"]
+    assert [model["name"] for model in models] == ["walkthrough", "attend-cls", "many-heads"]
 
 
 def test_command_names_the_page_after_the_model(

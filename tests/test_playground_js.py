@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 import tsc_interp as tsc
 from tests.cases import CONFIGS
 from tsc_interp.checkpoints import Checkpoint
+from tsc_interp.cli import main
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import StringError
 from tsc_interp.model.forward import forward
@@ -34,7 +35,7 @@ from tsc_interp.model.initialise import initial_weights
 from tsc_interp.model.inputs import from_counts
 from tsc_interp.playground.mapfields import MapView, map_length
 from tsc_interp.playground.mapfigure import layers, summary
-from tsc_interp.playground.page import _weights
+from tsc_interp.playground.payload import encoded_weights
 from tsc_interp.playground.scripts import ASSETS
 from tsc_interp.strings import Alphabet
 from tsc_interp.task import AtLeast, ContainsAll, Majority, Parity
@@ -108,7 +109,7 @@ def model_case(checkpoint: Checkpoint, strings: list[str]) -> dict[str, Any]:
         logits = forward(config, weights, from_counts(config, counts), tap=keep)
     return {
         "config": config.to_dict(),
-        "weights": _weights(checkpoint),
+        "weights": encoded_weights(checkpoint),
         "shapes": {name: list(shape) for name, shape in config.weight_shapes().items()},
         "strings": strings,
         "logits": logits.tolist(),
@@ -165,7 +166,7 @@ def search_cases() -> list[dict[str, Any]]:
         case = {
             "name": name,
             "config": checkpoint.config.to_dict(),
-            "weights": _weights(checkpoint),
+            "weights": encoded_weights(checkpoint),
         }
         cases.append({**case, "counts": counts})
     # Beyond what can be listed: the verifier's answers, proved by interval arithmetic.
@@ -176,7 +177,7 @@ def search_cases() -> list[dict[str, Any]]:
         case = {
             "name": name,
             "config": checkpoint.config.to_dict(),
-            "weights": _weights(checkpoint),
+            "weights": encoded_weights(checkpoint),
         }
         cases.append({**case, "counts": list(found.counts)})
     return cases
@@ -234,7 +235,7 @@ def rounding_cases() -> list[dict[str, Any]]:
             {
                 "name": name,
                 "config": config.to_dict(),
-                "weights": _weights(checkpoint),
+                "weights": encoded_weights(checkpoint),
                 "counts": counts,
                 "logits": [exact_logit(exact, row) for row in counts],
                 "signs": [exact.sign(row) for row in counts],
@@ -261,7 +262,7 @@ def map_cases() -> list[dict[str, Any]]:
         cases.append(
             {
                 "config": config.to_dict(),
-                "weights": _weights(checkpoint),
+                "weights": encoded_weights(checkpoint),
                 "view": {"face": list(view.letters), "lens": lens, "length": length},
                 "layers": layers(view, fields),
                 "summary": summary(view, fields),
@@ -300,7 +301,7 @@ def edited_cases() -> list[dict[str, Any]]:
         logits = [run_script(script, checkpoint) for script in scripts]
         case = {
             "config": checkpoint.config.to_dict(),
-            "weights": _weights(checkpoint),
+            "weights": encoded_weights(checkpoint),
             "edits": edit,
         }
         cases.append({**case, "strings": strings, "logits": logits})
@@ -399,3 +400,52 @@ def test_node(file: str, cases: Path) -> None:
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
     assert "# skipped 0" in done.stdout
     assert "# tests 0" not in done.stdout
+
+
+def written_checkpoint(checkpoint: Checkpoint, edits: dict[str, Any], path: Path) -> None:
+    """What the page's "Download weights" gives."""
+    about = {"source": "walk, ünïcode", "version": "9.9", "config": checkpoint.config.to_json()}
+    given = json.dumps([encoded_weights(checkpoint), checkpoint.config.to_dict(), edits, about])
+    folder = Path(str(ASSETS)).as_uri()
+    code = (
+        f'const {{ makeModel, noEdits, prepare }} = await import("{folder}/model.mjs");'
+        f'const {{ checkpointFile }} = await import("{folder}/safetensors.mjs");'
+        'const { writeFileSync } = await import("node:fs");'
+        f"const [weights, config, some, about] = {given};"
+        "const edits = { ...noEdits(), ...some };"
+        "const { model } = prepare(makeModel(config, weights), edits);"
+        f"writeFileSync({json.dumps(str(path))}, await checkpointFile(model, edits, about));"
+    )
+    subprocess.run([NODE or "node", "--input-type=module", "-e", code], check=True)
+
+
+@pytest.mark.parametrize("name", ["walkthrough", "many-heads", "deep"])
+def test_downloaded_weights_are_the_bytes_python_would_write(name: str, tmp_path: Path) -> None:
+    config = ClassifierConfig(n_layers=2, d_model=5, n_heads=3, d_head=2, d_mlp=7, norm="layer")
+    checkpoint = fresh(config, 4) if name == "deep" else tsc.load_checkpoint(name)
+    path = tmp_path / "down.safetensors"
+    written_checkpoint(checkpoint, {}, path)
+    read = tsc.load_checkpoint(path)
+    assert read.weight_hash() == checkpoint.weight_hash()
+    assert read.provenance == {
+        "edited": False,
+        "source": "walk, ünïcode",
+        "written_by": "tsc-interp 9.9 playground",
+    }
+    assert path.read_bytes() == read.to_bytes()
+
+
+def test_edited_weights_come_back_with_the_pages_logits(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "down.safetensors"
+    checkpoint = tsc.load_checkpoint("walkthrough")
+    edits = {"muted": ["0.1"], "weights": {"unembed.W_U/1": 2.5}}
+    written_checkpoint(checkpoint, edits, path)
+    (script,) = python_scripts(["baac"], edits, checkpoint.config)
+    assert tsc.evaluate(path, ["baac"])[0].logit == pytest.approx(
+        run_script(script, checkpoint), abs=1e-5
+    )
+    assert main(["info", "--checkpoint", str(path)]) == 0
+    assert "playground" in capsys.readouterr().out
+    assert main(["eval", "--checkpoint", str(path), "baac"]) == 0

@@ -5,10 +5,14 @@ import test from "node:test";
 
 import { assets } from "./cases.mjs";
 
-const { pythonScript, shellCommand, weightsDocument } = await import(new URL("commands.mjs", assets));
+const { pythonScript, shellCommand } = await import(new URL("commands.mjs", assets));
 const { describeEdits, forget, freeze, isEdited, record, redo, setValue, setWeight, startTimeline, toggleMute, undo } =
   await import(new URL("edits.mjs", assets));
-const { readLink, writeLink } = await import(new URL("link.mjs", assets));
+const { readLink, readModels, writeLink } = await import(new URL("link.mjs", assets));
+const { countAt, placeOf, readCount, stepped } = await import(new URL("sliders.mjs", assets));
+const { readWeight } = await import(new URL("intervene.mjs", assets));
+const { readList } = await import(new URL("many.mjs", assets));
+const { bakedWeights } = await import(new URL("safetensors.mjs", assets));
 const { backThroughLens, barycentric, markPlace, nearest, nearestString, normalised, shortestString, throughLens, toPixels } = await import(
   new URL("triangle.mjs", assets)
 );
@@ -36,7 +40,10 @@ const weights = Object.fromEntries(
   ]),
 );
 const model = makeModel(config, weights, "walkthrough");
-const defaults = { text: "baac", epoch: 8, lens: 4, face: "abc", letter: "c" };
+const names = ["walkthrough", "other"];
+const firstChoice = { model: "walkthrough", beside: "nobody" };
+const defaults = { text: "baac", epoch: 8, lens: 4, face: "abc", letter: "c", list: "aac baac", ...firstChoice };
+const known = (epochs) => ({ model, epochs, names });
 
 test("undo and redo walk the same way back and forth", () => {
   const one = toggleMute(noEdits(), "0.1");
@@ -75,10 +82,14 @@ test("a view survives the address", () => {
     "embed.W_E/4",
     -1 / 7,
   );
-  const view = { text: "ab{100}c{55}", epoch: 3, edits, lens: 2.5, face: "cab", letter: "a" };
-  const { view: back, ignored } = readLink(`#${writeLink(view, defaults)}`, model, [1, 3, 8], defaults);
+  const chosen = { model: "other", beside: "walkthrough" };
+  const view = { text: "ab{100}c{55}", epoch: 3, edits, lens: 2.5, face: "cab", letter: "a", list: "a bb{2}", ...chosen };
+  const link = `#${writeLink(view, defaults)}`;
+  assert.deepEqual(readModels(link, names, firstChoice), chosen);
+  const { view: back, ignored } = readLink(link, known([1, 3, 8]), { ...defaults, ...chosen });
   assert.deepEqual(back, view);
   assert.deepEqual(ignored, []);
+  assert.deepEqual(readModels("#model=nope&beside=nope", names, firstChoice), firstChoice);
 });
 
 test("a link that does not fit is left out part by part", () => {
@@ -112,17 +123,20 @@ test("a link that does not fit is left out part by part", () => {
     "face=abz",
     "letter=zz",
     "letter=",
+    "model=nope",
+    "beside=%3Cb%3E",
+    `list=${"a+".repeat(3000)}`,
     "__proto__=1",
     "toString=1",
     "%3Cimg%20src=x%3E=1",
     "%",
   ];
   for (const part of bad) {
-    const { view, ignored } = readLink(`#${part}&lens=2`, model, [8], defaults);
+    const { view, ignored } = readLink(`#${part}&lens=2`, known([8]), defaults);
     assert.deepEqual(view, { ...defaults, edits: noEdits(), lens: 2 }, part);
     assert.equal(ignored.length, 1, part);
   }
-  assert.deepEqual(readLink("", model, [], defaults).view, { ...defaults, edits: noEdits() });
+  assert.deepEqual(readLink("", known([]), defaults).view, { ...defaults, edits: noEdits() });
 });
 
 test("shell quoting", () => {
@@ -140,10 +154,96 @@ test("Python without edits is three lines", () => {
   );
 });
 
-test("the weights document has every weight, in full", () => {
-  const document = JSON.parse(weightsDocument(model, noEdits()));
-  assert.deepEqual(Object.keys(document.weights), Object.keys(weightShapes(config)));
-  assert.deepEqual(document.weights["unembed.W_U"], { shape: [2, 1], values: [0.5, 0.5] });
+test("a muted head or MLP is baked into the weights; what cannot be is named", () => {
+  const { weights, left } = bakedWeights(model, { ...noEdits(), muted: ["0.1", "0.mlp"] });
+  assert.deepEqual(weights["blocks.0.attn.W_O"], [0.5, 0.5, 0, 0]);
+  assert.deepEqual(weights["blocks.0.mlp.W_out"], [0, 0, 0, 0]);
+  assert.equal(model.flat["blocks.0.mlp.W_out"][0], 0.5, "the model itself stays");
+  assert.deepEqual(left, []);
+  assert.deepEqual(bakedWeights(model, { ...noEdits(), frozen: "a", values: { "0.0.a": [1] } }).left, [
+    "frozen attention",
+    "moved values",
+  ]);
+});
+
+test("a change that changes nothing is no step", () => {
+  const muted = toggleMute(noEdits(), "0.1");
+  let timeline = record(startTimeline(), muted);
+  timeline = record(timeline, forget(muted, "values", "0.0.a"));
+  timeline = record(timeline, { ...muted });
+  assert.equal(timeline.past.length, 1);
+  assert.deepEqual(undo(timeline).now, noEdits());
+});
+
+test("a drag that ends where it began is no step, and one that goes on afterwards is one", () => {
+  let timeline = record(startTimeline(), toggleMute(noEdits(), "0.1"));
+  const drag = (x, gesture) => (timeline = record(timeline, setValue(timeline.now, "0.0.a", [x]), gesture));
+  drag(1, "first");
+  const moved = timeline.now;
+  drag(2, "drag");
+  drag(1, "drag");
+  assert.equal(timeline.past.length, 2);
+  assert.deepEqual(timeline.now, moved);
+  drag(5, "drag");
+  assert.deepEqual(undo(timeline).now, moved);
+  assert.deepEqual(redo(undo(timeline)).now.values, { "0.0.a": [5] });
+});
+
+test("sliders: 1 to 1000 take most of the way, evenly in the logarithm", () => {
+  const places = [1, 10, 100, 1000].map(placeOf);
+  assert.ok(places[3] - places[0] >= 600);
+  assert.ok(Math.abs(places[1] - places[0] - (places[2] - places[1])) < 1e-9);
+  assert.ok(Math.abs(places[2] - places[1] - (places[3] - places[2])) < 1e-9);
+  assert.deepEqual([countAt(0), countAt(1000)], [0, 1e9]);
+  for (const count of [0, 1, 2, 3, 5, 10, 17, 100, 1000, 1e6, 1e9]) assert.equal(countAt(placeOf(count)), count);
+  for (let place = 1; place <= 1000; place++) assert.ok(countAt(place) >= countAt(place - 1));
+});
+
+test("sliders: every key press is another count, and small counts are all reached", () => {
+  let count = 0;
+  const seen = [];
+  while (count < 1e9) seen.push((count = stepped(count, 1, 1.02)));
+  assert.deepEqual(seen.slice(0, 50), Array.from({ length: 50 }, (_, i) => i + 1));
+  assert.ok(seen.every((each, i) => i === 0 || each > seen[i - 1]));
+  while (count > 0) {
+    const next = stepped(count, -1, 2);
+    assert.ok(next < count && next >= 0);
+    count = next;
+  }
+});
+
+test("numbers that cannot be used say why", () => {
+  assert.deepEqual([readCount("12"), readCount(" 1 000 "), readCount("1,000,000")], [{ count: 12 }, { count: 1000 }, { count: 1e6 }]);
+  for (const [text, words] of [
+    ["", "nothing is typed"],
+    ["-3", "“-3” is not a count"],
+    ["1.5", "“1.5” is not a count"],
+    ["1e3", "not a count"],
+    ["twelve", "“twelve” is not a count"],
+    ["1000000001", "1000000001 is too many"],
+  ]) {
+    assert.match(readCount(text).problem, new RegExp(words));
+    assert.match(readCount(text).problem, /a whole number from 0 to 1\u2009000\u2009000\u2009000/);
+  }
+  assert.deepEqual([readWeight("-0.25"), readWeight("−1e-3"), readWeight(".5"), readWeight("  ")], [
+    { value: -0.25 },
+    { value: -1e-3 },
+    { value: 0.5 },
+    { value: null },
+  ]);
+  for (const text of ["abc", "1,5", "NaN", "Infinity", "0x10", "1e", "--1"])
+    assert.match(readWeight(text).problem, /is not a number; a weight is a number between −1000000 and 1000000/);
+  assert.match(readWeight("1e7").problem, /1e7 is too large/);
+});
+
+test("a list of strings: each read, or refused with the reason", () => {
+  const rows = readList("aac ab{3},xyz\n\nc", 3);
+  assert.deepEqual(
+    rows.map(({ counts }) => counts),
+    [[2, 0, 1], [1, 3, 0], null, [0, 0, 1]],
+  );
+  assert.match(rows[2].problem, /unexpected 'x'; the letters a to c/);
+  assert.equal(readList("a ".repeat(500), 3).length, 200);
 });
 
 test("map: corners, lens and back", () => {

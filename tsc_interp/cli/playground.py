@@ -18,6 +18,10 @@ def command(
         str | None,
         typer.Option("--compare", metavar="MODEL", help="A second model, shown side by side."),
     ] = None,
+    also: Annotated[
+        list[str] | None,
+        typer.Option("--also", metavar="MODEL", help="A model to switch to; repeatable."),
+    ] = None,
     with_history: Annotated[
         bool,
         typer.Option("--with-history", help="Every epoch of the run directory, to scrub through."),
@@ -43,7 +47,7 @@ def command(
     history = read_history(checkpoint) if with_history else None
     target = out or Path(f"playground-{page_name(loaded).replace('/', '-')}.html")
     check_output(target, is_playground, force=force, reads=[loaded.source])
-    write_playground(loaded, target, compare=compare, history=history, force=force)
+    write_playground(loaded, target, compare=compare, history=history, also=also or (), force=force)
     size = target.stat().st_size / 1000
     messages(quiet).print(
         f"wrote {visible(target)} ({size:.0f} kB); open it in a browser", soft_wrap=True

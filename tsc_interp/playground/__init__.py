@@ -3,11 +3,11 @@
 from tsc_interp.playground.mapfigure import failure_map
 from tsc_interp.playground.page import (
     is_playground,
-    page_name,
     playground_fragment,
     read_history,
     write_playground,
 )
+from tsc_interp.playground.payload import page_name
 
 __all__ = [
     "failure_map",

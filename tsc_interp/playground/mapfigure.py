@@ -19,8 +19,8 @@ from tsc_interp.errors import UsageError
 from tsc_interp.playground import contours, geometry
 from tsc_interp.playground.geometry import Array
 from tsc_interp.playground.mapfields import Face, FaceField, MapView, map_length
-from tsc_interp.playground.page import loaded
-from tsc_interp.playground.scripts import read_asset
+from tsc_interp.playground.payload import loaded
+from tsc_interp.playground.scripts import assemble_style
 from tsc_interp.verification.faces import Faces
 
 LEVELS = (-8.0, -3.0, -1.0, 0.0, 1.0, 3.0, 8.0)
@@ -56,7 +56,7 @@ def failure_map(
     picture = _svg(view, fields, mark) if fields else ""
     legend = _LEGEND.replace("</p>", f"{_MARKED}</p>" if mark else "</p>") if fields else ""
     return (
-        f'<figure class="tsc-map"><style>{read_asset("map.css").strip()}</style>{picture}'
+        f'<figure class="tsc-map"><style>{assemble_style("map.css")}</style>{picture}'
         f"<figcaption>{legend}<p>{_caption(view)}</p></figcaption></figure>"
     )
 

@@ -5,8 +5,8 @@ their private names to themselves and nothing but `import { a, b } from "./other
 `export function|const|class` has to be understood. What is not understood is refused.
 
 Pages should be light, so what is for readers of the package stays behind: comments on lines of
-their own, indentation, spaces around punctuation. A string, a template or a regular expression may
-hold any of these, so lines that have one keep theirs, and one that spans lines is refused.
+their own, indentation, spaces and line breaks around punctuation. Strings keep theirs, and what may
+hold a regular expression or a template in a template is left as it is.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ _IMPORT = re.compile(r'^import \{([^}]*)\} from "\./([\w-]+\.mjs)";\n', re.MULTI
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:function\*?|const|class) (\w+))", re.MULTILINE)
 _COMMENT = re.compile(r"^ *(?://.*|/\*\*[\s\S]*?\*/)\n", re.MULTILINE)
 _SPACES = re.compile(r" *([=,(){}\[\]:?;<>&|*]+) *")
+_BREAKS = re.compile(r",?\n(?=[)\]}])|(?<=[,({\[=>?:&|])\n|\n(?=[.?:&|])")
 _LEFT_OVER = re.compile(r"^(?:import|export)\b.*", re.MULTILINE)
 
 
@@ -68,7 +69,8 @@ def _add_module(
     left_over += [line for line in body.splitlines() if line.count("`") % 2]
     if left_over:
         raise TscError(f"{name}: cannot assemble the line {left_over[0]!r}")
-    body = "\n".join(_squeezed(line.strip()) for line in body.strip().splitlines())
+    # Strings end on their line, so a break beside a bracket or between operands is only a break.
+    body = _BREAKS.sub("", "\n".join(_squeezed(line.strip()) for line in body.strip().splitlines()))
     listed = ", ".join(exports)
     opening, closing = f"const {{ {listed} }} = (() => {{", f"return {{ {listed} }};\n}})();"
     parts.append(f"// {name}\n{opening}\n{body}\n{closing}\n")
@@ -77,4 +79,21 @@ def _add_module(
 
 def _squeezed(line: str) -> str:
     """A line without the spaces that nobody needs; signs keep theirs, as `a - -b` is not `a--b`."""
-    return line if re.search(r"[\"'`/]", line) else _SPACES.sub(r"\1", line)
+    parts = re.split(r'([`"])', line)
+    inside = ""
+    for i, part in enumerate(parts):
+        if part in ('"', "`") and inside in ("", part):
+            inside = "" if inside else part
+        elif not inside:
+            if re.search(r"['/\\]", part):
+                return line  # a regular expression, perhaps, or a quote that is escaped
+            parts[i] = _SPACES.sub(r"\1", part)
+        elif inside == "`" and part.count("${") != part.count("}"):
+            return line  # a template inside a template
+    return "".join(parts)
+
+
+def assemble_style(*names: str) -> str:
+    """Style sheets as one, without comments and the spaces that nobody needs."""
+    text = " ".join(re.sub(r"/\*.*?\*/", "", read_asset(name), flags=re.DOTALL) for name in names)
+    return re.sub(r"\s*([{};])\s*|([:,])\s+", r"\1\2", re.sub(r"\s+", " ", text)).strip()

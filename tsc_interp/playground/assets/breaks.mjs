@@ -70,7 +70,7 @@ function foundLines(side, { counts, checkedTo, complete, undecided }, onPick, fu
         h("code", { "data-result": "shortest" }, text),
         h(
           "button",
-          { type: "button", class: "small", "data-key": `load-${side.id}`, onclick: () => onPick(counts) },
+          { class: "small", "data-key": `load-${side.id}`, onclick: () => onPick(counts) },
           "Load it",
         ),
       ),
@@ -103,7 +103,7 @@ function foundLines(side, { counts, checkedTo, complete, undecided }, onPick, fu
         ? null
         : h(
             "button",
-            { type: "button", class: "small", "data-key": `further-${side.id}`, onclick: further },
+            { class: "small", "data-key": `further-${side.id}`, onclick: further },
             "Search further",
           ),
     ),
@@ -179,7 +179,6 @@ function flipLine(side, { count, searchedTo, doubt }, letter, direction, truth, 
     h(
       "button",
       {
-        type: "button",
         class: "small",
         "data-key": `flip-${side.id}-${direction}`,
         "aria-label": `Go to ${writeCounts(at)}`,

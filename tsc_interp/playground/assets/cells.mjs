@@ -24,14 +24,19 @@ export function leftOutNote(side) {
 }
 
 export const named = (name, vector) => `${name} ${vector.length > 2 ? "of" : "="} ${showShort(vector)}`;
-export const number = (key, text, lines, extra = "") =>
-  h("span", { class: `number ${extra}`, "data-key": key, explain: lines }, text);
+
+/** A number with the formula behind it; `name` says what it is to those who do not see where it stands. */
+export const number = (key, name, text, lines, extra = "") =>
+  h(
+    "button",
+    { class: `number ${extra}`, "data-key": key, "aria-label": `${name}: ${text}`, explain: lines },
+    text,
+  );
 
 export function muteButton(side, id, name, muted) {
   return h(
     "button",
     {
-      type: "button",
       class: "small",
       "data-key": `mute${id}`,
       "aria-pressed": String(muted),

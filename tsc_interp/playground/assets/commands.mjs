@@ -67,23 +67,3 @@ function hookLines(edits, config) {
   });
   return hooks;
 }
-
-/** The weights, edits included, as JSON, with the lines of Python that read it. */
-export function weightsDocument(model, edits) {
-  const weights = {};
-  for (const [name, shape] of Object.entries(model.shapes)) weights[name] = { shape, values: model.flat[name] };
-  return JSON.stringify(
-    {
-      schema: "tsc-interp/playground-weights/1",
-      source: model.name,
-      edited: isEdited(edits),
-      how_to_read:
-        "tsc.Checkpoint(tsc.ClassifierConfig.from_dict(d['config']), {n: np.array(w['values'], " +
-        "dtype=np.float32).reshape(w['shape']) for n, w in d['weights'].items()})",
-      config: model.config,
-      weights,
-    },
-    null,
-    1,
-  );
-}

@@ -64,7 +64,14 @@ export function countCurve(evaluator, counts, letter, flips, labelOfCounts) {
   for (const flip of found) {
     const x = scaleTo.x(logPlace(flip));
     root.append(svg("line", { x1: x, x2: x, y1: AREA[1], y2: AREA[3], class: "flip" }));
-    root.append(svg("text", { x: Math.min(x + 4, 400), y: AREA[1] + 10, class: "label strong" }, `${showCount(flip)}`));
+    const left = x < AREA[2] - 80;
+    root.append(
+      svg(
+        "text",
+        { x: left ? x + 4 : x - 4, y: AREA[1] + 10, class: "label strong", "text-anchor": left ? "start" : "end" },
+        showCount(flip),
+      ),
+    );
   }
   const here = [scaleTo.x(logPlace(counts[letter])), scaleTo.y(evaluator.logit(counts))];
   root.append(svg("circle", { cx: here[0], cy: here[1], r: 5.5, class: "mark you", fill: tokenColour(name) }));

@@ -4,7 +4,9 @@ const SVG = "http://www.w3.org/2000/svg";
 
 /** h("p", { class: "note", onclick }, "text", child): attributes, listeners (on...), children. */
 export function h(tag, attributes = {}, ...children) {
-  return fill(document.createElement(tag), attributes, children);
+  const element = document.createElement(tag);
+  if (tag === "button") element.type = "button";
+  return fill(element, attributes, children);
 }
 
 export function svg(tag, attributes = {}, ...children) {
@@ -18,7 +20,7 @@ function fill(element, attributes, children) {
     else if (name === "explain") explain(element, value);
     else element.setAttribute(name, value === true ? "" : String(value));
   }
-  for (const child of children.flat()) {
+  for (const child of children.flat(3)) {
     if (child !== null && child !== undefined && child !== false) element.append(child);
   }
   return element;
@@ -41,7 +43,7 @@ export function replace(container, ...children) {
 
 const explanations = new WeakMap();
 
-/** `lines` (a list, or a function that makes it when asked) appears when the element is hovered or focused. */
+/** `lines` (a list, or a function that makes it when asked) appears when the element is pointed at, focused or tapped. */
 export function explain(element, lines) {
   explanations.set(element, lines);
   element.classList.add("explained");
@@ -50,7 +52,7 @@ export function explain(element, lines) {
 }
 
 /**
- * One tooltip for the whole page: shown by pointer or focus, gone with Escape. Returns a function to call
+ * One tooltip for the whole page: shown by pointer, focus or a tap, gone with Escape or another tap. Returns a function to call
  * after redrawing: the tooltip then speaks of the new element in the place of the old, or goes.
  */
 export function startTooltip(tooltip) {
@@ -69,13 +71,26 @@ export function startTooltip(tooltip) {
     element.setAttribute("aria-describedby", tooltip.id);
     place(tooltip, element.getBoundingClientRect());
   };
+  let openBefore = null;
+  document.addEventListener("pointerdown", (event) => {
+    openBefore = tooltip.owner;
+    if (event.pointerType !== "mouse" && !find(event) && !tooltip.contains(event.target)) hide();
+  });
+  document.addEventListener("click", (event) => {
+    const element = find(event);
+    if (!element) return;
+    // A finger does not hover: the first tap shows (focus may have done so already), the second hides.
+    if (event.pointerType === "touch" && openBefore === element) hide();
+    else showFor(element);
+  });
   document.addEventListener("pointerover", (event) => {
+    if (event.pointerType !== "mouse") return;
     const element = find(event);
     if (element) showFor(element);
     else if (!tooltip.hidden && tooltip.owner !== document.activeElement) hide();
   });
   document.addEventListener("focusin", (event) => (find(event) ? showFor(find(event)) : hide()));
-  document.addEventListener("focusout", hide);
+  document.addEventListener("focusout", (event) => tooltip.contains(event.relatedTarget) || hide());
   // Focus may scroll its element into view: the tooltip goes along, as long as there is something to go to.
   document.addEventListener(
     "scroll",
@@ -96,6 +111,8 @@ export function startTooltip(tooltip) {
 }
 
 function place(tooltip, target) {
+  // On a narrow screen the style sheet puts it at the foot, where long formulas can be scrolled.
+  if (matchMedia("(max-width: 820px)").matches) return tooltip.removeAttribute("style");
   const width = document.documentElement.clientWidth;
   const box = tooltip.getBoundingClientRect();
   const left = Math.max(8, Math.min(width - box.width - 8, target.left + target.width / 2 - box.width / 2));

@@ -4,13 +4,17 @@ import { indicesOf, noEdits } from "./model.mjs";
 
 export const startTimeline = (edits = noEdits()) => ({ past: [], now: edits, future: [], gesture: null });
 
+const equal = (one, two) => JSON.stringify(one) === JSON.stringify(two);
+
 /**
- * The timeline with `edits` as the newest state. Changes that carry the same `gesture` (the moves of
- * one drag) count as one step back.
+ * The timeline with `edits` as the newest state. Changes that carry the same `gesture` (the moves of one drag)
+ * count as one step back; a change that changes nothing, or a drag that ends where it began, as none.
  */
 export function record(timeline, edits, gesture = null) {
+  if (equal(edits, timeline.now)) return timeline;
   const same = gesture !== null && gesture === timeline.gesture;
   const past = same ? timeline.past : [...timeline.past, timeline.now];
+  if (equal(edits, past.at(-1))) return { past: past.slice(0, -1), now: past.at(-1), future: [], gesture: null };
   return { past, now: edits, future: [], gesture };
 }
 

@@ -81,9 +81,16 @@ function decisionParts(scaleTo, readOut) {
     });
     return kept.map((point) => point.map((c) => c.toFixed(1)).join(",")).join(" ");
   };
+  // The line between them, where the logit is zero.
+  const ends = corners
+    .map((corner, i) => [corner, corners[(i + 1) % 4]])
+    .filter(([here, there]) => logitAt(here) * logitAt(there) < 0)
+    .map(([here, there]) => here.map((c, axis) => c + ((there[axis] - c) * logitAt(here)) / (logitAt(here) - logitAt(there))));
+  const [from, to] = ends;
   return [
     svg("polygon", { points: side(1), class: "positive-side" }),
     svg("polygon", { points: side(-1), class: "negative-side" }),
+    ends.length === 2 ? svg("line", { x1: from[0], y1: from[1], x2: to[0], y2: to[1], class: "decision" }) : "",
   ];
 }
 

@@ -24,12 +24,13 @@ export function flowStages(side, pick, choose) {
       "Each component adds a vector to CLS; the logit reads along one direction.",
       streamStage(side, pick),
       "split",
+      side.id === "main" ? "stream" : null,
     ),
   ];
 }
 
-function stage(title, caption, content, extra = "") {
-  return h("div", { class: `stage ${extra}` }, h("h3", {}, title), h("p", { class: "caption" }, caption), content);
+function stage(title, caption, content, extra = "", tour = null) {
+  return h("div", { class: `stage ${extra}`, "data-tour": tour }, h("h3", {}, title), h("p", { class: "caption" }, caption), content);
 }
 
 function tokensStage(side) {
@@ -46,7 +47,7 @@ function tokensStage(side) {
         h(
           "td",
           {},
-          number(`x-${side.id}-${token}`, showShort(trace.embedded[position]), () =>
+          number(`x-${side.id}-${token}`, `embedding of ${token}`, showShort(trace.embedded[position]), () =>
             embeddingLines(token, trace.embedded[position]),
           ),
         ),
@@ -87,7 +88,7 @@ function streamStage(side, pick) {
       h(
         "p",
         { class: "logit-line" },
-        number(`logit-${side.id}`, `logit = ${show(side.trace.logit, 6)}`, () => logitLines(side)),
+        number(`logit-${side.id}`, "the logit", `logit = ${show(side.trace.logit, 6)}`, () => logitLines(side)),
       ),
     ),
   ];
@@ -104,19 +105,21 @@ function mlpTable(side, layer) {
     .map((_, unit) => unit)
     .sort((one, two) => Math.abs(stageOf.mlpPost[0][two] * out[two]) - Math.abs(stageOf.mlpPost[0][one] * out[one]));
   const rows = order.slice(0, UNITS_SHOWN).map((unit) => {
-    const cell = (what, value) =>
+    const cell = (what, name, value) =>
       h(
         "td",
         { class: "right" },
-        number(`${what}${side.id}${layer}.${unit}`, show(value), () => unitLines(side, layer, unit, what)),
+        number(`${what}${side.id}${layer}.${unit}`, `${name} of unit ${unit}`, show(value), () =>
+          unitLines(side, layer, unit, what),
+        ),
       );
     return h(
       "tr",
       {},
       h("th", { scope: "row" }, `unit ${unit}`),
-      cell("pre", stageOf.mlpPre[0][unit]),
-      cell("post", stageOf.mlpPost[0][unit]),
-      cell("adds", stageOf.mlpPost[0][unit] * out[unit]),
+      cell("pre", "input", stageOf.mlpPre[0][unit]),
+      cell("post", "GELU", stageOf.mlpPost[0][unit]),
+      cell("adds", "contribution", stageOf.mlpPost[0][unit] * out[unit]),
     );
   });
   const muted = side.prepared.muted.has(`${layer}.mlp`);

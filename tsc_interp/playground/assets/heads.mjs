@@ -82,7 +82,6 @@ function headStrips(side, layer, heads, chosen, query, choose) {
         "button",
         {
           class: `strip${muted ? " muted" : ""}`,
-          type: "button",
           "data-key": `strip-${side.id}-${head}`,
           "aria-pressed": String(head === chosen),
           "aria-label": text,
@@ -146,13 +145,15 @@ function headCard(side, layer, head, query) {
     .filter((j) => j > 0 || config.attend_cls)
     .map((j) => {
       const weight = stageOf.pattern[head][query][j];
-      const cell = (name, text, lines, extra) => h("td", { class: extra }, number(`${name}${key}.${j}`, text, lines));
+      const of = `of ${tokens[j]} in head ${head}`;
+      const cell = (id, name, text, lines, extra) =>
+        h("td", { class: extra }, number(`${id}${key}.${j}`, `${name} ${of}`, text, lines));
       return h(
         "tr",
         { class: side.trace.multiplicity[j] === 0 ? "absent" : "" },
         h("th", { scope: "row" }, chip(tokens[j])),
-        cell("k", showShort(stageOf.k[head][j]), () => projectionLines(side, layer, head, "K", j)),
-        cell("s", show(stageOf.scores[head][query][j]), () => scoreLines(side, layer, head, query, j), "right"),
+        cell("k", "key", showShort(stageOf.k[head][j]), () => projectionLines(side, layer, head, "K", j)),
+        cell("s", "score", show(stageOf.scores[head][query][j]), () => scoreLines(side, layer, head, query, j), "right"),
         h(
           "td",
           { class: "weight-cell" },
@@ -160,9 +161,9 @@ function headCard(side, layer, head, query) {
             class: "meter",
             style: `--share:${(100 * weight).toFixed(2)}%;--colour:${tokenColour(tokens[j])}`,
           }),
-          number(`w${key}.${j}`, showPercent(weight), () => weightLines(side, layer, head, query, j)),
+          number(`w${key}.${j}`, `weight ${of}`, showPercent(weight), () => weightLines(side, layer, head, query, j)),
         ),
-        cell("v", showShort(stageOf.v[head][j]), () => projectionLines(side, layer, head, "V", j)),
+        cell("v", "value", showShort(stageOf.v[head][j]), () => projectionLines(side, layer, head, "V", j)),
       );
     });
   const column = (text, extra) => h("th", { scope: "col", class: extra }, text);
@@ -177,12 +178,13 @@ function headCard(side, layer, head, query) {
         h(
           "p",
           { class: "head-facts" },
-          number(`q${key}`, named("q", stageOf.q[head][query]), () => projectionLines(side, layer, head, "Q", query)),
+          number(`q${key}`, `query of head ${head}`, named("q", stageOf.q[head][query]), () => projectionLines(side, layer, head, "Q", query)),
           " ",
-          number(`z${key}`, named("z", stageOf.z[head][query]), () => outputLines(side, layer, head, query)),
+          number(`z${key}`, `output of head ${head}`, named("z", stageOf.z[head][query]), () => outputLines(side, layer, head, query)),
           " ",
           number(
             `c${key}`,
+            `contribution of head ${head}`,
             `adds ${showSigned(contribution)}`,
             () => headContributionLines(side, layer, head),
             contribution > 0 ? "positive-text" : "negative-text",

@@ -8,15 +8,15 @@ import { show, showSigned } from "./maths.mjs";
 export function intervenePanel(side, timeline, act) {
   const edits = timeline.now;
   const lines = describeEdits(edits, side.prepared.model);
-  const button = (text, key, onclick, enabled = true, pressed = null) =>
+  const button = (text, key, onclick, enabled = true, pressed = null, shortcut = null) =>
     h(
       "button",
       {
-        type: "button",
         "data-key": key,
         onclick,
         disabled: !enabled,
         "aria-pressed": pressed === null ? null : String(pressed),
+        "aria-keyshortcuts": shortcut,
       },
       text,
     );
@@ -25,8 +25,8 @@ export function intervenePanel(side, timeline, act) {
     h(
       "div",
       { class: "toolbar" },
-      button("Undo", "undo", act.undo, timeline.past.length > 0),
-      button("Redo", "redo", act.redo, timeline.future.length > 0),
+      button("Undo", "undo", act.undo, timeline.past.length > 0, null, "Control+Z"),
+      button("Redo", "redo", act.redo, timeline.future.length > 0, null, "Control+Y"),
       button("Reset all", "reset", act.reset, lines.length > 0),
       side.prepared.model.config.n_heads > 0
         ? button(
@@ -42,7 +42,7 @@ export function intervenePanel(side, timeline, act) {
       ? h(
           "p",
           { class: "note" },
-          "Nothing is changed yet. Mute a head, drag a value, freeze the attention on this string and then change the string, or edit a weight.",
+          "Nothing is changed yet. Mute a head, drag a value, freeze the attention on this string and then change the string, or edit a weight. Ctrl+Z takes a change back.",
         )
       : h(
           "ul",
@@ -55,7 +55,6 @@ export function intervenePanel(side, timeline, act) {
               h(
                 "button",
                 {
-                  type: "button",
                   class: "small",
                   "data-key": `take-back-${i}`,
                   "aria-label": `Take back: ${text}`,
@@ -197,7 +196,23 @@ export function weightEditor(side, pick, choose) {
         ),
       ),
     ),
+    h("p", { role: "alert", class: "problem", id: "weight-problem" }, problem),
   );
+}
+
+let problem = ""; // about the number typed last
+const LARGEST = 1e6;
+const short = (x) => Number(x.toPrecision(6));
+
+/** A weight as typed: { value }, { value: null } for "as it was", or { problem }. */
+export function readWeight(text) {
+  const given = text.trim().replace("−", "-");
+  if (given === "") return { value: null };
+  const allowed = `a weight is a number between −${LARGEST} and ${LARGEST}, such as −0.25 or 1e-3`;
+  if (!/^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i.test(given))
+    return { problem: `“${given.slice(0, 20)}” is not a number; ${allowed}` };
+  const value = Number(given);
+  return Math.abs(value) <= LARGEST ? { value } : { problem: `${given.slice(0, 20)} is too large; ${allowed}` };
 }
 
 function weightInput(side, name, index, label) {
@@ -206,20 +221,23 @@ function weightInput(side, name, index, label) {
   const original = side.original.flat[name][index];
   const edited = value !== original;
   return h("input", {
-    type: "number",
-    step: "any",
-    value: Number(value.toPrecision(6)),
-    "aria-label": label,
+    type: "text",
+    inputmode: "decimal",
+    autocomplete: "off",
+    value: short(value),
+    "aria-label": edited ? `${label}, was ${short(original)}` : label,
+    "aria-describedby": "weight-problem",
     "data-key": `weight-${place}`,
     class: edited ? "edited" : "",
-    title: edited ? `was ${Number(original.toPrecision(6))}` : null,
     onchange: (event) => {
-      const number = event.target.valueAsNumber;
-      // An empty or impossible entry means: as it was.
-      if (!Number.isFinite(number) || Math.abs(number) > 1e6 || number === Number(original.toPrecision(6))) {
-        event.target.value = String(Number(original.toPrecision(6)));
+      const read = readWeight(event.target.value);
+      problem = read.problem ? `${label}: ${read.problem}. Still ${short(value)}.` : "";
+      if (read.problem) {
+        event.target.value = String(short(value));
+      } else if (read.value === null || read.value === short(original))
         side.edit((edits) => forget(edits, "weights", place));
-      } else side.edit((edits) => setWeight(edits, place, number));
+      else side.edit((edits) => setWeight(edits, place, read.value));
+      side.redraw();
     },
   });
 }

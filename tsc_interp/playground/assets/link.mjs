@@ -1,15 +1,19 @@
 // The view as text after the # of the address. Everything read from it is checked: a link comes from
-// anybody, so a part that does not fit this page's model is left out and named, never used.
+// anybody, so a part that does not fit this page's models is left out and named, never used.
 
 import { keep } from "./edits.mjs";
 import { noEdits } from "./model.mjs";
 import { countsOf, lettersOf } from "./strings.mjs";
 
 const LENS = [1, 8];
+const LONGEST_LIST = 4000;
+export const NOBODY = "nobody"; // beside the model
 
-/** view = { text, epoch, edits, lens, face, letter } to "s=aac&mute=0.1". Defaults stay out of it. */
+/** view = { text, epoch, edits, lens, face, letter, list, model, beside } to "s=aac&mute=0.1". Defaults stay out of it. */
 export function writeLink(view, defaults) {
   const parts = new URLSearchParams();
+  if (view.model !== defaults.model) parts.set("model", view.model);
+  if (view.beside !== defaults.beside) parts.set("beside", view.beside);
   parts.set("s", view.text);
   if (view.epoch !== defaults.epoch) parts.set("epoch", String(view.epoch));
   if (view.edits.muted.length > 0) parts.set("mute", view.edits.muted.join(","));
@@ -20,24 +24,29 @@ export function writeLink(view, defaults) {
   if (view.lens !== defaults.lens) parts.set("lens", String(view.lens));
   if (view.face !== defaults.face) parts.set("face", view.face);
   if (view.letter !== defaults.letter) parts.set("letter", view.letter);
+  if (view.list !== defaults.list) parts.set("list", view.list.trim().slice(0, LONGEST_LIST));
   return parts.toString();
 }
 
-/** { view, ignored }: the parts that could be used over the defaults, and the names of those that could not. */
-export function readLink(hash, model, epochs, defaults) {
+/** The models a link names, as { model, beside }; names that are not there are left to `readLink` to complain about. */
+export function readModels(hash, names, defaults) {
+  const parts = new URLSearchParams(hash.replace(/^#/, ""));
+  const named = (part, allowed) => (allowed.includes(parts.get(part)) ? parts.get(part) : defaults[part]);
+  return { model: named("model", names), beside: named("beside", [...names, NOBODY]) };
+}
+
+/**
+ * { view, ignored }: the parts that could be used over the defaults, and the names of those that could not.
+ * `known` = { model, epochs, names }: what the parts are checked against.
+ */
+export function readLink(hash, known, defaults) {
   const view = { ...defaults, edits: noEdits() };
   const ignored = [];
-  let parts;
-  try {
-    parts = new URLSearchParams(hash.replace(/^#/, ""));
-  } catch {
-    return { view, ignored: ["the whole link"] };
-  }
-  for (const [name, given] of parts) {
+  for (const [name, given] of new URLSearchParams(hash.replace(/^#/, ""))) {
     const reader = Object.hasOwn(READERS, name) ? READERS[name] : undefined;
     let fits = false;
     try {
-      fits = reader !== undefined && reader(given, view, model, epochs);
+      fits = reader !== undefined && reader(given, view, known.model, known);
     } catch {
       fits = false;
     }
@@ -47,12 +56,14 @@ export function readLink(hash, model, epochs, defaults) {
 }
 
 const READERS = {
+  model: (given, view, model, { names }) => names.includes(given),
+  beside: (given, view, model, { names }) => given === NOBODY || names.includes(given),
   s(given, view, model) {
     countsOf(given, model.config.n_letters);
     view.text = given;
     return true;
   },
-  epoch(given, view, model, epochs) {
+  epoch(given, view, model, { epochs }) {
     if (!/^\d{1,6}$/.test(given) || !epochs.includes(Number(given))) return false;
     view.epoch = Number(given);
     return true;
@@ -102,6 +113,11 @@ const READERS = {
   letter(given, view, { config }) {
     if (given.length !== 1 || !lettersOf(config.n_letters).includes(given)) return false;
     view.letter = given;
+    return true;
+  },
+  list(given, view) {
+    if (given.length > LONGEST_LIST) return false;
+    view.list = given;
     return true;
   },
 };

@@ -3,6 +3,7 @@
 import { h } from "./dom.mjs";
 import { holdsForEveryLength } from "./drawmap.mjs";
 import { showCount } from "./maths.mjs";
+import { nearestString, normalised } from "./triangle.mjs";
 
 export function mapCaption(config, size) {
   const what =
@@ -17,9 +18,20 @@ export function mapCaption(config, size) {
   return `${what} ${holds}${judged}`;
 }
 
-/** The lens and, for more than three letters, the choice of three; made once, then kept in step by `update`. */
-export function mapTools(container, letters, change) {
+/**
+ * The lens, the length where it matters and, of more than three letters, the choice of three; made once, then kept
+ * in step by `update`.
+ */
+export function mapTools(container, letters, change, setCounts) {
   let state = null;
+  const length = h("input", {
+    type: "range",
+    min: 0,
+    max: 120,
+    "data-key": "map-length",
+    oninput: () => setCounts(ofLength(state.counts, Math.round(10 ** (Number(length.value) / 20)))),
+  });
+  const lengthLabel = h("label", { class: "lens" }, "Length ", length);
   const lens = h("input", {
     type: "range",
     min: 1,
@@ -33,7 +45,6 @@ export function mapTools(container, letters, change) {
   const own = h(
     "button",
     {
-      type: "button",
       class: "small",
       "data-key": "face-string",
       onclick: () => change({ face: faceOf(state, letters) }),
@@ -41,7 +52,8 @@ export function mapTools(container, letters, change) {
     "Show the string's letters",
   );
   container.hidden = letters.length < 2;
-  container.append(h("label", { class: "lens" }, "Lens ", lens, said), ...choices.map(({ label }) => label), own);
+  const lensLabel = h("label", { class: "lens" }, "Lens ", lens, said);
+  container.replaceChildren(lensLabel, lengthLabel, ...choices.map(({ label }) => label), own);
 
   function faceChoice(place) {
     const select = h(
@@ -52,8 +64,12 @@ export function mapTools(container, letters, change) {
     return { select, label: h("label", {}, `${["Left", "right", "top"][place]} `, select) };
   }
 
-  function update(now) {
+  function update(now, config) {
     state = now;
+    const size = now.counts.reduce((sum, count) => sum + count, 0);
+    lengthLabel.hidden = holdsForEveryLength(config);
+    if (Math.round(10 ** (Number(length.value) / 20)) !== size) length.value = String(20 * Math.log10(size));
+    length.setAttribute("aria-valuetext", `length ${showCount(size)}`);
     lens.value = String(now.lens);
     lens.setAttribute("aria-valuetext", `corners magnified, power ${now.lens}`);
     said.textContent = now.lens === 1 ? "true proportions" : "corners magnified";
@@ -63,6 +79,10 @@ export function mapTools(container, letters, change) {
   }
   return { update };
 }
+
+/** A string of that length with about the same ratios, and the same letters if they have room. */
+const ofLength = (counts, length) =>
+  nearestString(normalised(counts), Math.max(length, counts.filter((count) => count > 0).length));
 
 const lettersIn = (state, letters) => letters.filter((_, i) => state.counts[i] > 0);
 

@@ -6,60 +6,117 @@ import { isEdited, record, redo, startTimeline, undo } from "./edits.mjs";
 import { makeEvaluator } from "./evaluator.mjs";
 import { flowStages } from "./flow.mjs";
 import { intervenePanel, weightEditor } from "./intervene.mjs";
-import { readLink, writeLink } from "./link.mjs";
+import { NOBODY, readLink, readModels, writeLink } from "./link.mjs";
+import { manyPanel } from "./many.mjs";
 import { failureMap } from "./map.mjs";
 import { mapCaption, mapLegend, mapTools } from "./maptools.mjs";
-import { makeModel, noEdits, prepare, run } from "./model.mjs";
+import { noEdits, prepare, run } from "./model.mjs";
+import { loudestHead, modelChoice, quickFailure, readModel, startingView } from "./models.mjs";
 import { badge, introduce, themeButton, verdictLine } from "./parts.mjs";
 import { sharePanel } from "./share.mjs";
 import { exampleButtons, sliders } from "./sliders.mjs";
 import { countsOf, StringProblem, writeCounts } from "./strings.mjs";
+import { tourSteps } from "./tour.mjs";
+import { tourPanel } from "./tourpanel.mjs";
 import { trainingPanel } from "./training.mjs";
 
 const LONG = 300;
 const byId = (id) => document.getElementById(id);
 const payload = JSON.parse(byId("payload").textContent);
+const models = payload.models.map(readModel);
+const names = models.map(({ name }) => name);
+const firstChoice = { model: names[0], beside: payload.beside === null ? NOBODY : names[payload.beside] };
 
-// -- models ----------------------------------------------------------------------------------------
+const state = { counts: [], timeline: startTimeline(), problem: null, tour: null };
+const pick = { layer: 0, head: 0, query: 0, tensor: "embed.W_E", tensorHead: 0 };
+const unedited = noEdits();
+let room = null;
+let written = null;
 
-const [main, other] = payload.models.map((given) => {
-  const versions = new Map(
-    (given.history ?? []).map(({ epoch, source, weights, logits }) => [
-      epoch,
-      { model: makeModel(given.config, weights, source), logits },
-    ]),
+// -- the models that are looked at ---------------------------------------------------------------------
+
+/** Everything that is made once per choice of models. */
+function enter(chosen) {
+  const main = models.find(({ name }) => name === chosen.model);
+  const beside = models.find(({ name }) => name === chosen.beside);
+  const other = beside?.config.n_letters === main.config.n_letters ? beside : null;
+  const failure = quickFailure(main.model);
+  const letters = main.model.tokens.slice(1);
+  const sides = other ? [main, other] : [main];
+  const epochs = [...main.versions.keys()];
+  const view = startingView(main, failure);
+  room = {
+    ...{ main, other, letters, epochs, failure, view },
+    chosen: { model: main.name, beside: other?.name ?? NOBODY },
+    names: sides.map(({ name }) => name),
+    maps: sides.map(() => failureMap(setCounts)),
+    panels: sides.map(() => breakPanel(setCounts, (letter) => change({ letter }))),
+    flows: sides.map(() => h("div", { class: "flow" })),
+    controls: sliders(byId("sliders"), letters, setCounts),
+    tools: mapTools(byId("map-tools"), letters, change, setCounts),
+    many: manyPanel(byId("many-content"), (list) => change({ list }), typed),
+    training: null,
+  };
+  byId("epochs").hidden = epochs.length === 0;
+  if (epochs.length > 0) room.training = trainingPanel(byId("epochs-content"), epochs, (epoch) => change({ epoch }));
+  fillSides("flow-sides", room.flows);
+  fillSides(
+    "map-sides",
+    room.maps.map(({ element }) => element),
   );
-  return { ...given, versions, model: makeModel(given.config, given.weights, given.source) };
-});
-const epochs = [...main.versions.keys()];
-const letters = main.model.tokens.slice(1);
-const defaults = {
-  text: payload.start,
-  epoch: epochs.includes(main.epoch) ? main.epoch : (epochs.at(-1) ?? null),
-  lens: 4,
-  face: letters.slice(0, 3).join(""),
-  letter: letters.at(-1),
-};
+  fillSides(
+    "breaks-sides",
+    room.panels.map(({ element }) => element),
+  );
+  replace(byId("examples"), exampleButtons(main.examples, failure && writeCounts(failure.counts), typed));
+  modelChoice(byId("models"), models, room.chosen, switchTo);
+  byId("tour-start").hidden = !failure;
+  document.body.classList.toggle("comparing", Boolean(other));
+  introduce(payload, main, other);
+}
 
-const versionOf = (epoch) => main.versions.get(epoch)?.model ?? main.model;
+function fillSides(id, elements) {
+  byId(id).replaceChildren(
+    ...elements.map((element, i) =>
+      h("div", { class: "side" }, room.other ? h("p", { class: "side-name" }, room.names[i]) : null, element),
+    ),
+  );
+}
+
+/** Another model: the string stays if it can be read, unless it was only where the page opened. */
+function switchTo(chosen) {
+  const before = { text: state.text, lens: state.lens, opened: state.text === room.view.text, main: room.main };
+  enter(chosen);
+  const same = before.main === room.main;
+  const readable = room.letters.length === before.main.config.n_letters;
+  const kept = same ? {} : { ...room.view, ...(readable && !before.opened ? { text: before.text } : {}), lens: before.lens };
+  if (!same) Object.assign(state, { ...kept, timeline: startTimeline(), problem: null, tour: null });
+  state.counts = countsOf(state.text, room.letters.length);
+  byId("string").value = state.text;
+  pick.head = loudestHead(room.main.model, state.counts);
+  requestDraw();
+}
+
+const versionOf = (epoch) => room.main.versions.get(epoch)?.model ?? room.main.model;
 
 // -- state -----------------------------------------------------------------------------------------
 
-const state = { ...defaults, counts: [], timeline: startTimeline(), problem: null };
-const pick = { layer: 0, head: 0, query: 0, tensor: "embed.W_E", tensorHead: 0 };
-let written = null;
-
 function restore(hash) {
-  const { view, ignored } = readLink(hash, main.model, epochs, defaults);
+  const wanted = readModels(hash, names, firstChoice);
+  if (room === null || room.chosen.model !== wanted.model || room.chosen.beside !== wanted.beside) enter(wanted);
+  const known = { model: room.main.model, epochs: room.epochs, names };
+  const { view, ignored } = readLink(hash, known, room.view);
+  if (room.chosen.beside !== wanted.beside) ignored.push("beside");
   const { edits, ...rest } = view;
   Object.assign(state, rest, {
-    counts: countsOf(view.text, letters.length),
+    counts: countsOf(view.text, room.letters.length),
     timeline: startTimeline(edits),
     problem: null,
+    tour: null,
   });
   byId("string").value = state.text;
   byId("notice").hidden = ignored.length === 0;
-  byId("notice").textContent = `Part of the link does not fit this model and was left out: ${ignored.join(", ")}.`;
+  byId("notice").textContent = `Part of the link does not fit this page and was left out: ${ignored.join(", ")}.`;
 }
 
 /** Parts of the state that a change touches; the drawing follows in the next frame. */
@@ -70,7 +127,7 @@ function change(parts) {
 
 function setText(text) {
   try {
-    const counts = countsOf(text, letters.length);
+    const counts = countsOf(text, room.letters.length);
     // Order does not matter to the model, and addresses and commands should stay short.
     change({ counts, text: text.length > LONG ? writeCounts(counts) : text, problem: null });
   } catch (problem) {
@@ -78,6 +135,11 @@ function setText(text) {
     if (!(problem instanceof StringProblem)) throw problem;
     change({ problem: problem.message });
   }
+}
+
+function typed(text) {
+  byId("string").value = text;
+  setText(text);
 }
 
 function setCounts(counts) {
@@ -89,6 +151,26 @@ function setCounts(counts) {
 
 const edit = (how, gesture = null) => change({ timeline: record(state.timeline, how(state.timeline.now), gesture) });
 const step = (move) => change({ timeline: move(state.timeline) });
+
+// -- the tour --------------------------------------------------------------------------------------
+
+/** To a step of the tour, or out of it, back to where it was begun. */
+function guide(index) {
+  if (index === null) {
+    const { text, letter, timeline } = state.tour.before;
+    Object.assign(state, { letter, timeline, tour: null });
+    typed(text);
+    return byId("tour-start").focus();
+  }
+  const before = state.tour?.before ?? { text: state.text, letter: state.letter, timeline: state.timeline };
+  const { model } = room.main;
+  const ready = prepare(model);
+  const steps = state.tour?.steps ?? tourSteps(ready, makeEvaluator(ready), room.failure);
+  const { text, edits, letter, head } = steps[index];
+  if (head !== undefined) Object.assign(pick, { head, layer: 0, query: 0 });
+  Object.assign(state, { tour: { steps, index, before }, timeline: startTimeline(edits), letter: letter ?? state.letter });
+  typed(text);
+}
 
 // -- from state to what is drawn -------------------------------------------------------------------------
 
@@ -104,8 +186,6 @@ function ready(id, model, edits) {
   return made;
 }
 
-const unedited = noEdits();
-
 function makeSide(id, model, edits, editable) {
   const now = ready(id, model, edits);
   const plain = isEdited(edits) ? ready(`${id} before`, model, unedited) : null;
@@ -115,12 +195,8 @@ function makeSide(id, model, edits, editable) {
   };
   const trace = run(now.prepared, state.counts);
   return {
-    id,
-    editable,
-    trace,
+    ...{ id, editable, trace, before, edit },
     answer: now.evaluator.evaluate(state.counts).answer,
-    edit,
-    before,
     prepared: now.prepared,
     evaluator: now.evaluator,
     original: model,
@@ -134,46 +210,27 @@ const choose = (parts) => {
   requestDraw();
 };
 
-const ids = other ? ["main", "other"] : ["main"];
-const names = payload.models.map((given) => given.name);
-const maps = ids.map(() => failureMap(setCounts));
-const panels = ids.map(() => breakPanel(setCounts, (letter) => change({ letter })));
-const flows = ids.map(() => h("div", { class: "flow" }));
-
-function fillSides(id, elements) {
-  byId(id).replaceChildren(
-    ...elements.map((element, i) =>
-      h("div", { class: "side" }, other ? h("p", { class: "side-name" }, names[i]) : null, element),
-    ),
-  );
-}
-
-const controls = sliders(byId("sliders"), letters, setCounts);
-const tools = mapTools(byId("map-tools"), letters, change);
-const trainingControls =
-  epochs.length > 0 ? trainingPanel(byId("epochs-content"), epochs, (epoch) => change({ epoch })) : null;
-
-const refreshTooltip = startTooltip(byId("tooltip"));
-
 function draw() {
   const edits = state.timeline.now;
+  const { main, other } = room;
   const sides = [makeSide("main", versionOf(state.epoch), edits, true)];
   if (other) sides.push(makeSide("other", other.model, unedited, false));
 
   byId("string-problem").textContent = state.problem ? `${state.problem}. Still showing ${state.text}.` : "";
   byId("string").setAttribute("aria-invalid", String(state.problem !== null));
-  controls.update(state.counts);
+  room.controls.update(state.counts);
   replace(
     byId("verdicts"),
-    sides.map((side, i) => verdictLine(side, other ? names[i] : null)),
+    sides.map((side, i) => verdictLine(side, other ? room.names[i] : null)),
   );
   sides.forEach((side, i) => {
-    replace(flows[i], flowStages(side, pick, choose));
-    maps[i].update(side, state);
-    panels[i].update(side, state);
+    replace(room.flows[i], flowStages(side, pick, choose));
+    room.maps[i].update(side, state);
+    room.panels[i].update(side, state);
   });
   byId("map-caption").textContent = mapCaption(main.config, sides[0].trace.size);
-  tools.update(state);
+  room.tools.update(state, main.config);
+  room.many.update(sides, room.names, state);
   replace(
     byId("intervene-content"),
     intervenePanel(sides[0], state.timeline, {
@@ -184,10 +241,11 @@ function draw() {
     }),
   );
   if (byId("weights-details").open) replace(byId("weights-content"), weightEditor(sides[0], pick, choose));
-  trainingControls?.update(state, versionOf, edits);
+  room.training?.update(state, versionOf, edits);
+  const about = { version: payload.version, config: main.configText };
   replace(
     byId("share-content"),
-    sharePanel(sides[0], state, () => document.querySelectorAll("svg[data-figure]")),
+    sharePanel(sides[0], state, about, () => document.querySelectorAll("svg[data-figure]")),
   );
   const logits = main.versions.get(state.epoch)?.logits ?? main.logits;
   replace(
@@ -195,6 +253,7 @@ function draw() {
     badge(versionOf(state.epoch), main.strings, logits),
     other ? badge(other.model, other.strings, other.logits) : null,
   );
+  tour.show(state.tour?.steps ?? null, state.tour?.index);
   refreshTooltip();
   document.documentElement.dataset.ready = "yes";
   remember();
@@ -220,7 +279,7 @@ let rememberTimer = 0;
 function remember() {
   clearTimeout(rememberTimer);
   rememberTimer = setTimeout(() => {
-    written = writeLink({ ...state, edits: state.timeline.now }, defaults);
+    written = writeLink({ ...state, ...room.chosen, edits: state.timeline.now }, { ...room.view, ...firstChoice });
     try {
       history.replaceState(null, "", `#${written}`);
     } catch {
@@ -229,35 +288,16 @@ function remember() {
   }, 200);
 }
 
-/** Of many heads, the one that adds most is the one to look at first. */
-function loudestHead() {
-  const { parts } = run(prepare(main.model), state.counts);
-  const heads = parts.filter(({ id }) => /^0\.\d+$/.test(id)).map(({ contribution }) => Math.abs(contribution));
-  return Math.max(0, heads.indexOf(Math.max(...heads)));
-}
-
 // -- start -----------------------------------------------------------------------------------------
 
-introduce(payload, main, other);
+/** Whether the keys belong to a text box in which something has been typed and not yet taken over. */
+const isTyping = ({ target }) =>
+  target.matches?.("textarea, #string") || (target.matches?.("input[type=text]") && target.value !== target.defaultValue);
+
 mapLegend(byId("map-legend"));
-replace(
-  byId("examples"),
-  exampleButtons(payload.examples, (text) => {
-    byId("string").value = text;
-    setText(text);
-  }),
-);
-fillSides("flow-sides", flows);
-fillSides(
-  "map-sides",
-  maps.map(({ element }) => element),
-);
-fillSides(
-  "breaks-sides",
-  panels.map(({ element }) => element),
-);
-document.body.classList.toggle("comparing", Boolean(other));
-byId("epochs").hidden = epochs.length === 0;
+const tour = tourPanel(byId("tour"), guide);
+const refreshTooltip = startTooltip(byId("tooltip"));
+byId("tour-start").addEventListener("click", () => guide(0));
 byId("string").addEventListener("input", (event) => setText(event.target.value));
 byId("weights-details").addEventListener("toggle", requestDraw);
 addEventListener("hashchange", () => {
@@ -266,23 +306,22 @@ addEventListener("hashchange", () => {
   requestDraw();
 });
 addEventListener("keydown", (event) => {
-  const typing = event.target instanceof HTMLInputElement && event.target.type !== "range";
-  if (typing || event.key.toLowerCase() !== "z" || !(event.ctrlKey || event.metaKey)) return;
+  const key = event.key.toLowerCase();
+  if (!(event.ctrlKey || event.metaKey) || !["z", "y"].includes(key) || isTyping(event)) return;
   event.preventDefault();
-  step(event.shiftKey ? redo : undo);
+  step(key === "y" || event.shiftKey ? redo : undo);
 });
-themeButton(byId("theme"), requestDraw);
+themeButton(byId("theme"));
 startRoving();
 restore(location.hash);
-pick.head = loudestHead();
+pick.head = loudestHead(room.main.model, state.counts);
 draw();
 
 // For people at the console and for tests: the very functions the page itself uses.
 window.playground = {
   logit: (text) => {
     const edits = state.timeline.now;
-    return ready("main", versionOf(state.epoch), edits).evaluator.logit(countsOf(text, letters.length));
+    return ready("main", versionOf(state.epoch), edits).evaluator.logit(countsOf(text, room.letters.length));
   },
-  otherLogit: (text) => run(prepare(other.model), countsOf(text, letters.length)).logit,
   state,
 };

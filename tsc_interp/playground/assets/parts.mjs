@@ -28,6 +28,7 @@ export function introduce(payload, main, other) {
     : "Changes act in this page only; the checkpoint stays as it is.";
   byId("footer").textContent =
     `tsc-interp ${payload.version} playground. The model runs in this page; nothing is sent anywhere.`;
+  document.title = `${byId("title").textContent} · tsc-interp playground`;
 }
 
 const differences = new WeakMap();
@@ -44,7 +45,7 @@ export function badge(model, strings, logits) {
   const worst = differences.get(model);
   const agrees = worst <= 1e-5;
   return h(
-    "p",
+    "button",
     {
       class: `badge ${agrees ? "good" : "bad"}`,
       "data-worst": worst,
@@ -75,7 +76,7 @@ export function verdictLine(side, name) {
     { class: `verdict ${answer === null ? "open" : right ? "right" : "wrong"}` },
     name ? h("span", { class: "side-name" }, name) : null,
     h(
-      "span",
+      "button",
       {
         class: "big number",
         "data-key": `verdict-${side.id}`,
@@ -86,32 +87,32 @@ export function verdictLine(side, name) {
       `logit ${show(trace.logit, 6)}`,
     ),
     h(
-      "span",
+      "button",
       { class: "number", "data-key": `probability-${side.id}`, explain: () => probabilityLines(trace.logit) },
       `probability ${showPercent(sigmoid(trace.logit))}`,
     ),
     answer === null ? null : h("span", { class: "says" }, `says ${answer ? "yes" : "no"}`),
     answer === null
-      ? h("span", { class: "tag number", "data-key": `open-${side.id}`, explain: OPEN_LINES }, kind)
+      ? h("button", { class: "tag number", "data-key": `open-${side.id}`, explain: OPEN_LINES }, kind)
       : h("span", { class: "tag" }, kind),
     side.before ? h("span", { class: "tag edited" }, `edited; was ${show(side.before.logit)}`) : null,
   );
 }
 
-export function themeButton(button, redraw) {
+/** Light or dark: as the system has it, until the button is pressed. */
+export function themeButton(button) {
   const root = document.documentElement;
-  const dark = () =>
-    (root.dataset.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
-  const label = () => (button.textContent = dark() ? "Light" : "Dark");
+  const system = matchMedia("(prefers-color-scheme: dark)");
+  let chosen = null;
+  const apply = () => {
+    root.dataset.theme = chosen ?? (system.matches ? "dark" : "light");
+    button.textContent = root.dataset.theme === "dark" ? "Light" : "Dark";
+  };
   button.setAttribute("aria-label", "Switch between light and dark");
   button.addEventListener("click", () => {
-    root.dataset.theme = dark() ? "light" : "dark";
-    label();
-    redraw();
+    chosen = root.dataset.theme === "dark" ? "light" : "dark";
+    apply();
   });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
-    label();
-    redraw();
-  });
-  label();
+  system.addEventListener("change", apply);
+  apply();
 }

@@ -1,12 +1,13 @@
 // Taking the view away: link, Python, shell, drawings, weights.
 
-import { pythonScript, shellCommand, weightsDocument } from "./commands.mjs";
+import { pythonScript, shellCommand } from "./commands.mjs";
 import { h } from "./dom.mjs";
 import { copyText, downloadFile, standaloneSvg } from "./download.mjs";
+import { bakedWeights, checkpointFile } from "./safetensors.mjs";
 
 let chosenFigure = "failure-map";
 
-export function sharePanel(side, state, figures) {
+export function sharePanel(side, state, about, figures) {
   const { model } = side.prepared;
   const edits = state.timeline.now;
   const python = pythonScript(model.name, state.text, edits, model.config);
@@ -16,7 +17,6 @@ export function sharePanel(side, state, figures) {
     h(
       "button",
       {
-        type: "button",
         "data-key": key,
         onclick: async () => {
           const worked = await copyText(typeof text === "function" ? text() : text);
@@ -31,7 +31,12 @@ export function sharePanel(side, state, figures) {
     { "data-key": "figure", onchange: (event) => (chosenFigure = event.target.value) },
     names.map((name) => h("option", { value: name, selected: name === chosenFigure }, name.replaceAll("-", " "))),
   );
-  const fileName = model.name.split("/").at(-1).replace(/\W+/g, "-");
+  const fileName = model.name
+    .split("/")
+    .at(-1)
+    .replace(/\.safetensors$/, "")
+    .replace(/\W+/g, "-");
+  const { left } = bakedWeights(model, edits);
   return [
     h(
       "div",
@@ -43,12 +48,12 @@ export function sharePanel(side, state, figures) {
     ),
     h(
       "pre",
-      { class: "code", tabindex: 0, "aria-label": "Python that reproduces this view", "data-result": "python" },
+      { class: "code", tabindex: 0, role: "region", "aria-label": "Python that reproduces this view", "data-result": "python" },
       python,
     ),
     h(
       "pre",
-      { class: "code", tabindex: 0, "aria-label": "Shell commands that reproduce this view", "data-result": "shell" },
+      { class: "code", tabindex: 0, role: "region", "aria-label": "Shell commands that reproduce this view", "data-result": "shell" },
       shell,
     ),
     h(
@@ -58,7 +63,6 @@ export function sharePanel(side, state, figures) {
       h(
         "button",
         {
-          type: "button",
           "data-key": "download-svg",
           onclick: () => {
             const figure = [...figures()].find((each) => each.getAttribute("data-figure") === chooser.value);
@@ -74,11 +78,19 @@ export function sharePanel(side, state, figures) {
       h(
         "button",
         {
-          type: "button",
           "data-key": "download-weights",
-          onclick: () => downloadFile(`${fileName}-weights.json`, weightsDocument(model, edits), "application/json"),
+          onclick: async () => {
+            const bytes = await checkpointFile(model, edits, { ...about, source: model.name });
+            downloadFile(`${fileName}-playground.safetensors`, bytes, "application/octet-stream");
+          },
         },
         "Download weights",
+      ),
+      h(
+        "span",
+        { class: "note" },
+        left.length > 0 ? `The weights cannot hold ${left.join(" and ")}. ` : null,
+        "A checkpoint: tsc-interp info --checkpoint FILE.",
       ),
     ),
   ];

@@ -57,12 +57,6 @@ export function writeCounts(counts) {
   return writeRuns(counts.map((count, i) => [ALL_LETTERS[i], count]).filter(([, count]) => count > 0));
 }
 
-/** The same string, its order kept, in canonical notation. */
-export function canonical(text, size) {
-  countsOf(text, size); // what is merged must still be readable
-  return writeRuns(runsOf(text, size));
-}
-
 /** Short strings are written out, as in `aac`; in longer ones runs carry braces. */
 function writeRuns(runs) {
   const length = runs.reduce((sum, [, repeat]) => sum + repeat, 0);

@@ -11,7 +11,6 @@ export function trainingPanel(container, epochs, onEpoch) {
   let now = epochs.at(-1);
   let timer = 0;
   const play = h("button", {
-    type: "button",
     "data-key": "play",
     onclick: () => (reducedMotion() ? step() : toggle()),
   });
@@ -27,7 +26,7 @@ export function trainingPanel(container, epochs, onEpoch) {
   const shown = h("output", { for: "epoch" });
   const curve = h("div", {});
   const note = "The string's logit after each epoch; above the line the model says yes.";
-  container.append(
+  container.replaceChildren(
     h("div", {}, h("div", { class: "toolbar epoch-bar" }, play, slider, shown), h("p", { class: "note" }, note)),
     curve,
   );

@@ -115,6 +115,8 @@ function meanMark(scaleTo, [x, y], flat, side, layer, head, query) {
       svg("polygon", {
         points,
         class: "mean",
+        role: "img",
+        "aria-label": `weighted mean z of head ${head}`,
         explain: () => outputLines(side, layer, head, query),
         "data-key": `mean-${side.id}-${layer}.${head}`,
       }),

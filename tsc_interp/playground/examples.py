@@ -1,0 +1,58 @@
+"""Strings worth trying first, by task: both answers, close calls, and long ones."""
+
+from __future__ import annotations
+
+from tsc_interp.config import ClassifierConfig
+from tsc_interp.task import AtLeast, ContainsAll, Majority, Parity
+
+# The source report's running examples, for its own task.
+_REPORT = ["aac", "baac", "ab{100}", "ab{100}c{55}", "b{2}c{152}", "abc{1000000}"]
+
+
+def examples(config: ClassifierConfig) -> list[str]:
+    """Up to six strings in canonical notation, yes and no wherever the alphabet has both."""
+    task, letters = config.task, config.alphabet.letters
+    other = next((letter for letter in letters if letter not in task.needs), "")
+    if isinstance(task, ContainsAll):
+        report = task.letters == "ab" and other == "c"
+        found = _REPORT if report else _contains_all(task.letters, other)
+    elif isinstance(task, AtLeast):
+        found = _at_least(task, other)
+    elif isinstance(task, Majority):
+        found = _majority(task, other)
+    else:
+        found = _parity(task, other)
+    return list(dict.fromkeys(config.alphabet.canonical(text) for text in found if text))
+
+
+def _contains_all(needed: str, other: str) -> list[str]:
+    short = needed[:-1] + other
+    long = f"{other or needed[-1]}{{100}}"
+    found = [short, needed, f"{needed}{long}", f"{short}{long}" if short else ""]
+    return [*found, f"{needed[0]}{{1000000}}{needed[1:]}"]
+
+
+def _at_least(task: AtLeast, other: str) -> list[str]:
+    enough, short = f"{task.letter}{{{task.k}}}", f"{task.letter}{{{task.k - 1}}}" * (task.k > 1)
+    found = [f"{short}{other}", enough]
+    if other:
+        found += [
+            f"{enough}{other}{{100}}",
+            f"{short}{other}{{100}}",
+            f"{enough}{other}{{1000000}}",
+        ]
+    return [*found, f"{task.letter}{{1000000}}"]
+
+
+def _majority(task: Majority, other: str) -> list[str]:
+    letter = task.letter
+    if not other:
+        return [letter, f"{letter}{{100}}"]
+    found = [f"{letter}{other}", f"{letter}{{2}}{other}", f"{letter}{{51}}{other}{{49}}"]
+    return [*found, f"{letter}{{50}}{other}{{50}}", f"{letter}{{1000000}}{other}{{999999}}"]
+
+
+def _parity(task: Parity, other: str) -> list[str]:
+    letter, rest = task.letter, f"{other}{{100}}" if other else ""
+    found = [letter, f"{letter}{{2}}", f"{letter}{{99}}{other}", f"{letter}{{100}}{other}"]
+    return [*found, f"{letter}{{1000001}}{rest}", other]

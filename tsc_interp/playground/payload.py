@@ -1,0 +1,127 @@
+"""What the page is told about a model: its configuration, weights, and Python's own logits.
+
+The reference logits are what this package computes for a fixed set of strings; the page computes
+them again and shows the largest difference as a badge.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tsc_interp.checkpoints import Checkpoint
+from tsc_interp.checkpoints.format import SUFFIX
+from tsc_interp.checkpoints.resolve import ModelLike, as_checkpoint
+from tsc_interp.checkpoints.run_directory import run_of
+from tsc_interp.config import ClassifierConfig
+from tsc_interp.errors import UnsupportedError, UsageError
+from tsc_interp.output.visible import visible
+from tsc_interp.playground.examples import examples
+
+History = Mapping[int, Checkpoint]
+
+MAX_PARAMETERS = 50_000
+_RANDOM_REFERENCES = 34
+
+
+def loaded(given: ModelLike) -> Checkpoint:
+    """The checkpoint that is meant, if a page about letter counts can show it."""
+    checkpoint = as_checkpoint(given)
+    if checkpoint.config.has_positions:
+        raise UnsupportedError(
+            f"{checkpoint.source} has positions, so letter counts do not describe its input; the "
+            "playground works on counts and cannot show it"
+        )
+    if checkpoint.n_parameters > MAX_PARAMETERS:
+        raise UnsupportedError(
+            f"{checkpoint.source} has {checkpoint.n_parameters} parameters; the playground carries "
+            f"its model inside the page and takes up to {MAX_PARAMETERS}"
+        )
+    return checkpoint
+
+
+def model_payload(checkpoint: Checkpoint, history: History | None = None) -> dict[str, Any]:
+    """What the page knows about one model."""
+    strings = reference_strings(checkpoint.config)
+    history = history or {}
+    for epoch, version in history.items():
+        if version.config != checkpoint.config:
+            raise UsageError(
+                f"epoch {epoch} of the history has another configuration than the model"
+            )
+    return {
+        "name": page_name(checkpoint),
+        "source": _source(checkpoint.source),
+        "epoch": checkpoint.provenance.get("epoch"),
+        # As text, which a checkpoint's file holds to the letter.
+        "config": checkpoint.config.to_json(),
+        "weights": encoded_weights(checkpoint),
+        "examples": examples(checkpoint.config),
+        "strings": strings,
+        "logits": _logits(checkpoint, strings),
+        "history": [
+            {
+                "epoch": epoch,
+                "source": _source(version.source),
+                "weights": encoded_weights(version),
+                "logits": _logits(version, strings),
+            }
+            for epoch, version in sorted(history.items())
+        ],
+    }
+
+
+def reference_strings(config: ClassifierConfig) -> list[str]:
+    """What the badge is about: the examples, and counts from one to a million, always the same."""
+    generator = np.random.default_rng(0)
+    magnitudes = generator.uniform(0, 6, (_RANDOM_REFERENCES, config.n_letters))
+    counts = np.floor(10**magnitudes).astype(np.int64)
+    # Letters are left out at random too, as long as one remains.
+    counts *= generator.random(counts.shape) < 0.7
+    counts[:, 0] += counts.sum(axis=1) == 0
+    return [*examples(config), *(config.alphabet.write(row) for row in counts)]
+
+
+def encoded_weights(checkpoint: Checkpoint) -> dict[str, str]:
+    """The bits of the float32 numbers, in base64: exact, and half as long as decimals."""
+    return {
+        name: b64encode(np.ascontiguousarray(weight, dtype="<f4").tobytes()).decode()
+        for name, weight in checkpoint.weights.items()
+    }
+
+
+def _logits(checkpoint: Checkpoint, strings: Sequence[str]) -> list[float]:
+    """In float64, as the page computes, so that float32 rounding is no part of the difference."""
+    import torch
+
+    from tsc_interp.model.forward import forward
+    from tsc_interp.model.inputs import from_strings
+
+    weights = {name: torch.from_numpy(w).double() for name, w in checkpoint.weights.items()}
+    with torch.no_grad():
+        logits = forward(checkpoint.config, weights, from_strings(checkpoint.config, strings))
+    if not logits.isfinite().all():
+        raise UnsupportedError(
+            f"{checkpoint.source} has weights so large that its logits are not finite numbers; the "
+            "playground cannot show it"
+        )
+    return [float(logit) for logit in logits]
+
+
+def page_name(checkpoint: Checkpoint) -> str:
+    """What to call the model: a bundled name, a file's stem, or a run's experiment and seed."""
+    if checkpoint.source == "memory":
+        return "unsaved model"
+    path = Path(checkpoint.source)
+    if found := run_of(path):
+        run = found[0].parts
+        return visible("/".join([*run[-3:-2], run[-1]]))
+    return visible(path.stem)
+
+
+def _source(source: str) -> str:
+    return f"model{SUFFIX}" if source == "memory" else source
