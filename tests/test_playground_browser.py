@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 import os
+import re
 import shutil
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Iterator
@@ -57,6 +57,9 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in BUNDLED:
         write_playground(name, folder / f"{name}.html")
     write_playground("walkthrough", folder / "compare.html", compare="many-heads")
+    others = [name for name in BUNDLED if name != "walkthrough"]
+    five = fresh(ODD["five-letters"], 1)
+    write_playground("walkthrough", folder / "several.html", also=[*others, five])
     history = training()
     write_playground(history[8], folder / "history.html", history=history)
     for name, config in ODD.items():
@@ -185,9 +188,12 @@ def test_logits_are_pythons_and_the_first_error_is_the_verifiers(visit: Open, na
     found = tsc.horizon(checkpoint).shortest
     assert found is not None
     assert page.inner_text("[data-result=shortest]") == found.string
-    page.click("text=Load it")
+    assert page.input_value("#string") == found.string, "it opens on a wrong answer"
     assert shown_logit(page) == pytest.approx(found.logit, abs=1e-9)
     assert "wrong" in page.inner_text(".verdict .tag")
+    page.fill("#string", "a")
+    page.click("text=Load it")
+    assert shown_logit(page) == pytest.approx(found.logit, abs=1e-9)
 
 
 @pytest.mark.parametrize("name", ODD)
@@ -250,8 +256,24 @@ def test_sliders_and_exact_counts(visit: Open) -> None:
     assert page.input_value("#string") == "a{2}b{1000000000}c"
     page.fill("#count-b", "123456")
     assert shown_logit(page) == pytest.approx(logit("walkthrough", "a{2}b{123456}c"), abs=1e-5)
-    page.fill("#count-b", "")  # half-typed: the last good number stays
+    for bad, words in {
+        "": "nothing is typed",
+        "-3": "“-3” is not a count",
+        "1.5": "“1.5” is not a count",
+        "9999999999": "9999999999 is too many",
+    }.items():
+        page.fill("#count-b", bad)
+        settle(page)
+        said = page.inner_text("#count-problem")
+        assert words in said
+        assert "Number of b" in said
+        assert "Still 123" in said
+        assert page.get_attribute("#count-b", "aria-invalid") == "true"
+        assert page.input_value("#count-b") == bad, "what was typed stays to be mended"
+        assert page.evaluate("playground.state.counts[1]") == 123456
     page.fill("#count-a", "0")
+    assert page.inner_text("#count-problem") == ""
+    assert page.input_value("#count-b") == "123456"
     page.fill("#count-c", "0")
     settle(page)
     assert page.input_value("#string") == "b{123456}"
@@ -259,6 +281,20 @@ def test_sliders_and_exact_counts(visit: Open) -> None:
     settle(page)
     assert "at least one letter" in page.inner_text("#string-problem")
     assert page.evaluate("playground.state.text") == "b{123456}"
+
+
+def test_sliders_can_be_dragged_to_any_order_of_magnitude(visit: Open) -> None:
+    page = visit("walkthrough", "#s=ab", viewport={"width": 390, "height": 844})
+    box = page.locator("#slider-b").bounding_box()
+    seen = []
+    for x in range(9, int(box["width"]) - 8, 2):
+        page.mouse.click(box["x"] + x, box["y"] + box["height"] / 2)
+        settle(page)
+        seen.append(page.evaluate("playground.state.counts[1]"))
+    assert seen == sorted(seen)
+    for low, high in ((1, 10), (10, 100), (100, 1000)):
+        assert sum(low <= count < high for count in seen) >= 12, "each decade has room on a phone"
+    assert seen[-1] > 1e8
 
 
 def test_formulas_on_hover_and_focus(visit: Open) -> None:
@@ -296,12 +332,44 @@ def test_map_moves_the_string(visit: Open) -> None:
     settle(page)
     counts = page.evaluate("playground.state.counts")
     assert counts[2] > 50 * counts[0] > 0
+    assert min(count for count in counts if count) <= 3, "the shortest string that is about there"
     assert "wrong (false negative)" in page.inner_text(".readout")
     page.focus(".map-stage")
     for _ in range(12):
         page.keyboard.press("Shift+ArrowDown")
     settle(page)
     assert page.evaluate("playground.state.counts")[2] < counts[2]
+
+
+def test_map_of_a_model_that_sees_length_keeps_the_length(visit: Open) -> None:
+    page = visit("attend-cls", "#s=" + quote("a{40}b{30}c{30}"))
+    assert "strings of length 100" in page.inner_text("#map-caption")
+    page.locator(".map-stage").scroll_into_view_if_needed()
+    box = page.locator(".map-stage").bounding_box()
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] * 0.3)
+    settle(page)
+    counts = page.evaluate("playground.state.counts")
+    assert sum(counts) == 100
+    assert counts[2] > 80
+    page.fill("[data-key=map-length]", "60")
+    settle(page)
+    assert sum(page.evaluate("playground.state.counts")) == 1000
+    assert "strings of length 1" in page.inner_text("#map-caption")
+    assert visit("walkthrough").is_hidden("[data-key=map-length]"), "ratios are all it sees"
+
+
+def test_what_cancels_is_called_undecided(browser: Any, tmp_path: Path) -> None:
+    from tests.test_playground_js import cancelling
+
+    write_playground(cancelling(1e15), tmp_path / "page.html")
+    page = browser.new_page()
+    page.goto((tmp_path / "page.html").as_uri() + "#s=a")
+    page.wait_for_selector("[data-search=done]")
+    assert page.inner_text(".verdict .tag") == "too close to call"
+    assert "a is too close to call here" in page.inner_text("[data-result=undecided]")
+    assert page.locator("[data-result=shortest]").count() == 0
+    assert page.locator(".tsc-map path.wrong").count() == 0
+    page.close()
 
 
 # -- interventions -------------------------------------------------------------------------------
@@ -355,6 +423,48 @@ def test_drag_a_value(visit: Open) -> None:
     assert dragged == pytest.approx(run_copied(page.inner_text("[data-result=python]")), abs=1e-5)
     page.keyboard.press("Control+z")
     assert shown_logit(page) == plain, "a whole drag is one step"
+    assert page.is_disabled("[data-key=undo]")
+    page.keyboard.press("Control+y")
+    assert shown_logit(page) == dragged
+
+
+def test_undo_has_no_empty_steps_and_works_from_a_weight_box(visit: Open) -> None:
+    page = visit("walkthrough", "#s=baac")
+    plain = shown_logit(page)
+    page.focus("[data-key='value0.0.a']")
+    page.keyboard.press("Delete")  # nothing was moved, so nothing is put back
+    settle(page)
+    assert page.is_disabled("[data-key=undo]")
+    page.click("summary")
+    page.fill("[data-key='weight-embed.W_E/0']", "2")
+    page.keyboard.press("Enter")
+    changed = shown_logit(page)
+    assert changed != plain
+    page.keyboard.press("Enter")
+    page.focus("[data-key='weight-embed.W_E/0']")
+    page.keyboard.press("Control+z")
+    assert shown_logit(page) == plain, "one press takes the one change back"
+    page.keyboard.press("Control+Shift+z")
+    assert shown_logit(page) == changed
+
+
+def test_a_bad_weight_says_why_and_changes_nothing(visit: Open) -> None:
+    page = visit("walkthrough", "#s=baac")
+    plain = shown_logit(page)
+    page.click("summary")
+    for bad, words in {"abc": "“abc” is not a number", "1e9": "1e9 is too large"}.items():
+        page.fill("[data-key='weight-embed.W_E/0']", bad)
+        page.keyboard.press("Enter")
+        settle(page)
+        said = page.inner_text("#weight-problem")
+        assert words in said
+        assert "embed.W_E, row CLS, column 0" in said
+        assert shown_logit(page) == plain
+        assert page.is_disabled("[data-key=undo]")
+    page.fill("[data-key='weight-embed.W_E/0']", "1.5")
+    page.keyboard.press("Enter")
+    settle(page)
+    assert page.inner_text("#weight-problem") == ""
 
 
 def test_freeze_and_edit_a_weight(visit: Open) -> None:
@@ -426,6 +536,88 @@ def test_two_models_side_by_side(visit: Open) -> None:
     assert texts[1] == "abc{227}"
 
 
+def test_switch_between_models(visit: Open) -> None:
+    page = visit("several")
+    assert page.input_value("#string") == "abc{2165}"
+    page.select_option("[data-key=choose-model]", "many-heads")
+    settle(page)
+    assert page.input_value("#string") == "abc{227}", "where that model's own page opens"
+    page.fill("#string", "ab{300}c{9}")
+    for name in ("attend-cls", "lower-magnitude", "walkthrough"):
+        page.select_option("[data-key=choose-model]", name)
+        assert shown_logit(page) == pytest.approx(logit(name, "ab{300}c{9}"), abs=1e-5)
+        assert page.inner_text("#title") == name
+        assert page.inner_text(".badge").startswith("✓")
+        assert name in page.inner_text("[data-result=python]")
+    page.select_option("[data-key=choose-beside]", "many-heads")
+    assert shown_logit(page, "other") == pytest.approx(logit("many-heads", "ab{300}c{9}"), abs=1e-5)
+    wait_until(page, "location.hash.includes('beside=many-heads')")
+    again = visit("several", page.evaluate("location.hash"))
+    assert shown_logit(again, "other") == shown_logit(page, "other")
+    page.select_option("[data-key=choose-model]", "unsaved model")
+    settle(page)
+    assert page.locator("#sliders .slider").count() == 5
+    assert page.locator("[data-result=logit-other]").count() == 0, "another alphabet"
+    options = page.locator("[data-key=choose-beside] option").all_inner_texts()
+    assert options == ["nobody"]
+    assert visit("walkthrough").is_hidden("#models")
+
+
+def test_a_table_of_several_strings(visit: Open) -> None:
+    page = visit("compare", "#s=abc")
+    page.fill("#many", "aac, abc{3000}\nxyz ab{300}c{9}")
+    settle(page)
+    rows = page.locator("#many-content tbody tr")
+    assert rows.count() == 4
+    for row, text in ((0, "aac"), (1, "abc{3000}"), (3, "ab{300}c{9}")):
+        cells = rows.nth(row).locator("td").all_inner_texts()
+        assert cells[0] == text
+        for column, name in ((2, "walkthrough"), (4, "many-heads")):
+            number = float(cells[column].replace("−", "-"))
+            assert number == pytest.approx(logit(name, text), rel=1e-3)
+    assert rows.nth(1).locator("td").nth(1).inner_text() == "wrong"
+    assert "unexpected 'x'" in rows.nth(2).inner_text()
+    assert page.inner_text("[data-result=many]") == "1 of 3 wrong; 1 cannot be read"
+    page.click("[data-key=many-add]")
+    settle(page)
+    assert rows.count() == 5
+    page.click("[data-key=many-1]")
+    assert shown_logit(page) == pytest.approx(logit("walkthrough", "abc{3000}"), abs=1e-5)
+    wait_until(page, "location.hash.includes('list=')")
+    again = visit("compare", page.evaluate("location.hash"))
+    assert again.input_value("#many") == "aac, abc{3000}\nxyz ab{300}c{9} abc"
+
+
+@pytest.mark.parametrize("name", BUNDLED)
+def test_a_tour_of_a_failure_in_five_steps(visit: Open, name: str) -> None:
+    page = visit(name, "#s=ab&mute=0.0")
+    before = shown_logit(page)
+    page.focus("#tour-start")
+    page.keyboard.press("Enter")
+    found = tsc.horizon(tsc.load_checkpoint(name)).shortest
+    assert found is not None
+    strings = []
+    for step in range(1, 6):
+        settle(page)
+        assert page.inner_text("#tour h2").startswith(f"{step} of 5: ")
+        assert page.locator(".toured").count() == 1
+        strings.append(page.input_value("#string"))
+        if step in (1, 3, 4):
+            assert shown_logit(page) == pytest.approx(found.logit, abs=1e-9)
+        if step == 2:
+            assert "right" in page.inner_text(".verdict .tag >> nth=0")
+        if step < 5:
+            page.focus("[data-key=tour-next]")
+            page.keyboard.press("Enter")
+    assert strings == [found.string, strings[1], *[found.string] * 3]
+    assert page.inner_text(".verdict .tag >> nth=0") == "right", "with attention given back"
+    page.keyboard.press("Escape")
+    settle(page)
+    assert page.is_hidden("#tour")
+    assert shown_logit(page) == before, "the view is as it was before the tour, edits and all"
+    assert page.evaluate("document.activeElement.id") == "tour-start"
+
+
 # -- taking it away --------------------------------------------------------------------------------
 
 
@@ -461,7 +653,7 @@ def test_a_shared_address_restores_the_view(visit: Open) -> None:
 )
 def test_a_hostile_address_changes_nothing(visit: Open, fragment: str) -> None:
     page = visit("walkthrough", fragment)
-    assert shown_logit(page) == pytest.approx(logit("walkthrough", "baac"), abs=1e-5)
+    assert shown_logit(page) == pytest.approx(logit("walkthrough", "abc{2165}"), abs=1e-5)
     assert page.is_visible("#notice")
     assert page.locator("#notice *").count() == 0
     assert page.locator("img").count() == 0
@@ -485,10 +677,12 @@ def test_downloads_and_copies(visit: Open, tmp_path: Path) -> None:
         assert ("<pattern" in text) == (name == "failure map")
     with page.expect_download() as waiting:
         page.click("[data-key=download-weights]")
-    waiting.value.save_as(tmp_path / "weights.json")
-    document = json.loads((tmp_path / "weights.json").read_text())
-    assert document["edited"] is True
-    restored = eval(document["how_to_read"], {"tsc": tsc, "np": np, "d": document})
+    path = tmp_path / waiting.value.suggested_filename
+    assert path.suffix == ".safetensors"
+    waiting.value.save_as(path)
+    restored = tsc.load_checkpoint(path)
+    assert restored.provenance["edited"] is True
+    assert restored.weights["unembed.W_U"][1, 0] == np.float32(2.5)
     assert logit(restored, "aac") == pytest.approx(shown_logit(page), abs=1e-5)
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.click("[data-key=copy-shell]")
@@ -511,6 +705,7 @@ def test_inside_another_page(browser: Any, tmp_path: Path) -> None:
     page.on("pageerror", lambda error: problems.append(str(error)))
     page.goto(outer.as_uri())
     frame = page.frame_locator("iframe")
+    frame.locator("text=abc{2165}").first.wait_for()
     frame.locator("#string").fill("aac")
     frame.locator("text=logit = −8.29452").wait_for()
     page.wait_for_timeout(400)  # the address is written a little later
@@ -557,6 +752,13 @@ def test_keyboard_only(visit: Open) -> None:
     page.keyboard.press("Enter")
     settle(page)
     assert page.input_value("#string") == "abc{2165}"
+    tab_to("many")
+    page.keyboard.press("Control+a")
+    page.keyboard.type("abc cc")
+    tab_to("many-1")
+    page.keyboard.press("Enter")
+    settle(page)
+    assert page.input_value("#string") == "cc"
     tab_to("download-weights")
 
 
@@ -583,7 +785,8 @@ def test_nothing_overflows_and_everything_has_a_name(visit: Open, name: str) -> 
 
 
 NAMELESS = """
-[...document.querySelectorAll("button, input, select, [role=slider], svg, section")]
+[...document.querySelectorAll(
+  "button, input, select, textarea, summary, [tabindex], [role=slider], svg, section")]
   .filter((e) => !(e.getAttribute("aria-label") || e.textContent.trim() || e.labels?.length
     || document.getElementById(e.getAttribute("aria-labelledby"))))
   .map((e) => e.outerHTML.slice(0, 80))
@@ -600,6 +803,79 @@ CUT_OFF = """
   })
   .map((e) => e.textContent)
 """
+
+
+def test_everything_focusable_has_a_role_and_a_name_of_its_own(visit: Open) -> None:
+    """As the browser tells a screen reader; numbers say what they are, not only how much."""
+    page = visit("walkthrough")
+    page.click("summary")
+    settle(page)
+    client = page.context.new_cdp_session(page)
+    nodes = client.send("Accessibility.getFullAXTree")["nodes"]
+    focusable = [
+        (node["role"]["value"], node.get("name", {}).get("value", ""))
+        for node in nodes
+        if any(p["name"] == "focusable" and p["value"]["value"] for p in node.get("properties", []))
+    ]
+    assert len(focusable) > 60
+    nameless = [role for role, name in focusable if not name.strip() and role != "RootWebArea"]
+    assert nameless == []
+    assert not {role for role, _ in focusable} & {"generic", "none", "paragraph", "StaticText"}
+    names = [name for _, name in focusable]
+    assert "score of c in head 1: −0.3117" in names
+    assert "GELU of unit 1: 0.003520" in names
+
+
+def test_a_tap_does_what_hovering_does(visit: Open) -> None:
+    page = visit("walkthrough", "#s=aac", has_touch=True, viewport={"width": 390, "height": 844})
+    number = page.locator(".head-card >> nth=0 >> .weight-cell >> nth=0 >> .number")
+    number.scroll_into_view_if_needed()
+    number.tap()
+    assert "n(a) e^score(a) / Σ n(j) e^score(j)" in page.inner_text("#tooltip")
+    box = page.locator("#tooltip").bounding_box()
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= 390
+    number.tap()
+    assert page.is_hidden("#tooltip")
+    number.tap()
+    page.locator("h2 >> nth=0").tap()
+    assert page.is_hidden("#tooltip")
+
+
+def test_long_formulas_scroll_on_a_phone(visit: Open) -> None:
+    page = visit("many-heads", has_touch=True, viewport={"width": 390, "height": 844})
+    page.locator(".logit-line .number").scroll_into_view_if_needed()
+    page.locator(".logit-line .number").tap()
+    wide, shown = page.evaluate(
+        "(() => { const e = document.getElementById('tooltip');"
+        " return [e.scrollWidth, e.clientWidth]; })()"
+    )
+    assert wide > shown, "the line is longer than the screen"
+    assert page.evaluate("getComputedStyle(document.getElementById('tooltip')).overflowX") == "auto"
+
+
+def test_decision_lines_show_in_the_dark(visit: Open) -> None:
+    for scheme in ("light", "dark"):
+        page = visit("walkthrough", color_scheme=scheme)
+        for selector in (".drawing .decision", ".tsc-map .zero"):
+            line = page.locator(selector).first
+            stroke = line.evaluate("(e) => getComputedStyle(e).stroke")
+            ground = page.evaluate(
+                "getComputedStyle(document.querySelector('.card')).backgroundColor"
+            )
+            assert contrast(stroke, ground) > 4.5
+
+
+def contrast(one: str, two: str) -> float:
+    """WCAG's contrast ratio of two rgb() colours."""
+
+    def luminance(colour: str) -> float:
+        channels = [int(c) / 255 for c in re.findall(r"\d+", colour)[:3]]
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+        return float(np.dot(linear, [0.2126, 0.7152, 0.0722]))
+
+    light, dark = sorted([luminance(one), luminance(two)], reverse=True)
+    return (light + 0.05) / (dark + 0.05)
 
 
 def test_dark_follows_the_system_and_the_button(visit: Open) -> None:

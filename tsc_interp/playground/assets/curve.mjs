@@ -34,7 +34,7 @@ export function countCurve(evaluator, counts, letter, flips, labelOfCounts) {
   const root = drawing(
     "logit-by-count",
     460,
-    204,
+    216,
     `The logit as the number of ${name} goes from 0 to ${most}. ${found.length ? `Its sign flips at ${found.join(" and ")}.` : "Its sign does not flip nearby."}`,
   );
   root.append(...grid(scaleTo, most));
@@ -78,7 +78,7 @@ export function countCurve(evaluator, counts, letter, flips, labelOfCounts) {
   root.append(
     svg(
       "text",
-      { x: (AREA[0] + AREA[2]) / 2, y: 201, class: "label faint", "text-anchor": "middle" },
+      { x: (AREA[0] + AREA[2]) / 2, y: 211, class: "label faint", "text-anchor": "middle" },
       `number of ${name} (logarithmic)`,
     ),
   );

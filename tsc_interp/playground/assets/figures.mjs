@@ -288,7 +288,7 @@ export function contributionFigure(trace, before, width = 320) {
   ];
   const height = rows.length * 22 + 6;
   const most = Math.max(...rows.flatMap(({ now, then }) => [Math.abs(now), Math.abs(then ?? 0)]), 1e-9);
-  const [left, right] = [96, width - 70];
+  const [left, right] = [104, width - 72];
   const scaleTo = (value) => left + ((value / most + 1) / 2) * (right - left);
   const summary = rows.map(({ name, now }) => `${name} ${showSigned(now)}`).join(", ");
   const root = drawing("contributions", width, height, `Contributions to the logit: ${summary}.`);

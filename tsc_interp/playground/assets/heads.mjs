@@ -169,7 +169,11 @@ function headCard(side, layer, head, query) {
   const column = (text, extra) => h("th", { scope: "col", class: extra }, text);
   return h(
     "article",
-    { class: `head-card${muted ? " muted" : ""}`, "aria-label": `Head ${head}` },
+    {
+      class: `head-card${muted ? " muted" : ""}`,
+      "aria-label": `Head ${head}`,
+      "data-tour": side.id === "main" ? `head-${head}` : null,
+    },
     h(
       "header",
       {},

@@ -90,9 +90,9 @@ function manyTable(rows, sides, names, onPick) {
         "tr",
         {},
         column("string"),
+        sides.map((_, i) => [column(sides.length > 1 ? names[i] : "answer"), column("logit", "right")]),
         column("length", "right"),
         column("should be"),
-        sides.map((_, i) => [column(sides.length > 1 ? names[i] : "logit", "right"), column("")]),
       ),
     ),
     h(
@@ -123,15 +123,15 @@ function manyRow({ text, counts, problem }, index, sides, onPick) {
         h("code", {}, text.length > 24 ? `${text.slice(0, 22)}…` : text),
       ),
     ),
-    h("td", { class: "right" }, showCount(counts.reduce((sum, count) => sum + count, 0))),
-    h("td", {}, labelOf(task, counts) ? "yes" : "no"),
     sides.map((side) => {
       const right = verdictOf(side, counts);
       const said = right === null ? "too close to call" : right ? "right" : "wrong";
       return [
-        h("td", { class: "right" }, show(side.evaluator.logit(counts))),
         h("td", { class: right === false ? "wrong-text" : right ? "right-text" : "" }, said),
+        h("td", { class: "right" }, show(side.evaluator.logit(counts))),
       ];
     }),
+    h("td", { class: "right" }, showCount(counts.reduce((sum, count) => sum + count, 0))),
+    h("td", {}, labelOf(task, counts) ? "yes" : "no"),
   );
 }

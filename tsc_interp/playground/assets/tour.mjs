@@ -72,7 +72,7 @@ export function tourSteps(prepared, evaluator, found) {
     },
     head === null ? null : headStep(common, config, failing, right, head, other),
     sumStep(common, failing, { trace: right, text: other }),
-    config.n_heads > 0 ? freezeStep(common, prepared, wrong, other, label) : mapStep(common, label),
+    config.n_heads > 0 ? freezeStep(common, prepared, wrong, neighbour, label) : mapStep(common, label),
   ].filter(Boolean);
 }
 
@@ -113,7 +113,7 @@ function headStep(common, config, failing, right, head, other) {
     lines.push(
       `One ${loses.token} still outweighs one ${gains.token}, e^${show(gap, 3)} = ${show(Math.exp(gap), 3)} times; but there are ${showCount(failing.counts[gains.j - 1])} of them.`,
     );
-  return { ...common, title: "Where a head looks", target: "flow", head, lines };
+  return { ...common, title: "Where a head looks", target: `head-${head}`, head, lines };
 }
 
 function sumStep(common, failing, right) {
@@ -138,17 +138,20 @@ function sumStep(common, failing, right) {
   };
 }
 
-function freezeStep(common, prepared, wrong, other, label) {
+function freezeStep(common, prepared, wrong, neighbour, label) {
+  const other = writeCounts(neighbour.counts);
   const edits = freeze(noEdits(), other);
   const { logit } = run(prepare(prepared.model, edits), wrong);
   const mended = logit > 0 === label;
+  // With other letters attention looks at what is not there, so all that can be said is how the difference travels.
+  const cause = neighbour.letter === null ? "The difference comes in through attention" : "The attention was the cause";
   return {
     ...common,
     edits,
     title: "The test: give the attention back",
     target: "map",
     lines: [
-      `Here attention is frozen as it was on ${other}, and nothing else is changed: the logit of ${common.text} is ${show(logit)}, ${mended ? "so the answer is right. The attention was the cause" : "so the answer stays wrong. Attention alone is not the cause"}.`,
+      `Here attention is frozen as it was on ${other}, and nothing else is changed: the logit of ${common.text} is ${show(logit)}, ${mended ? `so the answer is right. ${cause}` : "so the answer stays wrong. Attention alone is not the cause"}.`,
       "Unfrozen, the hatched part of the map is every mixture that fails. Leave the tour and try one.",
     ],
   };

@@ -14,7 +14,7 @@ export function tourPanel(container, go) {
       if (!open && last === null) return;
       for (const element of document.querySelectorAll(".toured")) element.classList.remove("toured");
       container.hidden = !open;
-      document.body.classList.toggle("touring", open);
+      document.documentElement.classList.toggle("touring", open);
       if (!open) {
         last = null;
         return;
