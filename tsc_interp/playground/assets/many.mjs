@@ -44,7 +44,7 @@ export function manyPanel(container, onList, onPick) {
     },
     "Add the string above",
   );
-  const table = h("div", { class: "scroll-x", role: "region", tabindex: 0, "aria-label": "What is said of each string" });
+  const table = h("div", { class: "scroller", role: "region", tabindex: 0, "aria-label": "What is said of each string" });
   const summary = h("p", { class: "note", "data-result": "many" });
   container.replaceChildren(
     h("label", { for: "many", class: "note" }, "Strings, separated by spaces or lines"),
@@ -91,7 +91,7 @@ function manyTable(rows, sides, names, onPick) {
         {},
         column("string"),
         sides.map((_, i) => [column(sides.length > 1 ? names[i] : "answer"), column("logit", "right")]),
-        column("length", "right"),
+        column("length", "right length"),
         column("should be"),
       ),
     ),
@@ -131,7 +131,7 @@ function manyRow({ text, counts, problem }, index, sides, onPick) {
         h("td", { class: "right" }, show(side.evaluator.logit(counts))),
       ];
     }),
-    h("td", { class: "right" }, showCount(counts.reduce((sum, count) => sum + count, 0))),
+    h("td", { class: "right length" }, showCount(counts.reduce((sum, count) => sum + count, 0))),
     h("td", {}, labelOf(task, counts) ? "yes" : "no"),
   );
 }

@@ -14,8 +14,8 @@ export function valueFigure(side, layer, head, query, listed) {
   const stage = side.trace.layers[layer];
   const values = stage.v[head];
   const flat = config.d_head === 1;
-  const [width, height] = flat ? [440, 88] : [440, 230];
-  const area = flat ? [24, 34, width - 24, height - 46] : [12, 12, width - 12, height - 12];
+  const [width, height] = flat ? [440, 94] : [440, 230];
+  const area = flat ? [24, 34, width - 24, 42] : [12, 12, width - 12, height - 12];
   const basis = flat
     ? [[1]]
     : config.d_head === 2
@@ -91,7 +91,7 @@ function numberLine(scaleTo, [low, high]) {
     parts.push(
       svg(
         "text",
-        { x: clamp(scaleTo.x(value), 18, 422), y: y + 44, class: "label faint", "text-anchor": "middle" },
+        { x: clamp(scaleTo.x(value), 18, 422), y: y + 49, class: "label faint", "text-anchor": "middle" },
         show(value, 3),
       ),
     );
