@@ -210,7 +210,7 @@ def test_fragment_is_small_static_and_described(name: str) -> None:
     assert title is not None
     assert svg.get("aria-labelledby") == title.get("id")
     assert "Failure map. a, b, c: " in (title.text or "")
-    assert "prefers-color-scheme: dark" in fragment
+    assert "prefers-color-scheme:dark" in fragment
     assert '[data-theme="dark"]' in fragment
     hatches = set(re.findall(r'fill="url\(#([\w-]+)\)"', fragment))
     assert hatches <= set(re.findall(r'<pattern id="([\w-]+)"', fragment))
