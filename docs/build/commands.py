@@ -6,6 +6,8 @@ import contextlib
 import io
 import os
 import shlex
+import subprocess
+import sys
 import textwrap
 from pathlib import Path
 
@@ -34,6 +36,8 @@ COMMANDS = {
     "verify": "tsc-interp verify --checkpoint generalization-errors --horizon",
     "certify": "tsc-interp verify --checkpoint walkthrough --certify --out walkthrough.json",
     "check": "tsc-interp verify --checkpoint walkthrough --check walkthrough.json",
+    "second-checker": "python checker/rational_checker.py walkthrough.json "
+    "tsc_interp/checkpoints/bundled/walkthrough.safetensors",
     "check-other": "tsc-interp verify --checkpoint many-heads --check walkthrough.json",
     "reproduce": "tsc-interp reproduce walkthrough generalization_errors --check",
     "train": "tsc-interp train width.toml",
@@ -42,6 +46,7 @@ COMMANDS = {
     "wrong-letter": "tsc-interp eval aax",
 }
 _WIDTH = 92
+_ROOT = Path(__file__).parents[2]
 EXIT_CODES = {"verify": 3, "check-other": 3, "wrong-letter": 2}
 
 
@@ -60,14 +65,26 @@ def run_command(line: str, expected: int = 0) -> str:
     """What it prints, results and messages together."""
     caught = io.StringIO()
     os.environ["COLUMNS"] = str(_WIDTH)
-    with contextlib.redirect_stdout(caught), contextlib.redirect_stderr(caught):
-        code = main(shlex.split(line)[1:])
+    program, *words = shlex.split(line)
+    if program == "python":
+        code = _run_script(words, caught)
+    else:
+        with contextlib.redirect_stdout(caught), contextlib.redirect_stderr(caught):
+            code = main(words)
     if code != expected:
         raise RuntimeError(f"{line!r} ended with {code}, not {expected}:\n{caught.getvalue()}")
     text = "\n".join(map(_wrapped, caught.getvalue().rstrip().splitlines()))
     # Where the build happened is nobody's business.
     text = text.replace(f"{os.getcwd()}/", "")
     return f"{text}\n" + (f"(exit code {code})\n" if code else "")
+
+
+def _run_script(words: list[str], caught: io.StringIO) -> int:
+    """A script of the repository, as if the repository were the current directory."""
+    paths = [str(_ROOT / word) if (_ROOT / word).is_file() else word for word in words]
+    done = subprocess.run([sys.executable, *paths], capture_output=True, text=True, check=False)
+    caught.write(done.stdout + done.stderr)
+    return done.returncode
 
 
 def _wrapped(line: str) -> str:

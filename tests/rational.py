@@ -1,0 +1,83 @@
+"""The second checker, loaded from its path as anybody else would: it is no part of the package."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import subprocess
+import sys
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from tsc_interp.checkpoints import Checkpoint
+from tsc_interp.config import ClassifierConfig
+from tsc_interp.task import AtLeast, ContainsAll, Majority, Parity
+
+SCRIPT = Path(__file__).parents[1] / "checker" / "rational_checker.py"
+LOG_N = "sqrt_d_head_log_n"
+
+_spec = importlib.util.spec_from_file_location("rational_checker", SCRIPT)
+assert _spec is not None
+assert _spec.loader is not None
+rational: Any = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(rational)
+
+Rejected: type[Exception] = rational.Rejected
+
+KINDS = [
+    ClassifierConfig(n_letters=2, d_model=3, n_layers=layers, norm=norm, attend_cls=cls,
+                     score_scale=scale, d_mlp=2 * ((layers + cls) % 2), d_head=1 + cls)
+    for layers, norm, cls, scale in product(
+        (1, 2), ("off", "rms", "layer"), (False, True), ("sqrt_d_head", LOG_N)
+    )
+]  # fmt: skip
+"""Norms, layers, CLS and log n in every combination, with and without an MLP."""
+
+OTHERS = [
+    ClassifierConfig(n_letters=2, n_layers=2, d_model=3, norm="layer", attend_cls=True),
+    ClassifierConfig(n_letters=2, task=AtLeast(letter="b", k=2)),
+    ClassifierConfig(n_letters=2, task=Majority(letter="a"), attend_cls=True),
+    ClassifierConfig(n_letters=2, task=Parity(letter="b", odd=False), norm="rms"),
+    ClassifierConfig(n_letters=2, task=Parity(letter="a"), score_scale=LOG_N),
+    ClassifierConfig(n_letters=2, task=ContainsAll(letters="b"), n_heads=0),
+]
+
+
+def name_of(config: ClassifierConfig) -> str:
+    flags = [config.task.kind, f"{config.n_layers}-layer", config.norm]
+    return " ".join(flags + ["cls"] * config.attend_cls + ["log-n"] * config.log_n)
+
+
+def run(*arguments: Any) -> subprocess.CompletedProcess[str]:
+    """In an isolated Python without site packages: the script has nothing but itself."""
+    command = [sys.executable, "-I", "-S", str(SCRIPT), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def check(document: Any, checkpoint: Checkpoint, **options: Any) -> list[str]:
+    """What the second checker says to a document and a checkpoint, both as bytes."""
+    content = json.dumps(document).encode()
+    said: list[str] = rational.check(content, checkpoint.to_bytes(), **options)
+    return said
+
+
+def sealed(document: dict[str, Any]) -> dict[str, Any]:
+    """With a digest that fits, as a forger would make it."""
+    rest = {key: value for key, value in document.items() if key != "digest"}
+    text = json.dumps(rest, sort_keys=True)
+    return {**rest, "digest": hashlib.sha256(text.encode()).hexdigest()}
+
+
+def claiming(checkpoint: Checkpoint, *claims: dict[str, Any], **conclusion: Any) -> dict[str, Any]:
+    """A certificate with these claims and this conclusion."""
+    empty = {"horizon": None, "infinite": False, "finite": False, "negative_faces": {}}
+    return sealed(
+        {
+            "schema": "tsc-interp/certificate/1",
+            "weight_hash": checkpoint.weight_hash(),
+            "claims": list(claims),
+            "conclusion": {**empty, **conclusion},
+        }
+    )
