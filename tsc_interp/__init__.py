@@ -1,45 +1,93 @@
 """tsc-interp: why a small transformer sequence classifier is right or wrong, exactly.
 
-The public names, each loaded when it is first used, so that `import tsc_interp` costs nothing.
+The public names. Each is loaded when it is first used, so that `import tsc_interp` costs nothing.
 """
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tsc_interp._version import __version__
+from tsc_interp._version import __version__ as __version__
+
+if TYPE_CHECKING:  # what a type checker reads; the table below is what happens
+    from tsc_interp.checkpoints import Checkpoint as Checkpoint
+    from tsc_interp.checkpoints import bundled_names as bundled_names
+    from tsc_interp.checkpoints import load_checkpoint as load_checkpoint
+    from tsc_interp.config import ClassifierConfig as ClassifierConfig
+    from tsc_interp.errors import TscError as TscError
+    from tsc_interp.model.evaluation import Evaluation as Evaluation
+    from tsc_interp.model.evaluation import evaluate as evaluate
+    from tsc_interp.model.hooked import HookedClassifier as HookedClassifier
+    from tsc_interp.model.hooked import load as load
+    from tsc_interp.playground import write_playground as write_playground
+    from tsc_interp.probes.registry import run_probe as run_probe
+    from tsc_interp.report import Report as Report
+    from tsc_interp.report import analyze as analyze
+    from tsc_interp.strings import Alphabet as Alphabet
+    from tsc_interp.task import AtLeast as AtLeast
+    from tsc_interp.task import ContainsAll as ContainsAll
+    from tsc_interp.task import Majority as Majority
+    from tsc_interp.task import Parity as Parity
+    from tsc_interp.training.config import RunConfig as RunConfig
+    from tsc_interp.training.config import TrainingConfig as TrainingConfig
+    from tsc_interp.training.experiments import Experiment as Experiment
+    from tsc_interp.training.experiments import load_experiment as load_experiment
+    from tsc_interp.training.experiments import make_experiment as make_experiment
+    from tsc_interp.training.jobs import train as train
+    from tsc_interp.training.jobs import train_seeds as train_seeds
+    from tsc_interp.verification import Certificate as Certificate
+    from tsc_interp.verification import Horizon as Horizon
+    from tsc_interp.verification import Verdict as Verdict
+    from tsc_interp.verification import certify as certify
+    from tsc_interp.verification import check as check
+    from tsc_interp.verification import horizon as horizon
+    from tsc_interp.verification import read_certificate as read_certificate
+    from tsc_interp.verification import verify as verify
 
 _PUBLIC = {
-    "Alphabet": "tsc_interp.strings",
-    "ClassifierConfig": "tsc_interp.config",
     "Checkpoint": "tsc_interp.checkpoints",
-    "HookedClassifier": "tsc_interp.model.hooked",
+    "bundled_names": "tsc_interp.checkpoints",
+    "load_checkpoint": "tsc_interp.checkpoints",
+    "ClassifierConfig": "tsc_interp.config",
     "TscError": "tsc_interp.errors",
+    "Evaluation": "tsc_interp.model.evaluation",
+    "evaluate": "tsc_interp.model.evaluation",
+    "HookedClassifier": "tsc_interp.model.hooked",
+    "load": "tsc_interp.model.hooked",
+    "write_playground": "tsc_interp.playground",
+    "run_probe": "tsc_interp.probes.registry",
     "Report": "tsc_interp.report",
     "analyze": "tsc_interp.report",
-    "bundled_names": "tsc_interp.checkpoints",
-    "certify": "tsc_interp.verification",
-    "evaluate": "tsc_interp.model.evaluation",
-    "horizon": "tsc_interp.verification",
-    "load": "tsc_interp.model.hooked",
-    "load_checkpoint": "tsc_interp.checkpoints",
+    "Alphabet": "tsc_interp.strings",
+    "AtLeast": "tsc_interp.task",
+    "ContainsAll": "tsc_interp.task",
+    "Majority": "tsc_interp.task",
+    "Parity": "tsc_interp.task",
     "RunConfig": "tsc_interp.training.config",
     "TrainingConfig": "tsc_interp.training.config",
+    "Experiment": "tsc_interp.training.experiments",
     "load_experiment": "tsc_interp.training.experiments",
     "make_experiment": "tsc_interp.training.experiments",
     "runs": "tsc_interp.checkpoints.run_list",
     "train": "tsc_interp.training.jobs",
     "train_seeds": "tsc_interp.training.jobs",
+    "Certificate": "tsc_interp.verification",
+    "Horizon": "tsc_interp.verification",
+    "Verdict": "tsc_interp.verification",
+    "certify": "tsc_interp.verification",
+    "check": "tsc_interp.verification",
+    "horizon": "tsc_interp.verification",
+    "read_certificate": "tsc_interp.verification",
     "verify": "tsc_interp.verification",
-    "write_playground": "tsc_interp.playground",
 }
 
 __all__ = ["__version__", *_PUBLIC]
 
+if not TYPE_CHECKING:  # a name that is not there is then an error, not an Any
 
-def __getattr__(name: str) -> Any:
-    if name not in _PUBLIC:
-        raise AttributeError(f"module 'tsc_interp' has no attribute {name!r}")
-    return getattr(import_module(_PUBLIC[name]), name)
+    def __getattr__(name: str) -> Any:
+        if name not in _PUBLIC:
+            raise AttributeError(f"module 'tsc_interp' has no attribute {name!r}")
+        return getattr(import_module(_PUBLIC[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -9,8 +9,11 @@ from __future__ import annotations
 import difflib
 from dataclasses import dataclass
 from importlib import import_module
+from os import PathLike
 from typing import TYPE_CHECKING, Any, cast
 
+from tsc_interp.checkpoints.format import Checkpoint
+from tsc_interp.checkpoints.resolve import HoldsEpochs
 from tsc_interp.errors import UsageError
 from tsc_interp.probes.base import ProbeResult
 
@@ -130,7 +133,16 @@ def find_probe(name: str) -> Probe:
 
 
 def run_probe(name: str, model: Any, strings: Any, **options: Any) -> ProbeResult:
-    """Ask one probe: `run_probe("margin", model, ["aac", "ab{100}"])`."""
+    """Ask one probe: `run_probe("margin", "walkthrough", ["aac", "ab{100}"])`.
+
+    `model` is a hooked model, a checkpoint, a bundled name, a path, or a run; for the probes that
+    can, also any TransformerLens model, with token ids for `strings`.
+    """
+    if isinstance(model, str | PathLike | Checkpoint | HoldsEpochs):
+        from tsc_interp.model.classifier import open_classifier
+
+        model = open_classifier(model)
+    strings = [strings] if isinstance(strings, str) else strings
     return find_probe(name).run(model, strings, **options)
 
 
