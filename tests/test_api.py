@@ -36,14 +36,6 @@ TAKE_A_MODEL: dict[str, Callable[[Any, Path], Any]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """A run that ends with the bundled model's configuration, trained for a moment."""
-    training = tsc.TrainingConfig(max_epochs=1)
-    runs = tmp_path_factory.mktemp("runs")
-    return tsc.train_seeds(tsc.ClassifierConfig(), [2], training, runs=runs)[0]
-
-
 def forms(checkpoint: tsc.Checkpoint, folder: Path) -> dict[str, Any]:
     """The same weights in every form a model can be given."""
     file = folder / "model.safetensors"
@@ -56,14 +48,6 @@ def forms(checkpoint: tsc.Checkpoint, folder: Path) -> dict[str, Any]:
     }
 
 
-def without_names(answer: Any, *names: str) -> str:
-    """What is said of the model, not what it is called."""
-    text = str(answer)
-    for name in names:
-        text = text.replace(name, "MODEL")
-    return text
-
-
 @pytest.mark.parametrize("function", TAKE_A_MODEL)
 def test_every_form_of_a_model_gives_the_same_answer(function: str, tmp_path: Path) -> None:
     do = TAKE_A_MODEL[function]
@@ -74,18 +58,10 @@ def test_every_form_of_a_model_gives_the_same_answer(function: str, tmp_path: Pa
             # A file is called by its path, which is part of some answers.
             assert do(model, tmp_path), form
             assert as_checkpoint(model).weight_hash() == checkpoint.weight_hash()
-        elif function not in ("analyze", "compare"):  # these also quote the provenance
+        elif function not in ("analyze", "compare", "write_playground"):  # quote the provenance
             assert do(model, tmp_path) == expected, form
         else:
             assert do(model, tmp_path), form
-
-
-@pytest.mark.parametrize("function", TAKE_A_MODEL)
-def test_a_run_and_its_directory_are_models_too(function: str, run: Any, tmp_path: Path) -> None:
-    do = TAKE_A_MODEL[function]
-    of_directory = do(run.directory.path, tmp_path)
-    assert do(run.directory, tmp_path) == of_directory
-    assert do(run, tmp_path) == of_directory
 
 
 WRONG_MODELS = {
@@ -186,7 +162,7 @@ def test_what_a_model_is_needs_no_torch() -> None:
 import sys
 from tsc_interp.checkpoints.resolve import as_checkpoint
 from tsc_interp import Checkpoint, horizon, load_checkpoint
-assert as_checkpoint({NAME!r}) == as_checkpoint({str(bundled_path(NAME))!r}) or True
+assert as_checkpoint({str(bundled_path(NAME))!r}).weight_hash()
 assert horizon({NAME!r}, limit=50).limit == 50
 sys.exit("torch" in sys.modules)
 """
@@ -232,10 +208,10 @@ tsc.horizn(model)
 tsc.verify(5)
 '''  # fmt: skip
 REVEALED = [
-    "tsc_interp.model.hooked.HookedClassifier", "torch._tensor.Tensor", "builtins.int",
-    "tsc_interp.report.report.Report", "fractions.Fraction", "builtins.int | None",
-    "tsc_interp.verification.certificates.Certificate", "builtins.float", "pathlib.Path",
-    "tsc_interp.training.experiments.Experiment", "tsc_interp.task.Majority", "builtins.str",
+    "tsc_interp.model.hooked.HookedClassifier", "torch._tensor.Tensor", "int",
+    "tsc_interp.report.report.Report", "fractions.Fraction", "int | None",
+    "tsc_interp.verification.certificates.Certificate", "float", "pathlib.Path",
+    "tsc_interp.training.experiments.Experiment", "tsc_interp.task.Majority", "str",
 ]  # fmt: skip
 
 
@@ -249,7 +225,8 @@ def test_a_users_type_checker_sees_types(tmp_path: Path) -> None:
         command, cwd=tmp_path, env={"MYPYPATH": str(root), "PATH": ""}, capture_output=True,
         text=True, check=False,
     ).stdout  # fmt: skip
-    assert re.findall(r'Revealed type is "(.*)"', said) == REVEALED, said
+    revealed = re.findall(r'Revealed type is "(.*)"', said.replace("builtins.", ""))
+    assert revealed == REVEALED, said
     errors = [line for line in said.splitlines() if ": error:" in line and "script.py" in line]
     assert len(errors) == 2, said
     assert "horizn" in errors[0]

@@ -18,6 +18,7 @@ ROOMS = (
     "errors",
     "files",
     "output",
+    "frozen",
     "strings",
     "task",
     "config",

@@ -11,8 +11,9 @@ from typing import Annotated, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
+from tsc_interp.frozen import Frozen
 from tsc_interp.strings import MAX_LETTERS, Alphabet, Counts
 
 Labels = NDArray[np.bool_]
@@ -42,11 +43,7 @@ class Rule(Protocol):
     def describe(self) -> str: ...
 
 
-class _Rule(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class ContainsAll(_Rule):
+class ContainsAll(Frozen):
     """Positive when every letter of the set occurs: with `"ab"`, the source report's task."""
 
     kind: Literal["contains_all"] = "contains_all"
@@ -74,7 +71,7 @@ class ContainsAll(_Rule):
         return "contains " + " and ".join(self.letters)
 
 
-class _OneLetterRule(_Rule):
+class _OneLetterRule(Frozen):
     letter: str = Field(default="a", pattern="^[a-z]$")
 
     @property

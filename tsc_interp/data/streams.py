@@ -23,10 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from tsc_interp.config import ClassifierConfig, FrozenConfig
+from tsc_interp.config import ClassifierConfig
 from tsc_interp.data import cache
 from tsc_interp.data.balanced import BatchMaker
 from tsc_interp.errors import ConfigError
+from tsc_interp.frozen import FrozenConfig
 from tsc_interp.strings import CLS, FIRST_LETTER, PAD, Alphabet, Counts, counts_of_tokens
 
 Tokens = NDArray[np.int64]

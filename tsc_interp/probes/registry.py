@@ -16,6 +16,7 @@ from tsc_interp.checkpoints.format import Checkpoint
 from tsc_interp.checkpoints.resolve import HoldsEpochs
 from tsc_interp.errors import UsageError
 from tsc_interp.probes.base import ProbeResult
+from tsc_interp.strings import as_strings
 
 if TYPE_CHECKING:
     from tsc_interp.plots.figure import Figures
@@ -127,7 +128,7 @@ def find_probe(name: str) -> Probe:
         if probe.name == name:
             return probe
     names = [probe.name for probe in PROBES]
-    nearest = difflib.get_close_matches(name.lower().replace("_", "-"), names, n=1, cutoff=0.4)
+    nearest = difflib.get_close_matches(str(name).lower().replace("_", "-"), names, n=1, cutoff=0.4)
     hint = f"did you mean {nearest[0]!r}? " if nearest else ""
     raise UsageError(f"no probe {name!r}: {hint}the probes are {', '.join(names)}")
 
@@ -142,7 +143,8 @@ def run_probe(name: str, model: Any, strings: Any, **options: Any) -> ProbeResul
         from tsc_interp.model.classifier import open_classifier
 
         model = open_classifier(model)
-    strings = [strings] if isinstance(strings, str) else strings
+    if not hasattr(strings, "shape"):  # rows of token ids have one
+        strings = as_strings(strings)
     return find_probe(name).run(model, strings, **options)
 
 

@@ -7,9 +7,10 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from tsc_interp.config import ClassifierConfig, FrozenConfig
+from tsc_interp.config import ClassifierConfig
 from tsc_interp.data import TEST, TRAIN, VALIDATION, BalancedStream, Source
 from tsc_interp.errors import ConfigError
+from tsc_interp.frozen import FrozenConfig
 
 LossName = Literal["cross_entropy", "sigmoid_scaled"]
 

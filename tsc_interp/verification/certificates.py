@@ -26,6 +26,7 @@ from tsc_interp.verification.horizons import (
     Counterexample,
     Horizon,
     as_checked,
+    check_reach,
     counterexample,
     summarise,
 )
@@ -98,6 +99,7 @@ def certify(model: ModelLike, *, limit: int = DEFAULT_LIMIT, budget: int = 200_0
     `model` is a hooked model, a checkpoint, a bundled name, a path, or a run; `limit` is how long a
     first error may be.
     """
+    check_reach(limit, budget)
     faces = Faces(checkpoint_of(model))
     return certify_searches(faces, search_faces(faces, limit, budget), limit)
 
@@ -113,6 +115,8 @@ def certify_searches(faces: Faces, searches: Sequence[FaceSearch], limit: int) -
 
 def read_certificate(path: str | os.PathLike[str]) -> Any:
     """The JSON document in a file, read strictly: nothing twice, nothing that is not a number."""
+    if not isinstance(path, str | os.PathLike):
+        raise UsageError(f"a certificate is read from a path, not from {type(path).__name__}")
     try:
         with Path(path).open("rb") as file:
             content = file.read(MAX_BYTES + 1)

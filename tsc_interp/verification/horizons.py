@@ -128,12 +128,7 @@ def horizon(
     holds. What the search finds goes through the checker of certificates, which alone makes it
     `proved`; `prove=False` skips that, for many models at once.
     """
-    if type(limit) is not int or not 1 <= limit <= MAX_REPEAT:
-        raise UsageError(
-            f"the limit of a horizon is a length from 1 to {MAX_REPEAT}, got {limit!r}"
-        )
-    if type(budget) is not int or budget < 1:
-        raise UsageError(f"the budget of a horizon is a number of boxes from 1, got {budget!r}")
+    check_reach(limit, budget)
     faces = Faces(checkpoint_of(model))
     searches = search_faces(faces, limit, budget)
     if prove:
@@ -143,6 +138,15 @@ def horizon(
         with suppress(UnsupportedError):
             return certify_searches(faces, searches, limit).horizon
     return summarise(faces, searches, limit)
+
+
+def check_reach(limit: object, budget: object) -> None:
+    if type(limit) is not int or not 1 <= limit <= MAX_REPEAT:
+        raise UsageError(
+            f"the limit of a horizon is a length from 1 to {MAX_REPEAT}, got {limit!r}"
+        )
+    if type(budget) is not int or budget < 1:
+        raise UsageError(f"the budget of a horizon is a number of boxes from 1, got {budget!r}")
 
 
 def summarise(faces: Faces, searches: Sequence[FaceSearch], limit: int) -> Horizon:

@@ -1,0 +1,85 @@
+"""Frozen, validated objects whose complaints are `ConfigError`s, and their one JSON form.
+
+Equal objects have equal JSON, so a configuration can be the key of a run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from tsc_interp.errors import ConfigError, shorten
+
+
+class Frozen(BaseModel):
+    """Cannot be changed, and refuses what it does not know in words of its own."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    def __init__(self, /, **data: Any) -> None:
+        try:
+            super().__init__(**data)
+        except ValidationError as error:
+            raise ConfigError(_explain(type(self), error)) from None
+
+
+class FrozenConfig(Frozen):
+    """The same, without conversions (a 2.0 is no 2), to and from JSON."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        try:
+            data = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise ConfigError(f"{cls.__name__} is not valid JSON: {error}") from None
+        return cls.from_dict(data)
+
+    @classmethod
+    def from_dict(cls, data: Any) -> Self:
+        if not isinstance(data, Mapping):
+            raise ConfigError(f"{cls.__name__} must be an object of options, got {shorten(data)}")
+        return cls(**{str(key): value for key, value in data.items()})
+
+    def to_dict(self) -> dict[str, Any]:
+        return self.model_dump(mode="json")
+
+    def to_json(self) -> str:
+        """Canonical: sorted keys, no spaces, defaults written out."""
+        return json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
+
+    def key(self) -> str:
+        """A short content hash: the same for equal configurations, on every machine."""
+        return hashlib.sha256(self.to_json().encode()).hexdigest()[:16]
+
+    def replace(self, **changes: Any) -> Self:
+        """A changed copy, checked like a new one."""
+        return type(self)(
+            **{**{name: getattr(self, name) for name in type(self).model_fields}, **changes}
+        )
+
+
+def _explain(model: type[BaseModel], error: ValidationError) -> str:
+    """pydantic's list of problems as one readable sentence each, with what is allowed."""
+    sentences = []
+    problems = error.errors()
+    for problem in problems[:5]:
+        field = ".".join(str(part) for part in problem["loc"])
+        if problem["type"] == "extra_forbidden":
+            allowed = ", ".join(sorted(model.model_fields))
+            sentences.append(f"unknown option {shorten(field)}; the options are: {allowed}")
+        elif not field:
+            sentences.append(problem["msg"].removeprefix("Value error, "))
+        else:
+            message = problem["msg"].removeprefix("Value error, ")
+            sentences.append(
+                f"{field} = {shorten(problem['input'])}: {message[0].lower()}{message[1:]}"
+            )
+    if len(problems) > 5:
+        sentences.append(f"and {len(problems) - 5} more")
+    return f"{model.__name__}: " + "; ".join(sentences)
