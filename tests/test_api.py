@@ -79,6 +79,7 @@ def test_a_run_and_its_directory_are_models_too(function: str, run: Any, tmp_pat
     of_directory = do(run.path, tmp_path)
     assert do(RunDirectory.open(run.path), tmp_path) == of_directory
     assert do(run, tmp_path) == of_directory
+    assert do(tsc.runs(run.path.parents[2])[0], tmp_path) == of_directory
 
 
 WRONG_MODELS = {
@@ -221,6 +222,7 @@ reveal_type(tsc.evaluate(model, ["ab"])[0].logit)
 reveal_type(tsc.write_playground(model, "page.html"))
 reveal_type(tsc.make_experiment("width", seeds="0..3"))
 reveal_type(tsc.Majority(letter="a"))
+reveal_type(tsc.runs()[0].path)
 reveal_type(tsc.__version__)
 tsc.horizn(model)
 tsc.verify(5)
@@ -229,7 +231,7 @@ REVEALED = [
     "tsc_interp.model.hooked.HookedClassifier", "tuple[int, ...]", "int",
     "tsc_interp.report.report.Report", "fractions.Fraction", "int | None",
     "tsc_interp.verification.certificates.Certificate", "float", "pathlib.Path",
-    "tsc_interp.training.experiments.Experiment", "tsc_interp.task.Majority", "str",
+    "tsc_interp.training.experiments.Experiment", "tsc_interp.task.Majority", "pathlib.Path", "str",
 ]  # fmt: skip
 
 

@@ -12,6 +12,8 @@ if TYPE_CHECKING:  # what a type checker reads; the table below is what happens
     from tsc_interp.checkpoints import Checkpoint as Checkpoint
     from tsc_interp.checkpoints import bundled_names as bundled_names
     from tsc_interp.checkpoints import load_checkpoint as load_checkpoint
+    from tsc_interp.checkpoints.run_directory import RunDirectory as RunDirectory
+    from tsc_interp.checkpoints.run_list import runs as runs
     from tsc_interp.config import ClassifierConfig as ClassifierConfig
     from tsc_interp.errors import TscError as TscError
     from tsc_interp.model.evaluation import Evaluation as Evaluation
@@ -47,6 +49,8 @@ _PUBLIC = {
     "Checkpoint": "tsc_interp.checkpoints",
     "bundled_names": "tsc_interp.checkpoints",
     "load_checkpoint": "tsc_interp.checkpoints",
+    "RunDirectory": "tsc_interp.checkpoints.run_directory",
+    "runs": "tsc_interp.checkpoints.run_list",
     "ClassifierConfig": "tsc_interp.config",
     "TscError": "tsc_interp.errors",
     "Evaluation": "tsc_interp.model.evaluation",
@@ -67,7 +71,6 @@ _PUBLIC = {
     "Experiment": "tsc_interp.training.experiments",
     "load_experiment": "tsc_interp.training.experiments",
     "make_experiment": "tsc_interp.training.experiments",
-    "runs": "tsc_interp.checkpoints.run_list",
     "train": "tsc_interp.training.jobs",
     "train_seeds": "tsc_interp.training.jobs",
     "Certificate": "tsc_interp.verification",
