@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check -qq -c constraints.txt
 SOURCES := pyproject.toml constraints.txt
 
-.PHONY: demo test test-tl3 check lint types docs docs-serve bench clean
+.PHONY: demo mutants test test-tl3 check lint types docs docs-serve bench clean
 
 demo: $(VENV)/.run  ## Analyse a bundled model and show the result
 	$(BIN)/tsc-interp analyze --checkpoint generalization-errors
@@ -33,6 +33,9 @@ docs: $(VENV)/.dev  ## The documentation, offline, into site/
 docs-serve: $(VENV)/.dev
 	$(BIN)/python -m docs.build
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
+
+mutants: $(VENV)/.dev  ## Would the tests notice? One small change at a time in the trusted core
+	$(BIN)/python -m tests.mutation
 
 bench: $(VENV)/.dev  ## Baseline and trainer, in one go
 	$(BIN)/python -m benchmarks
