@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import json
 import re
@@ -17,8 +18,11 @@ from tsc_interp.errors import UsageError
 from tsc_interp.output.numbers import format_cell, is_number
 from tsc_interp.output.visible import visible
 from tsc_interp.plots.style import Figure, template
+from tsc_interp.probes.base import SEVERITIES, Finding
 from tsc_interp.report.extras import Extra
+from tsc_interp.report.front import front
 from tsc_interp.report.markdown import anchor
+from tsc_interp.report.model_report import Section
 from tsc_interp.report.report import Report
 from tsc_interp.report.reproduce import command, python
 
@@ -43,7 +47,8 @@ def render_html(report: Report, *, plotlyjs: str = "inline", extras: Sequence[Ex
     return environment.get_template("page.html").render(
         report=report,
         compared=len(report.models) > 1,
-        sections=[_section(report, name) for name in report.probe_names()],
+        fronts=[front(model) for model in report.models],
+        sections=[_section(report, name) for name in _order(report)],
         extras=extras,
         version=__version__,
         whole_command=command(report),
@@ -62,6 +67,12 @@ def prose(text: str) -> Markup:
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(visible(text)))))
 
 
+def _order(report: Report) -> list[str]:
+    """A run's page opens with its training."""
+    names = report.probe_names()
+    return sorted(names, key=lambda name: name != "dynamics")
+
+
 def _section(report: Report, name: str) -> dict[str, Any]:
     from tsc_interp.probes.registry import find_probe
 
@@ -77,17 +88,31 @@ def _section(report: Report, name: str) -> dict[str, Any]:
                 "figures": [
                     _figure(figure, anchor(index, name, figure.name)) for figure in figures
                 ],
+                "findings": _worst_first(section.result.findings) if section else [],
+                "more": _more(section, len(figures)) if section else "",
             }
         )
-    parts = [len(s["figures"]) + len(s["result"].tables()) for s in sides if s["result"]]
     return {
         "probe": find_probe(name),
         "sides": sides,
-        # Side by side, the first figures share a row, and so do the second ones, and so on.
-        "rows": 1 + max(parts, default=0),
         "command": command(report, name),
         "python": python(report, name),
     }
+
+
+def _worst_first(findings: Sequence[Finding]) -> list[Finding]:
+    return sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity))
+
+
+def _more(section: Section, figures: int) -> str:
+    """What a card keeps folded, counted."""
+    numbers = {
+        "finding": len(section.result.findings) - 1,
+        "figure": figures - 1,
+        "table": len(section.result.tables()),
+    }
+    told = [f"{n} {what}{'s' if n > 1 else ''}" for what, n in numbers.items() if n > 0]
+    return f"More: {', '.join(told)}" if told else "More"
 
 
 def _figure(figure: Figure, key: str) -> dict[str, Any]:
@@ -128,4 +153,8 @@ def _plotly(how: str) -> Markup:
         )
     if how == "directory":
         return Markup(f'<script src="{PLOTLY_FILE}"></script>')
-    return Markup(f"<script>{get_plotlyjs()}</script>")
+    # Packed, it is 1.9 MB instead of 4.7; page.js unpacks it.
+    packed = gzip.compress(get_plotlyjs().encode(), compresslevel=9, mtime=0)
+    return Markup(
+        f'<script type="application/gzip" id="plotly">{base64.b64encode(packed).decode()}</script>'
+    )

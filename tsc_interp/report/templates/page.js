@@ -17,12 +17,26 @@
 
   function source(plot) { return JSON.parse(plot.nextElementSibling.textContent); }
 
-  function draw(plot) {
-    if (plot.dataset.drawn) return Promise.resolve();
+  // plotly.js stands in the page packed; unpacking needs no network and works from a file.
+  async function unpack() {
+    const packed = document.getElementById("plotly");
+    if (window.Plotly || !packed || !window.DecompressionStream) return;
+    const bytes = Uint8Array.from(atob(packed.textContent), function (c) { return c.charCodeAt(0); });
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+    const script = document.createElement("script");
+    script.textContent = await new Response(stream).text();
+    document.head.append(script);
+  }
+  let unpacked = null;
+
+  async function draw(plot) {
+    if (plot.dataset.drawn) return;
     plot.dataset.drawn = "yes";
+    unpacked = unpacked || unpack();
+    await unpacked;
     if (!window.Plotly) {
       plot.textContent = plot.getAttribute("aria-label");
-      return Promise.resolve();
+      return;
     }
     const figure = source(plot);
     const narrow = window.innerWidth < 640;
@@ -79,7 +93,10 @@
     const button = event.target.closest("button[data-save]");
     if (button && window.Plotly) download(button);
   });
-  window.tscDrawAll = function () { return Promise.all(plots.map(draw)); };
+  window.tscDrawAll = function () {
+    document.querySelectorAll("details").forEach(function (one) { one.open = true; });
+    return Promise.all(plots.map(draw));
+  };
   window.addEventListener("beforeprint", window.tscDrawAll);
   paint();
   const watcher = new IntersectionObserver(function (entries) {

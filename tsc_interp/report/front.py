@@ -1,0 +1,233 @@
+"""Screen one of a page: where the model fails, from which length on, and one string taken apart.
+
+Made from what the report holds already: no model is run here. Only the failure map needs the
+weights, which a report read from JSON does not have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import log10
+
+from markupsafe import Markup
+
+from tsc_interp.errors import TscError
+from tsc_interp.plots.style import token_style
+from tsc_interp.probes.attribution.result import AttributionResult
+from tsc_interp.probes.base import TEST_LENGTH
+from tsc_interp.probes.trace.result import TraceResult
+from tsc_interp.report.model_report import ModelReport
+from tsc_interp.report.reach import Reach
+from tsc_interp.strings import MAX_LETTERS, Alphabet
+
+_ANY = Alphabet(MAX_LETTERS)
+_LONGEST = 10**6
+_SEEN = ((10, "trained"), (50, "validated"), (TEST_LENGTH, "tested"))
+_MOST_HEADS = 4
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A place on the length axis, in percent of its width."""
+
+    at: float
+    text: str
+    kind: str
+
+
+@dataclass(frozen=True)
+class LengthAxis:
+    """The horizon in a picture: proved right from 1 on, the first errors, what training saw."""
+
+    proved: float
+    ends_exactly: bool
+    errors: tuple[Mark, ...]
+    seen: tuple[Mark, ...]
+    ticks: tuple[Mark, ...]
+    words: str
+
+
+@dataclass(frozen=True)
+class Share:
+    """A letter's part of a head's attention."""
+
+    letter: str
+    percent: float
+    colour: str
+
+
+@dataclass(frozen=True)
+class Head:
+    name: str
+    shares: tuple[Share, ...]
+    adds: float
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one part of the model adds to the logit, as a bar from a common zero."""
+
+    name: str
+    adds: float
+    left: float
+    width: float
+
+
+@dataclass(frozen=True)
+class Dissection:
+    """One string from its letters to its logit."""
+
+    string: str
+    letters: str
+    question: str
+    expected: str
+    answer: str
+    right: bool
+    logit: float
+    heads: tuple[Head, ...]
+    left_out: int
+    parts: tuple[Part, ...]
+    zero: float
+    cause: str | None
+
+
+@dataclass(frozen=True)
+class Front:
+    map: Markup | None
+    no_map: str
+    axis: LengthAxis | None
+    dissection: Dissection | None
+
+
+def front(model: ModelReport) -> Front:
+    dissection = dissect(model)
+    picture, reason = None, "The map needs the weights, which this report was not made with."
+    if model.checkpoint is not None:
+        from tsc_interp.playground.mapfigure import failure_map
+
+        try:
+            marked = dissection.string if dissection is not None else None
+            picture = Markup(failure_map(model.checkpoint, string=marked))
+        except TscError as error:
+            reason = f"There is no map: {error}."
+    axis = None if model.card.reach is None else length_axis(model.card.reach)
+    return Front(picture, reason, axis, dissection)
+
+
+# -- the horizon ---------------------------------------------------------------------------------
+
+
+def place(length: int) -> float:
+    """Where a length stands on a logarithmic axis from 1 to 10^6, in percent."""
+    return round(100 * min(1.0, log10(max(1, length)) / log10(_LONGEST)), 2)
+
+
+def length_axis(reach: Reach) -> LengthAxis:
+    errors = []
+    for string, kind in ((reach.false_positive, "positive"), (reach.false_negative, "negative")):
+        if string is not None:
+            length = int(_ANY.counts(string).sum())
+            errors.append(Mark(place(length), f"{string} (false {kind}, {length:,})", kind))
+    ticks = tuple(Mark(place(10**k), f"{10**k:,}", "tick") for k in range(7))
+    seen = tuple(Mark(place(length), word, "seen") for length, word in _SEEN)
+    return LengthAxis(
+        proved=place(reach.right_through) if reach.right_through else 0.0,
+        ends_exactly=reach.exact,
+        errors=tuple(sorted(errors, key=lambda mark: mark.at)),
+        seen=seen,
+        ticks=ticks,
+        words=reach.sentence().replace("`", ""),
+    )
+
+
+# -- one string ----------------------------------------------------------------------------------
+
+
+def dissect(model: ModelReport) -> Dissection | None:
+    """The first wrong string whose cause a probe names; without a wrong one, the closest call."""
+    trace, parts = (model.sections.get(name) for name in ("trace", "attribution"))
+    if trace is None or parts is None:
+        return None
+    told, effects = trace.result, parts.result
+    if not isinstance(told, TraceResult) or not isinstance(effects, AttributionResult):
+        return None
+    wrong = [s for s, right in zip(told.strings, told.right, strict=True) if not right]
+    causes = {string: _cause(model, string) for string in wrong}
+    by_size = sorted(told.strings, key=lambda s: abs(float(told.logits.at(string=s))))
+    named = [string for string in wrong if causes[string]]
+    string = next(iter([*named, *wrong, *by_size]))
+    return _dissection(told, effects, string, causes.get(string))
+
+
+def _cause(model: ModelReport, string: str) -> str | None:
+    """What the probes that look for causes say of this string."""
+    for name in ("superposition", "margin", "cone"):
+        section = model.sections.get(name)
+        for finding in section.result.findings if section is not None else ():
+            if finding.severity == "failure" and finding.text.startswith(f"`{string}`"):
+                return finding.text
+    return None
+
+
+def _dissection(
+    told: TraceResult, effects: AttributionResult, string: str, cause: str | None
+) -> Dissection:
+    row = told.strings.index(string)
+    logit, label = float(told.logits.array[row]), bool(told.labels[row])
+    counts = {letter: int(n) for letter, n in zip(_ANY.letters, _ANY.counts(string), strict=True)}
+    every = _heads(told, effects, string)
+    heads = sorted(every, key=lambda head: -abs(head.adds))[:_MOST_HEADS]
+    parts, zero = _parts(effects, string)
+    answers = {True: "yes", False: "no"}
+    return Dissection(
+        string=string,
+        letters=", ".join(f"{n:,} {letter}" for letter, n in counts.items() if n),
+        question=told.task,
+        expected=answers[label],
+        answer=answers[logit > 0],
+        right=(logit > 0) == label,
+        logit=logit,
+        heads=tuple(sorted(heads, key=every.index)),
+        left_out=len(every) - len(heads),
+        parts=parts,
+        zero=zero,
+        cause=cause,
+    )
+
+
+def _heads(told: TraceResult, effects: AttributionResult, string: str) -> list[Head]:
+    """What each head of a one-layer model reads; of a deeper one the parts say enough."""
+    if told.weights is None or len(told.weights.labels["layer"]) > 1:
+        return []
+    groups = effects.by_group.labels["group"]
+    found = []
+    for head in told.weights.labels["head"]:
+        weights = told.weights.at(layer=told.weights.labels["layer"][0], string=string, head=head)
+        shares = [
+            Share(token, round(100 * float(weight), 2), token_style(token).colour)
+            for token, weight in zip(told.weights.labels["token"], weights, strict=True)
+            if float(weight) > 0.0005
+        ]
+        name = f"head {head}"
+        adds = float(effects.by_group.at(string=string, group=name)) if name in groups else 0.0
+        found.append(Head(name, tuple(shares), adds))
+    return found
+
+
+def _parts(effects: AttributionResult, string: str) -> tuple[tuple[Part, ...], float]:
+    """Bars around a common zero, in percent of the width; parts that add nothing are left out."""
+    names: Sequence[str] = effects.by_group.labels["group"]
+    adds = {name: float(effects.by_group.at(string=string, group=name)) for name in names}
+    adds = {name: value for name, value in adds.items() if abs(value) > 1e-9}
+    low, high = min([0.0, *adds.values()]), max([0.0, *adds.values()])
+    span = (high - low) or 1.0
+
+    def across(value: float) -> float:
+        return round(100 * (value - low) / span, 2)
+
+    bars = tuple(
+        Part(name, value, across(min(value, 0.0)), round(100 * abs(value) / span, 2))
+        for name, value in adds.items()
+    )
+    return bars, across(0.0)
