@@ -1,1 +1,1 @@
-"""Would the tests notice? One small change at a time in the trusted core; see `python -m tests.mutation -h`."""
+"""Would the tests notice? One small change at a time in the trusted core (`make mutants`)."""

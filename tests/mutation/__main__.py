@@ -138,8 +138,8 @@ def _report(results: dict[Mutant, str], seconds: float) -> int:
         print(f"{file:52} {number - alive[file]:4} of {number:4} killed")
     killed = len(results) - len(survivors)
     rate = killed / max(1, len(results) - len(excused))
-    print(f"{killed} of {len(results)} killed, {len(excused)} equivalent: {rate:.1%} of the others, "
-          f"in {seconds:.0f} s")  # fmt: skip
+    equal = f"{len(excused)} equivalent"
+    print(f"{killed} of {len(results)} killed, {equal}: {rate:.1%} of the others; {seconds:.0f} s")
     for mutant in survivors:
         print(f"  {mutant.name}\n    {EQUIVALENT.get(mutant.name, 'NOT EXPLAINED')}")
     return 0 if rate >= 0.95 else 1

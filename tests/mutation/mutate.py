@@ -23,6 +23,8 @@ _NAMES = {"min": "max", "max": "min", "all": "any", "any": "all", "minimum": "ma
           "maximum": "minimum", "lower": "upper", "upper": "lower", "is_less": "is_at_most",
           "is_positive": "is_not_positive", "is_not_positive": "is_positive"}  # fmt: skip
 
+_NOT_RUN = ("annotation", "returns", "args", "decorator_list", "type_comment")
+
 
 @dataclass(frozen=True)
 class Mutant:
@@ -64,9 +66,8 @@ def _sites(
     if inside and hasattr(node, "lineno"):
         yield path, node, function
     for field, value in ast.iter_fields(node):
-        if field in ("annotation", "returns", "args", "decorator_list", "type_comment"):
-            if not (field == "args" and isinstance(node, ast.Call)):
-                continue
+        if field in _NOT_RUN and not (field == "args" and isinstance(node, ast.Call)):
+            continue
         below = inside or (isinstance(node, ast.FunctionDef) and field == "body")
         for index, child in enumerate(value if isinstance(value, list) else [value]):
             if isinstance(child, ast.AST) and not _is_text(child):

@@ -67,7 +67,10 @@
     }
   }
 
-  function download(button) {
+  async function download(button) {
+    unpacked = unpacked || unpack();
+    await unpacked;
+    if (!window.Plotly) return;
     const figure = button.closest("figure");
     const plot = figure.querySelector(".plot");
     const drawing = source(plot);
@@ -91,7 +94,7 @@
   system.addEventListener("change", paint);
   document.addEventListener("click", function (event) {
     const button = event.target.closest("button[data-save]");
-    if (button && window.Plotly) download(button);
+    if (button) download(button);
   });
   window.tscDrawAll = function () {
     document.querySelectorAll("details").forEach(function (one) { one.open = true; });
