@@ -10,7 +10,8 @@ Needs numpy, scipy and python-flint; torch only where a counterexample is replay
 """
 
 from tsc_interp.verification.certificates import Certificate, certify, read_certificate
-from tsc_interp.verification.checker import CertificateError, check
+from tsc_interp.verification.checker import check
+from tsc_interp.verification.checker_claims import CertificateError, Proved
 from tsc_interp.verification.horizons import Counterexample, Horizon, horizon
 from tsc_interp.verification.verdict import Verdict, verify
 
@@ -19,6 +20,7 @@ __all__ = [
     "CertificateError",
     "Counterexample",
     "Horizon",
+    "Proved",
     "Verdict",
     "certify",
     "check",

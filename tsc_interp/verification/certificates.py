@@ -18,7 +18,8 @@ from tsc_interp.checkpoints.resolve import ModelLike
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.files import write_output
-from tsc_interp.verification.checker import SCHEMA, CertificateError, Checker, Proved, digest
+from tsc_interp.verification.checker import SCHEMA, Checker, digest
+from tsc_interp.verification.checker_claims import CertificateError, Proved
 from tsc_interp.verification.exact import checkpoint_of
 from tsc_interp.verification.faces import Faces
 from tsc_interp.verification.horizons import (

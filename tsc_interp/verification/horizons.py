@@ -21,7 +21,7 @@ import numpy as np
 from tsc_interp.checkpoints.resolve import ModelLike
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.strings import MAX_REPEAT
-from tsc_interp.verification.checker import Proved
+from tsc_interp.verification.checker_claims import Proved
 from tsc_interp.verification.exact import checkpoint_of
 from tsc_interp.verification.faces import Faces
 from tsc_interp.verification.labels import face_name
