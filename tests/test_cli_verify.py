@@ -15,8 +15,8 @@ from tsc_interp.cli import main
 
 FIELDS = [
     "schema", "checkpoint", "weight_hash", "claim", "max_length", "method", "vectors", "strings",
-    "false_positives", "false_negatives", "undecided", "accuracy", "first_error_length",
-    "errors_by_length", "horizon", "negative_faces", "certified", "float32",
+    "false_positives", "false_negatives", "undecided", "undecided_out_of_budget", "accuracy",
+    "first_error_length", "errors_by_length", "horizon", "negative_faces", "certified", "float32",
 ]  # fmt: skip
 
 
@@ -53,7 +53,7 @@ def test_json(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["verify", "-c", model, "-L", "90", "--certify", "--json"]) == 3
     document = json.loads(capsys.readouterr().out)
     assert list(document) == FIELDS
-    assert document["schema"] == "tsc-interp/verify/1"
+    assert document["schema"] == "tsc-interp/verify/2"
     assert document["max_length"] == 90
     assert document["vectors"] == 129_765  # C(93, 3) - 1
     # Too large for a JSON number, so a string; the numbers add up.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,6 +11,9 @@ from tsc_interp.cli.common import CheckpointOption, EpochOption, JsonOption, out
 
 if TYPE_CHECKING:
     from tsc_interp.model.evaluation import Evaluation
+
+_MOST_IN_TABLE = 500
+_MOST_NAMED = 10
 
 # The report's running examples, for a first look without thinking of any.
 EXAMPLES = ["aac", "baac", "ab{100}", "b{2}c{152}", "ab{100}c{55}"]
@@ -48,34 +52,47 @@ def _examples(letters: str) -> list[str]:
 
 
 def _print_table(source: str, question: str, results: list[Evaluation]) -> None:
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=f"{source}: {question}?", title_justify="left")
-    for heading in ("string", "length", "logit", "probability", "predicted", "label", "margin"):
-        table.add_column(
-            heading, justify="left" if heading == "string" else "right", overflow="fold"
-        )
+    from tsc_interp.output.table import print_table
+
+    console, title = output(), f"{source}: {question}?"
+    if len(results) > _MOST_IN_TABLE:
+        console.print(Text(title, style="bold"), soft_wrap=True)
+        _print_lines(results)
+    else:
+        rows: list[list[str | Text]] = []
+        for row in results:
+            said = Text(str(row.prediction), style="green" if row.correct else "bold red")
+            rows.append([row.string, *_numbers(row), said, str(row.label)])
+        headings = ["string", "length", "logit", "P(1)", "predicted", "label"]
+        print_table(console, headings, rows, title=title, right=range(1, 6))
+    console.print(_summary(results), soft_wrap=True)
+
+
+def _numbers(row: Evaluation) -> list[str]:
+    return [f"{row.length:,}", f"{row.logit:.4f}", f"{row.probability:.4g}"]
+
+
+def _print_lines(results: list[Evaluation]) -> None:
+    """Many rows, at once and plainly; the string comes last, so that the numbers stay aligned."""
+    out = sys.stdout
+    out.write(f"{'length':>13} {'logit':>10} {'P(1)':>10} predicted label  string\n")
     for row in results:
-        style = "green" if row.correct else "bold red"
-        table.add_row(
-            row.string,
-            f"{row.length:,}",
-            f"{row.logit:.4f}",
-            f"{row.probability:.4g}",
-            Text(str(row.prediction), style=style),
-            str(row.label),
-            Text(f"{row.margin:+.4f}", style=style),
-        )
-    output().print(table)
-    output().print(_summary(results), soft_wrap=True)
+        length, logit, probability = _numbers(row)
+        said = f"{row.prediction:9d} {row.label:5d}"
+        out.write(f"{length:>13} {logit:>10} {probability:>10} {said}  {row.string}\n")
+    out.flush()
 
 
 def _summary(results: list[Evaluation]) -> str:
-    wrong = [
+    wrong = [row for row in results if not row.correct]
+    right = f"{len(results) - len(wrong):,} of {len(results):,} right"
+    if not wrong:
+        return right
+    named = ", ".join(
         f"{row.string} (false {'positive' if row.prediction else 'negative'})"
-        for row in results
-        if not row.correct
-    ]
-    right = f"{len(results) - len(wrong)} of {len(results)} right"
-    return f"{right}; wrong: {', '.join(wrong)}" if wrong else right
+        for row in wrong[:_MOST_NAMED]
+    )
+    more = len(wrong) - _MOST_NAMED
+    return f"{right}; wrong: {named}{f' and {more:,} more' if more > 0 else ''}"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -17,13 +19,20 @@ from tsc_interp.cli.common import (
     messages,
     output,
     print_json,
+    working,
 )
+from tsc_interp.output.visible import visible
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from tsc_interp.checkpoints import Checkpoint
     from tsc_interp.verification import Verdict
 
 _DOES_NOT_HOLD = 3
+_MANY_VECTORS = 100_000_000
+"""Beyond, regions may take long enough to say so first."""
+_SECONDS_BETWEEN_LINES = 10
 
 
 def command(
@@ -81,7 +90,7 @@ def command(
     if out is not None and verdict.certificate is not None:
         verdict.certificate.save(out, force=force)
     if as_json:
-        print_json("verify/1", verdict.to_dict())
+        print_json("verify/2", verdict.to_dict())
     else:
         _print(verdict, loaded)
         if out is not None:
@@ -93,33 +102,40 @@ def command(
 def _verify(
     loaded: Checkpoint, max_length: int, method: Any, horizon: bool, certify: bool, quiet: bool
 ) -> Verdict:
-    from math import comb
-
     from tsc_interp.verification import verify
+    from tsc_interp.verification.costs import plan
 
-    console = messages(quiet)
-    letters = loaded.config.n_letters
-    total = comb(max_length + letters, letters) - 1
-    animated = console.is_terminal and not quiet and total > 3_000_000
-    with _progress(console, total) if animated else nullcontext(None) as advance:
+    planned, console = plan(loaded.config, max_length, method), messages(quiet)
+    long = planned.vectors > _MANY_VECTORS if planned.seconds is None else planned.seconds > 5
+    if long:
+        console.print(planned.sentence())
+    with _progress(console, planned.vectors) if long and not quiet else nullcontext(None) as told:
         return verify(
-            loaded, max_length, method=method, horizon=horizon, certify=certify, progress=advance
+            loaded, max_length, method=method, horizon=horizon, certify=certify, progress=told
         )
 
 
-def _progress(console: Any, total: int) -> Any:
-    from contextlib import contextmanager
+@contextmanager
+def _progress(console: Console, total: int) -> Iterator[Callable[[int], None]]:
+    """A bar with the time left on a terminal, now and then a plain line in a pipe."""
+    if console.is_terminal:
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    @contextmanager
-    def bar() -> Any:
         columns = (TextColumn("count vectors"), BarColumn(), TimeRemainingColumn())
         with Progress(*columns, console=console, transient=True) as progress:
             task = progress.add_task("", total=total)
             yield lambda more: progress.advance(task, more)
+        return
+    done, said = 0, monotonic()
 
-    return bar()
+    def say(more: int) -> None:
+        nonlocal done, said
+        done += more
+        if monotonic() - said > _SECONDS_BETWEEN_LINES:
+            said = monotonic()
+            console.print(f"{done * 100 // total} % of {total:,} count vectors decided")
+
+    yield say
 
 
 def _replayed(verdict: Verdict, loaded: Checkpoint, quiet: bool) -> Verdict:
@@ -127,7 +143,8 @@ def _replayed(verdict: Verdict, loaded: Checkpoint, quiet: bool) -> Verdict:
 
     from tsc_interp.verification.replay import replay_all
 
-    with messages(quiet).status("asking the float32 model (--no-replay skips this) ..."):
+    with working(quiet) as doing:
+        doing("asking the float32 model (--no-replay skips this)")
         return replace(verdict, replays=replay_all(loaded, verdict.counterexamples))
 
 
@@ -142,12 +159,12 @@ def _check(path: Path, loaded: Checkpoint, as_json: bool) -> None:
         print_json("verify-check/1", {"accepted": False, "reason": str(error), "proved": []})
         raise typer.Exit(_DOES_NOT_HOLD) from None
     if as_json:
-        print_json("verify-check/1", {"accepted": True, "reason": None, "proved": proved})
+        sentences = list(proved.sentences)
+        print_json("verify-check/1", {"accepted": True, "reason": None, "proved": sentences})
         return
     for sentence in proved:
-        output().print(f"  {sentence}")
-    accepted = f"{path}: accepted, {len(proved)} statements derived again for {loaded.source}."
-    output().print(accepted, soft_wrap=True)
+        _print_line(output(), f"  {sentence}")
+    output().print(f"{path}: accepted, {len(proved)} statements derived again for {loaded.source}.")
 
 
 def _print(verdict: Verdict, loaded: Checkpoint) -> None:
@@ -156,4 +173,14 @@ def _print(verdict: Verdict, loaded: Checkpoint) -> None:
     console = output()
     console.print(f"{loaded.source}: {loaded.config.task.describe()}?", style="bold")
     for style, sentence in summary(verdict):
-        console.print(sentence, style=style, soft_wrap=True)
+        _print_line(console, sentence, style)
+
+
+def _print_line(console: Console, sentence: str, style: str = "") -> None:
+    """Wrapped between words, never inside a number, and indented as it starts."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    words = sentence.lstrip()
+    indent = len(sentence) - len(words)
+    console.print(Padding(Text(visible(words), style), (0, 0, 0, indent), expand=False))

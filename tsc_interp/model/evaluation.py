@@ -12,7 +12,10 @@ from numpy.typing import NDArray
 
 from tsc_interp.checkpoints.format import Checkpoint
 from tsc_interp.checkpoints.resolve import ModelLike, as_checkpoint
-from tsc_interp.strings import as_strings
+from tsc_interp.strings import Counts, as_strings
+
+_BATCH = 4096
+"""Strings at once: bounds the memory, whatever the model's width."""
 
 
 @dataclass(frozen=True)
@@ -46,22 +49,31 @@ def evaluate(model: ModelLike, strings: str | Iterable[str]) -> list[Evaluation]
     `model` is a hooked model, a checkpoint, a bundled name, a path, or a run.
     """
     checkpoint, strings = as_checkpoint(model), as_strings(strings)
+    results: list[Evaluation] = []
+    for start in range(0, len(strings), _BATCH):
+        results += _batch(checkpoint, strings[start : start + _BATCH])
+    return results
+
+
+def _batch(checkpoint: Checkpoint, strings: Sequence[str]) -> list[Evaluation]:
     config = checkpoint.config
-    counts = config.alphabet.count_matrix(strings)
-    logits = logits_of_strings(checkpoint, strings)
+    logits, counts = _logits_and_counts(checkpoint, strings)
     labels = config.task.labels(counts)
+    letters = config.alphabet.letters
     return [
         Evaluation(
             string=string,
-            length=int(row.sum()),
-            counts=dict(zip(config.alphabet.letters, row.tolist(), strict=True)),
-            logit=float(logit),
-            probability=sigmoid(float(logit)),
+            length=sum(row),
+            counts=dict(zip(letters, row, strict=True)),
+            logit=logit,
+            probability=sigmoid(logit),
             # A logit of exactly zero counts as negative.
             prediction=int(logit > 0),
             label=int(label),
         )
-        for string, row, logit, label in zip(strings, counts, logits, labels, strict=True)
+        for string, row, logit, label in zip(
+            strings, counts.tolist(), logits.tolist(), labels.tolist(), strict=True
+        )
     ]
 
 
@@ -71,14 +83,18 @@ def sigmoid(x: float) -> float:
     return (1.0 if x >= 0 else decay) / (1.0 + decay)
 
 
-def logits_of_strings(checkpoint: Checkpoint, strings: Sequence[str]) -> NDArray[np.float64]:
-    """One logit per string, from the float32 model."""
+def _logits_and_counts(
+    checkpoint: Checkpoint, strings: Sequence[str]
+) -> tuple[NDArray[np.float64], Counts]:
+    """One logit per string, from the float32 model, and how many of each letter it has."""
     import torch
 
     from tsc_interp.model.forward import forward
-    from tsc_interp.model.inputs import from_strings
+    from tsc_interp.model.inputs import from_strings, letter_counts
 
+    config = checkpoint.config
     weights = {name: torch.from_numpy(array) for name, array in checkpoint.weights.items()}
+    inputs = from_strings(config, strings)
     with torch.no_grad():
-        logits = forward(checkpoint.config, weights, from_strings(checkpoint.config, strings))
-    return logits.double().numpy()
+        logits = forward(config, weights, inputs)
+    return logits.double().numpy(), letter_counts(config, inputs)

@@ -14,6 +14,7 @@ from math import comb, factorial
 import numpy as np
 from numpy.typing import NDArray
 
+from tsc_interp.verification.costs import EXACT_BUDGET
 from tsc_interp.verification.faces import Faces
 from tsc_interp.verification.labels import all_faces, face_label, full_counts, labels_of
 from tsc_interp.verification.tally import Integers, Side, Tally
@@ -23,12 +24,15 @@ Progress = Callable[[int], None]
 
 # Small enough for a chunk's intermediate arrays to stay in the processor's cache.
 CHUNK = 1 << 11
+_ROW_BITS = 1 << 32
+"""Half a gigabyte of Pascal's triangle; what does not fit is computed again."""
 
 
 def enumerate_counts(faces: Faces, max_length: int, progress: Progress | None = None) -> Tally:
     """Every count vector of at most `max_length` letters, one by one."""
     config = faces.config
     tally = Tally(max_length, config.n_letters, method="enumeration")
+    faces.exact.budget = EXACT_BUDGET
     pascal = _PascalRows()
     for letters in all_faces(config, max_length):
         for vectors in positive_vectors(len(letters), max_length):
@@ -36,6 +40,7 @@ def enumerate_counts(faces: Faces, max_length: int, progress: Progress | None = 
             tally.evaluated += len(vectors)
             if progress is not None:
                 progress(len(vectors))
+    tally.out_of_budget = faces.exact.budget <= 0
     return tally
 
 
@@ -55,6 +60,9 @@ def _judge(
     positive = logits > 0
     undecided = np.zeros(len(vectors), dtype=bool)
     for i in np.flatnonzero(close):
+        if faces.exact.budget <= 0:
+            undecided |= close & (np.arange(len(close)) >= i)
+            break
         sign = faces.exact.sign(full_counts(faces.config, letters, vectors[i]).tolist())
         positive[i], undecided[i] = sign == 1, sign is None
     labels = labels_of(faces.config, letters, vectors)
@@ -91,12 +99,18 @@ class _PascalRows:
 
     def __init__(self) -> None:
         self._rows: dict[int, list[int]] = {}
+        self._bits = 0
 
     def row(self, m: int) -> list[int]:
         if m not in self._rows:
             row = [1]
             for i in range(m):
                 row.append(row[-1] * (m - i) // (i + 1))
+            self._bits += m * m
+            while self._bits > _ROW_BITS and self._rows:
+                oldest = next(iter(self._rows))
+                del self._rows[oldest]
+                self._bits -= oldest * oldest
             self._rows[m] = row
         return self._rows[m]
 

@@ -1,6 +1,6 @@
 """A classifier on one *face*: all strings over exactly the same set of letters.
 
-Both kinds of face answer the same two questions with sound error bounds:
+All kinds of face answer the same two questions with sound error bounds:
 
     logits(counts)             -> logit and error bound of each count vector
     bounds(light, heavy, n)    -> enclosure of the logit over each box
@@ -10,11 +10,13 @@ be counts or counts divided by a common number: attention only sees ratios. `n` 
 lengths, which matters only to scores scaled by log n.
 
 One layer whose MLP reads the residual without a norm is a `TableFace` (tables.py). Anything else is
-a `LayeredFace` (layered.py), slower and looser.
+a `LayeredFace` (layered.py), slower and looser. Where zero weights make the logit zero, it is a
+`ZeroFace`.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
@@ -82,6 +84,26 @@ class Faces:
 
     def _make(self, letters: tuple[int, ...]) -> Face:
         config = self.config
+        if not self.checkpoint.weights["unembed.W_U"].any():
+            return ZeroFace(letters, config.attend_cls, config.log_n)
         if config.n_layers > 1 or (config.has_norm and config.has_mlp):
             return LayeredFace(config, self._float64, letters)
-        return self._tables.face(letters)
+        face = self._tables.face(letters)
+        return ZeroFace(letters, config.attend_cls, config.log_n) if face.is_zero else face
+
+
+@dataclass(frozen=True)
+class ZeroFace:
+    """Zero weights make the logit of every string zero, which counts as negative."""
+
+    letters: tuple[int, ...]
+    attends_cls: bool
+    log_n: bool
+    cost: int = 1
+
+    def logits(self, counts: Array) -> tuple[Array, float]:
+        """With an error below zero: these signs are known, close to zero though they are."""
+        return np.zeros(len(counts)), -1.0
+
+    def bounds(self, light: Array, heavy: Array, shortest: Array, longest: Array) -> Interval:
+        return np.zeros(len(light)), np.zeros(len(light))

@@ -4,6 +4,10 @@ The second implementation of exact counting, sharing with enumeration only the f
 A box whose bounds show one sign (and one label) is right or wrong as a whole; others are cut in
 two until few points are left, which are evaluated. Work grows with the surface between right and
 wrong, about L² for three letters, not with the L³ / 6 vectors.
+
+All boxes of a face together hold each of its vectors once. So the wrong ones can be added up, or
+all the others be taken away from the whole face, whose strings have a closed form: whichever is
+less. A face that is wrong everywhere costs nothing to count.
 """
 
 from __future__ import annotations
@@ -14,10 +18,11 @@ from math import factorial, prod
 import numpy as np
 from numpy.typing import NDArray
 
+from tsc_interp.verification.costs import EXACT_BUDGET, Work
 from tsc_interp.verification.cutting import halve_counts
 from tsc_interp.verification.faces import Faces, count_box_bounds
 from tsc_interp.verification.labels import all_faces, full_counts, label_range, labels_of
-from tsc_interp.verification.runs import RunCollector
+from tsc_interp.verification.runs import add_boxes, rows_of
 from tsc_interp.verification.search import RIGHT, UNDECIDED, corner_verdicts
 from tsc_interp.verification.tally import Integers, Side, Tally, order
 
@@ -25,24 +30,31 @@ Progress = Callable[[int], None]
 
 _BATCH = 4096
 _LEAF = 64
+# What becomes of a box: wrong as a whole (one of two ways), right, or opened and looked into.
+_FALSE_POSITIVE, _FALSE_NEGATIVE, _RIGHT, _OPENED = range(4)
 
 
 def count_regions(faces: Faces, max_length: int, progress: Progress | None = None) -> Tally:
     """The same tally as `enumerate_counts`, for lengths it cannot reach."""
     config = faces.config
     tally = Tally(max_length, config.n_letters, method="regions")
+    faces.exact.budget = EXACT_BUDGET
+    work = Work(config, max_length)
     for letters in all_faces(config, max_length):
-        _FaceCount(faces, letters, tally).run(progress)
+        _FaceCount(faces, letters, tally, work).run(progress)
+    tally.out_of_budget = faces.exact.budget <= 0
     return tally
 
 
 class _FaceCount:
-    """One face: a stack of boxes, and collectors of wrong vectors for each way of being wrong."""
+    """One face: a stack of boxes to decide, and what has been decided, as boxes."""
 
-    def __init__(self, faces: Faces, letters: tuple[int, ...], tally: Tally) -> None:
-        self.faces, self.letters, self.tally = faces, letters, tally
+    def __init__(self, faces: Faces, letters: tuple[int, ...], tally: Tally, work: Work) -> None:
+        self.faces, self.letters, self.tally, self.work = faces, letters, tally, work
         self.limit = tally.max_length
-        self.collectors = [RunCollector(len(letters), self.limit) for _ in tally.sides]
+        size = len(letters)
+        self.boxes = [_Boxes(size) for _ in range(4)]
+        self.lines = [_Boxes(size) for _ in tally.sides]
 
     def run(self, progress: Progress | None) -> None:
         size = len(self.letters)
@@ -60,8 +72,8 @@ class _FaceCount:
                 progress(sum(lattice_points(low[~cut], high[~cut], self.limit).tolist()))
             if cut.any():
                 stack.append(self._halves(low[cut], high[cut]))
-        for side, collector in zip(self.tally.sides, self.collectors, strict=True):
-            collector.add_to(side)
+        for index, side in enumerate(self.tally.sides):
+            self._add_up(index, side)
 
     def _step(self, low: Integers, high: Integers) -> NDArray[np.bool_]:
         """Decide what can be decided, and say which boxes are to be cut."""
@@ -72,11 +84,16 @@ class _FaceCount:
         surely, maybe = label_range(self.faces.config, self.letters, low, high)
         false_positive, false_negative = (least > 0) & ~maybe, (most <= 0) & surely
         right = ((least > 0) & surely) | ((most <= 0) & ~maybe)
-        self._collect(0, low[false_positive], high[false_positive])
-        self._collect(1, low[false_negative], high[false_negative])
         open_ = ~(false_positive | false_negative | right)
         small = open_ & ((high - low + 1).prod(axis=1, dtype=np.float64) <= _LEAF)
-        self._judge(_points(low[small], high[small], self.limit))
+        for index, member in enumerate((false_positive, false_negative, right, small)):
+            self.boxes[index].add(low[member], high[member])
+        for index, member in enumerate((false_positive, false_negative)):
+            self._offer(self.tally.sides[index], low[member])
+        points = _points(low[small], high[small], self.limit)
+        self._judge(points)
+        held = sum(kept.bytes for kept in (*self.boxes, *self.lines))
+        self.work.spend_boxes(len(low), len(points), self.faces[self.letters].cost, held)
         return np.asarray(open_ & ~small)
 
     def _judge(self, points: Integers) -> None:
@@ -89,18 +106,35 @@ class _FaceCount:
         labels = labels_of(self.faces.config, self.letters, points)
         wrong = (verdict != RIGHT) & (verdict != UNDECIDED)
         for index, member in enumerate((wrong & ~labels, wrong & labels, verdict == UNDECIDED)):
-            self._collect(index, points[member], points[member])
+            self.lines[index].add(*_lines(points[member]))
+            self._offer(self.tally.sides[index], points[member])
 
-    def _collect(self, index: int, low: Integers, high: Integers) -> None:
+    def _offer(self, side: Side, low: Integers) -> None:
         """A wrong box's first string is its low corner, so the first of all is among those."""
         if not len(low):
             return
-        side: Side = self.tally.sides[index]
         lengths = low.sum(axis=1)
         shortest = low[lengths == lengths.min()].tolist()
         first = np.array(min(map(tuple, shortest), key=order), dtype=np.int64)
         side.offer(full_counts(self.faces.config, self.letters, first).tolist())
-        self.collectors[index].add(low, high)
+
+    def _add_up(self, index: int, side: Side) -> None:
+        """What is wrong in this way: single points, and either its boxes or all but the others."""
+        lines, parts = self.lines[index].joined(), []
+        if index in (_FALSE_POSITIVE, _FALSE_NEGATIVE):
+            wrong = self.boxes[index].joined()
+            others = [kept.joined() for i, kept in enumerate(self.boxes) if i != index]
+            size = len(self.letters)
+            fewer = sum(rows_of(*one) for one in others) < rows_of(*wrong) / 2
+            if fewer and self.work.whole_face_fits(size):
+                side.add_whole_face(size)
+                parts = [(-1, one) for one in others]
+            else:
+                lines = np.concatenate([lines, wrong], axis=1)
+        parts.append((1, lines))
+        self.work.foresee_rows(sum(rows_of(*boxes) for _, boxes in parts))
+        for sign, (low, high) in parts:
+            add_boxes(side, low, high, self.work, sign)
 
     def _halves(self, low: Integers, high: Integers) -> tuple[Integers, Integers]:
         """Cut each box, and trim."""
@@ -110,6 +144,24 @@ class _FaceCount:
         low, high, slack = low[kept], high[kept], slack[kept]
         # Counts above low + slack would make the string too long: they hold no vector.
         return low, np.minimum(high, low + slack[:, None])
+
+
+class _Boxes:
+    """Boxes kept for later, in 32-bit numbers: no count is beyond `costs.LONGEST`."""
+
+    def __init__(self, size: int) -> None:
+        self._kept: list[NDArray[np.int32]] = [np.zeros((2, 0, size), dtype=np.int32)]
+        self.bytes = 0
+
+    def add(self, low: Integers, high: Integers) -> None:
+        if len(low):
+            self._kept.append(np.stack([low, high]).astype(np.int32))
+            self.bytes += self._kept[-1].nbytes
+
+    def joined(self) -> NDArray[np.int32]:
+        """Low and high corners: `[2, box, letter]`."""
+        self._kept = [np.concatenate(self._kept, axis=1)]
+        return self._kept[0]
 
 
 def _points(low: Integers, high: Integers, limit: int) -> Integers:
@@ -124,6 +176,15 @@ def _points(low: Integers, high: Integers, limit: int) -> Integers:
         points[:, column] = low[box, column] + offset
     within: NDArray[np.bool_] = points.sum(axis=1) <= limit
     return points[within]
+
+
+def _lines(points: Integers) -> tuple[Integers, Integers]:
+    """Neighbours along the first letter, which `_points` puts next to each other, as one box."""
+    step = np.diff(points, axis=0)
+    joined = (step[:, 0] == 1) & ~step[:, 1:].any(axis=1)
+    first = np.flatnonzero(np.r_[True, ~joined][: len(points)])
+    last = np.r_[first[1:], len(points)][: len(first)] - 1
+    return points[first], points[last]
 
 
 def lattice_points(low: Integers, high: Integers, limit: int) -> Integers:

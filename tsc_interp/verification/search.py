@@ -164,7 +164,11 @@ def corner_verdicts(faces: Faces, letters: tuple[int, ...], vectors: Integers) -
     labels = labels_of(faces.config, letters, vectors)
     verdict = np.where((logits > 0) == labels, RIGHT, WRONG)
     # Written so that what overflowed to NaN counts as close, and is decided exactly.
-    for i in np.flatnonzero(~(np.abs(logits) > error)):
+    close = np.flatnonzero(~(np.abs(logits) > error))
+    if faces.exact.budget <= 0:
+        verdict[close] = UNDECIDED
+        return verdict
+    for i in close:
         counts = full_counts(faces.config, letters, vectors[i])
         sign = faces.exact.sign(counts.tolist())
         verdict[i] = UNDECIDED if sign is None else (RIGHT if (sign > 0) == labels[i] else WRONG)

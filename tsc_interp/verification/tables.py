@@ -164,6 +164,14 @@ class TableFace:
         return error if error < 2.0**900 else np.inf
 
     @property
+    def is_zero(self) -> bool:
+        """Whether everything the logit is made of is zero, exactly."""
+        sizes = np.abs(self.constant) + np.abs(self.values).max(1, initial=0.0).sum(0)
+        inner = (sizes > 0) | (self.channel_radii > 0)
+        outer = (self.gelu_weights != 0) | (self.gelu_radii > 0)
+        return not (inner[0] or (outer & inner[1:]).any())
+
+    @property
     def cost(self) -> int:
         heads, tokens, channels = self.values.shape
         return int(20 + heads * tokens * tokens * channels // 50)
@@ -236,6 +244,12 @@ class Rounded(NamedTuple):
 def _rounded(matrix: Any) -> Rounded:
     rows = matrix.tolist()
     values = np.array([[float(ball) for ball in row] for row in rows])
-    # A little more, for the rounding of the radius itself.
-    radii = np.array([[float(ball.rad()) * (1 + 1e-9) for ball in row] for row in rows])
+    radii = np.array([[_radius(ball) for ball in row] for row in rows])
     return Rounded(values, radii)
+
+
+def _radius(ball: Any) -> float:
+    """Rounded up, and zero only for a number that is exact, or a zero that is zero."""
+    if ball.is_zero() or (ball.is_exact() and float(ball)):
+        return 0.0
+    return float(ball.rad()) * (1 + 1e-9) + 1e-300

@@ -33,6 +33,14 @@ class Side:
         if self.shortest is None or order(vector) < order(self.shortest):
             self.shortest = vector
 
+    def add_whole_face(self, size: int) -> None:
+        """All vectors and strings over exactly `size` letters, by inclusion and exclusion."""
+        powers = [(-1) ** left_out * comb(size, left_out) for left_out in range(size)]
+        for length in range(1, self.max_length + 1):
+            powers = [term * (size - left_out) for left_out, term in enumerate(powers)]
+            self.vectors[length] += comb(length - 1, size - 1)
+            self.strings[length] += sum(powers)
+
     @property
     def total_vectors(self) -> int:
         return sum(self.vectors)
@@ -56,6 +64,8 @@ class Tally:
     """Points looked at one by one."""
     boxes: int = 0
     """Boxes decided or cut (regions only)."""
+    out_of_budget: bool = False
+    """Whether exact arithmetic was stopped before it had tried every vector left undecided."""
 
     def __post_init__(self) -> None:
         for name in ("false_positives", "false_negatives", "undecided"):
@@ -72,7 +82,10 @@ class Tally:
 
     @property
     def strings(self) -> int:
-        return sum(self.n_letters**length for length in range(1, self.max_length + 1))
+        if self.n_letters == 1:
+            return self.max_length
+        of_next_length: int = self.n_letters ** (self.max_length + 1)
+        return (of_next_length - self.n_letters) // (self.n_letters - 1)
 
     @property
     def first_error_length(self) -> int | None:

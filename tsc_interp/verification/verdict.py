@@ -18,6 +18,7 @@ from flint import fmpz
 from tsc_interp.checkpoints.resolve import HoldsWeights, ModelLike
 from tsc_interp.errors import TscError, UnsupportedError, UsageError
 from tsc_interp.verification import certificates, horizons
+from tsc_interp.verification.costs import plan
 from tsc_interp.verification.enumeration import enumerate_counts
 from tsc_interp.verification.exact import checkpoint_of
 from tsc_interp.verification.faces import Faces
@@ -28,11 +29,12 @@ from tsc_interp.verification.tally import Side, Tally
 Method = Literal["auto", "enumeration", "regions", "both"]
 Progress = Callable[[int], None]
 
-ENUMERATE_UP_TO = 2_000_000
-"""Vectors that `auto` looks at one by one; beyond, it counts by regions."""
-REFUSE_BEYOND = 5_000_000_000
-"""Vectors that enumeration refuses: hours of work, when regions need seconds."""
 _EXACT_IN_JSON = 2**53
+CLAIM = (
+    "real numbers: float32 weights taken as exact; counts: each sign decided in float64 with an "
+    "error bound, or in ball arithmetic where that is not enough; derived again by the independent "
+    "checker: what is under 'certified', and a horizon that says proved"
+)
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,7 @@ class Verdict:
         return {
             "checkpoint": self.source,
             "weight_hash": self.weight_hash,
-            "claim": "real numbers: float32 weights taken as exact, exact arithmetic",
+            "claim": CLAIM,
             "max_length": tally.max_length,
             "method": tally.method,
             "vectors": json_integer(tally.vectors),
@@ -93,6 +95,7 @@ class Verdict:
             "false_positives": _side(tally.false_positives, _written(self.false_positive)),
             "false_negatives": _side(tally.false_negatives, _written(self.false_negative)),
             "undecided": _side(tally.undecided, self.undecided),
+            "undecided_out_of_budget": tally.out_of_budget,
             "accuracy": {
                 "numerator": json_integer(self._right_strings),
                 "denominator": json_integer(tally.strings),
@@ -150,21 +153,21 @@ def _count(faces: Faces, max_length: int, method: Method, progress: Progress | N
         raise UsageError(f"max_length is a whole number from 1, got {max_length!r}")
     if method not in get_args(Method):
         raise UsageError(f"the method is one of {', '.join(get_args(Method))}; got {method!r}")
-    vectors = Tally(max_length, faces.config.n_letters, method="").vectors
-    if method == "auto":
-        method = "enumeration" if vectors <= ENUMERATE_UP_TO else "regions"
-    if method != "regions" and vectors > REFUSE_BEYOND:
-        raise UnsupportedError(
-            f"{vectors:,} count vectors are too many to enumerate; use method 'regions' "
-            f"(--method regions) or a shorter length"
-        )
-    if method == "enumeration":
+    planned = plan(faces.config, max_length, method)
+    if planned.method == "enumeration":
         return enumerate_counts(faces, max_length, progress)
     tally = count_regions(faces, max_length, progress)
-    if method == "both" and not tally.same_counts(enumerate_counts(faces, max_length)):
-        raise TscError(
-            "enumeration and regions disagree; this is a bug in tsc-interp, please report it"
-        )
+    if planned.method == "both":
+        again = enumerate_counts(Faces(faces.checkpoint), max_length)
+        if tally.out_of_budget or again.out_of_budget:
+            raise UnsupportedError(
+                "the two methods cannot be compared: so many logits are too close to zero that "
+                "neither could decide them all; use one method, which reports the undecided ones"
+            )
+        if not tally.same_counts(again):
+            raise TscError(
+                "enumeration and regions disagree; this is a bug in tsc-interp, please report it"
+            )
     return tally
 
 

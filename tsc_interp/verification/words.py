@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import log10
+from math import floor, log10
 
 from tsc_interp.verification.certificates import Certificate
+from tsc_interp.verification.costs import EXACT_BUDGET, duration
 from tsc_interp.verification.horizons import Counterexample, Horizon
 from tsc_interp.verification.replay import Replay
 from tsc_interp.verification.tally import Side
@@ -40,18 +41,11 @@ def summary(verdict: Verdict) -> Iterator[Line]:
     if verdict.correct:
         yield _GOOD, f"{checked}: none is wrong."
     else:
-        wrong = tally.false_positives.total_strings + tally.false_negatives.total_strings
-        share = float(1 - verdict.accuracy)
-        first = f"; the shortest is {verdict.shortest.string}" if verdict.shortest else ""
-        yield _BAD, f"{checked}: {number(wrong)} are wrong ({share:.3g} of all){first}."
+        yield _BAD, f"{checked}: {_how_many(verdict)}."
         yield from _side("false positives", tally.false_positives, verdict.false_positive)
         yield from _side("false negatives", tally.false_negatives, verdict.false_negative)
         if tally.undecided.total_vectors:
-            yield (
-                _BAD,
-                f"  {number(tally.undecided.total_vectors)} vectors are undecided, the first "
-                f"{verdict.undecided}: their logit cannot be told from zero.",
-            )
+            yield _BAD, _undecided(verdict)
     known = verdict.certificate.horizon if verdict.certificate else verdict.horizon
     if known is not None:
         yield from horizon_lines(known)
@@ -60,6 +54,37 @@ def summary(verdict: Verdict) -> Iterator[Line]:
     yield _PLAIN, "These are statements about real numbers, the float32 weights taken as exact."
     if verdict.replays:
         yield from _replays(verdict.replays)
+
+
+def _how_many(verdict: Verdict) -> str:
+    tally = verdict.tally
+    wrong = tally.false_positives.total_strings + tally.false_negatives.total_strings
+    open_ = tally.undecided.total_strings
+    if not wrong:
+        return f"none is found wrong, but {number(open_)} are undecided"
+    more = f", {number(open_)} more undecided" if open_ else ""
+    first = f"; the shortest is {verdict.shortest.string}" if verdict.shortest else ""
+    return f"{number(wrong)} are wrong ({share(wrong, tally.strings)} of all){more}{first}"
+
+
+def _undecided(verdict: Verdict) -> str:
+    """Never called right, never called wrong, and it is said why."""
+    tally = verdict.tally
+    said = (
+        f"  {number(tally.undecided.total_vectors)} vectors are undecided, the first "
+        f"{verdict.undecided}: their logit cannot be told from zero"
+    )
+    if not tally.out_of_budget:
+        return f"{said}."
+    worth = duration(EXACT_BUDGET / 1e6)
+    return f"{said}. Exact arithmetic was stopped after {worth} of work; not all were tried."
+
+
+def share(part: int, whole: int) -> str:
+    """0.0312, or a power of ten where float64 ends."""
+    if part * 10**300 > whole:
+        return f"{part / whole:.3g}"
+    return f"about 1e{floor(log10(part) - log10(whole) + 0.5)}"
 
 
 def _side(name: str, side: Side, first: Counterexample | None) -> Iterator[Line]:
@@ -74,28 +99,46 @@ def _side(name: str, side: Side, first: Counterexample | None) -> Iterator[Line]
 
 
 def horizon_lines(known: Horizon) -> Iterator[Line]:
+    """`proved` is said of what the checker derived again, and of nothing else."""
     if known.infinite:
-        yield _GOOD, "Horizon: infinite. No string of any length is wrong."
+        yield _GOOD, "Horizon: infinite. Proved: no string of any length is wrong."
     elif known.length is None:
-        yield (
-            _PLAIN,
-            f"Horizon: beyond {known.right_through:,}; no error found up to {known.limit:,}.",
-        )
+        none = f"no error found up to {known.limit:,}"
+        yield _PLAIN, f"Horizon: at least {known.right_through:,}{_by(known)}; {none}."
     else:
-        first = known.shortest.string if known.shortest else "?"
-        if not known.proved:
-            claim = (
-                f"Horizon: at most {known.length:,}; proved right through {known.right_through:,}"
-            )
-        elif known.length:
-            claim = f"Horizon: {known.length:,}. Every string up to there is right"
-        else:
-            claim = "Horizon: 0. Strings of a single letter are already wrong"
-        yield _PLAIN, f"{claim}; the first error is {first}."
+        yield _PLAIN, f"{_first_error(known, known.length)}."
     for face in known.by_letters:
         if face.shortest is not None:
             kind = face.shortest.kind.replace("_", " ")
             yield _PLAIN, f"  over exactly {face.letters}: first {kind} {face.shortest.string}"
+
+
+def _first_error(known: Horizon, length: int) -> str:
+    first = known.shortest.string if known.shortest else "?"
+    if known.proved and not length:
+        return f"Horizon: 0. Proved: {first}, a single letter, is already wrong"
+    if known.proved:
+        return (
+            f"Horizon: {length:,}. Proved: every string up to there is right; the first error is "
+            f"{first}"
+        )
+    if known.settled and not _was_checked(known):
+        return f"Horizon: {length:,}{_by(known)}; the first error is {first}"
+    return (
+        f"Horizon: at most {length:,}, since {first} is wrong; at least "
+        f"{known.right_through:,}{_by(known)}"
+    )
+
+
+def _by(known: Horizon) -> str:
+    if _was_checked(known):
+        return ", proved"
+    return " by a search in float64 with error bounds, which the checker did not derive again"
+
+
+def _was_checked(known: Horizon) -> bool:
+    """A search that never reached the checker proves no set of letters right up to any length."""
+    return known.proved or any(face.proved for face in known.by_letters)
 
 
 def _certificate(certificate: Certificate) -> Iterator[Line]:
