@@ -71,8 +71,9 @@ def reach(model: Classifier) -> Reach | None:
         return None if error is None else error.string
 
     return Reach(
-        right_through=found.right_through,
-        exact=found.length == found.right_through,
+        # What the checker did not derive again may be true, but is not proved.
+        right_through=found.right_through if found.checked else 0,
+        exact=found.proved and found.length is not None,
         false_positive=written(found.shortest_false_positive),
         false_negative=written(found.shortest_false_negative),
     )

@@ -85,6 +85,8 @@ class Horizon:
     right_through: int
     limit: int
     by_letters: tuple[FaceHorizon, ...]
+    checked: bool = False
+    """Whether all this was cut down to what the checker derived, so that it may be called proved."""
 
     @property
     def shortest(self) -> Counterexample | None:
@@ -171,6 +173,7 @@ def as_checked(found: Horizon, checked: Proved) -> Horizon:
         proved=checked.infinite or (length is not None and checked.horizon == length),
         right_through=min(face.right_through for face in by_letters),
         by_letters=by_letters,
+        checked=True,
     )
 
 

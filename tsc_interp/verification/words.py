@@ -15,6 +15,8 @@ from tsc_interp.verification.verdict import Verdict
 Line = tuple[str, str]
 """A rich style and a sentence."""
 
+_SEARCHED = "by a search in float64 with error bounds that the checker did not derive again"
+
 _GOOD, _BAD, _PLAIN = "green", "bold red", ""
 
 
@@ -103,8 +105,7 @@ def horizon_lines(known: Horizon) -> Iterator[Line]:
     if known.infinite:
         yield _GOOD, "Horizon: infinite. Proved: no string of any length is wrong."
     elif known.length is None:
-        none = f"no error found up to {known.limit:,}"
-        yield _PLAIN, f"Horizon: at least {known.right_through:,}{_by(known)}; {none}."
+        yield _PLAIN, f"Horizon: {_at_least(known)}; no error found up to {known.limit:,}."
     else:
         yield _PLAIN, f"{_first_error(known, known.length)}."
     for face in known.by_letters:
@@ -122,23 +123,15 @@ def _first_error(known: Horizon, length: int) -> str:
             f"Horizon: {length:,}. Proved: every string up to there is right; the first error is "
             f"{first}"
         )
-    if known.settled and not _was_checked(known):
-        return f"Horizon: {length:,}{_by(known)}; the first error is {first}"
-    return (
-        f"Horizon: at most {length:,}, since {first} is wrong; at least "
-        f"{known.right_through:,}{_by(known)}"
-    )
+    if known.settled and not known.checked:
+        return f"Horizon: {length:,}, {_SEARCHED}; the first error is {first}"
+    return f"Horizon: at most {length:,}, since {first} is wrong; {_at_least(known)}"
 
 
-def _by(known: Horizon) -> str:
-    if _was_checked(known):
-        return ", proved"
-    return " by a search in float64 with error bounds, which the checker did not derive again"
-
-
-def _was_checked(known: Horizon) -> bool:
-    """A search that never reached the checker proves no set of letters right up to any length."""
-    return known.proved or any(face.proved for face in known.by_letters)
+def _at_least(known: Horizon) -> str:
+    if not known.right_through:
+        return "at least 0, nothing being proved right"
+    return f"at least {known.right_through:,}, {'proved' if known.checked else _SEARCHED}"
 
 
 def _certificate(certificate: Certificate) -> Iterator[Line]:
