@@ -86,7 +86,7 @@ class Horizon:
     limit: int
     by_letters: tuple[FaceHorizon, ...]
     checked: bool = False
-    """Whether all this was cut down to what the checker derived, so that it may be called proved."""
+    """Whether all this was cut down to what the checker derived: then it may be called proved."""
 
     @property
     def shortest(self) -> Counterexample | None:
