@@ -217,7 +217,7 @@ def test_strings_keep_their_spaces_and_signs_stay_apart(monkeypatch: pytest.Monk
         monkeypatch,
         entry="const a = [1,  2];\n  const b = 'x  =  y';\nconst c = a - -b;\nconst d = /, /;\n",
     )
-    for line in ("const a=[1,2];", "const b = 'x  =  y';", "const c=a - -b;", "const d = /, /;"):
+    for line in ("const a=[1,2];", "const b = 'x  =  y';", "const c=a- -b;", "const d = /, /;"):
         assert f"\n{line}\n" in script
 
 

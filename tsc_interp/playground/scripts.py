@@ -4,9 +4,9 @@ Each module becomes a function that is called once and returns what it exports, 
 their private names to themselves and nothing but `import { a, b } from "./other.mjs"` and
 `export function|const|class` has to be understood. What is not understood is refused.
 
-Pages should be light, so what is for readers of the package stays behind: comments on lines of
-their own, indentation, spaces and line breaks around punctuation. Strings keep theirs, and what may
-hold a regular expression or a template in a template is left as it is.
+Pages should be light, so what is for readers of the package stays behind: comments, indentation,
+spaces and line breaks around punctuation. Strings keep theirs, and what may hold a regular
+expression or a template in a template is left as it is.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ ASSETS: Traversable = files("tsc_interp.playground") / "assets"
 _IMPORT = re.compile(r'^import \{([^}]*)\} from "\./([\w-]+\.mjs)";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:function\*?|const|class) (\w+))", re.MULTILINE)
 _COMMENT = re.compile(r"^ *(?://.*|/\*\*[\s\S]*?\*/)\n", re.MULTILINE)
+_REMARK = re.compile(r"(?<=[;,{}()\[\]]) // [^\"'`\n]*$", re.MULTILINE)  # no string ends after it
 _SPACES = re.compile(r" *([=,(){}\[\]:?;<>&|*]+) *")
+_SIGNS = re.compile(r"(?<![+-]) ?([+-]) ?(?![+-])")  # not those of `a - -b`, which is not `a--b`
 _BREAKS = re.compile(r",?\n(?=[)\]}])|(?<=[,({\[=>?:&|])\n|\n(?=[.?:&|])")
 _LEFT_OVER = re.compile(r"^(?:import|export)\b.*", re.MULTILINE)
 
@@ -62,7 +64,7 @@ def _add_module(
             raise TscError(
                 f"{name} imports {', '.join(missing)}, which {imported[2]} does not export"
             )
-    body = _COMMENT.sub("", _IMPORT.sub("", source))
+    body = _REMARK.sub("", _COMMENT.sub("", _IMPORT.sub("", source)))
     exports = [found[1] for found in _EXPORT.finditer(body)]
     body = _EXPORT.sub("", body)
     left_over = _LEFT_OVER.findall(body)
@@ -78,7 +80,7 @@ def _add_module(
 
 
 def _squeezed(line: str) -> str:
-    """A line without the spaces that nobody needs; signs keep theirs, as `a - -b` is not `a--b`."""
+    """A line without the spaces that nobody needs."""
     parts = re.split(r'([`"])', line)
     inside = ""
     for i, part in enumerate(parts):
@@ -87,7 +89,7 @@ def _squeezed(line: str) -> str:
         elif not inside:
             if re.search(r"['/\\]", part):
                 return line  # a regular expression, perhaps, or a quote that is escaped
-            parts[i] = _SPACES.sub(r"\1", part)
+            parts[i] = _SIGNS.sub(r"\1", _SPACES.sub(r"\1", part))
         elif inside == "`" and part.count("${") != part.count("}"):
             return line  # a template inside a template
     return "".join(parts)

@@ -143,7 +143,8 @@ export function niceTicks(low, high) {
 }
 
 /** The string's logit after each epoch, the present one marked; `pick` is called with an epoch. */
-export function epochCurve(epochs, logits, now, pick) {
+export function epochCurve(epochs, judged, now, pick) {
+  const logits = judged.map(({ logit }) => logit);
   const [low, high] = [Math.min(0, ...logits), Math.max(0, ...logits)];
   const pad = 0.1 * (high - low || 1);
   const area = [46, 8, 448, 110];
@@ -168,7 +169,9 @@ export function epochCurve(epochs, logits, now, pick) {
     }),
   );
   epochs.forEach((epoch, i) => {
-    const className = `mark ${logits[i] > 0 ? "positive" : "negative"}${i === index ? " you" : ""}`;
+    const { answer } = judged[i];
+    const said = answer === null ? "open" : answer ? "positive" : "negative";
+    const className = `mark ${said}${i === index ? " you" : ""}`;
     root.append(
       svg("circle", {
         cx: scaleTo.x(epoch),

@@ -214,7 +214,7 @@ function axisNames(names, [left, , right], height) {
 }
 
 /** CLS on its way through the block: each component adds its vector. */
-export function pathFigure(trace, width = 320, height = 280) {
+export function pathFigure(trace, answer, width = 320, height = 280) {
   const { basis, names } = residualPlane([...trace.parts.map((part) => part.vector), ...trace.embedded], trace.readOut);
   let place = new Array(trace.readOut.length).fill(0);
   const stops = trace.parts.map((part) => project(basis, (place = add(place, part.vector))));
@@ -243,7 +243,7 @@ export function pathFigure(trace, width = 320, height = 280) {
       cx: pixels.at(-1)[0],
       cy: pixels.at(-1)[1],
       r: 6,
-      class: trace.logit > 0 ? "mark end positive" : "mark end negative",
+      class: `mark end ${answer === null ? "open" : answer ? "positive" : "negative"}`,
     }),
   );
   root.append(axisNames(names, area, height));

@@ -81,7 +81,7 @@ function streamStage(side, pick) {
   const { config } = side.prepared.model;
   const layer = Math.min(pick.layer, config.n_layers - 1);
   return [
-    pathFigure(side.trace),
+    pathFigure(side.trace, side.answer),
     config.d_mlp > 0 ? mlpTable(side, layer) : h("p", { class: "note" }, "This model has no MLP."),
     contributionFigure(side.trace, side.before),
     roving(

@@ -2,7 +2,7 @@
 
 import { breakPanel } from "./breaks.mjs";
 import { h, replace, startRoving, startTooltip } from "./dom.mjs";
-import { isEdited, record, redo, startTimeline, undo } from "./edits.mjs";
+import { record, redo, startTimeline, undo } from "./edits.mjs";
 import { makeEvaluator } from "./evaluator.mjs";
 import { flowStages } from "./flow.mjs";
 import { intervenePanel, weightEditor } from "./intervene.mjs";
@@ -10,10 +10,11 @@ import { NOBODY, readLink, readModels, writeLink } from "./link.mjs";
 import { manyPanel } from "./many.mjs";
 import { failureMap } from "./map.mjs";
 import { mapCaption, mapLegend, mapTools } from "./maptools.mjs";
-import { noEdits, prepare, run } from "./model.mjs";
+import { noEdits, prepare } from "./model.mjs";
 import { loudestHead, modelChoice, quickFailure, readModel, startingView } from "./models.mjs";
 import { badge, introduce, themeButton, verdictLine } from "./parts.mjs";
 import { sharePanel } from "./share.mjs";
+import { sideMaker } from "./sides.mjs";
 import { exampleButtons, sliders } from "./sliders.mjs";
 import { countsOf, StringProblem, writeCounts } from "./strings.mjs";
 import { tourSteps } from "./tour.mjs";
@@ -174,37 +175,7 @@ function guide(index) {
 
 // -- from state to what is drawn -------------------------------------------------------------------------
 
-const prepared = new Map();
-
-/** The model with its edits, ready to run, kept as long as neither changes. */
-function ready(id, model, edits) {
-  const known = prepared.get(id);
-  if (known?.model === model && known.edits === edits) return known;
-  const made = { model, edits, prepared: prepare(model, edits) };
-  made.evaluator = makeEvaluator(made.prepared);
-  prepared.set(id, made);
-  return made;
-}
-
-function makeSide(id, model, edits, editable) {
-  const now = ready(id, model, edits);
-  const plain = isEdited(edits) ? ready(`${id} before`, model, unedited) : null;
-  const before = plain && {
-    ...run(plain.prepared, state.counts),
-    answer: plain.evaluator.evaluate(state.counts).answer,
-  };
-  const trace = run(now.prepared, state.counts);
-  return {
-    ...{ id, editable, trace, before, edit },
-    answer: now.evaluator.evaluate(state.counts).answer,
-    prepared: now.prepared,
-    evaluator: now.evaluator,
-    original: model,
-    baseValues: (layer, head) => (before ?? trace).layers[layer].v[head],
-    redraw: requestDraw,
-  };
-}
-
+const makeSide = sideMaker();
 const choose = (parts) => {
   Object.assign(pick, parts);
   requestDraw();
@@ -213,8 +184,9 @@ const choose = (parts) => {
 function draw() {
   const edits = state.timeline.now;
   const { main, other } = room;
-  const sides = [makeSide("main", versionOf(state.epoch), edits, true)];
-  if (other) sides.push(makeSide("other", other.model, unedited, false));
+  const act = { edit, redraw: requestDraw };
+  const sides = [makeSide("main", versionOf(state.epoch), edits, state.counts, act)];
+  if (other) sides.push(makeSide("other", other.model, unedited, state.counts));
 
   byId("string-problem").textContent = state.problem ? `${state.problem}. Still showing ${state.text}.` : "";
   byId("string").setAttribute("aria-invalid", String(state.problem !== null));
@@ -320,8 +292,8 @@ draw();
 // For people at the console and for tests: the very functions the page itself uses.
 window.playground = {
   logit: (text) => {
-    const edits = state.timeline.now;
-    return ready("main", versionOf(state.epoch), edits).evaluator.logit(countsOf(text, room.letters.length));
+    const counts = countsOf(text, room.letters.length);
+    return makeSide("main", versionOf(state.epoch), state.timeline.now, counts).evaluator.logit(counts);
   },
   state,
 };

@@ -1,6 +1,7 @@
 // A guided tour of one failure, in five steps: the string, its right neighbour, attention, the sum, the proof by change.
 
 import { freeze } from "./edits.mjs";
+import { makeEvaluator } from "./evaluator.mjs";
 import { show, showCount, showPercent, showSigned } from "./maths.mjs";
 import { noEdits, prepare, run } from "./model.mjs";
 import { isRight, nearestFlip, vectorsOfLength } from "./search.mjs";
@@ -141,17 +142,22 @@ function sumStep(common, failing, right) {
 function freezeStep(common, prepared, wrong, neighbour, label) {
   const other = writeCounts(neighbour.counts);
   const edits = freeze(noEdits(), other);
-  const { logit } = run(prepare(prepared.model, edits), wrong);
-  const mended = logit > 0 === label;
+  const { logit, answer } = makeEvaluator(prepare(prepared.model, edits)).evaluate(wrong);
   // With other letters attention looks at what is not there, so all that can be said is how the difference travels.
   const cause = neighbour.letter === null ? "The difference comes in through attention" : "The attention was the cause";
+  const verdict =
+    answer === null
+      ? "too close to zero to call"
+      : answer === label
+        ? `so the answer is right. ${cause}`
+        : "so the answer stays wrong. Attention alone is not the cause";
   return {
     ...common,
     edits,
     title: "The test: give the attention back",
     target: "map",
     lines: [
-      `Here attention is frozen as it was on ${other}, and nothing else is changed: the logit of ${common.text} is ${show(logit)}, ${mended ? `so the answer is right. ${cause}` : "so the answer stays wrong. Attention alone is not the cause"}.`,
+      `Here attention is frozen as it was on ${other}, and nothing else is changed: the logit of ${common.text} is ${show(logit)}, ${verdict}.`,
       "Unfrozen, the hatched part of the map is every mixture that fails. Leave the tour and try one.",
     ],
   };

@@ -2,7 +2,8 @@
 
 import { epochCurve } from "./curve.mjs";
 import { h, reducedMotion, replace } from "./dom.mjs";
-import { prepare, run } from "./model.mjs";
+import { makeEvaluator } from "./evaluator.mjs";
+import { prepare } from "./model.mjs";
 
 const PACE = 500; // milliseconds per epoch while playing
 
@@ -47,13 +48,13 @@ export function trainingPanel(container, epochs, onEpoch) {
 
   function update(state, versionOf, edits) {
     now = state.epoch;
-    const logits = epochs.map((epoch) => run(prepare(versionOf(epoch), edits), state.counts).logit);
+    const judged = epochs.map((epoch) => makeEvaluator(prepare(versionOf(epoch), edits)).evaluate(state.counts));
     if (timer && now === epochs.at(-1)) stop();
     play.textContent = reducedMotion() ? "Next epoch" : timer ? "Pause" : "Play";
     slider.value = String(epochs.indexOf(now));
     slider.setAttribute("aria-valuetext", `epoch ${now}`);
     shown.textContent = `epoch ${now}`;
-    replace(curve, epochCurve(epochs, logits, now, onEpoch));
+    replace(curve, epochCurve(epochs, judged, now, onEpoch));
   }
   return { update };
 }
