@@ -73,6 +73,11 @@ def random_strings(config: ClassifierConfig, number: int) -> list[str]:
     return [config.alphabet.write(row) for row in counts]
 
 
+def given(checkpoint: Checkpoint) -> dict[str, Any]:
+    """A model as the page gets it, its configuration read."""
+    return {"config": checkpoint.config.to_dict(), "weights": encoded_weights(checkpoint)}
+
+
 def string_case(text: str, size: int) -> dict[str, Any]:
     try:
         return {
@@ -101,8 +106,7 @@ def model_case(checkpoint: Checkpoint, strings: list[str]) -> dict[str, Any]:
         weights = double(checkpoint.weights)
         logits = forward(config, weights, from_counts(config, counts), tap=keep)
     return {
-        "config": config.to_dict(),
-        "weights": encoded_weights(checkpoint),
+        **given(checkpoint),
         "shapes": {name: list(shape) for name, shape in config.weight_shapes().items()},
         "strings": strings,
         "logits": logits.tolist(),
@@ -156,23 +160,13 @@ def search_cases() -> list[dict[str, Any]]:
     for name, checkpoint in models.items():
         counts = first_error_by_enumeration(checkpoint, 90)
         assert counts is not None, f"{name} makes no error that a test can list"
-        case = {
-            "name": name,
-            "config": checkpoint.config.to_dict(),
-            "weights": encoded_weights(checkpoint),
-        }
-        cases.append({**case, "counts": counts})
+        cases.append({"name": name, **given(checkpoint), "counts": counts})
     # Beyond what can be listed: the verifier's answers, proved by interval arithmetic.
     for name in tsc.bundled_names():
-        found = tsc.horizon(tsc.load_checkpoint(name)).shortest
-        assert found is not None
         checkpoint = tsc.load_checkpoint(name)
-        case = {
-            "name": name,
-            "config": checkpoint.config.to_dict(),
-            "weights": encoded_weights(checkpoint),
-        }
-        cases.append({**case, "counts": list(found.counts)})
+        found = tsc.horizon(checkpoint).shortest
+        assert found is not None
+        cases.append({"name": name, **given(checkpoint), "counts": list(found.counts)})
     return cases
 
 
@@ -227,8 +221,7 @@ def rounding_cases() -> list[dict[str, Any]]:
         cases.append(
             {
                 "name": name,
-                "config": config.to_dict(),
-                "weights": encoded_weights(checkpoint),
+                **given(checkpoint),
                 "counts": counts,
                 "logits": [exact_logit(exact, row) for row in counts],
                 "signs": [exact.sign(row) for row in counts],
@@ -254,8 +247,7 @@ def map_cases() -> list[dict[str, Any]]:
         fields = view.fields(Faces(checkpoint))
         cases.append(
             {
-                "config": config.to_dict(),
-                "weights": encoded_weights(checkpoint),
+                **given(checkpoint),
                 "view": {"face": list(view.letters), "lens": lens, "length": length},
                 "layers": layers(view, fields),
                 "summary": summary(view, fields),
@@ -292,12 +284,8 @@ def edited_cases() -> list[dict[str, Any]]:
     for checkpoint, edit in edits:
         scripts = python_scripts(strings, edit, checkpoint.config)
         logits = [run_script(script, checkpoint) for script in scripts]
-        case = {
-            "config": checkpoint.config.to_dict(),
-            "weights": encoded_weights(checkpoint),
-            "edits": edit,
-        }
-        cases.append({**case, "strings": strings, "logits": logits})
+        case = {"edits": edit, "strings": strings, "logits": logits}
+        cases.append({**given(checkpoint), **case})
     return cases
 
 
@@ -305,11 +293,11 @@ def python_scripts(
     strings: list[str], edits: dict[str, Any], config: ClassifierConfig
 ) -> list[str]:
     """What the page's "Copy Python" gives for these edits, one script per string."""
-    given = json.dumps([strings, edits, config.to_dict()])
+    asked = json.dumps([strings, edits, config.to_dict()])
     code = (
         f'const {{ pythonScript }} = await import("{Path(str(ASSETS)).as_uri()}/commands.mjs");'
         f'const {{ noEdits }} = await import("{Path(str(ASSETS)).as_uri()}/model.mjs");'
-        f"const [strings, edits, config] = {given};"
+        f"const [strings, edits, config] = {asked};"
         "const scripts = strings.map((text) =>"
         ' pythonScript("in memory", text, { ...noEdits(), ...edits }, config));'
         "console.log(JSON.stringify(scripts));"

@@ -81,7 +81,9 @@ def test_arrow_keys_move_within_a_table(visit: Open) -> None:
     assert "weight(a)" in page.inner_text("#tooltip")
 
 
-@pytest.mark.parametrize("name", ["many-heads", "compare", "history", "all-letters", "deep"])
+@pytest.mark.parametrize(
+    "name", ["many-heads", "compare", "history", "all-letters", "deep", "two-letters"]
+)
 def test_nothing_overflows_and_everything_has_a_name(visit: Open, name: str) -> None:
     page = visit(name, color_scheme="dark")
     page.click("summary")

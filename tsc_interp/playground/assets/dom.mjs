@@ -153,7 +153,7 @@ export function roving(group) {
 // -- colours ---------------------------------------------------------------------------------------
 
 // The palette of the package's figures: a letter has the same colour everywhere.
-const LETTER_COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442"];
+const LETTER_COLOURS = ["#009E73", "#DDAA00", "#8B5CF6", "#56B4E9", "#8C6D46", "#44AA99", "#7F7F2A"];
 
 export function tokenColour(token) {
   return token === "CLS" ? "#808080" : LETTER_COLOURS[(token.charCodeAt(0) - 97) % LETTER_COLOURS.length];

@@ -152,7 +152,7 @@ function headCard(side, layer, head, query) {
         "tr",
         { class: side.trace.multiplicity[j] === 0 ? "absent" : "" },
         h("th", { scope: "row" }, chip(tokens[j])),
-        cell("k", "key", showShort(stageOf.k[head][j]), () => projectionLines(side, layer, head, "K", j)),
+        cell("k", "key", showShort(stageOf.k[head][j]), () => projectionLines(side, layer, head, "K", j), "k"),
         cell("s", "score", show(stageOf.scores[head][query][j]), () => scoreLines(side, layer, head, query, j), "right"),
         h(
           "td",
@@ -203,11 +203,11 @@ function headCard(side, layer, head, query) {
       roving(
         h(
           "table",
-          { class: "numbers" },
+          { class: `numbers${config.d_head === 2 ? " pairs" : ""}` },
           h(
             "thead",
             {},
-            h("tr", {}, column("key"), column("k"), column("score", "right"), column("weight"), column("value v")),
+            h("tr", {}, column("key"), column("k", "k"), column("score", "right"), column("weight"), column("value v")),
           ),
           h("tbody", {}, rows),
         ),

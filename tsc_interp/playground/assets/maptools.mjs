@@ -6,10 +6,11 @@ import { showCount } from "./maths.mjs";
 import { nearestString, normalised } from "./triangle.mjs";
 
 export function mapCaption(config, size) {
+  if (config.n_letters < 2) return "With one letter there is nothing to mix; see how its number matters beside this.";
   const what =
-    config.n_letters < 2
-      ? "With one letter there is nothing to mix; see how its number matters beside this."
-      : "Every mixture of letters is a point: inside all of them occur, on a band two, on a disc one.";
+    config.n_letters === 2
+      ? "Every mixture is a point of the line; the discs are the letters alone."
+      : "Every mixture of letters is a point: inside three occur, on a band two, on a disc one.";
   const holds = holdsForEveryLength(config)
     ? "Only ratios matter here, so the map holds for every length."
     : `Length matters too: these are the strings of length ${showCount(size)}, the string's.`;

@@ -69,7 +69,7 @@ function enter(chosen) {
     "breaks-sides",
     room.panels.map(({ element }) => element),
   );
-  replace(byId("examples"), exampleButtons(main.examples, failure && writeCounts(failure.counts), typed));
+  replace(byId("examples"), exampleButtons([...new Set([view.text, ...main.examples])], typed));
   modelChoice(byId("models"), models, room.chosen, switchTo);
   byId("tour-start").hidden = !failure;
   document.body.classList.toggle("comparing", Boolean(other));

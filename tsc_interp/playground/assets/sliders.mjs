@@ -113,18 +113,9 @@ function ruler() {
   return h("span", { class: "ruler", "aria-hidden": "true" }, marks);
 }
 
-/** The strings to try; `wrong` is one that the model gets wrong, or null. */
-export function exampleButtons(examples, wrong, onPick) {
-  const button = (text, extra = "") =>
-    h(
-      "button",
-      { class: `small ${extra}`, "data-key": `example-${text}`, onclick: () => onPick(text) },
-      h("code", {}, text),
-      extra ? " wrong" : null,
-    );
-  return [
-    h("span", { class: "note" }, "Try"),
-    wrong ? button(wrong, "wrong-text") : null,
-    ...examples.filter((text) => text !== wrong).map((text) => button(text)),
-  ];
+/** The strings to try. */
+export function exampleButtons(examples, onPick) {
+  const button = (text) =>
+    h("button", { class: "small", "data-key": `example-${text}`, onclick: () => onPick(text) }, h("code", {}, text));
+  return [h("span", { class: "note" }, "Try"), ...examples.map(button)];
 }
