@@ -6,42 +6,31 @@ verifier, the exact model, or an enumeration of all strings up to a length.
 
 from __future__ import annotations
 
-import contextlib
-import io
-import json
 import math
-import shutil
-import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 import torch
 from flint import ctx
 from numpy.typing import NDArray
 
 import tsc_interp as tsc
 from tests.cases import CONFIGS
+from tests.playground_copied import python_scripts, run_script
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import StringError
 from tsc_interp.model.forward import forward
-from tsc_interp.model.hooked import HookedClassifier
 from tsc_interp.model.initialise import initial_weights
 from tsc_interp.model.inputs import from_counts
 from tsc_interp.playground.mapfields import MapView, map_length
 from tsc_interp.playground.mapfigure import layers, summary
 from tsc_interp.playground.payload import encoded_weights
-from tsc_interp.playground.scripts import ASSETS
 from tsc_interp.strings import Alphabet
 from tsc_interp.task import AtLeast, ContainsAll, Majority, Parity
 from tsc_interp.verification.exact import ExactModel
 from tsc_interp.verification.faces import Faces
-
-NODE = shutil.which("node")
-
 
 BAD_AND_GOOD = [
     *["", "a", "aac", "a{3}b", "a{003}", "a{0}", "a{", "a{}", "a{2", "a{2}{3}", "{3}a", "}", "a}"],
@@ -287,40 +276,6 @@ def edited_cases() -> list[dict[str, Any]]:
         case = {"edits": edit, "strings": strings, "logits": logits}
         cases.append({**given(checkpoint), **case})
     return cases
-
-
-def python_scripts(
-    strings: list[str], edits: dict[str, Any], config: ClassifierConfig
-) -> list[str]:
-    """What the page's "Copy Python" gives for these edits, one script per string."""
-    asked = json.dumps([strings, edits, config.to_dict()])
-    code = (
-        f'const {{ pythonScript }} = await import("{Path(str(ASSETS)).as_uri()}/commands.mjs");'
-        f'const {{ noEdits }} = await import("{Path(str(ASSETS)).as_uri()}/model.mjs");'
-        f"const [strings, edits, config] = {asked};"
-        "const scripts = strings.map((text) =>"
-        ' pythonScript("in memory", text, { ...noEdits(), ...edits }, config));'
-        "console.log(JSON.stringify(scripts));"
-    )
-    done = subprocess.run(
-        [NODE or "node", "--input-type=module", "-e", code],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    scripts: list[str] = json.loads(done.stdout)
-    return scripts
-
-
-def run_script(script: str, checkpoint: Checkpoint) -> float:
-    """Run a copied script, its model loaded from memory, and return the number it prints."""
-    out = io.StringIO()
-    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out):
-        patch.setattr(
-            tsc, "load", lambda _: HookedClassifier.from_checkpoint(checkpoint), raising=False
-        )
-        exec(compile(script, "copied", "exec"), {})
-    return float(out.getvalue())
 
 
 def task_cases() -> list[dict[str, Any]]:
