@@ -37,10 +37,12 @@ if TYPE_CHECKING:  # what a type checker reads; the table below is what happens
     from tsc_interp.training.jobs import train as train
     from tsc_interp.training.jobs import train_seeds as train_seeds
     from tsc_interp.verification import Certificate as Certificate
+    from tsc_interp.verification import Difference as Difference
     from tsc_interp.verification import Horizon as Horizon
     from tsc_interp.verification import Verdict as Verdict
     from tsc_interp.verification import certify as certify
     from tsc_interp.verification import check as check
+    from tsc_interp.verification import difference as difference
     from tsc_interp.verification import horizon as horizon
     from tsc_interp.verification import read_certificate as read_certificate
     from tsc_interp.verification import verify as verify
@@ -74,10 +76,12 @@ _PUBLIC = {
     "train": "tsc_interp.training.jobs",
     "train_seeds": "tsc_interp.training.jobs",
     "Certificate": "tsc_interp.verification",
+    "Difference": "tsc_interp.verification",
     "Horizon": "tsc_interp.verification",
     "Verdict": "tsc_interp.verification",
     "certify": "tsc_interp.verification",
     "check": "tsc_interp.verification",
+    "difference": "tsc_interp.verification",
     "horizon": "tsc_interp.verification",
     "read_certificate": "tsc_interp.verification",
     "verify": "tsc_interp.verification",

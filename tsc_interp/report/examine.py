@@ -14,6 +14,7 @@ from tsc_interp.report.reach import Reach, reach
 from tsc_interp.report.report import Report
 from tsc_interp.report.strings import TestScore, score_test_set, sensible_strings
 from tsc_interp.strings import as_strings
+from tsc_interp.verification.differences import Difference, difference
 
 Progress = Callable[[str], None]
 
@@ -43,7 +44,8 @@ def analyze(
     if compare is not None:
         subjects.append(_Subject(compare, None))
     texts = _strings(strings, subjects)
-    return Report(tuple(_examine(subject, texts, chosen, progress) for subject in subjects))
+    examined = tuple(_examine(subject, texts, chosen, progress) for subject in subjects)
+    return Report(examined, _difference(subjects, progress))
 
 
 class _Subject:
@@ -73,6 +75,17 @@ def _strings(given: str | Sequence[str] | None, subjects: Sequence[_Subject]) ->
         readable = set(smallest.letters + "{}0123456789")
         texts = [text for text in texts if set(text) <= readable] or [smallest.letters]
     return tuple(dict.fromkeys(smallest.canonical(text) for text in texts))
+
+
+def _difference(subjects: Sequence[_Subject], progress: Progress) -> Difference | None:
+    """None of one model, and of two that cannot be compared string by string."""
+    if len(subjects) < 2:
+        return None
+    progress("which strings the two answer differently")
+    try:
+        return difference(subjects[0].model, subjects[1].model)
+    except UnsupportedError:
+        return None
 
 
 def _examine(

@@ -22,6 +22,8 @@ _SPECIAL = re.compile(r"[\\`*\[\]<>&|~$!#@]|(?<!\w)_|_(?!\w)|(?<![a-z])\{|(?<=ww
 def render_markdown(report: Report, *, images: Mapping[str, str] | None = None) -> str:
     """`images` maps a figure's anchor to the file that shows it; others link to `index.html`."""
     lines = [GENERATOR, f"# {plain(report.title)}", ""]
+    if report.difference_sentence is not None:
+        lines += [prose(report.difference_sentence), ""]
     for model in report.models:
         if len(report.models) > 1:
             lines += [f"## {plain(model.card.name)}", ""]

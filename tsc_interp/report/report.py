@@ -15,6 +15,7 @@ from tsc_interp.output.display import Displayed
 from tsc_interp.output.json_form import to_json
 from tsc_interp.probes.base import Finding
 from tsc_interp.report.model_report import DrawnWhenAsked, ModelReport, section_of
+from tsc_interp.verification.differences import Difference
 
 SCHEMA = "tsc-interp/report/1"
 
@@ -27,6 +28,14 @@ class Report(Displayed):
     """
 
     models: tuple[ModelReport, ...]
+    difference: Difference | None = None
+    """Of two models: the strings on which they answer differently."""
+
+    @property
+    def difference_sentence(self) -> str | None:
+        if self.difference is None:
+            return None
+        return self.difference.sentence(*(model.card.name for model in self.models))
 
     @property
     def title(self) -> str:
@@ -88,6 +97,7 @@ class Report(Displayed):
             "schema": SCHEMA,
             "version": __version__,
             "models": [model.to_dict() for model in self.models],
+            **({"difference": self.difference.to_dict()} if self.difference is not None else {}),
         }
 
     def to_json(self) -> str:
@@ -98,7 +108,11 @@ class Report(Displayed):
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         if data.get("schema") != SCHEMA:
             raise TscError(f"not a report: schema {data.get('schema')!r}, expected {SCHEMA!r}")
-        return cls(tuple(ModelReport.from_dict(model) for model in data["models"]))
+        told = data.get("difference")
+        return cls(
+            tuple(ModelReport.from_dict(model) for model in data["models"]),
+            None if told is None else Difference.from_dict(told),
+        )
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -108,4 +122,6 @@ class Report(Displayed):
         return [self.title, f"probes {' '.join(self.probe_names())}"]
 
     def _lines(self) -> list[tuple[str, str]]:
-        return [line for model in self.models for line in model._lines()]
+        told = self.difference_sentence
+        first = [] if told is None else [("note", told)]
+        return first + [line for model in self.models for line in model._lines()]

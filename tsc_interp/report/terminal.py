@@ -8,7 +8,7 @@ from rich.text import Text
 from tsc_interp.output.numbers import format_cell, is_number
 from tsc_interp.output.table import print_table
 from tsc_interp.output.visible import visible
-from tsc_interp.probes.base import Finding, Table
+from tsc_interp.probes.base import Table
 from tsc_interp.report.model_report import ModelReport
 from tsc_interp.report.report import Report
 
@@ -16,6 +16,8 @@ _STYLES = {"failure": "bold red", "warning": "yellow", "note": "cyan", "good": "
 
 
 def print_report(report: Report, console: Console, *, tables: bool = False) -> None:
+    if report.difference_sentence is not None:
+        console.print(_sentence(report.difference_sentence))
     for model in report.models:
         _print_model(model, console, tables)
 
@@ -24,7 +26,7 @@ def _print_model(model: ModelReport, console: Console, tables: bool) -> None:
     told = model.findings()
     shown = told if tables else model.highlights()
     rows = [
-        (Text(finding.severity, style=_STYLES[finding.severity]), _sentence(finding))
+        (Text(finding.severity, style=_STYLES[finding.severity]), _sentence(finding.text))
         for _, finding in shown
     ]
     print_table(console, ("", ""), rows, title=model.card.name)
@@ -43,10 +45,10 @@ def _print_model(model: ModelReport, console: Console, tables: bool) -> None:
                 _print_table(table, console)
 
 
-def _sentence(finding: Finding) -> Text:
+def _sentence(told: str) -> Text:
     """Code between backticks in bold, without the backticks."""
     text = Text()
-    for index, part in enumerate(visible(finding.text).split("`")):
+    for index, part in enumerate(visible(told).split("`")):
         text.append(part, style="bold" if index % 2 else "")
     return text
 

@@ -12,6 +12,7 @@ Needs numpy, scipy and python-flint; torch only where a counterexample is replay
 from tsc_interp.verification.certificates import Certificate, certify, read_certificate
 from tsc_interp.verification.checker import check
 from tsc_interp.verification.checker_claims import CertificateError, Proved
+from tsc_interp.verification.differences import Difference, difference
 from tsc_interp.verification.horizons import Counterexample, Horizon, horizon
 from tsc_interp.verification.verdict import Verdict, verify
 
@@ -19,11 +20,13 @@ __all__ = [
     "Certificate",
     "CertificateError",
     "Counterexample",
+    "Difference",
     "Horizon",
     "Proved",
     "Verdict",
     "certify",
     "check",
+    "difference",
     "horizon",
     "read_certificate",
     "verify",

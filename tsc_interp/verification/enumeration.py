@@ -33,7 +33,7 @@ def enumerate_counts(faces: Faces, max_length: int, progress: Progress | None = 
     config = faces.config
     tally = Tally(max_length, config.n_letters, method="enumeration")
     faces.exact.budget = EXACT_BUDGET
-    pascal = _PascalRows()
+    pascal = PascalRows()
     for letters in all_faces(config, max_length):
         for vectors in positive_vectors(len(letters), max_length):
             _judge(faces, letters, vectors, tally, pascal)
@@ -45,7 +45,7 @@ def enumerate_counts(faces: Faces, max_length: int, progress: Progress | None = 
 
 
 def _judge(
-    faces: Faces, letters: tuple[int, ...], vectors: Integers, tally: Tally, pascal: _PascalRows
+    faces: Faces, letters: tuple[int, ...], vectors: Integers, tally: Tally, pascal: PascalRows
 ) -> None:
     logits, error = faces[letters].logits(vectors.astype(np.float64))
     known = face_label(faces.config, letters)
@@ -55,7 +55,7 @@ def _judge(
         wrong = logits <= 0 if known else logits > 0
         if wrong.any():
             side = tally.false_negatives if known else tally.false_positives
-            _record(faces, letters, vectors[wrong], side, pascal)
+            record(faces, letters, vectors[wrong], side, pascal)
         return
     positive = logits > 0
     undecided = np.zeros(len(vectors), dtype=bool)
@@ -71,11 +71,11 @@ def _judge(
         (tally.false_positives, positive & ~labels & ~undecided),
         (tally.false_negatives, ~positive & labels & ~undecided),
     ):
-        _record(faces, letters, vectors[member], side, pascal)
+        record(faces, letters, vectors[member], side, pascal)
 
 
-def _record(
-    faces: Faces, letters: tuple[int, ...], vectors: Integers, side: Side, pascal: _PascalRows
+def record(
+    faces: Faces, letters: tuple[int, ...], vectors: Integers, side: Side, pascal: PascalRows
 ) -> None:
     if not len(vectors):
         return
@@ -89,7 +89,7 @@ def _record(
     side.offer(full_counts(faces.config, letters, first).tolist())
 
 
-class _PascalRows:
+class PascalRows:
     """Σ of multinomial coefficients over vectors of one length.
 
     The coefficient of (i, j, rest) is multinomial(i + j, rest) · C(i + j, i): vectors that share
