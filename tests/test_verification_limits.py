@@ -127,7 +127,7 @@ def test_pascals_triangle_is_not_kept_whole(monkeypatch: pytest.MonkeyPatch) -> 
     expected = enumerate_counts(faces, 25)
     monkeypatch.setattr(enumeration, "_ROW_BITS", 500)
     assert enumerate_counts(faces, 25).same_counts(expected)
-    rows = enumeration._PascalRows()
+    rows = enumeration.PascalRows()
     for m in range(60):
         assert rows.row(m)[: m + 1 : max(m, 1)] == [1] * min(m + 1, 2)
     assert sum(m * m for m in rows._rows) <= 60**2 + 500

@@ -74,7 +74,8 @@ class Difference:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Difference:
         whole = ("strings", "first_only", "second_only", "undecided")
-        return cls(**{k: int(v) if k in whole else v for k, v in data.items()})
+        read: dict[str, Any] = {k: int(v) if k in whole else v for k, v in data.items()}
+        return cls(**read)
 
 
 def difference(first: ModelLike, second: ModelLike, max_length: int | None = None) -> Difference:
