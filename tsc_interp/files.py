@@ -156,6 +156,6 @@ def _starts(path: Path, ours: Recogniser | None) -> bool:
 
 
 def shown(path: str | os.PathLike[str]) -> str:
-    """A path for a message: a very long one keeps its ends."""
+    """A path, or any text, for a message: a very long one keeps its ends."""
     text = os.fspath(path)
     return text if len(text) <= 100 else f"{text[:60]}...{text[-30:]}"

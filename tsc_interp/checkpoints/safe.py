@@ -102,5 +102,5 @@ def _unreadable(path: Path, start: bytes, error: Exception) -> str:
         )
     return (
         f"{shown(path)} is not a readable safetensors file (truncated or of another kind): "
-        f"{reason(error)}"
+        f"{shown(reason(error))}"
     )

@@ -55,49 +55,45 @@ def command(
     with watching(quiet) as watcher:
         jobs = [job for experiment in experiments for job in experiment.jobs()]
         finished = train(jobs, runs, watcher)
-    claims = check_figures(finished)
+    figures = check_figures(finished)
     seconds = time.perf_counter() - started
     if as_json:
         document = {
             "runs": [run_row(run) for run in finished],
-            "claims": [claim.to_dict() for claim in claims],
+            "claims": [figure.to_dict() for figure in figures],
             "seconds": round(seconds, 3),
         }
         print_json("reproduce/1", document)
     else:
         print_runs(finished, with_horizon=True)
         if check:
-            _print_claims(claims)
-        held = sum(bool(claim.holds) for claim in claims)
+            _print_figures(figures)
+        held = sum(bool(figure.holds) for figure in figures)
         output().print("horizon: every string up to that length is right, proved exactly")
         output().print(
-            f"{held} of {len(claims)} published figures hold; {seconds:.1f} s; runs in {runs}"
+            f"{held} of {len(figures)} published figures hold; {seconds:.1f} s; runs in {runs}"
         )
-    if check and not all(claim.holds for claim in claims):
+    if check and not all(figure.holds for figure in figures):
         raise typer.Exit(3)
     complain_about_diverged(finished)
 
 
-def _print_claims(claims: list[PublishedFigure]) -> None:
+def _print_figures(figures: list[PublishedFigure]) -> None:
     from itertools import groupby
 
-    from rich.table import Table
     from rich.text import Text
 
-    for experiment, group in groupby(claims, key=lambda claim: claim.experiment):
-        title = f"{experiment}: published figures"
-        table = Table(title=title, title_justify="left", title_style="bold")
-        for heading in ("seed", "figure", "published", "measured", "holds"):
-            table.add_column(heading, overflow="fold")
-        for claim in group:
-            table.add_row(
-                str(claim.seed),
-                claim.statement,
-                _written(claim.published),
-                _written(claim.measured),
-                Text("yes", style="green") if claim.holds else Text("NO", style="bold red"),
-            )
-        output().print(table)
+    from tsc_interp.output.table import print_table
+
+    yes, no = Text("yes", style="green"), Text("NO", style="bold red")
+    for experiment, group in groupby(figures, key=lambda figure: figure.experiment):
+        cells = [
+            [str(figure.seed), figure.statement, _written(figure.published),
+             _written(figure.measured), yes if figure.holds else no]
+            for figure in group
+        ]  # fmt: skip
+        headings = ("seed", "figure", "published", "measured", "holds")
+        print_table(output(), headings, cells, title=f"{experiment}: published figures")
 
 
 def _written(value: object) -> str:
