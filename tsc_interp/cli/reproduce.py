@@ -83,11 +83,11 @@ def _print_figures(figures: list[PublishedFigure]) -> None:
 
     from rich.text import Text
 
-    from tsc_interp.output.table import print_table
+    from tsc_interp.output.table import Cell, print_table
 
     yes, no = Text("yes", style="green"), Text("NO", style="bold red")
     for experiment, group in groupby(figures, key=lambda figure: figure.experiment):
-        cells = [
+        cells: list[list[Cell]] = [
             [str(figure.seed), figure.statement, _written(figure.published),
              _written(figure.measured), yes if figure.holds else no]
             for figure in group
