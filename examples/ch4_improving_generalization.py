@@ -12,7 +12,7 @@ import tempfile
 import numpy as np
 
 import tsc_interp as tsc
-from tsc_interp.plots.style import BLUE, VERMILLION, Figure, new_figure
+from tsc_interp.plots.style import INK, MUTED, Figure, new_figure
 from tsc_interp.reproduction.experiments import experiment_named
 from tsc_interp.training.experiments import Experiment
 
@@ -89,11 +89,11 @@ for row, (name, lengths) in enumerate(horizons.items()):
         y=row + spread,
         mode="markers",
         name=name,
-        marker={"color": VERMILLION, "size": 9, "opacity": 0.8},
+        marker={"color": MUTED[0], "size": 9, "opacity": 0.8},
         hovertemplate="%{text}<extra></extra>",
         text=[f"{name}: horizon {length:,}" for length in lengths],
     )
-plot.add_vline(x=200, line={"color": BLUE, "dash": "dash", "width": 1.5})
+plot.add_vline(x=200, line={"color": INK, "dash": "dash", "width": 1.5})
 plot.add_annotation(
     x=np.log10(200),
     y=1,

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tsc_interp.plots.colours import diverging, token_style
 from tsc_interp.plots.labels import CHARACTER_WIDTH, LINE_HEIGHT, Label, place_labels, spread_labels
 from tsc_interp.plots.number_line import number_line
-from tsc_interp.plots.style import diverging, equal_axes, new_figure, template, token_style
+from tsc_interp.plots.style import equal_axes, new_figure, template
 from tsc_interp.plots.vectors import space, view
 
 positions = st.lists(st.floats(-50, 50), max_size=8)

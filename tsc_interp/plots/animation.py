@@ -9,12 +9,11 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
+from tsc_interp.plots.colours import INK, Look
 from tsc_interp.plots.style import (
-    INK,
-    TokenStyle,
     add_arrow,
-    add_line,
     annotation,
+    decision_shape,
     equal_axes,
     new_figure,
     place_labels,
@@ -33,7 +32,7 @@ def animate(
     seen: View,
     epochs: Sequence[int],
     labels: Sequence[str],
-    styles: Sequence[TokenStyle],
+    styles: Sequence[Look],
     *,
     normals: NDArray[np.float64] | None = None,
 ) -> go.Figure:
@@ -41,7 +40,8 @@ def animate(
 
     `normals` gives a decision line per frame. The last frame is what a still picture shows.
     """
-    frames = [_traces(seen, index, styles, normals, labels) for index in range(len(epochs))]
+    frames = [_traces(points, styles, labels, arrows=seen.exact) for points in seen.points]
+    lines = [[] if normals is None else [decision_shape(normals[i])] for i in range(len(epochs))]
     figure = new_figure(*seen.axes, height=560)
     equal_axes(figure, seen.points.reshape(-1, 2), with_origin=seen.exact)
     figure.add_traces(frames[-1])
@@ -50,10 +50,10 @@ def animate(
         [annotation(label) for label in place_labels(points, labels, ranges, origin=seen.exact)]
         for points in seen.points
     ]
-    figure.layout.annotations = names[-1]
+    figure.layout.annotations, figure.layout.shapes = names[-1], lines[-1]
     figure.frames = [
-        go.Frame(data=traces, name=str(epoch), layout={"annotations": placed})
-        for epoch, traces, placed in zip(epochs, frames, names, strict=True)
+        go.Frame(data=traces, name=str(epoch), layout={"annotations": placed, "shapes": line})
+        for epoch, traces, placed, line in zip(epochs, frames, names, lines, strict=True)
     ]
     instant = {"mode": "immediate", "frame": {"duration": 0}, "transition": {"duration": 0}}
     steps = [
@@ -92,18 +92,11 @@ def animate(
 
 
 def _traces(
-    seen: View,
-    index: int,
-    styles: Sequence[TokenStyle],
-    normals: NDArray[np.float64] | None,
-    labels: Sequence[str],
+    points: NDArray[np.float64], styles: Sequence[Look], labels: Sequence[str], *, arrows: bool
 ) -> list[Any]:
-    """One frame: the line, the arrows, and all points in one trace."""
-    points = seen.points[index]
+    """One frame: the arrows, and all points in one trace."""
     figure = go.Figure()
-    if normals is not None:
-        add_line(figure, normals[index], name="logit 0")
-    if seen.exact:
+    if arrows:
         for point, style in zip(points, styles, strict=True):
             add_arrow(figure, point, colour=style.colour, standoff=5)
     figure.add_scatter(

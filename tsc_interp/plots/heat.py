@@ -9,15 +9,9 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import ArrayLike
 
+from tsc_interp.plots.colours import diverging
 from tsc_interp.plots.labels import CHARACTER_WIDTH
-from tsc_interp.plots.style import PALETTE, diverging, new_figure
-
-SHARE: dict[str, Any] = {
-    "colorscale": [(0, "#f4f4f4"), (1, PALETTE[0])],
-    "zmin": 0.0,
-    "zmax": 1.0,
-}
-"""Colours for what lies between nothing and all of it."""
+from tsc_interp.plots.style import new_figure
 
 
 def heat(

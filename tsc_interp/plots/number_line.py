@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 
 import plotly.graph_objects as go
 
+from tsc_interp.plots.colours import INK, Look, token_style
 from tsc_interp.plots.labels import spread_labels
-from tsc_interp.plots.style import INK, TokenStyle, new_figure, token_style
+from tsc_interp.plots.style import new_figure
 
 # The narrowest plot a page promises, on a phone; wider plots only loosen the labels.
 NARROWEST = 250
@@ -18,7 +19,7 @@ Points = Sequence[tuple[str, float]]
 
 
 def number_line(
-    rows: Sequence[tuple[str, Points]], *, x: str, styles: Mapping[str, TokenStyle] | None = None
+    rows: Sequence[tuple[str, Points]], *, x: str, styles: Mapping[str, Look] | None = None
 ) -> go.Figure:
     """One horizontal line per row, from top to bottom, its points named above it.
 
@@ -70,7 +71,7 @@ def _draw_row(
     name: str,
     points: Points,
     ends: tuple[float, float],
-    styles: Mapping[str, TokenStyle],
+    styles: Mapping[str, Look],
 ) -> None:
     figure.add_scatter(
         x=list(ends),
@@ -117,6 +118,6 @@ def _named(points: Points, low: float, high: float) -> list[tuple[float, float, 
     return placed
 
 
-def _style_of(label: str) -> TokenStyle:
+def _style_of(label: str) -> Look:
     known = label in ("CLS", "PAD") or (len(label) == 1 and "a" <= label <= "z")
-    return token_style(label) if known else TokenStyle(INK, "circle")
+    return token_style(label) if known else Look(INK, "circle")

@@ -1,15 +1,15 @@
-"""How every figure looks: one palette, one layout, a token's colour and shape always the same.
+"""How every figure looks: one layout, light and dark.
 
-A figure is made without a theme of its own: backgrounds are transparent and neutral parts (text,
-axes, grid) come from a template, `template(dark)`, which a page swaps when the reader changes
-between light and dark. So never write black or white into a figure: use a token's colour, `INK` for
+A figure is made without a theme of its own: backgrounds are transparent, and neutral parts (text,
+axes, grid, decision lines, where a colour scale is neither one thing nor the other) come from a
+template, `template(dark)`, which a page swaps when the reader changes between light and dark. So
+never write black or white into a figure: use a colour that means something (`colours`), `INK` for
 a neutral line that must show on both, or nothing at all and let the template decide.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -17,17 +17,32 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import ArrayLike, NDArray
 
+from tsc_interp.plots.colours import (
+    INK,
+    MUTED,
+    NEGATIVE,
+    POSITIVE,
+    WRONG,
+    diverging,
+    mix,
+    token_style,
+)
 from tsc_interp.plots.figure import Figure
 from tsc_interp.plots.labels import Label, place_labels, spread_labels
 
 __all__ = [
+    "INK",
+    "MUTED",
+    "NEGATIVE",
+    "POSITIVE",
+    "WRONG",
     "Figure",
     "Label",
-    "TokenStyle",
     "add_arrow",
     "add_label",
-    "add_line",
     "annotation",
+    "decision_line",
+    "decision_shape",
     "diverging",
     "equal_axes",
     "new_figure",
@@ -37,51 +52,9 @@ __all__ = [
     "token_style",
 ]
 
-# Okabe and Ito's colours, told apart with every common kind of colour blindness. Their black is
-# left out (it vanishes on a dark page); INK stands in for it.
-BLUE, VERMILLION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
-ORANGE, SKY, YELLOW = "#E69F00", "#56B4E9", "#F0E442"
-PALETTE = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, YELLOW)
-INK = "#808080"
-"""A grey with the same contrast on white and on near-black."""
-
-POSITIVE, NEGATIVE = VERMILLION, BLUE
-"""A logit above and below zero; the ends of the diverging scale."""
-WRONG = PURPLE
-"""What the model gets wrong: regions, strings, flips."""
-
-DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
-"""With PALETTE, for lines that are not tokens (heads, strings, seeds): never colour alone."""
-
-_SYMBOLS = (
-    "circle",
-    "square",
-    "diamond",
-    "triangle-up",
-    "triangle-down",
-    "cross",
-    "x",
-    "star",
-    "hexagon",
-)
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
-
-
-@dataclass(frozen=True)
-class TokenStyle:
-    colour: str
-    symbol: str
-
-
-def token_style(token: str) -> TokenStyle:
-    """The colour and marker of `CLS`, `PAD` or a letter: 26 distinct pairs for the letters."""
-    if token == "CLS":
-        return TokenStyle(INK, "star-diamond")
-    if token == "PAD":
-        return TokenStyle(INK, "circle-open")
-    place = ord(token[0]) - ord("a")
-    lap, step = divmod(place, len(PALETTE))
-    return TokenStyle(PALETTE[step], _SYMBOLS[(step + 2 * lap) % len(_SYMBOLS)])
+DECISION = {"type": "line", "line": {"width": 2, "dash": "dash"}}
+"""A shape without a colour: the template's ink."""
 
 
 def new_figure(
@@ -103,8 +76,10 @@ def new_figure(
 @cache
 def template(dark: bool = False) -> go.layout.Template:
     """Everything neutral about a figure: the only part that differs between light and dark."""
-    ink, soft, grid = (
-        ("#e6e6e6", "#a8a8a8", "#3a3d42") if dark else ("#1f2328", "#57606a", "#dfe3e8")
+    ink, soft, grid, even, full = (
+        ("#e6e6e6", "#a8a8a8", "#3a3d42", "#23272e", "#9fc0e0")
+        if dark
+        else ("#1f2328", "#57606a", "#dfe3e8", "#f4f4f4", "#3c5d7d")
     )
     axis = {
         "gridcolor": grid,
@@ -114,6 +89,7 @@ def template(dark: bool = False) -> go.layout.Template:
         "tickcolor": soft,
         "tickfont": {"color": ink},
         "automargin": True,
+        "ticklabelstandoff": 3,
         "title": {"standoff": 8},
     }
     scene_axis = {
@@ -127,7 +103,12 @@ def template(dark: bool = False) -> go.layout.Template:
             "paper_bgcolor": "rgba(0,0,0,0)",
             "plot_bgcolor": "rgba(0,0,0,0)",
             "font": {"family": FONT, "size": 13, "color": ink},
-            "colorway": list(PALETTE),
+            "colorway": list(MUTED),
+            "colorscale": {
+                "sequential": [(0.0, even), (1.0, full)],
+                "diverging": _diverging(even),
+            },
+            "shapedefaults": {"line": {"color": ink}},
             "xaxis": axis,
             "yaxis": axis,
             "scene": {"xaxis": scene_axis, "yaxis": scene_axis, "zaxis": scene_axis},
@@ -147,20 +128,18 @@ def template(dark: bool = False) -> go.layout.Template:
             "hoverlabel": {"font": {"family": FONT, "size": 13}},
             "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
             "hovermode": "closest",
-        }
+        },
+        # Contours are decision curves.
+        data={"contour": [{"line": {"color": ink, "width": 2}}]},
     )
 
 
-def diverging(values: ArrayLike) -> dict[str, Any]:
-    """Colour options for signed values: blue below zero, vermillion above, centred on zero.
-
-    Use as `go.Heatmap(z=z, **diverging(z))` or inside `marker` for a scatter.
-    """
-    finite = np.asarray(values, dtype=float)
-    finite = np.abs(finite[np.isfinite(finite)])
-    limit = float(finite.max(initial=0.0)) or 1.0
-    attribute = {"zmid": 0.0, "zmin": -limit, "zmax": limit}
-    return {"colorscale": [(0.0, NEGATIVE), (0.5, "#f4f4f4"), (1.0, POSITIVE)], **attribute}
+def _diverging(even: str) -> list[tuple[float, str]]:
+    """From no to yes over what is neither; steep near zero, where the sign matters most."""
+    rises = ((1.0, 1.0), (0.5, 0.8), (0.1, 0.45))
+    below = [(0.5 - at / 2, mix(NEGATIVE, even, share)) for at, share in rises]
+    above = [(0.5 + at / 2, mix(POSITIVE, even, share)) for at, share in reversed(rises)]
+    return [*below, (0.5, even), *above]
 
 
 def equal_axes(
@@ -220,35 +199,26 @@ def add_arrow(
     )
 
 
-def add_line(
-    figure: go.Figure,
-    normal: Sequence[float] | NDArray[np.float64],
-    *,
-    offset: float = 0.0,
-    name: str | None = None,
-    colour: str = INK,
-    dash: str = "dash",
-    reach: float = 1e3,
-    **trace: Any,
-) -> None:
-    """The line {x : normal·x = offset} across a plane, such as a decision line."""
+def decision_shape(
+    normal: Sequence[float] | NDArray[np.float64], offset: float = 0.0, reach: float = 1e3
+) -> dict[str, Any]:
+    """The line {x : normal·x = offset} across a plane. No line if the normal is zero."""
     direction = np.asarray(normal, dtype=float)
     length = float(np.hypot(*direction))
     if not length:
-        return
+        return {**DECISION, "x0": 0, "y0": 0, "x1": 0, "y1": 0, "visible": False}
     foot = direction / length**2 * offset
     along = np.array([-direction[1], direction[0]]) / length * reach
-    ends = np.stack([foot - along, foot + along])
-    figure.add_scatter(
-        x=ends[:, 0],
-        y=ends[:, 1],
-        mode="lines",
-        name=name,
-        hoverinfo="name" if name else "skip",
-        line={"color": colour, "width": 1.5, "dash": dash},
-        showlegend=False,
-        **trace,
-    )
+    (x0, y0), (x1, y1) = (foot - along).tolist(), (foot + along).tolist()
+    return {**DECISION, "x0": x0, "y0": y0, "x1": x1, "y1": y1}
+
+
+def decision_line(figure: go.Figure, *, x: float | None = None, y: float | None = None) -> None:
+    """Straight across the whole plot, where the logit is zero."""
+    if x is not None:
+        figure.add_shape({**DECISION, "x0": x, "x1": x, "y0": 0, "y1": 1, "yref": "y domain"})
+    if y is not None:
+        figure.add_shape({**DECISION, "y0": y, "y1": y, "x0": 0, "x1": 1, "xref": "x domain"})
 
 
 def annotation(label: Label) -> dict[str, Any]:

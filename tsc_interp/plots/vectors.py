@@ -9,19 +9,8 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import ArrayLike, NDArray
 
-from tsc_interp.plots.style import (
-    INK,
-    NEGATIVE,
-    POSITIVE,
-    WRONG,
-    TokenStyle,
-    add_arrow,
-    annotation,
-    diverging,
-    equal_axes,
-    new_figure,
-    place_labels,
-)
+from tsc_interp.plots.colours import INK, Look, diverging, string_style
+from tsc_interp.plots.style import add_arrow, annotation, equal_axes, new_figure, place_labels
 
 Field = tuple[Sequence[float], Sequence[float], NDArray[np.float64]]
 """x, y, and the logit `[y x]` there."""
@@ -75,7 +64,7 @@ def _signed(direction: NDArray[np.float64]) -> NDArray[np.float64]:
 def plane(
     seen: View,
     labels: Sequence[str],
-    styles: Sequence[TokenStyle],
+    styles: Sequence[Look],
     *,
     arrows: bool = True,
     field: Field | None = None,
@@ -115,13 +104,13 @@ def plane(
 def add_field(
     figure: go.Figure, x: Sequence[float], y: Sequence[float], logits: NDArray[np.float64]
 ) -> None:
-    """The logit `[y x]` behind the points: its sign as colour, a grey line where it is zero."""
+    """The logit `[y x]` behind the points: its sign as colour, a line where it is zero."""
     figure.add_heatmap(
         x=x,
         y=y,
         z=logits,
         **diverging(logits),
-        opacity=0.35,
+        opacity=0.5,
         zsmooth="best",
         hovertemplate="logit %{z:.3f}<extra></extra>",
         showscale=False,
@@ -134,13 +123,13 @@ def add_field(
             showscale=False,
             hoverinfo="skip",
             name="logit 0",
-            contours={"type": "constraint", "operation": "=", "value": 0, "showlabels": False},
-            line={"color": INK, "width": 2, "dash": "dash"},
+            contours={"start": 0, "end": 0, "coloring": "none", "showlabels": False},
+            line={"dash": "dash"},
             showlegend=False,
         )
 
 
-def space(points: ArrayLike, labels: Sequence[str], styles: Sequence[TokenStyle]) -> go.Figure:
+def space(points: ArrayLike, labels: Sequence[str], styles: Sequence[Look]) -> go.Figure:
     """Four points of any dimension in the space of three they span: all distances exact."""
     rows = np.asarray(points, dtype=float)
     centred = rows - rows.mean(axis=0)
@@ -186,14 +175,7 @@ def space(points: ArrayLike, labels: Sequence[str], styles: Sequence[TokenStyle]
     return figure
 
 
-def string_style(label: int, right: bool) -> TokenStyle:
-    """A string's colour says its true label, its shape whether the model is right."""
-    if not right:
-        return TokenStyle(WRONG, "x")
-    return TokenStyle(POSITIVE if label else NEGATIVE, "circle")
-
-
-def string_styles(labels: Sequence[int], right: Sequence[bool]) -> list[TokenStyle]:
+def string_styles(labels: Sequence[int], right: Sequence[bool]) -> list[Look]:
     return [string_style(label, ok) for label, ok in zip(labels, right, strict=True)]
 
 

@@ -29,7 +29,8 @@
       figure.layout.dragmode = false;
       const axes = Object.entries(figure.layout).filter(([name]) => name.startsWith("yaxis"));
       if (axes.length === 1 && axes[0][1].scaleanchor) {
-        figure.layout.height = Math.min(figure.layout.height || 420, plot.clientWidth + 40);
+        const controls = (figure.layout.sliders ? 110 : 0) + (figure.layout.updatemenus ? 48 : 0);
+        figure.layout.height = Math.min(figure.layout.height || 420, plot.clientWidth + 40 + controls);
         plot.style.minHeight = figure.layout.height + "px";
       }
     }

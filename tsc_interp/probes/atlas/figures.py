@@ -1,106 +1,33 @@
-"""Figures of the failure atlas: the triangle of ratios, far ratios, the edges, every set."""
+"""Figures of the failure atlas: the map of all mixtures, far ratios, two letters, every set."""
 
 from __future__ import annotations
 
 import numpy as np
-import plotly.graph_objects as go
 
-from tsc_interp.plots.style import (
-    DASHES,
-    INK,
-    PALETTE,
-    WRONG,
-    Figure,
-    Label,
-    diverging,
-    new_figure,
-)
+from tsc_interp.plots.colours import DASHES, INK, NEGATIVE, POSITIVE, WRONG
+from tsc_interp.plots.style import Figure, decision_line, new_figure
+from tsc_interp.probes.atlas.figures_map import triangle
 from tsc_interp.probes.atlas.figures_parts import (
-    HEIGHT,
+    first_errors,
     hover,
-    in_triangle,
-    length_slider,
     logit_map,
     mark,
     pair_string,
     power_ticks,
 )
-from tsc_interp.probes.atlas.result import (
-    RAREST,
-    AtlasResult,
-    pair_counts,
-    plane_counts,
-    triangle_counts,
-)
+from tsc_interp.probes.atlas.result import RAREST, AtlasResult, pair_counts, plane_counts
 from tsc_interp.probes.base import LabeledArray
 
 
 def figures(result: AtlasResult) -> list[Figure]:
     drawn = []
     if result.triangle is not None and result.triangle_wrong is not None:
-        drawn.append(_triangle(result, result.triangle, result.triangle_wrong))
+        drawn.append(triangle(result, result.triangle, result.triangle_wrong))
     if result.plane is not None and result.plane_wrong is not None:
         drawn.append(_plane(result, result.plane, result.plane_wrong))
     if result.pairs is not None and result.pairs_wrong is not None:
         drawn.append(_pairs(result, result.pairs, result.pairs_wrong))
     return [*drawn, _sets(result)]
-
-
-def _triangle(result: AtlasResult, logits: LabeledArray, wrong: LabeledArray) -> Figure:
-    """A slice per length, one of them shown; corners are the letters."""
-    figure = new_figure(height=560)
-    rows, columns = logits.shape[1:]
-    x, y = np.linspace(0, 1, columns), np.linspace(0, HEIGHT, rows)
-    across, up = [-0.12, 1.12], [-0.12, HEIGHT + 0.14]
-    lengths = [int(length) for length in logits.labels["length"]]
-    scale = diverging(logits.array)
-    per_slice = 0
-    for index, length in enumerate(lengths):
-        counts, _ = triangle_counts(length)
-        traces = logit_map(x, y, logits.array[index], wrong.array[index], counts, scale)
-        per_slice = len(traces)
-        figure.add_traces([trace.update(visible=index == len(lengths) - 1) for trace in traces])
-    figure.add_scatter(
-        x=[0, 1, 0.5, 0],
-        y=[0, 0, HEIGHT, 0],
-        mode="lines",
-        line={"color": INK, "width": 1.5},
-        hoverinfo="skip",
-        showlegend=False,
-    )
-    _wrong_edges(figure, result)
-    points = [(in_triangle(one.counts), one) for one in result.marked]
-    places = ((-0.03, -0.05), (1.03, -0.05), (0.5, HEIGHT + 0.1))
-    corners = [
-        Label(*place, f"only {letter}", 0.0, 0.0)
-        for letter, place in zip(result.letters, places, strict=True)
-    ]
-    mark(figure, points, (across, up), corners)
-    for corner in corners:
-        figure.add_annotation(x=corner.x, y=corner.y, text=f"<b>{corner.text}</b>")
-    if len(lengths) > 1:
-        length_slider(figure, lengths, per_slice)
-    hidden = {"visible": False}
-    figure.update_xaxes(range=across, constrain="domain", **hidden)
-    figure.update_yaxes(range=up, scaleanchor="x", constrain="domain", **hidden)
-    share = float(np.nanmean(wrong.array[-1]))
-    which = f"of {lengths[-1]:,} letters" if result.length_matters else "of every length"
-    first, second, third = tuple(result.letters)
-    return Figure(
-        "triangle",
-        "Every string there is, by its shares of letters",
-        figure,
-        "Each cell is a string with all three letters; hover for it. A corner is one letter alone, "
-        "an edge two. Vermillion: the answer is yes; blue: no; the line between is the decision. "
-        "Purple: the answer is wrong. Crosses are the first errors. "
-        + (
-            "Length matters to this model: the slider changes it."
-            if result.length_matters
-            else "Length does not matter to this model, only the shares do."
-        ),
-        f"Triangle with corners {first}, {second} and {third}; among its cells, strings {which}, "
-        f"{share:.1%} are wrong. {_spoken(result)}",
-    )
 
 
 def _plane(result: AtlasResult, logits: LabeledArray, wrong: LabeledArray) -> Figure:
@@ -110,7 +37,7 @@ def _plane(result: AtlasResult, logits: LabeledArray, wrong: LabeledArray) -> Fi
     steps = np.linspace(-reach, reach, logits.shape[0])
     counts = plane_counts(reach)
     figure.add_traces(
-        logit_map(steps, steps, logits.array, wrong.array, counts, diverging(logits.array))
+        logit_map(steps, steps, logits.array, wrong.array, counts, scale=logits.array)
     )
     points = [
         (np.log10(np.array(one.counts[1:]) / one.counts[0]), one)
@@ -130,7 +57,7 @@ def _plane(result: AtlasResult, logits: LabeledArray, wrong: LabeledArray) -> Fi
         f"{first}. Each cell is a string with these ratios, its rarest letter occurring {RAREST} "
         f"times. Purple: wrong. The crosses are the first errors.",
         f"Map of strings with all three letters up to 10^{reach} : 1; {wrong.array.mean():.1%} of "
-        f"its cells are wrong. {_spoken(result)}",
+        f"its cells are wrong. {first_errors(result)}",
     )
 
 
@@ -142,6 +69,7 @@ def _pairs(result: AtlasResult, logits: LabeledArray, wrong: LabeledArray) -> Fi
     counts = pair_counts(reach)
     spoken = []
     labels = {one.letters: one.label for one in result.sets}
+    colours = {0: NEGATIVE, 1: POSITIVE, None: INK}
     for line, pair in enumerate(logits.labels["pair"]):
         values, bad = logits.at(pair=pair), wrong.at(pair=pair) > 0
         words = [hover(pair_string(pair, c), v, b) for c, v, b in
@@ -164,12 +92,12 @@ def _pairs(result: AtlasResult, logits: LabeledArray, wrong: LabeledArray) -> Fi
             y=values,
             mode="lines",
             name=f"{pair[0]} and {pair[1]}{answer}",
-            line={"color": PALETTE[line % len(PALETTE)], "dash": DASHES[line % len(DASHES)]},
+            line={"color": colours[labels[pair]], "dash": DASHES[line % len(DASHES)]},
             customdata=words,
             hovertemplate="%{customdata}<extra></extra>",
         )
         spoken.append(f"{pair[0]} and {pair[1]}: {bad.mean():.0%} wrong")
-    figure.add_hline(y=0, line={"color": INK, "width": 1.5, "dash": "dash"})
+    decision_line(figure, y=0)
     power_ticks(figure.update_xaxes, reach)
     figure.update_yaxes(zeroline=False)
     figure.update_layout(margin_t=70)
@@ -177,8 +105,9 @@ def _pairs(result: AtlasResult, logits: LabeledArray, wrong: LabeledArray) -> Fi
         "edges",
         "Strings of two letters",
         figure,
-        "The edges of the triangle: from almost only the first letter (left) to almost only the "
-        "second (right), on a logarithmic scale. Above the dashed line the answer is yes. "
+        "From almost only the first letter (left) to almost only the "
+        "second (right), on a logarithmic scale. Above the dashed line the answer is yes; curves "
+        "in vermillion should be there, blue ones below. "
         "Where a curve is thick and purple the answer is wrong.",
         f"Logits of two-letter strings up to 10^{reach} : 1. {'; '.join(spoken)}.",
     )
@@ -230,33 +159,5 @@ def _sets(result: AtlasResult) -> Figure:
         figure,
         "One row per set of letters: strings over exactly these. The cross stands at the length of "
         "the shortest string the model gets wrong.",
-        f"First errors by set of letters, {len(sets)} sets. {_spoken(result)}",
+        f"First errors by set of letters, {len(sets)} sets. {first_errors(result)}",
     )
-
-
-def _wrong_edges(figure: go.Figure, result: AtlasResult) -> None:
-    """Strings of two letters lie on the edges: where they are wrong, the edge is purple."""
-    if result.pairs_wrong is None:
-        return
-    counts = pair_counts(result.pair_reach)
-    for pair in result.pairs_wrong.labels["pair"]:
-        full = np.zeros((len(counts), len(result.letters)), dtype=np.int64)
-        full[:, [result.letters.index(letter) for letter in pair]] = counts
-        at = np.array([in_triangle(row) for row in full.tolist()])
-        at[result.pairs_wrong.at(pair=pair) == 0] = np.nan
-        if np.isfinite(at).any():
-            figure.add_scatter(
-                x=at[:, 0],
-                y=at[:, 1],
-                mode="lines",
-                line={"color": WRONG, "width": 6},
-                hoverinfo="skip",
-                showlegend=False,
-            )
-
-
-def _spoken(result: AtlasResult) -> str:
-    first = [f"{one.letters}: {one.first_error}" for one in result.sets if one.first_error]
-    if not first:
-        return f"No error up to {result.right_through:,} letters."
-    return f"First errors: {'; '.join(first[:8])}."

@@ -1,4 +1,4 @@
-"""What the atlas's maps are drawn from: coloured cells that name their string, marks, a slider."""
+"""What the atlas's maps are drawn from: coloured cells that name their string, marks, ticks."""
 
 from __future__ import annotations
 
@@ -9,18 +9,25 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from tsc_interp.plots.style import INK, WRONG, Label, add_label, place_labels
-from tsc_interp.probes.atlas.result import Marked
+from tsc_interp.plots.colours import INK, WRONG, diverging, faint
+from tsc_interp.plots.style import Label, add_label, place_labels
+from tsc_interp.probes.atlas.result import AtlasResult, Marked
 from tsc_interp.strings import Alphabet
 
-HEIGHT = 0.75**0.5
-"""Of a triangle with sides of length one."""
-_PURPLE = [(0.0, "rgba(0,0,0,0)"), (1.0, "rgba(204,121,167,0.55)")]
+SCALE_BELOW = {
+    "title": {"text": " logit", "side": "right"},
+    "orientation": "h",
+    "thickness": 10,
+    "len": 0.6,
+    "y": -0.02,
+    "yanchor": "top",
+}
+_VEIL = [(0.0, "rgba(0,0,0,0)"), (1.0, faint(WRONG, 0.6))]
 
 
 def logit_map(
     x: NDArray[Any], y: NDArray[Any], logits: NDArray[Any], wrong: NDArray[Any],
-    counts: NDArray[np.int64], scale: dict[str, Any],
+    counts: NDArray[np.int64], *, scale: NDArray[Any], showscale: bool = False,
 ) -> list[Any]:  # fmt: skip
     """Logits as colours, the wrong ones veiled in purple, the decision curve on top."""
     alphabet = Alphabet(counts.shape[-1])
@@ -34,20 +41,19 @@ def logit_map(
     quiet = {"showscale": False, "hoverinfo": "skip"}
     traces = [
         go.Heatmap(
-            x=x, y=y, z=logits.astype(np.float32), **scale, customdata=words, hoverongaps=False,
-            hovertemplate="%{customdata}<extra></extra>",
-            colorbar={"title": {"text": "logit"}, "thickness": 12, "len": 0.6},
+            x=x, y=y, z=logits.astype(np.float32), **diverging(scale), customdata=words,
+            hovertemplate="%{customdata}<extra></extra>", hoverongaps=False,
+            showscale=showscale, colorbar=SCALE_BELOW,
         ),
     ]  # fmt: skip
     if np.nansum(wrong):
         veil = wrong.astype(np.float32)
-        traces.append(go.Heatmap(x=x, y=y, z=veil, zmin=0, zmax=1, colorscale=_PURPLE, **quiet))
+        traces.append(go.Heatmap(x=x, y=y, z=veil, zmin=0, zmax=1, colorscale=_VEIL, **quiet))
     decided = logits[np.isfinite(logits)]
     if len(decided) and decided.min() < 0 < decided.max():
         line = {"start": 0, "end": 0, "coloring": "none", "showlabels": False}
         traces.append(
-            go.Contour(x=x, y=y, z=logits.astype(np.float32), contours=line,
-                       line={"color": INK, "width": 2}, **quiet)
+            go.Contour(x=x, y=y, z=logits.astype(np.float32), contours=line, **quiet)
         )  # fmt: skip
     # Every slice must have the same number of traces for the slider to count them.
     while len(traces) < 3:
@@ -56,19 +62,14 @@ def logit_map(
 
 
 def hover(string: str, logit: float, wrong: bool) -> str:
-    verdict = (", a false positive" if logit > 0 else ", a false negative") if wrong else ""
-    return f"{string}: logit {logit:.4g}{verdict}"
+    kind = (", a false positive" if logit > 0 else ", a false negative") if wrong else ""
+    return f"{string}: logit {logit:.4g}{kind}"
 
 
 def pair_string(pair: str, counts: Sequence[int]) -> str:
     return "".join(
         letter if n == 1 else f"{letter}{{{n}}}" for letter, n in zip(pair, counts, strict=True)
     )
-
-
-def in_triangle(counts: Sequence[int]) -> NDArray[np.float64]:
-    second, third = np.array(counts[1:], dtype=float) / sum(counts)
-    return np.array([second + third / 2, third * HEIGHT])
 
 
 def mark(
@@ -98,39 +99,11 @@ def mark(
         [at for at, _ in points],
         [one.string for _, one in points],
         ranges,
-        plot_pixels=(180, 340, 520),  # beside a colour bar, a phone leaves no more
+        plot_pixels=(250, 340, 520),
         avoid=avoid,
     )
     for label in labels:
         add_label(figure, label)
-
-
-def length_slider(figure: go.Figure, lengths: Sequence[int], per_slice: int) -> None:
-    always = len(figure.data) - per_slice * len(lengths)
-    steps = [
-        {
-            "label": f"{length:,}",
-            "method": "update",
-            "args": [
-                {
-                    "visible": [
-                        index // per_slice == chosen for index in range(per_slice * len(lengths))
-                    ]
-                    + [True] * always
-                }
-            ],
-        }
-        for chosen, length in enumerate(lengths)
-    ]
-    figure.update_layout(
-        sliders=[
-            {
-                "steps": steps,
-                "active": len(steps) - 1,
-                "currentvalue": {"prefix": "strings of length "},
-            }
-        ]
-    )
 
 
 def power_ticks(update: Any, reach: int) -> None:
@@ -139,3 +112,11 @@ def power_ticks(update: Any, reach: int) -> None:
     superscript = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
     names = ["1" if p == 0 else f"10{str(p).translate(superscript)}" for p in places]
     update(tickvals=places, ticktext=names)
+
+
+def first_errors(result: AtlasResult) -> str:
+    """For the alternative texts."""
+    first = [f"{one.letters}: {one.first_error}" for one in result.sets if one.first_error]
+    if not first:
+        return f"No error up to {result.right_through:,} letters."
+    return f"First errors: {'; '.join(first[:8])}."

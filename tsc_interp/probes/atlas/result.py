@@ -13,10 +13,17 @@ Counts = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 TRIANGLE_COLUMNS, TRIANGLE_ROWS = 81, 71
+EDGE_POINTS = 161
+LENS = 4.0
+"""What the map is drawn through: fourth roots of shares, so that one letter in 10,000 shows."""
+ANY_LENGTH = "any"
+"""The label of the one slice of a model to which length does not matter."""
 PLANE = 81
 PAIR_POINTS = 161
 RAREST = 10
 """How often the rarest letter of a map's string occurs: ratios then come out to within 5 %."""
+MOST = 10**9
+"""Of one letter in a string."""
 
 
 class LetterSet(Frozen):
@@ -66,10 +73,18 @@ class AtlasResult(ProbeResult):
     pair_reach: int
     plane_reach: int
     """Maps of ratios go from 10^-reach to 10^reach."""
+    lens: float = 1.0
+    """What the map is drawn through; 1 is no lens."""
     triangle: LabeledArray | None = None
     """`[length row column]`: logits of the strings of `triangle_counts`, NaN outside."""
     triangle_wrong: LabeledArray | None = None
-    """1 where the string is wrong, 0 where it is right."""
+    """1 where the string is wrong, 0 where it is right; likewise below."""
+    edges: LabeledArray | None = None
+    """`[length edge place]`: logits of the strings of two letters of `edge_counts`."""
+    edges_wrong: LabeledArray | None = None
+    corners: LabeledArray | None = None
+    """`[length letter]`: logits of the strings of one letter."""
+    corners_wrong: LabeledArray | None = None
     plane: LabeledArray | None = None
     """`[row column]`: logits of the strings of `plane_counts`."""
     plane_wrong: LabeledArray | None = None
@@ -98,20 +113,39 @@ class AtlasResult(ProbeResult):
         return (Table(title="The first error of every set of letters", columns=columns, rows=rows),)
 
 
-# -- maps: which string stands in which cell ---------------------------------------------------
+# -- maps: which string stands where -----------------------------------------------------------
 
 
-def triangle_counts(length: int) -> tuple[Counts, NDArray[np.bool_]]:
-    """Counts `[row column letter]` near each point's ratios, and which points lie inside.
+def triangle_counts(length: int | None, lens: float = LENS) -> tuple[Counts, NDArray[np.bool_]]:
+    """Counts `[row column letter]` of each cell's string, and which cells lie inside.
 
     Corners: first letter bottom left, second bottom right, third on top.
     """
     x = np.linspace(0, 1, TRIANGLE_COLUMNS)
     third = np.linspace(0, 1, TRIANGLE_ROWS)[:, None]
     second = x - third / 2
-    shares = np.stack(np.broadcast_arrays(1 - second - third, second, third), axis=-1)
-    inside = np.asarray((shares > -1e-9).all(axis=-1))
-    return _whole(shares * length), inside
+    places = np.stack(np.broadcast_arrays(1 - second - third, second, third), axis=-1)
+    inside = np.asarray((places > -1e-9).all(axis=-1))
+    # Through a lens the very edge would be infinitely far: cells there stand half a cell inside.
+    nearest = 0.5 / TRIANGLE_COLUMNS if lens > 1 else 0.0
+    return strings_at(np.maximum(places, nearest), length, lens), inside
+
+
+def edge_counts(length: int | None, lens: float = LENS) -> Counts:
+    """Counts `[place letter]` of two letters, along an edge from the first to the second."""
+    second = np.linspace(0, 1, EDGE_POINTS).clip(0.5 / EDGE_POINTS, 1 - 0.5 / EDGE_POINTS)
+    return strings_at(np.stack([1 - second, second], axis=1), length, lens)
+
+
+def strings_at(places: Floats, length: int | None, lens: float) -> Counts:
+    """The string whose ratios belong to places between corners, of that length if one matters.
+
+    A place is a share after the lens: letters' shares are as places to the power of `lens`.
+    """
+    shares = places**lens
+    if length is None:
+        return _whole(RAREST * shares / shares.min(axis=-1, keepdims=True))
+    return _whole(length * shares / shares.sum(axis=-1, keepdims=True))
 
 
 def plane_counts(reach: int) -> Counts:
@@ -134,4 +168,4 @@ def pair_counts(reach: int) -> Counts:
 
 def _whole(counts: Floats) -> Counts:
     """The nearest counts with every letter there."""
-    return np.asarray(np.maximum(np.rint(counts), 1), dtype=np.int64)
+    return np.asarray(np.rint(counts).clip(1, MOST), dtype=np.int64)

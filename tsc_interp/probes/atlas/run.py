@@ -14,44 +14,30 @@ reads the weights. Chapter 3, taken to its end.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import combinations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
-from tsc_interp.probes.atlas.result import (
-    PAIR_POINTS,
-    PLANE,
-    TRIANGLE_COLUMNS,
-    TRIANGLE_ROWS,
-    AtlasResult,
-    LetterSet,
-    Marked,
-    pair_counts,
-    plane_counts,
-    triangle_counts,
+from tsc_interp.probes.atlas.maps import (
+    evaluate,
+    length_matters,
+    mixture_map,
+    pair_curves,
+    plane_map,
 )
+from tsc_interp.probes.atlas.result import AtlasResult, LetterSet, Marked
 from tsc_interp.probes.atlas.words import findings
-from tsc_interp.probes.base import LabeledArray
 from tsc_interp.probes.running import need_classifier
 from tsc_interp.verification.certificates import Certificate, certify
 from tsc_interp.verification.exact import checkpoint_of
 from tsc_interp.verification.faces import Faces
 from tsc_interp.verification.horizons import FaceHorizon
-from tsc_interp.verification.labels import labels_of
-
-Counts = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 MOST_LETTERS = 5
-MOST_PAIRS = 6
 BUDGET = 5_000
 """Boxes per set of letters: a report must not keep anyone waiting."""
-ANY_LENGTH = 1000
-SLICES = (20, 200, 2000, 200_000)
 
 
 def run(model: Any, strings: Sequence[str], *, budget: int = BUDGET) -> AtlasResult:
@@ -69,10 +55,10 @@ def run(model: Any, strings: Sequence[str], *, budget: int = BUDGET) -> AtlasRes
     sets = tuple(_letter_set(face, certificate) for face in known.by_letters)
     marked = _marked(config, faces, known.by_letters, strings)
     pair_reach, plane_reach = _reach(marked, 2), _reach(marked, 3)
-    maps = _pairs(config, faces, pair_reach)
+    maps: dict[str, Any] = pair_curves(config, faces, pair_reach)
     notes = []
     if config.n_letters == 3:
-        maps |= _triangle(config, faces) | _plane(config, faces, plane_reach)
+        maps |= mixture_map(config, faces) | plane_map(config, faces, plane_reach)
     else:
         notes.append(f"the triangle of ratios needs three letters, not {config.n_letters}")
     result = AtlasResult(
@@ -80,7 +66,7 @@ def run(model: Any, strings: Sequence[str], *, budget: int = BUDGET) -> AtlasRes
         not_applicable=tuple(notes),
         task=config.task.describe(),
         letters=config.alphabet.letters,
-        length_matters=_length_matters(config),
+        length_matters=length_matters(config),
         horizon=known.length,
         right_through=known.right_through,
         infinite=known.infinite,
@@ -112,10 +98,6 @@ def _letter_set(face: FaceHorizon, certificate: Certificate) -> LetterSet:
     )
 
 
-def _length_matters(config: ClassifierConfig) -> bool:
-    return config.attend_cls or config.log_n
-
-
 def _marked(
     config: ClassifierConfig, faces: Faces, known: Sequence[FaceHorizon], strings: Sequence[str]
 ) -> tuple[Marked, ...]:
@@ -124,7 +106,7 @@ def _marked(
     found = []
     for string in sorted(first | given):
         counts = config.alphabet.counts(string)[None]
-        logits, wrong = _evaluate(config, faces, counts)
+        logits, wrong = evaluate(config, faces, counts)
         found.append(
             Marked(
                 string=string,
@@ -142,69 +124,3 @@ def _reach(marked: Sequence[Marked], letters: int) -> int:
     present = [[count for count in one.counts if count] for one in marked]
     ratios = [max(counts) / min(counts) for counts in present if len(counts) == letters]
     return int(np.clip(np.ceil(np.log10(max([1, *ratios])) + 0.5), 3, 7))
-
-
-def _evaluate(
-    config: ClassifierConfig, faces: Faces, counts: Counts
-) -> tuple[Floats, NDArray[np.bool_]]:
-    """Logits of count vectors that all have the same letters, and which of them are wrong."""
-    face = tuple(np.flatnonzero(counts[0]).tolist())
-    own = counts[:, list(face)]
-    logits, _ = faces[face].logits(own.astype(np.float64))
-    return logits, np.asarray((logits > 0) != labels_of(config, face, own))
-
-
-def _map(values: NDArray[Any], **labels: Any) -> LabeledArray:
-    """Six digits are plenty to draw, and keep the file small."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        digits = 10.0 ** (5 - np.floor(np.log10(np.abs(values))))
-        short = np.where(values == 0, 0.0, np.rint(values * digits) / digits)
-    return LabeledArray.of(short, **labels)
-
-
-def _triangle(config: ClassifierConfig, faces: Faces) -> dict[str, LabeledArray]:
-    lengths = SLICES if _length_matters(config) else (ANY_LENGTH,)
-    logits, wrong = [], []
-    for length in lengths:
-        counts, inside = triangle_counts(length)
-        here = np.full(inside.shape, np.nan)
-        bad = np.full(inside.shape, np.nan)
-        here[inside], bad[inside] = _evaluate(config, faces, counts[inside])
-        logits.append(here)
-        wrong.append(bad)
-    axes = {"length": lengths, "row": range(TRIANGLE_ROWS), "column": range(TRIANGLE_COLUMNS)}
-    return {
-        "triangle": _map(np.stack(logits), **axes),
-        "triangle_wrong": LabeledArray.of(np.stack(wrong), **axes),
-    }
-
-
-def _plane(config: ClassifierConfig, faces: Faces, reach: int) -> dict[str, LabeledArray]:
-    counts = plane_counts(reach)
-    logits, wrong = _evaluate(config, faces, counts.reshape(-1, 3))
-    axes = {"row": range(PLANE), "column": range(PLANE)}
-    return {
-        "plane": _map(logits.reshape(PLANE, PLANE), **axes),
-        "plane_wrong": LabeledArray.of(wrong.reshape(PLANE, PLANE), **axes),
-    }
-
-
-def _pairs(config: ClassifierConfig, faces: Faces, reach: int) -> dict[str, LabeledArray]:
-    """Two-letter strings: the edges of the triangle, where false positives live."""
-    pairs = list(combinations(range(config.n_letters), 2))[:MOST_PAIRS]
-    if not pairs:
-        return {}
-    counts = pair_counts(reach)
-    logits, wrong = [], []
-    for pair in pairs:
-        full = np.zeros((len(counts), config.n_letters), dtype=np.int64)
-        full[:, list(pair)] = counts
-        here, bad = _evaluate(config, faces, full)
-        logits.append(here)
-        wrong.append(bad)
-    names = ["".join(config.alphabet.letters[i] for i in pair) for pair in pairs]
-    axes = {"pair": names, "ratio": range(PAIR_POINTS)}
-    return {
-        "pairs": _map(np.stack(logits), **axes),
-        "pairs_wrong": LabeledArray.of(np.stack(wrong), **axes),
-    }

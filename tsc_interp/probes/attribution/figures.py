@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from tsc_interp.plots.colours import INK, MUTED
 from tsc_interp.plots.heat import heat
-from tsc_interp.plots.style import INK, PALETTE, Figure, new_figure
+from tsc_interp.plots.style import Figure, new_figure
 from tsc_interp.probes.attribution.result import AttributionResult
 
 _PATTERNS = ("", "/", "\\", "x", "-", "|")
@@ -30,7 +31,7 @@ def _stack(result: AttributionResult) -> Figure:
             orientation="h",
             name=group,
             marker={
-                "color": PALETTE[g % len(PALETTE)],
+                "color": MUTED[g % len(MUTED)],
                 "pattern": {
                     "shape": _PATTERNS[g % len(_PATTERNS)],
                     "fillmode": "overlay",

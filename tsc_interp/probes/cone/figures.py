@@ -4,20 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from tsc_interp.plots.style import (
-    DASHES,
-    INK,
-    NEGATIVE,
-    PALETTE,
-    WRONG,
-    Figure,
-    new_figure,
-)
+from tsc_interp.plots.bars import signed_bars
+from tsc_interp.plots.colours import DASHES, INK, NEGATIVE, WRONG
+from tsc_interp.plots.style import Figure, decision_line, new_figure
 from tsc_interp.probes.base import LabeledArray
 from tsc_interp.probes.cone.result import ConeResult
 
 MOST_SETS, MOST_CURVES = 24, 6
-HATCH = {"fillmode": "overlay", "fgcolor": "rgba(255,255,255,0.6)", "solidity": 0.2}
 
 
 def figures(result: ConeResult) -> list[Figure]:
@@ -27,36 +20,19 @@ def figures(result: ConeResult) -> list[Figure]:
 
 def _largest(result: ConeResult) -> Figure:
     sets = sorted(result.sets, key=lambda one: -one.max_logit)[:MOST_SETS]
-    values = [one.max_logit for one in sets]
-    low, high = min(0.0, *values), max(0.0, *values)
-    room = 0.3 * (high - low or 1.0)
-    figure = new_figure("largest logit of any mixture", height=110 + 34 * len(sets))
-    figure.add_bar(
-        x=values,
-        y=list(range(len(sets))),
-        orientation="h",
-        width=0.55,
-        marker={
-            "color": [WRONG if one.crosses else NEGATIVE for one in sets],
-            "pattern": {"shape": ["/" if one.crosses else "" for one in sets], **HATCH},
-        },
-        text=[f"{value:.2f}" for value in values],
-        textposition="outside",
-        cliponaxis=False,
-        customdata=[(one.letters, one.written_mixture(), one.shortest or "none") for one in sets],
-        hovertemplate="%{customdata[0]}: %{x:.4f} at %{customdata[1]}<br>"
-        "shortest crossing string: %{customdata[2]}<extra></extra>",
+    figure = signed_bars(
+        [one.max_logit for one in sets],
+        [f"only {', '.join(one.letters)}" for one in sets],
+        x="largest logit of any mixture",
+        colours=[WRONG if one.crosses else NEGATIVE for one in sets],
+        hatched=[one.crosses for one in sets],
+        notes=["" for _ in sets],
+        hover=[
+            f"{one.letters}: {one.max_logit:.4f} at {one.written_mixture()}<br>"
+            f"shortest crossing string: {one.shortest or 'none'}"
+            for one in sets
+        ],
     )
-    figure.update_xaxes(range=[low - room * (low < 0), high + room * (high > 0)])
-    figure.update_yaxes(
-        tickvals=list(range(len(sets))),
-        ticktext=[f"only {', '.join(one.letters)}" for one in sets],
-        autorange="reversed",
-        showgrid=False,
-        zeroline=False,
-    )
-    figure.update_xaxes(zeroline=False)
-    figure.add_vline(x=0, line={"color": INK, "width": 1.5, "dash": "dash"})
     spoken = "; ".join(
         f"only {', '.join(one.letters)}: {one.max_logit:.4f}"
         + (f", crossing with {one.shortest}" if one.shortest else "")
@@ -84,7 +60,7 @@ def _curves(result: ConeResult, curves: LabeledArray) -> Figure:
             y=curves.at(set=name),
             mode="lines",
             name=f"{first} : {second}",
-            line={"color": PALETTE[line % len(PALETTE)], "dash": DASHES[line % len(DASHES)]},
+            line={"color": NEGATIVE, "dash": DASHES[line % len(DASHES)]},
             customdata=[_ratio(ratio, first, second) for ratio in ratios],
             hovertemplate="%{customdata}: %{y:.4f}<extra></extra>",
         )
@@ -104,7 +80,7 @@ def _curves(result: ConeResult, curves: LabeledArray) -> Figure:
             customdata=[point.string for point in points],
             hovertemplate="%{customdata}: %{y:.4f}<extra></extra>",
         )
-    figure.add_hline(y=0, line={"color": INK, "width": 1.5, "dash": "dash"})
+    decision_line(figure, y=0)
     figure.update_xaxes(
         tickvals=[-6, 0, 6],
         ticktext=["10⁶ : 1", "1 : 1", "1 : 10⁶"],

@@ -9,13 +9,19 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from tsc_interp.plots.animation import animate, common_view
-from tsc_interp.plots.style import DASHES, INK, PALETTE, Figure, TokenStyle, new_figure, token_style
-from tsc_interp.plots.vectors import choice, string_style
+from tsc_interp.plots.colours import (
+    DASHES,
+    INK,
+    MUTED,
+    NEGATIVE,
+    POSITIVE,
+    string_style,
+    token_style,
+)
+from tsc_interp.plots.style import Figure, decision_line, new_figure
+from tsc_interp.plots.vectors import choice
 from tsc_interp.probes.base import LabeledArray
 from tsc_interp.probes.dynamics.result import DynamicsResult
-
-LINES = PALETTE[:-1]
-"""Yellow is for areas; as a thin line it is lost on a white page."""
 
 
 def figures(result: DynamicsResult) -> list[Figure]:
@@ -56,7 +62,7 @@ def _curves(
             name=name,
             line={
                 "color": colour,
-                "dash": DASHES[(index + index // len(LINES)) % len(DASHES)],
+                "dash": DASHES[(index + index // len(MUTED)) % len(DASHES)],
                 "width": 2,
             },
             marker={"size": 5},
@@ -80,7 +86,7 @@ def _told(result: DynamicsResult, values: NDArray[np.float64]) -> str:
 
 def _losses(result: DynamicsResult, losses: LabeledArray) -> Figure:
     names = losses.labels["set"]
-    curves = [(name, losses.at(set=name), PALETTE[i]) for i, name in enumerate(names)]
+    curves = [(name, losses.at(set=name), MUTED[i]) for i, name in enumerate(names)]
     finite = {name: values[np.isfinite(values)] for name, values, _ in curves}
     spoken = "; ".join(
         f"{name} {values[0]:.4g} at first, {values[-1]:.4g} at last, least {values.min():.4g}"
@@ -98,7 +104,8 @@ def _losses(result: DynamicsResult, losses: LabeledArray) -> Figure:
 
 def _errors(result: DynamicsResult, errors: LabeledArray) -> Figure:
     kinds = errors.labels["kind"]
-    curves = [(kind, errors.at(kind=kind), PALETTE[1 - i]) for i, kind in enumerate(kinds)]
+    answers = (POSITIVE, NEGATIVE)  # a false positive is a wrong yes
+    curves = [(k, errors.at(kind=k), c) for k, c in zip(kinds, answers, strict=True)]
     spoken = "; ".join(f"{kind} {_told(result, values)}" for kind, values, _ in curves)
     return Figure(
         "test-errors",
@@ -111,7 +118,7 @@ def _errors(result: DynamicsResult, errors: LabeledArray) -> Figure:
 
 def _horizons(result: DynamicsResult, horizons: LabeledArray) -> Figure:
     lengths = horizons.array
-    figure = _curves(result, "length", [("right on every string up to", lengths + 0.0, PALETTE[2])])
+    figure = _curves(result, "length", [("right on every string up to", lengths + 0.0, MUTED[0])])
     figure.update_layout(showlegend=False)
     if lengths.max() > 20:
         figure.data[0].y = np.maximum(lengths, 0.5)
@@ -168,17 +175,19 @@ def _by_head(result: DynamicsResult, array: LabeledArray, what: str, title: str)
 
 def _logits(result: DynamicsResult) -> Figure:
     curves = [
-        (string, result.logits.array[:, index], LINES[index % len(LINES)])
+        (string, result.logits.array[:, index], string_style(result.labels[index], True).colour)
         for index, string in enumerate(result.logits.labels["string"])
     ]
     spoken = "; ".join(f"{string} {_told(result, values)}" for string, values, _ in curves)
     figure = _curves(result, "logit", curves)
+    decision_line(figure, y=0)
     figure.update_layout(height=400 + 22 * len(curves), margin_t=16)
     return Figure(
         "logits",
         "Logits of the strings",
         figure,
-        "Above zero the model says yes." + _marked(result),
+        "Above the dashed line the model says yes; vermillion strings should be there, blue ones "
+        "below." + _marked(result),
         f"Logits: {spoken}.",
     )
 
@@ -186,7 +195,7 @@ def _logits(result: DynamicsResult) -> Figure:
 def _magnitudes(result: DynamicsResult) -> Figure:
     names = result.magnitudes.labels["weight"]
     curves = [
-        (name.removeprefix("blocks."), result.magnitudes.array[:, index], LINES[index % len(LINES)])
+        (name.removeprefix("blocks."), result.magnitudes.array[:, index], MUTED[index % len(MUTED)])
         for index, name in enumerate(names[:12])
     ]
     figure = _curves(result, "root mean square", curves)
@@ -221,7 +230,7 @@ def _embeddings(result: DynamicsResult) -> Figure:
 def _transformed(result: DynamicsResult) -> Figure:
     strings = result.transformed.labels["string"]
     logits = result.logits.array
-    styles: list[TokenStyle] = [
+    styles = [
         string_style(label, bool((logit > 0) == bool(label)))
         for label, logit in zip(result.labels, logits[-1], strict=True)
     ]

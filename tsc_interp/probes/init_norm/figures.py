@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import plotly.graph_objects as go
 
-from tsc_interp.plots.style import BLUE, DASHES, GREEN, INK, VERMILLION, Figure, new_figure
+from tsc_interp.plots.colours import DASHES, INK, MUTED, faint
+from tsc_interp.plots.style import Figure, new_figure
 from tsc_interp.probes.base import LabeledArray
 from tsc_interp.probes.init_norm.result import InitNormResult
 
 # One look per strategy, in every figure.
-_LOOKS = ((BLUE, "circle"), (VERMILLION, "square"), (GREEN, "diamond"))
+_LOOKS = ((MUTED[0], "circle"), (MUTED[1], "square"), (MUTED[2], "diamond"))
 
 
 def figures(result: InitNormResult) -> list[Figure]:
@@ -45,7 +46,7 @@ def _norms(result: InitNormResult) -> Figure:
             y=[*high, *low[::-1]],
             mode="lines",
             fill="toself",
-            fillcolor=_faint(colour),
+            fillcolor=faint(colour),
             line={"width": 0},
             hoverinfo="skip",
             name=f"{name}: 90 % of tokens",
@@ -139,7 +140,7 @@ def _training(result: InitNormResult, before: LabeledArray) -> Figure:
         x=result.after.array,
         y=rows,
         mode="markers",
-        marker={"color": VERMILLION, "size": 11},
+        marker={"color": MUTED[2], "size": 11},
         name="this model",
         hovertemplate="this model %{x:.4f}<extra></extra>",
     )
@@ -155,11 +156,6 @@ def _training(result: InitNormResult, before: LabeledArray) -> Figure:
         "before-and-after",
         "Weights before and after training",
         figure,
-        "Grey: where fresh models of this configuration start. Vermillion: this model.",
+        "Grey: where fresh models of this configuration start. Rust: this model.",
         f"Root mean square, fresh mean to this model: {spoken}.",
     )
-
-
-def _faint(colour: str) -> str:
-    red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
-    return f"rgba({red},{green},{blue},0.18)"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import plotly.graph_objects as go
 
+from tsc_interp.plots.colours import DASHES, INK, WRONG, token_style
 from tsc_interp.plots.number_line import number_line
-from tsc_interp.plots.style import DASHES, INK, PALETTE, WRONG, Figure, new_figure, token_style
+from tsc_interp.plots.style import Figure, decision_line, new_figure
 from tsc_interp.probes.base import LabeledArray
 from tsc_interp.probes.margin.result import Family, MarginResult
 
@@ -59,7 +60,7 @@ def _logits(result: MarginResult, logits: LabeledArray) -> Figure:
             y=logits.at(family=family.name),
             mode="lines",
             name=family.name,
-            line={"color": PALETTE[line % len(PALETTE)], "dash": DASHES[line % len(DASHES)]},
+            line={"color": token_style(family.letter).colour, "dash": DASHES[line % len(DASHES)]},
             hovertemplate=f"{family.name}, n = %{{x:,}}: %{{y:.4f}}<extra></extra>",
         )
     flips = [family for family in shown if family.first_error is not None]
@@ -74,7 +75,7 @@ def _logits(result: MarginResult, logits: LabeledArray) -> Figure:
     )
     _count_axis(figure)
     figure.update_yaxes(zeroline=False)
-    figure.add_hline(y=0, line={"color": INK, "width": 1.5, "dash": "dash"})
+    decision_line(figure, y=0)
     spoken = "; ".join(
         f"{family.name} first wrong at n = {family.first_error:,}" if family.first_error else
         f"{family.name} right up to n = {family.cap:,}" for family in shown
@@ -83,8 +84,8 @@ def _logits(result: MarginResult, logits: LabeledArray) -> Figure:
         "flips",
         "When do long strings flip?",
         figure,
-        "The logit as one letter's count n grows, on a logarithmic scale; below the dashed line "
-        "the answer is no. Crosses mark the first n with a wrong answer.",
+        "The logit as one letter's count n grows , in that letter's colour, on a log scale; "
+        "below the dashed line the answer is no. Crosses mark the first n with a wrong answer.",
         f"{spoken}.",
     )
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tsc_interp.plots.heat import SHARE, heat
+from tsc_interp.plots.colours import SHARE
+from tsc_interp.plots.heat import heat
 from tsc_interp.plots.style import Figure
 from tsc_interp.probes.specialization.result import SpecializationResult
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import plotly.graph_objects as go
 
-from tsc_interp.plots.heat import SHARE, heat
+from tsc_interp.plots.colours import SHARE
+from tsc_interp.plots.heat import heat
 from tsc_interp.plots.number_line import number_line
-from tsc_interp.plots.style import INK, WRONG, Figure
+from tsc_interp.plots.style import INK, Figure
 from tsc_interp.probes.superposition.result import ALL_HEADS, SuperpositionResult
 
 
@@ -48,7 +49,7 @@ def _number_lines(result: SuperpositionResult, i: int, layer: str) -> Figure:
             x=result.string_values.array[i, :, h, 0],
             y=[h + 0.2] * len(strings),
             mode="markers",
-            marker={"symbol": "line-ns-open", "size": 9, "color": WRONG, "line": {"width": 2}},
+            marker={"symbol": "line-ns-open", "size": 9, "color": INK, "line": {"width": 2}},
             customdata=list(strings),
             hovertemplate=f"%{{customdata}}: %{{x:.4f}}<extra>{name}</extra>",
             showlegend=False,
@@ -63,8 +64,8 @@ def _number_lines(result: SuperpositionResult, i: int, layer: str) -> Figure:
         _title("Who can pass for the letter a head reads?", result, layer),
         figure,
         "Each head's value for each letter. The one it reads is ringed; the grey bar is all that "
-        "the other letters can be mixed into. A ring on or near the bar can be imitated. Purple "
-        "ticks are the head's output for the given strings.",
+        "the other letters can be mixed into. A ring on or near the bar can be imitated. The "
+        "ticks below are the head's output for the given strings.",
         f"Values by head. {spoken}.",
     )
 

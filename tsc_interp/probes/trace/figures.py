@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from tsc_interp.plots.style import INK, PALETTE, Figure, TokenStyle, new_figure
+from tsc_interp.plots.bars import signed_bars
+from tsc_interp.plots.colours import INK, MUTED, Look
+from tsc_interp.plots.style import Figure, new_figure
 from tsc_interp.plots.vectors import string_styles
 from tsc_interp.probes.base import LabeledArray
 from tsc_interp.probes.trace.figures_attention import head_values, two_heads, weights
@@ -39,35 +41,18 @@ def _one_dimensional_pair(value: LabeledArray) -> bool:
 
 
 def _logits(result: TraceResult) -> Figure:
-    """One bar per string, from zero to its logit."""
-    order = np.argsort(result.logits.array, kind="stable")
+    """One bar per string, from zero to its logit, the largest on top."""
+    order = np.argsort(-result.logits.array, kind="stable").tolist()
     styles = string_styles(result.labels, result.right)
-    figure = new_figure("logit (above 0: answers yes)", height=110 + 30 * len(order))
-    for row, index in enumerate(order):
-        logit, style = float(result.logits.array[index]), styles[index]
-        figure.add_bar(
-            x=[logit],
-            y=[row],
-            orientation="h",
-            marker_color=style.colour,
-            width=0.55,
-            showlegend=False,
-            name=result.strings[index],
-            marker_pattern_shape="" if result.right[index] else "/",
-            text=[f"{logit:.2f}{'' if result.right[index] else ' wrong'}"],
-            textposition="outside",
-            cliponaxis=False,
-            hovertemplate=f"{result.strings[index]}: %{{x:.4f}}<extra></extra>",
-        )
-    # Room for the numbers at the ends of the bars, also on a phone.
-    low, high = min(0.0, result.logits.array.min()), max(0.0, result.logits.array.max())
-    room = 0.5 * (high - low)
-    figure.update_xaxes(range=[low - room * (low < 0), high + room * (high > 0)])
-    figure.update_yaxes(
-        tickvals=list(range(len(order))),
-        ticktext=[result.strings[index] for index in order],
-        showgrid=False,
-        zeroline=False,
+    logits = result.logits.array.tolist()
+    figure = signed_bars(
+        [logits[i] for i in order],
+        [result.strings[i] for i in order],
+        x="logit (above 0: answers yes)",
+        colours=[styles[i].colour for i in order],
+        hatched=[not result.right[i] for i in order],
+        notes=["" if result.right[i] else " wrong" for i in order],
+        hover=[f"{result.strings[i]}: {logits[i]:.4f}" for i in order],
     )
     spoken = ", ".join(
         f"{s} {logit:.4f}{'' if ok else ' (wrong)'}"
@@ -98,8 +83,8 @@ def _magnitudes(result: TraceResult) -> Figure:
             line={"color": INK, "width": 2},
         )
     for label, sizes, style in (
-        ("root mean square", mean, TokenStyle(PALETTE[0], "circle")),
-        ("largest", largest, TokenStyle(PALETTE[1], "line-ns-open")),
+        ("root mean square", mean, Look(MUTED[0], "circle")),
+        ("largest", largest, Look(MUTED[2], "line-ns-open")),
     ):
         figure.add_scatter(
             x=sizes,

@@ -8,8 +8,9 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from tsc_interp.plots.heat import SHARE, name_cells
-from tsc_interp.plots.style import INK, PALETTE, Figure, diverging, new_figure, token_style
+from tsc_interp.plots.colours import INK, MUTED, SHARE, diverging, token_style
+from tsc_interp.plots.heat import name_cells
+from tsc_interp.plots.style import Figure, new_figure
 from tsc_interp.plots.vectors import View, choice, plane, string_styles, vector_words, view
 from tsc_interp.probes.base import LabeledArray
 from tsc_interp.probes.trace.figures_heads import MAX_MENU, attended, digits
@@ -109,7 +110,7 @@ def _dots(values: NDArray[np.float64], strings: Sequence[str], heads: Sequence[s
     """A number line per string, a mark per head: strings name the lines, so nothing overlaps."""
     figure = new_figure("value taken by CLS", height=110 + 30 * len(strings), legend=True)
     rows = list(range(len(strings)))
-    if len(heads) > len(PALETTE):
+    if len(heads) > len(MUTED):
         figure.add_heatmap(
             z=values,
             y=rows,
@@ -128,7 +129,7 @@ def _dots(values: NDArray[np.float64], strings: Sequence[str], heads: Sequence[s
                 y=rows,
                 mode="markers",
                 name=f"head {head}",
-                marker={"color": PALETTE[-3 - index], "symbol": MARKS[index], "size": 11},
+                marker={"color": MUTED[index], "symbol": MARKS[index], "size": 11},
                 customdata=list(strings),
                 hovertemplate="%{customdata}: %{x:.4f}<extra>head " + head + "</extra>",
             )

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from tsc_interp.plots.colours import INK, Look, token_style
 from tsc_interp.plots.number_line import number_line
-from tsc_interp.plots.style import PALETTE, Figure, TokenStyle, token_style
+from tsc_interp.plots.style import Figure
 from tsc_interp.plots.vectors import choice, plane, view
 from tsc_interp.probes.base import LabeledArray
 from tsc_interp.probes.trace.result import TraceResult
@@ -37,14 +38,14 @@ def keys(result: TraceResult, query: LabeledArray, key: LabeledArray) -> Figure:
         figure = number_line(
             rows,
             x="key and CLS query",
-            styles={"query": TokenStyle(PALETTE[3], "triangle-right")},
+            styles={"query": Look(INK, "triangle-right")},
         )
         return Figure("keys", "Keys, and the query CLS asks with", figure, caption, spoken)
     panels = []
     for head in heads[:MAX_MENU]:
         vectors = [key.at(layer=0, token=t, head=head)[0] for t in tokens]
         seen = view(np.stack([*vectors, query.at(layer=0, token="CLS", head=head)[0]]))
-        styles = [*(token_style(t) for t in tokens), TokenStyle(PALETTE[3], "triangle-right")]
+        styles = [*(token_style(t) for t in tokens), Look(INK, "triangle-right")]
         panels.append((f"head {head}", plane(seen, [*tokens, asked], styles)))
     figure = choice(panels)
     return Figure("keys", "Keys, and the query CLS asks with", figure, caption, spoken)

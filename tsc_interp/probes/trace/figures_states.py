@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tsc_interp.plots.style import INK, Figure, add_arrow, add_line, token_style
+from tsc_interp.plots.colours import INK, token_style
+from tsc_interp.plots.style import Figure, add_arrow, decision_line, decision_shape
 from tsc_interp.plots.vectors import Field, choice, plane, space, string_styles, vector_words, view
 from tsc_interp.probes.base import LabeledArray
 from tsc_interp.probes.trace.result import TraceResult
@@ -63,12 +64,12 @@ def readout(result: TraceResult) -> Figure:
     line = [] if seen.exact else [[0.0, float(seen.points[:, 1].mean())]]
     figure = plane(seen, result.strings, string_styles(result.labels, result.right), show=line)
     if seen.exact and points.shape[1] == 2:
-        add_line(figure, direction, name="decision line: logit 0")
+        figure.add_shape(decision_shape(direction))
         reach = 0.5 * float(np.abs(seen.points).max()) / (float(np.hypot(*direction)) or 1.0)
         add_arrow(figure, direction * reach, colour=INK, hover="read-out direction", dash="dot")
         how = "The dotted arrow is the read-out direction; on the dashed line the logit is zero."
     else:
-        figure.add_vline(x=0, line={"color": INK, "width": 1.5, "dash": "dash"})
+        decision_line(figure, x=0)
         how = "The read-out direction runs across, so the dashed line is exactly logit zero."
     return Figure(
         "transformed",

@@ -46,7 +46,7 @@
       // On a phone a finger on a figure should scroll the page, and a square needs no empty bands.
       if (!figure.layout.scene) figure.layout.dragmode = false;
       if (figure.layout.yaxis && figure.layout.yaxis.scaleanchor) {
-        const spare = figure.layout.updatemenus || figure.layout.sliders ? 130 : 60;
+        const spare = 60 + (figure.layout.updatemenus ? 48 : 0) + (figure.layout.sliders ? 100 : 0);
         figure.layout.height = Math.min(figure.layout.height, plot.clientWidth + spare);
         plot.style.minHeight = figure.layout.height + "px";
       }
