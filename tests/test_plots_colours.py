@@ -183,7 +183,8 @@ def test_numbers_of_bars_fit_a_phone_and_touch_nothing(values):
     )
     low, high = figure.layout.xaxis.range
     pixels = 330 - CHARACTER_WIDTH * max(map(len, names))
-    text = figure.data[1]
+    text = figure.data[-1]
+    assert sorted(bar for trace in figure.data[:-1] for bar in trace.x) == sorted(values)
     for value, at, words in zip(values, text.x, text.text, strict=True):
         assert at == max(0.0, value)
         assert low <= value <= high

@@ -43,7 +43,7 @@ MEASURE = """plot => {
     label: plot.getAttribute("aria-label"),
     annotations: rectangles(".annotation-text-g text"),
     x: rectangles(".xaxislayer-above .xtick text"), y: rectangles(".yaxislayer-above .ytick text"),
-    legend: rectangles(".legendtext"),
+    legend: rectangles(".legendtext"), marks: rectangles(".textpoint text"),
     titles: rectangles(".g-xtitle text, .g-ytitle text"),
   };
 }"""
@@ -82,7 +82,11 @@ def _open(browser: Any, page_file: Path, width: int, scheme: str) -> tuple[Any, 
     problems: list[str] = []
     page.on(
         "console",
-        lambda message: problems.append(message.text) if message.type == "error" else None,
+        lambda message: (
+            problems.append(message.text)
+            if message.type == "error" or message.text.startswith("WARN")  # as plotly warns
+            else None
+        ),
     )
     page.on("pageerror", lambda error: problems.append(str(error)))
     page.on(
@@ -109,7 +113,9 @@ def _complaints(figure: dict[str, Any]) -> list[str]:
         found.append("is not visible")
     if not figure["label"]:
         found.append("has no label")
-    for kind in ("annotations", "x", "y", "legend"):
+    together = _overlaps(figure["marks"] + figure["y"])
+    found += [f"numbers and names: {pair} overlap" for pair in together]
+    for kind in ("annotations", "x", "y", "legend", "marks"):
         found += [f"{kind}: {pair} overlap" for pair in _overlaps(figure[kind])]
         for text in figure[kind] + figure["titles"]:
             if text["left"] < -2 or text["right"] > figure["width"] + 2:

@@ -31,19 +31,19 @@ def signed_bars(
     texts = [f" {value:.2f}{note}" for value, note in zip(values, notes, strict=True)]
     rows = list(range(len(values)))
     figure = new_figure(x, height=96 + 30 * len(rows))
-    figure.add_bar(
-        x=list(values),
-        y=rows,
-        orientation="h",
-        width=0.55,
-        marker={
-            "color": list(colours),
-            "pattern": {"shape": ["/" if wrong else "" for wrong in hatched], **HATCH},
-        },
-        customdata=list(hover),
-        hovertemplate="%{customdata}<extra></extra>",
-        showlegend=False,
-    )
+    looks = list(zip(colours, hatched, strict=True))
+    for colour, wrong in dict.fromkeys(looks):
+        own = [row for row in rows if looks[row] == (colour, wrong)]
+        figure.add_bar(
+            x=[values[row] for row in own],
+            y=own,
+            orientation="h",
+            width=0.55,
+            marker={"color": colour, "pattern": {"shape": "/" if wrong else "", **HATCH}},
+            customdata=[hover[row] for row in own],
+            hovertemplate="%{customdata}<extra></extra>",
+            showlegend=False,
+        )
     figure.add_scatter(
         x=[max(0.0, value) for value in values],
         y=rows,
@@ -64,6 +64,7 @@ def signed_bars(
         showgrid=False,
         zeroline=False,
     )
+    figure.update_layout(barmode="overlay")  # each in its row, whatever its trace
     decision_line(figure, x=0)
     return figure
 
