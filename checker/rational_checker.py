@@ -287,7 +287,8 @@ class Model:
             last = block == self.layers[-1][0]
             tables = self.tables(block, heads, x, 1 if last else len(x))
             if block == self.layers[0][0]:
-                tables = self.first[face] = self.first.get(face) or list(tables)
+                tables = self.first.get(face) or list(tables)
+                self.first = {face: tables}  # of one face at a time: it does not depend on the box
             x, unread = [list(row) for row in (x[:1] if last else x)], d * (last and self.direct)
             for scores, values in tables:
                 columns = list(zip(*(values[k] for k in keys), strict=True))[unread:]
