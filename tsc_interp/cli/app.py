@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -70,7 +71,8 @@ def _options(
 
 
 _LONGEST = 1000
-_CTRL_C = 130
+_INTERRUPTED = 130  # 128 and the number of the signal, as shells have it
+_FULL = (errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT)
 
 # What the command line said, for the case that the command fails.
 _asked: dict[str, Any] = {}
@@ -88,26 +90,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; its exit code is 0 fine, 1 failed, 2 wrong usage, 3 does not hold."""
     _asked.update(command="", debug=False)
     try:
-        result = app(args=None if arguments is None else list(arguments), standalone_mode=False)
+        code = app(args=None if arguments is None else list(arguments), standalone_mode=False)
         sys.stdout.flush()
     except (typer.Abort, KeyboardInterrupt):
-        return _interrupted()
+        code = _INTERRUPTED
+    except SystemExit as stop:
+        # How typer ends when the reader of a pipe has left.
+        if not isinstance(stop.__context__, BrokenPipeError):
+            raise
+        code = _reader_has_left()
     except BrokenPipeError:
-        # The reader has left (`| head`); the rest of the output has nowhere to go.
-        _discard_output()
-        return 0
+        code = _reader_has_left()
     except Exception as error:
         if _asked["debug"]:
             raise
-        return _explain(error)
-    if result == _CTRL_C:  # what some versions of typer make of an interrupt
-        return _interrupted()
-    return result if isinstance(result, int) else 0
+        code = _explain(error)
+    if code == _INTERRUPTED:
+        advice = _AFTER_INTERRUPT.get(_asked["command"], "nothing was written")
+        _fail(f"interrupted; {advice}", code)
+    return code if isinstance(code, int) else 0
 
 
-def _interrupted() -> int:
-    advice = _AFTER_INTERRUPT.get(_asked["command"], "nothing was written")
-    return _fail(f"interrupted; {advice}", _CTRL_C)
+def _reader_has_left() -> int:
+    """As in `| head`: the rest of the output has nowhere to go, and that is no failure."""
+    _discard_output()
+    return 0
 
 
 def _explain(error: Exception) -> int:
@@ -119,7 +126,8 @@ def _explain(error: Exception) -> int:
     if isinstance(error, MemoryError):
         return _fail(f"there is not enough memory for this ({error})", 1)
     if isinstance(error, OSError):
-        if _output_is_broken():
+        if error.filename is None and error.errno in _FULL:
+            _discard_output()
             return _fail(f"cannot write the output: {error.strerror or error}", 1)
         where = "" if error.filename is None else f"{error.filename}: "
         return _fail(f"{where}{error.strerror or error}", 1)
@@ -150,17 +158,9 @@ def _fail(message: str, exit_code: int) -> int:
     return exit_code
 
 
-def _output_is_broken() -> bool:
-    try:
-        sys.stdout.flush()
-    except (OSError, ValueError):
-        _discard_output()
-        return True
-    return False
-
-
 def _discard_output() -> None:
     """What is still buffered would fail again when Python closes the stream."""
+    sys.stdout = sys.__stdout__ or sys.stdout  # typer may have wrapped it
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
