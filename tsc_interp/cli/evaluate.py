@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _MOST_IN_TABLE = 500
 _MOST_NAMED = 10
 
-# The report's running examples, for a first look without thinking of any.
+# The source report's running examples, for a first look without thinking of any.
 EXAMPLES = ["aac", "baac", "ab{100}", "b{2}c{152}", "ab{100}c{55}"]
 
 
@@ -32,7 +32,7 @@ def command(
 ) -> None:
     """Evaluate strings: logit, probability, prediction and true label.
 
-    Without strings, the report's own examples.
+    Without strings, the source report's examples.
     """
     from tsc_interp.checkpoints import load_checkpoint
     from tsc_interp.model.evaluation import evaluate

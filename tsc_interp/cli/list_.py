@@ -45,7 +45,7 @@ def command(as_json: JsonOption = False) -> None:
 
     console = output()
     tables: dict[str, list[dict[str, Any]]] = {
-        "experiments (tsc-interp reproduce NAME)": experiments,
+        "experiments of the source report (tsc-interp reproduce NAME)": experiments,
         "bundled models (--checkpoint NAME)": models,
         "probes (tsc-interp analyze --probe NAME)": probes,
     }

@@ -21,6 +21,16 @@ from tsc_interp.strings import PAD
 
 def initial_weights(config: ClassifierConfig, seed: int) -> dict[str, Tensor]:
     """Freshly initialised float32 weights. The global random state is left alone."""
+    return _arranged(config, _drawn(config, seed))
+
+
+def initial_ensemble(config: ClassifierConfig, seeds: Sequence[int]) -> dict[str, Tensor]:
+    """The same for many seeds, along a leading axis: drawn one by one, arranged together."""
+    return _arranged(config, stack_weights([_drawn(config, seed) for seed in seeds]), len(seeds))
+
+
+def _drawn(config: ClassifierConfig, seed: int) -> dict[str, Tensor]:
+    """Every random weight as a Linear layer has it, out x in, in the order they are drawn."""
     # A CPU generator seeded so draws what torch.manual_seed and the global generator would.
     generator = torch.Generator().manual_seed(seed)
     d, attention_width = config.d_model, config.n_heads * config.d_head
@@ -48,11 +58,7 @@ def initial_weights(config: ClassifierConfig, seed: int) -> dict[str, Tensor]:
             drawn[f"{block}.mlp.W_out"] = _linear(d, config.d_mlp, generator, fan_out=True)
     if config.has_positions:
         drawn["pos_embed.W_pos"] = torch.randn(config.n_positions, d, generator=generator)
-
-    return {
-        name: _arrange(name, drawn.get(name), shape)
-        for name, shape in config.weight_shapes().items()
-    }
+    return drawn
 
 
 def stack_weights(many: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
@@ -68,11 +74,18 @@ def _linear(out: int, into: int, generator: Generator, fan_out: bool = False) ->
     return torch.empty(out, into).uniform_(-bound, bound, generator=generator)
 
 
-def _arrange(name: str, drawn: Tensor | None, shape: tuple[int, ...]) -> Tensor:
-    """From a Linear layer's out x in to HookedTransformer's layout."""
-    if drawn is None:
-        return torch.zeros(shape) if name.endswith(".b") else torch.ones(shape)
-    return linear_to_hooked(name, drawn, shape)
+def _arranged(
+    config: ClassifierConfig, drawn: dict[str, Tensor], *ensemble: int
+) -> dict[str, Tensor]:
+    """In HookedTransformer's layout, with what is not random: norms start as ones and zeros."""
+    arranged = {}
+    for name, shape in config.weight_shapes().items():
+        if name in drawn:
+            arranged[name] = linear_to_hooked(name, drawn[name], shape)
+        else:
+            fill = 0.0 if name.endswith(".b") else 1.0
+            arranged[name] = torch.full((*ensemble, *shape), fill)
+    return arranged
 
 
 def linear_to_hooked(name: str, weight: Tensor, shape: tuple[int, ...]) -> Tensor:
@@ -81,9 +94,9 @@ def linear_to_hooked(name: str, weight: Tensor, shape: tuple[int, ...]) -> Tenso
     if kind in ("W_E", "W_pos"):
         return weight
     if kind in ("W_Q", "W_K", "W_V"):
-        pattern = "(head d_head) d_model -> head d_model d_head"
+        pattern = "... (head d_head) d_model -> ... head d_model d_head"
         return rearrange(weight, pattern, head=shape[0]).contiguous()
     if kind == "W_O":
-        pattern = "d_model (head d_head) -> head d_head d_model"
+        pattern = "... d_model (head d_head) -> ... head d_head d_model"
         return rearrange(weight, pattern, head=shape[0]).contiguous()
-    return rearrange(weight, "out into -> into out").contiguous()
+    return rearrange(weight, "... out into -> ... into out").contiguous()

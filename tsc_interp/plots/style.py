@@ -61,16 +61,16 @@ def new_figure(
     x: str = "", y: str = "", *, height: int = 420, legend: bool = False, dark: bool = False
 ) -> go.Figure:
     """An empty figure in the house style, its axes named."""
-    figure = go.Figure()
-    figure.update_layout(
-        template=template(dark),
-        height=height,
-        showlegend=legend,
-        margin={"l": 56, "r": 16, "t": 16, "b": 48},
-        xaxis_title=x or None,
-        yaxis_title=y or None,
-    )
-    return figure
+    # All at once: a figure that is made without a template first gets plotly's own, a large one.
+    layout = {
+        "template": template(dark),
+        "height": height,
+        "showlegend": legend,
+        "margin": {"l": 56, "r": 16, "t": 16, "b": 48},
+        "xaxis_title": x or None,
+        "yaxis_title": y or None,
+    }
+    return go.Figure(layout=layout)
 
 
 @cache

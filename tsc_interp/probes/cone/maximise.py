@@ -15,7 +15,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from einops import rearrange
-from scipy.stats import qmc
 
 from tsc_interp.probes.running import Floats
 from tsc_interp.strings import MAX_REPEAT
@@ -84,6 +83,9 @@ def _cover(dimensions: int, letters: int, ratios_only: bool) -> Floats:
         side = np.linspace(low, REACH, LINE if dimensions == 1 else PLANE)
         free = np.stack(np.meshgrid(*[side] * dimensions), axis=-1).reshape(-1, dimensions)
     else:
+        # Takes a while to import, and only four letters and more need it.
+        from scipy.stats import qmc
+
         unit = qmc.Sobol(dimensions, scramble=True, rng=0).random(SPACE)
         # The middle is where letters compete; the corners are the sets with fewer letters.
         free = low + (REACH - low) * np.concatenate([unit, unit.round(), 0.5 + (unit - 0.5) / 4])

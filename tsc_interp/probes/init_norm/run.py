@@ -10,18 +10,18 @@ Chapter 4.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 import torch
 from einops import reduce
 from numpy.typing import NDArray
-from scipy.stats import chi
 
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UsageError
 from tsc_interp.model.classifier import Classifier
-from tsc_interp.model.initialise import initial_weights, stack_weights
+from tsc_interp.model.initialise import initial_ensemble
 from tsc_interp.probes.base import LabeledArray
 from tsc_interp.probes.init_norm.result import InitNormResult
 from tsc_interp.probes.init_norm.words import findings
@@ -86,16 +86,16 @@ def run(
 
 def theoretical_norm(embedding_init: str, width: int) -> float:
     """The mean norm of a standard-normal vector; the root-mean-square norm of a uniform one."""
-    return float(chi.mean(width)) if embedding_init == "default" else float(np.sqrt(1 / 3))
+    if embedding_init != "default":
+        return math.sqrt(1 / 3)
+    return math.sqrt(2) * math.exp(math.lgamma((width + 1) / 2) - math.lgamma(width / 2))
 
 
 def _measure(
     config: ClassifierConfig, strings: Sequence[str], seeds: int
 ) -> tuple[list[float], float, float]:
     """Embedding norm statistics, score spread and logit spread of `seeds` fresh models."""
-    ensemble = Classifier(
-        config, stack_weights([initial_weights(config, seed) for seed in range(seeds)])
-    )
+    ensemble = Classifier(config, initial_ensemble(config, range(seeds)))
     # Every letter once: multiplicities are one, so the hook shows the scores themselves.
     letters = config.alphabet.letters[: config.n_positions - 1 if config.has_positions else None]
     wanted = ["hook_embed"] + ["blocks.0.attn.hook_attn_scores"] * config.has_attention
@@ -114,7 +114,7 @@ def _measure(
 def _before(config: ClassifierConfig, seeds: int) -> LabeledArray:
     size = sum(int(np.prod(shape)) for shape in config.weight_shapes().values())
     several = max(8, min(seeds, _MAX_WEIGHTS // size))
-    fresh = _matrices(stack_weights([initial_weights(config, seed) for seed in range(several)]))
+    fresh = _matrices(initial_ensemble(config, range(several)))
     rows = [
         [values.mean(), *np.quantile(values, [0.05, 0.95])] for values in map(_rms, fresh.values())
     ]
