@@ -129,6 +129,17 @@ def test_eval_and_info_do_without_transformer_lens() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_analyze_imports_only_what_it_uses() -> None:
+    """TransformerLens is for models with hooks, scipy.stats for four letters and more."""
+    done = python(
+        "import sys; from tsc_interp.cli import main;"
+        "assert main(['analyze', '--json', '--quiet']) == 0;"
+        "heavy = {'transformer_lens', 'transformers', 'scipy.stats', 'pandas', 'xarray'};"
+        "sys.exit(', '.join(sorted(heavy & set(sys.modules))) or 0)"
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_package_imports_nothing_until_used() -> None:
     done = python(
         "import sys, tsc_interp; assert 'load' in dir(tsc_interp);"

@@ -16,7 +16,7 @@ from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import TscError, UnsupportedError, UsageError
 from tsc_interp.model.evaluation import evaluate
 from tsc_interp.model.forward import forward
-from tsc_interp.model.initialise import initial_weights, stack_weights
+from tsc_interp.model.initialise import initial_ensemble, initial_weights, stack_weights
 from tsc_interp.model.inputs import from_counts, from_strings, from_tokens
 
 
@@ -116,6 +116,14 @@ def test_initialising_leaves_the_global_generator_alone() -> None:
     before = torch.get_rng_state()
     initial_weights(ClassifierConfig(), 5)
     assert torch.equal(before, torch.get_rng_state())
+
+
+@pytest.mark.parametrize("config", [*CONFIGS, POSITIONED])
+def test_many_seeds_at_once_are_the_same_bits(config: ClassifierConfig) -> None:
+    together = initial_ensemble(config, [4, 0, 9])
+    apart = stack_weights([initial_weights(config, seed) for seed in (4, 0, 9)])
+    assert together.keys() == apart.keys()
+    assert all(torch.equal(together[name], apart[name]) for name in apart)
 
 
 def test_positions_change_nothing_else() -> None:
