@@ -133,7 +133,7 @@ def zeros(side: Side) -> int:
 
 _FURTHER = "also where a TransformerBridge made by `boot_native` cannot"
 RUNNING = [
-    differs("forward", now, "one logit per string, `[batch]`: CLS's. Its options: next table"),
+    differs("forward", now, "one logit per string, `[batch]`: CLS's. Its options are below"),
     works("run_with_cache", lambda s: s.model.run_with_cache(
         s.tokens, names_filter=PATTERN)[1][PATTERN]),
     works("run_with_hooks", edit),

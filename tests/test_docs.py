@@ -158,6 +158,9 @@ def test_site_check_sees_what_is_wrong(tmp_path: Path) -> None:
         "plotly.js is there 2 times": f"<script>{plotly}</script>",
         "from the network": '<script async src="https://example.org/x.js"></script>',
         "weighs": "x" * 1_200_001,
+        "there is no such file": '<a href="../nowhere.html">',
+        "there is no such place": '<h1 id="here"></h1><a href="#here"><a href="index.html#there">',
+        "from the root of a host": '<link href="/assets/style.css">',
     }
     for words, content in bad.items():
         (tmp_path / "page.html").write_text(content)

@@ -1,8 +1,9 @@
 """Hold the built site to its promises: `python -m docs.build.check_site`, after `mkdocs build`.
 
-Nothing from the network, plotly.js once for the whole site, pages of a sensible weight; and in a
-real browser, from disk, at two widths: no error in the console, every figure drawn, nothing wider
-than the screen. Without a browser that part is skipped with a remark, unless TSC_REQUIRE_BROWSER=1.
+Nothing from the network, plotly.js once for the whole site, pages of a sensible weight, no link
+that leads nowhere; and in a real browser, from disk, at two widths: no error in the console, every
+figure drawn, nothing wider than the screen. Without a browser that part is skipped with a remark,
+unless TSC_REQUIRE_BROWSER=1.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+
+from docs.build.links import broken_links
 
 SITE = Path(__file__).resolve().parents[2] / "site"
 HEAVIEST_PAGE = 1_200_000
@@ -45,6 +48,7 @@ def problems(site: Path) -> Iterator[str]:
         for found in (*_LOADED.finditer(text), *_STYLES.finditer(text)):
             if found["src"].startswith(("http:", "https:", "//")):
                 yield f"{name} loads {found['src']} from the network"
+    yield from broken_links(site)
 
 
 def _is_plotly(path: Path) -> bool:
@@ -58,7 +62,7 @@ def browser_problems(site: Path, executable: str) -> Iterator[str]:
     """What a browser finds wrong, with every page opened from disk."""
     from playwright.sync_api import sync_playwright
 
-    pages = sorted(page for page in site.rglob("*.html") if page.name != "404.html")
+    pages = sorted(site.rglob("*.html"))
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
         for width, scheme in ((1280, "light"), (390, "dark")):
