@@ -37,7 +37,7 @@ def print_table(
         console.print(Text(visible(title), style="bold"))
     if not console.is_terminal and console.width > 1000:
         _print_plain(console, columns, cells, right)
-    elif sum(_narrowest(columns, cells)) + 2 * (len(columns) - 1) <= console.width:
+    elif sum(_narrowest(columns, cells)) + 2 * len(columns) <= console.width:
         console.print(_rich_table(columns, cells, right))
     else:
         _print_records(console, columns, cells)
