@@ -11,6 +11,9 @@ EQUIVALENT: dict[str, str] = {
     f"{_V}/kernel.py::_largest_mean: break -> pass": (
         "smaller values cannot raise the mean (shown in its docstring): the scan only ends later"
     ),
+    f"{_V}/kernel.py::_largest_mean: is_less(bound, largest) -> is_at_most(bound, largest)": (
+        "where the two are equal, either is the answer"
+    ),
     f"{_V}/coverage.py::_best_plane: *": (
         "which side is cut along first decides how long it takes; every side strictly inside the "
         "piece leads to the same answer, and none but those is offered"
