@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from flint import arb, ctx, fmpq
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,9 +23,11 @@ from tests.verification_models import VERIFIED, planted, random_checkpoint, unfa
 from tsc_interp import certify
 from tsc_interp.checkpoints import Checkpoint, bundled_names, load_checkpoint
 from tsc_interp.config import ClassifierConfig
+from tsc_interp.task import AtLeast, ContainsAll, Majority, Parity
 from tsc_interp.verification import check as package_check
 
 P = 192
+Pair = tuple[int, int]
 ALLOWED = {
     "fractions", "functools", "hashlib", "itertools", "json", "math", "re", "struct", "sys", "time",
 }  # fmt: skip
@@ -208,3 +211,76 @@ def test_bounds_hold_every_string(
         assert most / 2**P >= logit - 1e-8 * (1 + abs(logit))
         if light == heavy and not tail:
             assert most - least < 1 << (P - 60)
+
+
+def ball(x: int) -> Any:
+    return arb(fmpq(x, 1 << P))
+
+
+sized = st.integers(0, P + 4).flatmap(lambda bits: st.integers(-(1 << bits), 1 << bits))
+
+
+@pytest.mark.parametrize("norm", ["rms", "layer"])
+@given(st.lists(st.tuples(sized, sized), min_size=3, max_size=3), st.data())
+def test_norms_over_boxes(norm: Any, row: list[Pair], data: Any) -> None:
+    """A state anywhere in its box is normalised, scaled and shifted as the definition says."""
+    checkpoint = random_checkpoint(ClassifierConfig(d_model=3, norm=norm), 1)
+    weights = {**checkpoint.weights, "blocks.0.ln1.w": np.float32([1.5, -2, 0.25])}
+    if norm == "layer":
+        weights["blocks.0.ln1.b"] = np.float32([0.5, 1, -3])
+    model = model_of(Checkpoint(checkpoint.config, weights))
+    box = [(a, a + abs(width)) for a, width in row]
+    at = [data.draw(st.integers(*side)) for side in box]
+    with ctx.workprec(1200):
+        v = [ball(x) for x in at]
+        mean = sum(v, arb(0)) / 3 if norm == "layer" else arb(0)
+        v = [x - mean for x in v]
+        root = (sum((x * x for x in v), arb(0)) / 3 + arb(1e-5)).sqrt()
+        bounds = model.read("blocks.0.ln1", [*box, (0, 0)])
+        for i, (x, (low, high)) in enumerate(zip(v, bounds, strict=True)):
+            truth = x / root * arb(float(weights["blocks.0.ln1.w"][i]))
+            truth += arb(float(weights["blocks.0.ln1.b"][i])) if norm == "layer" else 0
+            assert not ball(low) > truth
+            assert not ball(high) < truth
+
+
+@given(st.integers(1, 5), st.integers(0, 99))
+def test_scores_are_divided_by_the_root_of_the_head_size(d_head: int, seed: int) -> None:
+    """Large scores, so that a unit in the divisor would show; against `arb`."""
+    checkpoint = random_checkpoint(ClassifierConfig(d_head=d_head), seed, scale=1e6)
+    weights, model = checkpoint.weights, model_of(checkpoint)
+    block, heads = model.layers[0][:2]
+    embedding = weights["embed.W_E"].tolist()
+    for head, (scores, _) in enumerate(model.tables(block, heads, model.embed, 1)):
+        q, k = (weights[f"blocks.0.attn.W_{part}"][head].tolist() for part in "QK")
+        with ctx.workprec(1200):
+            for token, (low, high) in enumerate(scores[0]):
+                truth = arb(0)
+                for d in range(d_head):
+                    asked = sum((arb(x) * q[i][d] for i, x in enumerate(embedding[0])), arb(0))
+                    key = sum((arb(x) * k[i][d] for i, x in enumerate(embedding[token])), arb(0))
+                    truth += asked * key
+                truth /= arb(d_head).sqrt()
+                assert not ball(low) > truth
+                assert not ball(high) < truth
+                assert high - low < 1 << 120
+
+
+TASKS = [
+    ContainsAll(letters="ac"), AtLeast(letter="b", k=1), AtLeast(letter="b", k=3),
+    Majority(letter="a"), Parity(letter="c"), Parity(letter="a", odd=False),
+]  # fmt: skip
+
+
+@settings(max_examples=200)
+@given(st.sampled_from(TASKS), st.sampled_from(["a", "b", "c", "ab", "bc", "abc"]), st.data())
+def test_labels_of_boxes(task: Any, letters: str, data: Any) -> None:
+    """Against the package's label of every single count vector."""
+    low = [data.draw(st.integers(1, 4)) for _ in letters]
+    high = [a + data.draw(st.integers(0, 3)) for a in low]
+    labels = set()
+    for counts in product(*(range(a, b + 1) for a, b in zip(low, high, strict=True))):
+        full = [dict(zip(letters, counts, strict=True)).get(letter, 0) for letter in "abc"]
+        labels.add(bool(task.labels(np.array(full))))
+    expected = labels.pop() if len(labels) == 1 else None
+    assert rational.box_label(task.model_dump(), letters, low, high) is expected

@@ -275,6 +275,20 @@ def test_normalise(row: list[Pair], eps: float, data: Any) -> None:
                 assert most - least <= 3 + (ONE >> 80)
 
 
+ranges = st.tuples(st.integers(-(1 << 70), 1 << 70), st.integers(0, 1 << 70))
+intervals = ranges.map(lambda pair: (pair[0], pair[0] + pair[1])) | ranges.map(lambda v: v[:1] * 2)
+
+
+@given(st.lists(st.tuples(intervals, intervals), min_size=1, max_size=4))
+def test_scalar_products(pairs: list[tuple[Pair, Pair]]) -> None:
+    """Each term is extreme at a corner; the sum is rounded outwards by less than a unit."""
+    low, high = rational.dot([a for a, _ in pairs], [b for _, b in pairs], 60)
+    terms = [[Fraction(x * y, 1 << 60) for x, y in product(*pair)] for pair in pairs]
+    least, most = sum(min(term) for term in terms), sum(max(term) for term in terms)
+    assert low <= least < low + 1
+    assert high - 1 < most <= high
+
+
 # -- coverage ------------------------------------------------------------------------------------
 
 
