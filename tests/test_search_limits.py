@@ -184,6 +184,13 @@ def test_what_costs_too_much_is_refused_with_what_works() -> None:
         horizon(random_checkpoint(large, 0))
 
 
+def test_alphabets_too_large_for_all_sets_of_letters() -> None:
+    twenty = random_checkpoint(ClassifierConfig(n_letters=20), 0)
+    with pytest.raises(UnsupportedError, match=r"1,048,575 sets.*12 letters.*max_length=3"):
+        horizon(twenty)
+    assert verify(twenty, 3).tally.vectors == 20 + 210 + 1540
+
+
 def test_all_sets_share_one_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     """A hundred boxes' worth for all seven sets; what is proved is still right."""
     every = Faces(planted(5000, -1.0))

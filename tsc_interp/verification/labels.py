@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import accumulate, combinations
 from math import comb
 
 import numpy as np
@@ -22,14 +22,15 @@ def all_faces(config: ClassifierConfig, max_length: int | None = None) -> list[t
     """Every non-empty set of letters a string can have, small sets first, then alphabetical."""
     letters = config.n_letters
     largest = letters if max_length is None else min(letters, max_length)
-    sizes = range(1, largest + 1)
-    number = sum(comb(letters, size) for size in sizes)
-    if number > MAX_FACES:
+    numbers = list(accumulate(comb(letters, size) for size in range(1, largest + 1)))
+    if numbers[-1] > MAX_FACES:
+        shortest = sum(number <= MAX_FACES for number in numbers)
         raise UnsupportedError(
-            f"an alphabet of {letters} letters has {number:,} sets of letters to decide; "
-            f"exact verification goes up to {MAX_FACES:,}, that is 12 letters"
+            f"an alphabet of {letters} letters has {numbers[-1]:,} sets of letters to decide; "
+            f"exact verification goes up to {MAX_FACES:,}, that is 12 letters. Strings of at most "
+            f"{shortest} letters can be counted: verify with max_length={shortest}"
         )
-    return [face for size in sizes for face in combinations(range(letters), size)]
+    return [f for size in range(1, largest + 1) for f in combinations(range(letters), size)]
 
 
 def face_name(config: ClassifierConfig, face: tuple[int, ...]) -> str:

@@ -148,8 +148,8 @@ class TableFace:
         weights, products, sums and the quotient move channel k by at most r (|constant_k| +
         Σ_h max_t |v_htk|) = r Y_k, whatever the counts. GELU's slope is below 1.2 and its own
         evaluation is good to 64 units of |x| ≤ Y_k. With log n, a weight exp(gap log n) is off by
-        up to 8 units times |gap log n|, which is at most 746 unless the weight vanishes anyway. To
-        that come the tables' own radii, and what underflow can do.
+        up to 10 units times |gap log n|, which is at most 746 unless the weight vanishes anyway.
+        To that come the tables' own radii, and what underflow can do.
         """
         heads, tokens, channels = self.values.shape
         sizes = np.abs(self.constant) + np.abs(self.values).max(1, initial=0.0).sum(0)
