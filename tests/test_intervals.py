@@ -127,6 +127,16 @@ def test_matrix_products(seed: int) -> None:
         assert_encloses(found, exact)
 
 
+def test_long_sums() -> None:
+    """Four thousand terms, each of which is lost beside the first, whatever the order."""
+    lost = np.full((1, 4000), 0.9 * 2.0**-53)
+    lost[0, 0] = 1.0
+    exact = sum(balls(lost), arb(0))
+    for sign in (1.0, -1.0):
+        found = times_matrix((sign * lost, sign * lost), np.ones((4000, 1)))
+        assert_encloses(found, [sign * exact])
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_outward_holds_the_sum_of_its_terms(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -149,6 +159,15 @@ def test_exponentials_of_negative_numbers(seed: int) -> None:
     assert (found[0] >= 0).all()
     edges = np.array([-745.2, -745.1, -744.4, -708.4, -708.3, -0.0])
     assert_encloses(exp_bounds(edges, edges), [value.exp() for value in balls(edges)])
+
+
+@pytest.mark.parametrize("units", [-4, 4])
+def test_exponentials_on_machines_less_exact(units: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bounds leave room for an exp that is off by 4 units in the last place."""
+    exp = np.exp
+    monkeypatch.setattr(np, "exp", lambda x: exp(x) * (1 + units * 2.0**-52))
+    x = -np.array([1e-9, 0.3, 5.0, 600.0])
+    assert_encloses(exp_bounds(x, x), [value.exp() for value in balls(x)])
 
 
 # -- GELU ------------------------------------------------------------------------------------------
@@ -274,7 +293,12 @@ def test_sums_that_overflow_hide_no_mean() -> None:
     values = np.array([[-1e200, -1e150, -1.0]])
     low, high = mean_bounds(light, light, (values, values))
     assert_encloses((low, high), means(light, values))
+    # Here it is the weights that overflow: 2.8e308, where the mean is 5.2e-10.
+    light, heavy = np.array([[1e308, 1.0, 1.0]]), np.array([[1e308, 0.9e308, 0.9e308]])
+    small = np.array([[1e-10, 7e-10, 8e-10]])
+    assert_encloses(mean_bounds(light, heavy, (small, small)), means(heavy, small))
     nan = np.full((1, 3), np.nan)
+    light = np.ones((1, 3))
     low, high = sure(*mean_bounds(nan, nan, (values, values)))
     assert low[0] <= -1e200
     assert high[0] >= -1.0

@@ -24,13 +24,13 @@ from tsc_interp.checkpoints import Checkpoint, load_checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.verification import exact, intervals, search, tables
-from tsc_interp.verification.cutting import halve_counts, halve_ratios
+from tsc_interp.verification.cutting import halve_counts, halve_ratios, halves
 from tsc_interp.verification.exact import ExactModel
 from tsc_interp.verification.faces import Faces, count_box_bounds
 from tsc_interp.verification.horizons import counterexample
 from tsc_interp.verification.intervals import Array, Interval
 from tsc_interp.verification.proofs import prove_all_lengths
-from tsc_interp.verification.search import halves, search_face, search_faces
+from tsc_interp.verification.search import search_face, search_faces
 
 LOG_N = {"score_scale": "sqrt_d_head_log_n"}
 CANCELLING = hand_built([[1, 0, 2]] * 2, [[1, 0, 3], [-1, 0, -3]], 0.0)
@@ -253,6 +253,14 @@ def test_halves_of_counts_are_a_partition(sides: list[tuple[int, int]]) -> None:
 
 
 def test_many_halves_at_once() -> None:
+    """The same cuts as one by one, and each a partition."""
+    rng = np.random.default_rng(0)
+    low = rng.integers(1, 10 ** rng.integers(1, 9, (500, 1)), (500, 3))
+    high = low + rng.integers(1, 10 ** rng.integers(1, 9, (500, 1)), (500, 3))
+    lows, highs = (end.tolist() for end in halve_counts(low, high))
+    for i, (first, second) in enumerate(map(halves, map(tuple, low.tolist()), high.tolist())):
+        assert (lows[i], highs[i]) == (list(first[0]), list(first[1]))
+        assert (lows[i + 500], highs[i + 500]) == (list(second[0]), list(second[1]))
     low, high = np.array([[1, 1], [5, 7]]), np.array([[4, 2], [5, 8]])
     lows, highs = halve_counts(low, high)
     points = [

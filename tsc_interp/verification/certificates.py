@@ -20,6 +20,7 @@ from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.files import write_output
 from tsc_interp.verification.checker import SCHEMA, Checker, digest
 from tsc_interp.verification.checker_claims import CertificateError, Proved
+from tsc_interp.verification.cutting import halves
 from tsc_interp.verification.exact import checkpoint_of
 from tsc_interp.verification.faces import Faces
 from tsc_interp.verification.horizons import (
@@ -33,7 +34,7 @@ from tsc_interp.verification.horizons import (
 )
 from tsc_interp.verification.labels import face_name
 from tsc_interp.verification.proofs import AllLengths, finer, prove_all_lengths, tail_bounds
-from tsc_interp.verification.search import FaceSearch, halves, search_face, search_faces
+from tsc_interp.verification.search import FaceSearch, search_face, search_faces
 
 Claim = dict[str, Any]
 

@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Integers = NDArray[np.int64]
+Vector = tuple[int, ...]
+Box = tuple[Vector, Vector]
 Corner = tuple[float, ...]
 
 _SMALL = 1e-30
@@ -18,11 +20,19 @@ _SMALLEST = 2.0**-600
 """Ratios are not cut below this: no string is that long, and weights would underflow."""
 
 
-def halve_counts(low: Integers, high: Integers) -> tuple[Integers, Integers]:
-    """Boxes of counts `[box letter]`, both ends included: all lower halves, then all upper ones.
+def halves(low: Vector, high: Vector) -> tuple[Box, Box]:
+    """One box of counts, both ends included, that has a side longer than one count."""
+    ratios = [top / bottom for bottom, top in zip(low, high, strict=True)]
+    axis = max(range(len(low)), key=ratios.__getitem__)
+    bottom, top = low[axis], high[axis]
+    middle = min(max(int(math.sqrt(bottom * top)), bottom), top - 1)
+    first = (*high[:axis], middle, *high[axis + 1 :])
+    second = (*low[:axis], middle + 1, *low[axis + 1 :])
+    return (low, first), (second, high)
 
-    A box needs a side longer than one count.
-    """
+
+def halve_counts(low: Integers, high: Integers) -> tuple[Integers, Integers]:
+    """`halves` of many boxes `[box letter]` at once: all lower halves, then all upper ones."""
     rows = np.arange(len(low))
     axis = (high / low).argmax(axis=1)
     bottom, top = low[rows, axis], high[rows, axis]

@@ -79,12 +79,12 @@ def _gelu_slack(x: Array, value: Array) -> Array:
 
 
 def gelu_bounds(low: Array, high: Array) -> Interval:
-    low, high = np.maximum(low, _GELU_GONE), np.maximum(high, _GELU_GONE)
-    at_low, at_high = gelu(low), gelu(high)
-    slack_low, slack_high = _gelu_slack(low, at_low), _gelu_slack(high, at_high)
+    ends = np.maximum((low, high), _GELU_GONE)
+    values = gelu(ends)
+    slack = _gelu_slack(ends, values)
     dips = (low < _GELU_ARGMIN) & (high > _GELU_ARGMIN)
-    least = np.where(dips, _GELU_MIN, np.minimum(at_low - slack_low, at_high - slack_high))
-    return least, np.maximum(at_low + slack_low, at_high + slack_high)
+    least = np.where(dips, _GELU_MIN, np.minimum(*(values - slack)))
+    return least, np.maximum(*(values + slack))
 
 
 def times_matrix(x: Interval, matrix: Array) -> Interval:
@@ -125,8 +125,8 @@ def mean_bounds(light: Array, heavy: Array, values: Interval) -> Interval:
     """The range of Σ w v / Σ w over the last axis, each weight free in [light, heavy] ≥ 0.
 
     At the maximum, tokens valued above it weigh as much as they can and the rest as little as they
-    can: with values in order, one of the n + 1 ways to cut the order in two. That is the
-    linear-fractional corner argument with n + 1 corners looked at instead of 2^n. Weights that can
+    can: with values in order, one of the n - 1 ways to cut the order in two. That is the
+    linear-fractional corner argument with n - 1 corners looked at instead of 2^n. Weights that can
     all be zero leave the values themselves as the only bound.
     """
     size = 8 * light.shape[-1]
@@ -146,21 +146,22 @@ def _largest_mean(light: Array, heavy: Array, values: Array) -> Array:
 
 
 def largest_sorted_mean(light: Array, heavy: Array, values: Array) -> Array:
-    """`_largest_mean` of values that ascend along the last axis."""
-    best = np.full(np.broadcast_shapes(light.shape, values.shape)[:-1], -np.inf)
-    above_weight: Array = np.zeros(heavy.shape[:-1])
-    above_sum: Array = np.zeros(best.shape)
+    """`_largest_mean` of values that ascend along the last axis.
+
+    The last token is never below the mean and the first never above it, so n - 1 cuts are left.
+    """
     below_weight = np.cumsum(light, axis=-1)
     below_sum = np.cumsum(light * values, axis=-1)
-    for cut in range(values.shape[-1] - 1, -2, -1):
+    above_weight = heavy[..., -1]
+    above_sum = above_weight * values[..., -1]
+    best: Array | float = -np.inf
+    for cut in range(values.shape[-1] - 2, -1, -1):
         # Tokens after `cut` are heavy, tokens up to it light.
-        weight = above_weight + (below_weight[..., cut] if cut >= 0 else 0.0)
-        mean = (above_sum + (below_sum[..., cut] if cut >= 0 else 0.0)) / weight
+        mean = (above_sum + below_sum[..., cut]) / (above_weight + below_weight[..., cut])
         # A sum that overflowed downwards hides what its mean is.
         best = np.maximum(best, np.where(mean == -np.inf, np.inf, mean))
-        if cut >= 0:
-            above_weight = above_weight + heavy[..., cut]
-            above_sum = above_sum + heavy[..., cut] * values[..., cut]
+        above_weight = above_weight + heavy[..., cut]
+        above_sum = above_sum + heavy[..., cut] * values[..., cut]
     # Where a total is no number to divide by, the largest value is still a bound.
     usable = (below_weight[..., -1] > LEAST_WEIGHT) & (above_weight < np.inf) & np.isfinite(best)
     return np.where(usable, best, values[..., -1])

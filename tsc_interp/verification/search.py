@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tsc_interp.errors import UnsupportedError
-from tsc_interp.verification.cutting import halve_counts
+from tsc_interp.verification.cutting import Box, Vector, halves
 from tsc_interp.verification.faces import Faces, count_box_bounds
 from tsc_interp.verification.labels import (
     all_faces,
@@ -29,8 +29,6 @@ from tsc_interp.verification.labels import (
     labels_of,
 )
 
-Vector = tuple[int, ...]
-Box = tuple[Vector, Vector]
 Integers = NDArray[np.int64]
 
 RIGHT, WRONG, UNDECIDED, _UNKNOWN = 1, -1, 0, 2
@@ -119,9 +117,11 @@ def search_face(
             # Negated counts: the lexicographically largest vector is the smallest key.
             key = (sum(vector), tuple(-count for count in vector))
             best = key if best is None else min(best, key)
-        for entry in pending:
-            if entry[0] <= limit:
-                heapq.heappush(heap, entry)
+        for length, low, high, corner in pending:
+            lower, upper = halves(low, high)
+            heapq.heappush(heap, (length, *lower, corner))
+            if sum(upper[0]) <= limit:
+                heapq.heappush(heap, (sum(upper[0]), *upper, _UNKNOWN))
     doubtful = [*(entry[0] for entry in heap[:1]), *map(sum, found.undecided)]
     if best is not None:
         found.counterexample = tuple(-count for count in best[1])
@@ -133,7 +133,7 @@ def search_face(
 def _examine(
     faces: Faces, found: FaceSearch, batch: list[Entry]
 ) -> tuple[list[Vector], list[Entry]]:
-    """Wrong low corners, and halves still to be looked at; what is proved right is in `found`."""
+    """Wrong low corners, and boxes still to be cut; what is proved right goes into `found`."""
     low = np.array([entry[1] for entry in batch], dtype=np.int64)
     high = np.array([entry[2] for entry in batch], dtype=np.int64)
     corner = np.array([entry[3] for entry in batch])
@@ -144,18 +144,16 @@ def _examine(
     least, most = count_box_bounds(face, low.astype(float), high.astype(float))
     surely, maybe = label_range(faces.config, found.letters, low, high)
     right = (surely & (least > 0)) | (~maybe & (most <= 0))
-    single = (low == high).all(axis=1)
-    right |= single & (corner == RIGHT)
-    wrong = corner == WRONG
-    found.boxes += [batch[i][1:3] for i in np.flatnonzero(right & ~wrong).tolist()]
-    cut = ~(right | wrong | single)
-    low, high = halve_counts(low[cut], high[cut])
-    # The lower half has the same low corner, the upper half a new one.
-    corner = np.concatenate([corner[cut], np.full(int(cut.sum()), _UNKNOWN)])
-    lengths = low.sum(axis=1).tolist()
-    boxes = map(tuple, low.tolist()), map(tuple, high.tolist())
-    pending = list(zip(lengths, *boxes, corner.tolist(), strict=True))
-    return [batch[i][1] for i in np.flatnonzero(wrong).tolist()], pending
+    right |= (low == high).all(axis=1) & (corner == RIGHT)
+    wrong, pending = [], []
+    for i, (length, lowest, highest, _) in enumerate(batch):
+        if corner[i] == WRONG:
+            wrong.append(lowest)
+        elif right[i]:
+            found.boxes.append((lowest, highest))
+        elif lowest != highest:
+            pending.append((length, lowest, highest, int(corner[i])))
+    return wrong, pending
 
 
 def corner_verdicts(faces: Faces, letters: tuple[int, ...], vectors: Integers) -> Integers:
@@ -173,10 +171,3 @@ def corner_verdicts(faces: Faces, letters: tuple[int, ...], vectors: Integers) -
         sign = faces.exact.sign(counts.tolist())
         verdict[i] = UNDECIDED if sign is None else (RIGHT if (sign > 0) == labels[i] else WRONG)
     return verdict
-
-
-def halves(low: Vector, high: Vector) -> tuple[Box, Box]:
-    """One box of counts cut in two."""
-    lows, highs = halve_counts(np.array([low]), np.array([high]))
-    first, second = zip(map(tuple, lows.tolist()), map(tuple, highs.tolist()), strict=True)
-    return first, second
