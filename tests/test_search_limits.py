@@ -19,7 +19,7 @@ from tests.verification_models import (
     unfailing,
     with_cancelling_heads,
 )
-from tsc_interp import horizon, verify
+from tsc_interp import verify
 from tsc_interp.checkpoints import Checkpoint, load_checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError, UsageError
@@ -27,7 +27,7 @@ from tsc_interp.verification import exact, intervals, search, tables
 from tsc_interp.verification.cutting import halve_counts, halve_ratios, halves
 from tsc_interp.verification.exact import ExactModel
 from tsc_interp.verification.faces import Faces, count_box_bounds
-from tsc_interp.verification.horizons import counterexample
+from tsc_interp.verification.horizons import Horizon, counterexample, horizon
 from tsc_interp.verification.intervals import Array, Interval
 from tsc_interp.verification.proofs import prove_all_lengths
 from tsc_interp.verification.search import search_face, search_faces
@@ -36,11 +36,16 @@ LOG_N = {"score_scale": "sqrt_d_head_log_n"}
 CANCELLING = hand_built([[1, 0, 2]] * 2, [[1, 0, 3], [-1, 0, -3]], 0.0)
 
 
+def searched(checkpoint: Checkpoint, limit: int = 10**6) -> Horizon:
+    """What the search says by itself; what the checker makes of it is tested elsewhere."""
+    return horizon(checkpoint, limit=limit, prove=False)
+
+
 # -- the same function has the same errors ---------------------------------------------------------
 
 
 def same_answers(one: Checkpoint, other: Checkpoint, limit: int = 60, longest: int = 9) -> None:
-    expected, found = (horizon(model, limit=limit, prove=False) for model in (one, other))
+    expected, found = searched(one, limit), searched(other, limit)
     assert (found.length, found.right_through) == (expected.length, expected.right_through)
     assert (found.shortest and found.shortest.string) == (
         expected.shortest and expected.shortest.string
@@ -57,14 +62,14 @@ def test_scores_of_any_size(by: float) -> None:
     same_answers(planted(7, -1.0), shifted(planted(7, -1.0), by))
     for scores in ([[0.5, 0, -1]], [[-1, 0, 0.5]], [[0, 0.25, 0]]):
         model = hand_built(scores, [[3, -1, 2]], 1.0, **LOG_N)
-        assert horizon(model, limit=60).shortest is not None
+        assert searched(model, 60).shortest is not None
         same_answers(model, shifted(model, by))
 
 
 def test_two_heads_with_scores_of_any_size() -> None:
     """At 2^60 both scores of a pair are the same float64 number; their difference decides."""
     for by in (2.0**60, 2.0**127):
-        found = horizon(shifted(unfailing(), by), limit=300)
+        found = searched(shifted(unfailing(), by), 300)
         assert (found.length, found.right_through) == (None, 300)
         assert verify(shifted(unfailing(), by), 8).correct
 
@@ -78,7 +83,7 @@ def test_residual_streams_of_any_size(power: int) -> None:
 def test_heads_that_cancel() -> None:
     """Float64 cannot see past them, so every vector is decided exactly."""
     same_answers(planted(4, -1.0), with_cancelling_heads(planted(4, -1.0), 2.0**90), limit=7)
-    found = horizon(with_cancelling_heads(planted(4, -1.0), 2.0**90), limit=7)
+    found = searched(with_cancelling_heads(planted(4, -1.0), 2.0**90), 7)
     assert found.shortest is not None
     assert found.shortest.logit == pytest.approx(3.5 / 7.5 - 0.5, abs=1e-6)
 
@@ -123,7 +128,7 @@ def test_huge_deep_models_are_not_proved_by_overflow() -> None:
             if prove_all_lengths(every[letters], label, budget=300) is not None:
                 full = [int(i in letters) for i in range(3)]
                 assert (every.exact.sign(full) == 1) == label
-    found = horizon(Checkpoint(config, weights), limit=4)
+    found = searched(Checkpoint(config, weights), 4)
     expected = [
         tuple(vector)
         for vector in small_vectors(3, 4).tolist()
@@ -138,13 +143,13 @@ def test_huge_deep_models_are_not_proved_by_overflow() -> None:
 
 def test_a_logit_that_is_zero_everywhere_ends_the_search() -> None:
     """No precision tells it from zero: undecided, not proved, and soon given up."""
-    found = horizon(CANCELLING, limit=1000)
-    assert not found.proved
+    found = searched(CANCELLING, 1000)
+    assert not found.settled
     assert found.length is None
     # One letter alone needs no division that rounds, two do: ab cannot be decided.
     assert found.right_through == 1
     for face in found.by_letters:
-        assert len(face.letters) == 1 or (face.boxes < 1000 and not face.proved)
+        assert len(face.letters) == 1 or (face.boxes < 1000 and not face.settled)
 
 
 def test_many_undecided_vectors_end_a_search() -> None:
