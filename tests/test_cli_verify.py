@@ -6,12 +6,17 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.cases import POSITIONED
 from tests.verification_models import planted, random_checkpoint
+from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.cli import main
+from tsc_interp.cli import verify as verify_command
+from tsc_interp.config import ClassifierConfig
 
 FIELDS = [
     "schema", "checkpoint", "weight_hash", "claim", "max_length", "method", "vectors", "strings",
@@ -140,3 +145,67 @@ def test_no_torch_unless_something_is_replayed() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_sixty_columns(model: str, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    """Lines break between words, so no number is ever split; a pipe gets whole lines."""
+    # A path longer than a line has to be folded; this one is short.
+    monkeypatch.chdir(Path(model).parent)
+    arguments = ["verify", "-c", Path(model).name, "-L", "90", "--certify"]
+    assert main(arguments) == 3
+    wide = capsys.readouterr().out
+    monkeypatch.setenv("COLUMNS", "60")
+    assert main(arguments) == 3
+    narrow = capsys.readouterr().out
+    assert max(map(len, narrow.splitlines())) <= 60 < max(map(len, wide.splitlines()))
+    assert narrow.split() == wide.split()
+
+
+def test_what_a_long_count_says(
+    model: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Plain lines on standard error; nothing with --quiet."""
+    monkeypatch.setattr(verify_command, "_SECONDS_BETWEEN_LINES", -1)
+    monkeypatch.setattr(verify_command, "_QUICK", 0)
+    arguments = ["verify", "-c", model, "-L", "30", "--no-replay", "--json"]
+    assert main(arguments) == 3
+    captured = capsys.readouterr()
+    assert "100 % of 5,455 count vectors decided" in captured.err
+    assert "\x1b" not in captured.err
+    json.loads(captured.out)
+    assert main([*arguments, "--quiet"]) == 3
+    assert not capsys.readouterr().err
+
+
+@pytest.mark.parametrize("digits", [7, 40, 5000])
+def test_lengths_beyond_reach(digits: int, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["verify", "-L", "9" * digits]) in (1, 2)
+    error = capsys.readouterr().err
+    assert len(error.splitlines()) <= 2
+    assert "-L" in error
+
+
+def overflowing(path: Path) -> str:
+    """Four layers that multiply by 1e74 each: no float can hold what comes out."""
+    config = ClassifierConfig(n_layers=4, d_mlp=0)
+    weights = {
+        name: w * np.float32(1 if name[-1] in "QK" else 1e37)
+        for name, w in random_checkpoint(config, 0).weights.items()
+    }
+    Checkpoint(config, weights).save(path)
+    return str(path)
+
+
+def test_numbers_that_are_not_finite(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`verify --json` and `eval --json` stay JSON, and no answer is not called right."""
+    model = overflowing(tmp_path / "model.safetensors")
+    assert main(["verify", "-c", model, "-L", "2", "--json"]) == 3
+    document = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+    shortest = document["false_negatives"]["shortest"] or document["false_positives"]["shortest"]
+    assert shortest["logit"] in ("Infinity", "-Infinity")
+    assert document["float32"]["replayed"][0]["logit"] == "NaN"
+    assert main(["eval", "-c", model, "a", "ab", "--json"]) == 0
+    results = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)["results"]
+    assert {row["logit"] for row in results} == {"NaN"}
+    assert main(["eval", "-c", model, "a", "ab"]) == 0
+    assert "0 of 2 right; wrong: a (the logit is not a number)" in capsys.readouterr().out

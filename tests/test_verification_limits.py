@@ -62,9 +62,9 @@ def test_five_letters_wrong_everywhere(tmp_path: Path) -> None:
 
 
 def test_a_length_whose_answer_is_too_long_to_hold(tmp_path: Path) -> None:
-    """One a among 90,000 others is lost: ten thousand lengths with numbers of 28,000 digits."""
+    """One a among 94,000 others is lost: six thousand lengths with numbers of 28,000 digits."""
     path = tmp_path / "model.safetensors"
-    planted(90_000).save(path)
+    planted(94_000).save(path)
     done = limited("verify", "-c", str(path), "-L", "100000", "--no-replay")
     assert done.returncode == 1, done.stderr
     assert "Traceback" not in done.stderr
@@ -117,8 +117,41 @@ def test_costs_in_words() -> None:
     assert "1,373,700 count vectors one by one" in costs.plan(config, 200, "auto").sentence()
     assert "by regions" in costs.plan(config, 5000, "auto").sentence()
     assert costs.plan(config, 5000, "auto").seconds is None
+    assert costs.plan(config, 5000, "auto").is_long
+    assert not costs.plan(config, 200, "auto").is_long
     for seconds, words in ((0.2, "1 second"), (90, "2 minutes"), (7300, "2 hours")):
         assert costs.duration(seconds) == words
+
+
+def test_a_long_count_is_announced_or_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shorter strings tell what longer ones take, before anything is started."""
+    said: list[str] = []
+    model = planted(3000)
+    verify(model, 2000, announce=said.append)
+    assert len(said) == 1
+    assert "1,337,337,000 count vectors by regions: about 1 second, judging from" in said[0]
+    verify(model, 200, announce=said.append)
+    assert len(said) == 1
+    boundary = random_checkpoint(ClassifierConfig(), 0)
+    # An hour's patience is spent at about 30,000 letters; 200 milliseconds' much earlier.
+    monkeypatch.setattr(regions, "PATIENCE", 0.02)
+    monkeypatch.setattr(costs, "PATIENCE", 0.02)
+    monkeypatch.setattr(costs.Work, "_check", lambda *_: None)
+    with pytest.raises(UnsupportedError, match=r"judging from shorter strings.*--horizon"):
+        verify(boundary, 4000, announce=said.append)
+    assert len(said) == 1
+
+
+def test_forecasts_follow_the_models_boundary() -> None:
+    """No boundary, no growth with length; a surface grows fourfold when the length doubles."""
+    flat = Faces(always_yes(5))
+    assert regions.forecast(flat, 10**4) < 1
+    surface = Faces(random_checkpoint(ClassifierConfig(), 0))
+    short, long = (regions.forecast(surface, length) for length in (1000, 2000))
+    assert 3 < long / short < 5
+    spent = costs.Work(surface.config, 500)
+    count_regions(surface, 500, work=spent)
+    assert 1 / 3 < regions.forecast(surface, 500) / spent.seconds < 3
 
 
 def test_pascals_triangle_is_not_kept_whole(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from math import isnan
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -90,9 +91,12 @@ def _summary(results: list[Evaluation]) -> str:
     right = f"{len(results) - len(wrong):,} of {len(results):,} right"
     if not wrong:
         return right
-    named = ", ".join(
-        f"{row.string} (false {'positive' if row.prediction else 'negative'})"
-        for row in wrong[:_MOST_NAMED]
-    )
+    named = ", ".join(f"{row.string} ({_mistake(row)})" for row in wrong[:_MOST_NAMED])
     more = len(wrong) - _MOST_NAMED
     return f"{right}; wrong: {named}{f' and {more:,} more' if more > 0 else ''}"
+
+
+def _mistake(row: Evaluation) -> str:
+    if isnan(row.logit):
+        return "the logit is not a number"
+    return f"false {'positive' if row.prediction else 'negative'}"

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from tsc_interp.verification import Verdict
 
 _DOES_NOT_HOLD = 3
-_MANY_VECTORS = 100_000_000
-"""Beyond, regions may take long enough to say so first."""
+_QUICK = 3_000_000
+"""Count vectors that need no progress bar."""
 _SECONDS_BETWEEN_LINES = 10
 
 
@@ -102,17 +102,19 @@ def command(
 def _verify(
     loaded: Checkpoint, max_length: int, method: Any, horizon: bool, certify: bool, quiet: bool
 ) -> Verdict:
-    from tsc_interp.verification import verify
-    from tsc_interp.verification.costs import plan
+    from math import comb
 
-    planned, console = plan(loaded.config, max_length, method), messages(quiet)
-    long = planned.vectors > _MANY_VECTORS if planned.seconds is None else planned.seconds > 5
-    if long:
-        console.print(planned.sentence())
-    with _progress(console, planned.vectors) if long and not quiet else nullcontext(None) as told:
+    from tsc_interp.verification import verify
+
+    console, letters = messages(quiet), loaded.config.n_letters
+    # The total is for the bar alone; a length beyond reach is refused before there is one.
+    total = comb(min(max_length, 10**6) + letters, letters) - 1
+    shown = not quiet and total > _QUICK
+    with _progress(console, total) if shown else nullcontext(None) as told:
         return verify(
-            loaded, max_length, method=method, horizon=horizon, certify=certify, progress=told
-        )
+            loaded, max_length, method=method, horizon=horizon, certify=certify,
+            progress=told, announce=lambda sentence: _print_line(console, sentence),
+        )  # fmt: skip
 
 
 @contextmanager

@@ -32,7 +32,8 @@ class Evaluation:
 
     @property
     def correct(self) -> bool:
-        return self.prediction == self.label
+        """A logit that is not a number is no answer, whatever the label."""
+        return self.prediction == self.label and not math.isnan(self.logit)
 
     @property
     def margin(self) -> float:

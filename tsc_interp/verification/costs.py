@@ -7,7 +7,7 @@ with the question (boxes, rows worked on, digits of the answer) below a fixed si
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import comb, log2
 from typing import NoReturn
 
@@ -20,8 +20,12 @@ ENUMERATE_UP_TO = 2_000_000
 """Vectors that `auto` looks at one by one; beyond, it counts by regions."""
 REFUSE_BEYOND = 5_000_000_000
 """Vectors that enumeration refuses: hours of work, when regions need seconds."""
+MANY_VECTORS = 1_000_000_000
+"""Beyond, regions look at shorter strings first, to tell how long it will take."""
 PATIENCE = 3600.0
 """Estimated seconds after which counting gives up."""
+HOPELESS = 10
+"""A forecast of so many times that is believed, and nothing is started."""
 EXACT_BUDGET = 10_000_000
 """Microseconds of exact arithmetic, estimated, on vectors too close to zero for float64."""
 BOX_MEMORY = 1 << 29
@@ -41,16 +45,18 @@ class Plan:
     method: str
     vectors: int
     seconds: float | None
-    """About how long, where that can be told in advance: not for regions."""
+    """About how long; None where that depends on the model, and few vectors make it short."""
+
+    @property
+    def is_long(self) -> bool:
+        return self.vectors > MANY_VECTORS or (self.seconds or 0.0) > 5
 
     def sentence(self) -> str:
-        if self.seconds is not None:
-            return f"{self.vectors:,} count vectors one by one: about {duration(self.seconds)}."
-        return (
-            f"{self.vectors:,} count vectors by regions: time depends on the model's boundary "
-            f"between yes and no; gives up after about {duration(PATIENCE)} of work. "
-            f"Memory stays below 2 GB."
-        )
+        about = "" if self.seconds is None else f": about {duration(self.seconds)}"
+        if self.method == "enumeration":
+            return f"{self.vectors:,} count vectors one by one{about}."
+        judged = f"{about}, judging from shorter strings" if about else ""
+        return f"{self.vectors:,} count vectors by regions{judged}. Memory stays below 2 GB."
 
 
 def plan(config: ClassifierConfig, max_length: int, method: str) -> Plan:
@@ -69,6 +75,16 @@ def plan(config: ClassifierConfig, max_length: int, method: str) -> Plan:
         )
     seconds = vectors * (150e-9 + 1e-9 * _elements(config))
     return Plan(method, vectors, None if method == "regions" else seconds)
+
+
+def accept(planned: Plan, seconds: float, max_length: int) -> Plan:
+    """The plan with a forecast, unless that is hopeless."""
+    if seconds > HOPELESS * PATIENCE:
+        raise UnsupportedError(
+            f"{planned.vectors:,} count vectors up to length {max_length:,} would take about "
+            f"{duration(seconds)}, judging from shorter strings; try {INSTEAD}"
+        )
+    return replace(planned, seconds=seconds)
 
 
 class Work:

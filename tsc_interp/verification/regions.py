@@ -13,12 +13,13 @@ less. A face that is wrong everywhere costs nothing to count.
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import factorial, prod
+from math import factorial, inf, prod
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tsc_interp.verification.costs import EXACT_BUDGET, Work
+from tsc_interp.errors import UnsupportedError
+from tsc_interp.verification.costs import EXACT_BUDGET, HOPELESS, PATIENCE, Work
 from tsc_interp.verification.cutting import halve_counts
 from tsc_interp.verification.faces import Faces, count_box_bounds
 from tsc_interp.verification.labels import all_faces, full_counts, label_range, labels_of
@@ -34,12 +35,37 @@ _LEAF = 64
 _FALSE_POSITIVE, _FALSE_NEGATIVE, _RIGHT, _OPENED = range(4)
 
 
-def count_regions(faces: Faces, max_length: int, progress: Progress | None = None) -> Tally:
+def forecast(faces: Faces, max_length: int) -> float:
+    """About how many seconds `count_regions` will take, from what shorter strings take.
+
+    Work grows by some factor with each doubling, at most 2^(letters - 1) as a surface does. Each
+    try costs a small part of what it foretells; the last ones are left out if that is too much.
+    """
+    most = 2.0 ** (faces.config.n_letters - 1)
+    seconds, before = 0.0, None
+    for doublings in range(7, 2, -1):
+        work = Work(faces.config, max(max_length >> doublings, 1))
+        try:
+            count_regions(faces, work.max_length, work=work)
+        except UnsupportedError:
+            return inf
+        if before is not None:
+            growth = min(max(work.seconds / before, 1.0), most)
+            seconds = work.seconds * growth**doublings
+            if seconds > HOPELESS * PATIENCE:
+                break
+        before = work.seconds
+    return seconds
+
+
+def count_regions(
+    faces: Faces, max_length: int, progress: Progress | None = None, work: Work | None = None
+) -> Tally:
     """The same tally as `enumerate_counts`, for lengths it cannot reach."""
     config = faces.config
     tally = Tally(max_length, config.n_letters, method="regions")
     faces.exact.budget = EXACT_BUDGET
-    work = Work(config, max_length)
+    work = work or Work(config, max_length)
     for letters in all_faces(config, max_length):
         _FaceCount(faces, letters, tally, work).run(progress)
     tally.out_of_budget = faces.exact.budget <= 0
@@ -192,10 +218,12 @@ def lattice_points(low: Integers, high: Integers, limit: int) -> Integers:
     size = low.shape[1]
     sizes = high - low + 1
     slack = limit - low.sum(axis=1)
-    total: Integers = np.zeros(len(low), dtype=object)
+    # Python's integers where 64 bits might not do.
+    kind = np.int64 if (limit + size) ** size < 2**62 >> size else object
+    total: Integers = np.zeros(len(low), dtype=kind)
     for subset in range(1 << size):
         members = [axis for axis in range(size) if subset >> axis & 1]
-        left = np.maximum(slack - sizes[:, members].sum(axis=1), -1).astype(object)
+        left = np.maximum(slack - sizes[:, members].sum(axis=1), -1).astype(kind)
         simplex = prod([left + 1 + i for i in range(size)], start=np.ones_like(left))
         total = total + (-1) ** len(members) * simplex
     return np.asarray(total // factorial(size))

@@ -32,6 +32,8 @@ _FAR = 300
 def add_boxes(side: Side, low: Integers, high: Integers, work: Work, sign: int = 1) -> None:
     """Add the vectors and strings of disjoint boxes, or take them away (sign = -1)."""
     limit, size = side.max_length, low.shape[1]
+    if not len(low):
+        return
     if size == 1:
         for start, end in zip(low[:, 0].tolist(), high[:, 0].tolist(), strict=True):
             for length in range(start, min(end, limit) + 1):
@@ -45,7 +47,7 @@ def add_boxes(side: Side, low: Integers, high: Integers, work: Work, sign: int =
 
 def rows_of(low: Integers, high: Integers) -> float:
     """How many rows `add_boxes` makes of these boxes, before any merge."""
-    if low.shape[1] == 1:
+    if low.shape[1] == 1 or not len(low):
         return float(len(low))
     return sum(_rows_by(pair, low[member], high[member]) for pair, member in _pairs(low, high))
 

@@ -18,11 +18,11 @@ from flint import fmpz
 from tsc_interp.checkpoints.resolve import HoldsWeights, ModelLike
 from tsc_interp.errors import TscError, UnsupportedError, UsageError
 from tsc_interp.verification import certificates, horizons
-from tsc_interp.verification.costs import plan
+from tsc_interp.verification.costs import MANY_VECTORS, Plan, accept, plan
 from tsc_interp.verification.enumeration import enumerate_counts
 from tsc_interp.verification.exact import checkpoint_of
 from tsc_interp.verification.faces import Faces
-from tsc_interp.verification.regions import count_regions
+from tsc_interp.verification.regions import count_regions, forecast
 from tsc_interp.verification.replay import Replay, replay_all
 from tsc_interp.verification.tally import Side, Tally
 
@@ -120,17 +120,22 @@ def verify(
     certify: bool = False,
     replay: bool | None = None,
     progress: Progress | None = None,
+    announce: Callable[[str], None] | None = None,
 ) -> Verdict:
     """Count every misclassified string of at most `max_length` letters, exactly.
 
     `model` is a hooked model, a checkpoint, a bundled name, a path, or a run. `horizon` and
     `certify` add those answers.
     `replay` puts the counterexamples to the float32 model; by default when a hooked model is given.
-    `progress` is told how many count vectors more have been decided.
+    `progress` is told how many count vectors more have been decided, and `announce` what a long
+    count will take, before it starts.
     """
     checkpoint = checkpoint_of(model)
     faces = Faces(checkpoint)
-    tally = _count(faces, max_length, method, progress)
+    planned = _planned(faces, max_length, method)
+    if announce is not None and planned.is_long:
+        announce(planned.sentence())
+    tally = _count(faces, max_length, planned.method, progress)
     certificate = certificates.certify(checkpoint) if certify else None
     known = certificate.horizon if certificate else None
     verdict = Verdict(
@@ -148,16 +153,22 @@ def verify(
     return verdict
 
 
-def _count(faces: Faces, max_length: int, method: Method, progress: Progress | None) -> Tally:
+def _planned(faces: Faces, max_length: int, method: Method) -> Plan:
     if type(max_length) is not int or max_length < 1:
         raise UsageError(f"max_length is a whole number from 1, got {max_length!r}")
     if method not in get_args(Method):
         raise UsageError(f"the method is one of {', '.join(get_args(Method))}; got {method!r}")
     planned = plan(faces.config, max_length, method)
-    if planned.method == "enumeration":
+    if planned.method == "regions" and planned.vectors > MANY_VECTORS:
+        return accept(planned, forecast(faces, max_length), max_length)
+    return planned
+
+
+def _count(faces: Faces, max_length: int, method: str, progress: Progress | None) -> Tally:
+    if method == "enumeration":
         return enumerate_counts(faces, max_length, progress)
     tally = count_regions(faces, max_length, progress)
-    if planned.method == "both":
+    if method == "both":
         again = enumerate_counts(Faces(faces.checkpoint), max_length)
         if tally.out_of_budget or again.out_of_budget:
             raise UnsupportedError(
