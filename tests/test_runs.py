@@ -15,9 +15,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from filelock import FileLock, Timeout
 
-from tsc_interp.checkpoints import load_checkpoint
+from tsc_interp.checkpoints import Checkpoint, load_checkpoint
 from tsc_interp.checkpoints.run_directory import RunDirectory, RunError
+from tsc_interp.checkpoints.run_records import sealed, unsealed
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.data import BalancedStream
 from tsc_interp.errors import ConfigError, TscError
@@ -25,6 +27,7 @@ from tsc_interp.model.evaluation import evaluate
 from tsc_interp.training import jobs as jobs_module
 from tsc_interp.training.config import Job, RunConfig, TrainingConfig
 from tsc_interp.training.jobs import Plan, Watcher, train, train_seeds
+from tsc_interp.training.locking import locked
 from tsc_interp.training.run_writer import RunWriter
 
 SHORT = TrainingConfig(
@@ -360,6 +363,51 @@ def test_a_run_in_the_place_of_another_is_not_believed(clean, tmp_path):
         assert run.result.seed == job.seed
         assert run.checkpoint().provenance["run_key"] == job.config.key()
         assert (place.path.parent / f"damaged-seed={job.seed}" / "result.json").exists()
+
+
+def test_other_weights_that_fit_in_every_other_way_are_noticed(clean, tmp_path):
+    """The right seed, run and epoch, and a file whose own hash is right: only the result knows."""
+    shutil.copytree(clean, tmp_path, dirs_exist_ok=True)
+    run = RunWriter.of(tmp_path, "here", CONFIG, 0)
+    chosen = run.checkpoint()
+    weights = {name: weight * np.float32(1.001) for name, weight in chosen.weights.items()}
+    path = run.checkpoint_path(run.result().chosen_epoch)
+    path.unlink()
+    Checkpoint(chosen.config, weights, chosen.provenance).save(path)
+    with pytest.raises(RunError, match="not the weights the result is about"):
+        load_checkpoint(run.path)
+    watcher = Stopping()
+    train(wanted(seeds=(0,)), tmp_path, watcher)
+    assert len(watcher.problems) == 1
+    assert contents(run.path) == contents(clean / run.path.relative_to(tmp_path))
+
+
+def test_options_that_are_not_those_of_the_key_are_noticed(clean, tmp_path):
+    shutil.copytree(clean, tmp_path, dirs_exist_ok=True)
+    file = tmp_path / "here" / CONFIG.key() / "seed=0" / "config.json"
+    stored = unsealed(file.read_bytes())
+    stored["training"]["learning_rate"] = 0.5
+    file.unlink()
+    file.write_bytes(sealed(stored))
+    with pytest.raises(RunError, match="run key is not that of its options"):
+        RunDirectory.open(file.parent)
+
+
+def test_two_in_one_process_wait_for_each_other(tmp_path):
+    """The lock is let go when its block ends, however it ends."""
+    waited, other = [], FileLock(tmp_path / ".lock")
+
+    def failing():
+        with locked(tmp_path, waited.append):
+            with pytest.raises(Timeout):
+                other.acquire(timeout=0)
+            raise Interrupted
+
+    with pytest.raises(Interrupted):
+        failing()
+    other.acquire(timeout=0)
+    other.release()
+    assert waited == []
 
 
 def test_damaged_runs_are_kept_side_by_side(tmp_path):

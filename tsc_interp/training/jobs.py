@@ -17,7 +17,8 @@ from tsc_interp.training.config import Job, RunConfig, TrainingConfig
 from tsc_interp.training.engine import shape_of
 from tsc_interp.training.ensemble import TrainingState, start, train_ensemble
 from tsc_interp.training.experiments import Experiment
-from tsc_interp.training.run_writer import Found, RunWriter, locked
+from tsc_interp.training.locking import locked
+from tsc_interp.training.run_writer import Found, RunWriter
 from tsc_interp.training.stopping import chosen_epoch
 from tsc_interp.training.testing import evaluate_ensemble
 

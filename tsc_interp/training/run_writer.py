@@ -2,8 +2,7 @@
 
 A file appears under its name only when it is complete (temporary file, then rename), and in an
 order in which a killed process leaves a run that can be resumed from its last complete epoch. What
-is found damaged is moved aside, never deleted, and trained again. A lock per configuration makes a
-second process wait and then find the work done.
+is found damaged is moved aside, never deleted, and trained again.
 """
 
 from __future__ import annotations
@@ -11,13 +10,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-
-from filelock import FileLock, Timeout
 
 from tsc_interp._version import __version__
 from tsc_interp.checkpoints import safe
@@ -27,7 +22,6 @@ from tsc_interp.checkpoints.run_directory import (
     FORMAT_VERSION,
     DamagedRun,
     RunDirectory,
-    RunError,
     damaged,
     read_description,
 )
@@ -39,9 +33,10 @@ from tsc_interp.checkpoints.run_records import (
     write_metrics,
 )
 from tsc_interp.errors import CheckpointError
-from tsc_interp.files import reason, temporary_name, write_atomically
+from tsc_interp.files import temporary_name, write_atomically
 from tsc_interp.training.config import RunConfig
 from tsc_interp.training.ensemble import TrainingState
+from tsc_interp.training.locking import explained
 
 
 @dataclass(frozen=True)
@@ -177,7 +172,7 @@ class RunWriter(RunDirectory):
 
     def adopt(self, other: RunDirectory) -> None:
         """Make this the same finished run as `other`, without the disk space where links exist."""
-        with _explained(self.path):
+        with explained(self.path):
             temporary = self.path.with_name(temporary_name())
             try:
                 shutil.copytree(other.path, temporary, copy_function=_link_or_copy)
@@ -189,7 +184,7 @@ class RunWriter(RunDirectory):
         """Move what is there out of the way, under a name that says why; nothing is deleted."""
         names = (f"{why}-{self.path.name}" + (f"-{n}" if n > 1 else "") for n in count(1))
         place = next(p for name in names if not (p := self.path.with_name(name)).exists())
-        with _explained(self.path):
+        with explained(self.path):
             os.rename(self.path, place)
         return place
 
@@ -207,38 +202,10 @@ class RunWriter(RunDirectory):
         _write(self.checkpoint_path(state.epoch), checkpoint.to_bytes())
 
 
-@contextmanager
-def locked(directory: Path, waiting: Callable[[Path], None]) -> Iterator[None]:
-    """Hold the directory's lock; `waiting` is told if another process has it first."""
-    with _explained(directory):
-        directory.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(directory / ".lock")
-        try:
-            lock.acquire(timeout=0)
-        except Timeout:
-            waiting(directory)
-            lock.acquire()
-    try:
-        yield
-    finally:
-        lock.release()  # as dying does
-
-
 def _write(path: Path, content: bytes) -> None:
     """Complete or not at all, for a process that may be killed; without waiting for the disk."""
-    with _explained(path):
+    with explained(path):
         write_atomically(path, content, durable=False)
-
-
-@contextmanager
-def _explained(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise RunError(
-            f"cannot write {path}: {reason(error)}; what was finished before is kept, "
-            "and the same command goes on from there (--runs DIR chooses another place)"
-        ) from None
 
 
 def _sorted_text(metadata: dict[str, str]) -> str:

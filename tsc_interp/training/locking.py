@@ -1,0 +1,41 @@
+"""A lock per configuration: a second process waits, and then finds the work done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from tsc_interp.checkpoints.run_directory import RunError
+from tsc_interp.files import reason
+
+
+@contextmanager
+def locked(directory: Path, waiting: Callable[[Path], None]) -> Iterator[None]:
+    """Hold the directory's lock; `waiting` is told if another process has it first."""
+    with explained(directory):
+        directory.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(directory / ".lock")
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            waiting(directory)
+            lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()  # as dying does
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """What the system refuses, in words that say how to go on."""
+    try:
+        yield
+    except OSError as error:
+        raise RunError(
+            f"cannot write {path}: {reason(error)}; what was finished before is kept, "
+            "and the same command goes on from there (--runs DIR chooses another place)"
+        ) from None
