@@ -25,9 +25,9 @@ from tsc_interp.data import BalancedStream
 from tsc_interp.errors import ConfigError, TscError
 from tsc_interp.model.evaluation import evaluate
 from tsc_interp.training import jobs as jobs_module
+from tsc_interp.training import locking
 from tsc_interp.training.config import Job, RunConfig, TrainingConfig
 from tsc_interp.training.jobs import Plan, Watcher, train, train_seeds
-from tsc_interp.training.locking import locked
 from tsc_interp.training.run_writer import RunWriter
 
 SHORT = TrainingConfig(
@@ -393,12 +393,39 @@ def test_options_that_are_not_those_of_the_key_are_noticed(clean, tmp_path):
         RunDirectory.open(file.parent)
 
 
-def test_two_in_one_process_wait_for_each_other(tmp_path):
-    """The lock is let go when its block ends, however it ends."""
+@pytest.mark.parametrize("taken", [False, True])
+def test_what_is_asked_of_the_lock_in_which_order(taken, tmp_path, monkeypatch):
+    """Whether it is free, and if not, that it is waited for after saying so; two processes really
+    waiting for each other are in the test with kill -9."""
+    told = []
+
+    class Recorded:
+        def __init__(self, path):
+            assert path.parent.is_dir()
+            told.append(path)
+
+        def acquire(self, timeout=None):
+            told.append(f"acquire {timeout}")
+            if taken and timeout is not None:
+                raise Timeout("taken")
+
+        def release(self):
+            told.append("release")
+
+    monkeypatch.setattr(locking, "FileLock", Recorded)
+    place = tmp_path / "deep" / "place"
+    for _ in range(2):  # also when the directory is there already
+        with locking.locked(place, lambda directory: told.append(directory)):
+            told.append("work")
+    once = [place / ".lock", "acquire 0", *([place, "acquire None"] * taken), "work", "release"]
+    assert told == 2 * once
+
+
+def test_the_lock_is_let_go_when_its_block_fails(tmp_path):
     waited, other = [], FileLock(tmp_path / ".lock")
 
     def failing():
-        with locked(tmp_path, waited.append):
+        with locking.locked(tmp_path, waited.append):
             with pytest.raises(Timeout):
                 other.acquire(timeout=0)
             raise Interrupted
