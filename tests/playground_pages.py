@@ -107,7 +107,7 @@ def visit(browser: Any, pages: Path) -> Iterator[Open]:
         context.set_offline(True)
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(10_000)
+        page.set_default_timeout(30_000)
         page.on("console", lambda message: problems.append(message.text))
         page.on("pageerror", lambda error: problems.append(str(error)))
         page.on("request", lambda request: check_request(request.url, problems))
@@ -146,7 +146,7 @@ def logit(model: str | Checkpoint, text: str) -> float:
 
 def wait_until(page: Any, expression: str) -> None:
     """playwright's own way needs eval, which the page's security policy rightly forbids."""
-    for _ in range(200):
+    for _ in range(600):
         if page.evaluate(expression):
             return
         page.wait_for_timeout(50)

@@ -26,14 +26,13 @@ export function trace(values, steps) {
     for (let j = 0; i + j <= steps; j++) grid[(i + 1) * width + j + 1] = values[next++];
   const onwards = new Map();
   const side = (inner, outer) => inner * grid.length + outer;
-  const visit = (...corners) => {
-    let leaving, entering;
-    corners.forEach((one, k) => {
-      const two = corners[(k + 1) % 3];
-      if (grid[one] > 0 && !(grid[two] > 0)) leaving = side(one, two);
-      else if (grid[two] > 0 && !(grid[one] > 0)) entering = side(two, one);
-    });
-    if (leaving !== undefined) onwards.set(leaving, entering);
+  const visit = (a, b, c) => {
+    const [first, second, third] = [grid[a] > 0, grid[b] > 0, grid[c] > 0];
+    if (first === second && second === third) return;
+    // The corner that is alone is left behind, or come to, on both of its sides.
+    if (second === third) onwards.set(...(first ? [side(a, b), side(a, c)] : [side(c, a), side(b, a)]));
+    else if (first === third) onwards.set(...(second ? [side(b, c), side(b, a)] : [side(a, b), side(c, b)]));
+    else onwards.set(...(third ? [side(c, a), side(c, b)] : [side(b, c), side(a, c)]));
   };
   for (let i = 0; i < width - 1; i++)
     for (let j = 0; i + j < width && j < width - 1; j++) visit(i * width + j, (i + 1) * width + j, i * width + j + 1);

@@ -11,8 +11,8 @@ import { faceLabel, labelOf, ratiosDecide } from "./task.mjs";
 import { CORNERS, discOf, EDGES, LINE_ENDS, LINE_MIDDLE, nearestString, throughLens } from "./triangle.mjs";
 
 export const LEVELS = [-8, -3, -1, 0, 1, 3, 8]; // logits at which the colour changes
-const FINE = 96; // points along an edge; several layers take some fifty times as long as the closed form of one
-const COARSE = 32;
+export const FINE = 96; // points along an edge
+export const COARSE = 32; // for while something moves, and for several layers, which take fifty times as long
 const LEAST = 1e-3; // the share of a letter that is there, at the very edge of where it is
 
 /** Whether ratios alone decide answer and label, so that one map holds for every length. */
@@ -23,7 +23,7 @@ export const holdsForEveryLength = (config) =>
  * What is drawn for each face that has strings: { places, logits, wrong }, at the points of the lattice, of an
  * edge, or at a corner; `wrong` is positive where the answer is. `view` = { face: letter indices, lens, length }.
  */
-export function mapFields(evaluator, config, view, steps = evaluator.bounds ? FINE : COARSE) {
+export function mapFields(evaluator, config, view, steps) {
   const length = holdsForEveryLength(config) ? null : view.length;
   const letters = view.face.map((_, place) => place);
   const subsets = letters.length === 3 ? [letters, ...EDGES] : [letters];
@@ -96,12 +96,13 @@ let drawn = 0;
 
 /**
  * Draws the map into an SVG element and returns it in words. `model` is { config, weights } as the page carries it, or
- * has an `evaluator` ready; options are { face: "abc", lens: 4, length: 1000 }. The element belongs inside .tsc-map.
+ * has an `evaluator` ready; options are { face: "abc", lens: 4, length: 1000, steps: 96 }. The element belongs inside
+ * .tsc-map.
  */
-export function drawMap(element, model, { face = "abc", lens = 4, length = 1000 } = {}) {
+export function drawMap(element, model, { face = "abc", lens = 4, length = 1000, steps = FINE } = {}) {
   const evaluator = model.evaluator ?? makeEvaluator(prepare(makeModel(model.config, model.weights)));
   const letters = [...face].map((letter) => letter.charCodeAt(0) - 97);
-  const fields = mapFields(evaluator, model.config, { face: letters, lens, length });
+  const fields = mapFields(evaluator, model.config, { face: letters, lens, length }, steps);
   const id = `map-${++drawn}`;
   const hatch = (name, step) =>
     svg(

@@ -1,7 +1,7 @@
 // The failure map on the page: drawn by drawmap.mjs, with the string on it, to point at and to move.
 
 import { h, svg, tokenColour } from "./dom.mjs";
-import { drawMap, holdsForEveryLength } from "./drawmap.mjs";
+import { COARSE, drawMap, FINE, holdsForEveryLength } from "./drawmap.mjs";
 import { drawing } from "./figures.mjs";
 import { show, showPercent } from "./maths.mjs";
 import { writeCounts } from "./strings.mjs";
@@ -54,14 +54,14 @@ export function failureMap(onPick) {
     if (state.key !== key || state.drawn !== side.evaluator) {
       const { evaluator } = side;
       Object.assign(state, { key, drawn: evaluator });
-      const paint = () => {
+      const paint = (steps) => {
         if (state.key !== key || state.drawn !== evaluator) return;
-        state.words = drawMap(picture, { config, evaluator }, { face: view.face, lens: view.lens, length });
+        state.words = drawMap(picture, { config, evaluator }, { face: view.face, lens: view.lens, length, steps });
         tell();
       };
-      // A deep model's map takes a while: not while something is being dragged.
-      if (evaluator.bounds) paint();
-      else setTimeout(paint, 150);
+      // Coarsely while something is dragged, finely when it rests; a deep model's map only then.
+      if (evaluator.bounds) paint(COARSE);
+      setTimeout(() => paint(evaluator.bounds ? FINE : COARSE), 120);
     }
     root.setAttribute("viewBox", face.length === 3 ? `0 0 ${WIDTH} ${HEIGHT}` : `0 100 ${WIDTH} 170`);
     overlay.replaceChildren(...overlayParts(state));
