@@ -106,3 +106,18 @@ def test_a_message_stays_short_whatever_it_quotes(capsys) -> None:
     assert main(["eval", "--checkpoint", "x" * 100_000]) == 1
     assert main(["verify", "--method", "y" * 100_000]) == 2
     assert all(len(line) < 1100 for line in capsys.readouterr().err.splitlines())
+
+
+@pytest.mark.parametrize("command", [
+    ["info", "--checkpoint", "pipe"], ["eval", "--checkpoint", "pipe"], ["train", "pipe"],
+    ["import", "pipe", "--out", "x.safetensors"], ["verify", "--check", "pipe"],
+    ["analyze", "--compare", "pipe", "-p", "trace", "ab"], ["playground", "--checkpoint", "pipe"],
+])  # fmt: skip
+def test_a_pipe_that_nobody_writes_to_is_refused_instead_of_waited_for(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("pipe")
+    assert main(command) in (1, 2)
+    assert "pipe" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["pipe"]

@@ -7,10 +7,12 @@ from collections.abc import Callable, Sequence
 from tsc_interp.checkpoints.resolve import ModelLike, as_checkpoint, run_path
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.model.classifier import Classifier
+from tsc_interp.probes.atlas.result import AtlasResult
 from tsc_interp.probes.base import ProbeResult
 from tsc_interp.probes.registry import PROBES, Probe, find_probe
+from tsc_interp.report.limits import EXACT, left_out
 from tsc_interp.report.model_report import ModelCard, ModelReport
-from tsc_interp.report.reach import Reach, reach
+from tsc_interp.report.reach import Reach, reach, reach_of_atlas
 from tsc_interp.report.report import Report
 from tsc_interp.report.strings import TestScore, score_test_set, sensible_strings
 from tsc_interp.strings import as_strings
@@ -60,7 +62,6 @@ class _Subject:
             model if isinstance(model, Classifier) else Classifier.from_checkpoint(checkpoint)
         )
         self.test: TestScore | None = score_test_set(self.model)
-        self.reach: Reach | None = reach(self.model)
 
 
 def _strings(given: str | Sequence[str] | None, subjects: Sequence[_Subject]) -> tuple[str, ...]:
@@ -93,9 +94,15 @@ def _examine(
 ) -> ModelReport:
     results: list[ProbeResult] = []
     not_run: dict[str, str] = {}
+    checkpoint = subject.model.to_checkpoint(subject.provenance)
+    parameters = checkpoint.n_parameters
     asked = chosen or [p for p in PROBES if not p.needs_run or subject.run_directory is not None]
     for index, probe in enumerate(asked, start=1):
         options = {"run_directory": subject.run_directory} if probe.needs_run else {}
+        reason = None if chosen else left_out(probe.name, subject.model.config, parameters)
+        if reason is not None:
+            not_run[probe.name] = reason
+            continue
         progress(f"{index} of {len(asked)} {probe.name}: {probe.question}")
         try:
             results.append(probe.run(subject.model, strings, **options))
@@ -103,6 +110,16 @@ def _examine(
             if chosen is not None:
                 raise UnsupportedError(f"probe {probe.name}: {error}") from None
             not_run[probe.name] = str(error)
-    card = ModelCard.of(subject.model, subject.provenance, subject.test, subject.reach)
-    checkpoint = subject.model.to_checkpoint(subject.provenance)
+    card = ModelCard.of(subject.model, subject.provenance, subject.test, _reach(subject, results))
     return ModelReport(card, strings, tuple(results), not_run, checkpoint)
+
+
+def _reach(subject: _Subject, results: Sequence[ProbeResult]) -> Reach | None:
+    """The atlas has searched for it already; without an atlas it is searched for here."""
+    for result in results:
+        if isinstance(result, AtlasResult):
+            return reach_of_atlas(result)
+    checkpoint = subject.model.to_checkpoint()
+    if EXACT.exceeded(checkpoint.config, checkpoint.n_parameters):
+        return None
+    return reach(subject.model)

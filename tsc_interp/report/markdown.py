@@ -30,7 +30,7 @@ def render_markdown(report: Report, *, images: Mapping[str, str] | None = None) 
         for _, finding in model.findings():
             lines.append(f"- **{finding.severity}**: {prose(finding.text)}")
         lines += [
-            f"- *{plain(name)}* does not apply: {prose(reason)}"
+            f"- *{plain(name)}* was not asked: {prose(reason)}"
             for name, reason in model.not_run.items()
         ]
         lines += ["", f"Weight hash `{model.card.weight_hash}`.", ""]

@@ -10,10 +10,11 @@ from tsc_interp.strings import MAX_LETTERS, Alphabet
 
 if TYPE_CHECKING:
     from tsc_interp.model.classifier import Classifier
+    from tsc_interp.probes.atlas.result import AtlasResult
     from tsc_interp.verification import Counterexample
 
 # A report must not keep anyone waiting: `tsc-interp verify` takes all the time it needs.
-_BUDGET = 20_000
+_BUDGET = 20_000  # as an atlas has it, so that one with an atlas and one without say the same
 _MOST_LETTERS = 5
 _ANY = Alphabet(MAX_LETTERS)
 
@@ -76,4 +77,19 @@ def reach(model: Classifier) -> Reach | None:
         exact=found.proved and found.length is not None,
         false_positive=written(found.shortest_false_positive),
         false_negative=written(found.shortest_false_negative),
+    )
+
+
+def reach_of_atlas(result: AtlasResult) -> Reach:
+    """The same from an atlas, which has searched and proved already."""
+
+    def first(kind: str) -> str | None:
+        shortest = result.shortest_of(kind)
+        return None if shortest is None else shortest.first_error
+
+    return Reach(
+        right_through=result.right_through,
+        exact=result.horizon is not None and result.right_through == result.horizon,
+        false_positive=first("false positive"),
+        false_negative=first("false negative"),
     )

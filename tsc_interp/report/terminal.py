@@ -34,7 +34,7 @@ def _print_model(model: ModelReport, console: Console, tables: bool) -> None:
         more = f"{len(told) - len(shown)} more findings in the report (or here, with --tables)"
         console.print(Text(more, style="dim"))
     for name, reason in model.not_run.items():
-        console.print(Text(visible(f"{name} does not apply: {reason}"), style="dim"))
+        console.print(Text(visible(f"{name} was not asked: {reason}"), style="dim"))
     if tables:
         for section in model.sections.values():
             console.print(Text(f"\n{section.probe.title}: {section.probe.question}", style="bold"))

@@ -7,6 +7,7 @@ the result. So a slip in the search can cost a proof, but cannot invent one.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,7 @@ from typing import Any
 from tsc_interp.checkpoints.resolve import ModelLike
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError, UsageError
-from tsc_interp.files import write_output
+from tsc_interp.files import read_regular, write_output
 from tsc_interp.verification.checker import SCHEMA, Checker, digest
 from tsc_interp.verification.checker_claims import CertificateError, Proved
 from tsc_interp.verification.cutting import halves
@@ -120,12 +121,11 @@ def read_certificate(path: str | os.PathLike[str]) -> Any:
     if not isinstance(path, str | os.PathLike):
         raise UsageError(f"a certificate is read from a path, not from {type(path).__name__}")
     try:
-        with Path(path).open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
+        content = read_regular(Path(path), MAX_BYTES)
     except OSError as error:
+        if error.errno == errno.EFBIG:
+            raise CertificateError(f"rejected: {path} is larger than {MAX_BYTES:,} bytes") from None
         raise UsageError(f"cannot read the certificate {path}: {error.strerror}") from None
-    if len(content) > MAX_BYTES:
-        raise CertificateError(f"rejected: {path} is larger than {MAX_BYTES:,} bytes")
     try:
         return json.loads(content, object_pairs_hook=_once, parse_constant=_no_constant)
     except RecursionError:

@@ -96,12 +96,17 @@ class AtlasResult(ProbeResult):
     @property
     def shortest(self) -> LetterSet | None:
         """The set with the shortest error of all; of several as long, the first in the alphabet."""
+        return self.shortest_of(None)
+
+    def shortest_of(self, kind: str | None) -> LetterSet | None:
+        """The same among false positives, or among false negatives."""
         counts = {one.string: one.counts for one in self.marked}
 
         def order(one: LetterSet) -> tuple[int, tuple[int, ...]]:
             return one.length or 0, tuple(-count for count in counts[one.first_error or ""])
 
-        return min((one for one in self.sets if one.first_error), key=order, default=None)
+        failing = [one for one in self.sets if one.first_error and kind in (None, one.kind)]
+        return min(failing, key=order, default=None)
 
     def tables(self) -> tuple[Table, ...]:
         columns = ("letters", "label", "first error", "length", "logit", "proved right up to",

@@ -36,7 +36,7 @@ from tsc_interp.verification.faces import Faces
 from tsc_interp.verification.horizons import FaceHorizon
 
 MOST_LETTERS = 5
-BUDGET = 5_000
+BUDGET = 20_000
 """Boxes per set of letters: a report must not keep anyone waiting."""
 
 
