@@ -15,7 +15,7 @@ from tsc_interp.errors import UnsupportedError
 from tsc_interp.model.hooked import HookedClassifier, load
 from tsc_interp.probes.cone import run as cone
 from tsc_interp.probes.cone.maximise import maximise
-from tsc_interp.probes.cone.result import ConeResult, LetterSet
+from tsc_interp.probes.cone.result import ConeResult, NegativeSet
 from tsc_interp.task import AtLeast, ContainsAll, Majority
 
 
@@ -24,7 +24,7 @@ def logit(model: HookedClassifier, given: object) -> float:
         return float(model(given)[0])
 
 
-def found(result: ConeResult, letters: str) -> LetterSet:
+def found(result: ConeResult, letters: str) -> NegativeSet:
     return next(one for one in result.sets if one.letters == letters)
 
 

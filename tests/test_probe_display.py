@@ -193,6 +193,23 @@ def test_a_result_without_tables_or_arrays():
         figures(result)
 
 
+def test_what_verification_says_is_short_and_light():
+    """A verdict, a horizon and a certificate: one line, and the sentences the terminal prints."""
+    verdict = tsc.verify("generalization-errors", 80, horizon=True)
+    certificate = tsc.certify("generalization-errors")
+    for one in (verdict, verdict.horizon, certificate):
+        assert len(repr(one)) < 200
+        assert "ab{66}" in repr(one)
+        shown = one._repr_html_()
+        assert len(shown) < 20_000
+        assert not re.search(r"<script|src=|href=", shown)
+    assert "up to length 80" in repr(verdict)
+    assert "count vectors" in verdict._repr_html_()
+    assert "Horizon: 66" in verdict.horizon._repr_html_()
+    assert all(prose(sentence) in certificate._repr_html_() for sentence in certificate.proved)
+    assert repr(tsc.verify("walkthrough", 20)).startswith("<Verdict: walkthrough, nothing wrong")
+
+
 def test_a_table_shows_itself():
     shown = Table(title="T", columns=("a", "b"), rows=((1, "<x>"),))
     assert repr(shown) == "<Table: T, 1 rows of a, b>"

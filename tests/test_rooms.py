@@ -15,6 +15,7 @@ PACKAGE = Path(__file__).parents[1] / "tsc_interp"
 
 ROOMS = (
     "_version",
+    "source_report",
     "errors",
     "files",
     "output",

@@ -12,9 +12,10 @@ from tsc_interp.probes.registry import PROBES, Probe
 from tsc_interp.report import Report
 from tsc_interp.report.reproduce import command
 from tsc_interp.reproduction.experiments import experiment_named
+from tsc_interp.source_report import EXAMPLES
 from tsc_interp.training.jobs import train
 
-STRINGS = ["aac", "baac", "ab{100}", "b{2}c{152}", "ab{100}c{55}"]
+STRINGS = list(EXAMPLES)
 # Where another model has more to show than the one with errors of both kinds.
 MODELS = {"trace": "walkthrough", "specialization": "lower-magnitude", "init-norm": "walkthrough"}
 

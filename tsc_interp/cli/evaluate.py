@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tsc_interp.cli.common import CheckpointOption, EpochOption, JsonOption, output, print_json
+from tsc_interp.source_report import EXAMPLES
 
 if TYPE_CHECKING:
     from tsc_interp.model.evaluation import Evaluation
 
 _MOST_IN_TABLE = 500
 _MOST_NAMED = 10
-
-# The source report's running examples, for a first look without thinking of any.
-EXAMPLES = ["aac", "baac", "ab{100}", "b{2}c{152}", "ab{100}c{55}"]
 
 
 def command(

@@ -22,6 +22,7 @@ from tsc_interp.cli.common import (
     working,
 )
 from tsc_interp.output.visible import visible
+from tsc_interp.source_report import TEST_LENGTH
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -40,7 +41,7 @@ def command(
     epoch: EpochOption = None,
     max_length: Annotated[
         int, typer.Option("--max-length", "-L", min=1, help="Count every string up to this length.")
-    ] = 200,
+    ] = TEST_LENGTH,
     horizon: Annotated[
         bool, typer.Option("--horizon", help="Also find the length up to which nothing is wrong.")
     ] = False,

@@ -28,6 +28,7 @@ from tsc_interp.data import cache
 from tsc_interp.data.balanced import BatchMaker
 from tsc_interp.errors import ConfigError
 from tsc_interp.frozen import FrozenConfig
+from tsc_interp.source_report import TEST_LENGTH
 from tsc_interp.strings import CLS, FIRST_LETTER, PAD, Alphabet, Counts, counts_of_tokens
 
 Tokens = NDArray[np.int64]
@@ -126,7 +127,9 @@ Source = Annotated[BalancedStream | AllStrings, Field(discriminator="kind")]
 # The source report's three sets. Validation restarts every epoch: it is always the first one.
 TRAIN = BalancedStream(max_length=10, alpha=1.0, batch_size=64, batches=10_000 // 64, seed=0)
 VALIDATION = BalancedStream(max_length=50, alpha=0.5, batch_size=64, batches=1_000 // 64, seed=0)
-TEST = BalancedStream(max_length=200, alpha=0.1, batch_size=256, batches=10_000 // 256, seed=2)
+TEST = BalancedStream(
+    max_length=TEST_LENGTH, alpha=0.1, batch_size=256, batches=10_000 // 256, seed=2
+)
 
 
 def source_test_set(config: ClassifierConfig | None = None) -> Counts:

@@ -24,13 +24,13 @@ Number = Annotated[
 _MOST_SHOWN = 400
 
 
-class Frozen(BaseModel):
+class Record(BaseModel):
     """Data that does not change: results, and the records they are made of."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
 
 
-class LabeledArray(Displayed, Frozen):
+class LabeledArray(Displayed, Record):
     """Stored flat, in row-major order; `array` has its shape, `at` picks by label."""
 
     dims: tuple[str, ...]

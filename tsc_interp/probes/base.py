@@ -16,33 +16,29 @@ from tsc_interp.errors import UsageError
 from tsc_interp.output.display import Displayed, Grid
 from tsc_interp.output.json_form import from_json
 from tsc_interp.output.numbers import Cell
-from tsc_interp.probes.arrays import Frozen, LabeledArray, needed
+from tsc_interp.probes.arrays import LabeledArray, Record, needed
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
 __all__ = [
     "SEVERITIES",
-    "TEST_LENGTH",
     "Cell",
     "Finding",
-    "Frozen",
     "HeadsResult",
     "LabeledArray",
     "ProbeResult",
+    "Record",
     "Severity",
     "Table",
 ]  # fmt: skip
-
-TEST_LENGTH = 200
-"""The longest strings of the source report's test set: an error up to there is there to be seen."""
 
 Severity = Literal["good", "note", "warning", "failure"]
 SEVERITIES: tuple[Severity, ...] = ("failure", "warning", "note", "good")
 """The worst first."""
 
 
-class Finding(Frozen):
+class Finding(Record):
     """A sentence a person can act on, how much it matters, and the numbers it rests on."""
 
     severity: Severity
@@ -50,7 +46,7 @@ class Finding(Frozen):
     numbers: dict[str, Annotated[Cell, BeforeValidator(from_json)]] = Field(default_factory=dict)
 
 
-class Table(Displayed, Frozen):
+class Table(Displayed, Record):
     """Rows under named columns: the numbers behind a figure."""
 
     title: str
@@ -74,7 +70,7 @@ class Table(Displayed, Frozen):
         return [Grid(self.title, self.columns, self.rows)]
 
 
-class ProbeResult(Displayed, Frozen):
+class ProbeResult(Displayed, Record):
     """The base of every probe's result."""
 
     probe: ClassVar[str]

@@ -17,7 +17,14 @@ from einops import einsum, rearrange, reduce
 from numpy.typing import ArrayLike, NDArray
 
 from tsc_interp.errors import UnsupportedError
-from tsc_interp.probes.running import Floats, Run, as_array, chosen_layers, readout_direction, start
+from tsc_interp.probes.running import (
+    Floats,
+    Pass,
+    as_array,
+    chosen_layers,
+    readout_direction,
+    start,
+)
 from tsc_interp.strings import FIRST_LETTER
 
 if TYPE_CHECKING:
@@ -128,7 +135,7 @@ def _members(
     return np.asarray(readable[:, :, None] & (tokens[:, :, None] == shown), dtype=np.float64)
 
 
-def _layer(model: Any, run: Run, index: int, members: Floats) -> Layer:
+def _layer(model: Any, run: Pass, index: int, members: Floats) -> Layer:
     """`members[row, key, token]` is 1 where the key is an occurrence of the token, else 0."""
     name = f"blocks.{index}.attn"
     q, k, v, z = (run.activation(f"{name}.hook_{part}") for part in "qkvz")
@@ -179,7 +186,7 @@ def _check_explained(
         )
 
 
-def _readable(run: Run, layer: int) -> NDArray[np.bool_]:
+def _readable(run: Pass, layer: int) -> NDArray[np.bool_]:
     """`[row key]`: which keys the query can see. Masked and future keys have no weight anywhere."""
     if run.config is None:
         pattern = run.activation(f"blocks.{layer}.attn.hook_pattern")[:, :, run.query]
@@ -190,7 +197,7 @@ def _readable(run: Run, layer: int) -> NDArray[np.bool_]:
     return run.multiplicity > 0
 
 
-def _shown(run: Run, readable: dict[int, NDArray[np.bool_]]) -> NDArray[np.int64]:
+def _shown(run: Pass, readable: dict[int, NDArray[np.bool_]]) -> NDArray[np.int64]:
     """The tokens seen in every layer, by number."""
     seen = [set(run.tokens[visible].tolist()) for visible in readable.values()]
     return np.array(sorted(set.intersection(*seen)), dtype=np.int64)

@@ -25,7 +25,9 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Run:
+class Pass:
+    """One forward pass: what went in, and every activation."""
+
     rows: tuple[str, ...]
     """What to call each row: the string, or `row 0`."""
     tokens: NDArray[np.int64]
@@ -54,7 +56,7 @@ def start(
     *,
     query: int | None = None,
     token_names: Sequence[str] | None = None,
-) -> Run:
+) -> Pass:
     """Run the model once and keep its activations.
 
     `query` defaults to CLS for our classifier and to the last position otherwise; `token_names[i]`
@@ -89,7 +91,7 @@ def start(
     at = _position(query, tokens.shape[1], default=-1 if config is None else 0)
     with torch.no_grad():
         cache = model.run_with_cache(strings)[1]
-    return Run(rows, tokens, multiplicity, factor, at, cache, config, token_names)
+    return Pass(rows, tokens, multiplicity, factor, at, cache, config, token_names)
 
 
 def compact(config: ClassifierConfig, counts: Floats) -> Inputs:

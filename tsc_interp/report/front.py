@@ -15,10 +15,10 @@ from markupsafe import Markup
 from tsc_interp.errors import TscError
 from tsc_interp.plots.style import token_style
 from tsc_interp.probes.attribution.result import AttributionResult
-from tsc_interp.probes.base import TEST_LENGTH
 from tsc_interp.probes.trace.result import TraceResult
 from tsc_interp.report.model_report import ModelReport
 from tsc_interp.report.reach import Reach
+from tsc_interp.source_report import TEST_LENGTH
 from tsc_interp.strings import MAX_LETTERS, Alphabet
 
 _ANY = Alphabet(MAX_LETTERS)

@@ -13,10 +13,11 @@ from tsc_interp.checkpoints.run_directory import run_of
 from tsc_interp.errors import UsageError
 from tsc_interp.output.display import Displayed
 from tsc_interp.plots.figure import Figures
-from tsc_interp.probes.base import SEVERITIES, TEST_LENGTH, Cell, Finding, ProbeResult, Severity
+from tsc_interp.probes.base import SEVERITIES, Cell, Finding, ProbeResult, Severity
 from tsc_interp.probes.registry import Probe, figures, find_probe
 from tsc_interp.report.reach import Reach
 from tsc_interp.report.strings import TestScore
+from tsc_interp.source_report import TEST_LENGTH
 
 if TYPE_CHECKING:
     from tsc_interp.model.classifier import Classifier

@@ -9,13 +9,11 @@ import numpy as np
 
 from tsc_interp.data import source_test_set
 from tsc_interp.errors import ConfigError
+from tsc_interp.source_report import EXAMPLES, TEST_LENGTH
 from tsc_interp.strings import Counts
 
 if TYPE_CHECKING:
     from tsc_interp.model.classifier import Classifier
-
-# The source report's running examples, for its own task.
-_EXAMPLES = ("aac", "baac", "ab{100}", "b{2}c{152}", "ab{100}c{55}")
 
 
 @dataclass(frozen=True)
@@ -38,13 +36,13 @@ class TestScore:
         worst = " and ".join(f"`{string}`" for string in self.worst)
         if not self.errors:
             return (
-                f"It makes no error on the {self.strings:,} test strings (up to 200 letters) and "
-                f"comes nearest to one on {worst}."
+                f"It makes no error on the {self.strings:,} test strings (up to {TEST_LENGTH} "
+                f"letters) and comes nearest to one on {worst}."
             )
         return (
-            f"It is wrong on {self.errors:,} of the {self.strings:,} test strings (up to 200 "
-            f"letters): {self.false_positives:,} false positives and {self.false_negatives:,} "
-            f"false negatives, the worst being {worst}."
+            f"It is wrong on {self.errors:,} of the {self.strings:,} test strings (up to "
+            f"{TEST_LENGTH} letters): {self.false_positives:,} false positives and "
+            f"{self.false_negatives:,} false negatives, the worst being {worst}."
         )
 
 
@@ -54,7 +52,7 @@ def sensible_strings(model: Classifier) -> list[str]:
     needed = config.task.needs
     others = [letter for letter in config.alphabet.letters if letter not in needed]
     if needed == "ab" and "c" in others:
-        return list(_EXAMPLES)
+        return list(EXAMPLES)
     other = others[0] if others else ""
     found = [needed, f"{needed}{other}{{50}}" if other else f"{needed}{needed[0]}"]
     for letter in needed[:3]:

@@ -19,6 +19,7 @@ from tsc_interp.checkpoints.resolve import ModelLike
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.files import read_regular, write_output
+from tsc_interp.output.display import Displayed
 from tsc_interp.verification.checker import SCHEMA, Checker, digest
 from tsc_interp.verification.checker_claims import CertificateError, Proved
 from tsc_interp.verification.cutting import halves
@@ -67,8 +68,8 @@ class FaceProof:
         }
 
 
-@dataclass(frozen=True)
-class Certificate:
+@dataclass(frozen=True, repr=False)
+class Certificate(Displayed):
     """The document, and what the checker derived from it: nothing here rests on the search."""
 
     document: dict[str, Any]
@@ -84,6 +85,12 @@ class Certificate:
     def finite(self) -> bool:
         """Whether the horizon is proved finite: an error is exhibited, or the limit argument."""
         return self.checked.finite
+
+    def _facts(self) -> list[str]:
+        return [*self.horizon._facts(), f"{len(self.proved)} statements proved"]
+
+    def _lines(self) -> list[tuple[str, str]]:
+        return [("proved", sentence) for sentence in self.proved]
 
     def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
         """Write the document; a file that is there must be a certificate, or `force` be given."""

@@ -20,6 +20,7 @@ import numpy as np
 
 from tsc_interp.checkpoints.resolve import ModelLike
 from tsc_interp.errors import UnsupportedError, UsageError
+from tsc_interp.output.display import Displayed
 from tsc_interp.strings import MAX_REPEAT
 from tsc_interp.verification.checker_claims import Proved
 from tsc_interp.verification.exact import checkpoint_of
@@ -69,8 +70,8 @@ class FaceHorizon:
         return {**asdict(self), "shortest": self.shortest.to_dict() if self.shortest else None}
 
 
-@dataclass(frozen=True)
-class Horizon:
+@dataclass(frozen=True, repr=False)
+class Horizon(Displayed):
     """`length` is None when no error was found: then see `infinite` and `right_through`.
 
     `settled` is what the float64 search says of its own answer: nothing was left open. `proved` is
@@ -99,6 +100,16 @@ class Horizon:
     @property
     def shortest_false_negative(self) -> Counterexample | None:
         return _first(self.by_letters, 1)
+
+    def _facts(self) -> list[str]:
+        length = "infinite" if self.infinite else self.length
+        first = [f"first error {self.shortest.string}"] if self.shortest else []
+        return [f"length {length}", f"right through {self.right_through}", *first]
+
+    def _lines(self) -> list[tuple[str, str]]:
+        from tsc_interp.verification.words import horizon_lines
+
+        return [("", sentence.strip()) for _, sentence in horizon_lines(self)]
 
     def to_dict(self) -> dict[str, Any]:
         def written(found: Counterexample | None) -> dict[str, Any] | None:

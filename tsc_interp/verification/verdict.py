@@ -17,6 +17,8 @@ from flint import fmpz
 
 from tsc_interp.checkpoints.resolve import HoldsWeights, ModelLike
 from tsc_interp.errors import TscError, UnsupportedError, UsageError
+from tsc_interp.output.display import Displayed
+from tsc_interp.source_report import TEST_LENGTH
 from tsc_interp.verification import certificates, horizons
 from tsc_interp.verification.costs import MANY_VECTORS, Plan, accept, plan
 from tsc_interp.verification.enumeration import enumerate_counts
@@ -37,8 +39,8 @@ CLAIM = (
 )
 
 
-@dataclass(frozen=True)
-class Verdict:
+@dataclass(frozen=True, repr=False)
+class Verdict(Displayed):
     """What is wrong up to `tally.max_length`, and whatever else was asked."""
 
     source: str
@@ -80,6 +82,16 @@ class Verdict:
         }
         return tuple(sorted(found, key=lambda one: one.order))
 
+    def _facts(self) -> list[str]:
+        first = f", the shortest {self.shortest.string}" if self.shortest else ""
+        found = "nothing wrong" if self.correct else f"wrong or undecided strings{first}"
+        return [self.source, f"{found} up to length {self.tally.max_length}"]
+
+    def _lines(self) -> list[tuple[str, str]]:
+        from tsc_interp.verification.words import summary
+
+        return [("", sentence.strip()) for _, sentence in summary(self)]
+
     def to_dict(self) -> dict[str, Any]:
         """The JSON document, without its schema field; integers beyond 2^53 are strings."""
         tally = self.tally
@@ -113,7 +125,7 @@ class Verdict:
 
 def verify(
     model: ModelLike,
-    max_length: int = 200,
+    max_length: int = TEST_LENGTH,
     *,
     method: Method = "auto",
     horizon: bool = False,

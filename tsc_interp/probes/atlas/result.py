@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tsc_interp.probes.base import Frozen, LabeledArray, ProbeResult, Table
+from tsc_interp.probes.base import LabeledArray, ProbeResult, Record, Table
 
 Counts = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -26,7 +26,7 @@ MOST = 10**9
 """Of one letter in a string."""
 
 
-class LetterSet(Frozen):
+class LetterSet(Record):
     """The strings over exactly these letters."""
 
     letters: str
@@ -47,7 +47,7 @@ class LetterSet(Frozen):
         return "false positive" if self.logit > 0 else "false negative"
 
 
-class Marked(Frozen):
+class Marked(Record):
     """A string to be marked on the maps: a first error, or one that was given."""
 
     string: str

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tsc_interp.probes.atlas.result import AtlasResult, LetterSet
-from tsc_interp.probes.base import TEST_LENGTH, Cell, Finding, Severity
+from tsc_interp.probes.base import Cell, Finding, Severity
+from tsc_interp.source_report import TEST_LENGTH
 
 
 def findings(result: AtlasResult) -> tuple[Finding, ...]:

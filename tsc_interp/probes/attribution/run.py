@@ -25,7 +25,14 @@ from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.probes.attribution.result import AttributionResult
 from tsc_interp.probes.attribution.words import findings
 from tsc_interp.probes.base import LabeledArray
-from tsc_interp.probes.running import Floats, Run, as_array, chosen_layers, readout_direction, start
+from tsc_interp.probes.running import (
+    Floats,
+    Pass,
+    as_array,
+    chosen_layers,
+    readout_direction,
+    start,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -81,7 +88,7 @@ def run(
     return result.with_findings(findings(result))
 
 
-def _parts(model: Any, run: Run, w: Floats, last: int) -> list[Part]:
+def _parts(model: Any, run: Pass, w: Floats, last: int) -> list[Part]:
     embedded = run.activation("hook_embed")[:, run.query] @ w
     parts = [Part("embedding", "embedding", embedded)]
     positions = run.activation("blocks.0.hook_resid_pre")[:, run.query] @ w - embedded
@@ -98,7 +105,7 @@ def _parts(model: Any, run: Run, w: Floats, last: int) -> list[Part]:
     return parts
 
 
-def _heads(model: Any, run: Run, w: Floats, index: int, where: str) -> list[Part]:
+def _heads(model: Any, run: Pass, w: Floats, index: int, where: str) -> list[Part]:
     """Each head's effect, divided among the tokens it attends to."""
     pattern = run.activation(f"blocks.{index}.attn.hook_pattern")[:, :, run.query]
     values = run.activation(f"blocks.{index}.attn.hook_v")
@@ -118,7 +125,7 @@ def _heads(model: Any, run: Run, w: Floats, index: int, where: str) -> list[Part
     ]
 
 
-def _neurons(model: Any, run: Run, w: Floats, index: int, where: str) -> list[Part]:
+def _neurons(model: Any, run: Pass, w: Floats, index: int, where: str) -> list[Part]:
     post = run.activation(f"blocks.{index}.mlp.hook_post")[:, run.query]
     effects = post * (as_array(model.W_out)[index] @ w)
     return [
@@ -126,7 +133,7 @@ def _neurons(model: Any, run: Run, w: Floats, index: int, where: str) -> list[Pa
     ]
 
 
-def _bias(model: Any, name: str, w: Floats, index: int, called: str, run: Run) -> list[Part]:
+def _bias(model: Any, name: str, w: Floats, index: int, called: str, run: Pass) -> list[Part]:
     biases = getattr(model, name, None)
     if biases is None:
         return []
@@ -134,7 +141,7 @@ def _bias(model: Any, name: str, w: Floats, index: int, called: str, run: Run) -
     return [Part(called, "biases", np.full(len(run.rows), effect))]
 
 
-def _labels(run: Run) -> tuple[int, ...] | None:
+def _labels(run: Pass) -> tuple[int, ...] | None:
     if run.config is None:
         return None
     labels = run.config.task.labels(run.config.alphabet.count_matrix(run.rows))
@@ -150,7 +157,7 @@ def _check_sum(effects: Floats, logits: Floats) -> None:
         )
 
 
-def _not_applicable(model: Any, run: Run, last: int) -> tuple[str, ...]:
+def _not_applicable(model: Any, run: Pass, last: int) -> tuple[str, ...]:
     notes = []
     if last < model.cfg.n_layers - 1:
         notes.append(f"layers after {last} are left out, so the sum is not the final read-out")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from tsc_interp.probes.base import Frozen, LabeledArray, ProbeResult, Table
+from tsc_interp.probes.base import LabeledArray, ProbeResult, Record, Table
 
 
-class LetterSet(Frozen):
+class NegativeSet(Record):
     """One set of letters whose strings are negative."""
 
     letters: str
@@ -45,7 +45,7 @@ class LetterSet(Frozen):
                           for count, letter in counts)  # fmt: skip
 
 
-class GivenString(Frozen):
+class GivenString(Record):
     """A given negative string of two letters: a point on its curve."""
 
     string: str
@@ -57,7 +57,7 @@ class GivenString(Frozen):
 class ConeResult(ProbeResult):
     probe: ClassVar[str] = "cone"
 
-    sets: tuple[LetterSet, ...]
+    sets: tuple[NegativeSet, ...]
     curves: LabeledArray | None = None
     """`[set ratio]`: logits of two-letter sets against log10(second / first)."""
     strings: tuple[GivenString, ...] = ()

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tsc_interp.errors import UnsupportedError
-from tsc_interp.probes.base import TEST_LENGTH, LabeledArray
+from tsc_interp.probes.base import LabeledArray
 from tsc_interp.probes.cone.maximise import maximise
-from tsc_interp.probes.cone.result import ConeResult, GivenString, LetterSet
+from tsc_interp.probes.cone.result import ConeResult, GivenString, NegativeSet
 from tsc_interp.probes.cone.shortest import (
     all_counts,
     first_positive,
@@ -34,6 +34,7 @@ from tsc_interp.probes.cone.shortest import (
 )
 from tsc_interp.probes.cone.words import findings
 from tsc_interp.probes.running import Floats, logits_of, need_classifier
+from tsc_interp.source_report import TEST_LENGTH
 
 if TYPE_CHECKING:
     from tsc_interp.config import ClassifierConfig
@@ -107,14 +108,14 @@ def negative_sets(config: ClassifierConfig) -> tuple[list[str], int]:
 
 def _examine(
     model: Any, config: ClassifierConfig, letters: str, visible: int, budget: int
-) -> LetterSet:
+) -> NegativeSet:
     ratios_only = not config.attend_cls and config.score_scale == "sqrt_d_head"
     found = maximise(logits64(model, config, letters), len(letters), ratios_only=ratios_only)
     counts, searched_to = all_counts(len(letters), ratios_only, budget)
     shortest = first_positive(model, config, letters, counts)
     if shortest is None and found.value > 0:
         shortest = shrink(model, config, letters, found)
-    return LetterSet(
+    return NegativeSet(
         letters=letters,
         max_logit=found.value,
         mixture=tuple(found.counts.tolist()),

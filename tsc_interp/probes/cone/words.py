@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tsc_interp.probes.base import Cell, Finding
-from tsc_interp.probes.cone.result import ConeResult, LetterSet
+from tsc_interp.probes.cone.result import ConeResult, NegativeSet
 
 
 def findings(result: ConeResult) -> tuple[Finding, ...]:
@@ -19,7 +19,7 @@ def findings(result: ConeResult) -> tuple[Finding, ...]:
     return tuple(found)
 
 
-def _explained(one: LetterSet, sets: Sequence[LetterSet]) -> bool:
+def _explained(one: NegativeSet, sets: Sequence[NegativeSet]) -> bool:
     """A smaller set that crosses with a string as short says it all."""
     return any(
         other.crosses and set(other.letters) < set(one.letters)
@@ -28,7 +28,7 @@ def _explained(one: LetterSet, sets: Sequence[LetterSet]) -> bool:
     )  # fmt: skip
 
 
-def _crossing(one: LetterSet) -> Finding:
+def _crossing(one: NegativeSet) -> Finding:
     letters = _letters(one.letters)
     reach = f"the logit of a mixture reaches {one.max_logit:+.4f}"
     where = f" at {one.written_mixture()}" if len(one.letters) > 1 else ""
@@ -53,7 +53,7 @@ def _crossing(one: LetterSet) -> Finding:
     return Finding(severity="failure", text=text + ".", numbers=numbers)
 
 
-def _quiet(sets: Sequence[LetterSet], everything: bool) -> Finding:
+def _quiet(sets: Sequence[NegativeSet], everything: bool) -> Finding:
     """The sets that stay negative, the closest to crossing first."""
     closest = sorted(sets, key=lambda one: -one.max_logit)
     shown = ", ".join(f"{_letters(one.letters)} {one.max_logit:+.4f}" for one in closest[:4])

@@ -6,13 +6,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from tsc_interp.probes.base import Frozen, HeadsResult, LabeledArray, Table
+from tsc_interp.probes.base import HeadsResult, LabeledArray, Record, Table
 
 EVERY = 10_000
 """Every n up to here is evaluated; larger ones in steps."""
 
 
-class Family(Frozen):
+class Family(Record):
     """All strings with these counts, except that `letter` occurs n times."""
 
     name: str
@@ -38,7 +38,7 @@ class Family(Frozen):
         return self.name.replace("{n}", "" if n == 1 else f"{{{n}}}")
 
 
-class Reduced(Frozen):
+class Reduced(Record):
     """A string without the letters its label does not depend on."""
 
     left_out: str
@@ -46,7 +46,7 @@ class Reduced(Frozen):
     logit: float
 
 
-class LostLetter(Frozen):
+class LostLetter(Record):
     """A given false negative, and which head lost its letter."""
 
     string: str

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tsc_interp.probes.base import TEST_LENGTH, Cell, Finding, Severity
+from tsc_interp.probes.base import Cell, Finding, Severity
 from tsc_interp.probes.margin.result import EVERY, Family, LostLetter, MarginResult
 from tsc_interp.probes.wording import capital, write_share, write_strings
+from tsc_interp.source_report import TEST_LENGTH
 
 MOST_HEADS = 4
 MOST_STRINGS = 3

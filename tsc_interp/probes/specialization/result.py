@@ -6,10 +6,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from tsc_interp.probes.base import Frozen, HeadsResult, LabeledArray, Table
+from tsc_interp.probes.base import HeadsResult, LabeledArray, Record, Table
 
 
-class Unread(Frozen):
+class Unread(Record):
     """A letter that no head reads, and the logits of a string with and without it."""
 
     letter: str

@@ -7,13 +7,13 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tsc_interp.probes.base import Frozen, HeadsResult, LabeledArray, Table
+from tsc_interp.probes.base import HeadsResult, LabeledArray, Record, Table
 from tsc_interp.probes.wording import write_mixture, write_vector
 
 ALL_HEADS = "all"
 
 
-class Imitation(Frozen):
+class Imitation(Record):
     """A false positive: in one head, a letter that is there is taken for one that is missing."""
 
     string: str
