@@ -7,6 +7,7 @@ seeds at a time, and judged twice: on the report's 9,984 test strings, and by th
 """
 
 # --8<-- [start:setup]
+import atexit
 import tempfile
 
 import numpy as np
@@ -17,6 +18,7 @@ from tsc_interp.reproduction.experiments import experiment_named
 from tsc_interp.training.experiments import Experiment
 
 place = tempfile.TemporaryDirectory()
+atexit.register(place.cleanup)
 horizons: dict[str, list[int]] = {}
 errors: dict[str, list[int]] = {}
 

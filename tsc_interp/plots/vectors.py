@@ -48,10 +48,10 @@ def view(points: ArrayLike, *, first_axis: ArrayLike | None = None, first_name: 
     names = [f"component {index + 1}" for index in range(2)]
     if first_axis is not None:
         names = [first_name, "main other direction"]
-    axes = (f"{names[0]} ({shares[0]:.0%} of variance)", f"{names[1]} ({shares[1]:.0%})")
+    axes = (f"{names[0]} ({shares[0]:.0%})", f"{names[1]} ({shares[1]:.0%})")
     remark = (
         f"The {rows.shape[1]} dimensions are shown as two that carry {shares.sum():.0%} of the "
-        "variance; distances on the page are at most the true ones."
+        "variance (each axis names its share); distances on the page are at most the true ones."
     )
     return View(placed, axes, False, remark)
 

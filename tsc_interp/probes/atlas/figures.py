@@ -125,8 +125,10 @@ def _sets(result: AtlasResult) -> Figure:
         y=[i for i, _ in failing],
         mode="markers+text",
         marker={"symbol": "x", "size": 11, "color": WRONG},
-        text=[f" {one.first_error}" for _, one in failing],
-        textposition="middle right",
+        text=[f" {one.first_error} " for _, one in failing],
+        textposition=[
+            "middle right" if (one.length or 0) ** 2 < far else "middle left" for _, one in failing
+        ],
         cliponaxis=False,
         hovertext=[f"{one.first_error}: a {one.kind}, logit {one.logit:.4g}" for _, one in failing],
         hoverinfo="text",
