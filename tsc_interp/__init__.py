@@ -16,6 +16,10 @@ if TYPE_CHECKING:  # what a type checker reads; the table below is what happens
     from tsc_interp.checkpoints.run_list import runs as runs
     from tsc_interp.config import ClassifierConfig as ClassifierConfig
     from tsc_interp.errors import TscError as TscError
+    from tsc_interp.interventions.hooks import Hooks as Hooks
+    from tsc_interp.interventions.hooks import intervene as intervene
+    from tsc_interp.interventions.intervention import Intervention as Intervention
+    from tsc_interp.interventions.weights import edit as edit
     from tsc_interp.model.evaluation import Evaluation as Evaluation
     from tsc_interp.model.evaluation import evaluate as evaluate
     from tsc_interp.model.hooked import HookedClassifier as HookedClassifier
@@ -55,6 +59,10 @@ _PUBLIC = {
     "runs": "tsc_interp.checkpoints.run_list",
     "ClassifierConfig": "tsc_interp.config",
     "TscError": "tsc_interp.errors",
+    "Hooks": "tsc_interp.interventions.hooks",
+    "intervene": "tsc_interp.interventions.hooks",
+    "Intervention": "tsc_interp.interventions.intervention",
+    "edit": "tsc_interp.interventions.weights",
     "Evaluation": "tsc_interp.model.evaluation",
     "evaluate": "tsc_interp.model.evaluation",
     "HookedClassifier": "tsc_interp.model.hooked",

@@ -1,0 +1,1 @@
+"""Interventions as data: what is changed, how, and what that makes of the model."""

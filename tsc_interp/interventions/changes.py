@@ -1,0 +1,150 @@
+"""How a part is changed: to nothing, to an average, to what it was elsewhere, or by a little.
+
+    zero                      nothing
+    mean                      the average over the strings that are looked at
+    mean(aab, abc)            the average over these strings
+    from(aab)                 what it is when the model reads this string
+    like(b)                   a letter's key or value: the one of another letter
+    scale(0.5)                so many times what it is
+    noise(0.1, seed=3)        moved by a random vector of this length, relative to its own
+    resample(seed=0)          for every string, what it is on another one, drawn with the seed
+
+All but `scale`, `noise` and `resample` put a constant in the part's place, one per kind of token
+(CLS, a, b, ...), which is what a position is when order does not matter.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from tsc_interp.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Zero:
+    def __str__(self) -> str:
+        return "zero"
+
+
+@dataclass(frozen=True)
+class Mean:
+    """Over these strings; without any, over those the model is run on."""
+
+    strings: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        if len(self.strings) > 6:
+            return f"mean({', '.join(self.strings[:3])} and {len(self.strings) - 3:,} more)"
+        return f"mean({', '.join(self.strings)})" if self.strings else "mean"
+
+
+@dataclass(frozen=True)
+class From:
+    """What it is when the model reads this string."""
+
+    string: str
+
+    def __str__(self) -> str:
+        return f"from({self.string})"
+
+
+@dataclass(frozen=True)
+class Like:
+    """A letter's key or value becomes that of another letter."""
+
+    letter: str
+
+    def __str__(self) -> str:
+        return f"like({self.letter})"
+
+
+@dataclass(frozen=True)
+class Scale:
+    factor: float
+
+    def __post_init__(self) -> None:
+        if not abs(self.factor) < float("inf"):
+            raise UsageError(f"scale needs a finite number, got {self.factor}")
+
+    def __str__(self) -> str:
+        return f"scale({self.factor:g})"
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Each vector moved by `size` times its own length.
+
+    `along` is the whole space, the vector's own direction (its norm changes), or across it (its
+    direction changes: it is turned, its norm kept).
+    """
+
+    size: float
+    seed: int = 0
+    along: str = "any"
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.size < float("inf"):
+            raise UsageError(f"noise needs a size of 0 or more, got {self.size}")
+        if self.along not in ("any", "norm", "direction"):
+            raise UsageError(f"noise is along any, norm or direction, got {self.along!r}")
+
+    def __str__(self) -> str:
+        along = "" if self.along == "any" else f", along={self.along}"
+        return f"noise({self.size:g}, seed={self.seed}{along})"
+
+
+@dataclass(frozen=True)
+class Resample:
+    """For every string what it is on another of the strings, drawn with the seed."""
+
+    seed: int = 0
+
+    def __str__(self) -> str:
+        return f"resample(seed={self.seed})"
+
+
+Change = Zero | Mean | From | Like | Scale | Noise | Resample
+
+_NOTATION = re.compile(r"(?P<name>[a-z]+)(?:\((?P<inside>.*)\))?")
+
+
+def change(text: str | Change) -> Change:
+    """A change from its notation; anything else is returned as it is."""
+    if not isinstance(text, str):
+        return text
+    found = _NOTATION.fullmatch(text.strip())
+    name, inside = (found["name"], found["inside"]) if found else ("", None)
+    given = [part.strip() for part in (inside or "").split(",") if part.strip()]
+    plain = [part for part in given if "=" not in part]
+    named = dict(part.replace(" ", "").split("=", 1) for part in given if "=" in part)
+    try:
+        made = _made(name, plain, named)
+    except (ValueError, TypeError, IndexError):
+        made = None
+    if made is None or named:
+        raise UsageError(
+            f"{text!r} is no change; changes are zero, mean, mean(aab, abc), from(aab), like(b), "
+            "scale(0.5), noise(0.1, seed=0), resample(seed=0)"
+        )
+    return made
+
+
+def _made(name: str, plain: list[str], named: dict[str, str]) -> Change | None:
+    if name == "mean":
+        return Mean(tuple(plain))
+    if name == "zero" and not plain:
+        return Zero()
+    if name == "resample" and not plain:
+        return Resample(int(named.pop("seed", "0")))
+    if len(plain) != 1:
+        return None
+    if name == "from":
+        return From(plain[0])
+    if name == "like":
+        return Like(plain[0])
+    if name == "scale":
+        return Scale(float(plain[0]))
+    if name == "noise":
+        return Noise(float(plain[0]), int(named.pop("seed", "0")), named.pop("along", "any"))
+    return None

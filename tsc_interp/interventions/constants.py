@@ -1,0 +1,242 @@
+"""What an intervention puts in a part's place, found by running the model as it is.
+
+Where order does not matter (our classifier without positions) a position is a kind of token: CLS,
+or a letter. Its constant is then looked up by token, whatever strings are run. Everywhere else it
+belongs to a position, and strings have to be of one length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tsc_interp.errors import ConfigError, UnsupportedError, UsageError
+from tsc_interp.interventions.changes import From, Like, Mean, Noise, Resample, Scale, Zero
+from tsc_interp.interventions.intervention import Intervention
+from tsc_interp.interventions.parts import Direction, Edge, Part
+from tsc_interp.model.inputs import Inputs
+from tsc_interp.strings import CLS
+
+
+class Runs:
+    """A model and an input to run it on, with what it takes to name tokens and positions."""
+
+    def __init__(self, model: Any, input: Any, token_names: Sequence[str] | None = None) -> None:
+        self.model, self.input = model, input
+        self.cfg = model.cfg
+        self.config = getattr(model, "config", None) if hasattr(model, "inputs") else None
+        if self.config is not None:
+            self.inputs: Inputs | None = model.inputs(input)
+            self.tokens = self.inputs.tokens
+            self.present = (self.inputs.multiplicity > 0) | (self.tokens == CLS)
+            token_names = self.config.alphabet.token_names
+        else:
+            if not isinstance(input, Tensor) or input.ndim != 2 or input.is_floating_point():
+                raise UsageError(
+                    "a TransformerLens model is run on token ids, a whole-number tensor [batch pos]"
+                )
+            self.inputs, self.tokens = None, input
+            self.present = torch.ones_like(input, dtype=torch.bool)
+        self.token_names = token_names
+
+    @property
+    def by_token(self) -> bool:
+        """Whether a token's activations do not depend on where it stands."""
+        return self.config is not None and not self.config.has_positions
+
+    def token(self, letter: str) -> int:
+        if self.token_names is not None and letter in self.token_names:
+            return list(self.token_names).index(letter)
+        if self.token_names is None and letter.isdigit():
+            return int(letter)
+        known = "ids, as in key[17]" if self.token_names is None else ", ".join(self.token_names)
+        raise ConfigError(f"no token is called {letter!r}; tokens are {known}")
+
+    def activation(self, hook: str, input: Any = None) -> Tensor:
+        """`hook`'s activation, of the model as it is."""
+        with torch.no_grad():
+            cache = self.model.run_with_cache(
+                self.input if input is None else input, names_filter=lambda name: name == hook
+            )[1]
+        if hook not in cache:
+            raise UnsupportedError(f"this model has no activation {hook}")
+        found: Tensor = cache[hook].detach()
+        return found
+
+    def elsewhere(self, strings: Sequence[str]) -> Runs:
+        if self.config is None:
+            raise UsageError("a model run on token ids takes its mean over those; name no strings")
+        return Runs(self.model, list(strings))
+
+
+def constant(runs: Runs, wanted: Intervention) -> Tensor | None:
+    """The new activation at each position of the input, `[... batch pos ...]`; None if not one."""
+    where, how = wanted.place, wanted.change
+    if isinstance(where, Edge):
+        where = where.source
+    if isinstance(how, Zero):
+        return torch.zeros(())
+    if isinstance(how, Resample):
+        return _resampled(runs, where.hook, how.seed)
+    if isinstance(how, Like):
+        return _of_letter(runs, where, how.letter)
+    if isinstance(how, Mean | From):
+        if isinstance(where, Part) and where.kind == "pattern":
+            raise UnsupportedError(
+                f"{wanted}: which letters there are differs between strings, so attention weights "
+                "have no mean; use zero, scale or resample, or change keys"
+            )
+        strings = how.strings if isinstance(how, Mean) else (how.string,)
+        there = runs.elsewhere(strings) if strings else runs
+        return _average(runs, there, where.hook, wanted)
+    return None
+
+
+def table(there: Runs, hook: str) -> tuple[Tensor, Tensor]:
+    """`[vocab ...]`: the average per kind of token, and `[vocab]` how many strings have it."""
+    activation = there.activation(hook)
+    vocab = there.config.alphabet.vocab_size if there.config else int(there.tokens.max()) + 1
+    batch = activation.shape[: there.tokens.ndim]
+    if tuple(batch) != tuple(there.tokens.shape):
+        raise UnsupportedError("means are taken of one model at a time, not of an ensemble")
+    if hook.endswith(("hook_k", "hook_v")):
+        return _mean_letter(there, activation, vocab)
+    # One vote per string and kind of token, however often the string has it.
+    flat = there.tokens[there.present]
+    votes = torch.zeros(vocab, dtype=torch.float64).index_add_(
+        0, flat, torch.ones(len(flat), dtype=torch.float64)
+    )
+    sums = torch.zeros((vocab, *activation.shape[2:]), dtype=torch.float64)
+    sums.index_add_(0, flat, activation[there.present].double())
+    means = sums / votes.clamp(min=1).reshape(-1, *[1] * (sums.ndim - 1))
+    return means.to(activation.dtype), votes
+
+
+def _mean_letter(there: Runs, activation: Tensor, vocab: int) -> tuple[Tensor, Tensor]:
+    """A key or a value is averaged over the attended tokens of all strings, copies counted.
+
+    (Over one kind of token it would stay what it is: in the first layer it does not vary.)
+    """
+    assert there.inputs is not None
+    weights = there.inputs.multiplicity
+    mean = (weights[:, :, None, None] * activation.double()).sum((0, 1)) / weights.sum()
+    return mean.to(activation.dtype).expand(vocab, *mean.shape), torch.ones(vocab)
+
+
+def _average(runs: Runs, there: Runs, hook: str, wanted: Intervention) -> Tensor:
+    if runs.by_token:
+        means, votes = table(there, hook)
+        needed = runs.tokens[runs.present].unique()
+        if hook.endswith(("hook_z", "hook_post", "hook_mlp_out")) and runs.cfg.n_layers == 1:
+            needed = torch.tensor([CLS])  # of one layer nothing but CLS is read
+        missing = [t for t in needed.tolist() if not votes[t]]
+        if missing:
+            names = ", ".join((runs.token_names or [])[t] for t in missing)
+            raise UsageError(f"{wanted}: no string of the mean has {names}")
+        return means[runs.tokens]
+    activation = there.activation(hook)
+    if activation.shape[1] != runs.tokens.shape[1] or not bool(there.present.all()):
+        raise UsageError(
+            f"{wanted}: positions matter to this model, so all strings must be of one length"
+        )
+    return activation.mean(0, keepdim=True)
+
+
+def _of_letter(runs: Runs, where: Part | Direction, letter: str) -> Tensor:
+    assert isinstance(where, Part)
+    if not runs.by_token or where.layer:
+        raise UnsupportedError(
+            f"{where}=like({letter}): a letter has one key and one value only in the first layer "
+            "of a model without positions"
+        )
+    token = runs.token(letter)
+    assert runs.config is not None
+    there = runs.elsewhere([letter])
+    return there.activation(where.hook)[0, there.tokens[0] == token][0]
+
+
+def _resampled(runs: Runs, hook: str, seed: int) -> Tensor:
+    if len(runs.tokens) < 2:
+        raise UsageError("resampling takes activations from another string: give two or more")
+    if not runs.by_token and not bool(runs.present.all()):
+        raise UsageError("resampling swaps positions: all strings must be of one length")
+    return runs.activation(hook)[derangement(len(runs.tokens), seed)]
+
+
+def derangement(size: int, seed: int) -> Tensor:
+    """For each row another row: a random cycle through all of them."""
+    order = torch.randperm(size, generator=torch.Generator().manual_seed(seed))
+    swapped = torch.empty_like(order)
+    swapped[order] = order.roll(1)
+    return swapped
+
+
+def noisy(runs: Runs, activation: Tensor, how: Noise) -> Tensor:
+    """Every vector (the last axis) moved by `size` of its own length, the same for equal tokens."""
+    generator = torch.Generator().manual_seed(how.seed)
+    if runs.by_token and runs.config is not None:
+        rows = (runs.config.alphabet.vocab_size, *activation.shape[runs.tokens.ndim :])
+        drawn = torch.randn(rows, generator=generator, dtype=torch.float64)[runs.tokens]
+    else:
+        drawn = torch.randn(activation.shape, generator=generator, dtype=torch.float64)
+    return moved(activation, drawn.to(activation.dtype), how)
+
+
+def moved(vectors: Tensor, drawn: Tensor, how: Noise) -> Tensor:
+    """`vectors` moved along what was drawn, as `how` says."""
+    length: Tensor = vectors.norm(dim=-1, keepdim=True)
+    unit: Tensor = vectors / length.clamp(min=torch.finfo(vectors.dtype).tiny)
+    if how.along == "norm":
+        return vectors * (1 + how.size * drawn[..., :1].sign())
+    if how.along == "any":
+        step: Tensor = drawn / drawn.norm(dim=-1, keepdim=True)
+        return vectors + how.size * length * step
+    if vectors.shape[-1] == 1:
+        raise UnsupportedError(
+            "a key of one number has no direction to turn in; use noise along norm"
+        )
+    across = drawn - (drawn * unit).sum(-1, keepdim=True) * unit
+    across = across / across.norm(dim=-1, keepdim=True).clamp(min=torch.finfo(drawn.dtype).tiny)
+    turned: Tensor = vectors + how.size * length * across
+    shrink: Tensor = length / turned.norm(dim=-1, keepdim=True).clamp(min=1e-30)
+    return turned * shrink
+
+
+def moved_table(model: Any, wanted: Intervention, where: Part, every: Any) -> Any:
+    """`[vocab d_head]`: queries, keys or values of the first layer after the change.
+
+    `every` holds them as they are; a letter's does not depend on the string there.
+    """
+    how = wanted.change
+    if isinstance(how, Zero):
+        return every * 0.0
+    if isinstance(how, Scale):
+        return every * how.factor
+    if isinstance(how, Like):
+        token = Runs(model, [model.config.alphabet.letters[0]]).token(how.letter)
+        return every[token] + every * 0.0
+    if isinstance(how, Noise):
+        runs = Runs(model, model.config.alphabet.letters)
+        full = torch.zeros(1, runs.tokens.shape[1], model.config.n_heads, every.shape[1])
+        full[0, :, where.index] = torch.from_numpy(every)[runs.tokens[0]].float()
+        new = noisy(runs, full, how)[0, :, where.index].double().numpy()
+        result = every.copy()
+        result[runs.tokens[0].numpy()] = new
+        return result
+    assert isinstance(how, Mean | From)
+    strings = how.strings if isinstance(how, Mean) else (how.string,)
+    if not strings:
+        raise UsageError(f"{wanted}: a mean over no strings; name them, as in mean(aab, abc)")
+    means, votes = table(Runs(model, list(strings)), where.hook)
+    result = means[:, where.index].double().numpy()
+    wanted_tokens = (
+        [Runs(model, strings[0]).token(where.letter)] if where.letter else range(len(votes))
+    )
+    missing = [t for t in wanted_tokens if not votes[t] and t != 1]
+    if missing:
+        names = ", ".join(model.config.alphabet.token_names[t] for t in missing)
+        raise UsageError(f"{wanted}: no string of the mean has {names}")
+    return result

@@ -1,0 +1,217 @@
+"""Interventions as hooks, for `run_with_hooks` of our classifier and of TransformerLens's models.
+
+    outcome = intervene(model, ["aac", "bc{70}"], "head0.value[c]=like(b)")
+    outcome.before, outcome.after            logits
+    model.run_with_hooks(tokens, fwd_hooks=Hooks(model, tokens, "head0=zero").fwd_hooks)
+
+Every hook records that it fired and by how much it changed its activation; a hook that did not fire
+is an error, and a change that changed nothing is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tsc_interp.errors import UnsupportedError, UsageError
+from tsc_interp.interventions.changes import Noise, Scale
+from tsc_interp.interventions.constants import Runs, constant, noisy
+from tsc_interp.interventions.intervention import Given, Intervention, as_interventions
+from tsc_interp.interventions.parts import Direction, Edge, Part
+
+HookPair = tuple[str, Callable[..., Any]]
+
+
+@dataclass
+class _Record:
+    fired: bool = False
+    moved: float = 0.0
+
+
+class Hooks:
+    """The hooks of some interventions for one input, and what became of them."""
+
+    def __init__(
+        self,
+        model: Any,
+        input: Any,
+        interventions: Given,
+        *,
+        token_names: Sequence[str] | None = None,
+    ) -> None:
+        self.runs = Runs(model, input, token_names)
+        self.interventions = as_interventions(interventions)
+        self._records = {one: _Record() for one in self.interventions}
+        edits: list[HookPair] = []
+        captures: list[HookPair] = []
+        reads: list[HookPair] = []
+        for one in self.interventions:
+            one.check(self.runs.cfg)
+            if isinstance(one.place, Edge):
+                capture, read = self._edge(one, one.place)
+                captures.append(capture)
+                reads.append(read)
+            else:
+                edits.append((one.place.hook, self._edit(one)))
+        # A part that is both changed and listened to is heard as it is after the change.
+        self.fwd_hooks: list[HookPair] = [*edits, *captures, *reads]
+
+    def remarks(self) -> list[str]:
+        """What has to be said after the run; an intervention that never happened is an error."""
+        for one, record in self._records.items():
+            if not record.fired:
+                raise UsageError(f"{one}: its hook did not fire, so nothing was changed")
+        return [
+            f"{one} changed nothing: the activation was the same already"
+            for one, record in self._records.items()
+            if record.moved == 0.0
+        ]
+
+    def _note(self, one: Intervention, before: Tensor, after: Tensor) -> None:
+        record = self._records[one]
+        record.fired = True
+        if before.numel():
+            record.moved = max(record.moved, float((after - before).detach().abs().max()))
+
+    # -- parts -------------------------------------------------------------------------------
+
+    def _edit(self, one: Intervention) -> Callable[..., Tensor]:
+        where, new = one.place, constant(self.runs, one)
+        assert not isinstance(where, Edge)
+
+        def edit(activation: Tensor, hook: Any) -> Tensor:
+            target = self._target(one, activation, new)
+            if isinstance(where, Direction):
+                unit = torch.as_tensor(where.unit, dtype=activation.dtype)
+                gap = (target - activation) @ unit
+                changed = activation + gap[..., None] * unit
+            else:
+                changed = torch.where(self._mask(where), target, activation)
+            self._note(one, activation, changed)
+            return changed
+
+        return edit
+
+    def _target(self, one: Intervention, activation: Tensor, new: Tensor | None) -> Tensor:
+        """What the activation becomes where it is changed."""
+        if isinstance(one.change, Scale):
+            return activation * one.change.factor
+        if isinstance(one.change, Noise):
+            return noisy(self.runs, activation, one.change)
+        assert new is not None
+        return new.to(activation.dtype)
+
+    def _mask(self, where: Part) -> Tensor:
+        """Which entries of the activation belong to the part; broadcasts from the right."""
+        if where.index is None:
+            return torch.ones((), dtype=torch.bool)
+        if where.kind == "neuron":
+            return _one_of(self.runs.cfg.d_mlp, where.index)
+        head = _one_of(self.runs.cfg.n_heads, where.index)
+        if where.kind == "pattern":
+            return head[:, None, None]
+        if where.letter is None:
+            return head[:, None]
+        at: Tensor = self.runs.tokens.eq(self.runs.token(where.letter))
+        return at[:, :, None, None].logical_and(head[:, None])
+
+    # -- edges -------------------------------------------------------------------------------
+
+    def _edge(self, one: Intervention, edge: Edge) -> tuple[HookPair, HookPair]:
+        """Listen to what the source writes; take it from what the target reads."""
+        if _has_norm(self.runs):
+            raise UnsupportedError(
+                f"{one}: a norm mixes what it reads, so with norms no part of what is heard "
+                "belongs to one writer alone"
+            )
+        new = constant(self.runs, one)
+        heard: list[Tensor] = []
+
+        def listen(activation: Tensor, hook: Any) -> None:
+            if isinstance(one.change, Scale):
+                surplus = activation * (1 - one.change.factor)
+            else:
+                assert new is not None
+                surplus = activation - new.to(activation.dtype)
+            heard[:] = [self._written(edge.source, surplus)]
+
+        def read(activation: Tensor, hook: Any) -> Tensor:
+            changed = activation - self._read(edge.target, heard[0])
+            self._note(one, activation, changed)
+            return changed
+
+        return (edge.source.hook, listen), (_reading_hook(self.runs, edge.target), read)
+
+    def _written(self, source: Part, activation: Tensor) -> Tensor:
+        """The source's activation as the residual stream has it: `[... batch pos d_model]`."""
+        if source.kind == "embed":
+            return activation
+        if source.kind == "head":
+            return activation[..., source.index, :] @ self._weight("W_O", source)
+        return activation[..., source.index, None] * self._weight("W_out", source)
+
+    def _read(self, target: Part, written: Tensor) -> Tensor:
+        """What the target makes of it, in the shape of the activation at its reading hook."""
+        if target.kind == "logit":
+            return written
+        if target.kind == "neuron":
+            return (written @ self._weight("W_in", target))[..., None] * self._mask(target)
+        name = {"query": "W_Q", "key": "W_K", "value": "W_V"}[target.kind]
+        seen = written @ self._weight(name, target)
+        return seen[..., None, :] * self._mask(target)
+
+    def _weight(self, name: str, part: Part) -> Tensor:
+        stacked: Tensor = getattr(self.runs.model, name).detach()[part.layer]
+        if name == "W_in":
+            return stacked[:, part.index]
+        return stacked[part.index]
+
+
+def _one_of(size: int, index: int) -> Tensor:
+    return torch.arange(size).eq(index)
+
+
+def _reading_hook(runs: Runs, target: Part) -> str:
+    if target.kind == "logit":
+        return f"blocks.{runs.cfg.n_layers - 1}.hook_resid_post"
+    if target.kind == "neuron":
+        return f"blocks.{target.layer}.mlp.hook_pre"
+    return target.hook
+
+
+def _has_norm(runs: Runs) -> bool:
+    if runs.config is not None:
+        return bool(runs.config.has_norm)
+    return getattr(runs.cfg, "normalization_type", None) is not None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Logits of our classifier, or whatever a TransformerLens model returns, before and after."""
+
+    before: Tensor
+    after: Tensor
+    remarks: tuple[str, ...]
+
+
+def intervene(
+    model: Any, input: Any, interventions: Given, *, token_names: Sequence[str] | None = None
+) -> Outcome:
+    """Run a model as it is and with the interventions, through hooks.
+
+    `model` is our classifier, or whatever stands for one, run on strings; or any TransformerLens
+    model, run on token ids. A mean that names no strings is over those given here.
+    """
+    if not hasattr(model, "run_with_hooks"):
+        from tsc_interp.model.classifier import open_classifier
+
+        model = open_classifier(model)
+    hooks = Hooks(model, input, interventions, token_names=token_names)
+    with torch.no_grad():
+        before = model(input)
+        after = model.run_with_hooks(input, fwd_hooks=hooks.fwd_hooks)
+    return Outcome(before, after, tuple(hooks.remarks()))

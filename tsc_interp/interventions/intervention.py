@@ -1,0 +1,73 @@
+"""An intervention: a part of a model, and how it is changed. Nothing but data.
+
+    Intervention.parse("head0.value[c]=like(b)")
+    Intervention.of("head0", Mean(("aab", "abc")))
+
+`hooks.py` makes TransformerLens hooks of it, `weights.py` a new checkpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from tsc_interp.errors import UsageError
+from tsc_interp.interventions.changes import Change, Like, Mean, Noise, Resample, change
+from tsc_interp.interventions.parts import Edge, Part, Place, place
+
+
+@dataclass(frozen=True)
+class Intervention:
+    place: Place
+    change: Change
+
+    def __post_init__(self) -> None:
+        where, how = self.place, self.change
+        if isinstance(where, Part) and where.kind == "logit":
+            raise UsageError("the logit is what an intervention is judged by; it is not changed")
+        if isinstance(how, Like) and not (isinstance(where, Part) and where.letter):
+            raise UsageError(
+                f"{self}: like() is for one letter's key or value, as in head0.value[c]=like(b)"
+            )
+        if isinstance(where, Edge) and isinstance(how, Noise | Resample):
+            raise UsageError(f"{self}: an edge is set to zero, mean, from or scale")
+
+    @classmethod
+    def of(cls, where: str | Place, how: str | Change = "zero") -> Intervention:
+        return cls(place(where), change(how))
+
+    @classmethod
+    def parse(cls, text: str) -> Intervention:
+        where, equals, how = text.partition("=")
+        if not equals:
+            raise UsageError(
+                f"{text!r}: an intervention is written part=change, such as head0=zero or "
+                "'head0.value[c]=like(b)'"
+            )
+        return cls.of(where, how)
+
+    def over(self, strings: Iterable[str]) -> Intervention:
+        """The same, a mean that names no strings being the mean over these."""
+        if self.change == Mean():
+            return Intervention(self.place, Mean(tuple(strings)))
+        return self
+
+    def check(self, cfg: Any) -> None:
+        """That a model with these sizes has the part."""
+        self.place.check(cfg)
+
+    def __str__(self) -> str:
+        return f"{self.place}={self.change}"
+
+
+Given = str | Intervention | Iterable[str | Intervention]
+
+
+def as_interventions(given: Given) -> tuple[Intervention, ...]:
+    """One or several, as notation or as data."""
+    several = [given] if isinstance(given, str | Intervention) else list(given)
+    found = tuple(Intervention.parse(one) if isinstance(one, str) else one for one in several)
+    if not found:
+        raise UsageError("no intervention was given")
+    return found

@@ -1,0 +1,216 @@
+"""What an intervention changes: a part of the model, or what one part hears of another.
+
+Written as people say it, layers only where there are several:
+
+    head0                   what a head returns               (hook_z)
+    head0.query             its query                         (hook_q)
+    head0.key[c]            the key it gives the letter c     (hook_k)
+    head0.value[c]          the value it gives the letter c   (hook_v)
+    head0.pattern           its attention weights             (hook_pattern)
+    neuron1                 a neuron, after its activation    (mlp.hook_post)
+    mlp                     what the whole MLP adds           (hook_mlp_out)
+    layer1.head0            a head of a later layer
+    head0->neuron1          an edge: what this neuron hears of that head
+    embed->logit            an edge: what the read-out hears of the embedding
+    layer0.head0->layer1.head1.key
+
+A direction of the residual stream has no short name: `Direction("resid_post", 0, vector)`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from tsc_interp.errors import UsageError
+
+Kind = Literal["embed", "head", "query", "key", "value", "pattern", "neuron", "mlp", "logit"]
+_IN_HEAD = ("query", "key", "value", "pattern")
+_HOOKS: dict[str, str] = {
+    "embed": "hook_embed",
+    "head": "blocks.{}.attn.hook_z",
+    "query": "blocks.{}.attn.hook_q",
+    "key": "blocks.{}.attn.hook_k",
+    "value": "blocks.{}.attn.hook_v",
+    "pattern": "blocks.{}.attn.hook_pattern",
+    "neuron": "blocks.{}.mlp.hook_post",
+    "mlp": "blocks.{}.hook_mlp_out",
+}
+_NOTATION = re.compile(
+    r"(?:layer(?P<layer>\d+)\.)?"
+    r"(?:head(?P<head>\d+)(?:\.(?P<of>query|key|value|pattern))?(?:\[(?P<letter>\w+)\])?"
+    r"|neuron(?P<neuron>\d+)|(?P<whole>mlp|embed|logit))"
+)
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of the model, at every position unless a letter is named."""
+
+    kind: Kind
+    layer: int = 0
+    index: int | None = None
+    """Which head or neuron."""
+    letter: str | None = None
+    """Only keys, values and queries: at this letter's positions."""
+
+    @classmethod
+    def parse(cls, text: str) -> Part:
+        found = _NOTATION.fullmatch(text.strip().replace(" ", ""))
+        if found is None:
+            raise UsageError(
+                f"{text!r} names no part of a model; parts are written like head0, head0.query, "
+                "head0.key[c], head0.value[c], head0.pattern, neuron1, mlp, layer1.head0"
+            )
+        layer = int(found["layer"] or 0)
+        whole: Any = found["whole"]
+        if whole:
+            if found["layer"] and whole != "mlp":
+                raise UsageError(f"{text!r}: there is one {whole}, not one per layer")
+            return cls(whole, layer)
+        if found["neuron"] is not None:
+            return cls("neuron", layer, int(found["neuron"]))
+        of: Any = found["of"] or "head"
+        if found["letter"] and of not in ("key", "value"):
+            raise UsageError(f"{text!r}: a letter has a key and a value in a head, and no {of}")
+        return cls(of, layer, int(found["head"]), found["letter"])
+
+    @property
+    def hook(self) -> str:
+        if self.kind == "logit":
+            raise UsageError("the logit is what an intervention is judged by; it cannot be changed")
+        return _HOOKS[self.kind].format(self.layer)
+
+    def check(self, cfg: Any) -> None:
+        """That the model has this part."""
+        if self.kind in ("embed", "logit"):
+            return
+        if not 0 <= self.layer < cfg.n_layers:
+            raise UsageError(f"{self}: the model has {_many(cfg.n_layers, 'layer')}")
+        if self.kind in ("neuron", "mlp"):
+            if not cfg.d_mlp or getattr(cfg, "attn_only", False):
+                raise UsageError(f"{self}: the model has no MLP")
+            most, word = cfg.d_mlp, "neuron"
+        else:
+            most, word = cfg.n_heads, "head"
+        if self.index is not None and not 0 <= self.index < most:
+            raise UsageError(f"{self}: the model has {_many(most, word)} per layer, from {word} 0")
+
+    def __str__(self) -> str:
+        where = f"layer{self.layer}." if self.layer else ""
+        if self.kind in _IN_HEAD:
+            letter = f"[{self.letter}]" if self.letter else ""
+            return f"{where}head{self.index}.{self.kind}{letter}"
+        return f"{where}{self.kind}{'' if self.index is None else self.index}"
+
+
+@dataclass(frozen=True)
+class Edge:
+    """What one part hears of another: `source` writes, `target` reads."""
+
+    source: Part
+    target: Part
+
+    def __post_init__(self) -> None:
+        if self.source.kind not in ("embed", "head", "neuron"):
+            raise UsageError(f"{self}: edges begin at embed, a head or a neuron")
+        if self.target.kind not in ("query", "key", "value", "neuron", "logit"):
+            raise UsageError(
+                f"{self}: edges end at a head's query, key or value, at a neuron, or at logit"
+            )
+        if self.target.letter:
+            raise UsageError(f"{self}: an edge ends at the whole {self.target.kind}")
+        if not _before(self.source, self.target):
+            raise UsageError(f"{self}: {self.target} is computed before {self.source}")
+
+    def check(self, cfg: Any) -> None:
+        self.source.check(cfg)
+        self.target.check(cfg)
+
+    def __str__(self) -> str:
+        return f"{self.source}->{self.target}"
+
+
+@dataclass(frozen=True)
+class Direction:
+    """The component of the residual stream along a vector, where it passes a hook."""
+
+    site: Literal["resid_pre", "resid_mid", "resid_post"]
+    layer: int
+    vector: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        size = float(np.linalg.norm(self.vector))
+        if not np.isfinite(size) or size == 0:
+            raise UsageError("a direction needs a vector of finite, non-zero length")
+
+    @property
+    def unit(self) -> Any:
+        return np.asarray(self.vector) / np.linalg.norm(self.vector)
+
+    @property
+    def hook(self) -> str:
+        return f"blocks.{self.layer}.hook_{self.site}"
+
+    def check(self, cfg: Any) -> None:
+        if not 0 <= self.layer < cfg.n_layers:
+            raise UsageError(f"{self}: the model has {_many(cfg.n_layers, 'layer')}")
+        if len(self.vector) != cfg.d_model:
+            raise UsageError(
+                f"{self}: a vector of {len(self.vector)} numbers, but d_model is {cfg.d_model}"
+            )
+
+    def __str__(self) -> str:
+        return f"a direction of layer {self.layer}'s {self.site}"
+
+
+Place = Part | Edge | Direction
+
+
+def place(text: str | Place) -> Place:
+    """A part or an edge from its notation; anything else is returned as it is."""
+    if not isinstance(text, str):
+        return text
+    source, arrow, target = text.replace("→", "->").partition("->")
+    return Edge(Part.parse(source), Part.parse(target)) if arrow else Part.parse(source)
+
+
+def writers(config: Any) -> Iterator[Part]:
+    """Everything that adds to the residual stream, in the order it does."""
+    yield Part("embed")
+    for layer in range(config.n_layers):
+        yield from (Part("head", layer, head) for head in range(config.n_heads))
+        yield from (Part("neuron", layer, neuron) for neuron in range(config.d_mlp))
+
+
+def readers(config: Any) -> Iterator[Part]:
+    """Everything that reads the residual stream, in the order it does."""
+    for layer in range(config.n_layers):
+        for head in range(config.n_heads):
+            yield from (Part(kind, layer, head) for kind in ("query", "key", "value"))
+        yield from (Part("neuron", layer, neuron) for neuron in range(config.d_mlp))
+    yield Part("logit")
+
+
+def edges(config: Any) -> Iterator[Edge]:
+    """Every edge from a writer to a reader that comes after it."""
+    for target in readers(config):
+        for source in writers(config):
+            if _before(source, target):
+                yield Edge(source, target)
+
+
+def _before(source: Part, target: Part) -> bool:
+    if source.kind == "embed" or target.kind == "logit":
+        return True
+    if source.layer != target.layer:
+        return source.layer < target.layer
+    return source.kind == "head" and target.kind == "neuron"
+
+
+def _many(count: int, word: str) -> str:
+    return f"no {word}" if not count else f"{count} {word}{'s' if count > 1 else ''}"

@@ -1,0 +1,296 @@
+"""Interventions as weights: the changed model is again a classifier, so it can be verified.
+
+    edited = edit("walkthrough", "head0.value[c]=like(b)")        a Checkpoint
+    tsc.horizon(edited)
+
+Three devices, each exact but for the rounding of the new weights to float32:
+
+- **Scaled**: zero and scale multiply the weights a part writes with.
+- **Tags**: a constant needs a bias, which this family does not have. A residual dimension that is 1
+  at one kind of token (CLS, or a letter) and that nothing writes to is one: whoever reads the
+  constant gets a row of weights for it.
+- **Views**: a reader that must not hear some writers gets a copy of the residual stream of its own,
+  into which all the others write just as they do into the first.
+
+Tags and views add dimensions, which a norm would feel: models with norms take zero and scale only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tsc_interp.checkpoints.format import Checkpoint
+from tsc_interp.checkpoints.resolve import ModelLike, as_checkpoint
+from tsc_interp.errors import UnsupportedError, UsageError
+from tsc_interp.interventions.changes import From, Mean, Noise, Resample, Scale, Zero
+from tsc_interp.interventions.constants import Runs, moved_table, table
+from tsc_interp.interventions.intervention import Given, Intervention, as_interventions
+from tsc_interp.interventions.parts import Direction, Edge, Part, readers, writers
+from tsc_interp.strings import CLS, FIRST_LETTER
+
+Array = NDArray[np.float64]
+_READ_WEIGHT = {"query": "attn.W_Q", "key": "attn.W_K", "value": "attn.W_V", "neuron": "mlp.W_in"}
+
+
+def edit(model: ModelLike, interventions: Given, *, strings: Sequence[str] = ()) -> Checkpoint:
+    """The model with the interventions built in, as a checkpoint.
+
+    `strings` are what a mean that names none is taken over. What cannot be written as weights is
+    refused with the reason.
+    """
+    checkpoint = as_checkpoint(model)
+    editor = _Editor(checkpoint, tuple(strings))
+    wanted = as_interventions(interventions)
+    for one in wanted:
+        editor.add(one)
+    history = [*checkpoint.provenance.get("interventions", ()), *map(str, wanted)]
+    provenance = {**checkpoint.provenance, "interventions": history}
+    source = f"{checkpoint.source} with {', '.join(map(str, wanted))}"
+    return editor.finish(provenance, source)
+
+
+class _Editor:
+    """Weights in float64, with the tags and views that edits ask for."""
+
+    def __init__(self, checkpoint: Checkpoint, strings: tuple[str, ...]) -> None:
+        from tsc_interp.model.classifier import Classifier
+
+        self.config = checkpoint.config
+        if self.config.has_positions:
+            raise UnsupportedError(
+                "this model has positions: an activation depends on where a letter stands, so no "
+                "constant stands for it and the changed model has no weights of this form"
+            )
+        self.model = Classifier.from_checkpoint(checkpoint)
+        self.strings = strings
+        self.weights = {name: w.astype(np.float64) for name, w in checkpoint.weights.items()}
+        self.cut: dict[Part, set[Part]] = {reader: set() for reader in readers(self.config)}
+        self.tagged: dict[tuple[int, Part], Array] = {}
+        """What a reader gets at a kind of token beyond what it reads: (token, reader) -> vector."""
+
+    # -- taking edits ------------------------------------------------------------------------
+
+    def add(self, one: Intervention) -> None:
+        one = one.over(self.strings)
+        one.check(self.config)
+        where, how = one.place, one.change
+        if isinstance(how, Resample):
+            raise UnsupportedError(
+                f"{one}: what is drawn differs from string to string, so it is no constant; use "
+                "from(...) or mean(...)"
+            )
+        if isinstance(where, Direction):
+            self._direction(one, where)
+        elif isinstance(where, Edge):
+            self._edge(one, where)
+        elif where.kind in ("query", "key", "value"):
+            self._inside_head(one, where)
+        elif where.kind == "pattern":
+            raise UnsupportedError(
+                f"{one}: an attention pattern is no constant; change the query or keys instead"
+            )
+        elif where.kind == "embed":
+            raise UnsupportedError(
+                f"{one}: everything reads the embedding; cut the edges from it instead, such as "
+                "embed->logit"
+            )
+        else:
+            self._output(one, where)
+
+    def _output(self, one: Intervention, where: Part) -> None:
+        """A head, a neuron or an MLP writes less, nothing, or a constant."""
+        layer, attends = f"blocks.{where.layer}.", where.kind == "head"
+        name = layer + ("attn.W_O" if attends else "mlp.W_out")
+        index: Any = slice(None) if where.index is None else where.index
+        written = self.weights[name][index].copy()
+        self.weights[name][index] *= self._factor(one)
+        if isinstance(one.change, Mean | From):
+            for token, average in self._averages(one, where).items():
+                vector = (
+                    average
+                    if where.kind == "mlp"
+                    else np.atleast_1d(average) @ np.atleast_2d(written)
+                )
+                self._constant(token, vector, [r for r in self.cut if _after(where, r)])
+
+    def _edge(self, one: Intervention, edge: Edge) -> None:
+        self._no_norm(one)
+        if edge.source in self.cut[edge.target]:
+            raise UsageError(f"{edge} is changed twice")
+        self.cut[edge.target].add(edge.source)
+        if isinstance(one.change, Scale):
+            raise UnsupportedError(
+                f"{one}: an edge is cut or made constant in weights; scale the whole part, or use "
+                "hooks"
+            )
+        if isinstance(one.change, Mean | From):
+            for token, average in self._averages(one, edge.source).items():
+                self._constant(token, self._written(edge.source, average), [edge.target])
+
+    def _inside_head(self, one: Intervention, where: Part) -> None:
+        name = f"blocks.{where.layer}.{_READ_WEIGHT[where.kind]}"
+        if where.letter is None and isinstance(one.change, Zero | Scale):
+            self.weights[name][where.index] *= self._factor(one)
+            return
+        if where.layer:
+            raise UnsupportedError(
+                f"{one}: beyond the first layer a letter's {where.kind} depends on the string, so "
+                "it is no constant; only zero and scale of the whole can be written as weights"
+            )
+        self._no_norm(one)
+        reader = Part(where.kind, 0, where.index)
+        for token, old, new in self._vectors(one, where):
+            self._tag(token, reader, new - old)
+
+    def _direction(self, one: Intervention, where: Direction) -> None:
+        if where.site != "resid_post" or where.layer != self.config.n_layers - 1:
+            raise UnsupportedError(
+                f"{one}: as weights, only a direction of the last resid_post can be changed; use "
+                "hooks for the others"
+            )
+        unit = np.asarray(where.unit, dtype=np.float64)
+        seen = float(unit @ self.weights["unembed.W_U"][:, 0])
+        if not isinstance(one.change, Zero | Scale):
+            self._no_norm(one)
+            average = self._averages(one, where)[CLS]
+            self._tag(CLS, Part("logit"), np.array([float(unit @ average) * seen]))
+        self.weights["unembed.W_U"][:, 0] -= (1 - self._factor(one)) * seen * unit
+
+    def _factor(self, one: Intervention) -> float:
+        """What remains of the part itself."""
+        if isinstance(one.change, Scale):
+            return one.change.factor
+        if isinstance(one.change, Noise):
+            raise UnsupportedError(f"{one}: noise moves each activation, so it is no constant")
+        return 0.0
+
+    def _no_norm(self, one: Intervention) -> None:
+        if self.config.has_norm:
+            raise UnsupportedError(
+                f"{one}: written as weights this adds dimensions, which the norms of this model "
+                "would feel; zero and scale of whole parts can be written as weights, and hooks "
+                "do the rest"
+            )
+
+    # -- constants ---------------------------------------------------------------------------
+
+    def _averages(self, one: Intervention, where: Part | Direction) -> dict[int, Array]:
+        """Per kind of token that anyone reads, what the part is on average."""
+        self._no_norm(one)
+        assert isinstance(one.change, Mean | From)
+        strings = one.change.strings if isinstance(one.change, Mean) else (one.change.string,)
+        if not strings:
+            raise UsageError(f"{one}: a mean over no strings; name them, as in mean(aab, abc)")
+        means, votes = table(Runs(self.model, list(strings)), where.hook)
+        values = means.double().numpy()
+        last = where.layer == self.config.n_layers - 1 and not (
+            isinstance(where, Part) and where.kind == "embed"
+        )
+        tokens = [CLS, *range(FIRST_LETTER, len(values))]
+        needed = [CLS] if last else tokens
+        missing = [t for t in needed if not votes[t]]
+        if missing:
+            names = ", ".join(self.config.alphabet.token_names[t] for t in missing)
+            raise UsageError(f"{one}: no string of the mean has {names}")
+        index = where.index if isinstance(where, Part) else None
+        return {t: values[t] if index is None else values[t][index] for t in needed}
+
+    def _vectors(self, one: Intervention, where: Part) -> list[tuple[int, Array, Array]]:
+        """(token, old, new) of the queries, keys or values a head gives in the first layer."""
+        name = f"blocks.0.{_READ_WEIGHT[where.kind]}"
+        every = self.weights["embed.W_E"] @ self.weights[name][where.index]
+        tokens = [CLS, *range(FIRST_LETTER, len(every))]
+        if where.letter is not None:
+            tokens = [FIRST_LETTER + self.config.alphabet.index(where.letter)]
+        new = moved_table(self.model, one, where, every)
+        return [(t, every[t], new[t]) for t in tokens]
+
+    def _constant(self, token: int, vector: Array, heard_by: list[Part]) -> None:
+        """Something of the residual stream that stands there whatever the string."""
+        for reader in heard_by:
+            self._tag(token, reader, self._read(reader, vector))
+
+    def _tag(self, token: int, reader: Part, seen: Array) -> None:
+        before = self.tagged.get((token, reader), np.zeros_like(seen))
+        self.tagged[token, reader] = before + seen
+
+    def _written(self, source: Part, activation: Array) -> Array:
+        if source.kind == "embed":
+            return activation
+        name = "attn.W_O" if source.kind == "head" else "mlp.W_out"
+        weight = self.weights[f"blocks.{source.layer}.{name}"][source.index]
+        return np.atleast_1d(activation) @ np.atleast_2d(weight)
+
+    def _read(self, reader: Part, vector: Array) -> Array:
+        if reader.kind == "logit":
+            return vector @ self.weights["unembed.W_U"]
+        weight = self.weights[f"blocks.{reader.layer}.{_READ_WEIGHT[reader.kind]}"]
+        own = weight[:, _one(reader)] if reader.kind == "neuron" else weight[reader.index]
+        return np.asarray(vector @ own)
+
+    # -- the new checkpoint ------------------------------------------------------------------
+
+    def finish(self, provenance: dict[str, Any], source: str) -> Checkpoint:
+        cuts = list(dict.fromkeys(frozenset(cut) for cut in self.cut.values()))
+        tokens = list(dict.fromkeys(token for token, _ in self.tagged))
+        size = self.config.d_model
+        width = size * len(cuts) + len(tokens)
+        config = self.config.model_copy(update={"d_model": width})
+        weights = {name: np.zeros(shape) for name, shape in config.weight_shapes().items()}
+        for name in weights:
+            if ".ln" in name:  # only kept where nothing is added
+                weights[name] = self.weights[name]
+        for part in writers(self.config):
+            for view, cut in enumerate(cuts):
+                if part not in cut:
+                    self._write(weights, part, slice(size * view, size * (view + 1)))
+        for column, token in enumerate(tokens, start=size * len(cuts)):
+            weights["embed.W_E"][token, column] = 1.0
+        for reader, unheard in self.cut.items():
+            at = size * cuts.index(frozenset(unheard))
+            self._read_from(weights, reader, slice(at, at + size))
+        for (token, reader), seen in self.tagged.items():
+            self._row(weights, reader, size * len(cuts) + tokens.index(token))[...] += seen
+        rounded = {name: w.astype(np.float32) for name, w in weights.items()}
+        return Checkpoint(config, rounded, provenance, source=source)
+
+    def _write(self, weights: dict[str, Array], part: Part, columns: slice) -> None:
+        if part.kind == "embed":
+            weights["embed.W_E"][:, columns] = self.weights["embed.W_E"]
+            return
+        name = f"blocks.{part.layer}." + ("attn.W_O" if part.kind == "head" else "mlp.W_out")
+        weights[name][part.index][..., columns] = self.weights[name][part.index]
+
+    def _read_from(self, weights: dict[str, Array], reader: Part, rows: slice) -> None:
+        if reader.kind == "logit":
+            weights["unembed.W_U"][rows] = self.weights["unembed.W_U"]
+            return
+        name = f"blocks.{reader.layer}.{_READ_WEIGHT[reader.kind]}"
+        if reader.kind == "neuron":
+            weights[name][rows, reader.index] = self.weights[name][:, reader.index]
+        else:
+            weights[name][reader.index, rows] = self.weights[name][reader.index]
+
+    def _row(self, weights: dict[str, Array], reader: Part, row: int) -> Array:
+        if reader.kind == "logit":
+            return np.asarray(weights["unembed.W_U"][row])
+        name = f"blocks.{reader.layer}.{_READ_WEIGHT[reader.kind]}"
+        if reader.kind == "neuron":
+            return np.asarray(weights[name][row, _one(reader)])
+        return np.asarray(weights[name][reader.index, row])
+
+
+def _one(part: Part) -> slice:
+    assert part.index is not None
+    return slice(part.index, part.index + 1)
+
+
+def _after(writer: Part, reader: Part) -> bool:
+    """Whether the reader comes after a head, a neuron or an MLP."""
+    if reader.kind == "logit" or reader.layer > writer.layer:
+        return True
+    return reader.layer == writer.layer and writer.kind == "head" and reader.kind == "neuron"
