@@ -35,6 +35,8 @@ class Probe:
     """The name of its result's class."""
     needs_run: bool = False
     """Whether it is about a run directory: `run` then takes a `run_directory` as well."""
+    on_request: bool = False
+    """Whether it is asked only when named: the probes that intervene take seconds each."""
 
     def module(self, part: str) -> Any:
         """`result`, `run`, `words` or `figures`."""

@@ -34,7 +34,7 @@ def analyze(
 
     `model` is a hooked model, a checkpoint, a bundled name, a path, or a run. Without `strings`, a
     few that exercise the task plus the model's own worst test strings. Without `probes`, every
-    probe that applies; one named here that cannot be asked of the model is an error. `progress` is
+    probe that applies, but for those that intervene, which have to be named; one named here that cannot be asked of the model is an error. `progress` is
     called with what is being done.
     """
     names = None if probes is None else dict.fromkeys(as_strings(probes))
@@ -96,7 +96,11 @@ def _examine(
     not_run: dict[str, str] = {}
     checkpoint = subject.model.to_checkpoint(subject.provenance)
     parameters = checkpoint.n_parameters
-    asked = chosen or [p for p in PROBES if not p.needs_run or subject.run_directory is not None]
+    asked = chosen or [
+        p
+        for p in PROBES
+        if not p.on_request and (not p.needs_run or subject.run_directory is not None)
+    ]
     for index, probe in enumerate(asked, start=1):
         options = {"run_directory": subject.run_directory} if probe.needs_run else {}
         reason = None if chosen else left_out(probe.name, subject.model.config, parameters)
