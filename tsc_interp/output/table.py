@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from rich import box
 from rich.cells import cell_len
 from rich.console import Console
+from rich.measure import Measurement
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -37,8 +38,12 @@ def print_table(
         console.print(Text(visible(title), style="bold"))
     if not console.is_terminal and console.width > 1000:
         _print_plain(console, columns, cells, right)
-    elif sum(_narrowest(columns, cells)) + 2 * len(columns) <= console.width:
-        console.print(_rich_table(columns, cells, right))
+        return
+    table = _rich_table(columns, cells, right)
+    # Rich measures only as far as the console is wide, so it is asked as if there were room.
+    roomy = console.options.update_width(10_000)
+    if Measurement.get(console, roomy, table).minimum <= console.width:
+        console.print(table)
     else:
         _print_records(console, columns, cells)
 
