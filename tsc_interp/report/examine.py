@@ -34,8 +34,8 @@ def analyze(
 
     `model` is a hooked model, a checkpoint, a bundled name, a path, or a run. Without `strings`, a
     few that exercise the task plus the model's own worst test strings. Without `probes`, every
-    probe that applies, but for those that intervene, which have to be named; one named here that cannot be asked of the model is an error. `progress` is
-    called with what is being done.
+    probe that applies, but for those that intervene, which have to be named; one named here that
+    cannot be asked of the model is an error. `progress` is called with what is being done.
     """
     names = None if probes is None else dict.fromkeys(as_strings(probes))
     chosen = None if names is None else [find_probe(name) for name in names]
