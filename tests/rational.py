@@ -1,9 +1,9 @@
-"""The second checker, loaded from its path as anybody else would: it is no part of the package."""
+"""The second checker, which is no part of the package: in this process, and run as a script."""
 
 from __future__ import annotations
 
 import hashlib
-import importlib.util
+import importlib
 import json
 import subprocess
 import sys
@@ -18,11 +18,7 @@ from tsc_interp.task import AtLeast, ContainsAll, Majority, Parity
 SCRIPT = Path(__file__).parents[1] / "checker" / "rational_checker.py"
 LOG_N = "sqrt_d_head_log_n"
 
-_spec = importlib.util.spec_from_file_location("rational_checker", SCRIPT)
-assert _spec is not None
-assert _spec.loader is not None
-rational: Any = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(rational)
+rational: Any = importlib.import_module("checker.rational_checker")
 
 Rejected: type[Exception] = rational.Rejected
 

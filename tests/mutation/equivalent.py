@@ -14,6 +14,9 @@ EQUIVALENT: dict[str, str] = {
     f"{_V}/kernel.py::_largest_mean: is_less(bound, largest) -> is_at_most(bound, largest)": (
         "where the two are equal, either is the answer"
     ),
+    f"{_V}/kernel.py::_compare: x < y -> x <= y": (
+        "equal values are called ascending one way: the order among them changes no mean"
+    ),
     f"{_V}/coverage.py::_best_plane: *": (
         "which side is cut along first decides how long it takes; every side strictly inside the "
         "piece leads to the same answer, and none but those is offered"

@@ -13,43 +13,51 @@ class Target:
     """As pytest's -k: what takes long and guards something else is left out."""
 
 
+_VERIFICATION = "tsc_interp/verification"
 _CHECKER = (
-    "tests/test_kernel.py",
+    "tests/test_checker_model.py",
     "tests/test_certificates.py",
     "tests/test_forged_certificates.py",
 )
 _FAST = "not accepted_is_true and not deeper and not every_field_is_sealed"
+_SEARCH = ("tests/test_search_bounds.py", "tests/test_horizon.py")
 
 TARGETS = (
-    Target("tsc_interp/verification/kernel.py", ("tests/test_kernel.py",)),
+    Target(f"{_VERIFICATION}/kernel.py", ("tests/test_kernel.py",)),
     Target(
-        "tsc_interp/verification/coverage.py",
+        f"{_VERIFICATION}/coverage.py",
         ("tests/test_forged_certificates.py",),
         "coverage or strips",
     ),
-    Target("tsc_interp/verification/checker.py", _CHECKER, _FAST),
-    Target("tsc_interp/verification/checker_claims.py", _CHECKER, _FAST),
+    Target(f"{_VERIFICATION}/checker.py", _CHECKER, _FAST),
+    Target(f"{_VERIFICATION}/checker_claims.py", _CHECKER, _FAST),
+    Target(f"{_VERIFICATION}/checker_model.py", _CHECKER, _FAST),
+    Target(f"{_VERIFICATION}/intervals.py", ("tests/test_intervals.py",)),
+    Target(f"{_VERIFICATION}/tables.py", _SEARCH),
+    Target(f"{_VERIFICATION}/faces.py", _SEARCH),
+    Target(f"{_VERIFICATION}/layered.py", _SEARCH),
     Target(
-        "tsc_interp/verification/checker_model.py",
-        _CHECKER,
-        "not deeper and not every_field_is_sealed",
-    ),
-    Target("tsc_interp/verification/intervals.py", ("tests/test_intervals.py",)),
-    Target(
-        "tsc_interp/verification/tables.py",
-        ("tests/test_search_bounds.py", "tests/test_horizon.py"),
-    ),
-    Target(
-        "tsc_interp/verification/faces.py", ("tests/test_search_bounds.py", "tests/test_horizon.py")
+        f"{_VERIFICATION}/cutting.py",
+        ("tests/test_search_faces.py", "tests/test_search_limits.py"),
+        "cut or halves",
     ),
     Target(
-        "tsc_interp/verification/layered.py",
-        ("tests/test_search_bounds.py", "tests/test_horizon.py"),
+        f"{_VERIFICATION}/search.py", ("tests/test_search_faces.py", "tests/test_search_limits.py")
     ),
-    Target(
-        "tsc_interp/verification/proofs.py",
-        ("tests/test_search_bounds.py", "tests/test_horizon.py", "tests/test_certificates.py"),
-    ),
+    Target(f"{_VERIFICATION}/proofs.py", _SEARCH),
     Target("tsc_interp/training/locking.py", ("tests/test_runs.py",), "lock or written_to"),
     Target("tsc_interp/report/reach.py", ("tests/test_report_verdict.py",)),
+    Target("tsc_interp/report/model_report.py", ("tests/test_report_verdict.py",)),
+    Target("tsc_interp/report/markdown.py", ("tests/test_report_escaping.py",)),
+    Target("tsc_interp/output/visible.py", ("tests/test_output.py",)),
+    Target("tsc_interp/output/console.py", ("tests/test_output.py",)),
+    Target(
+        "checker/rational_checker.py",
+        (
+            "tests/test_second_checker_arithmetic.py",
+            "tests/test_second_checker_forged.py",
+            "tests/test_second_checker.py",
+        ),
+        "not bundled",
+    ),
 )

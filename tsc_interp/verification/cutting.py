@@ -25,7 +25,7 @@ def halves(low: Vector, high: Vector) -> tuple[Box, Box]:
     ratios = [top / bottom for bottom, top in zip(low, high, strict=True)]
     axis = max(range(len(low)), key=ratios.__getitem__)
     bottom, top = low[axis], high[axis]
-    middle = min(max(int(math.sqrt(bottom * top)), bottom), top - 1)
+    middle = math.isqrt(bottom * top)  # at least bottom, and below top: bottom < top
     first = (*high[:axis], middle, *high[axis + 1 :])
     second = (*low[:axis], middle + 1, *low[axis + 1 :])
     return (low, first), (second, high)
