@@ -201,7 +201,8 @@ def test_other_weights_are_refused(small: tuple[Checkpoint, dict[str, Any]]) -> 
 
 @pytest.mark.parametrize("nonsense", [None, 3, "x", [], {}, {"schema": "other"}])
 def test_nonsense_is_refused(nonsense: Any) -> None:
-    with pytest.raises(CertificateError):
+    told = "exactly the fields" if isinstance(nonsense, dict) else "is a JSON object"
+    with pytest.raises(CertificateError, match=told):
         check(nonsense, planted(3))
 
 

@@ -151,6 +151,10 @@ def test_tails_by_hand() -> None:
         assert_is(model.tail((0, 1, 2), start), -7 - 0.25, top - 0.25)
         # One letter alone, and CLS, which is a key like the others: its score is 0, as b's.
         assert_is(model.tail((0,), start), 5 - 0.25, 5 - 0.25)
+    # One and a half lower falls like the root of n.
+    model = BoxModel(hand_built([[-1.5, 0.0]], [[5.0, 1.0]], 0.25, **LOG_N))
+    reach = 1 / mpmath.sqrt(10000)
+    assert_is(model.tail((0, 1), 10000), 0.75, (1 + 5 * reach) / (1 + reach) - 0.25)
     # Exactly one lower does not fall with n.
     model = BoxModel(hand_built([[-1.0, 0.0]], [[5.0, 1.0]], 0.25, **LOG_N))
     assert_is(model.tail((0, 1), 1000), 0.75, 4.75)
@@ -159,7 +163,7 @@ def test_tails_by_hand() -> None:
     assert_is(BoxModel(attended).tail((0,), 10), 5 / (1 + reach) - 0.25, 5 - 0.25)
 
 
-# -- verdicts on single vectors ----------------------------------------------------------------------
+# -- verdicts on single vectors --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("size", [0.0, 2.0**100, 2.0**126])
@@ -192,9 +196,36 @@ def test_work_is_paid_for() -> None:
     checkpoint: Checkpoint = unfailing()
     BoxModel(checkpoint, lambda: paid.append(1)).tail((0, 1), 5)
     assert len(paid) == checkpoint.config.n_heads
+    # A sign that is known takes one precision, right or wrong; one that is not takes all three.
+    model = BoxModel(planted(6, c_score=-1.0), lambda: paid.append(1))
+    for counts, label in (([1, 6], True), ([1, 6], False), ([1, 5], True), ([1, 5], False)):
+        paid.clear()
+        model.is_wrong((0, 1), counts, label)
+        assert len(paid) == 1
+    zero = hand_built([[1, 0]] * 2, [[1, 0], [-1, 0]], 0.0)
+    paid.clear()
+    BoxModel(zero, lambda: paid.append(1)).is_wrong((0, 1), [1, 2], True)
+    assert len(paid) == 3 * 2
 
 
-# -- labels over boxes, by brute force -----------------------------------------------------------------
+def test_tables_of_the_first_layer_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = BoxModel(random_checkpoint(ClassifierConfig(n_layers=2, n_heads=1, norm="rms"), 0))
+    read: list[str] = []
+    norm = model._norm
+
+    def noted(name: str, row: Any) -> Any:
+        read.append(name)
+        return norm(name, row)
+
+    monkeypatch.setattr(model, "_norm", noted)
+    for expected in (3, 0, 0):
+        read.clear()
+        model.count_box((0, 1), [1, 2], [3, 4])
+        assert read.count("blocks.0.ln1") == expected
+        assert read.count("blocks.1.ln1") == 3
+
+
+# -- labels over boxes, by brute force -------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -305,6 +305,19 @@ def test_thousands_of_strips_are_no_deep_recursion() -> None:
     assert not covered(whole, strips[:999] + strips[1000:], 2001, free_of_charge)
 
 
+def test_each_piece_of_coverage_is_paid_for() -> None:
+    """Four quarters: the whole, two halves and four quarters are looked at, and no more."""
+    quarters = [([x, y], [x + 1, y + 1]) for x in (0, 1) for y in (0, 1)]
+    paid: list[None] = []
+    assert covered(([0, 0], [2, 2]), quarters, None, lambda: paid.append(None))
+    assert len(paid) == 7
+    # Boxes beside the piece are no reason to cut it: a staircase far away costs nothing.
+    beside = [([x, y], [x + 1, y + 2]) for x in range(2, 9) for y in range(-3, 9)]
+    paid.clear()
+    assert covered(([0, 0], [2, 2]), [*quarters, *beside], None, lambda: paid.append(None))
+    assert len(paid) == 7
+
+
 # -- costs -----------------------------------------------------------------------------------------
 
 

@@ -287,6 +287,22 @@ def test_means_are_attained() -> None:
     np.testing.assert_allclose(largest_sorted_mean(light, heavy, values), best, atol=1e-14)
 
 
+def test_means_of_many_channels_at_once() -> None:
+    """`[box channel token]`, all sizes different: as if each row were asked alone, and exactly."""
+    rng = np.random.default_rng(6)
+    light = rng.uniform(0.1, 2, (3, 1, 5))
+    heavy = light + rng.uniform(0, 5, light.shape)
+    values = rng.normal(size=(3, 4, 5))
+    low, high = mean_bounds(light, heavy, (values, values))
+    assert low.shape == high.shape == (3, 4)
+    for box, channel in np.ndindex(3, 4):
+        corners = np.array(np.meshgrid(*[[0.0, 1.0]] * 5)).reshape(5, -1).T
+        weights = light[box, 0] + corners * (heavy - light)[box, 0]
+        every = [*map(float, means(weights, np.tile(values[box, channel], (32, 1))))]
+        np.testing.assert_allclose(high[box, channel], max(every), atol=1e-13)
+        np.testing.assert_allclose(low[box, channel], min(every), atol=1e-13)
+
+
 def test_sums_that_overflow_hide_no_mean() -> None:
     """-1e200 times 1e200 is -inf in float64; the means themselves are moderate."""
     light = np.array([[1e200, 1e-200, 1.0]])
@@ -312,3 +328,93 @@ def test_slices_change_nothing() -> None:
     sliced = in_slices(lambda x, y: (x + y, x * y), 1 << 21, rows, rows)
     for one, other in zip(double, sliced, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def test_slices_hold_one_row_at_least() -> None:
+    seen: list[int] = []
+
+    def count(x: Array) -> tuple[Array]:
+        seen.append(len(x))
+        return (x,)
+
+    in_slices(count, 1 << 30, np.arange(3.0))
+    assert seen == [1, 1, 1]
+    in_slices(count, 1 << 20, np.arange(9.0))
+    assert seen[3:] == [4, 4, 1]
+
+
+# -- no wider than stated --------------------------------------------------------------------------
+
+
+def units(found: Interval) -> float:
+    """Half the width, in relative units of 2^-53."""
+    low, high = (float(end.ravel()[0]) for end in found)
+    return (high - low) / abs(high + low) * 2.0**53
+
+
+def one(x: float) -> Array:
+    return np.array([x])
+
+
+@pytest.mark.parametrize(
+    ("found", "stated"),
+    [
+        (lambda: outward(one(1.0), one(1.0)), 17),
+        (lambda: outward(one(-1.0), one(-1.0), terms=48), 64),
+        (lambda: add((one(0.5), one(0.5)), (one(0.5), one(0.5))), 17),
+        (lambda: multiply((one(-0.5), one(-0.5)), (one(2.0), one(2.0))), 17),
+        (lambda: square((one(-2.0), one(-2.0))), 17),
+        (lambda: exp_bounds(one(-0.0), one(-0.0)), 16),
+        (lambda: exp_bounds(one(-3.0), one(-3.0)), 64),
+        (lambda: times_matrix((np.ones((1, 4)),) * 2, np.ones((4, 1))), 24),
+        (lambda: mean_bounds(np.ones((1, 2)), np.ones((1, 2)), (np.ones((1, 2)),) * 2), 32),
+        (lambda: mean_bounds(np.ones((1, 5)), np.ones((1, 5)), (-np.ones((1, 5)),) * 2), 56),
+        (lambda: gelu_bounds(one(5.0), one(5.0)), 64),
+        (lambda: gelu_bounds(one(-3.0), one(-3.0)), 100),
+        (lambda: gelu_bounds(one(-1.0), one(-1.0)), 68),
+    ],
+)  # fmt: skip
+def test_bounds_leave_the_room_that_is_stated(found: Any, stated: float) -> None:
+    """As much as the operation's own rounding may take, and no more."""
+    assert units(found()) == pytest.approx(stated, abs=2)
+
+
+def test_products_and_squares_of_intervals_are_tight() -> None:
+    for x, y, low, high in [
+        ((2, 3), (5, 7), 10, 21), ((-2, 3), (5, 7), -14, 21), ((-3, -2), (5, 7), -21, -10),
+        ((-2, 3), (-5, 7), -15, 21), ((-3, -2), (-7, 5), -15, 21), ((0, 0), (-7, 5), 0, 0),
+    ]:  # fmt: skip
+        least, most = multiply(*((np.array([a], float), np.array([b], float)) for a, b in (x, y)))
+        np.testing.assert_allclose([least[0], most[0]], [low, high], rtol=1e-14, atol=1e-299)
+    for a, b, low, high in [
+        (2, 3, 4, 9), (-3, -2, 4, 9), (-2, 3, 0, 9), (-3, 2, 0, 9), (0, 2, 0, 4), (-2, 0, 0, 4),
+        (0.5, 2, 0.25, 4), (-2, -0.5, 0.25, 4),
+    ]:  # fmt: skip
+        least, most = square((np.array([a], float), np.array([b], float)))
+        np.testing.assert_allclose([least[0], most[0]], [low, high], rtol=1e-14, atol=1e-299)
+
+
+def test_rows_of_intervals_times_a_matrix_are_tight() -> None:
+    low, high = np.array([[1.0, -2.0, 0.5]]), np.array([[2.0, 3.0, 0.5]])
+    matrix = np.array([[1.0, -1.0], [2.0, -3.0], [-4.0, 0.0]])
+    least, most = times_matrix((low, high), matrix)
+    # By hand: 1 - 4 - 2, 2 + 6 - 2; -2 - 9, -1 + 6.
+    np.testing.assert_allclose(least[0], [-5.0, -11.0], rtol=1e-14)
+    np.testing.assert_allclose(most[0], [6.0, 5.0], rtol=1e-14)
+
+
+def test_means_of_values_much_wider_on_one_side() -> None:
+    """The room for rounding is that of the larger end, whichever it is."""
+    rng = np.random.default_rng(5)
+    weights = rng.uniform(0.1, 3, (300, 3))
+    large, small = rng.uniform(1, 2, (300, 3)), np.full((300, 3), 1e-12)
+    for low, high in ((-large, small), (-small, large)):
+        found = mean_bounds(weights, weights, (low, high))
+        assert_encloses((found[0], np.full(300, np.inf)), means(weights, low))
+        assert_encloses((np.full(300, -np.inf), found[1]), means(weights, high))
+
+
+def test_what_is_not_a_number_says_nothing() -> None:
+    low, high = sure(np.array([np.nan, 1.0]), np.array([2.0, np.nan]))
+    assert low.tolist() == [-np.inf, 1.0]
+    assert high.tolist() == [2.0, np.inf]

@@ -119,7 +119,7 @@ def test_weights_that_are_not_known_leave_the_values_hull() -> None:
 def test_numbers_without_a_partner_are_no_scalar_product() -> None:
     assert kernel.dot([arb(2), arb(3)], [arb(5), arb(7)]) == 31
     for one, other in (([arb(2)], [arb(5), arb(7)]), ([arb(2), arb(3)], [arb(5)])):
-        with pytest.raises(ValueError, match="shorter|longer"):
+        with pytest.raises(ValueError, match=r"shorter|longer"):
             kernel.dot(one, other)
 
 

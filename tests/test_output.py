@@ -10,6 +10,7 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.control import Control
 from rich.text import Text
 
 from tests.fuzz.names import HOSTILE
@@ -54,6 +55,21 @@ def test_a_console_prints_names_as_they_are(name: str) -> None:
     assert shown.replace("\n", "").isprintable()
     assert visible(name) in shown
     assert visible(name, keep="\n") in shown
+
+
+def test_a_console_reads_no_markup_emoji_or_numbers_out_of_text() -> None:
+    """Not even when asked to: colours would be escape codes in what was printed."""
+    where = SafeConsole(file=io.StringIO(), force_terminal=True, color_system="truecolor")
+    where.print("[bold]12.5[/bold] :smile: https://example.org 'text' True", style=None)
+    assert where.file.getvalue() == "[bold]12.5[/bold] :smile: https://example.org 'text' True\n"
+
+
+def test_colours_that_we_ask_for_survive_the_defence() -> None:
+    """A control segment of Rich's own is not text of somebody's."""
+    where = SafeConsole(file=io.StringIO(), force_terminal=True, color_system="standard")
+    where.control(Control.home())
+    where.print(Text("bad\x1b[2J", style="red"))
+    assert where.file.getvalue() == "\x1b[H\x1b[31mbad\\x1b[2J\x1b[0m\n"
 
 
 def test_an_ascii_terminal_gets_something_legible() -> None:

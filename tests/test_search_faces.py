@@ -143,7 +143,7 @@ def test_what_no_precision_decides_is_undecided() -> None:
     assert found.boxes == []
 
 
-# -- verdicts ----------------------------------------------------------------------------------------
+# -- verdicts --------------------------------------------------------------------------------------
 
 
 def test_verdicts_without_a_budget_for_exact_signs() -> None:
@@ -178,6 +178,36 @@ def test_a_vector_as_close_as_the_error_is_decided_exactly(monkeypatch: pytest.M
     assert asked == [[1, n, 0] for n in (1, 2, 4, 5, 7)]
 
 
+@pytest.mark.parametrize(
+    ("ends", "letters", "whole"),
+    [
+        ((0.0, 1.0), (0, 1), False),
+        ((1e-300, 1.0), (0, 1), True),
+        ((-1.0, 0.0), (1, 2), True),
+        ((-1.0, 1e-300), (1, 2), False),
+    ],
+)
+def test_a_bound_of_zero_proves_a_negative_label_only(
+    ends: tuple[float, float], letters: tuple[int, ...], whole: bool, monkeypatch: Any
+) -> None:
+    """Contains a? A box is right as a whole if all its logits are, zero counting as negative."""
+    faces = Faces(planted(5, -1.0))
+
+    class Known:
+        attends_cls = False
+
+        def logits(self, counts: Any) -> tuple[Any, float]:
+            return np.full(len(counts), 1.0 if letters == (0, 1) else -1.0), 0.5
+
+        def bounds(self, light: Any, *_: Any) -> tuple[Any, Any]:
+            return np.full(len(light), ends[0]), np.full(len(light), ends[1])
+
+    monkeypatch.setattr(faces, "_made", {letters: Known()})
+    found = search_face(faces, letters, 4)
+    assert found.right_through == 4
+    assert found.boxes == [((1, 1), (3, 3))] if whole else all(a == b for a, b in found.boxes)
+
+
 def test_exact_work_ends_a_face(monkeypatch: pytest.MonkeyPatch) -> None:
     faces = Faces(planted(6))
     monkeypatch.setattr(search, "EXACT_WORK", -1)
@@ -187,7 +217,7 @@ def test_exact_work_ends_a_face(monkeypatch: pytest.MonkeyPatch) -> None:
     assert search_face(faces, (0, 1), 100).right_through == 6
 
 
-# -- all sets of letters -----------------------------------------------------------------------------
+# -- all sets of letters ---------------------------------------------------------------------------
 
 
 class Costly(Faces):
@@ -236,7 +266,7 @@ def test_a_budget_that_one_set_leaves_is_there_for_the_next(
     assert shares == [500, 550, 550, 550, 550, 550, 550]
 
 
-# -- cutting -----------------------------------------------------------------------------------------
+# -- cutting ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,15 @@ a bug"), a hang, and output that holds control characters.
 
 from __future__ import annotations
 
-from tests.fuzz import files
+from tests.fuzz import failures, files, pages
 from tests.fuzz.command_lines import command_line
 from tests.fuzz.running import Case, Generator, Outcome, run_cases
 
 KINDS: dict[str, Generator] = {
     "cli": command_line,
     **files.KINDS,
+    **failures.KINDS,
+    **pages.KINDS,
 }
 
 __all__ = ["KINDS", "Case", "Generator", "Outcome", "run_cases"]

@@ -206,7 +206,7 @@ _QUICK = TrainingConfig(
     test=BalancedStream(max_length=40, batches=1),
     max_epochs=3,
 )
-_JOB = Job("here", RunConfig(training=_QUICK), 0)
+QUICK_JOB = Job("here", RunConfig(training=_QUICK), 0)
 
 
 class _Stop(Exception):
@@ -214,7 +214,7 @@ class _Stop(Exception):
 
 
 @cache
-def _sound_runs() -> dict[str, Path]:
+def sound_runs() -> dict[str, Path]:
     """A finished run and an unfinished one, made once."""
     from tsc_interp.training.jobs import Watcher, train
 
@@ -224,9 +224,9 @@ def _sound_runs() -> dict[str, Path]:
                 raise _Stop
 
     base = Path(mkdtemp())
-    other = Job("here", _JOB.config, 1)
-    train([_JOB, other], base / "finished")
-    for job in (_JOB, other):
+    other = Job("here", QUICK_JOB.config, 1)
+    train([QUICK_JOB, other], base / "finished")
+    for job in (QUICK_JOB, other):
         try:
             train([job], base / "unfinished", Stopping())
         except _Stop:
@@ -237,9 +237,9 @@ def _sound_runs() -> dict[str, Path]:
 def run_directory(rng: random.Random, place: Path) -> Case:
     from tsc_interp.training.jobs import train
 
-    here = Path("here", _JOB.config.key(), "seed=0")
+    here = Path("here", QUICK_JOB.config.key(), "seed=0")
     runs = place / "runs"
-    shutil.copytree(_sound_runs()[rng.choice(["finished", "unfinished"])], runs,
+    shutil.copytree(sound_runs()[rng.choice(["finished", "unfinished"])], runs,
                     ignore=shutil.ignore_patterns(".lock"))  # fmt: skip
     files = sorted(path for path in (runs / here).rglob("*") if path.is_file())
     file = rng.choice(files)
@@ -251,17 +251,17 @@ def run_directory(rng: random.Random, place: Path) -> Case:
     file.unlink()
     if rng.random() < 0.9:
         file.write_bytes(content)
-    expected = _contents(_sound_runs()["finished"] / here)
+    expected = contents(sound_runs()["finished"] / here)
 
     def read() -> None:
-        train([_JOB], runs)
-        assert _contents(runs / here) == expected, "another run"
+        train([QUICK_JOB], runs)
+        assert contents(runs / here) == expected, "another run"
         RunDirectory.open(runs / here).history()
 
     return Case(str(file.relative_to(place)), call=exit_code(read))
 
 
-def _contents(directory: Path) -> dict[str, bytes]:
+def contents(directory: Path) -> dict[str, bytes]:
     return {
         str(path.relative_to(directory)): path.read_bytes()
         for path in sorted(directory.rglob("*"))

@@ -100,7 +100,7 @@ def _run(waiting: list[Trial], workers: int) -> dict[Mutant, Ending]:
             survived = os.waitstatus_to_exitcode(status) in (0, 5)  # 5: there were no tests
             results[trial.mutant] = Ending(survived, used.ru_utime + used.ru_stime)
             if survived and trial.mutant.before != _CONTROL:
-                print(f"survived: {trial.mutant.name}", flush=True)
+                print(f"survived: {trial.mutant.name} (line {trial.mutant.line})", flush=True)
             if len(results) % 25 == 0:
                 print(f"{len(results)} of {total}", file=sys.stderr, flush=True)
     return results
@@ -108,7 +108,7 @@ def _run(waiting: list[Trial], workers: int) -> dict[Mutant, Ending]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__)
-    parser.add_argument("--most", type=int, default=40, help="mutants per file (default 40)")
+    parser.add_argument("--most", type=int, default=30, help="mutants per file (default 30)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--only", default="", help="only files whose name contains this")
@@ -162,7 +162,7 @@ def _report(results: dict[Mutant, Ending], drawn_from: dict[str, int]) -> float:
     rate = killed / max(1, len(results) - len(excused))
     print(f"{killed} of {len(results)} killed, {len(excused)} equivalent: {rate:.1%} of the others")
     for mutant in survivors:
-        print(f"  {mutant.name}\n    {reason(mutant.name) or 'NOT EXPLAINED'}")
+        print(f"  {mutant.name} (line {mutant.line})\n    {reason(mutant.name) or 'NOT EXPLAINED'}")
     return rate
 
 

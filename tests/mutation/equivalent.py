@@ -1,6 +1,7 @@
 """Mutants that no test can tell from the original, each with the reason.
 
-A name is `file::function: before -> after`; one that ends in `*` stands for all that begin so.
+A name is `file::function: before -> after`, with `(#2)` for the second such place in the function;
+one that ends in `*` stands for all that begin so.
 """
 
 from __future__ import annotations
@@ -26,6 +27,25 @@ EQUIVALENT: dict[str, str] = {
     ),
     f"{_V}/coverage.py::covered: low < top -> low <= top": (
         "a box that only touches the piece from outside cannot hold it, and its sides do not cut it"
+    ),
+    f"{_V}/checker_model.py::_columns: 0 -> 1": (
+        "every key has a row and all rows are of one length; there are two at least, CLS's first"
+    ),
+    f"{_V}/intervals.py::square: high >= 0 -> high > 0": (
+        "where one end is zero, the smaller square is zero either way"
+    ),
+    f"{_V}/intervals.py::square: low <= 0 -> low < 0": (
+        "where one end is zero, the smaller square is zero either way"
+    ),
+    f"{_V}/cutting.py::halve_counts: top - 1 -> top + 1": (
+        "the middle of two numbers is below the larger one unless rounding lifts it; up to 10^9 it "
+        "does not"
+    ),
+    f"{_V}/cutting.py::_middle: bottom < middle < top -> bottom <= middle < top": (
+        "a middle that is the bottom is replaced by the one halfway, or there is no number between"
+    ),
+    f"{_V}/cutting.py::_middle: middle > 0.001 -> middle >= 0.001": (
+        "no middle is 0.001, which is no float64 of few bits; either rounding keeps it inside"
     ),
 }
 

@@ -1,13 +1,15 @@
 """All the small changes of one source file: a comparison, an operator, a constant, a missing line.
 
 Each is a slip somebody could make. Annotations, docstrings, messages and named limits are left
-alone: changing them changes no behaviour, or only a stated budget.
+alone: changing them changes no behaviour, or only a stated budget. So is `strict=True` of `zip`: it
+turns a slip made elsewhere into an error.
 """
 
 from __future__ import annotations
 
 import ast
 import copy
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -34,24 +36,30 @@ class Mutant:
     before: str
     after: str
     source: str
+    which: int = 1
+    """The same change may be possible at several places of a function: the first, second, ..."""
 
     @property
     def name(self) -> str:
         """Stays the same when lines move."""
-        return f"{self.file}::{self.function}: {self.before} -> {self.after}"
+        name = f"{self.file}::{self.function}: {self.before} -> {self.after}"
+        return name if self.which == 1 else f"{name} (#{self.which})"
 
 
 def mutants(file: str, source: str) -> Iterator[Mutant]:
     tree = ast.parse(source)
+    seen: Counter[tuple[str, str, str]] = Counter()
     for path, node, function in _sites(tree):
         for changed in _changes(node):
             other = copy.deepcopy(tree)
             _replace(other, path, changed)
             ast.fix_missing_locations(other)
-            before, after = ast.unparse(node), ast.unparse(changed)
-            if before != after:
-                yield Mutant(file, node.lineno, function, _short(before), _short(after),
-                             ast.unparse(other))  # fmt: skip
+            before, after = _short(ast.unparse(node)), _short(ast.unparse(changed))
+            if ast.unparse(node) != ast.unparse(changed):
+                seen[function, before, after] += 1
+                which = seen[function, before, after]
+                text = ast.unparse(other)
+                yield Mutant(file, node.lineno, function, before, after, text, which)
 
 
 Path = tuple[tuple[str, int | None], ...]
@@ -70,14 +78,17 @@ def _sites(
             continue
         below = inside or (isinstance(node, ast.FunctionDef) and field == "body")
         for index, child in enumerate(value if isinstance(value, list) else [value]):
-            if isinstance(child, ast.AST) and not _is_text(child):
+            if isinstance(child, ast.AST) and not _says_nothing(child):
                 at = index if isinstance(value, list) else None
                 yield from _sites(child, (*path, (field, at)), function, below)
 
 
-def _is_text(node: ast.AST) -> bool:
-    return isinstance(node, ast.JoinedStr) or (
-        isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+def _says_nothing(node: ast.AST) -> bool:
+    """Messages, docstrings, and what only guards against slips elsewhere."""
+    return (
+        isinstance(node, ast.JoinedStr)
+        or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
+        or (isinstance(node, ast.keyword) and node.arg == "strict")
     )
 
 
