@@ -167,6 +167,13 @@ def _forgeries(document: dict[str, Any], path: tuple[Any, ...]) -> list[Any]:
     return [*shrunk, low[path[-1]] - 1, "1", 1.5]
 
 
+def test_the_order_of_keys_says_nothing(small: tuple[Checkpoint, dict[str, Any]]) -> None:
+    checkpoint, document = small
+    turned = json.loads(json.dumps(document), object_pairs_hook=lambda p: dict(reversed(p)))
+    assert list(turned) != list(document)
+    assert check(turned, checkpoint) == check(document, checkpoint)
+
+
 def test_claims_cannot_be_left_out_or_smuggled_in(small: tuple[Checkpoint, dict[str, Any]]) -> None:
     checkpoint, document = small
     for index in range(len(document["claims"])):

@@ -80,6 +80,27 @@ def test_every_vector_of_a_box_is_enclosed(config: ClassifierConfig) -> None:
         assert low <= precise.logit(checkpoint, counts, 60) <= high
 
 
+@pytest.mark.parametrize("width", [2, 3, 5, 7])
+def test_a_coordinate_alone_is_nearly_the_root_of_the_width(width: int) -> None:
+    """x / sqrt(x² / d + eps) = sqrt(d) (1 - 1e-89) for x = 3e38: no bound may cut that off."""
+    config = ClassifierConfig(d_model=width, norm="rms", norm_eps=1e-12)
+    model = BoxModel(random_checkpoint(config, 0))
+    model.weights["blocks.0.ln1.w"] = [arb(1)] * width
+    with ctx.workprec(128), mpmath.workdps(120):
+        for x in (3e38, -3e38):
+            row = model._norm("blocks.0.ln1", [arb(x), *[arb(0)] * (width - 1)])
+            truth = x / mpmath.sqrt(mpmath.mpf(x) ** 2 / width + mpmath.mpf(1e-12))
+            low, high = ends(row[0])
+            assert low <= truth <= high
+            assert high - low < 1e-30
+    # Numerator and divisor may seem to move apart over a box; the root of the width still holds.
+    with ctx.workprec(128):
+        box = model._norm("blocks.0.ln1", [arb(100).union(arb(1000)), *[arb(0)] * (width - 1)])
+        low, high = ends(box[0])
+        assert mpmath.sqrt(width) * (1 - mpmath.mpf(1e-15)) <= high
+        assert high <= mpmath.sqrt(width) * (1 + mpmath.mpf(1e-8))
+
+
 # -- boxes, one head, no MLP: the extremes are at corners ------------------------------------------
 
 

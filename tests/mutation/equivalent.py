@@ -31,6 +31,12 @@ EQUIVALENT: dict[str, str] = {
     f"{_V}/checker_model.py::_columns: 0 -> 1": (
         "every key has a row and all rows are of one length; there are two at least, CLS's first"
     ),
+    f"{_V}/checker.py::Checker.__init__: 0.0 -> 1.0": (
+        "a time long past: every check sets it before anything is paid for"
+    ),
+    f"{_V}/search.py::search_face: len(batch) < _BATCH -> len(batch) <= _BATCH": (
+        "one box more at a time: the same boxes in the same order"
+    ),
     f"{_V}/intervals.py::square: high >= 0 -> high > 0": (
         "where one end is zero, the smaller square is zero either way"
     ),

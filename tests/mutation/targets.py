@@ -22,7 +22,7 @@ _CHECKER = (
 )
 _OPENING = (
     "nonsense or other_weights or field_matters or smuggled or positions or before_any_work or "
-    "time_is_up or deep_documents or tail_alone or a_box_has_a_label"
+    "time_is_up or deep_documents or tail_alone or a_box_has_a_label or order_of_keys"
 )
 _CLAIMS = (
     "not bundled and not max_logit and not certify_ends and not accepted_is_true and not deeper "
