@@ -141,11 +141,11 @@ def test_slices_only_where_length_matters() -> None:
 
 def test_hovering_shows_a_string_and_its_logit() -> None:
     drawn = {figure.name: figure.figure for figure in figures(atlas.run(load("walkthrough"), []))}
-    words = drawn["triangle"].data[0].customdata[0][0]
-    assert words.startswith("a{1000000000}b{10}c{10}: logit ")
-    assert any(
-        "false negative" in cell for row in drawn["far-ratios"].data[0].customdata for cell in row
-    )
+    cells = drawn["triangle"].data[0]
+    assert cells.customdata[0][0] == "a{1000000000}b{10}c{10} (wrong)"
+    assert "%{customdata}: logit %{z" in cells.hovertemplate
+    words = [cell for row in drawn["far-ratios"].data[0].customdata for cell in row]
+    assert any(cell.endswith(" (wrong)") for cell in words)
 
 
 def test_refusals() -> None:
@@ -229,4 +229,4 @@ def test_a_map_from_before_the_lens_is_still_drawn() -> None:
     assert old.lens == 1
     drawn = figures(old)[0]
     assert drawn.name == "triangle"
-    assert drawn.figure.data[0].customdata[0][0].startswith("a{1000}bc: logit ")
+    assert drawn.figure.data[0].customdata[0][0] == "a{1000}bc (wrong)"

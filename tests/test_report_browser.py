@@ -54,10 +54,11 @@ def pages(tmp_path_factory) -> dict[str, Path]:
     """A model that fails, with everything; many heads, for figures that adapt; a comparison."""
     place = tmp_path_factory.mktemp("pages")
     one = ["specialization"]
+    most = ["trace", "superposition", "cone", "margin", "specialization", "attribution"]
     reports = {
         "errors": tsc.analyze("generalization-errors"),
         "many-heads": tsc.analyze("many-heads"),
-        "compared": tsc.analyze("walkthrough", ["aac", "ab"], probes=one, compare="attend-cls"),
+        "compared": tsc.analyze("generalization-errors", probes=most, compare="walkthrough"),
         "small": tsc.analyze("walkthrough", ["aac"], probes=one),
     }
     return {name: report.save(place / name, formats=["html"]) for name, report in reports.items()}
@@ -128,7 +129,7 @@ def _complaints(figure: dict[str, Any]) -> list[str]:
 LOOKS = [
     *(("errors", scheme, width) for scheme in ("light", "dark") for width in (1280, 390)),
     ("many-heads", "light", 390),
-    ("compared", "light", 1280),
+    *(("compared", "light", width) for width in (1280, 390)),
 ]
 
 

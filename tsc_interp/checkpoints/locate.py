@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from tsc_interp.errors import CheckpointError, UsageError, shorten
 from tsc_interp.files import reason, shown
 
 DEFAULT = "walkthrough"
+_AT_EPOCH = re.compile(r"(.+)@(\d{1,6})", re.DOTALL)
 _BUNDLED = Path(__file__).parent / "bundled"
 
 
@@ -34,11 +36,16 @@ def load_checkpoint(
 ) -> Checkpoint:
     """A bundled name, a `.safetensors` file, a run directory, or a run's address.
 
-    Of a run the chosen epoch is taken, or `epoch`.
+    Of a run the chosen epoch is taken, or `epoch`, which may also stand behind it: `RUN@3`.
     """
-    run = open_run(where)
+    place, named = split_epoch(where)
+    run = open_run(place)
     if run is not None:
-        return run.checkpoint(epoch)
+        if None not in (epoch, named) and epoch != named:
+            raise UsageError(f"{shown(where)} is epoch {named}, but epoch {epoch} is asked for")
+        return run.checkpoint(named if epoch is None else epoch)
+    if named is not None:
+        raise CheckpointError(_nothing_there(str(where)))
     if epoch is not None:
         raise UsageError(
             f"an epoch can be picked from a run directory only; {shown(where)} is not one"
@@ -50,8 +57,17 @@ def load_checkpoint(
     raise CheckpointError(_nothing_there(str(where)))
 
 
+def split_epoch(where: str | os.PathLike[str]) -> tuple[str | os.PathLike[str], int | None]:
+    """`RUN@3` as the run and the epoch; anything that is there under its whole name stays whole."""
+    match = _AT_EPOCH.fullmatch(where) if isinstance(where, str) else None
+    if match is None or _kind(where) is not None:
+        return where, None
+    return match[1], int(match[2])
+
+
 def open_run(where: str | os.PathLike[str]) -> RunDirectory | None:
     """The run meant by a directory, or by an address in `runs`; None if it is something else."""
+    where, _ = split_epoch(where)
     kind = _kind(where)
     if kind == "folder":
         return RunDirectory.open(where)
@@ -86,5 +102,6 @@ def _nothing_there(where: str) -> str:
     hint = f"did you mean {nearest[0]!r}? " if nearest else ""
     return (
         f"no checkpoint {shown(where)!r}: {hint}expected a bundled model ({', '.join(names)}), "
-        f"a {SUFFIX} file, a run directory, or a run by its address ('tsc-interp runs' lists them)"
+        f"a {SUFFIX} file, a run directory, or a run by its address ('tsc-interp runs' lists them; "
+        "RUN@3 is its epoch 3)"
     )

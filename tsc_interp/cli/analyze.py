@@ -48,7 +48,11 @@ def command(
         typer.Option("--probe", "-p", metavar="NAME", help="Ask only this; may be repeated."),
     ] = None,
     compare: Annotated[
-        str | None, typer.Option(metavar="MODEL", help="A second model, to put beside the first.")
+        str | None,
+        typer.Option(
+            metavar="MODEL",
+            help="A second model beside the first; @3 is epoch 3 of the first one's run.",
+        ),
     ] = None,
     out: Annotated[
         Path | None,

@@ -31,7 +31,7 @@ CheckpointOption = Annotated[
         "--checkpoint",
         "-c",
         metavar="MODEL",
-        help="A bundled model, a .safetensors file, or a run (see tsc-interp runs).",
+        help="A bundled model, a .safetensors file, or a run (see tsc-interp runs), or RUN@EPOCH.",
         autocompletion=complete_checkpoint,
     ),
 ]

@@ -50,14 +50,18 @@ def failure_map(
     if length is None and counts is not None:
         length = int(counts.sum())
     needed = [] if counts is None else [int(i) for i in np.flatnonzero(counts)]
-    view = MapView(config, _letters(config, letters, needed), lens, map_length(config, length))
+    view = MapView(config, shown_letters(config, letters, needed), lens, map_length(config, length))
     fields = view.fields(Faces(checkpoint)) if len(view.letters) > 1 else []
     mark = "" if counts is None or not fields else _mark(view, counts.astype(np.float64))
     picture = _svg(view, fields, mark) if fields else ""
     legend = _LEGEND.replace("</p>", f"{_MARKED}</p>" if mark else "</p>") if fields else ""
+    return figure(picture, legend, caption(view))
+
+
+def figure(picture: str, legend: str, words: str) -> str:
     return (
         f'<figure class="tsc-map"><style>{assemble_style("map.css")}</style>{picture}'
-        f"<figcaption>{legend}<p>{_caption(view)}</p></figcaption></figure>"
+        f"<figcaption>{legend}<p>{words}</p></figcaption></figure>"
     )
 
 
@@ -68,7 +72,7 @@ _LEGEND = (
 _MARKED = ' <span><i class="map-you"></i> the string</span>'
 
 
-def _letters(config: ClassifierConfig, given: str | None, needed: Sequence[int]) -> Face:
+def shown_letters(config: ClassifierConfig, given: str | None, needed: Sequence[int]) -> Face:
     """Up to three letters: as given, or the string's, then the task's, then others."""
     known = config.alphabet.letters
     if given is None:
@@ -83,7 +87,7 @@ def _letters(config: ClassifierConfig, given: str | None, needed: Sequence[int])
 # -- words -----------------------------------------------------------------------------------------
 
 
-def _caption(view: MapView) -> str:
+def caption(view: MapView) -> str:
     if len(view.letters) < 2:
         return "With one letter there is nothing to mix, so there is no map of mixtures."
     *first, last = view.names
@@ -126,23 +130,23 @@ def layers(view: MapView, fields: Sequence[FaceField]) -> dict[str, str]:
         if len(field.places) == 1:
             continue
         inside = len(field.places) == 3
-        whole = contours.polygon_path(geometry.CORNERS) if inside else _strip(view, field, [(0, 1)])
+        whole = contours.polygon_path(geometry.CORNERS) if inside else strip(view, field, [(0, 1)])
         paths["l0"] += whole
         for level, least in enumerate(LEVELS):
-            paths[f"l{level + 1}"] += _region(view, field, field.logits - least)
+            paths[f"l{level + 1}"] += region(view, field, field.logits - least)
         if inside:
             paths["zero"] += contours.line_path(contours.trace(field.logits))
-        paths["wrong"] += _region(view, field, field.wrong)
+        paths["wrong"] += region(view, field, field.wrong)
     return paths
 
 
-def _region(view: MapView, field: FaceField, values: Array) -> str:
+def region(view: MapView, field: FaceField, values: Array) -> str:
     if len(field.places) == 3:
         return contours.region_path(contours.trace(values))
-    return _strip(view, field, contours.stretches(values))
+    return strip(view, field, contours.stretches(values))
 
 
-def _strip(view: MapView, field: FaceField, parts: Sequence[tuple[float, float]]) -> str:
+def strip(view: MapView, field: FaceField, parts: Sequence[tuple[float, float]]) -> str:
     if len(view.letters) == 2:
         return "".join(contours.bar_path(*part) for part in parts)
     edge = (field.places[0], field.places[1])
@@ -151,18 +155,29 @@ def _strip(view: MapView, field: FaceField, parts: Sequence[tuple[float, float]]
 
 def _svg(view: MapView, fields: Sequence[FaceField], mark: str) -> str:
     paths = layers(view, fields)
-    words = html.escape(summary(view, fields))
-    unique = "map-" + hashlib.sha256(repr((paths, words)).encode()).hexdigest()[:8]
+    words = summary(view, fields)
+    unique = unique_name((paths, words))
     drawn = "".join(
         f'<path class="{name}"{_fill(name, unique)} d="{d}"/>' for name, d in paths.items() if d
     )
+    hatches = f"<defs>{_hatch(unique, 90)}{_hatch(f'{unique}-s', 9)}</defs>"
+    discs = _discs(view, fields, f"{unique}-s") + frame(view.names) + mark
+    return svg(view, unique, f"Failure map. {words}", drawn, discs, hatches)
+
+
+def unique_name(content: object) -> str:
+    return "map-" + hashlib.sha256(repr(content).encode()).hexdigest()[:8]
+
+
+def svg(
+    view: MapView, unique: str, words: str, areas: str, marks: str, definitions: str = ""
+) -> str:
+    """`areas` are paths in tenths of a unit; `marks` come on top."""
     top, height = (0, geometry.HEIGHT) if len(view.letters) == 3 else (100, 170)
     return (
         f'<svg viewBox="0 {top} {geometry.WIDTH} {height}" role="img" aria-labelledby="{unique}-t">'
-        f'<title id="{unique}-t">Failure map. {words}</title>'
-        f"<defs>{_hatch(unique, 90)}{_hatch(f'{unique}-s', 9)}</defs>"
-        f'<g transform="scale(.1)">{drawn}</g>{_discs(view, fields, f"{unique}-s")}'
-        f"{_frame(view.names)}{mark}</svg>"
+        f'<title id="{unique}-t">{html.escape(words)}</title>{definitions}'
+        f'<g transform="scale(.1)">{areas}</g>{marks}</svg>'
     )
 
 
@@ -183,7 +198,7 @@ def _discs(view: MapView, fields: Sequence[FaceField], hatch: str) -> str:
     for field in fields:
         if len(field.places) > 1:
             continue
-        x, y = _disc(view.names, field.places[0])
+        x, y = disc_at(view.names, field.places[0])
         circle = f'cx="{x:.1f}" cy="{y:.1f}" r="{geometry.DISC_RADIUS:.0f}"'
         level = sum(field.logits[0] > least for least in LEVELS)
         drawn += f'<circle class="l{level} rim" {circle}/>'
@@ -192,16 +207,16 @@ def _discs(view: MapView, fields: Sequence[FaceField], hatch: str) -> str:
     return drawn
 
 
-def _disc(names: Sequence[str], place: int) -> Array:
+def disc_at(names: Sequence[str], place: int) -> Array:
     three = len(names) == 3
     return geometry.disc_centre(place) if three else np.array(geometry.LINE_ENDS[place])
 
 
-def _frame(names: Sequence[str]) -> str:
+def frame(names: Sequence[str]) -> str:
     """The outline and the letters' names."""
     from tsc_interp.plots.style import token_style
 
-    discs = [_disc(names, place) for place in range(len(names))]
+    discs = [disc_at(names, place) for place in range(len(names))]
     if len(names) == 3:
         corners = " ".join(f"{x},{y}" for x, y in geometry.CORNERS)
         outline = f'<polygon class="rim frame" points="{corners}"/>'

@@ -31,10 +31,7 @@ def number_line(
     low, high = min([0.0, *values]), max([0.0, *values])
     margin = 0.08 * (high - low or 1.0)
     low, high = low - margin, high + margin
-    named = [_named(points, low, high) for _, points in rows]
-    tiers = max((tier for labels in named for *_, tier in labels), default=0) + 1
-    row_height = (62 if len(rows) > 4 else 84) + _TIER * (tiers - 1)
-    figure = new_figure(x, height=96 + row_height * len(rows))
+    figure = new_figure(x)
     figure.update_xaxes(range=[low, high])
     figure.update_yaxes(
         tickvals=list(range(len(rows))),
@@ -44,7 +41,26 @@ def number_line(
         showgrid=False,
     )
     for index, (name, points) in enumerate(rows):
-        _draw_row(figure, index, name, points, (low, high), styles or {})
+        _draw_row(figure, index, name, points, styles or {})
+    _name_rows(figure, dict(enumerate(points for _, points in rows)))
+    return figure
+
+
+def name_points(figure: go.Figure) -> None:
+    """Place the labels of a number line again, for the range its axis has now."""
+    rows: dict[int, list[tuple[str, float]]] = {}
+    for note in figure.layout.annotations:
+        rows.setdefault(int(note.y), []).append((note.text, float(note.x)))
+    _name_rows(figure, rows)
+
+
+def _name_rows(figure: go.Figure, rows: Mapping[int, Points]) -> None:
+    """Names above their points; a figure whose labels must be stacked becomes higher."""
+    low, high = figure.layout.xaxis.range
+    named = {index: _named(points, low, high) for index, points in rows.items()}
+    tiers = max((tier for labels in named.values() for *_, tier in labels), default=0) + 1
+    lines = len(figure.layout.yaxis.tickvals)
+    figure.layout.height = 96 + ((62 if lines > 4 else 84) + _TIER * (tiers - 1)) * lines
     figure.layout.annotations = [
         {
             "x": value,
@@ -59,10 +75,9 @@ def number_line(
             "standoff": 6,
             "borderpad": 1,
         }
-        for index, labels in enumerate(named)
+        for index, labels in named.items()
         for value, place, text, tier in sorted(labels, key=lambda label: -label[-1])
     ]
-    return figure
 
 
 def _draw_row(
@@ -70,16 +85,11 @@ def _draw_row(
     index: int,
     name: str,
     points: Points,
-    ends: tuple[float, float],
     styles: Mapping[str, Look],
 ) -> None:
-    figure.add_scatter(
-        x=list(ends),
-        y=[index, index],
-        mode="lines",
-        hoverinfo="skip",
+    figure.add_shape(
+        {"x0": 0, "x1": 1, "xref": "x domain", "y0": index, "y1": index, "layer": "below"},
         line={"color": INK, "width": 1},
-        showlegend=False,
     )
     looks = [styles.get(label) or _style_of(label) for label, _ in points]
     figure.add_scatter(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 from tsc_interp.checkpoints.resolve import ModelLike, as_checkpoint, run_path
@@ -35,7 +36,8 @@ def analyze(
     `model` is a hooked model, a checkpoint, a bundled name, a path, or a run. Without `strings`, a
     few that exercise the task plus the model's own worst test strings. Without `probes`, every
     probe that applies, but for those that intervene, which have to be named; one named here that
-    cannot be asked of the model is an error. `progress` is called with what is being done.
+    cannot be asked of the model is an error. `compare` is a second model, such as `"RUN@3"`, a run
+    at epoch 3, or `"@3"`, the same run at epoch 3. `progress` is called with what is being done.
     """
     names = None if probes is None else dict.fromkeys(as_strings(probes))
     chosen = None if names is None else [find_probe(name) for name in names]
@@ -44,7 +46,9 @@ def analyze(
     progress("loading")
     subjects = [_Subject(model, epoch)]
     if compare is not None:
-        subjects.append(_Subject(compare, None))
+        subjects.append(_other(model, compare))
+        if subjects[1].run_directory == subjects[0].run_directory:
+            subjects[1].run_directory = None  # its training is told once
     texts = _strings(strings, subjects)
     examined = tuple(_examine(subject, texts, chosen, progress) for subject in subjects)
     return Report(examined, _difference(subjects, progress))
@@ -62,6 +66,15 @@ class _Subject:
             model if isinstance(model, Classifier) else Classifier.from_checkpoint(checkpoint)
         )
         self.test: TestScore | None = score_test_set(self.model)
+
+
+def _other(model: ModelLike, compare: ModelLike) -> _Subject:
+    """What to compare with; `@3` is epoch 3 of the same run."""
+    if isinstance(compare, str) and re.fullmatch(r"@\d{1,6}", compare):
+        if (run := run_path(model)) is None:
+            raise UsageError(f"{compare} is an epoch of the first model's run, but it is not a run")
+        return _Subject(run, int(compare[1:]))
+    return _Subject(compare, None)
 
 
 def _strings(given: str | Sequence[str] | None, subjects: Sequence[_Subject]) -> tuple[str, ...]:

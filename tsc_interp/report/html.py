@@ -7,7 +7,7 @@ import gzip
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jinja2
@@ -19,10 +19,10 @@ from tsc_interp.output.numbers import format_cell, is_number
 from tsc_interp.output.visible import visible
 from tsc_interp.plots.style import Figure, template
 from tsc_interp.probes.base import SEVERITIES, Finding
+from tsc_interp.report.compare import difference_picture, disagreements, side_by_side
 from tsc_interp.report.extras import Extra
 from tsc_interp.report.front import front
 from tsc_interp.report.markdown import anchor
-from tsc_interp.report.model_report import Section
 from tsc_interp.report.report import Report
 from tsc_interp.report.reproduce import command, python
 
@@ -47,6 +47,8 @@ def render_html(report: Report, *, plotlyjs: str = "inline", extras: Sequence[Ex
     return environment.get_template("page.html").render(
         report=report,
         compared=len(report.models) > 1,
+        disagreements=disagreements(report),
+        difference_map=difference_picture(report),
         fronts=[front(model) for model in report.models],
         sections=[_section(report, name) for name in _order(report)],
         extras=extras,
@@ -76,25 +78,24 @@ def _order(report: Report) -> list[str]:
 def _section(report: Report, name: str) -> dict[str, Any]:
     from tsc_interp.probes.registry import find_probe
 
-    sides: list[dict[str, Any]] = []
-    for index, model in enumerate(report.models):
+    sides = []
+    for model in report.models:
         section = model.sections.get(name)
-        figures = section.figures if section else []
         sides.append(
             {
                 "model": model.card.name,
-                "result": section.result if section else None,
                 "missing": model.not_run.get(name),
-                "figures": [
-                    _figure(figure, anchor(index, name, figure.name)) for figure in figures
-                ],
                 "findings": _worst_first(section.result.findings) if section else [],
-                "more": _more(section, len(figures)) if section else "",
+                "remarks": section.result.not_applicable if section else [],
+                "tables": section.result.tables() if section else [],
             }
         )
+    rows = side_by_side(report, name)
     return {
         "probe": find_probe(name),
         "sides": sides,
+        "figures": [[_figure(figure, i, name) for i, figure in enumerate(row)] for row in rows],
+        "more": _more(sides, len(rows)),
         "command": command(report, name),
         "python": python(report, name),
     }
@@ -104,23 +105,25 @@ def _worst_first(findings: Sequence[Finding]) -> list[Finding]:
     return sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity))
 
 
-def _more(section: Section, figures: int) -> str:
+def _more(sides: Sequence[Mapping[str, Any]], rows: int) -> str:
     """What a card keeps folded, counted."""
     numbers = {
-        "finding": len(section.result.findings) - 1,
-        "figure": figures - 1,
-        "table": len(section.result.tables()),
+        "finding": sum(max(0, len(side["findings"]) - 1) for side in sides),
+        "figure": rows - 1,
+        "table": sum(len(side["tables"]) for side in sides),
     }
     told = [f"{n} {what}{'s' if n > 1 else ''}" for what, n in numbers.items() if n > 0]
     return f"More: {', '.join(told)}" if told else "More"
 
 
-def _figure(figure: Figure, key: str) -> dict[str, Any]:
+def _figure(figure: Figure | None, side: int, probe: str) -> dict[str, Any] | None:
+    if figure is None:
+        return None
     drawing = figure.figure.to_plotly_json()
     # The page sets the theme; repeating it in every figure would double the size of the page.
     drawing["layout"] = {k: v for k, v in drawing["layout"].items() if k != "template"}
     return {
-        "anchor": key,
+        "anchor": anchor(side, probe, figure.name),
         "title": figure.title,
         "caption": figure.caption,
         "alt": figure.alt,

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from tsc_interp.output.numbers import format_cell, is_number
 from tsc_interp.output.visible import visible
 from tsc_interp.probes.base import Cell, Table
+from tsc_interp.report.compare import disagreements
 from tsc_interp.report.model_report import ModelReport
 from tsc_interp.report.report import Report
 from tsc_interp.report.reproduce import command, python
@@ -22,8 +23,10 @@ _SPECIAL = re.compile(r"[\\`*\[\]<>&|~$!#@]|(?<!\w)_|_(?!\w)|(?<![a-z])\{|(?<=ww
 def render_markdown(report: Report, *, images: Mapping[str, str] | None = None) -> str:
     """`images` maps a figure's anchor to the file that shows it; others link to `index.html`."""
     lines = [GENERATOR, f"# {plain(report.title)}", ""]
-    if report.difference_sentence is not None:
-        lines += [prose(report.difference_sentence), ""]
+    for sentence in report.comparison:
+        lines += [prose(sentence), ""]
+    if (table := disagreements(report)) is not None:
+        lines += [f"**{plain(table.title)}**", "", *_table(table), ""]
     for model in report.models:
         if len(report.models) > 1:
             lines += [f"## {plain(model.card.name)}", ""]

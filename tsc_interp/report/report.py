@@ -14,6 +14,7 @@ from tsc_interp.errors import TscError
 from tsc_interp.output.display import Displayed
 from tsc_interp.output.json_form import to_json
 from tsc_interp.probes.base import Finding
+from tsc_interp.report.changes import apart, changes
 from tsc_interp.report.model_report import DrawnWhenAsked, ModelReport, section_of
 from tsc_interp.verification.differences import Difference
 
@@ -35,7 +36,21 @@ class Report(Displayed):
     def difference_sentence(self) -> str | None:
         if self.difference is None:
             return None
-        return self.difference.sentence(*(model.card.name for model in self.models))
+        return self.difference.sentence(*self.short_names)
+
+    @property
+    def short_names(self) -> list[str]:
+        """The models by what tells them apart: `epoch=1` and `epoch=8` of one run."""
+        return apart([model.card.name for model in self.models])
+
+    @property
+    def comparison(self) -> list[str]:
+        """Of two models: what changed from the first to the second, and where they differ."""
+        if len(self.models) != 2:
+            return []
+        cards = [model.card for model in self.models]
+        told = [changes(cards[0], cards[1], self.short_names), self.difference_sentence]
+        return [sentence for sentence in told if sentence is not None]
 
     @property
     def title(self) -> str:
@@ -122,6 +137,5 @@ class Report(Displayed):
         return [self.title, f"probes {' '.join(self.probe_names())}"]
 
     def _lines(self) -> list[tuple[str, str]]:
-        told = self.difference_sentence
-        first = [] if told is None else [("note", told)]
+        first = [("note", sentence) for sentence in self.comparison]
         return first + [line for model in self.models for line in model._lines()]

@@ -14,7 +14,7 @@ def command(report: Report, probe: str | None = None) -> str:
     where, epoch = _run_and_epoch(first)
     parts = ["tsc-interp", "analyze", "--checkpoint", where]
     parts += [] if epoch is None else ["--epoch", str(epoch)]
-    parts += [part for other in others for part in ("--compare", other)]
+    parts += [part for other in others for part in ("--compare", _at_epoch(other))]
     parts += ["--probe", probe] if probe else []
     return " ".join(_shell(part) for part in [*parts, *report.models[0].strings])
 
@@ -24,7 +24,7 @@ def python(report: Report, probe: str) -> str:
     where, epoch = _run_and_epoch(first)
     options = f"probes=[{probe!r}]"
     options += "" if epoch is None else f", epoch={epoch}"
-    options += "".join(f", compare={_python(other)}" for other in others)
+    options += "".join(f", compare={_python(_at_epoch(other))}" for other in others)
     return (
         "import tsc_interp as tsc\n\n"
         f"strings = {list(report.models[0].strings)!r}\n"
@@ -53,3 +53,8 @@ def _run_and_epoch(source: str) -> tuple[str, int | None]:
     """A run's checkpoint as run and epoch: only the run knows its history."""
     found = run_of(source)
     return (source, None) if found is None else (str(found[0]), found[1])
+
+
+def _at_epoch(source: str) -> str:
+    where, epoch = _run_and_epoch(source)
+    return where if epoch is None else f"{where}@{epoch}"

@@ -9,6 +9,7 @@ from tsc_interp.output.numbers import format_cell, is_number
 from tsc_interp.output.table import print_table
 from tsc_interp.output.visible import visible
 from tsc_interp.probes.base import Table
+from tsc_interp.report.compare import disagreements
 from tsc_interp.report.model_report import ModelReport
 from tsc_interp.report.report import Report
 
@@ -16,8 +17,10 @@ _STYLES = {"failure": "bold red", "warning": "yellow", "note": "cyan", "good": "
 
 
 def print_report(report: Report, console: Console, *, tables: bool = False) -> None:
-    if report.difference_sentence is not None:
-        console.print(_sentence(report.difference_sentence))
+    for sentence in report.comparison:
+        console.print(_sentence(sentence))
+    if tables and (table := disagreements(report)) is not None:
+        _print_table(table, console)
     for model in report.models:
         _print_model(model, console, tables)
 

@@ -8,7 +8,7 @@ this is a statement about real numbers, as `verify` makes them; nothing here is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import comb
 from typing import Any
@@ -23,11 +23,28 @@ from tsc_interp.verification.exact import checkpoint_of
 from tsc_interp.verification.faces import Faces
 from tsc_interp.verification.labels import all_faces, labels_of
 from tsc_interp.verification.search import RIGHT, UNDECIDED, corner_verdicts
-from tsc_interp.verification.tally import Side
+from tsc_interp.verification.tally import Side, Vector, order
 from tsc_interp.verification.words import number
 
 DEFAULT_LENGTH = TEST_LENGTH
 _MOST_VECTORS = 2_000_000
+_WHOLE = ("strings", "first_only", "second_only", "undecided")
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """The strings of one set of letters to which one model alone says yes."""
+
+    letters: str
+    """Exactly these occur: `bc`."""
+    yes: str
+    """Which one says yes: `first` or `second`."""
+    strings: int
+    shortest: str
+    logits: tuple[float, float]
+    """Of the shortest, by the first model and by the second."""
+    right: str | None
+    """Which one is right about the shortest; None if their tasks differ."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +60,8 @@ class Difference:
     undecided: int
     shortest_first_only: str | None
     shortest_second_only: str | None
+    disagreements: tuple[Disagreement, ...] = ()
+    """By set of letters, the shortest string first."""
 
     @property
     def differing(self) -> int:
@@ -69,13 +88,17 @@ class Difference:
 
     def to_dict(self) -> dict[str, Any]:
         """Counts as strings of digits: they are exact, and larger than JSON's numbers."""
-        whole = ("strings", "first_only", "second_only", "undecided")
-        return {k: str(v) if k in whole else v for k, v in asdict(self).items()}
+        rows = [{**asdict(row), "strings": str(row.strings)} for row in self.disagreements]
+        plain = {k: str(v) if k in _WHOLE else v for k, v in vars(self).items()}
+        return {**plain, "disagreements": rows}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Difference:
-        whole = ("strings", "first_only", "second_only", "undecided")
-        read: dict[str, Any] = {k: int(v) if k in whole else v for k, v in data.items()}
+        read: dict[str, Any] = {k: int(v) if k in _WHOLE else v for k, v in data.items()}
+        read["disagreements"] = tuple(
+            Disagreement(**{**row, "strings": int(row["strings"]), "logits": tuple(row["logits"])})
+            for row in data.get("disagreements", ())
+        )
         return cls(**read)
 
 
@@ -103,26 +126,63 @@ def difference(first: ModelLike, second: ModelLike, max_length: int | None = Non
             f"{comb(max_length + size, size):,} count vectors are too many to compare one by one; "
             "choose a shorter length"
         )
-    sides = [Side(max_length) for _ in range(3)]
+    total = [0, 0, 0]
+    found = []
     pascal = PascalRows()
     for face in all_faces(models[0].config, max_length):
-        for vectors in positive_vectors(len(face), max_length):
-            answers, sure = zip(*(_answers(faces, face, vectors) for faces in models), strict=True)
-            decided = sure[0] & sure[1]
-            members = (answers[0] & ~answers[1] & decided, ~answers[0] & answers[1] & decided)
-            for side, member in zip(sides, (*members, ~decided), strict=True):
-                record(models[0], face, vectors[member], side, pascal)
-    written = [
-        None if s.shortest is None else models[0].config.alphabet.write(s.shortest) for s in sides
-    ]
+        sides = _compare(models, face, max_length, pascal)
+        total = [sum_ + side.total_strings for sum_, side in zip(total, sides, strict=True)]
+        found += [
+            _disagreement(models, face, yes, side)
+            for yes, side in zip(("first", "second"), sides, strict=False)
+            if side.shortest is not None
+        ]
+    found.sort(key=lambda pair: order(pair[0]))
+    shortest = {row.yes: row.shortest for _, row in reversed(found)}  # the earliest stays
     return Difference(
         max_length=max_length,
         strings=sum(size**n for n in range(1, max_length + 1)),
-        first_only=sides[0].total_strings,
-        second_only=sides[1].total_strings,
-        undecided=sides[2].total_strings,
-        shortest_first_only=written[0],
-        shortest_second_only=written[1],
+        first_only=total[0],
+        second_only=total[1],
+        undecided=total[2],
+        shortest_first_only=shortest.get("first"),
+        shortest_second_only=shortest.get("second"),
+        disagreements=tuple(row for _, row in found),
+    )
+
+
+def _compare(
+    models: Sequence[Faces], face: tuple[int, ...], max_length: int, pascal: PascalRows
+) -> list[Side]:
+    """Of one set of letters: to what only the first says yes, only the second, and undecided."""
+    sides = [Side(max_length) for _ in range(3)]
+    for vectors in positive_vectors(len(face), max_length):
+        answers, sure = zip(*(_answers(faces, face, vectors) for faces in models), strict=True)
+        decided = sure[0] & sure[1]
+        members = (answers[0] & ~answers[1] & decided, ~answers[0] & answers[1] & decided)
+        for side, member in zip(sides, (*members, ~decided), strict=True):
+            record(models[0], face, vectors[member], side, pascal)
+    return sides
+
+
+def _disagreement(
+    models: Sequence[Faces], face: tuple[int, ...], yes: str, side: Side
+) -> tuple[Vector, Disagreement]:
+    assert side.shortest is not None
+    first, second = (faces.config for faces in models)
+    own = np.array([[side.shortest[letter] for letter in face]])
+    logits = [float(faces[face].logits(own.astype(np.float64))[0][0]) for faces in models]
+    right = None
+    if first.task == second.task:
+        label = bool(labels_of(first, face, own)[0])
+        right = yes if label else "second" if yes == "first" else "first"
+    return side.shortest, Disagreement(
+        letters="".join(first.alphabet.letters[letter] for letter in face),
+        yes=yes,
+        strings=side.total_strings,
+        shortest=first.alphabet.write(side.shortest),
+        logits=(logits[0], logits[1]),
+        right=right,
     )
 
 

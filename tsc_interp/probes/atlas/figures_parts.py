@@ -33,7 +33,7 @@ def logit_map(
     alphabet = Alphabet(counts.shape[-1])
     words = [
         [
-            "" if np.isnan(logit) else hover(alphabet.write(count), logit, bool(bad))
+            "" if np.isnan(logit) else alphabet.write(count) + (" (wrong)" if bad else "")
             for count, logit, bad in zip(*row, strict=True)
         ]
         for row in zip(counts.tolist(), logits, wrong, strict=True)
@@ -42,7 +42,7 @@ def logit_map(
     traces = [
         go.Heatmap(
             x=x, y=y, z=logits.astype(np.float32), **diverging(scale), customdata=words,
-            hovertemplate="%{customdata}<extra></extra>", hoverongaps=False,
+            hovertemplate="%{customdata}: logit %{z:.4g}<extra></extra>", hoverongaps=False,
             showscale=showscale, colorbar=SCALE_BELOW,
         ),
     ]  # fmt: skip

@@ -1,0 +1,96 @@
+"""Where two models answer differently, on the map that shows where one fails."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+
+import numpy as np
+
+from tsc_interp.checkpoints.resolve import ModelLike
+from tsc_interp.errors import UsageError
+from tsc_interp.playground import contours, geometry
+from tsc_interp.playground.mapfields import FaceField, MapView, map_length
+from tsc_interp.playground.mapfigure import (
+    caption,
+    disc_at,
+    figure,
+    frame,
+    region,
+    shown_letters,
+    strip,
+    svg,
+    unique_name,
+)
+from tsc_interp.playground.payload import loaded
+from tsc_interp.verification.faces import Faces
+
+
+def difference_map(
+    first: ModelLike,
+    second: ModelLike,
+    *,
+    names: tuple[str, str] = ("the first", "the second"),
+    lens: float = 4.0,
+) -> str:
+    """Where two models answer differently, drawn as `failure_map` draws where one fails.
+
+    Lines are where a logit is zero, the second's dashed. Where length matters to either model,
+    these are strings of length 1,000.
+    """
+    checkpoints = [loaded(model) for model in (first, second)]
+    configs = [checkpoint.config for checkpoint in checkpoints]
+    if configs[0].n_letters != configs[1].n_letters:
+        raise UsageError("the two models read different alphabets, so they have no map in common")
+    letters = shown_letters(configs[0], None, [])
+    length = next((n for c in configs if (n := map_length(c, None)) is not None), None)
+    views = [MapView(config, letters, lens, length) for config in configs]
+    if len(letters) < 2:
+        return ""
+    pairs = zip(*(v.fields(Faces(c)) for v, c in zip(views, checkpoints, strict=True)), strict=True)
+    return figure(_svg(views[0], list(pairs)), _legend(*names), caption(views[0]))
+
+
+def _legend(first: str, second: str) -> str:
+    keys = {
+        "one": f"only {first} says yes",
+        "two": f"only {second} says yes",
+        "same": "they agree",
+    }
+    told = (
+        f'<span><i class="map-key {kind}"></i> {html.escape(words)}</span>'
+        for kind, words in keys.items()
+    )
+    return f'<p class="map-legend">{" ".join(told)}</p>'
+
+
+def _svg(view: MapView, pairs: Sequence[tuple[FaceField, FaceField]]) -> str:
+    """Regions `one` and `two`, where only one of the two says yes, over what they agree on."""
+    paths = {"same": "", "one": "", "two": "", "zero": "", "zero two-zero": ""}
+    discs, told = "", []
+    for first, second in pairs:
+        only = {
+            "one": np.minimum(first.logits, -second.logits),
+            "two": np.minimum(-first.logits, second.logits),
+        }
+        places, size = first.places, len(first.places)
+        names = ", ".join(view.names[place] for place in places)
+        apart = [word for word, values in only.items() if (values > 0).any()]
+        told.append(f"{names}: {' and '.join(f'only {word}' for word in apart) or 'alike'}")
+        if size == 1:
+            x, y = disc_at(view.names, places[0])
+            kind = apart[0] if apart else "same"
+            discs += f'<circle class="{kind} rim" cx="{x:.1f}" cy="{y:.1f}" '
+            discs += f'r="{geometry.DISC_RADIUS:.0f}"/>'
+            continue
+        whole = contours.polygon_path(geometry.CORNERS)
+        paths["same"] += whole if size == 3 else strip(view, first, [(0, 1)])
+        for word, values in only.items():
+            paths[word] += region(view, first, values)
+        if size == 3:
+            paths["zero"] += contours.line_path(contours.trace(first.logits))
+            paths["zero two-zero"] += contours.line_path(contours.trace(second.logits))
+    drawn = "".join(f'<path class="{name}" d="{d}"/>' for name, d in paths.items() if d)
+    words = "Only one says yes, by the letters that occur. " + "; ".join(told) + "."
+    marks = discs + frame(view.names)
+    return svg(view, unique_name((paths, words)), f"Difference map. {words}", drawn, marks)

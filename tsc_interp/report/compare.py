@@ -1,0 +1,65 @@
+"""What a report says and shows of two models together: made from what it holds of each."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from markupsafe import Markup
+
+from tsc_interp.errors import TscError
+from tsc_interp.plots.figure import Figure
+from tsc_interp.plots.shared import share_scales
+from tsc_interp.probes.base import Table
+from tsc_interp.report.report import Report
+from tsc_interp.verification.words import number
+
+_MOST_ROWS = 20
+
+
+def side_by_side(report: Report, probe: str) -> list[list[Figure | None]]:
+    """A probe's figures, each with every model's beside it: one range per axis, one per colour."""
+    sections = [model.sections.get(probe) for model in report.models]
+    sides = [{f.name: f for f in section.figures} if section else {} for section in sections]
+    names = dict.fromkeys(name for side in sides for name in side)
+    return [_shared([side.get(name) for side in sides]) for name in names]
+
+
+def _shared(row: list[Figure | None]) -> list[Figure | None]:
+    present = [figure for figure in row if figure is not None]
+    if len(present) < 2:
+        return row
+    drawings = iter(share_scales([figure.figure for figure in present]))
+    return [figure and replace(figure, figure=next(drawings)) for figure in row]
+
+
+def disagreements(report: Report) -> Table | None:
+    """The strings on which two models differ: by set of letters, the shortest of each."""
+    if report.difference is None or not report.difference.differing:
+        return None
+    first, second = report.short_names
+    names = {"first": first, "second": second, None: ""}
+    logits = (f"logit of {first}", f"logit of {second}")
+    rows = [
+        (row.letters, names[row.yes], number(row.strings), row.shortest)
+        for row in report.difference.disagreements
+    ]
+    ends = [(*row.logits, names[row.right]) for row in report.difference.disagreements]
+    return Table(
+        title="Strings they answer differently, by the letters that occur",
+        columns=("letters", "says yes", "strings", "shortest", *logits, "right"),
+        rows=tuple((*row, *end) for row, end in zip(rows, ends, strict=True))[:_MOST_ROWS],
+    )
+
+
+def difference_picture(report: Report) -> Markup | None:
+    """The map of where they differ; None without the weights, or where there is no map."""
+    known = [model.checkpoint for model in report.models if model.checkpoint is not None]
+    if report.difference is None or len(known) < 2:
+        return None
+    from tsc_interp.playground.mapdifference import difference_map
+
+    first, second = report.short_names
+    try:
+        return Markup(difference_map(known[0], known[1], names=(first, second))) or None
+    except TscError:
+        return None
