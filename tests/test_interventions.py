@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import json
 
 import numpy as np
 import pytest
 import torch
 
 import tsc_interp as tsc
+from tsc_interp.cli.app import main
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import TscError, UnsupportedError, UsageError
 from tsc_interp.interventions.changes import change
@@ -276,3 +278,25 @@ def test_an_edited_model_says_what_was_done(tmp_path):
     again = tsc.load_checkpoint(tmp_path / "edited.safetensors")
     assert again.provenance["interventions"] == ["head0.value[c]=like(b)"]
     assert tsc.horizon(again).length != tsc.horizon("walkthrough").length
+
+
+def test_the_command(tmp_path, capsys):
+    out = tmp_path / "changed.safetensors"
+    wanted = ["intervene", "head0.value[c]=like(b)", "-c", "generalization-errors", "-s", "bc{70}"]
+    assert main([*wanted, "-o", str(out)]) == 0
+    told = capsys.readouterr().out
+    assert "now right" in told
+    assert main([*wanted, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    before, after = tsc.verify("generalization-errors"), tsc.verify(out)
+    for when, verdict in (("before", before), ("after", after)):
+        tally = verdict.tally
+        wrong = tally.false_positives.total_strings + tally.false_negatives.total_strings
+        assert document["exact"][f"wrong_{when}"] == str(wrong)
+    assert before.tally.false_positives.total_vectors > 0
+    assert after.tally.false_positives.total_vectors == 0
+    assert main(["intervene", "head0.pattern=zero", "-s", "ab"]) == 0
+    assert "Not decided for every string" in capsys.readouterr().out
+    assert main(["intervene", "head9=zero"]) == 2
+    assert main(["intervene", "head0.pattern=zero", "-o", str(tmp_path / "no.safetensors")]) != 0
+    assert not (tmp_path / "no.safetensors").exists()

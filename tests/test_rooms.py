@@ -30,6 +30,7 @@ ROOMS = (
     "reproduction",
     "interventions",
     "verification",
+    "pruning",
     "plots",
     "probes",
     "playground",

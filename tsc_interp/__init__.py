@@ -26,6 +26,8 @@ if TYPE_CHECKING:  # what a type checker reads; the table below is what happens
     from tsc_interp.model.hooked import load as load
     from tsc_interp.playground import write_playground as write_playground
     from tsc_interp.probes.registry import run_probe as run_probe
+    from tsc_interp.pruning import Pruned as Pruned
+    from tsc_interp.pruning import prune as prune
     from tsc_interp.report import Report as Report
     from tsc_interp.report import analyze as analyze
     from tsc_interp.strings import Alphabet as Alphabet
@@ -41,11 +43,14 @@ if TYPE_CHECKING:  # what a type checker reads; the table below is what happens
     from tsc_interp.training.jobs import train as train
     from tsc_interp.training.jobs import train_seeds as train_seeds
     from tsc_interp.verification import Certificate as Certificate
+    from tsc_interp.verification import Diff as Diff
     from tsc_interp.verification import Difference as Difference
     from tsc_interp.verification import Horizon as Horizon
     from tsc_interp.verification import Verdict as Verdict
     from tsc_interp.verification import certify as certify
     from tsc_interp.verification import check as check
+    from tsc_interp.verification import check_agreement as check_agreement
+    from tsc_interp.verification import diff as diff
     from tsc_interp.verification import difference as difference
     from tsc_interp.verification import horizon as horizon
     from tsc_interp.verification import read_certificate as read_certificate
@@ -69,6 +74,8 @@ _PUBLIC = {
     "load": "tsc_interp.model.hooked",
     "write_playground": "tsc_interp.playground",
     "run_probe": "tsc_interp.probes.registry",
+    "Pruned": "tsc_interp.pruning",
+    "prune": "tsc_interp.pruning",
     "Report": "tsc_interp.report",
     "analyze": "tsc_interp.report",
     "Alphabet": "tsc_interp.strings",
@@ -84,11 +91,14 @@ _PUBLIC = {
     "train": "tsc_interp.training.jobs",
     "train_seeds": "tsc_interp.training.jobs",
     "Certificate": "tsc_interp.verification",
+    "Diff": "tsc_interp.verification",
     "Difference": "tsc_interp.verification",
     "Horizon": "tsc_interp.verification",
     "Verdict": "tsc_interp.verification",
     "certify": "tsc_interp.verification",
     "check": "tsc_interp.verification",
+    "check_agreement": "tsc_interp.verification",
+    "diff": "tsc_interp.verification",
     "difference": "tsc_interp.verification",
     "horizon": "tsc_interp.verification",
     "read_certificate": "tsc_interp.verification",

@@ -14,11 +14,14 @@ import typer
 from tsc_interp._version import __version__
 from tsc_interp.cli import (
     analyze,
+    diff,
     evaluate,
     import_,
     info,
+    intervene,
     list_,
     playground,
+    prune,
     reproduce,
     runs,
     train,
@@ -39,10 +42,13 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("analyze")(analyze.command)
+app.command("diff")(diff.command)
 app.command("eval")(evaluate.command)
 app.command("info")(info.command)
 app.command("import")(import_.command)
+app.command("intervene")(intervene.command)
 app.command("list")(list_.command)
+app.command("prune")(prune.command)
 app.command("reproduce")(reproduce.command)
 app.command("runs")(runs.command)
 app.command("train")(train.command)

@@ -40,10 +40,10 @@ SECONDS = 300.0
 def digest(document: Mapping[str, Any]) -> str:
     """SHA-256 of everything but the digest itself."""
     rest = {key: value for key, value in document.items() if key != "digest"}
-    return hashlib.sha256(_text(rest).encode()).hexdigest()
+    return hashlib.sha256(json_text(rest).encode()).hexdigest()
 
 
-def _text(value: Any) -> str:
+def json_text(value: Any) -> str:
     """One text for equal JSON, and different ones for 1, 1.0 and true."""
     return json.dumps(value, sort_keys=True)
 
@@ -53,25 +53,44 @@ def check(document: Any, checkpoint: Checkpoint, *, seconds: float = SECONDS) ->
     return Checker(checkpoint, seconds=seconds).check(document)
 
 
+@contextmanager
+def rejecting() -> Iterator[None]:
+    """Whatever goes wrong inside is a rejection with its reason."""
+    try:
+        yield
+    except CertificateError:
+        raise
+    except (RecursionError, OverflowError, MemoryError) as error:
+        raise CertificateError(f"rejected: too much to check: {type(error).__name__}") from None
+    except (LookupError, TypeError, ValueError, AttributeError, TscError) as error:
+        raise CertificateError(f"malformed certificate: {type(error).__name__}: {error}") from None
+
+
+def require_checkable(checkpoint: Checkpoint) -> None:
+    """That a model is of a kind and a size for which certificates are checked."""
+    config = checkpoint.config
+    require(
+        not config.has_positions,
+        "the model has positions, so counts do not decide its logit: it cannot be certified",
+    )
+    require(
+        config.n_letters <= MAX_LETTERS,
+        f"{config.n_letters} letters have {2**config.n_letters - 1:,} sets to check; "
+        f"certificates are for at most {MAX_LETTERS} letters",
+    )
+    require(
+        checkpoint.n_parameters <= MAX_PARAMETERS,
+        f"the model has {checkpoint.n_parameters:,} parameters; exact arithmetic is affordable "
+        f"up to {MAX_PARAMETERS:,}",
+    )
+
+
 class Checker:
     """Checks certificates of one model; what its tables cost is paid once."""
 
     def __init__(self, checkpoint: Checkpoint, *, seconds: float = SECONDS) -> None:
+        require_checkable(checkpoint)
         config = checkpoint.config
-        require(
-            not config.has_positions,
-            "the model has positions, so counts do not decide its logit: it cannot be certified",
-        )
-        require(
-            config.n_letters <= MAX_LETTERS,
-            f"{config.n_letters} letters have {2**config.n_letters - 1:,} sets to check; "
-            f"certificates are for at most {MAX_LETTERS} letters",
-        )
-        require(
-            checkpoint.n_parameters <= MAX_PARAMETERS,
-            f"the model has {checkpoint.n_parameters:,} parameters; exact arithmetic is affordable "
-            f"up to {MAX_PARAMETERS:,}",
-        )
         self.config, self.weight_hash = config, checkpoint.weight_hash()
         self.seconds, self._until = seconds, 0.0
         self.model = BoxModel(checkpoint, self._pay)
@@ -81,7 +100,9 @@ class Checker:
         with self._rejecting():
             claims = self._opened(document)
             proved = self._derivation().run(claims)
-            given, derived = (_text(one) for one in (document["conclusion"], proved.conclusion()))
+            given, derived = (
+                json_text(one) for one in (document["conclusion"], proved.conclusion())
+            )
             require(given == derived, f"the conclusion does not follow; what does is {derived}")
             return proved
 
@@ -115,16 +136,8 @@ class Checker:
     def _rejecting(self) -> Iterator[None]:
         """Whatever goes wrong inside, it is a rejection; the budget begins anew."""
         self._until = monotonic() + self.seconds
-        try:
+        with rejecting():
             yield
-        except CertificateError:
-            raise
-        except (RecursionError, OverflowError, MemoryError) as error:
-            raise CertificateError(f"rejected: too much to check: {type(error).__name__}") from None
-        except (LookupError, TypeError, ValueError, AttributeError, TscError) as error:
-            raise CertificateError(
-                f"malformed certificate: {type(error).__name__}: {error}"
-            ) from None
 
     def _pay(self) -> None:
         require(

@@ -122,9 +122,9 @@ class Derivation:
 
     def _right_up_to(self, claim: Mapping[str, Any]) -> str:
         letters, face = self._face(claim["letters"])
-        length = _whole(claim["length"])
+        length = whole(claim["length"])
         boxes = [
-            ([_whole(n) for n in low], [_whole(n) for n in high])
+            ([whole(n) for n in low], [whole(n) for n in high])
             for low, high in self._counted(claim["boxes"])
         ]
         for low, high in boxes:
@@ -135,11 +135,10 @@ class Derivation:
             require(label is not None, f"{letters}: strings from {low} to {high} differ in label")
             logit = self.model.count_box(face, low, high)
             require(is_right(logit, label), f"{letters}: {low}..{high} is not proved right")
-        whole = ([1] * len(face), [max(length - len(face) + 2, 1)] * len(face))
+        everything = ([1] * len(face), [max(length - len(face) + 2, 1)] * len(face))
         halfopen = [(low, [end + 1 for end in high]) for low, high in boxes]
-        require(
-            covered(whole, halfopen, length, self.pay), f"{letters}: the boxes leave strings out"
-        )
+        complete = covered(everything, halfopen, length, self.pay)
+        require(complete, f"{letters}: the boxes leave strings out")
         self.up_to[letters] = max(length, self.up_to.get(letters, 0))
         return f"every string over exactly {letters} up to length {length} is right"
 
@@ -150,12 +149,12 @@ class Derivation:
         charts = {chart["largest"]: chart for chart in claim["charts"]}
         require(sorted(charts) == sorted(letters), f"{letters}: one chart per letter is needed")
         require(len(charts) == len(claim["charts"]), f"{letters}: a chart is given twice")
-        bound, free = _number(claim["bound"]), len(face) - 1 + int(self.config.attend_cls)
+        bound, free = number(claim["bound"]), len(face) - 1 + int(self.config.attend_cls)
         require(bound > 0 if label else bound <= 0, f"{letters}: the bound is on the wrong side")
         for column, letter in enumerate(letters):
             require(set(charts[letter]) == {"largest", "boxes"}, "a chart has largest and boxes")
             boxes = [
-                ([*map(_number, low)], [*map(_number, high)])
+                ([*map(number, low)], [*map(number, high)])
                 for low, high in self._counted(charts[letter]["boxes"])
             ]
             for low, high in boxes:
@@ -164,15 +163,16 @@ class Derivation:
                 logit, end = self.model.ratio_box(face, column, low, high), arb(bound)
                 held = kernel.is_at_most(end, logit) if label else kernel.is_at_most(logit, end)
                 require(held, f"{letters}: the logit is not proved to stay beyond {bound}")
-            whole = ([0.0] * free, [1.0] * free)
-            require(covered(whole, boxes, None, self.pay), f"{letters}: the boxes leave ratios out")
+            everything = ([0.0] * free, [1.0] * free)
+            complete = covered(everything, boxes, None, self.pay)
+            require(complete, f"{letters}: the boxes leave ratios out")
         self.always.add(letters)
         side = "at least" if label else "at most"
         return f"every string over exactly {letters} is right: logit {side} {bound:.6g}"
 
     def _right_beyond(self, claim: Mapping[str, Any]) -> str:
         letters, face = self._face(claim["letters"])
-        start, label = _whole(claim["length"]), self._shared_label(letters)
+        start, label = whole(claim["length"]), self._shared_label(letters)
         require(self.config.log_n and start >= 2, "the tail bound needs scores scaled by log n")
         require(is_right(self.model.tail(face, start), label), f"{letters}: the tail is not proved")
         self.beyond[letters] = min(start, self.beyond.get(letters, start))
@@ -201,12 +201,7 @@ class Derivation:
     # -- what claims are about -----------------------------------------------------------------
 
     def _face(self, letters: Any) -> tuple[str, tuple[int, ...]]:
-        alphabet = self.config.alphabet.letters
-        valid = isinstance(letters, str) and letters and sorted(set(letters)) == list(letters)
-        require(
-            bool(valid) and set(letters) <= set(alphabet), f"{letters!r} is not a set of letters"
-        )
-        return letters, tuple(alphabet.index(letter) for letter in letters)
+        return letters_of(self.config, letters)
 
     def _shared_label(self, letters: str) -> bool:
         label = self.config.task.label_of_support(frozenset(letters))
@@ -286,11 +281,19 @@ def is_right(logit: Ball, label: bool | None) -> bool:
     return kernel.is_positive(logit) if label else kernel.is_not_positive(logit)
 
 
-def _whole(value: Any) -> int:
+def letters_of(config: ClassifierConfig, letters: Any) -> tuple[str, tuple[int, ...]]:
+    """A set of letters as a certificate names it, and their places in the alphabet."""
+    alphabet = config.alphabet.letters
+    valid = isinstance(letters, str) and letters and sorted(set(letters)) == list(letters)
+    require(bool(valid) and set(letters) <= set(alphabet), f"{letters!r} is not a set of letters")
+    return letters, tuple(alphabet.index(letter) for letter in letters)
+
+
+def whole(value: Any) -> int:
     require(type(value) is int and 0 <= value <= 10**12, f"{value!r} is not a whole number")
     return int(value)
 
 
-def _number(value: Any) -> float:
+def number(value: Any) -> float:
     require(type(value) in (int, float) and abs(value) < 1e300, f"{value!r} is not a number")
     return float(value)

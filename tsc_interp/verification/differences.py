@@ -22,7 +22,7 @@ from tsc_interp.verification.enumeration import PascalRows, positive_vectors, re
 from tsc_interp.verification.exact import checkpoint_of
 from tsc_interp.verification.faces import Faces
 from tsc_interp.verification.labels import all_faces, labels_of
-from tsc_interp.verification.search import RIGHT, UNDECIDED, corner_verdicts
+from tsc_interp.verification.search import answers
 from tsc_interp.verification.tally import Side, Vector, order
 from tsc_interp.verification.words import number
 
@@ -107,62 +107,82 @@ def difference(first: ModelLike, second: ModelLike, max_length: int | None = Non
 
     Without a length, 200, or less where that would be more than two million count vectors.
     """
-    models = [Faces(checkpoint_of(model)) for model in (first, second)]
-    letters = {faces.config.n_letters for faces in models}
-    if len(letters) > 1:
+    one, other = (Faces(checkpoint_of(model)) for model in (first, second))
+    check_same_letters(one, other)
+    return Answers(one, reach(one.config.n_letters, max_length)).against(other)
+
+
+class Answers:
+    """What a model answers to every string up to a length, kept to compare others with."""
+
+    def __init__(self, faces: Faces, max_length: int) -> None:
+        self.faces, self.max_length = faces, max_length
+        self.sets = all_faces(faces.config, max_length)
+        self._kept = {
+            face: [answers(faces, face, v) for v in positive_vectors(len(face), max_length)]
+            for face in self.sets
+        }
+        self._pascal = PascalRows()
+
+    def against(self, other: Faces) -> Difference:
+        """The strings on which another model answers differently."""
+        total, found, size = [0, 0, 0], [], self.faces.config.n_letters
+        for face in self.sets:
+            sides = self._compare(face, other)
+            total = [sum_ + side.total_strings for sum_, side in zip(total, sides, strict=True)]
+            found += [
+                _disagreement((self.faces, other), face, yes, side)
+                for yes, side in zip(("first", "second"), sides, strict=False)
+                if side.shortest is not None
+            ]
+        found.sort(key=lambda pair: order(pair[0]))
+        shortest = {row.yes: row.shortest for _, row in reversed(found)}  # the earliest stays
+        return Difference(
+            max_length=self.max_length,
+            strings=sum(size**n for n in range(1, self.max_length + 1)),
+            first_only=total[0],
+            second_only=total[1],
+            undecided=total[2],
+            shortest_first_only=shortest.get("first"),
+            shortest_second_only=shortest.get("second"),
+            disagreements=tuple(row for _, row in found),
+        )
+
+    def _compare(self, face: tuple[int, ...], other: Faces) -> list[Side]:
+        """Of one set of letters: to what only the first says yes, only the second, undecided."""
+        sides = [Side(self.max_length) for _ in range(3)]
+        chunks = positive_vectors(len(face), self.max_length)
+        for vectors, (ours, known) in zip(chunks, self._kept[face], strict=True):
+            theirs, sure = answers(other, face, vectors)
+            decided = known & sure
+            members = (ours & ~theirs & decided, ~ours & theirs & decided, ~decided)
+            for side, member in zip(sides, members, strict=True):
+                record(self.faces, face, vectors[member], side, self._pascal)
+        return sides
+
+
+def check_same_letters(first: Faces, second: Faces) -> None:
+    sizes = sorted({first.config.n_letters, second.config.n_letters})
+    if len(sizes) > 1:
         raise UnsupportedError(
-            f"the two models read alphabets of {' and '.join(map(str, sorted(letters)))} letters; "
+            f"the two models read alphabets of {' and '.join(map(str, sizes))} letters; "
             "they can be compared only on strings that both can read"
         )
-    (size,) = letters
+
+
+def reach(letters: int, max_length: int | None) -> int:
+    """The length to count to: the one given if it can be done, else 200 or what is affordable."""
     if max_length is None:
-        max_length = next(
-            (n for n in range(DEFAULT_LENGTH, 0, -1) if comb(n + size, size) <= _MOST_VECTORS), 1
-        )
+        lengths = range(DEFAULT_LENGTH, 0, -1)
+        return next((n for n in lengths if comb(n + letters, letters) <= _MOST_VECTORS), 1)
     if type(max_length) is not int or max_length < 1:
         raise UsageError(f"max_length is a whole number from 1, got {max_length!r}")
-    if comb(max_length + size, size) > 50 * _MOST_VECTORS:
+    if comb(max_length + letters, letters) > 50 * _MOST_VECTORS:
         raise UnsupportedError(
-            f"{comb(max_length + size, size):,} count vectors are too many to compare one by one; "
-            "choose a shorter length"
+            f"{comb(max_length + letters, letters):,} count vectors are too many to compare one by "
+            "one; choose a shorter length"
         )
-    total = [0, 0, 0]
-    found = []
-    pascal = PascalRows()
-    for face in all_faces(models[0].config, max_length):
-        sides = _compare(models, face, max_length, pascal)
-        total = [sum_ + side.total_strings for sum_, side in zip(total, sides, strict=True)]
-        found += [
-            _disagreement(models, face, yes, side)
-            for yes, side in zip(("first", "second"), sides, strict=False)
-            if side.shortest is not None
-        ]
-    found.sort(key=lambda pair: order(pair[0]))
-    shortest = {row.yes: row.shortest for _, row in reversed(found)}  # the earliest stays
-    return Difference(
-        max_length=max_length,
-        strings=sum(size**n for n in range(1, max_length + 1)),
-        first_only=total[0],
-        second_only=total[1],
-        undecided=total[2],
-        shortest_first_only=shortest.get("first"),
-        shortest_second_only=shortest.get("second"),
-        disagreements=tuple(row for _, row in found),
-    )
-
-
-def _compare(
-    models: Sequence[Faces], face: tuple[int, ...], max_length: int, pascal: PascalRows
-) -> list[Side]:
-    """Of one set of letters: to what only the first says yes, only the second, and undecided."""
-    sides = [Side(max_length) for _ in range(3)]
-    for vectors in positive_vectors(len(face), max_length):
-        answers, sure = zip(*(_answers(faces, face, vectors) for faces in models), strict=True)
-        decided = sure[0] & sure[1]
-        members = (answers[0] & ~answers[1] & decided, ~answers[0] & answers[1] & decided)
-        for side, member in zip(sides, (*members, ~decided), strict=True):
-            record(models[0], face, vectors[member], side, pascal)
-    return sides
+    return max_length
 
 
 def _disagreement(
@@ -184,10 +204,3 @@ def _disagreement(
         logits=(logits[0], logits[1]),
         right=right,
     )
-
-
-def _answers(faces: Faces, face: tuple[int, ...], vectors: Any) -> tuple[Any, Any]:
-    """Whether each vector is called positive, and whether that is known."""
-    verdicts = corner_verdicts(faces, face, vectors)
-    labels = labels_of(faces.config, face, vectors)
-    return np.asarray(labels == (verdicts == RIGHT)), verdicts != UNDECIDED

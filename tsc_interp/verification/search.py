@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,7 @@ from tsc_interp.verification.labels import (
 )
 
 Integers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 
 RIGHT, WRONG, UNDECIDED, _UNKNOWN = 1, -1, 0, 2
 Entry = tuple[int, Vector, Vector, int]
@@ -43,6 +45,42 @@ EXACT_WORK = 2_000_000
 MANY_UNDECIDED = 64
 """So many logits too close to zero for any precision end a search: there will be more."""
 _BATCH = 48
+
+
+class Judge(Protocol):
+    """Who says what is right: the task (`TaskJudge`), or another model (agreement.py)."""
+
+    def label(self, letters: tuple[int, ...]) -> bool | None:
+        """What all strings over exactly these letters should be called, if they share it."""
+
+    def corners(self, letters: tuple[int, ...], vectors: Integers) -> Integers:
+        """RIGHT, WRONG or UNDECIDED, for each count vector."""
+
+    def right(self, letters: tuple[int, ...], low: Integers, high: Integers) -> Flags:
+        """Which boxes hold nothing but right vectors, as far as bounds can tell."""
+
+    def exact_left(self) -> int:
+        """What is left for exact decisions, in microseconds of work."""
+
+
+@dataclass(frozen=True)
+class TaskJudge:
+    faces: Faces
+
+    def label(self, letters: tuple[int, ...]) -> bool | None:
+        return face_label(self.faces.config, letters)
+
+    def corners(self, letters: tuple[int, ...], vectors: Integers) -> Integers:
+        return corner_verdicts(self.faces, letters, vectors)
+
+    def right(self, letters: tuple[int, ...], low: Integers, high: Integers) -> Flags:
+        face = self.faces[letters]
+        least, most = count_box_bounds(face, low.astype(float), high.astype(float))
+        surely, maybe = label_range(self.faces.config, letters, low, high)
+        return np.asarray((surely & (least > 0)) | (~maybe & (most <= 0)))
+
+    def exact_left(self) -> int:
+        return self.faces.exact.budget
 
 
 @dataclass
@@ -89,21 +127,28 @@ def search_faces(faces: Faces, limit: int, budget: int) -> list[FaceSearch]:
 def search_face(
     faces: Faces, letters: tuple[int, ...], limit: int, budget: int = 200_000
 ) -> FaceSearch:
-    """The first error among strings of at most `limit` letters, within a budget of boxes.
+    """The first error among strings of at most `limit` letters, within a budget of boxes."""
+    return first_failure(TaskJudge(faces), letters, limit, budget)
+
+
+def first_failure(
+    judge: Judge, letters: tuple[int, ...], limit: int, budget: int = 200_000
+) -> FaceSearch:
+    """The first vector that the judge calls wrong.
 
     Ends early when `MANY_UNDECIDED` vectors could not be told from zero, or when exact decisions
     have taken `EXACT_WORK`. What is found then is as sound as ever, but may not be all there is.
     """
-    found = FaceSearch(letters, face_label(faces.config, letters))
+    found = FaceSearch(letters, judge.label(letters))
     size = len(letters)
     if limit < size:
         found.right_through = limit
         return found
     heap: list[Entry] = [(size, (1,) * size, (limit - size + 1,) * size, _UNKNOWN)]
     best: tuple[int, Vector] | None = None
-    least_left = faces.exact.budget - EXACT_WORK
+    least_left = judge.exact_left() - EXACT_WORK
     while heap and found.examined < budget and len(found.undecided) < MANY_UNDECIDED:
-        if faces.exact.budget < least_left:
+        if judge.exact_left() < least_left:
             break
         batch: list[Entry] = []
         longest = limit if best is None else best[0]
@@ -112,7 +157,7 @@ def search_face(
         if not batch:
             break
         found.examined += len(batch)
-        wrong, pending = _examine(faces, found, batch)
+        wrong, pending = _examine(judge, found, batch)
         for vector in wrong:
             # Negated counts: the lexicographically largest vector is the smallest key.
             key = (sum(vector), tuple(-count for count in vector))
@@ -131,19 +176,16 @@ def search_face(
 
 
 def _examine(
-    faces: Faces, found: FaceSearch, batch: list[Entry]
+    judge: Judge, found: FaceSearch, batch: list[Entry]
 ) -> tuple[list[Vector], list[Entry]]:
     """Wrong low corners, and boxes still to be cut; what is proved right goes into `found`."""
     low = np.array([entry[1] for entry in batch], dtype=np.int64)
     high = np.array([entry[2] for entry in batch], dtype=np.int64)
     corner = np.array([entry[3] for entry in batch])
     new = corner == _UNKNOWN
-    corner[new] = corner_verdicts(faces, found.letters, low[new])
+    corner[new] = judge.corners(found.letters, low[new])
     found.undecided += [tuple(vector) for vector in low[new & (corner == UNDECIDED)].tolist()]
-    face = faces[found.letters]
-    least, most = count_box_bounds(face, low.astype(float), high.astype(float))
-    surely, maybe = label_range(faces.config, found.letters, low, high)
-    right = (surely & (least > 0)) | (~maybe & (most <= 0))
+    right = judge.right(found.letters, low, high)
     right |= (low == high).all(axis=1) & (corner == RIGHT)
     wrong, pending = [], []
     for i, (length, lowest, highest, _) in enumerate(batch):
@@ -158,16 +200,21 @@ def _examine(
 
 def corner_verdicts(faces: Faces, letters: tuple[int, ...], vectors: Integers) -> Integers:
     """RIGHT, WRONG or UNDECIDED, for each count vector of a face."""
-    logits, error = faces[letters].logits(vectors.astype(float))
+    positive, known = answers(faces, letters, vectors)
     labels = labels_of(faces.config, letters, vectors)
-    verdict = np.where((logits > 0) == labels, RIGHT, WRONG)
+    return np.where(known, np.where(positive == labels, RIGHT, WRONG), UNDECIDED)
+
+
+def answers(faces: Faces, letters: tuple[int, ...], vectors: Integers) -> tuple[Flags, Flags]:
+    """Which count vectors of a face the model calls positive, and of which that is known."""
+    logits, error = faces[letters].logits(vectors.astype(float))
+    positive = logits > 0
     # Written so that what overflowed to NaN counts as close, and is decided exactly.
-    close = np.flatnonzero(~(np.abs(logits) > error))
+    known = np.abs(logits) > error
     if faces.exact.budget <= 0:
-        verdict[close] = UNDECIDED
-        return verdict
-    for i in close:
+        return positive, known
+    for i in np.flatnonzero(~known):
         counts = full_counts(faces.config, letters, vectors[i])
         sign = faces.exact.sign(counts.tolist())
-        verdict[i] = UNDECIDED if sign is None else (RIGHT if (sign > 0) == labels[i] else WRONG)
-    return verdict
+        positive[i], known[i] = sign is not None and sign > 0, sign is not None
+    return positive, known

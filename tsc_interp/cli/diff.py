@@ -1,0 +1,90 @@
+"""`tsc-interp diff`: which strings two models answer differently, decided for every string."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tsc_interp.cli.common import (
+    ForceOption,
+    JsonOption,
+    QuietOption,
+    complete_checkpoint,
+    output,
+    print_json,
+    working,
+)
+
+_DIFFERENT = 3
+_Model = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL",
+        help="A bundled model, a .safetensors file, or a run.",
+        autocompletion=complete_checkpoint,
+        show_default=False,
+    ),
+]
+
+
+def command(
+    first: _Model,
+    second: _Model,
+    max_length: Annotated[
+        int | None,
+        typer.Option(
+            "--max-length", "-L", min=1, help="Count every string up to this length (200)."
+        ),
+    ] = None,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, help="How far to look for the first difference.")
+    ] = 10**6,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Write the certificate here.")
+    ] = None,
+    check: Annotated[
+        Path | None,
+        typer.Option("--check", help="Check a certificate about the two, and nothing else."),
+    ] = None,
+    force: ForceOption = False,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Compare two models: the exact set of strings they answer differently.
+
+    Two epochs of a run, a model and its pruned copy, any two with the same alphabet. Exit code 3
+    if they differ on some string, or if a certificate is rejected.
+    """
+    from tsc_interp.checkpoints import load_checkpoint
+    from tsc_interp.files import check_output
+    from tsc_interp.verification import check_agreement, diff, read_certificate
+    from tsc_interp.verification.comparison import is_agreement
+
+    models = [load_checkpoint(name) for name in (first, second)]
+    if check is not None:
+        proved = check_agreement(read_certificate(check), *models)
+        if as_json:
+            print_json("diff-check/1", {"accepted": True, "proved": list(proved.sentences)})
+            return
+        for sentence in proved.sentences:
+            output().print(f"  {sentence}")
+        output().print(f"{check}: accepted, {len(proved.sentences)} statements derived again.")
+        return
+    if out is not None:
+        check_output(out, is_agreement, force=force, reads=[model.source for model in models])
+    with working(quiet) as doing:
+        doing(f"comparing {first} and {second} on every string")
+        found = diff(*models, max_length=max_length, limit=limit)
+    if out is not None:
+        found.save(out, force=force)
+    if as_json:
+        print_json("diff/1", found.to_dict())
+    else:
+        for sentence in found.sentences():
+            output().print(sentence.replace("`", ""))
+        if out is not None:
+            output().print(f"Certificate written to {out}.")
+    if found.counted.differing or found.shortest is not None:
+        raise typer.Exit(_DIFFERENT)

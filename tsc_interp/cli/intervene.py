@@ -1,0 +1,157 @@
+"""`tsc-interp intervene`: change a part of a model, and see what becomes of its answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tsc_interp.cli.common import (
+    CheckpointOption,
+    EpochOption,
+    ForceOption,
+    JsonOption,
+    QuietOption,
+    messages,
+    output,
+    print_json,
+    working,
+)
+from tsc_interp.source_report import EXAMPLES
+
+if TYPE_CHECKING:
+    from tsc_interp.checkpoints import Checkpoint
+
+
+def command(
+    changes: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="PART=CHANGE...",
+            help="Such as head0=zero, 'head0.value[c]=like(b)', 'head1->neuron0=mean(aab, abc)'.",
+            show_default=False,
+        ),
+    ],
+    checkpoint: CheckpointOption = "walkthrough",
+    epoch: EpochOption = None,
+    strings: Annotated[
+        list[str] | None,
+        typer.Option("--string", "-s", help="A string to run; may be given several times."),
+    ] = None,
+    exact: Annotated[
+        bool,
+        typer.Option("--exact/--no-exact", help="Also decide every string, before and after."),
+    ] = True,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Write the changed model here.")
+    ] = None,
+    force: ForceOption = False,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Change parts of a model and compare its answers before and after.
+
+    Parts: head0, head0.query, head0.key[c], head0.value[c], head0.pattern, neuron1, mlp,
+    layer1.head0, head0->neuron1, embed->logit. Changes: zero, mean, mean(aab, abc), from(aab),
+    like(b), scale(0.5), noise(0.1, seed=0), resample(seed=0).
+    """
+    from tsc_interp.checkpoints import load_checkpoint
+    from tsc_interp.checkpoints.format import is_checkpoint
+    from tsc_interp.files import check_output
+    from tsc_interp.interventions.hooks import intervene
+    from tsc_interp.model.classifier import Classifier
+
+    loaded = load_checkpoint(checkpoint, epoch=epoch)
+    if out is not None:
+        check_output(out, is_checkpoint, force=force, reads=[loaded.source])
+    letters = set(loaded.config.alphabet.letters) | set("{}0123456789")
+    texts = strings or [text for text in EXAMPLES if set(text) <= letters] or ["a"]
+    outcome = intervene(Classifier.from_checkpoint(loaded), texts, changes)
+    edited, effects, refused = None, None, None
+    if exact or out is not None:
+        edited, refused = _edited(loaded, changes, texts, must=out is not None)
+    if exact and edited is not None:
+        effects = _effects(loaded, edited, quiet)
+    if out is not None and edited is not None:
+        edited.save(out, force=force)
+    pairs = zip(texts, outcome.before.tolist(), outcome.after.tolist(), strict=True)
+    rows = [{"string": text, "before": before, "after": after} for text, before, after in pairs]
+    if as_json:
+        document = {"checkpoint": loaded.source, "interventions": changes, "results": rows}
+        remarks = {"remarks": list(outcome.remarks), "exact": effects, "not_exact": refused}
+        print_json("intervene/1", document | remarks)
+        return
+    _print(loaded, changes, rows)
+    for remark in outcome.remarks:
+        messages(quiet).print(remark)
+    if effects is not None:
+        for line in effects["sentences"]:
+            output().print(line)
+    elif refused is not None:
+        output().print(f"Not decided for every string: {refused}")
+    if out is not None:
+        output().print(f"The changed model is {out}.")
+
+
+def _edited(
+    loaded: Checkpoint, changes: list[str], texts: list[str], *, must: bool
+) -> tuple[Any, str | None]:
+    """The changed model, or why its change cannot be written as weights."""
+    from tsc_interp.errors import UnsupportedError
+    from tsc_interp.interventions.weights import edit
+
+    try:
+        return edit(loaded, changes, strings=texts), None
+    except UnsupportedError as error:
+        if must:
+            raise
+        return None, str(error)
+
+
+def _effects(loaded: Checkpoint, edited: Checkpoint, quiet: bool) -> dict[str, Any]:
+    from tsc_interp.verification import diff, horizon, verify
+    from tsc_interp.verification.words import number
+
+    with working(quiet) as doing:
+        doing("deciding every string before and after")
+        found = diff(loaded, edited)
+        length = found.counted.max_length
+        wrong = [verify(model, length).tally for model in (loaded, edited)]
+        horizons = [horizon(model) for model in (loaded, edited)]
+    errors = [t.false_positives.total_strings + t.false_negatives.total_strings for t in wrong]
+    first = [h.shortest.string if h.shortest else None for h in horizons]
+    sentences = [
+        f"Wrong strings of up to {length} letters: {number(errors[0])} before, "
+        f"{number(errors[1])} after.",
+        f"First error: {first[0] or 'none found'} before, {first[1] or 'none found'} after.",
+        f"Answers that change, up to {length} letters: {number(found.counted.differing)}"
+        + (f"; the first is {found.shortest}." if found.shortest else "."),
+    ]
+    return {
+        "max_length": length,
+        "wrong_before": str(errors[0]),
+        "wrong_after": str(errors[1]),
+        "horizon_before": horizons[0].to_dict(),
+        "horizon_after": horizons[1].to_dict(),
+        "diff": found.to_dict(),
+        "sentences": sentences,
+    }
+
+
+def _print(loaded: Checkpoint, changes: list[str], rows: list[dict[str, Any]]) -> None:
+    from tsc_interp.output.table import print_table
+
+    question = loaded.config.task.describe()
+    cells = []
+    for row in rows:
+        label = int(loaded.config.task.labels(loaded.config.alphabet.counts(row["string"])))
+        answers = [int(row[when] > 0) for when in ("before", "after")]
+        words = {(True, True): "right", (False, False): "wrong",
+                 (True, False): "now wrong", (False, True): "now right"}  # fmt: skip
+        verdict = words[answers[0] == label, answers[1] == label]
+        logits = [f"{row[when]:+.4f}" for when in ("before", "after")]
+        cells.append([row["string"], *logits, verdict])
+    title = f"{loaded.source}: {question}? with {', '.join(changes)}"
+    columns = ["string", "logit before", "logit after", ""]
+    print_table(output(), columns, cells, title=title, right=(1, 2))

@@ -1,0 +1,61 @@
+"""`tsc-interp prune`: a smaller model that still does its task."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tsc_interp.cli.common import (
+    CheckpointOption,
+    EpochOption,
+    ForceOption,
+    JsonOption,
+    QuietOption,
+    output,
+    print_json,
+    working,
+)
+
+
+def command(
+    checkpoint: CheckpointOption = "many-heads",
+    epoch: EpochOption = None,
+    keep: Annotated[
+        int | None, typer.Option("--keep", min=1, help="How many heads to keep.")
+    ] = None,
+    keep_horizon: Annotated[
+        bool,
+        typer.Option("--keep-horizon", help="As small as possible without a shorter horizon."),
+    ] = False,
+    by: Annotated[
+        str, typer.Option("--by", help="How heads are chosen: exact, gradient or norm.")
+    ] = "exact",
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Write the smaller model here.")
+    ] = None,
+    force: ForceOption = False,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Remove heads, neurons and dimensions, judged by exact horizons."""
+    from tsc_interp.checkpoints import load_checkpoint
+    from tsc_interp.checkpoints.format import is_checkpoint
+    from tsc_interp.files import check_output
+    from tsc_interp.pruning import prune
+
+    loaded = load_checkpoint(checkpoint, epoch=epoch)
+    if out is not None:
+        check_output(out, is_checkpoint, force=force, reads=[loaded.source])
+    with working(quiet) as doing:
+        found = prune(loaded, keep=keep, keep_horizon=keep_horizon, by=by, progress=doing)
+    if out is not None:
+        found.checkpoint.save(out, force=force)
+    if as_json:
+        print_json("prune/1", found.to_dict())
+        return
+    for sentence in found.sentences():
+        output().print(sentence)
+    if out is not None:
+        output().print(f"The smaller model is {out}.")

@@ -1,0 +1,103 @@
+"""How much each head and neuron matters: by gradient, by weight norm, by exact removal.
+
+- **gradient**: the mean over strings of |∂ loss / ∂ mask|, each part's output multiplied by a mask
+  that is 1, then divided by the layer's L2 norm over its parts of that kind.
+- **norm**: the Frobenius norm of what a head copies, W_V W_O; of a neuron, |W_in| · |W_out|.
+- **exact**: the horizon that is left when the part is removed, subtracted from the model's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+from tsc_interp.checkpoints.format import Checkpoint
+from tsc_interp.interventions.parts import Part
+from tsc_interp.model.classifier import Classifier
+from tsc_interp.pruning.smaller import remove
+from tsc_interp.verification.horizons import horizon
+
+METHODS = ("exact", "gradient", "norm")
+
+
+def parts_of(checkpoint: Checkpoint) -> list[Part]:
+    """Every head and neuron."""
+    config = checkpoint.config
+    heads = [
+        Part("head", layer, i) for layer in range(config.n_layers) for i in range(config.n_heads)
+    ]
+    return heads + [
+        Part("neuron", layer, i) for layer in range(config.n_layers) for i in range(config.d_mlp)
+    ]
+
+
+def without(checkpoint: Checkpoint, gone: Sequence[Part]) -> Checkpoint:
+    """The model with these heads and neurons removed."""
+    places = {
+        kind: [(p.layer, p.index) for p in gone if p.kind == kind and p.index is not None]
+        for kind in ("head", "neuron")
+    }
+    return remove(checkpoint, heads=places["head"], neurons=places["neuron"])
+
+
+def by_gradient(checkpoint: Checkpoint, strings: Sequence[str]) -> dict[Part, float]:
+    model, config = Classifier.from_checkpoint(checkpoint), checkpoint.config
+    counts = config.alphabet.count_matrix(list(strings))
+    labels = torch.tensor(config.task.labels(counts)).float()
+    masks: dict[str, torch.Tensor] = {}
+    hooks = []
+    for layer in range(config.n_layers):
+        for name, size in {"attn.hook_z": config.n_heads, "mlp.hook_post": config.d_mlp}.items():
+            if size:
+                hook = f"blocks.{layer}.{name}"
+                # One mask per string, so that signs do not cancel before the absolute value.
+                masks[hook] = torch.ones(len(labels), size, requires_grad=True)
+                hooks.append((hook, _masked(masks[hook], name == "attn.hook_z")))
+    logits = model.run_with_hooks(list(strings), fwd_hooks=hooks)
+    loss = torch.nn.functional.binary_cross_entropy_with_logits(logits, labels, reduction="sum")
+    grads = torch.autograd.grad(loss, list(masks.values()))
+    found: dict[Part, float] = {}
+    for hook, grad in zip(masks, grads, strict=True):
+        layer = int(hook.split(".")[1])
+        sizes = grad.abs().mean(0).double()
+        shares = sizes / float(sizes.norm() or 1.0)
+        kind: Literal["head", "neuron"] = "head" if hook.endswith("hook_z") else "neuron"
+        found |= {Part(kind, layer, i): float(share) for i, share in enumerate(shares)}
+    return found
+
+
+def _masked(mask: torch.Tensor, heads: bool) -> Callable[..., Any]:
+    shaped = mask[:, None, :, None] if heads else mask[:, None, :]
+    return lambda activation, hook: activation * shaped
+
+
+def by_norm(checkpoint: Checkpoint) -> dict[Part, float]:
+    found = {}
+    for part in parts_of(checkpoint):
+        block = f"blocks.{part.layer}"
+        if part.kind == "head":
+            copied = (
+                checkpoint.weights[f"{block}.attn.W_V"][part.index].astype(float)
+                @ checkpoint.weights[f"{block}.attn.W_O"][part.index]
+            )
+            found[part] = float(np.linalg.norm(copied))
+        else:
+            read = checkpoint.weights[f"{block}.mlp.W_in"][:, part.index]
+            written = checkpoint.weights[f"{block}.mlp.W_out"][part.index]
+            found[part] = float(np.linalg.norm(read) * np.linalg.norm(written))
+    return found
+
+
+def by_removal(checkpoint: Checkpoint, limit: int) -> dict[Part, float]:
+    """Exact: how much shorter the horizon gets. Negative where the model gets better without."""
+    own = reach_of(checkpoint, limit)
+    left = {part: reach_of(without(checkpoint, [part]), limit) for part in parts_of(checkpoint)}
+    return {part: float(own - reach) for part, reach in left.items()}
+
+
+def reach_of(checkpoint: Checkpoint, limit: int) -> int:
+    """The length up to which the search finds no error."""
+    return horizon(checkpoint, limit=limit, prove=False).right_through

@@ -1,0 +1,219 @@
+"""`prune`: a smaller checkpoint, chosen by what it still gets right, exactly.
+
+tsc.prune("many-heads", keep=2)              the best two heads
+tsc.prune("many-heads", keep_horizon=True)   as small as it gets without a shorter horizon
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import comb
+from typing import Any
+
+from tsc_interp.checkpoints.format import Checkpoint
+from tsc_interp.checkpoints.resolve import ModelLike
+from tsc_interp.errors import UnsupportedError, UsageError
+from tsc_interp.interventions.parts import Part
+from tsc_interp.output.display import Displayed
+from tsc_interp.pruning.importance import (
+    METHODS,
+    by_gradient,
+    by_norm,
+    parts_of,
+    reach_of,
+    without,
+)
+from tsc_interp.pruning.smaller import narrow
+from tsc_interp.verification.exact import checkpoint_of
+from tsc_interp.verification.horizons import DEFAULT_LIMIT, Horizon, horizon
+
+_MOST_SUBSETS = 600
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, repr=False)
+class Pruned(Displayed):
+    """A smaller model, and how it compares."""
+
+    checkpoint: Checkpoint
+    before: Horizon
+    after: Horizon
+    removed: tuple[str, ...]
+    d_model: tuple[int, int]
+    """Before and after."""
+    how: str
+
+    def sentences(self) -> list[str]:
+        config = self.checkpoint.config
+        gone = ", ".join(self.removed) or "nothing"
+        return [
+            f"Removed {gone} ({self.how}).",
+            f"What is left: {_counted(config.n_heads, 'head')}, "
+            f"{_counted(config.d_mlp, 'neuron')}, {_counted(config.d_model, 'dimension')} "
+            f"(of {self.d_model[0]}), {self.checkpoint.n_parameters:,} weights.",
+            f"Before: {_reach(self.before)} After: {_reach(self.after)}",
+        ]
+
+    def _facts(self) -> list[str]:
+        return [f"{len(self.removed)} parts removed", f"horizon {self.after.right_through:,}"]
+
+    def _lines(self) -> list[tuple[str, str]]:
+        return [("", sentence) for sentence in self.sentences()]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "removed": list(self.removed),
+            "how": self.how,
+            "config": self.checkpoint.config.model_dump(mode="json"),
+            "parameters": self.checkpoint.n_parameters,
+            "d_model": list(self.d_model),
+            "before": self.before.to_dict(),
+            "after": self.after.to_dict(),
+            "weight_hash": self.checkpoint.weight_hash(),
+        }
+
+
+def prune(
+    model: ModelLike,
+    *,
+    keep: int | None = None,
+    keep_horizon: bool = False,
+    by: str = "exact",
+    strings: Sequence[str] | None = None,
+    limit: int = DEFAULT_LIMIT,
+    progress: Progress = lambda doing: None,
+) -> Pruned:
+    """A model with fewer heads, neurons and dimensions.
+
+    `keep` heads are left, chosen `by` exact horizons (all choices if there are at most 600, else
+    one removal at a time), by gradient, or by norm. With `keep_horizon`, heads and neurons go one
+    at a time, then dimensions, as long as the horizon is not shorter than the model's own.
+    Gradients are taken over `strings`, by default every string of up to six letters, by its counts.
+    """
+    if (keep is None) == (not keep_horizon):
+        raise UsageError("say either how many heads to keep, or to keep the horizon")
+    if by not in METHODS:
+        raise UsageError(f"heads are chosen by {', '.join(METHODS)}, not by {by!r}")
+    checkpoint = checkpoint_of(model)
+    if not checkpoint.config.has_attention:
+        raise UnsupportedError("this model has no attention, so no head to prune")
+    progress("the horizon of the model itself")
+    own = horizon(checkpoint, limit=limit)
+    if keep_horizon:
+        gone = _while_it_lasts(checkpoint, own.right_through, limit, progress)
+        how = "kept the horizon"
+    else:
+        assert keep is not None
+        gone, how = _all_but(checkpoint, keep, by, strings, limit, progress)
+    smaller = _narrowed(without(checkpoint, gone), own if keep_horizon else None, limit, progress)
+    smaller = _named(smaller, checkpoint, gone)
+    progress("the horizon of the smaller model, proved")
+    after = horizon(smaller, limit=limit)
+    sizes = (checkpoint.config.d_model, smaller.config.d_model)
+    return Pruned(smaller, own, after, tuple(map(str, gone)), sizes, how)
+
+
+def short_strings(checkpoint: Checkpoint, longest: int = 6) -> list[str]:
+    """Every string up to a length, by its counts: what gradients are taken over."""
+    from itertools import product
+
+    alphabet = checkpoint.config.alphabet
+    counts = product(range(longest + 1), repeat=alphabet.size)
+    return [alphabet.write(c) for c in counts if 0 < sum(c) <= longest]
+
+
+def _all_but(
+    checkpoint: Checkpoint,
+    keep: int,
+    by: str,
+    strings: Sequence[str] | None,
+    limit: int,
+    progress: Progress,
+) -> tuple[list[Part], str]:
+    heads = [part for part in parts_of(checkpoint) if part.kind == "head"]
+    if not 1 <= keep <= len(heads):
+        raise UsageError(f"keep from 1 to {len(heads)} heads, not {keep}")
+    if by != "exact":
+        texts = list(strings) if strings else short_strings(checkpoint)
+        scores = by_gradient(checkpoint, texts) if by == "gradient" else by_norm(checkpoint)
+        ranked = sorted(heads, key=lambda part: -scores[part])
+        return sorted(ranked[keep:], key=heads.index), f"by {by}"
+    if comb(len(heads), keep) <= _MOST_SUBSETS:
+        choices = list(combinations(heads, keep))
+        best: tuple[int, tuple[Part, ...]] | None = None
+        for number, kept in enumerate(choices, start=1):
+            progress(f"{number} of {len(choices)} choices of {keep} heads")
+            reach = reach_of(without(checkpoint, [h for h in heads if h not in kept]), limit)
+            if best is None or reach > best[0]:
+                best = reach, kept
+        assert best is not None
+        return [h for h in heads if h not in best[1]], f"the best of all {len(choices)} choices"
+    gone: list[Part] = []
+    while len(heads) - len(gone) > keep:
+        progress(f"{len(heads) - len(gone)} heads left, {keep} wanted")
+        left = [head for head in heads if head not in gone]
+        gone.append(max(left, key=lambda h: reach_of(without(checkpoint, [*gone, h]), limit)))
+    return sorted(gone, key=heads.index), "one at a time, the longest horizon each time"
+
+
+def _while_it_lasts(
+    checkpoint: Checkpoint, least: int, limit: int, progress: Progress
+) -> list[Part]:
+    """Parts that can go one after the other without the horizon getting shorter than `least`."""
+    every = parts_of(checkpoint)
+    gone: list[Part] = []
+    while True:
+        left = [part for part in every if part not in gone]
+        heads = sum(part.kind == "head" for part in left)
+        progress(f"{heads} heads and {len(left) - heads} neurons left")
+        # A model needs a head; it can do without an MLP.
+        tried = [p for p in left if p.kind != "head" or heads > checkpoint.config.n_layers]
+        reaches = {p: reach_of(without(checkpoint, [*gone, p]), limit) for p in tried}
+        best = max(reaches, key=lambda part: reaches[part], default=None)
+        if best is None or reaches[best] < least:
+            return sorted(gone, key=every.index)
+        gone.append(best)
+
+
+def _narrowed(
+    checkpoint: Checkpoint, own: Horizon | None, limit: int, progress: Progress
+) -> Checkpoint:
+    """As few dimensions as are used; with a horizon to keep, as few as still keep it."""
+    if checkpoint.config.has_norm:
+        return checkpoint
+    best = narrow(checkpoint)
+    if own is None:
+        return best
+    if reach_of(best, limit) < own.right_through:  # rounding alone can cost a little
+        return checkpoint
+    for size in range(best.config.d_model - 1, 0, -1):
+        progress(f"{size} dimensions")
+        tried = narrow(checkpoint, size)
+        if reach_of(tried, limit) < own.right_through:
+            break
+        best = tried
+    return best
+
+
+def _named(smaller: Checkpoint, whole: Checkpoint, gone: Sequence[Part]) -> Checkpoint:
+    history = {
+        "from": whole.source,
+        "weight_hash": whole.weight_hash(),
+        "removed": list(map(str, gone)),
+    }
+    provenance = {**whole.provenance, "pruned": history}
+    return Checkpoint(smaller.config, smaller.weights, provenance, f"{whole.source}, pruned")
+
+
+def _counted(count: int, word: str) -> str:
+    return f"{count} {word}{'' if count == 1 else 's'}"
+
+
+def _reach(found: Horizon) -> str:
+    if found.infinite:
+        return "right on every string, proved."
+    first = f", first error {found.shortest.string}" if found.shortest else ""
+    word = "proved" if found.proved or found.checked else "as far as the search went"
+    return f"right up to {found.right_through:,} letters ({word}{first})."

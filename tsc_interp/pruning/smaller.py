@@ -1,0 +1,142 @@
+"""Checkpoints with less in them: tensors without some heads and neurons, a narrower residual.
+
+    remove(checkpoint, heads=[(0, 3)], neurons=[(0, 1)])      (layer, head), (layer, neuron)
+    narrow(checkpoint)                                        as few dimensions as are used
+
+What is removed is gone from the tensors, not set to zero. A layer keeps as many heads as the layer
+that needs most, because the shape of a model is one number per kind of part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tsc_interp.checkpoints.format import Checkpoint
+from tsc_interp.errors import UnsupportedError, UsageError
+from tsc_interp.strings import PAD
+
+Array = NDArray[np.float64]
+Place = tuple[int, int]
+"""Layer, and head or neuron."""
+
+
+def remove(
+    checkpoint: Checkpoint, *, heads: Collection[Place] = (), neurons: Collection[Place] = ()
+) -> Checkpoint:
+    """The model without these heads and neurons: what it computes when they write nothing."""
+    config = checkpoint.config
+    for kind, places, size in (("head", heads, config.n_heads), ("neuron", neurons, config.d_mlp)):
+        for layer, index in places:
+            if not (0 <= layer < config.n_layers and 0 <= index < size):
+                raise UsageError(f"there is no {kind} {index} in layer {layer}")
+    weights = {name: w.copy() for name, w in checkpoint.weights.items()}
+    n_heads = _slots(config.n_layers, config.n_heads, heads)
+    d_mlp = _slots(config.n_layers, config.d_mlp, neurons)
+    for layer in range(config.n_layers):
+        block = f"blocks.{layer}"
+        if config.has_attention:
+            kept = _kept(layer, config.n_heads, heads)
+            _silence(weights[f"{block}.attn.W_O"], layer, heads)
+            for name in "QKVO":
+                key = f"{block}.attn.W_{name}"
+                weights[key] = weights[key][_filled(kept, config.n_heads, n_heads)]
+        if config.has_mlp:
+            kept = _kept(layer, config.d_mlp, neurons)
+            _silence(weights[f"{block}.mlp.W_out"], layer, neurons)
+            order = _filled(kept, config.d_mlp, d_mlp)
+            weights[f"{block}.mlp.W_in"] = weights[f"{block}.mlp.W_in"][:, order]
+            weights[f"{block}.mlp.W_out"] = weights[f"{block}.mlp.W_out"][order]
+    smaller = config.model_copy(update={"n_heads": n_heads, "d_mlp": d_mlp})
+    needed = smaller.weight_shapes()
+    kept_weights = {name: np.ascontiguousarray(w) for name, w in weights.items() if name in needed}
+    return Checkpoint(smaller, kept_weights, checkpoint.provenance, source=checkpoint.source)
+
+
+def narrow(checkpoint: Checkpoint, d_model: int | None = None) -> Checkpoint:
+    """The model with a residual stream of as few dimensions as its writers and readers share.
+
+    All that matters of the residual stream is what each reader hears of each writer: the products
+    of their weights, a matrix whose rank is the number of dimensions that are needed. It is split
+    again by its singular values. With `d_model` only the largest so many are kept, which changes
+    the model; without, everything above float32 rounding is kept.
+    """
+    config = checkpoint.config
+    if config.has_norm:
+        raise UnsupportedError("a norm feels every dimension, so none can be taken away")
+    if config.has_positions:
+        raise UnsupportedError("positions are written into the residual stream too; not narrowed")
+    weights = {name: w.astype(np.float64) for name, w in checkpoint.weights.items()}
+    weights["embed.W_E"][PAD] = 0.0  # never read: it has no weight in attention
+    written = [name for name in weights if name.endswith(("W_E", "W_O", "W_out"))]
+    read = [name for name in weights if name.endswith(("W_Q", "W_K", "W_V", "W_in", "W_U"))]
+    rows = np.concatenate([weights[name].reshape(-1, config.d_model) for name in written])
+    columns = np.concatenate([_as_columns(weights[name]) for name in read], axis=1)
+    left, strengths, right = np.linalg.svd(rows @ columns, full_matrices=False)
+    most = int((strengths > strengths[0] * 1e-6).sum()) if strengths.size and strengths[0] else 1
+    size = min(max(most, 1), config.d_model) if d_model is None else d_model
+    if not 1 <= size <= config.d_model:
+        raise UsageError(f"d_model must be from 1 to {config.d_model}, got {size}")
+    if size > len(strengths):
+        raise UsageError(f"there are only {len(strengths)} dimensions to keep, not {size}")
+    root = np.sqrt(strengths[:size])
+    halves = left[:, :size] * root, root[:, None] * right[:size]
+    return _rebuilt(checkpoint, weights, written, read, *halves)
+
+
+def _rebuilt(
+    checkpoint: Checkpoint,
+    weights: dict[str, Array],
+    written: list[str],
+    read: list[str],
+    rows: Array,
+    columns: Array,
+) -> Checkpoint:
+    """The same weights over fewer dimensions."""
+    size, new = rows.shape[1], dict(weights)
+    at = 0
+    for name in written:
+        shape = weights[name].shape
+        count = int(np.prod(shape[:-1]))
+        new[name] = rows[at : at + count].reshape(*shape[:-1], size)
+        at += count
+    at = 0
+    for name in read:
+        shape = weights[name].shape
+        heads = shape[0] if len(shape) == 3 else 1
+        part = columns[:, at : at + heads * shape[-1]].reshape(size, heads, shape[-1])
+        new[name] = part.transpose(1, 0, 2) if len(shape) == 3 else part[:, 0]
+        at += heads * shape[-1]
+    config = checkpoint.config.model_copy(update={"d_model": size})
+    arrays = {name: np.ascontiguousarray(w, dtype=np.float32) for name, w in new.items()}
+    return Checkpoint(config, arrays, checkpoint.provenance, source=checkpoint.source)
+
+
+def _as_columns(weight: Array) -> Array:
+    """`[d_model, everything else]`, heads side by side."""
+    if weight.ndim == 2:
+        return weight
+    return weight.transpose(1, 0, 2).reshape(weight.shape[1], -1)
+
+
+def _kept(layer: int, size: int, gone: Collection[Place]) -> list[int]:
+    return [index for index in range(size) if (layer, index) not in gone]
+
+
+def _slots(layers: int, size: int, gone: Collection[Place]) -> int:
+    """How many a layer needs at most."""
+    return max((len(_kept(layer, size, gone)) for layer in range(layers)), default=0)
+
+
+def _filled(kept: list[int], size: int, slots: int) -> list[int]:
+    """Those that are kept, and silent ones up to the number of slots."""
+    silent = [index for index in range(size) if index not in kept]
+    return [*kept, *silent[: slots - len(kept)]]
+
+
+def _silence(weight: NDArray[np.float32], layer: int, gone: Collection[Place]) -> None:
+    for at, index in gone:
+        if at == layer:
+            weight[index] = 0.0
