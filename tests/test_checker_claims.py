@@ -15,7 +15,7 @@ from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.task import ContainsAll, Majority
 from tsc_interp.verification import CertificateError
 from tsc_interp.verification.checker import Checker
-from tsc_interp.verification.checker_claims import Derivation, Proved, _number, _whole
+from tsc_interp.verification.checker_claims import Derivation, Proved, number, whole
 
 PLANTED = planted(6)
 ATTENDED = planted(6, attend_cls=True)
@@ -44,14 +44,14 @@ def up_to(letters: str, length: Any, *boxes: Any) -> dict[str, Any]:
 
 
 def test_whole_numbers_and_numbers() -> None:
-    assert [_whole(n) for n in (0, 1, 10**12)] == [0, 1, 10**12]
+    assert [whole(n) for n in (0, 1, 10**12)] == [0, 1, 10**12]
     for bad in (-1, 10**12 + 1, 1.0, True, None, "1"):
         with pytest.raises(CertificateError, match="not a whole number"):
-            _whole(bad)
-    assert [_number(x) for x in (0, -1, 2.5, -9.9e299)] == [0.0, -1.0, 2.5, -9.9e299]
+            whole(bad)
+    assert [number(x) for x in (0, -1, 2.5, -9.9e299)] == [0.0, -1.0, 2.5, -9.9e299]
     for wrong in (1e300, -1e300, float("nan"), float("inf"), True, None, "1", 10**301):
         with pytest.raises(CertificateError, match="not a number"):
-            _number(wrong)
+            number(wrong)
 
 
 # -- right_at_all_lengths ------------------------------------------------------------------------
