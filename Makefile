@@ -27,12 +27,12 @@ types: $(VENV)/.dev
 
 docs: $(VENV)/.dev  ## The documentation, offline, into site/
 	$(BIN)/python -m docs.build
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 	$(BIN)/python -m docs.build.check_site
 
 docs-serve: $(VENV)/.dev
 	$(BIN)/python -m docs.build
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs serve
 
 mutants: $(VENV)/.dev  ## Would the tests notice? One small change at a time in the trusted core
 	$(BIN)/python -m tests.mutation

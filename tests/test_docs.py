@@ -204,3 +204,26 @@ def test_numbers_in_the_prose_are_true() -> None:
         text = (PAGES / page).read_text(encoding="utf-8")
         assert words in text, (page, words)
         assert claimed == measured, (page, words)
+
+
+def test_formulas_become_mathml_and_code_stays_code():
+    from xml.etree import ElementTree
+
+    from markdown import markdown
+
+    def page(text: str) -> str:
+        return markdown(text, extensions=["docs.build.formulas", "md_in_html"])
+
+    inline = page(r"so $e^{s_a} < 1$ and `$x$` costs $5 or $6")
+    assert "<msup>" in inline
+    assert "<code>$x$</code> costs $5 or $6" in inline
+    assert '<span class="formula" tabindex="0"><math' in page(r"$$\frac{1}{n}$$")
+    namespace = "{http://www.w3.org/1998/Math/MathML}"
+    for path in sorted((ROOT / "docs" / "pages" / "theory").glob("*.md")):
+        text = path.read_text(encoding="utf-8")
+        assert "<sub>" not in text, path
+        for formula in re.findall(r"<math.*?</math>", page(text), flags=re.DOTALL):
+            # Commands that are not known would stand there as text.
+            words = [e.text or "" for e in ElementTree.fromstring(formula).iter() if e.tag]
+            assert not any("\\" in word for word in words), (path, formula)
+            assert ElementTree.fromstring(formula).tag == f"{namespace}math"

@@ -30,6 +30,7 @@ if TYPE_CHECKING:  # what a type checker reads; the table below is what happens
     from tsc_interp.pruning import prune as prune
     from tsc_interp.report import Report as Report
     from tsc_interp.report import analyze as analyze
+    from tsc_interp.report.grid import write_grid as write_grid
     from tsc_interp.strings import Alphabet as Alphabet
     from tsc_interp.task import AtLeast as AtLeast
     from tsc_interp.task import ContainsAll as ContainsAll
@@ -72,6 +73,7 @@ _PUBLIC = {
     "evaluate": "tsc_interp.model.evaluation",
     "HookedClassifier": "tsc_interp.model.hooked",
     "load": "tsc_interp.model.hooked",
+    "write_grid": "tsc_interp.report.grid",
     "write_playground": "tsc_interp.playground",
     "run_probe": "tsc_interp.probes.registry",
     "Pruned": "tsc_interp.pruning",

@@ -8,8 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tsc_interp.cli.common import JsonOption, messages, output, print_json
+from tsc_interp.cli.common import (
+    ForceOption,
+    JsonOption,
+    QuietOption,
+    messages,
+    output,
+    print_json,
+    working,
+)
 from tsc_interp.cli.training_view import RunsOption, horizon_of, written_horizon
+from tsc_interp.output.visible import visible
 
 if TYPE_CHECKING:
     from tsc_interp.checkpoints.run_list import StoredRun
@@ -25,15 +34,37 @@ def command(
         bool,
         typer.Option("--horizon", help="Also find the length up to which each is always right."),
     ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", "-o", metavar="FILE.html", help="Write a page with every run's failure map."
+        ),
+    ] = None,
+    force: ForceOption = False,
     as_json: JsonOption = False,
+    quiet: QuietOption = False,
 ) -> None:
-    """List what has been trained: each run by a name that --checkpoint takes."""
+    """List what has been trained: each run by a name that --checkpoint takes.
+
+    With --out a page shows all of them: a small failure map for each cell of a grid and each seed.
+    """
     from tsc_interp.checkpoints.run_list import runs as stored_runs
     from tsc_interp.errors import UsageError
 
     found = stored_runs(runs, experiment)
     if experiment is not None and not found:
         raise UsageError(f"no runs of an experiment {experiment!r} in {runs}")
+    if out is not None:
+        from tsc_interp.report.grid import write_grid
+
+        with working(quiet) as say:
+            write_grid(found, out, force=force, progress=say)
+        size = out.stat().st_size / 1000
+        messages(quiet).print(
+            f"wrote {visible(out)} ({size:.0f} kB); open it in a browser", soft_wrap=True
+        )
+        if not as_json:
+            return
     if as_json:
         print_json("runs/1", {"runs": [_row(run, horizon) for run in found]})
     elif found:

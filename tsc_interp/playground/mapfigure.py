@@ -58,6 +58,17 @@ def failure_map(
     return figure(picture, legend, caption(view))
 
 
+def map_picture(model: ModelLike) -> str:
+    """The map alone, as SVG, for a page that has the style and the legend once; '' of one letter.
+
+    Where length matters, of strings of 1,000 letters.
+    """
+    checkpoint = loaded(model)
+    config = checkpoint.config
+    view = MapView(config, shown_letters(config, None, []), 4.0, map_length(config, None))
+    return _svg(view, view.fields(Faces(checkpoint)), "", hatch=200) if view.letters[1:] else ""
+
+
 def figure(picture: str, legend: str, words: str) -> str:
     return (
         f'<figure class="tsc-map"><style>{assemble_style("map.css")}</style>{picture}'
@@ -153,14 +164,14 @@ def strip(view: MapView, field: FaceField, parts: Sequence[tuple[float, float]])
     return "".join(contours.band_path(edge, *part) for part in parts)
 
 
-def _svg(view: MapView, fields: Sequence[FaceField], mark: str) -> str:
+def _svg(view: MapView, fields: Sequence[FaceField], mark: str, hatch: int = 90) -> str:
     paths = layers(view, fields)
     words = summary(view, fields)
     unique = unique_name((paths, words))
     drawn = "".join(
         f'<path class="{name}"{_fill(name, unique)} d="{d}"/>' for name, d in paths.items() if d
     )
-    hatches = f"<defs>{_hatch(unique, 90)}{_hatch(f'{unique}-s', 9)}</defs>"
+    hatches = f"<defs>{_hatch(unique, hatch)}{_hatch(f'{unique}-s', hatch // 10)}</defs>"
     discs = _discs(view, fields, f"{unique}-s") + frame(view.names) + mark
     return svg(view, unique, f"Failure map. {words}", drawn, discs, hatches)
 

@@ -34,7 +34,27 @@ def render_html(report: Report, *, plotlyjs: str = "inline", extras: Sequence[Ex
     """The page. `extras` come after the probes' sections."""
     if plotlyjs not in PLOTLYJS:
         raise UsageError(f"plotlyjs is one of {', '.join(PLOTLYJS)}; got {plotlyjs!r}")
-    environment = jinja2.Environment(
+    return (
+        environment()
+        .get_template("page.html")
+        .render(
+            report=report,
+            compared=len(report.models) > 1,
+            disagreements=disagreements(report),
+            difference_map=difference_picture(report),
+            fronts=[front(model) for model in report.models],
+            sections=[_section(report, name) for name in _order(report)],
+            extras=extras,
+            whole_command=command(report),
+            plotly=_plotly(plotlyjs),
+            themes=_embed({"light": _theme(dark=False), "dark": _theme(dark=True)}),
+        )
+    )
+
+
+def environment() -> jinja2.Environment:
+    """Templates that escape whatever is not markup of ours."""
+    made = jinja2.Environment(
         loader=jinja2.PackageLoader("tsc_interp.report"),
         autoescape=True,
         trim_blocks=True,
@@ -42,21 +62,10 @@ def render_html(report: Report, *, plotlyjs: str = "inline", extras: Sequence[Ex
         undefined=jinja2.StrictUndefined,
         finalize=_writable,
     )
-    environment.filters |= {"cell": format_cell, "prose": prose}
-    environment.tests["number"] = is_number
-    return environment.get_template("page.html").render(
-        report=report,
-        compared=len(report.models) > 1,
-        disagreements=disagreements(report),
-        difference_map=difference_picture(report),
-        fronts=[front(model) for model in report.models],
-        sections=[_section(report, name) for name in _order(report)],
-        extras=extras,
-        version=__version__,
-        whole_command=command(report),
-        plotly=_plotly(plotlyjs),
-        themes=_embed({"light": _theme(dark=False), "dark": _theme(dark=True)}),
-    )
+    made.filters |= {"cell": format_cell, "prose": prose}
+    made.tests["number"] = is_number
+    made.globals["version"] = __version__
+    return made
 
 
 def _writable(value: Any) -> Any:

@@ -9,6 +9,7 @@ from tsc_interp.errors import UnsupportedError
 from tsc_interp.strings import MAX_LETTERS, Alphabet
 
 if TYPE_CHECKING:
+    from tsc_interp.checkpoints.format import Checkpoint
     from tsc_interp.model.classifier import Classifier
     from tsc_interp.probes.atlas.result import AtlasResult
     from tsc_interp.verification import Counterexample
@@ -57,7 +58,7 @@ class Reach:
         )
 
 
-def reach(model: Classifier) -> Reach | None:
+def reach(model: Classifier | Checkpoint) -> Reach | None:
     """None where counts do not describe the input, or there are too many sets of letters."""
     from tsc_interp.verification import horizon
 
