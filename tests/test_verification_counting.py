@@ -28,6 +28,7 @@ from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.model.forward import forward
 from tsc_interp.model.hooked import HookedClassifier
 from tsc_interp.model.inputs import from_counts
+from tsc_interp.output.numbers import number
 from tsc_interp.strings import FIRST_LETTER
 from tsc_interp.verification.enumeration import (
     enumerate_counts,
@@ -39,7 +40,6 @@ from tsc_interp.verification.labels import all_faces, label_range, labels_of
 from tsc_interp.verification.regions import count_regions, lattice_points
 from tsc_interp.verification.search import RIGHT, corner_verdicts
 from tsc_interp.verification.tally import Tally
-from tsc_interp.verification.words import number
 
 
 def double_weights(checkpoint: Checkpoint) -> dict[str, torch.Tensor]:

@@ -31,3 +31,16 @@ def format_cell(cell: Cell) -> str:
 
 def is_number(cell: Cell) -> bool:
     return cell is None or (isinstance(cell, int | float) and not isinstance(cell, bool))
+
+
+def number(value: int) -> str:
+    """1,373,700 in full, 3.98e95 rounded."""
+    if abs(value) < 10**12:
+        return f"{value:,}"
+    exponent = int(math.log10(value))
+    unit = 10 ** (exponent - 2)
+    hundredths = (value + unit // 2) // unit
+    # log10 is rounded, and so are the digits: either may cross a power of ten.
+    if hundredths >= 1000:
+        hundredths, exponent = hundredths // 10, exponent + 1
+    return f"{hundredths / 100:.2f}e{exponent}"

@@ -121,6 +121,14 @@ PROBES: tuple[Probe, ...] = (
         result="DynamicsResult",
         needs_run=True,
     ),
+    Probe(
+        name="ablation",
+        title="What each part is needed for",
+        question="Which strings go wrong without a head, a neuron or one letter's value?",
+        chapter="2, 4",
+        result="AblationResult",
+        on_request=True,
+    ),
 )
 
 

@@ -7,6 +7,17 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tsc_interp.output.numbers import number
+
+__all__ = [
+    "capital",
+    "number",
+    "write_mixture",
+    "write_share",
+    "write_strings",
+    "write_vector",
+]
+
 
 def write_mixture(weights: ArrayLike, letters: Sequence[str]) -> str:
     """`41% a + 59% b`, leaving out what rounds to nothing."""

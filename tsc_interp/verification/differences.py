@@ -17,6 +17,7 @@ import numpy as np
 
 from tsc_interp.checkpoints.resolve import ModelLike
 from tsc_interp.errors import UnsupportedError, UsageError
+from tsc_interp.output.numbers import number
 from tsc_interp.source_report import TEST_LENGTH
 from tsc_interp.verification.enumeration import PascalRows, positive_vectors, record
 from tsc_interp.verification.exact import checkpoint_of
@@ -24,7 +25,6 @@ from tsc_interp.verification.faces import Faces
 from tsc_interp.verification.labels import all_faces, labels_of
 from tsc_interp.verification.search import answers
 from tsc_interp.verification.tally import Side, Vector, order
-from tsc_interp.verification.words import number
 
 DEFAULT_LENGTH = TEST_LENGTH
 _MOST_VECTORS = 2_000_000

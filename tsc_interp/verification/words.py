@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import floor, log10
 
+from tsc_interp.output.numbers import number
 from tsc_interp.verification.certificates import Certificate
 from tsc_interp.verification.costs import EXACT_BUDGET, duration
 from tsc_interp.verification.horizons import Counterexample, Horizon
@@ -18,19 +19,6 @@ Line = tuple[str, str]
 _SEARCHED = "by a search in float64 with error bounds that the checker did not derive again"
 
 _GOOD, _BAD, _PLAIN = "green", "bold red", ""
-
-
-def number(value: int) -> str:
-    """1,373,700 in full, 3.98e95 rounded."""
-    if abs(value) < 10**12:
-        return f"{value:,}"
-    exponent = int(log10(value))
-    unit = 10 ** (exponent - 2)
-    hundredths = (value + unit // 2) // unit
-    # log10 is rounded, and so are the digits: either may cross a power of ten.
-    if hundredths >= 1000:
-        hundredths, exponent = hundredths // 10, exponent + 1
-    return f"{hundredths / 100:.2f}e{exponent}"
 
 
 def summary(verdict: Verdict) -> Iterator[Line]:

@@ -1,0 +1,152 @@
+"""The exact half: edited models, their wrong strings up to a length, and their first errors."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from math import comb
+from typing import Any
+
+import numpy as np
+
+from tsc_interp.checkpoints.format import Checkpoint
+from tsc_interp.config import ClassifierConfig
+from tsc_interp.errors import UnsupportedError
+from tsc_interp.interventions.changes import Change
+from tsc_interp.interventions.intervention import Intervention
+from tsc_interp.interventions.parts import Part
+from tsc_interp.interventions.weights import edit
+from tsc_interp.probes.ablation.result import Ablated, AblationResult, Exact, TestErrors
+from tsc_interp.source_report import TEST_LENGTH
+from tsc_interp.strings import Counts
+from tsc_interp.verification.differences import difference
+from tsc_interp.verification.exact import checkpoint_of
+from tsc_interp.verification.faces import Faces
+from tsc_interp.verification.horizons import horizon
+from tsc_interp.verification.labels import labels_of
+from tsc_interp.verification.search import RIGHT, corner_verdicts
+from tsc_interp.verification.verdict import verify
+
+MOST_VECTORS = 2_000_000
+BUDGET = 20_000
+"""Boxes per set of letters, as an atlas has it."""
+
+
+def length_for(config: ClassifierConfig) -> int:
+    """200, or less where that would be more than two million count vectors."""
+    letters = config.n_letters
+    fits = (n for n in range(TEST_LENGTH, 0, -1) if comb(n + letters, letters) <= MOST_VECTORS)
+    return next(fits, 1)
+
+
+def judge(checkpoint: Checkpoint, length: int) -> Exact:
+    """Counted string by string; the horizon is searched for, and not proved."""
+    tally = verify(checkpoint, length, method="regions").tally
+    found = horizon(checkpoint, budget=BUDGET, prove=False)
+    return Exact(
+        false_positives=tally.false_positives.total_strings,
+        false_negatives=tally.false_negatives.total_strings,
+        undecided=tally.undecided.total_strings,
+        first_error=found.shortest.string if found.shortest else None,
+        horizon=found.length if found.settled else None,
+    )
+
+
+def prove(checkpoint: Checkpoint, known: Exact) -> Exact:
+    """The same with the horizon the checker derives, if it is the one that was found."""
+    found = horizon(checkpoint, budget=BUDGET)
+    agrees = found.shortest is not None and found.shortest.string == known.first_error
+    return known.model_copy(update={"proved": found.proved and agrees})
+
+
+def test_errors(checkpoint: Checkpoint, counts: Counts) -> TestErrors:
+    """Over real numbers, as everything exact is."""
+    faces = Faces(checkpoint)
+    vectors, copies = np.unique(counts, axis=0, return_counts=True)
+    wrong = {False: 0, True: 0}
+    supports, member = np.unique(vectors > 0, axis=0, return_inverse=True)
+    for index, support in enumerate(supports):
+        own = member.ravel() == index
+        letters = tuple(np.flatnonzero(support).tolist())
+        inside = vectors[own][:, list(letters)]
+        missed = corner_verdicts(faces, letters, inside) != RIGHT
+        labels = labels_of(checkpoint.config, letters, inside)
+        for label in wrong:
+            wrong[label] += int(copies[own][missed & (labels == label)].sum())
+    return TestErrors(false_positives=wrong[False], false_negatives=wrong[True])
+
+
+class ExactHalf:
+    """Each part replaced in the weights, each model so made judged once."""
+
+    def __init__(
+        self,
+        model: Any,
+        config: ClassifierConfig,
+        counts: Counts | None,
+        changes: Mapping[str, Change],
+        chosen: Collection[Part],
+        length: int,
+    ) -> None:
+        self.counts, self.changes, self.chosen = counts, changes, chosen
+        self.length = length if chosen else None
+        # With positions there are no weights to edit, and the test set is not one of counts.
+        self.checkpoint = None if config.has_positions else checkpoint_of(model)
+        self.standing, self.standing_test = self._judged(self.checkpoint, exactly=bool(chosen))
+
+    def ablated(self, parts: Mapping[Part, str]) -> Iterator[Ablated]:
+        for part, name in parts.items():
+            for change, how in self.changes.items():
+                edited = self._edited(Intervention(part, how))
+                exact, test = self._judged(edited, exactly=part in self.chosen)
+                yield Ablated(
+                    part=str(part),
+                    name=name,
+                    change=change,
+                    whole=part.kind != "value",
+                    test=test,
+                    exact=exact,
+                    same_answers=self._same_answers(edited, exact),
+                )
+
+    def proved(self, result: AblationResult, named: Collection[Ablated]) -> AblationResult:
+        """The model as it is and what the findings name, put to the checker."""
+        if self.checkpoint is None or result.exact is None:
+            return result
+        ablated = [self._proved(one) if one in named else one for one in result.ablated]
+        standing = prove(self.checkpoint, result.exact)
+        return result.model_copy(update={"exact": standing, "ablated": tuple(ablated)})
+
+    def _proved(self, one: Ablated) -> Ablated:
+        edited = self._edited(Intervention(Part.parse(one.part), self.changes[one.change]))
+        assert edited is not None
+        assert one.exact is not None
+        return one.model_copy(update={"exact": prove(edited, one.exact)})
+
+    def _edited(self, wanted: Intervention) -> Checkpoint | None:
+        if self.checkpoint is None:
+            return None
+        try:
+            return edit(self.checkpoint, wanted)
+        except UnsupportedError:
+            return None  # said once for all parts: see run.py
+
+    def _judged(
+        self, checkpoint: Checkpoint | None, *, exactly: bool
+    ) -> tuple[Exact | None, TestErrors | None]:
+        if checkpoint is None:
+            return None, None
+        exact = judge(checkpoint, self.length) if exactly and self.length else None
+        test = None if self.counts is None else test_errors(checkpoint, self.counts)
+        return exact, test
+
+    def _same_answers(self, edited: Checkpoint | None, after: Exact | None) -> bool | None:
+        """Whether no string up to the length changes its answer: equal counts are not enough."""
+        if edited is None or after is None or self.standing is None or self.checkpoint is None:
+            return None
+        kinds = ("false_positives", "false_negatives", "undecided")
+        if after.undecided or any(getattr(after, k) != getattr(self.standing, k) for k in kinds):
+            return False
+        if not after.errors:
+            return True  # both right everywhere
+        apart = difference(self.checkpoint, edited, self.length)
+        return not apart.differing and not apart.undecided

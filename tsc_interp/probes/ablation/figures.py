@@ -1,0 +1,161 @@
+"""Figures of ablation: errors and first errors without each part, and what happens to logits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import log10
+
+import numpy as np
+import plotly.graph_objects as go
+
+from tsc_interp.plots.colours import MUTED
+from tsc_interp.plots.heat import heat
+from tsc_interp.plots.style import Figure, decision_line, new_figure
+from tsc_interp.probes.ablation.result import Ablated, AblationResult, Exact
+from tsc_interp.probes.wording import number
+
+MOST_ROWS = 24
+_LOOKS = {"zero": ("circle", MUTED[3]), "mean": ("diamond-open", MUTED[2])}
+
+
+def figures(result: AblationResult) -> list[Figure]:
+    drawn = []
+    if result.exact is not None:
+        drawn += [_errors(result, result.exact), _first_errors(result, result.exact)]
+    return [*drawn, _logits(result)]
+
+
+def _errors(result: AblationResult, before: Exact) -> Figure:
+    most = log10(result.strings)
+    none = -0.07 * most
+    step = next(size for size in (1, 2, 5, 10, 20, 50, 100) if most / size < 5)
+    powers = range(step, int(most) + 1, step)
+    figure = _dots(
+        result,
+        before,
+        lambda exact: log10(exact.errors) if exact.errors else none,
+        lambda exact: f"{number(exact.errors)} wrong",
+        f"wrong strings up to {result.length}",
+    )
+    figure.update_xaxes(
+        tickvals=[none, *powers],
+        ticktext=["none", *(f"10<sup>{power}</sup>" for power in powers)],
+        tickangle=0,
+        range=[1.6 * none, most * 1.04],
+    )
+    worst = max(result.of("zero", exact=True), key=lambda one: _errors_of(one))
+    return Figure(
+        "errors",
+        "How many strings go wrong without each part",
+        figure,
+        f"Every string of up to {result.length} letters, counted exactly. The dashed line is the model as it is; a "
+        "point on it is a part that can be replaced without a change in the number of errors. The "
+        "axis counts in powers of ten.",
+        f"As it is, {number(before.errors)} strings are wrong; most go wrong without "
+        f"{worst.part}, {number(_errors_of(worst))}.",
+    )
+
+
+def _errors_of(one: Ablated) -> int:
+    return one.exact.errors if one.exact is not None else 0
+
+
+def _first_errors(result: AblationResult, before: Exact) -> Figure:
+    known = [one.exact.horizon for one in result.ablated if one.exact and one.exact.horizon]
+    most = log10(max([10, *known, before.horizon or 1]) + 1) * 1.25
+    figure = _dots(
+        result,
+        before,
+        lambda exact: most if exact.horizon is None else log10(exact.horizon + 1),
+        lambda exact: exact.first_error or "no error found",
+        "letters in the first error",
+    )
+    open_ended = any(one.exact and one.exact.horizon is None for one in result.ablated)
+    powers = range(int(most) + 1)
+    figure.update_xaxes(
+        tickvals=[*powers, *([most] if open_ended else [])],
+        ticktext=[*(f"{10**power:,}" for power in powers), *(["none found"] if open_ended else [])],
+        range=[-0.05 * most, most * 1.05],
+    )
+    ranked = sorted(result.of("zero", exact=True), key=lambda one: _reach(one))
+    return Figure(
+        "first-errors",
+        "Where the first error is without each part",
+        figure,
+        "The length of the shortest string that is wrong. Left of the dashed line a part is "
+        "needed; right of it, the model reaches further without the part than with it.",
+        f"As it is, the first error has {_letters(before)} letters; without {ranked[0].part}, "
+        f"{_letters(ranked[0].exact)}, and without {ranked[-1].part}, "
+        f"{_letters(ranked[-1].exact)}.",
+    )
+
+
+def _reach(one: Ablated) -> float:
+    return one.exact.reach if one.exact is not None else 0.0
+
+
+def _letters(exact: Exact | None) -> str:
+    return "no known" if exact is None or exact.horizon is None else f"{exact.horizon + 1:,}"
+
+
+def _dots(
+    result: AblationResult,
+    before: Exact,
+    place: Callable[[Exact], float],
+    say: Callable[[Exact], str],
+    x: str,
+) -> go.Figure:
+    """A row per part, a point per change, and a line where the model is as it is."""
+    rows = _rows(result)
+    figure = new_figure(x, height=110 + 26 * len(rows), legend=True)
+    for change, (symbol, colour) in _LOOKS.items():
+        shown = [one for one in result.of(change, exact=True) if one.part in rows]
+        exacts = [one.exact for one in shown if one.exact is not None]
+        figure.add_scatter(
+            x=[place(exact) for exact in exacts],
+            y=[rows.index(one.part) for one in shown],
+            mode="markers",
+            name=change,
+            marker={"symbol": symbol, "size": 11, "color": colour, "line": {"width": 2}},
+            customdata=[f"{one.part}={change}: {say(exact)}"
+                        for one, exact in zip(shown, exacts, strict=True)],
+            hovertemplate="%{customdata}<extra></extra>",
+        )  # fmt: skip
+    decision_line(figure, x=place(before))
+    figure.update_yaxes(
+        tickvals=list(range(len(rows))),
+        ticktext=rows,
+        range=[len(rows) - 0.5, -0.5],
+        zeroline=False,
+    )
+    figure.update_xaxes(zeroline=False)
+    return figure
+
+
+def _rows(result: AblationResult) -> list[str]:
+    return [one.part for one in result.of("zero", exact=True)][:MOST_ROWS]
+
+
+def _logits(result: AblationResult) -> Figure:
+    """Of many parts those that move the logits most, in their order."""
+    parts, strings = result.effects.labels["part"], result.effects.labels["string"]
+    cells = result.effects.array[0]
+    size = np.abs(cells).mean(axis=1)
+    kept = sorted(np.argsort(-size, kind="stable")[:MOST_ROWS].tolist())
+    figure = heat(cells[kept], _picked(parts, kept), strings, show="+.1f", hover="+.4f")
+    top = int(size.argmax())
+    at = int(np.abs(cells[top]).argmax())
+    return Figure(
+        "logits",
+        "What happens to each logit without each part",
+        figure,
+        "The change of the logit when the part is set to zero: vermillion towards yes, blue "
+        "towards no."
+        + (f" The {MOST_ROWS} parts with the largest effects." if len(kept) < len(parts) else ""),
+        f"The largest effect on average is that of {parts[top]}, {size[top]:.4f}; it moves "
+        f"{strings[at]} by {cells[top, at]:+.4f}.",
+    )
+
+
+def _picked(names: Sequence[str], kept: Sequence[int]) -> list[str]:
+    return [names[index] for index in kept]

@@ -1,0 +1,123 @@
+"""What the ablation probe measures: the model as it is, and without each of its parts."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar
+
+from pydantic import BeforeValidator, PlainSerializer
+
+from tsc_interp.probes.base import Cell, LabeledArray, ProbeResult, Record, Table
+from tsc_interp.probes.wording import number
+
+EXACT_IN_JSON = 2**53
+
+Whole = Annotated[
+    int,
+    BeforeValidator(lambda given: int(given) if isinstance(given, str) else given),
+    PlainSerializer(lambda n: n if n <= EXACT_IN_JSON else str(n), when_used="json"),
+]
+"""A count without limit: JSON has it as digits where its readers would round it."""
+
+
+class Exact(Record):
+    """Every string up to the result's length judged, and the search for the first error."""
+
+    false_positives: Whole
+    false_negatives: Whole
+    undecided: Whole
+    first_error: str | None
+    horizon: int | None
+    """The length before that of the first error; None if none was found."""
+    proved: bool = False
+    """Whether the checker derived the horizon again."""
+
+    @property
+    def errors(self) -> int:
+        return self.false_positives + self.false_negatives + self.undecided
+
+    @property
+    def reach(self) -> float:
+        """The horizon as a number that can be compared."""
+        return float("inf") if self.horizon is None else float(self.horizon)
+
+
+class TestErrors(Record):
+    __test__: ClassVar[bool] = False  # not a test case, whatever pytest thinks of the name
+
+    false_positives: int
+    false_negatives: int
+
+    @property
+    def errors(self) -> int:
+        return self.false_positives + self.false_negatives
+
+
+class Ablated(Record):
+    """The model without a part: what is put in its place is the change."""
+
+    part: str
+    """As interventions write it, such as `head0.value[c]`."""
+    name: str
+    """In words, such as ``head 0`` or `` `c`'s value in head 0 ``."""
+    change: str
+    """zero, mean or resample."""
+    whole: bool
+    """A head, a neuron or an MLP; otherwise one letter's value in a head."""
+    test: TestErrors | None = None
+    exact: Exact | None = None
+    same_answers: bool | None = None
+    """Whether every string up to the length is answered as before; None if that was not asked."""
+
+
+class AblationResult(ProbeResult):
+    probe: ClassVar[str] = "ablation"
+
+    length: int | None
+    """Up to which strings are judged exactly; None if none are."""
+    strings: Whole
+    """How many strings there are up to that length."""
+    mean_over: str
+    """Which strings a mean is taken over, in words."""
+    test_strings: int
+    resampled_strings: int
+    """Of the test strings, those that resampling is measured on."""
+    logits: LabeledArray
+    """`[string]`: of the model as it is."""
+    effects: LabeledArray
+    """`[change part string]`: what the change adds to the logit."""
+    test: TestErrors | None
+    resampled_test: TestErrors | None
+    """The model as it is on the strings that resampling is measured on."""
+    exact: Exact | None
+    ablated: tuple[Ablated, ...]
+
+    def of(self, change: str, *, exact: bool = False) -> list[Ablated]:
+        """Every part under one change; with `exact`, those judged exactly."""
+        found = [one for one in self.ablated if one.change == change]
+        return [one for one in found if one.exact is not None] if exact else found
+
+    def tables(self) -> tuple[Table, ...]:
+        rows = [_row("as it is", "", self.test, self.exact)] if self.test or self.exact else []
+        rows += [_row(one.part, one.change, one.test, one.exact) for one in self.ablated]
+        columns = ("part", "put in its place", "test errors", "false positives", "false negatives",
+                   "first error", "horizon", "proved")  # fmt: skip
+        counted = Table(title="Errors without each part", columns=columns, rows=tuple(rows))
+        return (counted, self._moves())
+
+    def _moves(self) -> Table:
+        labels = self.effects.labels
+        rows = tuple(
+            (part, change, *self.effects.array[c, p].tolist())
+            for p, part in enumerate(labels["part"])
+            for c, change in enumerate(labels["change"])
+        )
+        columns = ("part", "put in its place", *labels["string"])
+        return Table(title="What each change adds to the logits", columns=columns, rows=rows)
+
+
+def _row(part: str, change: str, test: TestErrors | None, exact: Exact | None) -> tuple[Cell, ...]:
+    errors: Any = None if test is None else test.errors
+    if exact is None:
+        return (part, change, errors, None, None, None, None, None)
+    return (part, change, errors, number(exact.false_positives), number(exact.false_negatives),
+            exact.first_error, exact.horizon, exact.proved)  # fmt: skip

@@ -1,0 +1,224 @@
+"""What is each part needed for? Remove it, and see which strings go wrong.
+
+Removed are every head, every neuron, each layer's MLP, and each letter's value in each head of the
+first layer. In a part's place comes one of three:
+
+    zero       nothing
+    mean       what the part is on average over 128 of the test strings, evenly spaced among them
+               (a letter's value: the average value of all letters in them, copies counted)
+    resample   for each string, what the part is on another test string, drawn with a seed
+
+Effects on the logits of the given strings are read through hooks (`hook_z`, `hook_v`,
+`mlp.hook_post`, `hook_mlp_out`). Zero and mean are constants, so the model without the part is
+again a classifier (`tsc_interp.interventions.weights`): its errors on the 9,984 test strings, and
+on every string up to 200 letters, are counted exactly, and its first error is found by search; what
+is named in a finding is proved as well, if the checker agrees. Resampling differs from string to
+string, so it is measured by hooks, on 1,024 of the test strings, and only for whole parts: a
+letter's value is the same in every string.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from tsc_interp.config import ClassifierConfig
+from tsc_interp.data import source_test_set
+from tsc_interp.errors import ConfigError, UnsupportedError
+from tsc_interp.interventions.changes import Change, Mean, Resample, Zero
+from tsc_interp.interventions.hooks import Hooks, intervene
+from tsc_interp.interventions.intervention import Intervention
+from tsc_interp.interventions.parts import Part
+from tsc_interp.probes.ablation.exact import ExactHalf, length_for
+from tsc_interp.probes.ablation.result import Ablated, AblationResult, TestErrors
+from tsc_interp.probes.ablation.words import findings, named
+from tsc_interp.probes.base import LabeledArray
+from tsc_interp.probes.running import Floats, as_array, need_classifier
+from tsc_interp.strings import Counts
+
+MEAN_OVER = 128
+RESAMPLED = 1024
+EXACT_PARTS = 24
+MOST_LETTERS = 3
+"""With more, one edited model takes seconds, and there are dozens."""
+
+
+def run(
+    model: Any,
+    strings: Sequence[str],
+    *,
+    exact: int | None = None,
+    length: int | None = None,
+    seed: int = 0,
+) -> AblationResult:
+    """`exact` is how many parts are judged exactly, whole ones first, then by effect.
+
+    The default is 24 for a model of one layer and three letters, else none. They are judged on
+    every string up to `length`: 200, or less where that is too many. `seed` draws what resampling
+    puts in a part's place.
+    """
+    config = need_classifier(model, "ablation")
+    parts = list(_parts(config))
+    if not parts:
+        raise UnsupportedError("this model has no head and no neuron, so nothing to remove")
+    given = tuple(config.alphabet.canonical(string) for string in strings)
+    counts = _test_set(config)
+    changes: dict[str, Change] = {"zero": Zero()}
+    average = _spaced(counts, MEAN_OVER) if counts is not None else None
+    if not config.has_positions:
+        averaged = given if average is None else tuple(map(config.alphabet.write, average))
+        changes["mean"] = Mean(averaged)
+    effects = _effects(model, given, parts, changes)
+    chosen = _chosen(config, parts, effects, exact)
+    work = ExactHalf(model, config, counts, changes, chosen, length or length_for(config))
+    result = AblationResult(
+        findings=(),
+        not_applicable=tuple(_not_applicable(config, counts, parts, chosen)),
+        length=work.length,
+        strings=sum(config.n_letters**n for n in range(1, (work.length or 0) + 1)),
+        mean_over="the given strings" if average is None else f"{MEAN_OVER} test strings",
+        test_strings=0 if counts is None else len(counts),
+        resampled_strings=0 if counts is None else len(_spaced(counts, RESAMPLED)),
+        logits=LabeledArray.of(_logits(model, given), string=given),
+        effects=LabeledArray.of(effects, change=changes, part=parts, string=given),
+        test=work.standing_test,
+        resampled_test=None,
+        exact=work.standing,
+        ablated=tuple(work.ablated({part: _name(part, config) for part in parts})),
+    )
+    if counts is not None:
+        result = _resampled(model, config, result, parts, _spaced(counts, RESAMPLED), seed)
+    result = work.proved(result, named(result))
+    return result.with_findings(findings(result))
+
+
+def _parts(config: ClassifierConfig) -> Iterator[Part]:
+    """Whole parts first, then letters' values."""
+    for layer in range(config.n_layers):
+        yield from (Part("head", layer, head) for head in range(config.n_heads))
+        yield from (Part("neuron", layer, neuron) for neuron in range(config.d_mlp))
+        if config.d_mlp:
+            yield Part("mlp", layer)
+    for head in range(config.n_heads):
+        yield from (Part("value", 0, head, letter) for letter in config.alphabet.letters)
+
+
+def _name(part: Part, config: ClassifierConfig) -> str:
+    where = f"layer {part.layer}'s " if config.n_layers > 1 else ""
+    if part.kind == "mlp":
+        return f"{where}MLP" if where else "the MLP"
+    if part.kind == "value":
+        return f"`{part.letter}`'s value in {where}head {part.index}"
+    return f"{where}{part.kind} {part.index}"
+
+
+def _test_set(config: ClassifierConfig) -> Counts | None:
+    try:
+        return None if config.has_positions else source_test_set(config)
+    except ConfigError:
+        return None
+
+
+def _spaced(counts: Counts, most: int) -> Counts:
+    return counts[np.linspace(0, len(counts) - 1, min(most, len(counts))).astype(int)]
+
+
+def _logits(model: Any, given: Sequence[str]) -> Floats:
+    import torch
+
+    with torch.no_grad():
+        return as_array(model(list(given)))
+
+
+def _effects(
+    model: Any, given: Sequence[str], parts: Sequence[Part], changes: dict[str, Change]
+) -> Floats:
+    """`[change part string]`, by hooks."""
+    found = np.zeros((len(changes), len(parts), len(given)))
+    for c, how in enumerate(changes.values()):
+        for p, part in enumerate(parts):
+            outcome = intervene(model, list(given), Intervention(part, how))
+            found[c, p] = as_array(outcome.after - outcome.before)
+    return found
+
+
+def _chosen(
+    config: ClassifierConfig, parts: Sequence[Part], effects: Floats, exact: int | None
+) -> list[Part]:
+    """The parts to judge exactly: whole ones first, each kind by its largest mean effect."""
+    if config.has_positions:
+        return []
+    easy = config.n_letters <= MOST_LETTERS and config.n_layers == 1
+    most = exact if exact is not None else EXACT_PARTS if easy else 0
+    size = np.abs(effects).mean(axis=2).max(axis=0)
+    order = sorted(range(len(parts)), key=lambda p: (parts[p].kind == "value", -size[p]))
+    kept = set(order[:most])
+    return [part for p, part in enumerate(parts) if p in kept]
+
+
+def _resampled(
+    model: Any, config: ClassifierConfig, result: AblationResult,
+    parts: Sequence[Part], counts: Counts, seed: int,
+) -> AblationResult:  # fmt: skip
+    import torch
+
+    inputs, labels = model.counts(counts.copy()), config.task.labels(counts)
+
+    def errors(logits: Any) -> TestErrors:
+        wrong = (as_array(logits) > 0) != labels
+        return TestErrors(
+            false_positives=int((wrong & ~labels).sum()),
+            false_negatives=int((wrong & labels).sum()),
+        )
+
+    found = []
+    with torch.no_grad():
+        standing = errors(model(inputs))
+        for part in (part for part in parts if part.kind != "value"):
+            hooks = Hooks(model, inputs, Intervention(part, Resample(seed)))
+            after = model.run_with_hooks(inputs, fwd_hooks=hooks.fwd_hooks)
+            hooks.remarks()
+            found.append(
+                Ablated(
+                    part=str(part),
+                    name=_name(part, config),
+                    change="resample",
+                    whole=True,
+                    test=errors(after),
+                )
+            )
+    update = {"resampled_test": standing, "ablated": (*result.ablated, *found)}
+    return result.model_copy(update=update)
+
+
+def _not_applicable(
+    config: ClassifierConfig, counts: Counts | None, parts: Sequence[Part], chosen: Sequence[Part]
+) -> Iterator[str]:
+    if config.has_positions:
+        yield (
+            "this model has positions: only zero, and only on the given strings; an edited model "
+            "has no weights of the form that could be verified, and the test set is of counts"
+        )
+        return
+    if counts is None:
+        yield "the test set needs a letter the task does not name, so errors on it are not counted"
+    if config.has_norm:
+        yield (
+            "with norms, only a whole part set to zero can be written as weights; the other "
+            "changes are read from the logits of the given strings"
+        )
+    if config.n_layers > 1:
+        yield "letters' values are removed in the first layer only: later they vary with the string"
+    if counts is not None:
+        yield (
+            f"resampling differs from string to string, so it has no exact form: it is measured on "
+            f"{min(RESAMPLED, len(counts)):,} of the test strings, for whole parts"
+        )
+    left = len(parts) - len(chosen)
+    if left:
+        yield (
+            f"{len(chosen)} of {len(parts)} parts are judged exactly, to save time; in Python, "
+            f"run_probe('ablation', model, strings, exact={len(parts)}) judges all"
+        )
