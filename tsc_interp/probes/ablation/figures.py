@@ -48,9 +48,9 @@ def _errors(result: AblationResult, before: Exact) -> Figure:
         "errors",
         "How many strings go wrong without each part",
         figure,
-        f"Every string of up to {result.length} letters, counted exactly. The dashed line is the model as it is; a "
-        "point on it is a part that can be replaced without a change in the number of errors. The "
-        "axis counts in powers of ten.",
+        f"Every string of up to {result.length} letters, counted exactly. The dashed line is the "
+        "model as it is; a point on it is a part that can be replaced without a change in the "
+        "number of errors. The axis counts in powers of ten.",
         f"As it is, {number(before.errors)} strings are wrong; most go wrong without "
         f"{worst.part}, {number(_errors_of(worst))}.",
     )

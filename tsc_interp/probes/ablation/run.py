@@ -42,7 +42,7 @@ MEAN_OVER = 128
 RESAMPLED = 1024
 EXACT_PARTS = 24
 MOST_LETTERS = 3
-"""With more, one edited model takes seconds, and there are dozens."""
+"""With more, or with norms or layers, an edited model takes seconds, and there are dozens."""
 
 
 def run(
@@ -55,9 +55,9 @@ def run(
 ) -> AblationResult:
     """`exact` is how many parts are judged exactly, whole ones first, then by effect.
 
-    The default is 24 for a model of one layer and three letters, else none. They are judged on
-    every string up to `length`: 200, or less where that is too many. `seed` draws what resampling
-    puts in a part's place.
+    The default is 24 for a model of one layer and three letters without norm, else none. They are
+    judged on every string up to `length`: 200, or less where that is too many. `seed` draws what
+    resampling puts in a part's place.
     """
     config = need_classifier(model, "ablation")
     parts = list(_parts(config))
@@ -122,7 +122,8 @@ def _test_set(config: ClassifierConfig) -> Counts | None:
 
 
 def _spaced(counts: Counts, most: int) -> Counts:
-    return counts[np.linspace(0, len(counts) - 1, min(most, len(counts))).astype(int)]
+    rows = np.linspace(0, len(counts) - 1, min(most, len(counts))).astype(np.int64)
+    return np.asarray(counts[rows])
 
 
 def _logits(model: Any, given: Sequence[str]) -> Floats:
@@ -150,7 +151,7 @@ def _chosen(
     """The parts to judge exactly: whole ones first, each kind by its largest mean effect."""
     if config.has_positions:
         return []
-    easy = config.n_letters <= MOST_LETTERS and config.n_layers == 1
+    easy = config.n_letters <= MOST_LETTERS and config.n_layers == 1 and not config.has_norm
     most = exact if exact is not None else EXACT_PARTS if easy else 0
     size = np.abs(effects).mean(axis=2).max(axis=0)
     order = sorted(range(len(parts)), key=lambda p: (parts[p].kind == "value", -size[p]))
