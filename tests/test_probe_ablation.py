@@ -203,5 +203,5 @@ def test_wrong_use():
         run_probe("ablation", empty, ["ab"])
     with pytest.raises(UnsupportedError, match="classifier"):
         run_probe("ablation", transformer_lens_model(), TOKENS)
-    with pytest.raises(UsageError, match="max_length"):
+    with pytest.raises(UsageError, match="length of strings"):
         run_probe("ablation", "walkthrough", ["ab"], length=-3)

@@ -26,7 +26,7 @@ import numpy as np
 
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.data import source_test_set
-from tsc_interp.errors import ConfigError, UnsupportedError
+from tsc_interp.errors import ConfigError, UnsupportedError, UsageError
 from tsc_interp.interventions.changes import Change, Mean, Resample, Zero
 from tsc_interp.interventions.hooks import Hooks, intervene
 from tsc_interp.interventions.intervention import Intervention
@@ -63,6 +63,8 @@ def run(
     parts = list(_parts(config))
     if not parts:
         raise UnsupportedError("this model has no head and no neuron, so nothing to remove")
+    if length is not None and length < 1:
+        raise UsageError(f"the length of strings to judge is a whole number from 1, got {length}")
     given = tuple(config.alphabet.canonical(string) for string in strings)
     counts = _test_set(config)
     changes: dict[str, Change] = {"zero": Zero()}
