@@ -110,8 +110,8 @@ def _edited(
 
 
 def _effects(loaded: Checkpoint, edited: Checkpoint, quiet: bool) -> dict[str, Any]:
+    from tsc_interp.output.numbers import number
     from tsc_interp.verification import diff, horizon, verify
-    from tsc_interp.verification.words import number
 
     with working(quiet) as doing:
         doing("deciding every string before and after")

@@ -18,6 +18,7 @@ from tsc_interp.checkpoints.resolve import ModelLike
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.files import write_output
 from tsc_interp.output.display import Displayed
+from tsc_interp.output.numbers import number
 from tsc_interp.verification.agreement import TwoModels, agree_at_all_ratios, agree_beyond
 from tsc_interp.verification.agreement_checker import SCHEMA, Agreement, AgreementChecker
 from tsc_interp.verification.checker import digest
@@ -30,7 +31,6 @@ from tsc_interp.verification.horizons import check_reach
 from tsc_interp.verification.identity import exact_form, has_form
 from tsc_interp.verification.labels import all_faces, face_name
 from tsc_interp.verification.search import FaceSearch, first_failure
-from tsc_interp.verification.words import number
 
 Claim = dict[str, Any]
 DEFAULT_LIMIT = 10**6
