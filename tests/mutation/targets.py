@@ -29,7 +29,11 @@ _CLAIMS = (
     "and not is_sealed and not bounds_hold and not strips and not brute_force and not softmax "
     "and not returned"
 )
-_SEARCH = ("tests/test_search_bounds.py", "tests/test_horizon.py")
+_FACES = ("tests/test_face_bounds.py", "tests/test_search_bounds.py")
+_PROOFS = (
+    "proof or every_length or positive_labels or wrong_somewhere or tails or charts or "
+    "bound_that_is_none or logit_of_zero"
+)
 
 TARGETS = (
     Target(f"{_VERIFICATION}/kernel.py", ("tests/test_kernel.py",)),
@@ -42,9 +46,9 @@ TARGETS = (
     Target(f"{_VERIFICATION}/checker_claims.py", _CHECKER, _CLAIMS),
     Target(f"{_VERIFICATION}/checker_model.py", ("tests/test_checker_model.py",)),
     Target(f"{_VERIFICATION}/intervals.py", ("tests/test_intervals.py",)),
-    Target(f"{_VERIFICATION}/tables.py", _SEARCH),
-    Target(f"{_VERIFICATION}/faces.py", _SEARCH),
-    Target(f"{_VERIFICATION}/layered.py", _SEARCH),
+    Target(f"{_VERIFICATION}/tables.py", _FACES, "not any_model and not verdicts"),
+    Target(f"{_VERIFICATION}/faces.py", _FACES, "not any_model and not verdicts"),
+    Target(f"{_VERIFICATION}/layered.py", _FACES, "not any_model and not verdicts"),
     Target(
         f"{_VERIFICATION}/cutting.py",
         ("tests/test_search_faces.py", "tests/test_search_limits.py"),
@@ -53,7 +57,7 @@ TARGETS = (
     Target(
         f"{_VERIFICATION}/search.py", ("tests/test_search_faces.py", "tests/test_search_limits.py")
     ),
-    Target(f"{_VERIFICATION}/proofs.py", _SEARCH),
+    Target(f"{_VERIFICATION}/proofs.py", (*_FACES, "tests/test_search_limits.py"), _PROOFS),
     Target("tsc_interp/training/locking.py", ("tests/test_runs.py",), "lock or written_to"),
     Target("tsc_interp/report/reach.py", ("tests/test_report_verdict.py",)),
     Target("tsc_interp/report/model_report.py", ("tests/test_report_verdict.py",)),

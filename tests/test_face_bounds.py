@@ -1,0 +1,317 @@
+"""What the search knows of a face, against mpmath and numbers worked out by hand.
+
+`test_search_bounds.py` asks that bounds hold on awkward models; here they must also be tight, and
+the error bound must be the one that the docs state (theory/soundness).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+from flint import arb, ctx
+
+from tests import precise
+from tests.cases import CONFIGS
+from tests.verification_models import hand_built, planted, random_checkpoint
+from tsc_interp.checkpoints import Checkpoint
+from tsc_interp.config import ClassifierConfig
+from tsc_interp.task import ContainsAll
+from tsc_interp.verification.faces import Faces, ZeroFace, count_box_bounds
+from tsc_interp.verification.layered import LayeredFace
+from tsc_interp.verification.proofs import AllLengths, finer, prove_all_lengths, tail_bounds
+from tsc_interp.verification.tables import TableFace, _radius
+
+LOG_N = {"score_scale": "sqrt_d_head_log_n"}
+SCORES, VALUES = [0.25, -0.5, 0.75], [1.0, -2.0, 4.0]
+
+
+@pytest.fixture(autouse=True)
+def _digits() -> Iterator[None]:
+    with mpmath.workdps(40):
+        yield
+
+
+def layered(checkpoint: Checkpoint, letters: tuple[int, ...]) -> LayeredFace:
+    """In the form for any depth, whatever the depth."""
+    weights = {name: w.astype(np.float64) for name, w in checkpoint.weights.items()}
+    return LayeredFace(checkpoint.config, weights, letters)
+
+
+def both(checkpoint: Checkpoint, letters: tuple[int, ...]) -> list[Any]:
+    face = Faces(checkpoint)[letters]
+    assert isinstance(face, TableFace)
+    return [face, layered(checkpoint, letters)]
+
+
+def full(config: ClassifierConfig, letters: tuple[int, ...], counts: Any) -> list[int]:
+    found = [0] * config.n_letters
+    for letter, count in zip(letters, counts, strict=True):
+        found[letter] = int(count)
+    return found
+
+
+# -- points --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=range(len(CONFIGS)))
+def test_logits_are_those_of_mpmath(config: ClassifierConfig) -> None:
+    checkpoint = random_checkpoint(config, 6)
+    letters = tuple(range(config.n_letters))[:3]
+    faces: list[Any] = [Faces(checkpoint)[letters], layered(checkpoint, letters)]
+    points = np.array([[2, 3, 1], [1, 1, 1], [40, 7, 300]])[:, : len(letters)]
+    truth = [precise.logit(checkpoint, full(config, letters, point), 40) for point in points]
+    for face in faces:
+        logits, error = face.logits(points.astype(float))
+        for logit, off, real in zip(
+            logits.tolist(), np.broadcast_to(error, 3).tolist(), truth, strict=True
+        ):
+            assert abs(logit - real) <= off < 1e-9
+        # A box of one vector, in both ways to ask for it.
+        low, high = count_box_bounds(face, points.astype(float), points.astype(float))
+        for least, most, real in zip(low.tolist(), high.tolist(), truth, strict=True):
+            assert least <= real <= most
+            assert most - least < 1e-8
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=range(len(CONFIGS)))
+def test_deep_or_not_boxes_hold_their_vectors(config: ClassifierConfig) -> None:
+    checkpoint = random_checkpoint(config, 7)
+    letters = (0, 1)
+    low, high = np.array([[2.0, 3.0]]), np.array([[3.0, 5.0]])
+    for face in (Faces(checkpoint)[letters], layered(checkpoint, letters)):
+        least, most = count_box_bounds(face, low, high)
+        for counts in product((2, 3), (3, 4, 5)):
+            real = precise.logit(checkpoint, full(config, letters, counts), 30)
+            assert least[0] <= real <= most[0]
+
+
+# -- boxes of one head: extremes at corners --------------------------------------------------------
+
+
+@pytest.mark.parametrize("cls", [False, True])
+@pytest.mark.parametrize("log_n", [False, True])
+def test_boxes_are_as_wide_as_their_strings(cls: bool, log_n: bool) -> None:
+    checkpoint = hand_built([SCORES], [VALUES], 0.5, attend_cls=cls, **(LOG_N if log_n else {}))
+    low, high, lengths = [2, 1, 3], [4, 5, 3], (6, 12)
+    means = []
+    # With log n a weight has a range of its own: m n^gap, from the longest to the shortest.
+    for corner in product((0, 1), repeat=3 + cls):
+        picked = [
+            (b if c else a) * mpmath.exp((s - 0.75) * (mpmath.log(lengths[1 - c]) if log_n else 1))
+            for c, s, a, b in zip(
+                corner, [*SCORES, *[0] * cls], [*low, *[1] * cls], [*high, *[1] * cls], strict=True
+            )
+        ]
+        read = [*VALUES, *[0] * cls]
+        means.append(mpmath.fdot(picked, read) / mpmath.fsum(picked) - 0.5)
+    table, deep = both(checkpoint, (0, 1, 2))
+    least, most = count_box_bounds(table, np.array([low], float), np.array([high], float))
+    assert least[0] <= min(means)
+    assert max(means) <= most[0]
+    np.testing.assert_allclose(
+        [least[0], most[0]], [float(min(means)), float(max(means))], atol=1e-10
+    )
+    if not log_n:
+        # The other form sees the same box; with log n it takes out another number.
+        found = count_box_bounds(deep, np.array([low], float), np.array([high], float))
+        np.testing.assert_allclose(
+            [found[0][0], found[1][0]], [float(min(means)), float(max(means))], atol=1e-10
+        )
+
+
+# -- the error bound is the documented one ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("log_n", [False, True])
+@pytest.mark.parametrize("d_mlp", [0, 3])
+def test_the_error_is_what_the_docs_state(log_n: bool, d_mlp: int) -> None:
+    """2 (u 2^-53 S + R + T), u = 32 + 8 tokens + 4 heads + 4 channels, and 16 · 746 for log n."""
+    config = ClassifierConfig(n_heads=3, d_mlp=d_mlp, **(LOG_N if log_n else {}))
+    checkpoint = random_checkpoint(config, 1)
+    face = Faces(checkpoint)[(0, 2)]
+    w = {name: array.astype(np.float64) for name, array in checkpoint.weights.items()}
+    x = w["embed.W_E"][[0, 2, 4]]
+    readout = np.concatenate([w["unembed.W_U"], *([w["blocks.0.mlp.W_in"]] if d_mlp else [])], 1)
+    sizes = np.abs(x[0] @ readout)
+    for head in range(3):
+        added = x[1:] @ w["blocks.0.attn.W_V"][head] @ w["blocks.0.attn.W_O"][head] @ readout
+        sizes += np.abs(added).max(0)
+    outer = np.abs(w["blocks.0.mlp.W_out"] @ w["unembed.W_U"])[:, 0] if d_mlp else np.zeros(0)
+    spread = sizes[0] + 2.4 * outer @ sizes[1:]
+    units = 32 + 8 * 2 + 4 * 3 + 4 * (1 + d_mlp) + (16 * 746 if log_n else 0)
+    _, error = face.logits(np.array([[1.0, 1.0]]))
+    assert error == pytest.approx(2 * units * 2.0**-53 * spread, rel=1e-6)
+    least, most = count_box_bounds(face, np.array([[3.0, 4.0]]), np.array([[3.0, 4.0]]))
+    # A box has twice that on each side.
+    assert 3.99 * error <= (most - least)[0] < 4.01 * error + 1e-13
+
+
+def test_radii_are_rounded_up() -> None:
+    with ctx.workprec(128):
+        assert _radius(arb(0)) == 0.0
+        assert _radius(arb(0.75)) == 0.0
+        third = arb(1) / 3
+        assert float(third.rad()) < _radius(third) < 1e-30
+        tiny = arb(2) ** -2000
+        assert tiny.is_exact()
+        assert 0 < _radius(tiny) < 1e-290
+        assert _radius(arb(0, 1e-20)) > 1e-20
+
+
+def test_radii_go_into_the_error() -> None:
+    """1/sqrt(3) times ±1 cancels to a ball around zero: known to be small, not to be zero."""
+    checkpoint = hand_built([[1, 0, 2]] * 2, [[1, 0, 3], [-1, 0, -3]], 0.0)
+    plain = Faces(checkpoint)[(0, 1)]
+    assert isinstance(plain, TableFace)
+    wide = dataclasses.replace(plain, channel_radii=plain.channel_radii + 0.5)
+    assert wide.logits(np.ones((1, 2)))[1] == pytest.approx(2 * 0.5, rel=1e-6)
+    gelus = Faces(random_checkpoint(ClassifierConfig(d_mlp=2), 0))[(0, 1)]
+    assert isinstance(gelus, TableFace)
+    wider = dataclasses.replace(gelus, channel_radii=gelus.channel_radii + [0.0, 1.0, 0.0])
+    expected = 2 * 1.2 * abs(gelus.gelu_weights[0])
+    assert wider.logits(np.ones((1, 2)))[1] == pytest.approx(expected, rel=1e-6)
+    outer = dataclasses.replace(gelus, gelu_radii=np.array([0.0, 1.0]))
+    size = np.abs(gelus.constant[2]) + np.abs(gelus.values[:, :, 2]).max(1).sum()
+    assert outer.logits(np.ones((1, 2)))[1] == pytest.approx(2 * size, rel=1e-6)
+
+
+# -- zero, and which form --------------------------------------------------------------------------
+
+
+def test_zero_weights_make_zero_faces() -> None:
+    zero = hand_built([[0, 0]], [[0, 0]], 0.0)
+    face = Faces(zero)[(0, 1)]
+    assert isinstance(face, ZeroFace)
+    logits, error = face.logits(np.ones((4, 2)))
+    assert logits.tolist() == [0.0] * 4
+    assert error < 0
+    low, high = face.bounds(np.ones((3, 2)), np.ones((3, 2)), np.ones(3), np.ones(3))
+    assert low.tolist() == high.tolist() == [0.0] * 3
+    # One of a: what reads nothing alone reads nothing; together they do not.
+    some = Faces(hand_built([[0, 0]], [[0, 2]], 0.0))
+    assert isinstance(some[(0,)], ZeroFace)
+    assert isinstance(some[(1,)], TableFace)
+    assert isinstance(some[(0, 1)], TableFace)
+    config = ClassifierConfig(n_letters=2)
+    weights = dict(random_checkpoint(config, 0).weights)
+    weights["unembed.W_U"] = np.zeros_like(weights["unembed.W_U"])
+    assert isinstance(Faces(Checkpoint(config, weights))[(0,)], ZeroFace)
+
+
+@pytest.mark.parametrize(
+    ("options", "kind"),
+    [({}, TableFace), ({"norm": "rms"}, LayeredFace), ({"norm": "rms", "d_mlp": 0}, TableFace),
+     ({"n_layers": 2}, LayeredFace), ({"n_layers": 2, "d_mlp": 0}, LayeredFace)],
+)  # fmt: skip
+def test_which_form_a_model_takes(options: Any, kind: type) -> None:
+    faces = Faces(random_checkpoint(ClassifierConfig(**options), 0))
+    assert isinstance(faces[(0, 1)], kind)
+    assert faces[(0, 1)] is faces[(0, 1)]
+    assert faces[(0, 1)].letters == (0, 1)
+
+
+def test_costs_grow_with_the_model() -> None:
+    """Two heads, three tokens, five channels: 20 + 90 // 50."""
+    face = Faces(random_checkpoint(ClassifierConfig(n_heads=2, d_mlp=4), 0))[(0, 1, 2)]
+    assert face.cost == 21
+    deep = layered(random_checkpoint(ClassifierConfig(n_layers=2, d_model=10, n_heads=2, d_head=5,
+                                                      d_mlp=50), 0), (0, 1, 2))  # fmt: skip
+    # means 16 · 10 // 25 = 6, matrices 10 (10 + 10) // 500 = 0; neurons 50 · 120 // 500 = 12.
+    assert deep.cost == 100 + 2 * (100 + 4 * (2 * 6 + 12))
+
+
+# -- every length ----------------------------------------------------------------------------------
+
+
+def check_cover(proof: AllLengths, dims: int) -> None:
+    """On a grid: every ratio is in a box of every chart."""
+    grid = [0.0, 2.0**-30, 0.01, 1 / 64, 0.3, 0.5, 0.77, 1.0]
+    for chart in proof.charts:
+        boxes = list(zip(chart.low, chart.high, strict=True))
+        for point in product(grid, repeat=dims):
+            assert any(
+                all(a <= x <= b for a, x, b in zip(low, point, high, strict=True))
+                for low, high in boxes
+            )
+
+
+@pytest.mark.parametrize("cls", [False, True])
+def test_proofs_for_every_length(cls: bool) -> None:
+    """Over b and c the logit lies between -1.75 and -1/4 or 1/2 more, whatever the ratio."""
+    model = hand_built([[0.0, 0.5, -0.5]], [[9.0, -1.0, -0.25]], 0.5, attend_cls=cls,
+                       task=ContainsAll(letters="a"))  # fmt: skip
+    face = Faces(model)[(1, 2)]
+    proof = prove_all_lengths(face, label=False)
+    assert proof is not None
+    assert [chart.largest for chart in proof.charts] == [1, 2]
+    check_cover(proof, 1 + cls)
+    # The largest logit is that of c alone, or (CLS reads 0) near it with little of both.
+    top = -0.75
+    if cls:
+        weight = mpmath.exp(-0.5)
+        top = float(-0.25 * weight / (weight + 1) - 0.5)
+    assert top <= proof.extreme_logit < top + 0.021
+    assert prove_all_lengths(face, label=True) is None
+    finest = finer(proof)
+    assert finest.extreme_logit == proof.extreme_logit
+    check_cover(finest, 1 + cls)
+    for coarse, fine in zip(proof.charts, finest.charts, strict=True):
+        assert fine.largest == coarse.largest
+        assert len(fine.low) == len(coarse.low) * 2 ** (1 + cls)
+
+
+def test_proofs_of_positive_labels() -> None:
+    face = Faces(hand_built([[0.0, 0.5]], [[9.0, 2.0]], 0.5))[(0, 1)]
+    proof = prove_all_lengths(face, label=True)
+    assert proof is not None
+    assert 1.5 - 0.021 < proof.extreme_logit <= 1.5
+    assert prove_all_lengths(face, label=False) is None
+    check_cover(proof, 1)
+
+
+def test_wrong_somewhere_is_not_proved() -> None:
+    """planted(6): an a among six b's is wrong, so there is no cover."""
+    face = Faces(planted(6))[(0, 1)]
+    assert prove_all_lengths(face, label=True) is None
+    assert prove_all_lengths(face, label=False) is None
+    narrow = Faces(hand_built([[0.0, 0.5]], [[9.0, 2.0]], 1.9))[(0, 1)]
+    assert prove_all_lengths(narrow, label=True) is not None
+    scaled = Faces(hand_built([[0.0, 0.5]], [[9.0, 2.0]], 0.5, **LOG_N))[(0, 1)]
+    assert prove_all_lengths(scaled, label=True) is None
+
+
+def test_tails_by_hand() -> None:
+    """b is best: a, 3 lower, weighs at most N^-2; c, 1/2 lower, anything."""
+    faces = Faces(hand_built([[-3.0, 0.0, -0.5]], [[5.0, 1.0, -7.0]], 0.25, **LOG_N))
+    for start in (2, 10, 1000):
+        reach = float(start) ** -2
+        top = (1 + 5 * reach) / (1 + reach)
+        for letters, low, high in [
+            ((0, 1), 1.0, top), ((1, 2), -7.0, 1.0), ((0, 1, 2), -7.0, top), ((0,), 5.0, 5.0),
+        ]:  # fmt: skip
+            found = tail_bounds(faces[letters], start)
+            assert found is not None
+            np.testing.assert_allclose(
+                [found[0][0], found[1][0]], [low - 0.25, high - 0.25], atol=1e-10
+            )
+            assert found[0][0] <= low - 0.25
+            assert high - 0.25 <= found[1][0]
+    for gap, high in ((-1.0, 5.0), (-1.5, (1 + 5 / 100) / (1 + 1 / 100))):
+        face = Faces(hand_built([[gap, 0.0]], [[5.0, 1.0]], 0.25, **LOG_N))[(0, 1)]
+        found = tail_bounds(face, 10_000)
+        assert found is not None
+        np.testing.assert_allclose([found[0][0], found[1][0]], [0.75, high - 0.25], atol=1e-9)
+    # Two best letters: any mixture of them, in whichever order they come.
+    for scores, values in (([0.0, 0.0], [5.0, 1.0]), ([0.0, 0.0], [1.0, 5.0])):
+        found = tail_bounds(Faces(hand_built([scores], [values], 0.25, **LOG_N))[(0, 1)], 10)
+        assert found is not None
+        np.testing.assert_allclose([found[0][0], found[1][0]], [0.75, 4.75], atol=1e-9)
+    assert tail_bounds(Faces(planted(5))[(0, 1)], 10) is None
+    deep = random_checkpoint(ClassifierConfig(n_layers=2, **LOG_N), 0)
+    assert tail_bounds(Faces(deep)[(0, 1)], 10) is None
