@@ -173,7 +173,7 @@ def test_radii_go_into_the_error() -> None:
     assert wide.logits(np.ones((1, 2)))[1] == pytest.approx(2 * 0.5, rel=1e-6)
     gelus = Faces(random_checkpoint(ClassifierConfig(d_mlp=2), 0))[(0, 1)]
     assert isinstance(gelus, TableFace)
-    wider = dataclasses.replace(gelus, channel_radii=gelus.channel_radii + [0.0, 1.0, 0.0])
+    wider = dataclasses.replace(gelus, channel_radii=gelus.channel_radii + np.eye(3)[1])
     expected = 2 * 1.2 * abs(gelus.gelu_weights[0])
     assert wider.logits(np.ones((1, 2)))[1] == pytest.approx(expected, rel=1e-6)
     outer = dataclasses.replace(gelus, gelu_radii=np.array([0.0, 1.0]))
