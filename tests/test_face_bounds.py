@@ -146,7 +146,7 @@ def test_the_error_is_what_the_docs_state(log_n: bool, d_mlp: int) -> None:
     spread = sizes[0] + 2.4 * outer @ sizes[1:]
     units = 32 + 8 * 2 + 4 * 3 + 4 * (1 + d_mlp) + (16 * 746 if log_n else 0)
     _, error = face.logits(np.array([[1.0, 1.0]]))
-    assert error == pytest.approx(2 * units * 2.0**-53 * spread, rel=1e-6)
+    assert error == pytest.approx(2 * units * 2.0**-53 * spread, rel=1e-6, abs=0)
     least, most = count_box_bounds(face, np.array([[3.0, 4.0]]), np.array([[3.0, 4.0]]))
     # A box has twice that on each side.
     assert 3.99 * error <= (most - least)[0] < 4.01 * error + 1e-13
@@ -348,3 +348,22 @@ def test_tails_by_hand() -> None:
     assert tail_bounds(Faces(planted(5))[(0, 1)], 10) is None
     deep = random_checkpoint(ClassifierConfig(n_layers=2, **LOG_N), 0)
     assert tail_bounds(Faces(deep)[(0, 1)], 10) is None
+
+
+def test_memory_a_row_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two heads, three letters and CLS, an MLP of four: 5 channels of 4 tokens per head."""
+    asked: list[float] = []
+
+    def noted(function: Any, numbers_a_row: Any, *rows: Any) -> Any:
+        asked.append(numbers_a_row)
+        return function(*rows)
+
+    monkeypatch.setattr("tsc_interp.verification.tables.in_slices", noted)
+    monkeypatch.setattr("tsc_interp.verification.layered.in_slices", noted)
+    config = ClassifierConfig(n_heads=2, d_mlp=4, d_model=3, d_head=5, attend_cls=True)
+    one = np.ones((1, 3))
+    for face in both(random_checkpoint(config, 0), (0, 1, 2)):
+        face.logits(one)
+        count_box_bounds(face, one, one)
+    # The other form: 4 tokens, each with 4 times the larger width and its neurons.
+    assert asked == [4 * 5, 2 * 4 * 5 + 1, 4 * (4 * 5 + 4), 4 * (4 * 5 + 4)]

@@ -53,6 +53,12 @@ EQUIVALENT: dict[str, str] = {
     f"{_V}/cutting.py::_middle: middle > 0.001 -> middle >= 0.001": (
         "no middle is 0.001, which is no float64 of few bits; either rounding keeps it inside"
     ),
+    f"{_V}/checker_claims.py::Derivation._conclude: 1 -> 2 (#2)": (
+        "there is no set of more letters than there are"
+    ),
+    f"{_V}/tables.py::Tables._compute: 1 -> 2*": (
+        "the columns of a table without rows, for models without an MLP"
+    ),
     "tsc_interp/report/model_report.py::ModelCard._severity: 0 -> 1 (#2)": (
         "what is proved without a proof: 0 or 1, it is below the length of test strings"
     ),
