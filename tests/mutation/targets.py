@@ -66,11 +66,7 @@ TARGETS = (
     Target("tsc_interp/output/console.py", ("tests/test_output.py",)),
     Target(
         "checker/rational_checker.py",
-        (
-            "tests/test_second_checker_arithmetic.py",
-            "tests/test_second_checker_forged.py",
-            "tests/test_second_checker.py",
-        ),
-        "not bundled",
+        ("tests/test_second_checker_arithmetic.py", "tests/test_second_checker_forged.py"),
+        "not slices and not 2-layer and not matters[plain]",
     ),
 )
