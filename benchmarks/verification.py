@@ -53,9 +53,7 @@ _SIZES: dict[str, dict[str, Any]] = {
 def _bundled() -> None:
     print("bundled models:")
     print("                           every vector  regions to  peak    horizon to 10^6")
-    print(
-        "                           to 200        1000        memory  found     checked   certificate"
-    )
+    print("                           to 200        1000        memory    found  proved  certified")
     for name in bundled_names():
         checkpoint = load_checkpoint(name)
         regions = _seconds(lambda c=checkpoint: count_regions(Faces(c), 1000), once=True)

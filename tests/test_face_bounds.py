@@ -312,6 +312,65 @@ def test_proofs_of_positive_labels() -> None:
     check_cover(proof, 1)
 
 
+class Ratio:
+    """Two letters, so a chart is a ratio in [0, 1]; `ends` says what is known of a range of it."""
+
+    letters, attends_cls, log_n, cost = (0, 1), False, False, 20
+
+    def __init__(self, ends: Any) -> None:
+        self.ends, self.asked = ends, 0
+
+    def bounds(self, light: Any, heavy: Any, *_: Any) -> Any:
+        self.asked += len(light)
+        found = [self.ends(*pair) for pair in zip(light.tolist(), heavy.tolist(), strict=True)]
+        return tuple(np.array(found, float).T)
+
+
+def test_boxes_are_cut_until_they_are_proved() -> None:
+    """Two heads that pull apart: 4 s - 3 s - 3/2 for a share s of a, at most -1/2."""
+    model = hand_built([[0, 0], [0, 0]], [[4, 0], [-3, 0]], 1.5, task=ContainsAll(letters="ab"))
+    proof = prove_all_lengths(Faces(model)[(0, 1)], label=False)
+    assert proof is not None
+    assert -0.5 <= proof.extreme_logit < 0
+    assert sum(len(chart.low) for chart in proof.charts) > 4
+    check_cover(proof, 1)
+
+
+def test_a_search_of_charts_ends() -> None:
+    def never(light: Any, heavy: Any) -> tuple[float, float]:
+        return -1.0, 1.0
+
+    def near_zero(light: Any, heavy: Any) -> tuple[float, float]:
+        return -1.0, 1.0 if min(light) == 0.0 else -0.5
+
+    def wrong_at_one(light: Any, heavy: Any) -> tuple[float, float]:
+        return (0.5, 1.0) if light == heavy and light[0] == 1.0 == light[1] else (-1.0, 1.0)
+
+    # By its budget, where nothing is known of any box ...
+    face = Ratio(never)
+    assert prove_all_lengths(face, label=False, budget=300) is None
+    assert 600 <= face.asked < 800
+    # ... by what cannot be cut any further: a hundred cuts lead to 2^-600 ...
+    face = Ratio(near_zero)
+    assert prove_all_lengths(face, label=False, budget=10**6) is None
+    assert face.asked < 10_000
+    # ... by one ratio that is wrong, which the first look shows.
+    face = Ratio(wrong_at_one)
+    assert prove_all_lengths(face, label=False, budget=10**6) is None
+    assert face.asked == 4
+
+
+def test_a_corner_of_zero_is_right_and_the_search_goes_on() -> None:
+    def zero(light: Any, heavy: Any) -> tuple[float, float]:
+        wide = max(h - a for a, h in zip(light, heavy, strict=True)) > 0.99
+        return 0.0, 1.0 if wide else 0.0
+
+    proof = prove_all_lengths(Ratio(zero), label=False)
+    assert proof is not None
+    assert proof.extreme_logit == 0.0
+    assert prove_all_lengths(Ratio(lambda *_: (-1.0, -0.0)), label=True, budget=100) is None
+
+
 def test_wrong_somewhere_is_not_proved() -> None:
     """planted(6): an a among six b's is wrong, so there is no cover."""
     face = Faces(planted(6))[(0, 1)]

@@ -176,6 +176,43 @@ def test_dying_at_any_write_loses_nothing(clean, tmp_path, monkeypatch):
         assert contents(tmp_path / "count" / path) == contents(clean / path)
 
 
+def test_dying_after_the_result_leaves_nothing_behind(clean, tmp_path, monkeypatch):
+    """The last change of all: what an unfinished run needs is no longer needed."""
+
+    class Killed(BaseException):
+        pass
+
+    def dying(path, missing_ok=False):
+        if path.name == "resume.safetensors":
+            raise Killed
+        real(path, missing_ok)
+
+    real = Path.unlink
+    monkeypatch.setattr(Path, "unlink", dying)
+    with pytest.raises(Killed):
+        train(wanted(seeds=(0,)), tmp_path)
+    here = Path("here", CONFIG.key(), "seed=0")
+    assert set(contents(tmp_path / here)) - set(contents(clean / here)) == {"resume.safetensors"}
+    monkeypatch.setattr(Path, "unlink", real)
+    train(wanted(seeds=(0,)), tmp_path)
+    assert contents(tmp_path / here) == contents(clean / here)
+
+
+def test_a_run_is_finished_even_if_the_system_will_not_tidy_up(clean, tmp_path, monkeypatch):
+    def refusing(path, missing_ok=False):
+        if path.name == "resume.safetensors":
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+        real(path, missing_ok)
+
+    real = Path.unlink
+    monkeypatch.setattr(Path, "unlink", refusing)
+    train(wanted(seeds=(0,)), tmp_path)
+    monkeypatch.setattr(Path, "unlink", real)
+    train(wanted(seeds=(0,)), tmp_path)
+    here = Path("here", CONFIG.key(), "seed=0")
+    assert contents(tmp_path / here) == contents(clean / here)
+
+
 SCRIPT = """
 import sys
 from tsc_interp.training.config import Job, RunConfig

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -74,6 +75,7 @@ class RunWriter(RunDirectory):
                 # Weights that are not numbers are no checkpoint: a diverged run ends without one.
                 for epoch in range(result.epochs + (not result.diverged)):
                     self._checked(epoch)
+                self._tidy()
                 return Found(result=result)
             return Found(state=self._state())
         except DamagedRun:
@@ -168,7 +170,12 @@ class RunWriter(RunDirectory):
             "result": json.loads(result.model_dump_json()),
         }
         _write(self.result_path, sealed(document))
-        self.resume_path.unlink(missing_ok=True)
+        self._tidy()
+
+    def _tidy(self) -> None:
+        """A finished run needs no more; a process may die before this, or the system refuse it."""
+        with suppress(OSError):
+            self.resume_path.unlink(missing_ok=True)
 
     def adopt(self, other: RunDirectory) -> None:
         """Make this the same finished run as `other`, without the disk space where links exist."""
