@@ -56,6 +56,7 @@ EQUIVALENT: dict[str, str] = {
     f"{_V}/checker_claims.py::Derivation._conclude: 1 -> 2 (#2)": (
         "there is no set of more letters than there are"
     ),
+    f"{_V}/faces.py::count_box_bounds: -1 -> 1*": "counts have two axes, so the last is the second",
     f"{_V}/faces.py::_with_cls: -1 -> 1*": "counts have two axes, so the last is the second",
     f"{_V}/tables.py::Tables._compute: 1 -> 2*": (
         "the columns of a table without rows, for models without an MLP"
