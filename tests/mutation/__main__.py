@@ -20,6 +20,7 @@ import signal
 import sys
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -43,7 +44,7 @@ class _Changed(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def exec_module(self, module: Any) -> None:
         module.__file__ = self.mutant.file
-        exec(compile(self.mutant.source, self.mutant.file, "exec"), module.__dict__)
+        exec(compile(self.mutant.make(), self.mutant.file, "exec"), module.__dict__)
 
 
 def _try(mutant: Mutant, target: Target, cpu_seconds: int) -> int:
@@ -118,7 +119,9 @@ def main() -> int:
     _load_what_is_not_ours(targets)
     sources = {target: Path(target.file).read_text() for target in targets}
     # The controls: nothing changed, so the tests must pass, or killing means nothing.
-    controls = {t: Mutant(t.file, 0, "", _CONTROL, _CONTROL, sources[t]) for t in targets}
+    controls = {
+        t: Mutant(t.file, 0, "", _CONTROL, _CONTROL, partial(str, sources[t])) for t in targets
+    }
     alone = _run([Trial(control, t, 600) for t, control in controls.items()], options.workers)
     broken = [control.file for control, ending in alone.items() if not ending.survived]
     if broken:

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import ast
 import copy
+import dataclasses
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 _COMPARISONS: dict[type, type] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq,
@@ -35,7 +37,8 @@ class Mutant:
     function: str
     before: str
     after: str
-    source: str
+    make: Callable[[], str] = dataclasses.field(compare=False)
+    """The changed source; made when it is needed, because most mutants are never tried."""
     which: int = 1
     """The same change may be possible at several places of a function: the first, second, ..."""
 
@@ -51,15 +54,18 @@ def mutants(file: str, source: str) -> Iterator[Mutant]:
     seen: Counter[tuple[str, str, str]] = Counter()
     for path, node, function in _sites(tree):
         for changed in _changes(node):
-            other = copy.deepcopy(tree)
-            _replace(other, path, changed)
-            ast.fix_missing_locations(other)
             before, after = _short(ast.unparse(node)), _short(ast.unparse(changed))
             if ast.unparse(node) != ast.unparse(changed):
                 seen[function, before, after] += 1
                 which = seen[function, before, after]
-                text = ast.unparse(other)
-                yield Mutant(file, node.lineno, function, before, after, text, which)
+                make = partial(_changed_source, tree, path, changed)
+                yield Mutant(file, node.lineno, function, before, after, make, which)
+
+
+def _changed_source(tree: ast.AST, path: Path, new: ast.AST) -> str:
+    other = copy.deepcopy(tree)
+    _replace(other, path, new)
+    return ast.unparse(ast.fix_missing_locations(other))
 
 
 Path = tuple[tuple[str, int | None], ...]
