@@ -404,3 +404,18 @@ def test_images_are_written_and_linked(tmp_path, monkeypatch):
     assert linked == ["images/trace-logits.svg", "images/trace-embeddings.svg"]
     for name in linked:
         assert (tmp_path / "r" / name).read_text().startswith("<svg")
+
+
+def test_small_models_are_examined_on_one_thread_and_threads_come_back(monkeypatch):
+    """With two, on a machine with other work, a report took nine times as long."""
+    import torch
+
+    from tsc_interp.model.threads import one_thread
+
+    before, seen = torch.get_num_threads(), []
+    monkeypatch.setattr(torch, "set_num_threads", seen.append)
+    tsc.analyze("walkthrough", ["ab"], probes="specialization")
+    assert seen == [1, before]
+    with pytest.raises(ZeroDivisionError), one_thread():
+        raise ZeroDivisionError
+    assert seen == [1, before, 1, before]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 
 from tsc_interp.checkpoints.resolve import ModelLike, as_checkpoint, run_path
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.model.classifier import Classifier
+from tsc_interp.model.threads import one_thread
 from tsc_interp.probes.atlas.result import AtlasResult
 from tsc_interp.probes.base import ProbeResult
 from tsc_interp.probes.registry import PROBES, Probe, find_probe
@@ -20,6 +22,8 @@ from tsc_interp.strings import as_strings
 from tsc_interp.verification.differences import Difference, difference
 
 Progress = Callable[[str], None]
+_SMALL = 250_000
+"""Parameters up to which a second thread only costs time."""
 
 
 def analyze(
@@ -50,8 +54,14 @@ def analyze(
         if subjects[1].run_directory == subjects[0].run_directory:
             subjects[1].run_directory = None  # its training is told once
     texts = _strings(strings, subjects)
-    examined = tuple(_examine(subject, texts, chosen, progress) for subject in subjects)
-    return Report(examined, _difference(subjects, progress))
+    small = all(_parameters(subject.model) <= _SMALL for subject in subjects)
+    with one_thread() if small else nullcontext():
+        examined = tuple(_examine(subject, texts, chosen, progress) for subject in subjects)
+        return Report(examined, _difference(subjects, progress))
+
+
+def _parameters(model: Classifier) -> int:
+    return sum(weight.numel() for weight in model.parameters())
 
 
 class _Subject:

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from tsc_interp.checkpoints.format import WeightArrays
 from tsc_interp.checkpoints.run_records import Ending, EpochMetrics
 from tsc_interp.model.initialise import initial_weights
+from tsc_interp.model.threads import one_thread
 from tsc_interp.training.config import RunConfig, TrainingConfig
 from tsc_interp.training.engine import Engine, batches, engine_for, seed_dropout, shape_of
 from tsc_interp.training.losses import Loss, loss_named
@@ -177,11 +177,6 @@ def _check_alike(members: Sequence[TrainingState]) -> None:
 
 @contextmanager
 def _quiet_arithmetic() -> Iterator[None]:
-    """A diverging model overflows, which its ending reports; one thread is fastest here."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        with np.errstate(all="ignore"):
-            yield
-    finally:
-        torch.set_num_threads(threads)
+    """A diverging model overflows, which its ending reports."""
+    with one_thread(), np.errstate(all="ignore"):
+        yield
