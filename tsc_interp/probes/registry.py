@@ -114,6 +114,14 @@ PROBES: tuple[Probe, ...] = (
         result="InitNormResult",
     ),
     Probe(
+        name="circuit",
+        title="The smallest part that does it",
+        question="How small a part of the model does what the whole model does?",
+        chapter="5",
+        result="CircuitResult",
+        on_request=True,
+    ),
+    Probe(
         name="dynamics",
         title="How training got there",
         question="How did the model become what it is, epoch by epoch?",

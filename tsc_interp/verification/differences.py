@@ -60,6 +60,8 @@ class Difference:
     undecided: int
     shortest_first_only: str | None
     shortest_second_only: str | None
+    vectors: int = 0
+    """How many count vectors those strings have, each combination of letters counted once."""
     disagreements: tuple[Disagreement, ...] = ()
     """By set of letters, the shortest string first."""
 
@@ -126,10 +128,11 @@ class Answers:
 
     def against(self, other: Faces) -> Difference:
         """The strings on which another model answers differently."""
-        total, found, size = [0, 0, 0], [], self.faces.config.n_letters
+        total, vectors, found, size = [0, 0, 0], 0, [], self.faces.config.n_letters
         for face in self.sets:
             sides = self._compare(face, other)
             total = [sum_ + side.total_strings for sum_, side in zip(total, sides, strict=True)]
+            vectors += sides[0].total_vectors + sides[1].total_vectors
             found += [
                 _disagreement((self.faces, other), face, yes, side)
                 for yes, side in zip(("first", "second"), sides, strict=False)
@@ -145,6 +148,7 @@ class Answers:
             undecided=total[2],
             shortest_first_only=shortest.get("first"),
             shortest_second_only=shortest.get("second"),
+            vectors=vectors,
             disagreements=tuple(row for _, row in found),
         )
 

@@ -1,0 +1,1 @@
+"""Which letter does each head read, and do heads repeat each other?"""

@@ -1,0 +1,193 @@
+"""Figures of the circuit probe: the front, the circuit as a graph, the rankings."""
+
+from __future__ import annotations
+
+from math import log10
+
+import numpy as np
+
+from tsc_interp.interventions.parts import Edge, Part, place
+from tsc_interp.plots.style import INK, MUTED, POSITIVE, WRONG, Figure, new_figure
+from tsc_interp.probes.circuit.result import CircuitResult
+
+_NONE = 0.2
+"""Where none stands on a logarithmic axis."""
+_COLUMNS = {"embed": 0.0, "head": 1.0, "neuron": 2.0, "logit": 3.0}
+
+
+def figures(result: CircuitResult) -> list[Figure]:
+    drawn = [_front(result)]
+    if result.circuit is not None:
+        drawn.append(_graph(result))
+    return [*drawn, _ranking(result)]
+
+
+def _front(result: CircuitResult) -> Figure:
+    """Size against what is answered differently; none at all has a row of its own."""
+    counts = [choice.vectors for choice in result.front]
+    most = max([*counts, 10])
+    figure = new_figure(f"{result.graph} kept", "count vectors answered differently", height=380)
+    figure.add_scatter(
+        x=[choice.size for choice in result.front],
+        y=[count or _NONE for count in counts],
+        mode="lines+markers",
+        line={"color": MUTED[0], "shape": "vh"},
+        marker={
+            "size": 11,
+            "color": [WRONG if count else MUTED[5] for count in counts],
+            "symbol": ["x" if count else "circle" for count in counts],
+        },
+        text=[
+            f"{choice.size} {result.graph}: {choice.vectors:,} count vectors"
+            + (f", first {choice.first}" if choice.first else "")
+            for choice in result.front
+        ],
+        hovertemplate="%{text}<extra></extra>",
+        cliponaxis=False,
+    )
+    powers = range(int(log10(most)) + 1)
+    figure.update_yaxes(
+        type="log",
+        tickvals=[_NONE, *(10**k for k in powers)],
+        ticktext=["none", *(f"{10**k:,}" for k in powers)],
+        range=[log10(_NONE) - 0.3, log10(most) + 0.3],
+    )
+    figure.update_xaxes(range=[-0.5, len(result.parts) + 0.5])
+    spoken = "; ".join(f"{choice.size}: {choice.vectors:,}" for choice in result.front)
+    return Figure(
+        "front",
+        "How small can it be?",
+        figure,
+        f"Each mark is the best part of the model of its size ({result.search}). Up is worse: how "
+        f"many of the {result.vectors:,} count vectors up to {result.max_length} letters it "
+        "answers differently than the model, an exact number; a circle is none at all.",
+        f"Count vectors answered differently, by number of {result.graph} kept: {spoken}.",
+    )
+
+
+def _graph(result: CircuitResult) -> Figure:
+    """Embedding, heads, neurons and logit from left to right; what is kept is drawn full."""
+    assert result.circuit is not None
+    kept = set(result.circuit.kept)
+    edges = [edge for edge in (_edges(result)) if isinstance(edge, Edge)]
+    nodes = list(dict.fromkeys(part for edge in edges for part in (edge.source, edge.target)))
+    spots = _spots(nodes)
+    figure = new_figure(height=max(300, 40 * max(_tallest(nodes), 6)))
+    effects = dict(zip(result.parts, result.effects.array.tolist(), strict=True))
+    largest = max(effects.values(), default=0.0) or 1.0
+    for edge in edges:
+        inside = _inside(edge, result, kept)
+        (x0, y0), (x1, y1) = spots[edge.source], spots[edge.target]
+        width = 1.0 + 5.0 * effects.get(str(edge), largest / 3) / largest
+        figure.add_scatter(
+            x=[x0, (x0 + x1) / 2, x1],
+            y=[y0, (y0 + y1) / 2, y1],
+            mode="lines",
+            line={
+                "color": POSITIVE if inside else INK,
+                "width": width if inside else 1,
+                "dash": "solid" if inside else "dot",
+            },
+            opacity=0.9 if inside else 0.45,
+            hovertext=f"{edge}: {'kept' if inside else 'not needed'}",
+            hoverinfo="text",
+        )
+    figure.add_scatter(
+        x=[spots[node][0] for node in nodes],
+        y=[spots[node][1] for node in nodes],
+        mode="markers+text",
+        marker={"size": 16, "color": MUTED[0]},
+        text=[_short(node) for node in nodes],
+        textposition="top center",
+        hoverinfo="skip",
+        cliponaxis=False,
+    )
+    figure.update_xaxes(visible=False, range=[-0.3, 3.3])
+    figure.update_yaxes(visible=False, range=[-0.15, 1.2])
+    gone = ", ".join(result.circuit.removed) or "nothing"
+    return Figure(
+        "graph",
+        "The circuit",
+        figure,
+        "Full lines are the circuit, as wide as the logit moves when one alone is removed; dotted "
+        "lines are not needed. From left to right: embedding of CLS, heads, neurons, logit.",
+        f"Kept: {', '.join(result.circuit.kept)}. Not needed: {gone}.",
+    )
+
+
+def _edges(result: CircuitResult) -> list[Edge | Part]:
+    """The edges themselves; for a graph of nodes, how those nodes are wired."""
+    parts = [place(part) for part in result.parts]
+    if result.graph == "edges":
+        return [part for part in parts if isinstance(part, Edge)]
+    heads = [p for p in parts if isinstance(p, Part) and p.kind == "head"]
+    neurons = [p for p in parts if isinstance(p, Part) and p.kind == "neuron"]
+    wires = [Edge(head, target) for head in heads for target in [*neurons, Part("logit")]]
+    return [*wires, *(Edge(neuron, Part("logit")) for neuron in neurons)]
+
+
+def _inside(edge: Edge, result: CircuitResult, kept: set[str]) -> bool:
+    if result.graph == "edges":
+        return str(edge) in kept
+    ends = [part for part in (edge.source, edge.target) if part.kind in ("head", "neuron")]
+    return all(str(part) in kept for part in ends)
+
+
+def _spots(nodes: list[Part]) -> dict[Part, tuple[float, float]]:
+    spots = {}
+    for kind, x in _COLUMNS.items():
+        column = [node for node in nodes if node.kind == kind]
+        for place_, node in enumerate(column):
+            spots[node] = x, (1.0 - (place_ + 0.5) / len(column))
+    return spots
+
+
+def _tallest(nodes: list[Part]) -> int:
+    return max(sum(node.kind == kind for node in nodes) for kind in _COLUMNS)
+
+
+def _short(node: Part) -> str:
+    return {"head": f"head {node.index}", "neuron": f"neuron {node.index}"}.get(
+        node.kind, node.kind
+    )
+
+
+def _ranking(result: CircuitResult) -> Figure:
+    """Every method's scores, scaled to its largest, the circuit's parts marked."""
+    inside = set(result.circuit.kept) if result.circuit else set()
+    scores = result.scores.array
+    largest = np.where(scores.max(axis=1) > 0, scores.max(axis=1), 1.0)
+    order = np.argsort(-scores[0])[:24]
+    figure = new_figure("score, of the method's largest", height=130 + 24 * len(order), legend=True)
+    for row, method in enumerate(result.scores.labels["method"]):
+        figure.add_scatter(
+            x=scores[row, order] / largest[row],
+            y=list(range(len(order))),
+            mode="markers",
+            name=method,
+            marker={
+                "size": 10,
+                "color": MUTED[row],
+                "symbol": ("circle", "diamond", "square")[row % 3],
+            },
+            hovertemplate=f"{method}: %{{x:.3f}}<extra></extra>",
+        )
+    names = [result.parts[i] for i in order]
+    figure.update_yaxes(
+        tickvals=list(range(len(order))),
+        ticktext=[f"<b>{name}</b>" if name in inside else name for name in names],
+        autorange="reversed",
+    )
+    figure.update_layout(margin_t=40)
+    told = ", ".join(
+        f"{m} {a:.2f}"
+        for m, a in zip(result.auc.labels["method"], result.auc.array.tolist(), strict=True)
+    )
+    return Figure(
+        "ranking",
+        "Do cheaper methods find it?",
+        figure,
+        "How much each method thinks of each part, the most important on top. Bold parts are in "
+        "the circuit: a good ranking has them above the others.",
+        f"ROC AUC against the circuit: {told}.",
+    )

@@ -1,0 +1,83 @@
+"""What the circuit probe finds: how small a part of the model does what the model does."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from tsc_interp.probes.base import LabeledArray, ProbeResult, Record, Table
+
+
+class Choice(Record):
+    """The best circuit found of one size."""
+
+    size: int
+    kept: tuple[str, ...]
+    vectors: int
+    """How many count vectors up to `max_length` it answers differently than the model; exact."""
+    differing: str
+    """How many strings those are; exact."""
+    first: str | None
+    """The shortest of them."""
+
+
+class Circuit(Record):
+    """The smallest choice that answers every string up to `max_length` as the model does."""
+
+    kept: tuple[str, ...]
+    removed: tuple[str, ...]
+    agree_through: int | None
+    """Proved by the checker: alike on every string up to this length; None is every length."""
+    first_difference: str | None
+    """The first string they answer differently, where that is proved to be the first."""
+    statements: tuple[str, ...]
+    right_through: int
+    """The circuit's own horizon, as far as the search went."""
+    model_right_through: int
+    weight_hash: str
+
+
+class CircuitResult(ProbeResult):
+    probe: ClassVar[str] = "circuit"
+
+    graph: str
+    """`edges` or `nodes`."""
+    fill: str
+    """What is put in a removed part's place: `zero`, or the mean over which strings."""
+    search: str
+    """How choices were found: `all of 2,048` or `one at a time`."""
+    max_length: int
+    strings: str
+    """How many strings there are up to that length."""
+    vectors: int
+    """How many count vectors those are: strings that differ only in order are one."""
+    parts: tuple[str, ...]
+    front: tuple[Choice, ...]
+    """Larger first; each answers fewer strings differently than any smaller one."""
+    circuit: Circuit | None
+    scores: LabeledArray
+    """`[method part]`: how much each way of ranking thinks of each part."""
+    auc: LabeledArray
+    """`[method]`: how well the ranking tells the circuit's parts from the others; 0.5 is chance."""
+    effects: LabeledArray
+    """`[part]`: mean change of the logit when the part alone is removed."""
+
+    def tables(self) -> tuple[Table, ...]:
+        front = Table(
+            title="The smallest parts that do what the model does",
+            columns=("size", "count vectors", "strings", "the first", "kept"),
+            rows=tuple(
+                (c.size, c.vectors, c.differing, c.first or "none", ", ".join(c.kept) or "nothing")
+                for c in self.front
+            ),
+        )
+        inside = set(self.circuit.kept) if self.circuit else set()
+        methods = self.scores.labels["method"]
+        ranking = Table(
+            title="How each method ranks the parts",
+            columns=("part", "in the circuit", *methods),
+            rows=tuple(
+                (part, "yes" if part in inside else "no", *self.scores.array[:, i].tolist())
+                for i, part in enumerate(self.parts)
+            ),
+        )
+        return front, ranking

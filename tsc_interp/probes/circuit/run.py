@@ -1,0 +1,243 @@
+"""What is the smallest part of the model that does what the model does?
+
+The parts are edges (what a neuron or the logit hears of the embedding, of a head, of a neuron) or
+nodes (heads and neurons). Parts outside the circuit are set to zero, or to their mean over stated
+strings. Where there are at most 4,096 choices all of them are tried (12 parts), otherwise parts are
+removed one at a time, the one that changes the fewest answers first.
+
+How faithful a circuit is, is not sampled: the circuit is a classifier of its own
+(`interventions/weights.py`), so the strings up to `max_length` that it answers differently are
+counted exactly, and the first one of all is searched for and proved (`tsc.diff`). The result is the
+front of size against exact disagreement.
+
+Three cheaper ways of ranking parts are put beside it: the effect of removing one part alone, the
+gradient of the logit (attribution), and thresholds in the manner of ACDC (from the output
+backwards, a part goes if that moves the logits by less than the threshold). Each is scored by ROC
+AUC: does it rank the circuit's parts above the others?
+
+One layer, no norms, no positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import comb
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtr
+
+from tsc_interp.checkpoints.format import Checkpoint
+from tsc_interp.errors import UnsupportedError, UsageError
+from tsc_interp.interventions.weights import edit
+from tsc_interp.probes.base import LabeledArray
+from tsc_interp.probes.circuit.choosing import (
+    MOST_CHOICES,
+    Graph,
+    Ranking,
+    auc,
+    best_of_each_size,
+    by_threshold,
+    every_choice,
+    one_at_a_time,
+)
+from tsc_interp.probes.circuit.result import Choice, Circuit, CircuitResult
+from tsc_interp.probes.circuit.wiring import Array, Wiring, wiring
+from tsc_interp.probes.circuit.words import findings
+from tsc_interp.strings import as_strings
+
+METHODS = ("removed alone", "attribution", "threshold")
+_MOST_FRONT = 24
+_RANKED_VECTORS = 25_000
+
+
+def run(
+    model: Any,
+    strings: Sequence[str],
+    *,
+    graph: str = "edges",
+    fill: str = "zero",
+    max_length: int = 50,
+    progress: Callable[[str], None] = lambda doing: None,
+) -> CircuitResult:
+    """`fill` is `zero`, or `mean`: over the given strings."""
+    checkpoint = _checked(model, graph, fill)
+    texts = as_strings(strings)
+    counts = _vectors(checkpoint.config.n_letters, max_length)
+    wires = wiring(checkpoint, counts)
+    usual = None
+    if fill == "mean":
+        usual = wiring(checkpoint, checkpoint.config.alphabet.count_matrix(texts))
+    parts = _graph(wires, graph, with_embedding=fill == "zero")
+    ranking = Ranking(wires, usual, parts)
+    choices, how = _choices(ranking, progress)
+    changes = {"zero": "zero", "mean": f"mean({', '.join(texts)})"}[fill]
+    front = _counted(checkpoint, parts, choices, changes, max_length, progress)
+    smallest = next((kept for choice, kept in reversed(front) if choice.vectors == 0), None)
+    circuit = None if smallest is None else _proved(checkpoint, parts, smallest, changes, progress)
+    scores = np.stack(
+        [ranking.effects(), _attribution(ranking), by_threshold(ranking, _backwards(parts))]
+    )
+    inside = np.ones(len(parts.parts), bool) if smallest is None else smallest
+    total = sum(checkpoint.config.n_letters**n for n in range(1, max_length + 1))
+    result = CircuitResult(
+        findings=(),
+        graph=graph,
+        fill="zero" if fill == "zero" else f"the mean over {', '.join(texts)}",
+        search=how,
+        max_length=max_length,
+        strings=str(total),
+        vectors=comb(max_length + checkpoint.config.n_letters, checkpoint.config.n_letters) - 1,
+        parts=parts.parts,
+        front=tuple(choice for choice, _ in front),
+        circuit=circuit,
+        scores=LabeledArray.of(scores, method=METHODS, part=parts.parts),
+        auc=LabeledArray.of(np.array([auc(row, inside) for row in scores]), method=METHODS),
+        effects=LabeledArray.of(scores[0], part=parts.parts),
+    )
+    return result.with_findings(findings(result))
+
+
+def _checked(model: Any, graph: str, fill: str) -> Checkpoint:
+    config = getattr(model, "config", None)
+    if config is None or not hasattr(model, "to_checkpoint"):
+        raise UnsupportedError("circuits are searched in our own classifiers")
+    if graph not in ("edges", "nodes") or fill not in ("zero", "mean"):
+        raise UsageError("graph is edges or nodes, and fill is zero or mean")
+    if config.n_layers > 1 or config.has_norm or config.has_positions or not config.has_attention:
+        raise UnsupportedError(
+            "circuits are searched in models of one layer with attention, without norms and "
+            "positions: there a reader hears a plain sum of writers"
+        )
+    return model.to_checkpoint()  # type: ignore[no-any-return]
+
+
+def _vectors(letters: int, max_length: int) -> Any:
+    """Every count vector up to the length, or up to the longest that stays affordable."""
+    longest = max_length
+    while longest > 1 and comb(longest + letters, letters) > _RANKED_VECTORS:  # 50 for 3 letters
+        longest -= 1
+    return np.array([c for c in _counts(letters, longest) if sum(c)], dtype=np.int64)
+
+
+def _counts(letters: int, longest: int) -> list[tuple[int, ...]]:
+    if letters == 1:
+        return [(n,) for n in range(longest + 1)]
+    return [(n, *rest) for n in range(longest + 1) for rest in _counts(letters - 1, longest - n)]
+
+
+def _graph(wires: Wiring, kind: str, *, with_embedding: bool) -> Graph:
+    """The embedding of CLS is its own mean, so it is no part where parts are set to their mean."""
+    edges = wires.edges()
+    if kind == "edges":
+        chosen = [i for i, e in enumerate(edges) if with_embedding or e.source.kind != "embed"]
+        return Graph(tuple(str(edges[i]) for i in chosen), np.eye(len(edges), dtype=bool)[chosen])
+    nodes = [w for w in wires.writers if w.kind == "head"]
+    nodes += [edge.source for edge in edges if edge.source.kind == "neuron"]
+    touched = np.array([[edge.source == node for edge in edges] for node in nodes])
+    return Graph(tuple(map(str, nodes)), touched)
+
+
+def _choices(ranking: Ranking, progress: Callable[[str], None]) -> tuple[list[Any], str]:
+    count = len(ranking.graph.parts)
+    if 2**count <= MOST_CHOICES:
+        masks = every_choice(count)
+        best = best_of_each_size(masks, ranking.differing(masks, progress))
+        return best, f"all {2**count:,} choices"
+    masks, differing = one_at_a_time(ranking, progress)
+    best = best_of_each_size(masks, differing)
+    return best, f"one removal at a time, because {count} are too many for all choices"
+
+
+def _changes(graph: Graph, kept: Any, change: str) -> list[str]:
+    return [f"{part}={change}" for part, stays in zip(graph.parts, kept, strict=True) if not stays]
+
+
+def _counted(
+    checkpoint: Checkpoint,
+    graph: Graph,
+    choices: list[Any],
+    change: str,
+    max_length: int,
+    progress: Callable[[str], None],
+) -> list[tuple[Choice, Any]]:
+    """Exactly, in how many strings each choice differs; only those better than any smaller one."""
+    from tsc_interp.verification.differences import Answers
+    from tsc_interp.verification.faces import Faces
+
+    model = Answers(Faces(checkpoint), max_length)
+    found: list[tuple[Choice, Any]] = []
+    least: int | None = None
+    # The whole model is the last resort: ranked on shorter strings, none may be without error.
+    tried = [*reversed(choices[:_MOST_FRONT]), np.ones(len(graph.parts), dtype=bool)]
+    for number, kept in enumerate(tried, start=1):
+        progress(f"counting circuit {number} of {len(tried)}")
+        changes = _changes(graph, kept, change)
+        other = edit(checkpoint, changes) if changes else checkpoint
+        differing = model.against(Faces(other))
+        if differing.undecided:
+            continue  # a logit too close to zero for any precision: nothing is said of this one
+        if least is not None and differing.vectors >= least:
+            continue
+        least = differing.vectors
+        strings = [differing.shortest_first_only, differing.shortest_second_only]
+        alphabet = checkpoint.config.alphabet
+        known = [s for s in strings if s is not None]
+        first = min(known, key=lambda s: (int(alphabet.counts(s).sum()), s), default=None)
+        names = tuple(p for p, stays in zip(graph.parts, kept, strict=True) if stays)
+        strings_ = str(differing.differing)
+        choice = Choice(size=len(names), kept=names, vectors=least, differing=strings_, first=first)
+        found.append((choice, kept))
+        if least == 0:
+            break
+    return found[::-1]
+
+
+def _proved(
+    checkpoint: Checkpoint, graph: Graph, kept: Any, change: str, progress: Callable[[str], None]
+) -> Circuit:
+    from tsc_interp.verification.comparison import diff
+    from tsc_interp.verification.horizons import horizon
+
+    progress("proving where the circuit and the model agree")
+    changes = _changes(graph, kept, change)
+    smaller = edit(checkpoint, changes) if changes else checkpoint
+    found = diff(checkpoint, smaller, max_length=10)
+    stays = dict(zip(graph.parts, map(bool, kept), strict=True))
+    exact = found.proved.first_difference is not None
+    return Circuit(
+        kept=tuple(part for part in graph.parts if stays[part]),
+        removed=tuple(part for part in graph.parts if not stays[part]),
+        agree_through=found.proved.agree_through,
+        first_difference=found.shortest if exact else None,
+        statements=found.proved.sentences,
+        right_through=horizon(smaller, prove=False).right_through,
+        model_right_through=horizon(checkpoint, prove=False).right_through,
+        weight_hash=smaller.weight_hash(),
+    )
+
+
+def _attribution(ranking: Ranking) -> Array:
+    """`[part]`: |Σ over its edges of ∂logit/∂term · (fill - term)|, averaged over strings."""
+    wires, neurons = ranking.wires, ranking.wires.neurons
+    total = wires.heard.sum(axis=0)
+    x = total[:, :neurons]
+    density = np.exp(-0.5 * x**2) / np.sqrt(2 * np.pi)
+    slope = np.concatenate([(ndtr(x) + x * density) * wires.outputs, np.ones((len(x), 1))], axis=1)
+    usual = np.zeros((len(wires.writers), neurons + 1))
+    resting = np.zeros(neurons)
+    if ranking.fill is not None:
+        usual = ranking.fill.heard.mean(axis=1)
+        quiet = ranking.fill.heard.sum(axis=0)[:, :neurons]
+        resting = (quiet * ndtr(quiet)).mean(axis=0)
+    into = (usual[:, None] - wires.heard) * slope[None]  # [writer vector reader]
+    out = (resting - x * ndtr(x)) * wires.outputs
+    per_edge = np.concatenate([into.transpose(2, 0, 1).reshape(-1, len(x)), out.T])
+    return np.asarray(np.abs(ranking.graph.edges.astype(float) @ per_edge).mean(axis=1))
+
+
+def _backwards(graph: Graph) -> list[int]:
+    """From the output backwards: what the logit hears first, then what neurons hear."""
+    return sorted(
+        range(len(graph.parts)), key=lambda part: -int(np.flatnonzero(graph.edges[part])[-1])
+    )

@@ -1,0 +1,86 @@
+"""A one-layer classifier as its wires: what each reader hears of each writer, string by string.
+
+Without norms, a neuron's input and the logit are sums over writers (the embedding of CLS, the
+heads, the neurons), and cutting an edge takes one term away. So once the terms are known for every
+count vector, what any of thousands of circuits answers is a few sums.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from tsc_interp.checkpoints.format import Checkpoint
+from tsc_interp.interventions.parts import Edge, Part
+from tsc_interp.model.classifier import Classifier
+from tsc_interp.strings import Counts
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """Terms in float64: `heard[writer][vector reader]`, readers being the neurons and the logit."""
+
+    writers: tuple[Part, ...]
+    heard: Array
+    """`[writer vector reader]`, the logit last."""
+    outputs: Array
+    """`[neuron]`: what a neuron's activation adds to the logit."""
+
+    @property
+    def neurons(self) -> int:
+        return len(self.outputs)
+
+    def edges(self) -> list[Edge]:
+        layer = [Part("neuron", 0, n) for n in range(self.neurons)]
+        into = [Edge(w, reader) for reader in [*layer, Part("logit")] for w in self.writers]
+        return into + [Edge(neuron, Part("logit")) for neuron in layer]
+
+    def logits(self, keep: NDArray[np.bool_], fill: Wiring | None = None) -> Array:
+        """`[circuit vector]`, for circuits given by which `edges()` they keep, `[circuit edge]`.
+
+        A term that is not kept is zero, or its mean over the strings of `fill`.
+        """
+        readers, writers = self.neurons + 1, len(self.writers)
+        into = keep[:, : readers * writers].reshape(-1, readers, writers).astype(float)
+        out = keep[:, readers * writers :].astype(float)
+        total = np.einsum("crw,wvr->cvr", into, self.heard)
+        if fill is not None:
+            total += np.einsum("crw,wr->cr", 1 - into, fill.heard.mean(axis=1))[:, None]
+        active = _gelu(total[..., : self.neurons])
+        heard = np.einsum("cvn,cn->cv", active, out * self.outputs)
+        if fill is not None:
+            usual = _gelu(fill.heard.sum(axis=0)[:, : self.neurons]).mean(axis=0)
+            heard += ((1 - out) * (self.outputs * usual)).sum(axis=1)[:, None]
+        return np.asarray(total[..., -1] + heard)
+
+
+def _gelu(x: Array) -> Array:
+    return np.asarray(x * ndtr(x))
+
+
+def wiring(checkpoint: Checkpoint, counts: Counts) -> Wiring:
+    """The terms of every count vector."""
+    import torch
+
+    config = checkpoint.config
+    model = Classifier.from_checkpoint(checkpoint).double()
+    with torch.no_grad():
+        z = model.run_with_cache(model.counts(counts), names_filter="blocks.0.attn.hook_z")[1]
+    weights = {name: w.astype(np.float64) for name, w in checkpoint.weights.items()}
+    readout = weights["unembed.W_U"]
+    readers = [weights["blocks.0.mlp.W_in"]] if config.has_mlp else []
+    reading = np.concatenate([*readers, readout], axis=1)
+    cls = weights["embed.W_E"][0] @ reading
+    embedded = np.broadcast_to(cls, (len(counts), len(cls)))
+    heads = z["blocks.0.attn.hook_z"][:, 0].numpy()
+    written = np.einsum(
+        "vhk,hkd,dr->hvr", heads, weights["blocks.0.attn.W_O"], reading, optimize=True
+    )
+    outputs = (weights["blocks.0.mlp.W_out"] @ readout)[:, 0] if config.has_mlp else np.zeros(0)
+    writers = (Part("embed"), *(Part("head", 0, h) for h in range(config.n_heads)))
+    return Wiring(writers, np.concatenate([embedded[None], written]), outputs)

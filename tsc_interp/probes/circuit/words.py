@@ -1,0 +1,96 @@
+"""What the circuit probe found, in sentences."""
+
+from __future__ import annotations
+
+from math import isnan
+
+from tsc_interp.probes.base import Cell, Finding
+from tsc_interp.probes.circuit.result import Choice, CircuitResult
+
+
+def findings(result: CircuitResult) -> tuple[Finding, ...]:
+    found: list[Finding | None] = [_circuit(result)]
+    smaller = _next_smaller(result)
+    if smaller is not None:
+        found.append(_cost(result, smaller))
+    if result.circuit is not None:
+        found += [_own(result), _ranking(result)]
+    return tuple(one for one in found if one is not None)
+
+
+def _circuit(result: CircuitResult) -> Finding:
+    many, what = len(result.parts), result.graph
+    numbers: dict[str, Cell] = {"parts": many, "max length": result.max_length}
+    if result.circuit is None or len(result.circuit.kept) == many:
+        text = (
+            f"No smaller part of the model was found that answers every string of up to "
+            f"{result.max_length} letters as it does ({many} {what}, {result.search})."
+        )
+        return Finding(severity="note", text=text, numbers=numbers)
+    circuit = result.circuit
+    text = (
+        f"{len(circuit.kept)} of {many} {what} answer every string of up to {result.max_length} "
+        f"letters as the whole model does ({result.search}; exact). Not needed: "
+        f"{_listed(circuit.removed)}."
+    )
+    if circuit.agree_through is None:
+        text += " They agree on every string of every length, proved."
+    elif circuit.first_difference is not None:
+        text += (
+            f" The first string they answer differently is `{circuit.first_difference}`; up to "
+            f"{circuit.agree_through:,} letters they agree, proved."
+        )
+    else:
+        text += f" They agree up to {circuit.agree_through:,} letters, proved."
+    return Finding(severity="good", text=text, numbers=numbers | {"kept": len(circuit.kept)})
+
+
+def _next_smaller(result: CircuitResult) -> Choice | None:
+    wrong = [choice for choice in result.front if choice.vectors]
+    return wrong[0] if wrong else None
+
+
+def _cost(result: CircuitResult, choice: Choice) -> Finding:
+    best = "the best there is" if result.search.startswith("all") else "the best that was found"
+    text = (
+        f"With {choice.size} of the {result.graph}, {best} answers {choice.vectors:,} of the "
+        f"{result.vectors:,} count vectors up to {result.max_length} letters differently, the "
+        f"first `{choice.first}`."
+    )
+    numbers: dict[str, Cell] = {"size": choice.size, "vectors": choice.vectors}
+    return Finding(severity="note", text=text, numbers=numbers)
+
+
+def _own(result: CircuitResult) -> Finding:
+    circuit = result.circuit
+    assert circuit is not None
+    before, after = circuit.model_right_through, circuit.right_through
+    numbers: dict[str, Cell] = {"model": before, "circuit": after}
+    if after > before:
+        text = (
+            f"The circuit does the task longer than the model: no error up to {after:,} letters "
+            f"instead of {before:,}. What was removed did harm."
+        )
+    elif after < before:
+        text = f"The circuit's first error comes earlier: after {after:,} letters, not {before:,}."
+    else:
+        text = f"Circuit and model are right for equally long: up to {before:,} letters."
+    return Finding(severity="note", text=text, numbers=numbers)
+
+
+def _ranking(result: CircuitResult) -> Finding | None:
+    scores = dict(zip(result.auc.labels["method"], result.auc.array.tolist(), strict=True))
+    known: dict[str, Cell] = {n: value for n, value in scores.items() if not isnan(value)}
+    if not known:
+        return None
+    told = ", ".join(f"{name} {value:.2f}" for name, value in known.items())
+    text = (
+        "How well cheaper rankings tell the circuit's parts from the others (ROC AUC, 1 is "
+        f"perfect, 0.5 chance): {told}."
+    )
+    return Finding(severity="note", text=text, numbers=known)
+
+
+def _listed(parts: tuple[str, ...]) -> str:
+    shown = ", ".join(parts[:8])
+    return shown if len(parts) <= 8 else f"{shown} and {len(parts) - 8} more"
