@@ -8,7 +8,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-NAMES = ("training", "forward", "verification")
+NAMES = ("training", "forward", "verification", "causes")
 
 
 def main(wanted: list[str]) -> int:

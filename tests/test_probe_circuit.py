@@ -113,7 +113,7 @@ def test_the_three_edges_of_the_walkthrough():
     assert tsc.horizon(circuit).length == result.circuit.right_through > 2166
     first = tsc.diff("walkthrough", circuit, max_length=10)
     assert first.shortest == result.circuit.first_difference == "abc{2165}"
-    assert result.findings[0].severity == "good"
+    assert result.findings[0].severity == "note"
     assert {figure.name for figure in figures(result)} == {"front", "graph", "ranking"}
     assert type(result).from_dict(result.to_dict()) == result
 

@@ -101,7 +101,7 @@ def test_every_probe_has_words():
     for probe in PROBES:
         assert probe.question.endswith("?")
         assert probe.title
-        assert probe.chapter
+        assert probe.chapter or probe.on_request  # what intervenes goes beyond the source
         assert probe.result_type.probe == probe.name
 
 

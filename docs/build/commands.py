@@ -36,6 +36,10 @@ COMMANDS = {
     "verify": "tsc-interp verify --checkpoint generalization-errors --horizon",
     "certify": "tsc-interp verify --checkpoint walkthrough --certify --out walkthrough.json",
     "check": "tsc-interp verify --checkpoint walkthrough --check walkthrough.json",
+    "intervene": "tsc-interp intervene 'head0.value[c]=like(b)' -c generalization-errors "
+    "-s 'bc{70}' -s ab -s aac",
+    "diff": "tsc-interp diff walkthrough attend-cls --out agreement.json",
+    "prune": "tsc-interp prune --checkpoint many-heads --keep-horizon --out small.safetensors",
     "second-checker": "python checker/rational_checker.py walkthrough.json "
     "tsc_interp/checkpoints/bundled/walkthrough.safetensors",
     "check-other": "tsc-interp verify --checkpoint many-heads --check walkthrough.json",

@@ -24,7 +24,7 @@ def write_probe_pages(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for probe in PROBES:
         (folder / f"{probe.name}.txt").write_text(_page(probe), encoding="utf-8")
-    rows = [f"| [{p.name}]({p.name}.md) | {p.question} | {p.chapter} |" for p in PROBES]
+    rows = [f"| [{p.name}]({p.name}.md) | {p.question} | {p.chapter or '-'} |" for p in PROBES]
     table = "\n".join(["| probe | question | chapter |", "|---|---|---|", *rows])
     (folder / "index.txt").write_text(table + "\n", encoding="utf-8")
 
@@ -36,7 +36,7 @@ def _page(probe: Probe) -> str:
     drawn = [fragment(figure) for figure in section.figures]
     return "\n\n".join(
         [
-            f"*{probe.question}* Chapter {probe.chapter}.",
+            f"*{probe.question}*" + (f" Chapter {probe.chapter}." if probe.chapter else ""),
             *_docstring(probe),
             f"## On a bundled model\n\n```bash\n{shown}\n```",
             "\n".join(findings),

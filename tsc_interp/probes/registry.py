@@ -30,7 +30,7 @@ class Probe:
     title: str
     question: str
     chapter: str
-    """The part of the source report it comes from, such as `1-2`."""
+    """The part of the source report it comes from, such as `1-2`; empty if none."""
     result: str
     """The name of its result's class."""
     needs_run: bool = False
@@ -117,7 +117,7 @@ PROBES: tuple[Probe, ...] = (
         name="circuit",
         title="The smallest part that does it",
         question="How small a part of the model does what the whole model does?",
-        chapter="5",
+        chapter="",
         result="CircuitResult",
         on_request=True,
     ),

@@ -17,6 +17,7 @@ from tsc_interp.probes.circuit.wiring import Array, Wiring
 
 Masks = NDArray[np.bool_]
 MOST_CHOICES = 4096
+_THRESHOLDS = 41
 _BATCH_NUMBERS = 4_000_000
 
 
@@ -114,7 +115,7 @@ def by_threshold(ranking: Ranking, order: Sequence[int]) -> Array:
     """
     count = len(ranking.graph.parts)
     alone = ranking.effects()
-    thresholds = np.unique(np.concatenate([[0.0], alone * 0.999, alone * 1.001]))[:40]
+    thresholds = np.unique(np.quantile(alone, np.linspace(0, 1, _THRESHOLDS))) * 1.001
     kept_until = np.zeros(count)
     for threshold in thresholds:
         kept = np.ones(count, dtype=bool)

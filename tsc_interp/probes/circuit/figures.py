@@ -8,11 +8,12 @@ import numpy as np
 
 from tsc_interp.interventions.parts import Edge, Part, place
 from tsc_interp.plots.style import INK, MUTED, POSITIVE, WRONG, Figure, new_figure
-from tsc_interp.probes.circuit.result import CircuitResult
+from tsc_interp.probes.circuit.result import CircuitResult, listed
 
 _NONE = 0.2
 """Where none stands on a logarithmic axis."""
-_COLUMNS = {"embed": 0.0, "head": 1.0, "neuron": 2.0, "logit": 3.0}
+_TEXT_AT = {"head": "middle left", "embed": "bottom center"}
+_COLUMNS = {"embed": 0.0, "head": 1.35, "neuron": 2.2, "logit": 3.0}
 
 
 def figures(result: CircuitResult) -> list[Figure]:
@@ -45,6 +46,14 @@ def _front(result: CircuitResult) -> Figure:
         hovertemplate="%{text}<extra></extra>",
         cliponaxis=False,
     )
+    figure.add_scatter(
+        x=[len(result.parts)],
+        y=[_NONE],
+        mode="markers",
+        marker={"size": 11, "color": INK, "symbol": "circle-open"},
+        hovertemplate="the whole model<extra></extra>",
+        cliponaxis=False,
+    )
     powers = range(int(log10(most)) + 1)
     figure.update_yaxes(
         type="log",
@@ -60,7 +69,8 @@ def _front(result: CircuitResult) -> Figure:
         figure,
         f"Each mark is the best part of the model of its size ({result.search}). Up is worse: how "
         f"many of the {result.vectors:,} count vectors up to {result.max_length} letters it "
-        "answers differently than the model, an exact number; a circle is none at all.",
+        "answers differently than the model, an exact number; a circle is none "
+        "at all, and the open one is the whole model.",
         f"Count vectors answered differently, by number of {result.graph} kept: {spoken}.",
     )
 
@@ -97,21 +107,21 @@ def _graph(result: CircuitResult) -> Figure:
         y=[spots[node][1] for node in nodes],
         mode="markers+text",
         marker={"size": 16, "color": MUTED[0]},
-        text=[_short(node) for node in nodes],
-        textposition="top center",
+        text=[f"{_short(node)} " for node in nodes],
+        textposition=[_TEXT_AT.get(n.kind, "top center") for n in nodes],
         hoverinfo="skip",
         cliponaxis=False,
     )
     figure.update_xaxes(visible=False, range=[-0.3, 3.3])
     figure.update_yaxes(visible=False, range=[-0.15, 1.2])
-    gone = ", ".join(result.circuit.removed) or "nothing"
+    gone = listed(result.circuit.removed) or "nothing"
     return Figure(
         "graph",
         "The circuit",
         figure,
         "Full lines are the circuit, as wide as the logit moves when one alone is removed; dotted "
         "lines are not needed. From left to right: embedding of CLS, heads, neurons, logit.",
-        f"Kept: {', '.join(result.circuit.kept)}. Not needed: {gone}.",
+        f"Kept: {listed(result.circuit.kept)}. Not needed: {gone}.",
     )
 
 
@@ -177,6 +187,7 @@ def _ranking(result: CircuitResult) -> Figure:
         tickvals=list(range(len(order))),
         ticktext=[f"<b>{name}</b>" if name in inside else name for name in names],
         autorange="reversed",
+        zeroline=False,
     )
     figure.update_layout(margin_t=40)
     told = ", ".join(

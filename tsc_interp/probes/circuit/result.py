@@ -81,3 +81,9 @@ class CircuitResult(ProbeResult):
             ),
         )
         return front, ranking
+
+
+def listed(parts: tuple[str, ...]) -> str:
+    """The first few of them by name."""
+    shown = ", ".join(parts[:8])
+    return shown if len(parts) <= 8 else f"{shown} and {len(parts) - 8} more"

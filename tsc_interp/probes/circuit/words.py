@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import isnan
 
 from tsc_interp.probes.base import Cell, Finding
-from tsc_interp.probes.circuit.result import Choice, CircuitResult
+from tsc_interp.probes.circuit.result import Choice, CircuitResult, listed
 
 
 def findings(result: CircuitResult) -> tuple[Finding, ...]:
@@ -31,7 +31,7 @@ def _circuit(result: CircuitResult) -> Finding:
     text = (
         f"{len(circuit.kept)} of {many} {what} answer every string of up to {result.max_length} "
         f"letters as the whole model does ({result.search}; exact). Not needed: "
-        f"{_listed(circuit.removed)}."
+        f"{listed(circuit.removed)}."
     )
     if circuit.agree_through is None:
         text += " They agree on every string of every length, proved."
@@ -42,7 +42,7 @@ def _circuit(result: CircuitResult) -> Finding:
         )
     else:
         text += f" They agree up to {circuit.agree_through:,} letters, proved."
-    return Finding(severity="good", text=text, numbers=numbers | {"kept": len(circuit.kept)})
+    return Finding(severity="note", text=text, numbers=numbers | {"kept": len(circuit.kept)})
 
 
 def _next_smaller(result: CircuitResult) -> Choice | None:
@@ -89,8 +89,3 @@ def _ranking(result: CircuitResult) -> Finding | None:
         f"perfect, 0.5 chance): {told}."
     )
     return Finding(severity="note", text=text, numbers=known)
-
-
-def _listed(parts: tuple[str, ...]) -> str:
-    shown = ", ".join(parts[:8])
-    return shown if len(parts) <= 8 else f"{shown} and {len(parts) - 8} more"

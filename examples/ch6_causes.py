@@ -1,0 +1,66 @@
+"""Chapter 6: causes. Change a part of the model, and decide every string again.
+
+    python examples/ch6_causes.py
+
+The source report describes; this chapter intervenes. An intervened classifier is again a classifier
+of letter counts, so what an intervention does is not sampled: it is counted over every string.
+"""
+
+# --8<-- [start:intervene]
+import tsc_interp as tsc
+
+model = tsc.load("generalization-errors")
+outcome = tsc.intervene(model, ["bc{70}", "ab", "aac"], "head0.value[c]=like(b)")
+for string, before, after in zip(
+    ["bc{70}", "ab", "aac"], outcome.before, outcome.after, strict=True
+):
+    print(f"{string:8} {before:+9.4f} -> {after:+9.4f}")
+# --8<-- [end:intervene]
+
+
+# --8<-- [start:edit]
+def errors(checkpoint: tsc.Checkpoint) -> str:
+    """Every string up to 200 letters, by its counts: how many of each kind are wrong."""
+    tally = tsc.verify(checkpoint).tally
+    return (
+        f"{tally.false_positives.total_vectors:6,} false positives, "
+        f"{tally.false_negatives.total_vectors:6,} false negatives"
+    )
+
+
+original = tsc.load_checkpoint("generalization-errors")
+print("as trained                ", errors(original))
+for change in (
+    "head0.value[c]=like(b)",
+    "head0=zero",
+    "head1=zero",
+    "neuron0=zero",
+    "neuron1=zero",
+):
+    print(f"{change:26}", errors(tsc.edit(original, change)))
+# --8<-- [end:edit]
+
+# --8<-- [start:diff]
+edited = tsc.edit(original, "head0.value[c]=like(b)")
+found = tsc.diff(original, edited)
+print("\n".join(found.sentences()))
+print("accepted:", tsc.check_agreement(found.document, original, edited).conclusion())
+# --8<-- [end:diff]
+
+# --8<-- [start:circuit]
+strings = ["aac", "ab", "abc", "bcc"]
+for name in ("walkthrough", "generalization-errors"):
+    result = tsc.run_probe("circuit", name, strings)
+    print(f"{name}: {result.findings[0].text}\n  kept: {', '.join(result.circuit.kept)}")
+# --8<-- [end:circuit]
+
+# --8<-- [start:prune]
+for options in ({"keep": 2}, {"keep": 2, "by": "gradient"}, {"keep_horizon": True}):
+    pruned = tsc.prune("many-heads", **options)
+    print(f"{options}\n  " + "\n  ".join(pruned.sentences()))
+# --8<-- [end:prune]
+
+# --8<-- [start:report]
+report = tsc.analyze("walkthrough", probes=["circuit"])
+print("report:", report.save("tsc-report/ch6"))
+# --8<-- [end:report]
