@@ -17,7 +17,11 @@ from tsc_interp.probes.registry import PROBES, figures, find_probe
 from tsc_interp.task import ContainsAll
 
 STRINGS = ("aac", "ab", "ab{30}", "c{3}")
-CHEAP = {"init-norm": {"seeds": 6, "widths": (2, 4)}, "ablation": {"exact": 0}}
+CHEAP = {
+    "init-norm": {"seeds": 6, "widths": (2, 4)},
+    "ablation": {"exact": 0},
+    "circuit": {"max_length": 12},
+}
 ASKED = [probe for probe in PROBES if not probe.needs_run]
 
 

@@ -62,7 +62,7 @@ def run(
 ) -> CircuitResult:
     """`fill` is `zero`, or `mean`: over the given strings."""
     checkpoint = _checked(model, graph, fill)
-    texts = as_strings(strings)
+    texts = [checkpoint.config.alphabet.canonical(text) for text in as_strings(strings)]
     counts = _vectors(checkpoint.config.n_letters, max_length)
     wires = wiring(checkpoint, counts)
     usual = None
