@@ -58,6 +58,7 @@ EQUIVALENT: dict[str, str] = {
     ),
     f"{_V}/faces.py::count_box_bounds: -1 -> 1*": "counts have two axes, so the last is the second",
     f"{_V}/faces.py::_with_cls: -1 -> 1*": "counts have two axes, so the last is the second",
+    f"{_V}/faces.py::ZeroFace.logits: 1.0 -> 2.0": "any number below zero says the same",
     f"{_V}/tables.py::Tables._compute: 1 -> 2*": (
         "the columns of a table without rows, for models without an MLP"
     ),
