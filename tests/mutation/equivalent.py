@@ -59,6 +59,12 @@ EQUIVALENT: dict[str, str] = {
     f"{_V}/faces.py::count_box_bounds: -1 -> 1*": "counts have two axes, so the last is the second",
     f"{_V}/faces.py::_with_cls: -1 -> 1*": "counts have two axes, so the last is the second",
     f"{_V}/faces.py::ZeroFace.logits: 1.0 -> 2.0": "any number below zero says the same",
+    f"{_V}/proofs.py::tail_bounds: 1 + 64 * UNIT -> 1 - 64 * UNIT": (
+        "a second guard: the face's own error bound has 16 · 746 units for log n, twice"
+    ),
+    f"{_V}/proofs.py::_ChartSearch._add: at_corner.max() -> at_corner.min()": (
+        "how soon a search that cannot succeed gives up; what is proved is the same"
+    ),
     f"{_V}/tables.py::Tables._compute: 1 -> 2*": (
         "the columns of a table without rows, for models without an MLP"
     ),
