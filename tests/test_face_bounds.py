@@ -360,6 +360,21 @@ def test_a_search_of_charts_ends() -> None:
     assert face.asked == 4
 
 
+def test_a_bound_is_sharpened_and_a_cover_made_finer() -> None:
+    """Once all is proved, a little more is cut: here a bound is half its box's width too high."""
+
+    def loose(light: Any, heavy: Any) -> tuple[float, float]:
+        return -1.0, -1.0 + 0.5 * max(h - a for a, h in zip(light, heavy, strict=True))
+
+    proof = prove_all_lengths(Ratio(loose), label=False)
+    assert proof is not None
+    assert -1.0 <= proof.extreme_logit < -0.75
+    single = prove_all_lengths(Ratio(lambda *_: (-1.0, -1.0)), label=False)
+    assert single is not None
+    assert [len(chart.low) for chart in single.charts] == [1, 1]
+    assert [len(chart.low) for chart in finer(single).charts] == [2, 2]
+
+
 def test_a_corner_of_zero_is_right_and_the_search_goes_on() -> None:
     def zero(light: Any, heavy: Any) -> tuple[float, float]:
         wide = max(h - a for a, h in zip(light, heavy, strict=True)) > 0.99

@@ -62,6 +62,12 @@ EQUIVALENT: dict[str, str] = {
     f"{_V}/proofs.py::tail_bounds: 1 + 64 * UNIT -> 1 - 64 * UNIT": (
         "a second guard: the face's own error bound has 16 · 746 units for log n, twice"
     ),
+    f"{_V}/proofs.py::tail_bounds: np.exp(power) * (1 + 64 * UNIT) ->*": (
+        "a second guard: the face's own error bound has 16 · 746 units for log n, twice"
+    ),
+    f"{_V}/proofs.py::tail_bounds: gaps < -1 -> gaps <= -1": (
+        "gaps are rounded up first: one that is -1 then was below it, and N^0 = 1 bounds it"
+    ),
     f"{_V}/proofs.py::_ChartSearch._add: at_corner.max() -> at_corner.min()": (
         "how soon a search that cannot succeed gives up; what is proved is the same"
     ),

@@ -32,7 +32,8 @@ _CLAIMS = (
 _FACES = ("tests/test_face_bounds.py", "tests/test_search_bounds.py")
 _PROOFS = (
     "proof or every_length or positive_labels or wrong_somewhere or tails or charts or "
-    "bound_that_is_none or logit_of_zero or boxes_are_cut or charts_ends or corner_of_zero"
+    "bound_that_is_none or logit_of_zero or boxes_are_cut or charts_ends or corner_of_zero or "
+    "sharpened"
 )
 
 TARGETS = (
