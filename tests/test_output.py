@@ -67,7 +67,7 @@ def test_a_console_reads_no_markup_emoji_or_numbers_out_of_text() -> None:
 def test_colours_that_we_ask_for_survive_the_defence() -> None:
     """A control segment of Rich's own is not text of somebody's."""
     where = SafeConsole(file=io.StringIO(), force_terminal=True, color_system="standard")
-    where.control(Control.home())
+    where.print(Control.home(), end="")
     where.print(Text("bad\x1b[2J", style="red"))
     assert where.file.getvalue() == "\x1b[H\x1b[31mbad\\x1b[2J\x1b[0m\n"
 

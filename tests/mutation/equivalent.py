@@ -34,6 +34,15 @@ EQUIVALENT: dict[str, str] = {
     f"{_V}/checker.py::Checker.__init__: 0.0 -> 1.0": (
         "a time long past: every check sets it before anything is paid for"
     ),
+    f"{_V}/checker.py::Checker._pay: monotonic() < self._until -> monotonic() <= self._until": (
+        "one instant more"
+    ),
+    "tsc_interp/output/console.py::SafeConsole.__init__: False -> True": (
+        "a second guard: text is rendered without markup whatever the console's own setting"
+    ),
+    "checker/rational_checker.py::Check.check_right_at_all_lengths: 0 -> 1 (#2)": (
+        "both entries of this pair are the same"
+    ),
     f"{_V}/search.py::search_face: len(batch) < _BATCH -> len(batch) <= _BATCH": (
         "one box more at a time: the same boxes in the same order"
     ),
