@@ -22,6 +22,9 @@ EQUIVALENT: dict[str, str] = {
         "which side is cut along first decides how long it takes; every side strictly inside the "
         "piece leads to the same answer, and none but those is offered"
     ),
+    f"{_V}/coverage.py::covered: ((bottom < high) & (low < top)).all(axis=1) ->*": (
+        "boxes beside the piece are kept: none of them holds it, and their sides only cut it finer"
+    ),
     f"{_V}/coverage.py::covered: bottom < high -> bottom <= high": (
         "a box that only touches the piece from outside cannot hold it, and its sides do not cut it"
     ),
