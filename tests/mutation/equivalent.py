@@ -55,6 +55,10 @@ EQUIVALENT: dict[str, str] = {
     f"{_V}/intervals.py::square: low <= 0 -> low < 0": (
         "where one end is zero, the smaller square is zero either way"
     ),
+    f"{_V}/intervals.py::largest_sorted_mean: 1 -> 2 (#6)": (
+        "one candidate more, with light + heavy as weights: in the middle of their box, so a mean "
+        "that is no larger than the best corner's"
+    ),
     f"{_V}/cutting.py::halve_counts: top - 1 -> top + 1": (
         "the middle of two numbers is below the larger one unless rounding lifts it; up to 10^9 it "
         "does not"
