@@ -110,7 +110,8 @@ def find_run(address: str, directory: str | os.PathLike[str] = DEFAULT_RUNS) -> 
     problem = f"fits {len(fitting)} runs" if fitting else "fits no run"
     raise UsageError(
         f"{shown(address)!r} {problem} of experiment {candidates[0].experiment} ({named}); "
-        f"'tsc-interp runs {candidates[0].experiment}' lists them"
+        f"'tsc-interp runs {candidates[0].experiment}' lists them, and with --out FILE.html shows "
+        "them all on one page"
     )
 
 
