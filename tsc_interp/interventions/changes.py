@@ -8,9 +8,11 @@
     scale(0.5)                so many times what it is
     noise(0.1, seed=3)        moved by a random vector of this length, relative to its own
     resample(seed=0)          for every string, what it is on another one, drawn with the seed
+    patch(aab)                at each position what it is there when the model reads this string
 
-All but `scale`, `noise` and `resample` put a constant in the part's place, one per kind of token
-(CLS, a, b, ...), which is what a position is when order does not matter.
+All but `scale`, `noise`, `resample` and `patch` put a constant in the part's place, one per kind of
+token (CLS, a, b, ...), which is what a position is when order does not matter. `patch` is position
+by position, keys, values and attention weights too: activation patching, as TransformerLens does it.
 """
 
 from __future__ import annotations
@@ -104,7 +106,18 @@ class Resample:
         return f"resample(seed={self.seed})"
 
 
-Change = Zero | Mean | From | Like | Scale | Noise | Resample
+@dataclass(frozen=True)
+class Patch:
+    """At each position what it is there in the run on this string, or on this row of token ids."""
+
+    source: str | tuple[int, ...]
+
+    def __str__(self) -> str:
+        ids = isinstance(self.source, tuple)
+        return f"patch({' '.join(map(str, self.source)) if ids else self.source})"
+
+
+Change = Zero | Mean | From | Like | Scale | Noise | Resample | Patch
 
 _NOTATION = re.compile(r"(?P<name>[a-z]+)(?:\((?P<inside>.*)\))?")
 
@@ -125,7 +138,7 @@ def change(text: str | Change) -> Change:
     if made is None or named:
         raise UsageError(
             f"{text!r} is no change; changes are zero, mean, mean(aab, abc), from(aab), like(b), "
-            "scale(0.5), noise(0.1, seed=0), resample(seed=0)"
+            "scale(0.5), noise(0.1, seed=0), resample(seed=0), patch(aab)"
         )
     return made
 
@@ -141,6 +154,8 @@ def _made(name: str, plain: list[str], named: dict[str, str]) -> Change | None:
         return None
     if name == "from":
         return From(plain[0])
+    if name == "patch":
+        return Patch(tuple(map(int, plain[0].split())) if plain[0][0].isdigit() else plain[0])
     if name == "like":
         return Like(plain[0])
     if name == "scale":

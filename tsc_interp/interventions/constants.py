@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from tsc_interp.errors import ConfigError, UnsupportedError, UsageError
-from tsc_interp.interventions.changes import From, Like, Mean, Noise, Resample, Scale, Zero
+from tsc_interp.interventions.changes import From, Like, Mean, Noise, Patch, Resample, Scale, Zero
 from tsc_interp.interventions.intervention import Intervention
 from tsc_interp.interventions.parts import Direction, Edge, Part
 from tsc_interp.model.inputs import Inputs
@@ -41,6 +41,12 @@ class Runs:
             self.inputs, self.tokens = None, input
             self.present = torch.ones_like(input, dtype=torch.bool)
         self.token_names = token_names
+        self._others: dict[str | tuple[int, ...], Any] = {}
+
+    @property
+    def compressed(self) -> bool:
+        """Whether a position is a kind of token and not a place in the string."""
+        return self.inputs is not None and self.inputs.compressed
 
     @property
     def by_token(self) -> bool:
@@ -66,6 +72,30 @@ class Runs:
         found: Tensor = cache[hook].detach()
         return found
 
+    def there(self, source: str | tuple[int, ...]) -> Any:
+        """Every activation of the run on another string, position by position like this one's."""
+        if source not in self._others:
+            self._others[source] = self._read(source)
+        return self._others[source]
+
+    def _read(self, source: str | tuple[int, ...]) -> Any:
+        if isinstance(source, str):
+            if self.config is None:
+                raise UsageError("a model run on token ids takes patch() from a row of token ids")
+            other = self.model.inputs([source] if self.compressed else self.model.tokens([source]))
+            width = other.tokens.shape[1]
+        else:
+            other, width = torch.tensor([source]), len(source)
+        same = width == self.tokens.shape[1]
+        if not same or not (self.compressed or bool(self.present.all())):
+            raise UsageError(
+                f"patch({source}): {width} positions, but the other run has "
+                f"{self.tokens.shape[1]}; where a position is a place in the string, both must be "
+                "of one length"
+            )
+        with torch.no_grad():
+            return self.model.run_with_cache(other)[1]
+
     def elsewhere(self, strings: Sequence[str]) -> Runs:
         if self.config is None:
             raise UsageError("a model run on token ids takes its mean over those; name no strings")
@@ -81,13 +111,19 @@ def constant(runs: Runs, wanted: Intervention) -> Tensor | None:
         return torch.zeros(())
     if isinstance(how, Resample):
         return _resampled(runs, where.hook, how.seed)
+    if isinstance(how, Patch):
+        cache = runs.there(how.source)
+        if where.hook not in cache:
+            raise UnsupportedError(f"{wanted}: this model has no activation {where.hook}")
+        found: Tensor = cache[where.hook].detach()
+        return found
     if isinstance(how, Like):
         return _of_letter(runs, where, how.letter)
     if isinstance(how, Mean | From):
-        if isinstance(where, Part) and where.kind == "pattern":
+        if isinstance(where, Part) and where.kind in ("pattern", "score"):
             raise UnsupportedError(
                 f"{wanted}: which letters there are differs between strings, so attention weights "
-                "have no mean; use zero, scale or resample, or change keys"
+                "have no mean; use patch, zero, scale or resample, or change keys"
             )
         strings = how.strings if isinstance(how, Mean) else (how.string,)
         there = runs.elsewhere(strings) if strings else runs

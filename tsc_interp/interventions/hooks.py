@@ -33,7 +33,11 @@ class _Record:
 
 
 class Hooks:
-    """The hooks of some interventions for one input, and what became of them."""
+    """The hooks of some interventions for one input, and what became of them.
+
+    With `each`, the first intervention changes the first row of the input only, the second the
+    second, and so on: as many runs as there are interventions, in one.
+    """
 
     def __init__(
         self,
@@ -42,21 +46,32 @@ class Hooks:
         interventions: Given,
         *,
         token_names: Sequence[str] | None = None,
+        each: bool = False,
     ) -> None:
         self.runs = Runs(model, input, token_names)
         self.interventions = as_interventions(interventions)
+        self._rows = {one: row for row, one in enumerate(self.interventions)} if each else {}
+        if each and not len(self._rows) == len(self.interventions) == len(self.runs.tokens):
+            raise UsageError(
+                f"{len(self.interventions)} interventions, one for each row, need as many rows and "
+                f"have to differ; the input has {len(self.runs.tokens)}"
+            )
         self._records = {one: _Record() for one in self.interventions}
         edits: list[HookPair] = []
         captures: list[HookPair] = []
         reads: list[HookPair] = []
+        self.steps: list[list[HookPair]] = []
+        """Of each intervention the hooks it takes, in order; the last one changes something."""
         for one in self.interventions:
             one.check(self.runs.cfg)
             if isinstance(one.place, Edge):
                 capture, read = self._edge(one, one.place)
                 captures.append(capture)
                 reads.append(read)
+                self.steps.append([capture, read])
             else:
                 edits.append((one.place.hook, self._edit(one)))
+                self.steps.append([edits[-1]])
         # A part that is both changed and listened to is heard as it is after the change.
         self.fwd_hooks: list[HookPair] = [*edits, *captures, *reads]
 
@@ -71,11 +86,25 @@ class Hooks:
             if record.moved == 0.0
         ]
 
+    def moved(self) -> list[float]:
+        """By how much each changed an activation at most; infinity where a weight came from 0."""
+        self.remarks()
+        return [self._records[one].moved for one in self.interventions]
+
     def _note(self, one: Intervention, before: Tensor, after: Tensor) -> None:
         record = self._records[one]
         record.fired = True
         if before.numel():
-            record.moved = max(record.moved, float((after - before).detach().abs().max()))
+            # Masked scores are minus infinity before and after, which is no change.
+            apart = torch.where(after.eq(before), 0.0, (after - before).detach().abs())
+            record.moved = max(record.moved, float(apart.max()))
+
+    def _only(self, one: Intervention, mask: Tensor, axes: int) -> Tensor:
+        """Of a mask over an activation with so many axes, what is in the intervention's row."""
+        if one not in self._rows:
+            return mask
+        row = _one_of(len(self.runs.tokens), self._rows[one])
+        return mask.logical_and(row.reshape(-1, *[1] * (axes - 1)))
 
     # -- parts -------------------------------------------------------------------------------
 
@@ -88,9 +117,11 @@ class Hooks:
             if isinstance(where, Direction):
                 unit = torch.as_tensor(where.unit, dtype=activation.dtype)
                 gap = (target - activation) @ unit
-                changed = activation + gap[..., None] * unit
+                target = activation + gap[..., None] * unit
+                mask = torch.ones((), dtype=torch.bool)
             else:
-                changed = torch.where(self._mask(where), target, activation)
+                mask = self._mask(where)
+            changed = torch.where(self._only(one, mask, activation.ndim), target, activation)
             self._note(one, activation, changed)
             return changed
 
@@ -107,17 +138,27 @@ class Hooks:
 
     def _mask(self, where: Part) -> Tensor:
         """Which entries of the activation belong to the part; broadcasts from the right."""
+        at = self._positions(where.position)
         if where.index is None:
-            return torch.ones((), dtype=torch.bool)
+            return at[:, None]
         if where.kind == "neuron":
-            return _one_of(self.runs.cfg.d_mlp, where.index)
+            return at[:, None].logical_and(_one_of(self.runs.cfg.d_mlp, where.index))
         head = _one_of(self.runs.cfg.n_heads, where.index)
-        if where.kind == "pattern":
-            return head[:, None, None]
+        if where.kind in ("score", "pattern"):
+            shown = at[:, None].logical_and(self._positions(where.seen))
+            return head[:, None, None].logical_and(shown)
         if where.letter is None:
-            return head[:, None]
+            return at[:, None, None].logical_and(head[:, None])
         at: Tensor = self.runs.tokens.eq(self.runs.token(where.letter))
         return at[:, :, None, None].logical_and(head[:, None])
+
+    def _positions(self, position: int | None) -> Tensor:
+        width = self.runs.tokens.shape[1]
+        if position is None:
+            return torch.ones(width, dtype=torch.bool)
+        if position >= width:
+            raise UsageError(f"position {position} is beyond the {width} positions of the input")
+        return _one_of(width, position)
 
     # -- edges -------------------------------------------------------------------------------
 
@@ -140,7 +181,10 @@ class Hooks:
             heard[:] = [self._written(edge.source, surplus)]
 
         def read(activation: Tensor, hook: Any) -> Tensor:
-            changed = activation - self._read(edge.target, heard[0])
+            unheard = activation - self._read(edge.target, heard[0])
+            everywhere = torch.ones((), dtype=torch.bool)
+            mask = self._only(one, everywhere, activation.ndim)
+            changed = torch.where(mask, unheard, activation)
             self._note(one, activation, changed)
             return changed
 

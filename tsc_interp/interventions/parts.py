@@ -9,7 +9,12 @@ Written as people say it, layers only where there are several:
     head0.pattern           its attention weights             (hook_pattern)
     neuron1                 a neuron, after its activation    (mlp.hook_post)
     mlp                     what the whole MLP adds           (hook_mlp_out)
+    attn                    what all heads add                (hook_attn_out)
+    resid_pre               the residual stream; resid_mid, resid_post
+    head0.score             its scores, before the softmax    (hook_attn_scores)
     layer1.head0            a head of a later layer
+    head0@0                 the same, only at position 0: CLS (of a compressed string, 1 is a, ...)
+    head0.pattern@0<-3      only how position 0 looks at position 3; @<-3 is how all do
     head0->neuron1          an edge: what this neuron hears of that head
     embed->logit            an edge: what the read-out hears of the embedding
     layer0.head0->layer1.head1.key
@@ -28,22 +33,31 @@ import numpy as np
 
 from tsc_interp.errors import UsageError
 
-Kind = Literal["embed", "head", "query", "key", "value", "pattern", "neuron", "mlp", "logit"]
-_IN_HEAD = ("query", "key", "value", "pattern")
+Kind = Literal[
+    "embed", "resid_pre", "resid_mid", "resid_post", "attn", "head", "query", "key", "value",
+    "score", "pattern", "neuron", "mlp", "logit",
+]  # fmt: skip
+_IN_HEAD = ("query", "key", "value", "score", "pattern")
 _HOOKS: dict[str, str] = {
     "embed": "hook_embed",
     "head": "blocks.{}.attn.hook_z",
     "query": "blocks.{}.attn.hook_q",
     "key": "blocks.{}.attn.hook_k",
     "value": "blocks.{}.attn.hook_v",
+    "score": "blocks.{}.attn.hook_attn_scores",
     "pattern": "blocks.{}.attn.hook_pattern",
+    "attn": "blocks.{}.hook_attn_out",
+    "resid_pre": "blocks.{}.hook_resid_pre",
+    "resid_mid": "blocks.{}.hook_resid_mid",
+    "resid_post": "blocks.{}.hook_resid_post",
     "neuron": "blocks.{}.mlp.hook_post",
     "mlp": "blocks.{}.hook_mlp_out",
 }
 _NOTATION = re.compile(
     r"(?:layer(?P<layer>\d+)\.)?"
-    r"(?:head(?P<head>\d+)(?:\.(?P<of>query|key|value|pattern))?(?:\[(?P<letter>\w+)\])?"
-    r"|neuron(?P<neuron>\d+)|(?P<whole>mlp|embed|logit))"
+    r"(?:head(?P<head>\d+)(?:\.(?P<of>query|key|value|score|pattern))?(?:\[(?P<letter>\w+)\])?"
+    r"|neuron(?P<neuron>\d+)|(?P<whole>mlp|attn|resid_(?:pre|mid|post)|embed|logit))"
+    r"(?:@(?P<position>\d+)?(?:<-(?P<seen>\d+))?)?"
 )
 
 
@@ -57,6 +71,16 @@ class Part:
     """Which head or neuron."""
     letter: str | None = None
     """Only keys, values and queries: at this letter's positions."""
+    position: int | None = None
+    """Only at this position of the input."""
+    seen: int | None = None
+    """Only scores and patterns: what they say of this position."""
+
+    def __post_init__(self) -> None:
+        if self.seen is not None and self.kind not in ("score", "pattern"):
+            raise UsageError(f"{self}: only a score or a pattern is about a second position")
+        if self.position is not None and self.kind in ("embed", "logit"):
+            raise UsageError(f"{self}: name no position of the {self.kind}")
 
     @classmethod
     def parse(cls, text: str) -> Part:
@@ -67,17 +91,18 @@ class Part:
                 "head0.key[c], head0.value[c], head0.pattern, neuron1, mlp, layer1.head0"
             )
         layer = int(found["layer"] or 0)
+        at = {name: int(found[name]) for name in ("position", "seen") if found[name]}
         whole: Any = found["whole"]
         if whole:
-            if found["layer"] and whole != "mlp":
+            if found["layer"] and whole in ("embed", "logit"):
                 raise UsageError(f"{text!r}: there is one {whole}, not one per layer")
-            return cls(whole, layer)
+            return cls(whole, layer, **at)
         if found["neuron"] is not None:
-            return cls("neuron", layer, int(found["neuron"]))
+            return cls("neuron", layer, int(found["neuron"]), **at)
         of: Any = found["of"] or "head"
         if found["letter"] and of not in ("key", "value"):
             raise UsageError(f"{text!r}: a letter has a key and a value in a head, and no {of}")
-        return cls(of, layer, int(found["head"]), found["letter"])
+        return cls(of, layer, int(found["head"]), found["letter"], **at)
 
     @property
     def hook(self) -> str:
@@ -92,9 +117,11 @@ class Part:
         if not 0 <= self.layer < cfg.n_layers:
             raise UsageError(f"{self}: the model has {_many(cfg.n_layers, 'layer')}")
         if self.kind in ("neuron", "mlp"):
-            if not cfg.d_mlp or getattr(cfg, "attn_only", False):
+            if not _neurons(cfg):
                 raise UsageError(f"{self}: the model has no MLP")
             most, word = cfg.d_mlp, "neuron"
+        elif self.kind in ("attn", "resid_mid") and not cfg.n_heads:
+            raise UsageError(f"{self}: the model has no attention")
         else:
             most, word = cfg.n_heads, "head"
         if self.index is not None and not 0 <= self.index < most:
@@ -102,10 +129,13 @@ class Part:
 
     def __str__(self) -> str:
         where = f"layer{self.layer}." if self.layer else ""
+        seen = "" if self.seen is None else f"<-{self.seen}"
+        at = f"@{'' if self.position is None else self.position}{seen}"
+        at = "" if at == "@" else at
         if self.kind in _IN_HEAD:
             letter = f"[{self.letter}]" if self.letter else ""
-            return f"{where}head{self.index}.{self.kind}{letter}"
-        return f"{where}{self.kind}{'' if self.index is None else self.index}"
+            return f"{where}head{self.index}.{self.kind}{letter}{at}"
+        return f"{where}{self.kind}{'' if self.index is None else self.index}{at}"
 
 
 @dataclass(frozen=True)
@@ -122,8 +152,10 @@ class Edge:
             raise UsageError(
                 f"{self}: edges end at a head's query, key or value, at a neuron, or at logit"
             )
-        if self.target.letter:
-            raise UsageError(f"{self}: an edge ends at the whole {self.target.kind}")
+        if self.target.letter or self.source.position is not None:
+            raise UsageError(
+                f"{self}: an edge is heard at every position, or at one: head0->neuron1@0"
+            )
         if not _before(self.source, self.target):
             raise UsageError(f"{self}: {self.target} is computed before {self.source}")
 
@@ -184,7 +216,7 @@ def writers(config: Any) -> Iterator[Part]:
     yield Part("embed")
     for layer in range(config.n_layers):
         yield from (Part("head", layer, head) for head in range(config.n_heads))
-        yield from (Part("neuron", layer, neuron) for neuron in range(config.d_mlp))
+        yield from (Part("neuron", layer, neuron) for neuron in range(_neurons(config)))
 
 
 def readers(config: Any) -> Iterator[Part]:
@@ -192,7 +224,7 @@ def readers(config: Any) -> Iterator[Part]:
     for layer in range(config.n_layers):
         for head in range(config.n_heads):
             yield from (Part(kind, layer, head) for kind in ("query", "key", "value"))
-        yield from (Part("neuron", layer, neuron) for neuron in range(config.d_mlp))
+        yield from (Part("neuron", layer, neuron) for neuron in range(_neurons(config)))
     yield Part("logit")
 
 
@@ -210,6 +242,11 @@ def _before(source: Part, target: Part) -> bool:
     if source.layer != target.layer:
         return source.layer < target.layer
     return source.kind == "head" and target.kind == "neuron"
+
+
+def _neurons(cfg: Any) -> int:
+    """In each layer; TransformerLens's configs have a `d_mlp` also where there is no MLP."""
+    return 0 if getattr(cfg, "attn_only", False) else int(cfg.d_mlp)
 
 
 def _many(count: int, word: str) -> str:

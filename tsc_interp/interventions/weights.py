@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from tsc_interp.checkpoints.format import Checkpoint
 from tsc_interp.checkpoints.resolve import ModelLike, as_checkpoint
 from tsc_interp.errors import UnsupportedError, UsageError
-from tsc_interp.interventions.changes import From, Mean, Noise, Resample, Scale, Zero
+from tsc_interp.interventions.changes import From, Mean, Noise, Patch, Resample, Scale, Zero
 from tsc_interp.interventions.constants import Runs, moved_table, table
 from tsc_interp.interventions.intervention import Given, Intervention, as_interventions
 from tsc_interp.interventions.parts import Direction, Edge, Part, readers, writers
@@ -83,15 +83,25 @@ class _Editor:
                 f"{one}: what is drawn differs from string to string, so it is no constant; use "
                 "from(...) or mean(...)"
             )
+        at = where.target if isinstance(where, Edge) else where
+        if isinstance(how, Patch) or (isinstance(at, Part) and at.position is not None):
+            raise UnsupportedError(
+                f"{one}: patches and single positions belong to one run, so they are no constant; "
+                "use from(...) of the whole part"
+            )
         if isinstance(where, Direction):
             self._direction(one, where)
         elif isinstance(where, Edge):
             self._edge(one, where)
         elif where.kind in ("query", "key", "value"):
             self._inside_head(one, where)
-        elif where.kind == "pattern":
+        elif where.kind in ("pattern", "score"):
             raise UnsupportedError(
                 f"{one}: an attention pattern is no constant; change the query or keys instead"
+            )
+        elif where.kind in ("attn", "resid_pre", "resid_mid", "resid_post"):
+            raise UnsupportedError(
+                f"{one}: as weights, change what is written: heads, neurons, or the mlp"
             )
         elif where.kind == "embed":
             raise UnsupportedError(

@@ -23,8 +23,12 @@ def heat(
     hover: str = ".4g",
     colours: dict[str, Any] | None = None,
     most_written: int = 9,
+    words: Sequence[Sequence[str]] | None = None,
 ) -> go.Figure:
-    """`show` formats the number in a cell, if there are at most `most_written` columns."""
+    """`show` formats the number in a cell, if there are at most `most_written` columns.
+
+    `words`, where not empty, stand in a cell instead of its number.
+    """
     longest = max(map(len, columns), default=1)
     # On a phone, what the names of the rows leave; too little, and column names stand upright.
     room = 340 - CHARACTER_WIDTH * max(map(len, rows), default=1)
@@ -39,7 +43,10 @@ def heat(
         **(diverging(cells) if colours is None else colours),
         xgap=2,
         ygap=2,
-        text=[[_write(cell, show) for cell in row] for row in np.asarray(cells).tolist()],
+        text=[
+            [(words[i][j] if words else "") or _write(cell, show) for j, cell in enumerate(row)]
+            for i, row in enumerate(np.asarray(cells).tolist())
+        ],
         texttemplate="%{text}" if written else None,
         textfont={"size": 11},
         customdata=[[(row, column) for column in columns] for row in rows],

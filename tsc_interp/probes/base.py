@@ -27,6 +27,7 @@ __all__ = [
     "Finding",
     "HeadsResult",
     "LabeledArray",
+    "Pair",
     "ProbeResult",
     "Record",
     "Severity",
@@ -126,6 +127,47 @@ class ProbeResult(Displayed, Record):
 
 def _counted(count: int, severity: Severity) -> str:
     return f"{count} {severity}{'s' if count > 1 and severity != 'good' else ''}"
+
+
+class Pair(Record):
+    """Two strings (or rows of token ids) for patching: values go from the clean run into the other.
+
+    An effect is `(patched - corrupted) / (clean - corrupted)`: 1 is the clean string's logit
+    restored, 0 is nothing changed.
+    """
+
+    clean: str
+    corrupted: str
+    clean_logit: float
+    corrupted_logit: float
+    labels: tuple[int, int] | None = None
+    """The true labels of clean and corrupted, for a model with a task."""
+    why: str
+    """How the two came to be compared."""
+    positions: tuple[str, ...]
+    """What to call each position: a kind of token, or a place in the strings."""
+
+    def effect(self, patched_logit: float) -> float:
+        return (patched_logit - self.corrupted_logit) / (self.clean_logit - self.corrupted_logit)
+
+    def patched_logit(self, effect: float) -> float:
+        return self.corrupted_logit + effect * (self.clean_logit - self.corrupted_logit)
+
+    def sentence(self) -> str:
+        clean, corrupted = self._one(0), self._one(1)
+        return f"Clean: {clean}. Corrupted: {corrupted}. ({self.why[:1].upper()}{self.why[1:]}.)"
+
+    def right(self, which: int) -> bool | None:
+        """Whether the clean (0) or the corrupted string (1) is answered right."""
+        if self.labels is None:
+            return None
+        return ((self.clean_logit, self.corrupted_logit)[which] > 0) == bool(self.labels[which])
+
+    def _one(self, which: int) -> str:
+        name = (self.clean, self.corrupted)[which]
+        logit = (self.clean_logit, self.corrupted_logit)[which]
+        answer = {None: "", True: ", right", False: ", wrong"}[self.right(which)]
+        return f"`{name}` (logit {logit:+.4f}{answer})"
 
 
 class HeadsResult(ProbeResult):

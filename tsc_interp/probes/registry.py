@@ -137,6 +137,22 @@ PROBES: tuple[Probe, ...] = (
         result="AblationResult",
         on_request=True,
     ),
+    Probe(
+        name="patching",
+        title="Which activations make the difference",
+        question="Which activations, taken from one string, turn the answer to another?",
+        chapter="3",
+        result="PatchingResult",
+        on_request=True,
+    ),
+    Probe(
+        name="paths",
+        title="Which edges carry the difference",
+        question="Along which edges does the difference between two strings travel?",
+        chapter="3",
+        result="PathsResult",
+        on_request=True,
+    ),
 )
 
 

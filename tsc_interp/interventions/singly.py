@@ -1,0 +1,131 @@
+"""Many interventions on one string, each by itself, and what gradients expect of each.
+
+    effects = singly(model, "aac", ["head0=patch(aab)", "head1=patch(aab)"])
+    effects.before, effects.after, effects.moved
+    expected(model, "aac", ["head0=patch(aab)", ...])      first-order changes of the logit
+
+One run does some hundred of them: the string is repeated, and each row has its own intervention.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tsc_interp.errors import UsageError
+from tsc_interp.interventions.hooks import HookPair, Hooks
+from tsc_interp.interventions.intervention import Given, Intervention, as_interventions
+from tsc_interp.interventions.parts import Part
+from tsc_interp.model.inputs import Inputs
+
+AT_ONCE = 128
+Metric = Callable[[Tensor], Tensor]
+"""From what the model returns to one number per row."""
+
+
+def logit(output: Tensor) -> Tensor:
+    """What our classifier returns is one number per row already."""
+    return output
+
+
+@dataclass(frozen=True)
+class Effects:
+    before: float
+    after: Tensor
+    """`[intervention]`."""
+    moved: Tensor
+    """`[intervention]`: by how much it changed an activation at most; 0 is not at all."""
+
+
+def singly(model: Any, input: Any, interventions: Given, *, metric: Metric = logit) -> Effects:
+    """The logit of one string as it is and under each intervention, never two at a time."""
+    wanted = as_interventions(interventions)
+    after, moved = [], []
+    with torch.no_grad():
+        before = metric(model(repeated(model, input, 1)))
+        for start in range(0, len(wanted), AT_ONCE):
+            some = wanted[start : start + AT_ONCE]
+            rows = repeated(model, input, len(some))
+            hooks = Hooks(model, rows, some, each=True)
+            after.append(metric(model.run_with_hooks(rows, fwd_hooks=hooks.fwd_hooks)))
+            moved.append(torch.tensor(hooks.moved()))
+    return Effects(float(before), torch.cat(after), torch.cat(moved))
+
+
+def expected(model: Any, input: Any, interventions: Given, *, metric: Metric = logit) -> Tensor:
+    """`[intervention]`: gradient times change, with one run forward and one back for all of them.
+
+    The gradient is that of the unchanged run, where the intervention takes hold. For scores, which
+    can be minus infinity, it is taken one step later, at the pattern.
+    """
+    row = repeated(model, input, 1)
+    wanted = as_interventions(interventions)
+    hooks = Hooks(model, row, wanted)
+    names = {name for steps in hooks.steps for name, _ in steps}
+    names |= {one.place.hook.replace("attn_scores", "pattern") for one in wanted if _score(one)}
+    seen: dict[str, Tensor] = {}
+
+    def keeping(name: str) -> HookPair:
+        def keep(activation: Tensor, hook: Any) -> Tensor:
+            seen[name] = activation if activation.requires_grad else activation.requires_grad_()
+            return seen[name]
+
+        return name, keep
+
+    with torch.enable_grad():
+        out = metric(model.run_with_hooks(row, fwd_hooks=[keeping(name) for name in sorted(names)]))
+        order = list(seen)
+        found = torch.autograd.grad(out.sum(), [seen[name] for name in order], allow_unused=True)
+    gradients = {
+        name: torch.zeros_like(seen[name]) if one is None else one
+        for name, one in zip(order, found, strict=True)
+    }
+    with torch.no_grad():
+        return torch.stack(
+            [
+                _first_order(one, steps, seen, gradients)
+                for one, steps in zip(wanted, hooks.steps, strict=True)
+            ]
+        )
+
+
+def _first_order(
+    one: Intervention, steps: list[HookPair], seen: dict[str, Tensor], gradients: dict[str, Tensor]
+) -> Tensor:
+    for name, step in steps:
+        if name not in seen:
+            raise UsageError(f"{one}: its hook did not fire, so nothing was changed")
+        before, after = seen[name], step(seen[name], hook=None)
+    if _score(one):
+        before, after = before.softmax(-1), after.softmax(-1)
+        name = name.replace("attn_scores", "pattern")
+    return (gradients[name] * (after - before)).sum()
+
+
+def _score(one: Intervention) -> bool:
+    return isinstance(one.place, Part) and one.place.kind == "score"
+
+
+def repeated(model: Any, input: Any, count: int) -> Any:
+    """So many rows of one string (or of one row of token ids)."""
+    if not hasattr(model, "inputs"):
+        rows = torch.as_tensor(input)
+        rows = rows[None] if rows.ndim == 1 else rows
+        return _one(rows).expand(count, -1)
+    given = model.inputs(input)
+    return Inputs(
+        _one(given.tokens).expand(count, -1),
+        given.multiplicity.expand(count, -1),
+        given.lengths.expand(count),
+        given.compressed,
+    )
+
+
+def _one(rows: Tensor) -> Tensor:
+    if len(rows) != 1:
+        raise UsageError(f"interventions one at a time need one string, got {len(rows)}")
+    return rows

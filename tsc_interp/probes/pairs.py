@@ -1,0 +1,210 @@
+"""Two runs of one model for patching: the pair that is given, or one that is found.
+
+By letter (`by="letter"`, models without positions): a position is a kind of token, CLS or a letter,
+so strings of any lengths can be compared. What differs between two strings is then how often each
+letter occurs, and nothing else: that enters a model where attention weighs its keys.
+By position (`by="position"`): the place in the string, so both strings must be of one length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tsc_interp.config import ClassifierConfig
+from tsc_interp.errors import UnsupportedError, UsageError
+from tsc_interp.interventions.changes import Patch
+from tsc_interp.interventions.singly import Metric, logit
+from tsc_interp.probes.base import Pair
+from tsc_interp.probes.pair_search import find_pairs
+from tsc_interp.probes.running import as_array, classifier_config
+
+By = Literal["letter", "position"]
+MOST_PAIRS = 16
+MOST_POSITIONS = 128
+
+
+@dataclass(frozen=True)
+class PairRun:
+    """A pair, and what it takes to patch from its clean run into its corrupted one."""
+
+    pair: Pair
+    model: Any
+    corrupted: Any
+    """The input of the corrupted run, one row."""
+    patch: Patch
+    """The value from the clean run."""
+    metric: Metric
+    by: By
+    differ: tuple[int, ...]
+    """The positions at which the two inputs have different tokens."""
+    ours: bool
+    """Whether the model is our classifier."""
+
+
+def pair_runs(
+    model: Any,
+    strings: Any,
+    *,
+    pairs: Iterable[Sequence[Any]] | None = None,
+    by: By | None = None,
+    query: int | None = None,
+    answer: int | None = None,
+    token_names: Sequence[str] | None = None,
+) -> list[PairRun]:
+    """The pairs to look at, checked.
+
+    Of our classifier: `pairs` of strings, clean first; without, the two strings that are given
+    (the first is the clean one), or pairs that are found around those given.
+    Of any TransformerLens model: `strings` are rows of token ids, `pairs` are pairs of row numbers
+    (without, rows 0 and 1), and the logit is that of token `answer` at position `query`.
+    """
+    config = classifier_config(model)
+    if config is None:
+        return _rows(model, strings, pairs, query, answer, token_names)
+    if isinstance(strings, str) or len(strings) == 0:
+        raise UsageError("a probe needs a list of one or more strings (or rows of token ids)")
+    texts = [config.alphabet.canonical(string) for string in strings]
+    form = _form(config, by)
+    if pairs is not None:
+        chosen = [(*_two(config, one), "the pair that was asked for") for one in pairs]
+    elif len(texts) == 2:
+        chosen = [(texts[0], texts[1], "the two strings that were given, the clean one first")]
+    else:
+        chosen = find_pairs(model, config, texts, same_length=form == "position")
+    if not 1 <= len(chosen) <= MOST_PAIRS:
+        raise UsageError(f"1 to {MOST_PAIRS} pairs can be looked at, got {len(chosen)}")
+    return [_pair_run(model, config, form, *one) for one in chosen]
+
+
+def _form(config: ClassifierConfig, by: By | None) -> By:
+    if by not in (None, "letter", "position"):
+        raise UsageError(f"by is 'letter' or 'position', got {by!r}")
+    if by == "letter" and config.has_positions:
+        raise UsageError(
+            "this model has positions, so a letter is not the same at two places: by='position'"
+        )
+    return by or ("position" if config.has_positions else "letter")
+
+
+def _two(config: ClassifierConfig, one: Any) -> tuple[str, str]:
+    if isinstance(one, str) or not isinstance(one, Sequence) or len(one) != 2:
+        raise UsageError(f"a pair is two strings, (clean, corrupted); got {one!r}")
+    return config.alphabet.canonical(one[0]), config.alphabet.canonical(one[1])
+
+
+def _pair_run(
+    model: Any, config: ClassifierConfig, by: By, clean: str, corrupted: str, why: str
+) -> PairRun:
+    import torch
+
+    names = config.alphabet.token_names
+    if by == "letter":
+        inputs = [model.inputs([string]) for string in (clean, corrupted)]
+        positions = tuple(names[t] for t in inputs[0].tokens[0].tolist())
+        differ: tuple[int, ...] = ()
+    else:
+        lengths = [int(config.alphabet.counts(string).sum()) for string in (clean, corrupted)]
+        if lengths[0] != lengths[1]:
+            raise UsageError(
+                f"`{clean}` has {lengths[0]} letters and `{corrupted}` {lengths[1]}: patched by "
+                "position, both strings must be of one length"
+            )
+        if lengths[0] >= MOST_POSITIONS:
+            raise UsageError(
+                f"`{clean}` has {lengths[0]} letters; by position at most {MOST_POSITIONS - 1}"
+            )
+        inputs = [model.tokens([string]) for string in (clean, corrupted)]
+        rows = [row[0].tolist() for row in inputs]
+        positions, differ = _places(rows[0], rows[1], names)
+    with torch.no_grad():
+        logits = [float(model(one)) for one in inputs]
+    labels = config.task.labels(config.alphabet.count_matrix([clean, corrupted]))
+    pair = Pair(
+        clean=clean,
+        corrupted=corrupted,
+        clean_logit=logits[0],
+        corrupted_logit=logits[1],
+        labels=(int(labels[0]), int(labels[1])),
+        why=why,
+        positions=positions,
+    )
+    _check_apart(pair)
+    return PairRun(pair, model, inputs[1], Patch(clean), logit, by, differ, ours=True)
+
+
+def _places(
+    clean: list[int], corrupted: list[int], names: Sequence[str] | None
+) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """`2 b`, or `3 b|c` where the clean string has b and the corrupted one c."""
+    places, differ = [], []
+    for at, tokens in enumerate(zip(clean, corrupted, strict=True)):
+        called = [str(token) if names is None else names[token] for token in dict.fromkeys(tokens)]
+        places.append("CLS" if called == ["CLS"] else f"{at} {'|'.join(called)}")
+        if len(called) > 1:
+            differ.append(at)
+    return tuple(places), tuple(differ)
+
+
+def _check_apart(pair: Pair) -> None:
+    size = max(1.0, abs(pair.clean_logit), abs(pair.corrupted_logit))
+    if not abs(pair.clean_logit - pair.corrupted_logit) > 1e-6 * size:
+        raise UsageError(
+            f"`{pair.clean}` and `{pair.corrupted}` have the same logit ({pair.clean_logit:+.4f}), "
+            "so there is no difference to trace; take two strings the model tells apart"
+        )
+
+
+def _rows(
+    model: Any,
+    tokens: Any,
+    pairs: Iterable[Sequence[Any]] | None,
+    query: int | None,
+    answer: int | None,
+    token_names: Sequence[str] | None,
+) -> list[PairRun]:
+    import torch
+
+    if not hasattr(model, "run_with_hooks"):
+        raise UnsupportedError(
+            f"a model with TransformerLens's run_with_hooks is needed, not {type(model).__name__}"
+        )
+    if not isinstance(tokens, torch.Tensor) or tokens.ndim != 2 or tokens.is_floating_point():
+        raise UsageError(
+            "a TransformerLens model is probed on token ids, a whole-number tensor [batch pos]"
+        )
+    chosen = [(0, 1)] if pairs is None else [tuple(one) for one in pairs]
+    for one in chosen:
+        if len(one) != 2 or not all(isinstance(row, int) and 0 <= row < len(tokens) for row in one):
+            raise UsageError(
+                f"of {len(tokens)} rows of token ids, a pair is two row numbers, clean first, from "
+                f"0 to {len(tokens) - 1}; got {one!r}"
+            )
+    at = -1 if query is None else query
+
+    def metric(output: Any) -> Any:
+        if answer is None and output.shape[-1] != 1:
+            raise UsageError(
+                f"the model has {output.shape[-1]} logits; answer=TOKEN says which one to look at"
+            )
+        return output[:, at, answer or 0]
+
+    found = []
+    for clean, corrupted in chosen:
+        rows = tokens[[clean, corrupted]]
+        with torch.no_grad():
+            logits = as_array(metric(model(rows))).tolist()
+        positions, differ = _places(rows[0].tolist(), rows[1].tolist(), token_names)
+        pair = Pair(
+            clean=f"row {clean}",
+            corrupted=f"row {corrupted}",
+            clean_logit=logits[0],
+            corrupted_logit=logits[1],
+            why=f"rows {clean} and {corrupted} of the token ids",
+            positions=positions,
+        )
+        _check_apart(pair)
+        patch = Patch(tuple(rows[0].tolist()))
+        found.append(PairRun(pair, model, rows[1:], patch, metric, "position", differ, ours=False))
+    return found

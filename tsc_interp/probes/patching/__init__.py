@@ -1,0 +1,1 @@
+"""Which activations make the difference between two strings?"""

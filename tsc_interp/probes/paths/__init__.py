@@ -1,0 +1,1 @@
+"""Along which edges does the difference between two strings travel?"""

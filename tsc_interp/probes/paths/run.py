@@ -1,0 +1,188 @@
+"""Along which edges does the difference between two strings travel? Path patching. Beyond the report.
+
+An edge is what one part of the model hears of another: a head of a letter, a neuron of a head, the
+logit of a head or a neuron, a head's query, key or value of the heads and neurons of earlier layers.
+The model reads the corrupted string, except that along one edge the reader hears what the source
+says when the model reads the clean string; every other reader hears the source as it is, and
+everything after the reader follows. The effect, as for `patching`,
+
+    (patched - corrupted) / (clean - corrupted)     of the logit
+
+is 1 where this edge alone restores the clean string's logit and 0 where it carries nothing.
+
+Beside it stands attribution patching, the estimate that larger models have to make do with: the
+gradient of the corrupted run's logit, where the reader listens, times the difference (clean -
+corrupted) of what it hears. Here the exact answer is affordable, so the error is shown: signed, the
+largest, and the rank correlation (Spearman's). The estimate is exact where what follows is linear,
+as it is from a neuron to the logit.
+
+**By letter** (models without positions) strings differ in how often each letter occurs and in
+nothing else, so embeddings carry no difference; letter → head is the letter's count in that head:
+its scores for the letter, which hold the logarithm of the count, come from the clean run. Their
+estimate is taken after the softmax, because the logarithm of no letters is minus infinity.
+**By position** the strings must be of one length; letter → head is the embedding at one place as
+that head's key or value hears it.
+
+Up to 512 edges are measured; of more, those with the largest estimates, and how many are left out is
+said. A norm mixes what it reads, so models with norms are refused.
+
+Reads `hook_embed`, `hook_z`, `mlp.hook_post`; replaces what is heard at `hook_q`, `hook_k`,
+`hook_v`, `hook_attn_scores`, `mlp.hook_pre` and the last `hook_resid_post`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tsc_interp.errors import UnsupportedError
+from tsc_interp.interventions.intervention import Intervention
+from tsc_interp.interventions.parts import Edge, Part, Place, edges
+from tsc_interp.interventions.singly import expected, singly
+from tsc_interp.probes.pairs import By, PairRun, pair_runs
+from tsc_interp.probes.paths.result import Node, PathEdge, Paths, PathsResult
+from tsc_interp.probes.paths.words import findings
+from tsc_interp.probes.running import Floats, as_array
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+MOST_MEASURED = 512
+MOST_EDGES = 20_000
+SAME = 1e-5
+"""Two float32 activations that differ by less are the same."""
+
+
+def run(
+    model: Any,
+    strings: Sequence[str] | Tensor,
+    *,
+    pairs: Iterable[Sequence[Any]] | None = None,
+    by: By | None = None,
+    query: int | None = None,
+    answer: int | None = None,
+    token_names: Sequence[str] | None = None,
+) -> PathsResult:
+    """`pairs=[(clean, corrupted), ...]`; without, as the patching probe finds them.
+
+    On any TransformerLens model without norms: token ids `[batch pos]` for strings, pairs of rows,
+    and the logit of token `answer` at position `query`.
+    """
+    runs = pair_runs(
+        model,
+        strings,
+        pairs=pairs,
+        by=by,
+        query=query,
+        answer=answer,
+        token_names=token_names,
+    )
+    result = PathsResult(
+        findings=(),
+        by=runs[0].by,
+        n_layers=model.cfg.n_layers,
+        pairs=tuple(_paths(one) for one in runs),
+    )
+    return result.with_findings(findings(result))
+
+
+def _paths(one: PairRun) -> Paths:
+    places = list(_places(one))
+    if len(places) > MOST_EDGES:
+        raise UnsupportedError(
+            f"this model has {len(places):,} edges; up to {MOST_EDGES:,} can be estimated"
+        )
+    wanted = [Intervention(place, one.patch) for place in places]
+    scale = one.pair.clean_logit - one.pair.corrupted_logit
+    estimates = as_array(expected(one.model, one.corrupted, wanted, metric=one.metric)) / scale
+    order = np.argsort(-np.abs(estimates), kind="stable")
+    kept, rest = order[:MOST_MEASURED], order[MOST_MEASURED:]
+    effects = singly(one.model, one.corrupted, [wanted[k] for k in kept], metric=one.metric)
+    shares = (as_array(effects.after) - one.pair.corrupted_logit) / scale
+    moved = as_array(effects.moved) > SAME
+    found = [
+        _edge(one, wanted[k], float(share), float(estimates[k]))
+        for k, share, differs in zip(kept.tolist(), shares, moved, strict=True)
+        if differs
+    ]
+    found.sort(key=lambda edge: -abs(edge.effect))
+    return Paths(
+        pair=one.pair,
+        edges=tuple(found),
+        same=int((~moved).sum()),
+        left_out=len(rest),
+        left_out_estimate=float(np.abs(estimates[rest]).max(initial=0.0)),
+        rank_correlation=_ranks(shares[moved], estimates[kept][moved]),
+    )
+
+
+def _places(one: PairRun) -> Iterator[Place]:
+    """Every edge that can carry a difference, and letters into heads."""
+    cfg = one.model.cfg
+    if one.by == "letter":
+        letters = [p for p, name in enumerate(one.pair.positions) if name != "CLS"]
+        for layer in range(cfg.n_layers):
+            for head in range(cfg.n_heads):
+                yield from (Part("score", layer, head, seen=letter) for letter in letters)
+    for edge in edges(cfg):
+        if edge.source.kind != "embed":
+            yield edge
+        elif one.by == "position" and edge.target.layer == 0 and _of_a_head(edge.target):
+            target = edge.target
+            for at in one.differ:
+                heard = Part(target.kind, target.layer, target.index, position=at)
+                yield Edge(edge.source, heard)
+        elif one.by == "position":
+            yield edge
+
+
+def _of_a_head(target: Part) -> bool:
+    return target.kind in ("query", "key", "value")
+
+
+def _edge(one: PairRun, wanted: Intervention, effect: float, estimate: float) -> PathEdge:
+    where, deep = wanted.place, one.model.cfg.n_layers > 1
+    last = 2 * one.model.cfg.n_layers + 1
+    if isinstance(where, Part):  # a letter's count in a head
+        assert where.seen is not None
+        name = one.pair.positions[where.seen]
+        source = Node(name=name, short=name, stage=0)
+        target, through = _node(Part("head", where.layer, where.index), deep, last), "count"
+    else:
+        assert isinstance(where, Edge)
+        at = where.target.position
+        if where.source.kind == "embed":
+            name = "embedding" if at is None else one.pair.positions[at]
+            source = Node(name=name, short="embed" if at is None else name, stage=0)
+        else:
+            source = _node(where.source, deep, last)
+        target = _node(where.target, deep, last)
+        through = where.target.kind if _of_a_head(where.target) else ""
+    return PathEdge(
+        source=source,
+        target=target,
+        through=through,
+        notation=str(wanted),
+        effect=effect,
+        estimate=estimate,
+    )
+
+
+def _node(part: Part, deep: bool, last: int) -> Node:
+    if part.kind == "logit":
+        return Node(name="logit", short="logit", stage=last)
+    word, column = ("neuron", 2) if part.kind == "neuron" else ("head", 1)
+    where = f"layer {part.layer} " if deep else ""
+    short = f"{word[0]}{f'{part.layer}.' if deep else ''}{part.index}"
+    return Node(name=f"{where}{word} {part.index}", short=short, stage=2 * part.layer + column)
+
+
+def _ranks(exact: Floats, estimated: Floats) -> float | None:
+    """Spearman's rank correlation; None where it has no meaning."""
+    if len(exact) < 3 or np.ptp(exact) == 0 or np.ptp(estimated) == 0:
+        return None
+    from scipy.stats import spearmanr
+
+    return float(spearmanr(exact, estimated).statistic)

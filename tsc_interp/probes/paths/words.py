@@ -1,0 +1,80 @@
+"""What the paths probe found, in sentences."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tsc_interp.probes.base import Cell, Finding
+from tsc_interp.probes.paths.result import Paths, PathsResult
+
+SCALE = "1 = the clean string's logit restored, 0 = nothing changed"
+GOOD_ENOUGH = 0.1
+"""An estimate this near to every exact effect would have told the same story."""
+
+
+def findings(result: PathsResult) -> tuple[Finding, ...]:
+    found: list[Finding] = []
+    for paths in result.pairs:
+        found.append(_largest(paths))
+        if len(paths.edges):
+            found.append(_estimates(paths))
+    return (*found, _nothing(result))
+
+
+def _largest(paths: Paths) -> Finding:
+    shown = [edge for edge in paths.edges[:5] if abs(edge.effect) >= 0.005]
+    told = ", ".join(f"{edge.name} {edge.effect:.2f}" for edge in shown) or "none"
+    text = f"{paths.pair.sentence()} The edges that carry most ({SCALE}): {told}."
+    numbers: dict[str, Cell] = {edge.name: edge.effect for edge in shown}
+    severity = "failure" if paths.pair.right(1) is False and paths.pair.right(0) else "note"
+    return Finding(severity=severity, text=text, numbers=numbers)
+
+
+def _estimates(paths: Paths) -> Finding:
+    errors = paths.estimates - paths.effects
+    worst = int(np.abs(errors).argmax())
+    edge = paths.edges[worst]
+    ranks = paths.rank_correlation
+    ranked = "" if ranks is None else f", and ranks them with a correlation of {ranks:.2f}"
+    text = (
+        f"From `{paths.pair.clean}` into `{paths.pair.corrupted}`, attribution patching (gradients) "
+        f"misses the exact effect of the {len(errors):,} edges by {_signed(errors.mean())} on average "
+        f"and by {_signed(errors[worst])} at most ({edge.name}: exact {edge.effect:.2f}, estimated "
+        f"{edge.estimate:.2f}){ranked}."
+    )
+    numbers: dict[str, Cell] = {
+        "mean error": float(errors.mean()),
+        "largest error": float(errors[worst]),
+    }
+    if ranks is not None:
+        numbers["rank correlation"] = ranks
+    near = bool(np.abs(errors).max() <= GOOD_ENOUGH)
+    return Finding(severity="good" if near else "warning", text=text, numbers=numbers)
+
+
+def _signed(error: float) -> str:
+    return f"{error:+.2f}" if abs(error) >= 0.005 else "less than 0.01"
+
+
+def _nothing(result: PathsResult) -> Finding:
+    """What was not measured, or carries nothing by construction."""
+    same = sum(paths.same for paths in result.pairs)
+    measured = sum(len(paths.edges) for paths in result.pairs)
+    text = (
+        f"{measured:,} edges were measured one by one; {same:,} more carry nothing because their "
+        "source is the same in both runs."
+    )
+    if result.by == "letter":
+        text += (
+            " So do all edges from the embedding, which were not counted: compared by letter, both "
+            "strings have the same embeddings and differ only in how often each letter occurs."
+        )
+    left = sum(paths.left_out for paths in result.pairs)
+    numbers: dict[str, Cell] = {"measured": measured, "same": same, "left out": left}
+    if left:
+        most = max(paths.left_out_estimate for paths in result.pairs)
+        text += (
+            f" {left:,} edges were left out because there are many: those with the smallest "
+            f"estimates, {most:.2g} at most."
+        )
+    return Finding(severity="note", text=text, numbers=numbers)
