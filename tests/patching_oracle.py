@@ -1,4 +1,4 @@
-"""A slow, separate forward pass of one layer, in plain numpy, in which any value can be replaced."""
+"""A slow, separate forward pass of one layer, in plain numpy; any value can be replaced."""
 
 from __future__ import annotations
 

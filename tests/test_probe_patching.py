@@ -66,7 +66,8 @@ def test_one_at_a_time_is_what_many_rows_do() -> None:
     model = HookedClassifier(config, shaken_weights(config))
     wanted = [
         "head0=patch(abb)", "layer1.head1.key=patch(abb)", "neuron2@0=patch(abb)", "mlp@2=zero",
-        "layer1.resid_pre@3=patch(abb)", "head1.score@<-2=patch(abb)", "head0->layer1.head0.key=zero",
+        "layer1.resid_pre@3=patch(abb)", "head1.score@<-2=patch(abb)",
+        "head0->layer1.head0.key=zero",
         "head1.pattern@0<-1=patch(abb)", "layer1.attn=scale(0.5)", "neuron1->logit=patch(abb)",
         "head0->neuron3@0=patch(abb)", "layer1.resid_mid@0=patch(abb)",
     ]  # fmt: skip

@@ -12,7 +12,7 @@
 
 All but `scale`, `noise`, `resample` and `patch` put a constant in the part's place, one per kind of
 token (CLS, a, b, ...), which is what a position is when order does not matter. `patch` is position
-by position, keys, values and attention weights too: activation patching, as TransformerLens does it.
+by position, keys, values and attention weights too: activation patching, as in TransformerLens.
 """
 
 from __future__ import annotations

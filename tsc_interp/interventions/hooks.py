@@ -149,8 +149,8 @@ class Hooks:
             return head[:, None, None].logical_and(shown)
         if where.letter is None:
             return at[:, None, None].logical_and(head[:, None])
-        at: Tensor = self.runs.tokens.eq(self.runs.token(where.letter))
-        return at[:, :, None, None].logical_and(head[:, None])
+        here: Tensor = self.runs.tokens.eq(self.runs.token(where.letter)).logical_and(at)
+        return here[:, :, None, None].logical_and(head[:, None])
 
     def _positions(self, position: int | None) -> Tensor:
         width = self.runs.tokens.shape[1]

@@ -91,7 +91,9 @@ class Part:
                 "head0.key[c], head0.value[c], head0.pattern, neuron1, mlp, layer1.head0"
             )
         layer = int(found["layer"] or 0)
-        at = {name: int(found[name]) for name in ("position", "seen") if found[name]}
+        at: dict[str, Any] = {
+            name: int(found[name]) for name in ("position", "seen") if found[name]
+        }
         whole: Any = found["whole"]
         if whole:
             if found["layer"] and whole in ("embed", "logit"):

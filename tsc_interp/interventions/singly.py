@@ -66,7 +66,7 @@ def expected(model: Any, input: Any, interventions: Given, *, metric: Metric = l
     wanted = as_interventions(interventions)
     hooks = Hooks(model, row, wanted)
     names = {name for steps in hooks.steps for name, _ in steps}
-    names |= {one.place.hook.replace("attn_scores", "pattern") for one in wanted if _score(one)}
+    names |= {_weights(name) for name in names}
     seen: dict[str, Tensor] = {}
 
     def keeping(name: str) -> HookPair:
@@ -102,12 +102,18 @@ def _first_order(
         before, after = seen[name], step(seen[name], hook=None)
     if _score(one):
         before, after = before.softmax(-1), after.softmax(-1)
-        name = name.replace("attn_scores", "pattern")
-    return (gradients[name] * (after - before)).sum()
+        name = _weights(name)
+    change: Tensor = gradients[name] * (after - before)
+    return change.sum()
 
 
 def _score(one: Intervention) -> bool:
     return isinstance(one.place, Part) and one.place.kind == "score"
+
+
+def _weights(name: str) -> str:
+    """Where scores have become attention weights; any other hook is itself."""
+    return name.replace("attn_scores", "pattern")
 
 
 def repeated(model: Any, input: Any, count: int) -> Any:

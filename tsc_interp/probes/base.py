@@ -32,6 +32,7 @@ __all__ = [
     "Record",
     "Severity",
     "Table",
+    "unknown",
 ]  # fmt: skip
 
 Severity = Literal["good", "note", "warning", "failure"]
@@ -127,6 +128,11 @@ class ProbeResult(Displayed, Record):
 
 def _counted(count: int, severity: Severity) -> str:
     return f"{count} {severity}{'s' if count > 1 and severity != 'good' else ''}"
+
+
+def unknown(kind: str, name: str, known: Sequence[str]) -> UsageError:
+    """For what a result is asked for by name and does not have."""
+    return UsageError(f"no {kind} {name!r}; there are {', '.join(known)}")
 
 
 class Pair(Record):

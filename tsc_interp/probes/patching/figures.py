@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from tsc_interp.plots.bars import signed_bars
@@ -68,8 +69,8 @@ def _parts(result: PatchingResult, patched: Patched, mark: str) -> Figure:
         f"parts{mark}",
         f"What restores the clean logit: {patched.pair.clean} into {patched.pair.corrupted}",
         figure,
-        f"{_scale(patched.pair)} Each head's output, and each neuron at {patched.place(result.query)}, patched "
-        f"alone; the thin line is at 1.{left}",
+        f"{_scale(patched.pair)} Each head's output, and each neuron at "
+        f"{patched.place(result.query)}, patched alone; the thin line is at 1.{left}",
         f"The largest effect is that of {names[best]}: {effects[best]:.4f}.",
     )
 
@@ -127,7 +128,8 @@ def _inside(result: PatchingResult, patched: Patched, mark: str) -> Figure:
     pair = patched.pair
     if patched.has("scores_by_src"):
         site = patched.site("scores_by_src")
-        cells, same = (x.reshape(-1, x.shape[-1]) for x in (site.effect.array, site.same))
+        cells = site.effect.array.reshape(-1, site.effect.shape[-1])
+        same = site.same.reshape(cells.shape)
         what = (
             "One head sees one letter as often as the clean string has it: its scores for that "
             "letter, which hold the count, come from the clean run."
@@ -137,9 +139,8 @@ def _inside(result: PatchingResult, patched: Patched, mark: str) -> Figure:
         title = "Whose count matters to which head" if result.by == "letter" else "Which keys"
     else:
         site = patched.site("v")
-        cells, same = (
-            np.moveaxis(x, 1, 2).reshape(-1, x.shape[1]) for x in (site.effect.array, site.same)
-        )
+        cells = np.moveaxis(site.effect.array, 1, 2).reshape(-1, len(pair.positions))
+        same = np.moveaxis(site.same, 1, 2).reshape(cells.shape)
         what, title = "One head's value at one position comes from the clean run.", "Which values"
     heads = patched.site("z_all_pos")
     figure, kept, names = _by_head(result, heads, cells, same, list(pair.positions))
@@ -160,7 +161,7 @@ def _by_head(
     cells: NDArray[np.float64],
     same: NDArray[np.bool_],
     columns: list[str],
-) -> tuple[object, str, list[str]]:
+) -> tuple[go.Figure, str, list[str]]:
     """One row per head, the largest effects if there are many."""
     names = [_name(result, int(i), f"head {h}") for i, h in np.ndindex(site.effect.shape)]
     kept = _largest(np.abs(cells).max(axis=1))

@@ -8,8 +8,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tsc_interp.errors import UsageError
-from tsc_interp.probes.base import LabeledArray, Pair, ProbeResult, Record, Table
+from tsc_interp.probes.base import LabeledArray, Pair, ProbeResult, Record, Table, unknown
 
 MOST_ROWS = 60
 NOTHING = 1e-6
@@ -53,9 +52,7 @@ class Patched(Record):
         for site in self.sites:
             if site.name == name:
                 return site
-        raise UsageError(
-            f"nothing was patched at {name!r}; sites are {', '.join(s.name for s in self.sites)}"
-        )
+        raise unknown("site", name, [site.name for site in self.sites])
 
     def has(self, name: str) -> bool:
         return any(site.name == name for site in self.sites)

@@ -1,4 +1,4 @@
-"""Which activations make the difference between two strings? Activation patching. Beyond the report.
+"""Which activations make the difference between two strings? Activation patching. Chapter 3.
 
 The model reads the corrupted string, except that one activation has the value it has when the model
 reads the clean string. The effect, in TransformerLens's convention,
@@ -6,21 +6,21 @@ reads the clean string. The effect, in TransformerLens's convention,
     (patched - corrupted) / (clean - corrupted)     of the logit
 
 is 1 where the clean string's logit is restored and 0 where nothing changed. One activation at a
-time: `resid_pre`, `resid_mid`, `resid_post`, `attn_out`, `mlp_out` as `[layer pos]`; each head's `z`,
-`q`, `k`, `v` as `[layer pos head]` and over all positions as `[layer head]`; its pattern as
+time: `resid_pre`, `resid_mid`, `resid_post`, `attn_out`, `mlp_out` as `[layer pos]`; each head's
+`z`, `q`, `k`, `v` as `[layer pos head]` and over all positions as `[layer head]`; its pattern as
 `[layer head]`, `[layer head dest_pos]` and `[layer head dest_pos src_pos]`; each neuron as
 `[layer pos neuron]`. These are the numbers `transformer_lens.patching` gives.
 
 **By letter.** Without positions a string is its letter counts, and strings of any lengths are
 compared: a position is a kind of token, CLS or a letter, and patching it at `a` patches every copy
-of `a` at once. Then the two inputs differ in how often each letter occurs, and in nothing else.
-So in the first layer embeddings, queries, keys and values are the same in both runs, and patching
-them changes nothing by construction; counts enter where attention weighs its keys. For that there
-is one more site, `scores_by_src`, `[layer head src_pos]`: one head counts one letter as often as the
-clean string has it. Patching the key or value of a letter that the corrupted string does not have
-changes nothing either, because its weight is zero; a pattern patched from the clean string can give
-weight to such a letter, whose value is then what it would be. What moved no activation, and what
-moved one that the logit does not depend on, is counted, and told apart.
+of `a` at once. Then the two inputs differ in how often each letter occurs, and in nothing else. So
+in the first layer embeddings, queries, keys and values are the same in both runs, and patching them
+changes nothing by construction; counts enter where attention weighs its keys. For that there is one
+more site, `scores_by_src`, `[layer head src_pos]`: one head counts one letter as often as the clean
+string has it. Patching the key or value of a letter that the corrupted string does not have changes
+nothing either, because its weight is zero; a pattern patched from the clean string can give weight
+to such a letter, whose value is then what it would be. What moved no activation, and what moved one
+that the logit does not depend on, is counted, and told apart.
 
 **By position** (models with positions, or `by="position"`): both strings must be of one length.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tsc_interp.probes.base import Cell, Finding
+from tsc_interp.probes.base import Cell, Finding, Severity
 from tsc_interp.probes.patching.result import Patched, PatchingResult
 from tsc_interp.probes.wording import capital
 
@@ -40,7 +40,7 @@ def _parts(result: PatchingResult, patched: Patched) -> Finding:
             text += f" {capital(_listed(flips))} alone is enough to change the answer."
     numbers: dict[str, Cell] = {name: effects[name] for name in order}
     numbers |= {"clean logit": pair.clean_logit, "corrupted logit": pair.corrupted_logit}
-    severity = "failure" if pair.right(1) is False and pair.right(0) else "note"
+    severity: Severity = "failure" if pair.right(1) is False and pair.right(0) else "note"
     return Finding(severity=severity, text=text, numbers=numbers)
 
 
@@ -50,10 +50,7 @@ def _single_parts(result: PatchingResult, patched: Patched) -> dict[str, float]:
         if not patched.has(site):
             continue
         array = patched.site(site).effect
-        if site == "post":
-            cells = array.at(pos=patched.place(result.query))
-        else:
-            cells = array.array
+        cells = array.array[:, result.query] if site == "post" else array.array
         for i, index in np.ndindex(cells.shape):
             where = f"layer {i} " if result.n_layers > 1 else ""
             effects[f"{where}{word} {index}"] = float(cells[i, index])
@@ -72,8 +69,9 @@ def _together(result: PatchingResult, patched: Patched) -> list[Finding]:
             continue
         where = f"Layer {i}'s heads" if result.n_layers > 1 else "The heads"
         text = (
-            f"{where} patched together at {patched.place(result.query)} restore {_share(whole)}, one by one their "
-            f"effects add up to {_share(alone)}: they are not independent, the MLP joins them."
+            f"{where} patched together at {patched.place(result.query)} restore {_share(whole)}, "
+            f"one by one their effects add up to {_share(alone)}: they are not independent, the "
+            "MLP joins them."
         )
         numbers: dict[str, Cell] = {"together": whole, "added up": alone}
         found.append(Finding(severity="note", text=text, numbers=numbers))

@@ -176,7 +176,7 @@ def _scatter(paths: Paths, mark: str) -> Figure:
         f"What gradients would have said: {paths.pair.clean} into {paths.pair.corrupted}",
         figure,
         f"{_scale(paths.pair)} A point per edge: its exact effect, and attribution patching's "
-        "estimate of it. On the dashed line the estimate is exact; the edge it misses most is named.",
+        "estimate of it. On the dashed line it is exact; the edge it misses most is named.",
         f"Mean signed error {errors.mean():+.3f}, largest {errors[worst]:+.3f} at "
         f"{paths.edges[worst].name}{ranked}.",
     )

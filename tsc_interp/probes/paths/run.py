@@ -1,7 +1,7 @@
-"""Along which edges does the difference between two strings travel? Path patching. Beyond the report.
+"""Along which edges does the difference between two strings travel? Path patching. Chapter 3.
 
 An edge is what one part of the model hears of another: a head of a letter, a neuron of a head, the
-logit of a head or a neuron, a head's query, key or value of the heads and neurons of earlier layers.
+logit of a head or a neuron, a head's query, key or value of heads and neurons of earlier layers.
 The model reads the corrupted string, except that along one edge the reader hears what the source
 says when the model reads the clean string; every other reader hears the source as it is, and
 everything after the reader follows. The effect, as for `patching`,
@@ -23,8 +23,8 @@ estimate is taken after the softmax, because the logarithm of no letters is minu
 **By position** the strings must be of one length; letter → head is the embedding at one place as
 that head's key or value hears it.
 
-Up to 512 edges are measured; of more, those with the largest estimates, and how many are left out is
-said. A norm mixes what it reads, so models with norms are refused.
+Up to 512 edges are measured; of more, those with the largest estimates, and how many are left out
+is said. A norm mixes what it reads, so models with norms are refused.
 
 Reads `hook_embed`, `hook_z`, `mlp.hook_post`; replaces what is heard at `hook_q`, `hook_k`,
 `hook_v`, `hook_attn_scores`, `mlp.hook_pre` and the last `hook_resid_post`.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tsc_interp.probes.base import Cell, Finding
+from tsc_interp.probes.base import Cell, Finding, Severity
 from tsc_interp.probes.paths.result import Paths, PathsResult
 
 SCALE = "1 = the clean string's logit restored, 0 = nothing changed"
@@ -26,7 +26,9 @@ def _largest(paths: Paths) -> Finding:
     told = ", ".join(f"{edge.name} {edge.effect:.2f}" for edge in shown) or "none"
     text = f"{paths.pair.sentence()} The edges that carry most ({SCALE}): {told}."
     numbers: dict[str, Cell] = {edge.name: edge.effect for edge in shown}
-    severity = "failure" if paths.pair.right(1) is False and paths.pair.right(0) else "note"
+    severity: Severity = (
+        "failure" if paths.pair.right(1) is False and paths.pair.right(0) else "note"
+    )
     return Finding(severity=severity, text=text, numbers=numbers)
 
 
@@ -37,10 +39,10 @@ def _estimates(paths: Paths) -> Finding:
     ranks = paths.rank_correlation
     ranked = "" if ranks is None else f", and ranks them with a correlation of {ranks:.2f}"
     text = (
-        f"From `{paths.pair.clean}` into `{paths.pair.corrupted}`, attribution patching (gradients) "
-        f"misses the exact effect of the {len(errors):,} edges by {_signed(errors.mean())} on average "
-        f"and by {_signed(errors[worst])} at most ({edge.name}: exact {edge.effect:.2f}, estimated "
-        f"{edge.estimate:.2f}){ranked}."
+        f"From `{paths.pair.clean}` into `{paths.pair.corrupted}`, attribution patching "
+        f"(gradients) misses the exact effect of the {len(errors):,} edges by "
+        f"{_signed(errors.mean())} on average and by {_signed(errors[worst])} at most "
+        f"({edge.name}: exact {edge.effect:.2f}, estimated {edge.estimate:.2f}){ranked}."
     )
     numbers: dict[str, Cell] = {
         "mean error": float(errors.mean()),
