@@ -153,6 +153,14 @@ PROBES: tuple[Probe, ...] = (
         result="PathsResult",
         on_request=True,
     ),
+    Probe(
+        name="key-noise",
+        title="Keys with noise",
+        question="How much noise on a letter's key does it take to change answers?",
+        chapter="3",
+        result="KeyNoiseResult",
+        on_request=True,
+    ),
 )
 
 

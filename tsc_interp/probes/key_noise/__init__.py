@@ -1,0 +1,1 @@
+"""How much noise on a key does it take to change answers?"""
