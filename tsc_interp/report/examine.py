@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 
 from tsc_interp.checkpoints.resolve import ModelLike, as_checkpoint, run_path
 from tsc_interp.errors import UnsupportedError, UsageError
@@ -13,6 +14,8 @@ from tsc_interp.model.threads import one_thread
 from tsc_interp.probes.atlas.result import AtlasResult
 from tsc_interp.probes.base import ProbeResult
 from tsc_interp.probes.registry import PROBES, Probe, find_probe
+from tsc_interp.report.cause import Confirmation, confirm
+from tsc_interp.report.front import dissect
 from tsc_interp.report.limits import EXACT, left_out
 from tsc_interp.report.model_report import ModelCard, ModelReport
 from tsc_interp.report.reach import Reach, reach, reach_of_atlas
@@ -138,7 +141,17 @@ def _examine(
                 raise UnsupportedError(f"probe {probe.name}: {error}") from None
             not_run[probe.name] = str(error)
     card = ModelCard.of(subject.model, subject.provenance, subject.test, _reach(subject, results))
-    return ModelReport(card, strings, tuple(results), not_run, checkpoint)
+    told = ModelReport(card, strings, tuple(results), not_run, checkpoint)
+    return replace(told, confirmation=_confirmation(subject, told, progress))
+
+
+def _confirmation(subject: _Subject, told: ModelReport, progress: Progress) -> Confirmation | None:
+    """None where no wrong string is taken apart."""
+    one = dissect(told)
+    if one is None or one.right:
+        return None
+    progress(f"which intervention confirms why {one.string} is wrong")
+    return confirm(subject.model, one.string)
 
 
 def _reach(subject: _Subject, results: Sequence[ProbeResult]) -> Reach | None:

@@ -7,7 +7,7 @@ weights, which a report read from JSON does not have.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log10
 
 from markupsafe import Markup
@@ -90,6 +90,8 @@ class Dissection:
     parts: tuple[Part, ...]
     zero: float
     cause: str | None
+    confirmed: str | None = None
+    """The intervention that confirms the cause, in a sentence."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +159,11 @@ def dissect(model: ModelReport) -> Dissection | None:
     by_size = sorted(told.strings, key=lambda s: abs(float(told.logits.at(string=s))))
     named = [string for string in wrong if causes[string]]
     string = next(iter([*named, *wrong, *by_size]))
-    return _dissection(told, effects, string, causes.get(string))
+    found = _dissection(told, effects, string, causes.get(string))
+    known = model.confirmation
+    if known is None or known.string != string:
+        return found
+    return replace(found, confirmed=known.sentence())
 
 
 def _cause(model: ModelReport, string: str) -> str | None:

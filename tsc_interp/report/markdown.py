@@ -32,6 +32,9 @@ def render_markdown(report: Report, *, images: Mapping[str, str] | None = None) 
             lines += [f"## {plain(model.card.name)}", ""]
         for _, finding in model.findings():
             lines.append(f"- **{finding.severity}**: {prose(finding.text)}")
+        if model.confirmation is not None:
+            tested = f"`{model.confirmation.string}` put to the test: "
+            lines.append(f"- {prose(tested + model.confirmation.sentence())}")
         lines += [
             f"- *{plain(name)}* was not asked: {prose(reason)}"
             for name, reason in model.not_run.items()

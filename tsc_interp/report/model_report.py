@@ -15,6 +15,7 @@ from tsc_interp.output.display import Displayed
 from tsc_interp.plots.figure import Figures
 from tsc_interp.probes.base import SEVERITIES, Cell, Finding, ProbeResult, Severity
 from tsc_interp.probes.registry import Probe, figures, find_probe
+from tsc_interp.report.cause import Confirmation
 from tsc_interp.report.reach import Reach
 from tsc_interp.report.strings import TestScore
 from tsc_interp.source_report import TEST_LENGTH
@@ -154,6 +155,8 @@ class ModelReport(Displayed):
     """Probes this model cannot be asked, each with the reason."""
     checkpoint: Checkpoint | None = field(default=None, compare=False, repr=False)
     """The model itself, for a page to try it out in; not part of the JSON."""
+    confirmation: Confirmation | None = None
+    """Of a wrong string that is taken apart: the intervention that confirms its cause."""
 
     @cached_property
     def sections(self) -> dict[str, Section]:
@@ -199,6 +202,7 @@ class ModelReport(Displayed):
             "verdict": self.card.verdict().model_dump(mode="json"),
             "results": [result.to_dict() for result in self.results],
             "not_run": dict(self.not_run),
+            "confirmation": None if self.confirmation is None else self.confirmation.to_dict(),
         }
 
     @classmethod
@@ -208,9 +212,11 @@ class ModelReport(Displayed):
             card["test"] = TestScore(**{**card["test"], "worst": tuple(card["test"]["worst"])})
         if card["reach"] is not None:
             card["reach"] = Reach(**card["reach"])
+        told = data.get("confirmation")  # reports from before had none
         return cls(
             card=ModelCard(**card),
             strings=tuple(data["strings"]),
             results=tuple(find_probe(r["probe"]).result_type.from_dict(r) for r in data["results"]),
             not_run=dict(data["not_run"]),
+            confirmation=None if told is None else Confirmation.from_dict(told),
         )

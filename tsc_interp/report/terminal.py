@@ -9,6 +9,7 @@ from tsc_interp.output.numbers import format_cell, is_number
 from tsc_interp.output.table import print_table
 from tsc_interp.output.visible import visible
 from tsc_interp.probes.base import Table
+from tsc_interp.report.cause import Confirmation
 from tsc_interp.report.compare import disagreements
 from tsc_interp.report.model_report import ModelReport
 from tsc_interp.report.report import Report
@@ -36,6 +37,8 @@ def _print_model(model: ModelReport, console: Console, tables: bool) -> None:
     if len(shown) < len(told):
         more = f"{len(told) - len(shown)} more findings in the report (or here, with --tables)"
         console.print(Text(more, style="dim"))
+    if model.confirmation is not None:
+        console.print(_sentence(_confirmed(model.confirmation)))
     for name, reason in model.not_run.items():
         console.print(Text(visible(f"{name} was not asked: {reason}"), style="dim"))
     if tables:
@@ -46,6 +49,10 @@ def _print_model(model: ModelReport, console: Console, tables: bool) -> None:
             for table in section.result.tables():
                 console.print()
                 _print_table(table, console)
+
+
+def _confirmed(known: Confirmation) -> str:
+    return f"`{known.string}` put to the test: {known.sentence()}"
 
 
 def _sentence(told: str) -> Text:

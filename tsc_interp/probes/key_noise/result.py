@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from tsc_interp.probes.base import HeadsResult, LabeledArray, Table
+from tsc_interp.probes.base import Cell, HeadsResult, LabeledArray, Table
 
 
 class KeyNoiseResult(HeadsResult):
@@ -33,20 +33,7 @@ class KeyNoiseResult(HeadsResult):
     def tables(self) -> tuple[Table, ...]:
         labels = self.flips.labels
         rows = tuple(
-            (
-                along,
-                head,
-                letter,
-                float(self.scores.at(head=head, letter=letter)),
-                *(
-                    f"{flipped:.1%} ({possible:.1%})"
-                    for flipped, possible in zip(
-                        self.flips.at(along=along, head=head, letter=letter),
-                        self.possible.at(along=along, head=head, letter=letter),
-                        strict=True,
-                    )
-                ),
-            )
+            self._row(along, head, letter)
             for along in labels["along"]
             for head in labels["head"]
             for letter in labels["letter"]
@@ -54,3 +41,11 @@ class KeyNoiseResult(HeadsResult):
         columns = ("along", "head", "key of", "score", *(f"size {size:g}" for size in self.sizes))
         title = "Answers that change (strings in which margins allow it)"
         return (Table(title=title, columns=columns, rows=rows),)
+
+    def _row(self, along: str, head: str, letter: str) -> tuple[Cell, ...]:
+        flips, possible = (
+            rates.at(along=along, head=head, letter=letter).tolist()
+            for rates in (self.flips, self.possible)
+        )
+        shares = [f"{flip:.1%} ({may:.1%})" for flip, may in zip(flips, possible, strict=True)]
+        return (along, head, letter, float(self.scores.at(head=head, letter=letter)), *shares)

@@ -1,0 +1,214 @@
+"""The intervention that confirms why a string is wrong: one letter's key or value, changed.
+
+A cause that a probe names is a reading of the model. It is confirmed when the model, changed in one
+place, gets the string right, and errors of its kind go away. What is tried are the changes
+of one letter's key or value in one head: to zero, or to that of another letter. All are judged by
+hooks on the string and on some test strings, wrong and right ones; the best two are written as
+weights, and every string up to 200 letters is counted, before and after. A change that makes the
+model answer everything alike does not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tsc_interp.config import ClassifierConfig
+from tsc_interp.data import source_test_set
+from tsc_interp.errors import ConfigError
+from tsc_interp.output.numbers import number
+from tsc_interp.source_report import TEST_LENGTH
+from tsc_interp.strings import Counts
+
+if TYPE_CHECKING:
+    from tsc_interp.interventions.intervention import Intervention
+    from tsc_interp.model.classifier import Classifier
+
+MOST_HEADS = 16
+MOST_LETTERS = 3
+_JUDGED_ON = 192
+_COUNTED = 2
+_WHOLE = ("false_positives", "false_negatives")
+
+
+@dataclass(frozen=True)
+class Confirmation:
+    """What changes with the intervention; without one, the reason why there is none."""
+
+    string: str
+    reason: str | None = None
+    intervention: str = ""
+    words: str = ""
+    label: bool = False
+    logit: float = 0.0
+    """Of the string, after the change."""
+    length: int = TEST_LENGTH
+    false_positives: tuple[int, int] = (0, 0)
+    """Strings up to the length, before and after."""
+    false_negatives: tuple[int, int] = (0, 0)
+
+    def sentence(self) -> str:
+        if self.reason is not None:
+            return f"No intervention confirms it: {self.reason}."
+        kind, (before, after) = "false positives", self.false_positives
+        other, (was, now) = "false negatives", self.false_negatives
+        if self.label:
+            kind, before, after, other, was, now = other, was, now, kind, before, after
+        text = f"With {self.words}, `{self.string}` is right (logit {self.logit:+.4f})"
+        if before:
+            text += (
+                f", and the {number(before)} {kind} up to {self.length} letters become "
+                f"{_many(after)}, exactly; {other} {_course(was, now)}"
+            )
+        else:
+            text += (
+                f"; up to {self.length} letters, exactly, {kind} {_course(before, after)} and "
+                f"{other} {_course(was, now)}"
+            )
+        return f"{text} (`{self.intervention}`)."
+
+    def to_dict(self) -> dict[str, Any]:
+        """Counts as strings of digits: they are exact, and larger than JSON's numbers."""
+        found = asdict(self)
+        return {**found, **{name: list(map(str, found[name])) for name in _WHOLE}}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Confirmation:
+        counts = {name: tuple(map(int, data[name])) for name in _WHOLE}
+        return cls(**{**data, **counts})
+
+
+def _many(count: int) -> str:
+    return number(count) if count else "none"
+
+
+def _course(was: int, now: int) -> str:
+    if was != now and number(was) != number(now):
+        return f"go from {_many(was)} to {_many(now)}"
+    return f"stay {_many(was)}" if was == now else f"stay about {number(was)}"
+
+
+def confirm(model: Classifier, string: str) -> Confirmation:
+    """The change of one key or value that makes a wrong string right and cures most of its kind."""
+    config = model.config
+    reason = _cannot(config)
+    if reason is not None:
+        return Confirmation(string, reason)
+    wanted = list(_candidates(config, string))
+    cures = _judged(model, config, string, wanted)
+    if not cures:
+        tried = (
+            f"none of the {len(wanted)} changes of one key or value makes the string right, "
+            "except by making every answer the same"
+        )
+        return Confirmation(string, tried)
+    label = bool(config.task.labels(config.alphabet.counts(string)[None])[0])
+    before = _counts(model)
+    counted = [(_counts(model, one), one, logit) for one, logit in cures[:_COUNTED]]
+    after, best, logit = min(counted, key=lambda found: (found[0][label], sum(found[0])))
+    if before[label] and after[label] >= before[label]:
+        return Confirmation(string, "the changes that make it right cure no other string")
+    return Confirmation(
+        string,
+        intervention=str(best),
+        words=_words(best),
+        label=label,
+        logit=logit,
+        false_positives=(before[0], after[0]),
+        false_negatives=(before[1], after[1]),
+    )
+
+
+def _cannot(config: ClassifierConfig) -> str | None:
+    if config.has_positions:
+        return "with positions, a letter has no one key and value"
+    if config.has_norm or config.n_layers > 1:
+        return "with norms or several layers, the changed model is not counted in a report"
+    if config.n_letters > MOST_LETTERS or config.n_heads > MOST_HEADS:
+        return (
+            f"tried for up to {MOST_HEADS} heads and {MOST_LETTERS} letters, and this model has "
+            f"{config.n_heads} and {config.n_letters}"
+        )
+    return None if config.has_attention else "the model has no attention"
+
+
+def _candidates(config: ClassifierConfig, string: str) -> Iterator[Intervention]:
+    from tsc_interp.interventions.intervention import Intervention
+
+    letters = config.alphabet.letters
+    for head in range(config.n_heads):
+        for letter in (one for one in letters if one in string):
+            changes = ["zero", *(f"like({other})" for other in letters if other != letter)]
+            for kind in ("value", "key"):
+                place = f"head{head}.{kind}[{letter}]"
+                yield from (Intervention.of(place, change) for change in changes)
+
+
+def _judged(
+    model: Classifier, config: ClassifierConfig, string: str, wanted: list[Intervention]
+) -> list[tuple[Intervention, float]]:
+    """The changes that make the string right: those that cure most, then those that break least."""
+    from tsc_interp.interventions.hooks import Hooks
+    from tsc_interp.probes.running import as_array, logits_of
+
+    own = config.alphabet.counts(string)[None]
+    counts = np.concatenate([own, _sample(config, model)])
+    labels = config.task.labels(counts)
+    wrong = (logits_of(model, counts.astype(float)) > 0) != labels
+    alike = wrong & (labels == labels[0])
+    inputs = model.counts(counts)
+    found = []
+    for one in wanted:
+        hooks = Hooks(model, inputs, one)
+        after = as_array(model.run_with_hooks(inputs, fwd_hooks=hooks.fwd_hooks))
+        answers = after > 0
+        missed = answers != labels
+        # A model that answers everything alike is right by accident, and explains nothing.
+        if not missed[0] and answers.any() and not answers.all():
+            cured, broken = (~missed)[alike].mean(), missed[~wrong].mean()
+            found.append((round(float(cured), 1), -float(broken), one, float(after[0])))
+    found.sort(key=lambda each: each[:2], reverse=True)
+    return [(one, logit) for *_, one, logit in found]
+
+
+def _sample(config: ClassifierConfig, model: Classifier) -> Counts:
+    """Test strings, half of them wrong ones if there are as many."""
+    from tsc_interp.probes.running import logits_of
+
+    try:
+        every = source_test_set(config)[::4]
+    except ConfigError:
+        return np.eye(config.n_letters, dtype=np.int64)
+    wrong = (logits_of(model, every.astype(float)) > 0) != config.task.labels(every)
+    chosen = [_spaced(np.flatnonzero(kind), _JUDGED_ON // 2) for kind in (wrong, ~wrong)]
+    return np.asarray(every[np.concatenate(chosen)])
+
+
+def _spaced(rows: np.ndarray, most: int) -> np.ndarray:
+    if len(rows) <= most:
+        return rows
+    return rows[np.linspace(0, len(rows) - 1, most).astype(np.int64)]
+
+
+def _counts(model: Classifier, change: Intervention | None = None) -> tuple[int, int]:
+    """False positives and false negatives up to 200 letters."""
+    from tsc_interp.interventions.weights import edit
+    from tsc_interp.verification.verdict import verify
+
+    checkpoint = model.to_checkpoint()
+    if change is not None:
+        checkpoint = edit(checkpoint, change)
+    tally = verify(checkpoint, TEST_LENGTH, method="regions").tally
+    return tally.false_positives.total_strings, tally.false_negatives.total_strings
+
+
+def _words(one: Intervention) -> str:
+    from tsc_interp.interventions.changes import Like
+    from tsc_interp.interventions.parts import Part
+
+    assert isinstance(one.place, Part)
+    to = f"moved to `{one.change.letter}`'s" if isinstance(one.change, Like) else "set to zero"
+    return f"`{one.place.letter}`'s {one.place.kind} in head {one.place.index} {to}"
