@@ -40,6 +40,14 @@ from tsc_interp.verification.search import FaceSearch, search_face, search_faces
 
 Claim = dict[str, Any]
 
+PATIENCE = 600_000_000
+"""For the claims that are put to the checker, in microseconds of its estimated work: ten minutes.
+
+Estimated, not timed, so a certificate is the same on every machine. A claim that would cost more
+than what is left is not made."""
+_MOST_FINER = 100_000
+_PER_BOX = 5
+"""A box takes the checker so many times what one logit takes in exact arithmetic, measured."""
 _FEW_BOXES = 200
 _FINER_BOXES = 20_000
 MAX_BYTES = 64 * 2**20
@@ -114,13 +122,15 @@ def certify(model: ModelLike, *, limit: int = DEFAULT_LIMIT, budget: int = 200_0
     return certify_searches(faces, search_faces(faces, limit, budget), limit)
 
 
-def certify_searches(faces: Faces, searches: Sequence[FaceSearch], limit: int) -> Certificate:
-    """The certificate that follows from searches already made."""
+def certify_searches(
+    faces: Faces, searches: Sequence[FaceSearch], limit: int, patience: int = PATIENCE
+) -> Certificate:
+    """The certificate that follows from searches already made; see `PATIENCE`."""
     try:
         checker = Checker(faces.checkpoint)
     except CertificateError as error:
         raise UnsupportedError(str(error).removeprefix("rejected: ")) from None
-    return _Builder(faces, searches, limit, checker).build()
+    return _Builder(faces, searches, limit, checker, patience).build()
 
 
 def read_certificate(path: str | os.PathLike[str]) -> Any:
@@ -157,9 +167,15 @@ class _Builder:
     """Turns searches into claims, keeping those that the checker can derive."""
 
     def __init__(
-        self, faces: Faces, searches: Sequence[FaceSearch], limit: int, checker: Checker
+        self,
+        faces: Faces,
+        searches: Sequence[FaceSearch],
+        limit: int,
+        checker: Checker,
+        patience: int = PATIENCE,
     ) -> None:
         self.faces, self.searches, self.limit = faces, searches, limit
+        self.left = patience
         self.config, self.checker = faces.config, checker
         self.found = summarise(faces, searches, limit)
         self.claims: list[Claim] = []
@@ -183,13 +199,26 @@ class _Builder:
         return self._finish()
 
     def _keep(self, *claims: Claim) -> bool:
-        """Keep claims that the checker can derive, each on its own."""
+        """Keep claims that the checker can derive, each on its own, while patience lasts."""
+        if not self._affordable(sum(_boxes(claim) * self._cost(claim) for claim in claims)):
+            return False
         try:
             self.checker.derive(claims)
         except CertificateError:
             return False
         self.claims += claims
         return True
+
+    def _affordable(self, work: int) -> bool:
+        """Whether patience lasts for this, in microseconds; if so it is spent."""
+        if work > self.left:
+            return False
+        self.left -= work
+        return True
+
+    def _cost(self, claim: Claim) -> int:
+        """About what one box of a claim takes the checker, in microseconds."""
+        return self.faces.exact.cost(len(claim.get("letters", "a"))) * _PER_BOX
 
     def _for_all_lengths(self, search: FaceSearch) -> None:
         letters = face_name(self.config, search.letters)
@@ -217,6 +246,9 @@ class _Builder:
         """First with the bound that was found, then with just its sign, then with finer boxes."""
         for _ in range(3 if proof else 0):
             assert proof is not None
+            boxes = sum(len(chart.low) for chart in proof.charts)
+            if boxes * self.faces.exact.cost(len(letters)) * _PER_BOX > self.left:
+                return
             # Room for the radii of the checker's balls, which have 30 bits.
             room = abs(proof.extreme_logit) * (-1e-6 if label else 1e-6)
             for bound in (proof.extreme_logit + room, 1e-9 if label else 0.0):
@@ -224,6 +256,8 @@ class _Builder:
                 if self._keep(_always_claim(self.config, letters, attempt)):
                     self.always[letters] = attempt
                     return
+            if boxes * 2 ** len(letters) > _MOST_FINER:
+                return
             proof = finer(proof)
 
     def _right_up_to(self, letters: str, search: FaceSearch) -> None:
@@ -244,6 +278,8 @@ class _Builder:
             low, high = waiting.pop()
             if sum(low) > claim["length"]:
                 continue
+            if not self._affordable(self.faces.exact.cost(len(search.letters)) * _PER_BOX):
+                return False
             if self.checker.is_right(search.letters, low, high):
                 boxes.append([list(low), list(high)])
             elif low == high:
@@ -297,6 +333,12 @@ class _Builder:
         elif witness is not None:
             tried = f"branch and bound, {search.examined} boxes"
         return FaceProof(letters, holds, witness, bound, tried)
+
+
+def _boxes(claim: Claim) -> int:
+    """How many boxes a claim has the checker bound."""
+    charts = claim.get("charts", ())
+    return sum(len(chart["boxes"]) for chart in charts) + len(claim.get("boxes", ()))
 
 
 def _always_claim(config: ClassifierConfig, letters: str, proof: AllLengths) -> Claim:

@@ -116,7 +116,7 @@ class ExactModel:
 
     def sign(self, counts: Sequence[int]) -> int | None:
         """+1 if the logit is positive, -1 if it is negative or exactly zero, None if undecided."""
-        cost = self._cost(sum(1 for count in counts if count))
+        cost = self.cost(sum(1 for count in counts if count))
         for precision in PRECISIONS:
             if self.budget <= 0:
                 return None
@@ -129,7 +129,7 @@ class ExactModel:
                 return -1
         return None
 
-    def _cost(self, letters: int) -> int:
+    def cost(self, letters: int) -> int:
         """About how many microseconds a logit takes at 128 bits; the same on every machine."""
         config, tokens = self.config, 1 + letters
         head = config.d_model * config.d_head * 4 + tokens * (config.d_head + config.d_model)

@@ -29,6 +29,8 @@ from tsc_interp.verification.labels import face_name
 from tsc_interp.verification.search import FaceSearch, search_faces
 
 DEFAULT_LIMIT = 10**6
+_PATIENCE = 20_000_000
+"""For what is put to the checker, in microseconds of its work; `certify` has more."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +141,8 @@ def horizon(
     exact decisions after two seconds' worth per set, and a set after 64 logits that cannot be told
     from zero (search.py). When any of these runs out, `settled` is False and `right_through` still
     holds. What the search finds goes through the checker of certificates, which alone makes it
-    `proved`; `prove=False` skips that, for many models at once.
+    `proved`, as far as that takes about twenty seconds' worth of work (`certify` goes further);
+    `prove=False` skips that, for many models at once.
     """
     check_reach(limit, budget)
     faces = Faces(checkpoint_of(model))
@@ -149,7 +152,7 @@ def horizon(
 
         # A model too large for the checker is searched all the same, and nothing called proved.
         with suppress(UnsupportedError):
-            return certify_searches(faces, searches, limit).horizon
+            return certify_searches(faces, searches, limit, _PATIENCE).horizon
     return summarise(faces, searches, limit)
 
 
