@@ -135,6 +135,10 @@ def unknown(kind: str, name: str, known: Sequence[str]) -> UsageError:
     return UsageError(f"no {kind} {name!r}; there are {', '.join(known)}")
 
 
+NEAR = 0.1
+"""Two logits nearer than this hardly differ."""
+
+
 class Pair(Record):
     """Two strings (or rows of token ids) for patching: values go from the clean run into the other.
 
@@ -161,7 +165,19 @@ class Pair(Record):
 
     def sentence(self) -> str:
         clean, corrupted = self._one(0), self._one(1)
-        return f"Clean: {clean}. Corrupted: {corrupted}. ({self.why[:1].upper()}{self.why[1:]}.)"
+        text = f"Clean: {clean}. Corrupted: {corrupted}. ({self.why[:1].upper()}{self.why[1:]}.)"
+        apart = abs(self.clean_logit - self.corrupted_logit)
+        if apart < NEAR:
+            text += f" The logits are only {apart:.2g} apart: effects are multiples of very little."
+        return text
+
+    def scale(self) -> str:
+        """For captions: which is clean, which is corrupted, and what the numbers are."""
+        return (
+            f"Clean: {self.clean} (logit {self.clean_logit:+.4g}). Corrupted: {self.corrupted} "
+            f"({self.corrupted_logit:+.4g}). 1 = the clean string's logit restored, "
+            "0 = nothing changed."
+        )
 
     def right(self, which: int) -> bool | None:
         """Whether the clean (0) or the corrupted string (1) is answered right."""

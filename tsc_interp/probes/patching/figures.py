@@ -10,7 +10,6 @@ from tsc_interp.plots.bars import signed_bars
 from tsc_interp.plots.colours import MUTED
 from tsc_interp.plots.heat import heat
 from tsc_interp.plots.style import INK, Figure
-from tsc_interp.probes.base import Pair
 from tsc_interp.probes.patching.result import Patched, PatchingResult, Site
 
 MOST_ROWS = 32
@@ -29,15 +28,6 @@ def figures(result: PatchingResult) -> list[Figure]:
             drawn.append(_heads(result, patched, mark))
             drawn.append(_inside(result, patched, mark))
     return drawn
-
-
-def _scale(pair: Pair) -> str:
-    """Clean and corrupted, so that no figure leaves a doubt."""
-    return (
-        f"Clean: {pair.clean} (logit {pair.clean_logit:+.2f}). Corrupted: {pair.corrupted} "
-        f"({pair.corrupted_logit:+.2f}). 1 = the clean string's logit restored, "
-        "0 = nothing changed."
-    )
 
 
 def _parts(result: PatchingResult, patched: Patched, mark: str) -> Figure:
@@ -60,6 +50,8 @@ def _parts(result: PatchingResult, patched: Patched, mark: str) -> Figure:
         notes=[""] * len(kept),
         hover=[f"{name}: {effect:.4f}" for name, effect in zip(names, effects, strict=True)],
     )
+    low, high = figure.layout.xaxis.range
+    figure.update_xaxes(range=[low, max(high, 1.04)])
     figure.add_shape(
         type="line", x0=1, x1=1, y0=0, y1=1, yref="y domain", line={"color": INK, "width": 1}
     )
@@ -69,7 +61,7 @@ def _parts(result: PatchingResult, patched: Patched, mark: str) -> Figure:
         f"parts{mark}",
         f"What restores the clean logit: {patched.pair.clean} into {patched.pair.corrupted}",
         figure,
-        f"{_scale(patched.pair)} Each head's output, and each neuron at "
+        f"{patched.pair.scale()} Each head's output, and each neuron at "
         f"{patched.place(result.query)}, patched alone; the thin line is at 1.{left}",
         f"The largest effect is that of {names[best]}: {effects[best]:.4f}.",
     )
@@ -95,7 +87,7 @@ def _stream(result: PatchingResult, patched: Patched, mark: str) -> Figure:
         f"stream{mark}",
         f"Where the difference is: {patched.pair.clean} into {patched.pair.corrupted}",
         figure,
-        f"{_scale(patched.pair)} The residual stream and what is added to it, patched at one "
+        f"{patched.pair.scale()} The residual stream and what is added to it, patched at one "
         f"position at a time. {places} {_SAME}",
         f"The last residual stream at {patched.place(result.query)} restores {float(last):.2f}; "
         + "; ".join(
@@ -117,7 +109,7 @@ def _heads(result: PatchingResult, patched: Patched, mark: str) -> Figure:
         f"heads{mark}",
         f"Inside each head: {patched.pair.clean} into {patched.pair.corrupted}",
         figure,
-        f"{_scale(patched.pair)} What a head returns (z), how it spreads its attention (pattern), "
+        f"{patched.pair.scale()} What a head returns (z), how it spreads its attention (pattern), "
         f"its queries, keys and values, each patched at all positions at once. {_SAME}{kept}",
         f"The largest output effect is that of {names[best]}: {cells[best, 0]:.4f}.",
     )
@@ -149,7 +141,7 @@ def _inside(result: PatchingResult, patched: Patched, mark: str) -> Figure:
         f"counts{mark}",
         f"{title}: {pair.clean} into {pair.corrupted}",
         figure,
-        f"{_scale(pair)} {what} {_SAME}{kept}",
+        f"{pair.scale()} {what} {_SAME}{kept}",
         f"The largest effect is {names[int(row)]} with {pair.positions[int(column)]}: "
         f"{cells[row, column]:.4f}.",
     )

@@ -6,7 +6,6 @@ import numpy as np
 import plotly.graph_objects as go
 
 from tsc_interp.plots.style import INK, MUTED, NEGATIVE, POSITIVE, Figure, new_figure
-from tsc_interp.probes.base import Pair
 from tsc_interp.probes.paths.result import Node, PathEdge, Paths, PathsResult
 
 MOST_DRAWN = 40
@@ -23,15 +22,6 @@ def figures(result: PathsResult) -> list[Figure]:
         if len(paths.edges) > 1:
             drawn.append(_scatter(paths, mark))
     return drawn
-
-
-def _scale(pair: Pair) -> str:
-    """Clean and corrupted, so that no figure leaves a doubt."""
-    return (
-        f"Clean: {pair.clean} (logit {pair.clean_logit:+.2f}). Corrupted: {pair.corrupted} "
-        f"({pair.corrupted_logit:+.2f}). 1 = the clean string's logit restored, "
-        "0 = nothing changed."
-    )
 
 
 def _graph(result: PathsResult, paths: Paths, mark: str) -> Figure:
@@ -67,7 +57,7 @@ def _graph(result: PathsResult, paths: Paths, mark: str) -> Figure:
         f"graph{mark}",
         f"Which edges carry the difference: {paths.pair.clean} into {paths.pair.corrupted}",
         figure,
-        f"{_scale(paths.pair)} A line's width is the effect of that edge alone; vermillion goes "
+        f"{paths.pair.scale()} A line's width is the effect of that edge alone; vermillion goes "
         f"towards the clean logit, dashed blue away from it. From a letter to a head: its {counts} "
         f"there. h is a head, n a neuron.{left}",
         f"{len(shown)} edges; the largest: {told}.",
@@ -160,7 +150,7 @@ def _scatter(paths: Paths, mark: str) -> Figure:
     figure.add_annotation(
         x=exact[worst],
         y=estimated[worst],
-        text=paths.edges[worst].name,
+        text=f"{paths.edges[worst].source.short} → {paths.edges[worst].target.short}",
         showarrow=True,
         arrowhead=0,
         xanchor="right" if exact[worst] > (low + high) / 2 else "left",
@@ -175,7 +165,7 @@ def _scatter(paths: Paths, mark: str) -> Figure:
         f"estimates{mark}",
         f"What gradients would have said: {paths.pair.clean} into {paths.pair.corrupted}",
         figure,
-        f"{_scale(paths.pair)} A point per edge: its exact effect, and attribution patching's "
+        f"{paths.pair.scale()} A point per edge: its exact effect, and attribution patching's "
         "estimate of it. On the dashed line it is exact; the edge it misses most is named.",
         f"Mean signed error {errors.mean():+.3f}, largest {errors[worst]:+.3f} at "
         f"{paths.edges[worst].name}{ranked}.",

@@ -8,8 +8,6 @@ from tsc_interp.probes.base import Cell, Finding, Severity
 from tsc_interp.probes.paths.result import Paths, PathsResult
 
 SCALE = "1 = the clean string's logit restored, 0 = nothing changed"
-GOOD_ENOUGH = 0.1
-"""An estimate this near to every exact effect would have told the same story."""
 
 
 def findings(result: PathsResult) -> tuple[Finding, ...]:
@@ -50,8 +48,7 @@ def _estimates(paths: Paths) -> Finding:
     }
     if ranks is not None:
         numbers["rank correlation"] = ranks
-    near = bool(np.abs(errors).max() <= GOOD_ENOUGH)
-    return Finding(severity="good" if near else "warning", text=text, numbers=numbers)
+    return Finding(severity="note", text=text, numbers=numbers)  # of the method, not the model
 
 
 def _signed(error: float) -> str:
