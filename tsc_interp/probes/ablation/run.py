@@ -31,6 +31,7 @@ from tsc_interp.interventions.changes import Change, Mean, Resample, Zero
 from tsc_interp.interventions.hooks import Hooks, intervene
 from tsc_interp.interventions.intervention import Intervention
 from tsc_interp.interventions.parts import Part
+from tsc_interp.model.threads import one_thread
 from tsc_interp.probes.ablation.exact import ExactHalf, length_for
 from tsc_interp.probes.ablation.result import Ablated, AblationResult, TestErrors
 from tsc_interp.probes.ablation.words import findings, named
@@ -45,6 +46,7 @@ MOST_LETTERS = 3
 """With more, or with norms or layers, an edited model takes seconds, and there are dozens."""
 
 
+@one_thread()
 def run(
     model: Any,
     strings: Sequence[str],

@@ -28,6 +28,7 @@ from tsc_interp.interventions.changes import Noise
 from tsc_interp.interventions.hooks import Hooks
 from tsc_interp.interventions.intervention import Intervention
 from tsc_interp.interventions.parts import Part
+from tsc_interp.model.threads import one_thread
 from tsc_interp.probes.base import LabeledArray
 from tsc_interp.probes.key_noise.result import KeyNoiseResult
 from tsc_interp.probes.key_noise.words import findings
@@ -38,6 +39,7 @@ SIZES = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 OVER = 128
 
 
+@one_thread()
 def run(
     model: Any,
     strings: Sequence[str],
