@@ -9,6 +9,18 @@ from __future__ import annotations
 _V = "tsc_interp/verification"
 
 EQUIVALENT: dict[str, str] = {
+    f"{_V}/agreement_checker.py::_Derivation._conclude: 1 -> 2 (#2)": (
+        "there is no set of more letters than the alphabet has"
+    ),
+    f"{_V}/agreement_checker.py::_Derivation._up_to: length - len(face) -> length + len(face)": (
+        "the box around all strings may be larger: only strings up to the length must be covered"
+    ),
+    f"{_V}/agreement_checker.py::_Derivation._up_to: 1 -> 2 (#3)": (
+        "the box around all strings may be larger: only strings up to the length must be covered"
+    ),
+    f"{_V}/agreement_checker.py::AgreementChecker.__init__: 0.0 -> 1.0": (
+        "the time at which to stop is set anew before anything is checked"
+    ),
     f"{_V}/kernel.py::_largest_mean: break -> pass": (
         "smaller values cannot raise the mean (shown in its docstring): the scan only ends later"
     ),

@@ -45,6 +45,12 @@ TARGETS = (
     ),
     Target(f"{_VERIFICATION}/checker.py", _CHECKER, _OPENING),
     Target(f"{_VERIFICATION}/checker_claims.py", _CHECKER, _CLAIMS),
+    Target(
+        f"{_VERIFICATION}/agreement_checker.py",
+        ("tests/test_diff.py",),
+        "false_certificates or planted or every_length or refused or claims_by_hand",
+    ),
+    Target(f"{_VERIFICATION}/identity.py", ("tests/test_diff.py",), "same_function or fractions"),
     Target(f"{_VERIFICATION}/checker_model.py", ("tests/test_checker_model.py",)),
     Target(f"{_VERIFICATION}/intervals.py", ("tests/test_intervals.py",)),
     Target(f"{_VERIFICATION}/tables.py", _FACES, "not any_model and not verdicts"),
