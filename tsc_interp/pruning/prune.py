@@ -144,7 +144,8 @@ def _all_but(
         choices = list(combinations(heads, keep))
         best: tuple[int, tuple[Part, ...]] | None = None
         for number, kept in enumerate(choices, start=1):
-            progress(f"{number} of {len(choices)} choices of {keep} heads")
+            if number % 20 == 1:
+                progress(f"{number} of {len(choices)} choices of heads to keep")
             reach = reach_of(without(checkpoint, [h for h in heads if h not in kept]), limit)
             if best is None or reach > best[0]:
                 best = reach, kept

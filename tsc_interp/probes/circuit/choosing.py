@@ -51,7 +51,8 @@ class Ranking:
         size = max(1, _BATCH_NUMBERS // (len(self.logits) * (self.wires.neurons + 1)))
         found = []
         for start in range(0, len(kept), size):
-            progress(f"choice {start + 1:,} of {len(kept):,}")
+            if start % (20 * size) == 0:
+                progress(f"choice {start + 1:,} of {len(kept):,}")
             wrong = (self._logits(kept[start : start + size]) > 0) != (self.logits > 0)
             found.append(wrong.sum(axis=1).astype(float))
         return np.concatenate(found)
@@ -93,7 +94,8 @@ def one_at_a_time(ranking: Ranking, progress: Callable[[str], None]) -> tuple[Ma
     kept = np.ones(count, dtype=bool)
     choices, differing = [kept.copy()], [0.0]
     for left in range(count, 0, -1):
-        progress(f"{left} parts left")
+        if left % 10 == 0:
+            progress(f"{left} parts left")
         tried = np.flatnonzero(kept)
         masks = np.tile(kept, (len(tried), 1))
         masks[np.arange(len(tried)), tried] = False
