@@ -49,18 +49,18 @@ print("accepted:", tsc.check_agreement(found.document, original, edited).conclus
 
 # --8<-- [start:circuit]
 strings = ["aac", "ab", "abc", "bcc"]
-for name in ("walkthrough", "generalization-errors"):
-    result = tsc.run_probe("circuit", name, strings)
-    print(f"{name}: {result.findings[0].text}\n  kept: {', '.join(result.circuit.kept)}")
+result = tsc.run_probe("circuit", "walkthrough", strings)
+for finding in result.findings:
+    print("-", finding.text)
+print("kept:", ", ".join(result.circuit.kept))
 # --8<-- [end:circuit]
 
 # --8<-- [start:prune]
-for options in ({"keep": 2}, {"keep": 2, "by": "gradient"}, {"keep_horizon": True}):
-    pruned = tsc.prune("many-heads", **options)
-    print(f"{options}\n  " + "\n  ".join(pruned.sentences()))
+pruned = tsc.prune("many-heads", keep_horizon=True)
+print("\n".join(pruned.sentences()))
 # --8<-- [end:prune]
 
 # --8<-- [start:report]
-report = tsc.analyze("walkthrough", probes=["circuit"])
+report = tsc.analyze("walkthrough", strings, probes=["circuit"])
 print("report:", report.save("tsc-report/ch6"))
 # --8<-- [end:report]

@@ -20,7 +20,7 @@ STRINGS = ("aac", "ab", "ab{30}", "c{3}")
 CHEAP = {
     "init-norm": {"seeds": 6, "widths": (2, 4)},
     "ablation": {"exact": 0},
-    "circuit": {"max_length": 12},
+    "circuit": {"max_length": 12, "graph": "nodes"},
     "key-noise": {"sizes": (0.1, 1.0), "draws": 2},
 }
 ASKED = [probe for probe in PROBES if not probe.needs_run]

@@ -49,6 +49,8 @@ from tsc_interp.strings import as_strings
 METHODS = ("removed alone", "attribution", "threshold")
 _MOST_FRONT = 24
 _RANKED_VECTORS = 25_000
+_BOXES = 5_000
+"""For the search of each set of letters: many models need a few hundred."""
 
 
 def run(
@@ -202,7 +204,7 @@ def _proved(
     progress("proving where the circuit and the model agree")
     changes = _changes(graph, kept, change)
     smaller = edit(checkpoint, changes) if changes else checkpoint
-    found = diff(checkpoint, smaller, max_length=10)
+    found = diff(checkpoint, smaller, max_length=10, budget=_BOXES)
     stays = dict(zip(graph.parts, map(bool, kept), strict=True))
     exact = found.proved.first_difference is not None
     return Circuit(
@@ -211,8 +213,8 @@ def _proved(
         agree_through=found.proved.agree_through,
         first_difference=found.shortest if exact else None,
         statements=found.proved.sentences,
-        right_through=horizon(smaller, prove=False).right_through,
-        model_right_through=horizon(checkpoint, prove=False).right_through,
+        right_through=horizon(smaller, budget=_BOXES, prove=False).right_through,
+        model_right_through=horizon(checkpoint, budget=_BOXES, prove=False).right_through,
         weight_hash=smaller.weight_hash(),
     )
 
