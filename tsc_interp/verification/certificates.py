@@ -46,7 +46,7 @@ PATIENCE = 600_000_000
 Estimated, not timed, so a certificate is the same on every machine. A claim that would cost more
 than what is left is not made."""
 _MOST_FINER = 100_000
-_PER_BOX = 5
+PER_BOX = 5
 """A box takes the checker so many times what one logit takes in exact arithmetic, measured."""
 _FEW_BOXES = 200
 _FINER_BOXES = 20_000
@@ -200,7 +200,7 @@ class _Builder:
 
     def _keep(self, *claims: Claim) -> bool:
         """Keep claims that the checker can derive, each on its own, while patience lasts."""
-        if not self._affordable(sum(_boxes(claim) * self._cost(claim) for claim in claims)):
+        if not self._affordable(sum(boxes_of(claim) * self._cost(claim) for claim in claims)):
             return False
         try:
             self.checker.derive(claims)
@@ -218,7 +218,7 @@ class _Builder:
 
     def _cost(self, claim: Claim) -> int:
         """About what one box of a claim takes the checker, in microseconds."""
-        return self.faces.exact.cost(len(claim.get("letters", "a"))) * _PER_BOX
+        return self.faces.exact.cost(len(claim.get("letters", "a"))) * PER_BOX
 
     def _for_all_lengths(self, search: FaceSearch) -> None:
         letters = face_name(self.config, search.letters)
@@ -247,7 +247,7 @@ class _Builder:
         for _ in range(3 if proof else 0):
             assert proof is not None
             boxes = sum(len(chart.low) for chart in proof.charts)
-            if boxes * self.faces.exact.cost(len(letters)) * _PER_BOX > self.left:
+            if boxes * self.faces.exact.cost(len(letters)) * PER_BOX > self.left:
                 return
             # Room for the radii of the checker's balls, which have 30 bits.
             room = abs(proof.extreme_logit) * (-1e-6 if label else 1e-6)
@@ -278,7 +278,7 @@ class _Builder:
             low, high = waiting.pop()
             if sum(low) > claim["length"]:
                 continue
-            if not self._affordable(self.faces.exact.cost(len(search.letters)) * _PER_BOX):
+            if not self._affordable(self.faces.exact.cost(len(search.letters)) * PER_BOX):
                 return False
             if self.checker.is_right(search.letters, low, high):
                 boxes.append([list(low), list(high)])
@@ -335,7 +335,7 @@ class _Builder:
         return FaceProof(letters, holds, witness, bound, tried)
 
 
-def _boxes(claim: Claim) -> int:
+def boxes_of(claim: Claim) -> int:
     """How many boxes a claim has the checker bound."""
     charts = claim.get("charts", ())
     return sum(len(chart["boxes"]) for chart in charts) + len(claim.get("boxes", ()))

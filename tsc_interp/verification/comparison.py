@@ -21,6 +21,7 @@ from tsc_interp.output.display import Displayed
 from tsc_interp.output.numbers import number
 from tsc_interp.verification.agreement import TwoModels, agree_at_all_ratios, agree_beyond
 from tsc_interp.verification.agreement_checker import SCHEMA, Agreement, AgreementChecker
+from tsc_interp.verification.certificates import PER_BOX, boxes_of
 from tsc_interp.verification.checker import digest
 from tsc_interp.verification.checker_claims import CertificateError
 from tsc_interp.verification.cutting import Box, halves
@@ -34,6 +35,8 @@ from tsc_interp.verification.search import FaceSearch, first_failure
 
 Claim = dict[str, Any]
 DEFAULT_LIMIT = 10**6
+PATIENCE = 60_000_000
+"""For the claims that are put to the checker: a minute's worth of its estimated work."""
 _FINER_BOXES = 20_000
 
 
@@ -123,25 +126,30 @@ def diff(
     max_length: int | None = None,
     limit: int = DEFAULT_LIMIT,
     budget: int = 50_000,
+    patience: int = PATIENCE,
 ) -> Diff:
     """The strings on which two models answer differently: counted, searched for, and proved.
 
     Each is a hooked model, a checkpoint, a bundled name, a path, or a run. `max_length` is how far
     every string is counted (200, or what is affordable), `limit` how far the first difference is
-    searched for, `budget` the boxes examined per set of letters.
+    searched for, `budget` the boxes examined per set of letters, `patience` the work put into the
+    checker, in microseconds as certificates estimate it: what would take more is not claimed.
     """
     check_reach(limit, budget)
     one, other = (Faces(checkpoint_of(model)) for model in (first, second))
     check_same_letters(one, other)
     counted = Answers(one, reach(one.config.n_letters, max_length)).against(other)
-    return Comparison(one, other, limit, budget).diff(counted)
+    return Comparison(one, other, limit, budget, patience).diff(counted)
 
 
 class Comparison:
     """The search for differences and the proofs of agreement, set of letters by set of letters."""
 
-    def __init__(self, first: Faces, second: Faces, limit: int, budget: int) -> None:
+    def __init__(
+        self, first: Faces, second: Faces, limit: int, budget: int, patience: int = PATIENCE
+    ) -> None:
         self.first, self.second, self.limit, self.budget = first, second, limit, budget
+        self.left = patience
         try:
             self.checker = AgreementChecker(first.checkpoint, second.checkpoint)
         except CertificateError as error:
@@ -239,6 +247,9 @@ class Comparison:
             low, high = waiting.pop()
             if sum(low) > claim["length"]:
                 continue
+            self.left -= self._cost(len(letters))
+            if self.left < 0:
+                return
             if self.checker.alike([model.count_box(letters, low, high) for model in models]):
                 boxes.append([list(low), list(high)])
             elif low == high:
@@ -249,10 +260,19 @@ class Comparison:
             self._keep({**claim, "boxes": boxes})
 
     def _keep(self, *claims: Claim) -> bool:
+        """Keep claims that the checker can derive, while patience lasts."""
+        work = sum(boxes_of(claim) * self._cost(len(claim["letters"])) for claim in claims)
+        if work > self.left:
+            return False
+        self.left -= work
         held = self._holds(*claims)
         if held:
             self.claims += claims
         return held
+
+    def _cost(self, letters: int) -> int:
+        """About what a box takes the checker, both models, in microseconds."""
+        return sum(f.exact.cost(letters) for f in (self.first, self.second)) * PER_BOX
 
     def _holds(self, *claims: Claim) -> bool:
         try:

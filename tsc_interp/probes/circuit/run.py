@@ -49,6 +49,8 @@ from tsc_interp.strings import as_strings
 METHODS = ("removed alone", "attribution", "threshold")
 _MOST_FRONT = 24
 _RANKED_VECTORS = 25_000
+_PATIENCE = 5_000_000
+"""For proofs that the circuit and the model agree: five seconds' worth of work."""
 _BOXES = 5_000
 """For the search of each set of letters: many models need a few hundred."""
 
@@ -204,7 +206,7 @@ def _proved(
     progress("proving where the circuit and the model agree")
     changes = _changes(graph, kept, change)
     smaller = edit(checkpoint, changes) if changes else checkpoint
-    found = diff(checkpoint, smaller, max_length=10, budget=_BOXES)
+    found = diff(checkpoint, smaller, max_length=10, budget=_BOXES, patience=_PATIENCE)
     stays = dict(zip(graph.parts, map(bool, kept), strict=True))
     exact = found.proved.first_difference is not None
     return Circuit(
