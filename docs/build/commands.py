@@ -51,7 +51,7 @@ COMMANDS = {
 }
 _WIDTH = 92
 _ROOT = Path(__file__).parents[2]
-EXIT_CODES = {"verify": 3, "check-other": 3, "wrong-letter": 2}
+EXIT_CODES = {"verify": 3, "diff": 3, "check-other": 3, "wrong-letter": 2}
 
 
 def write_commands(folder: Path) -> None:
