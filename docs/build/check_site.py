@@ -13,6 +13,7 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from docs.build.links import broken_links
@@ -20,6 +21,7 @@ from docs.build.links import broken_links
 SITE = Path(__file__).resolve().parents[2] / "site"
 HEAVIEST_PAGE = 1_200_000
 HEAVIEST_PLAYGROUND = 200_000
+_LOOKS = ((1280, "light"), (390, "dark"))
 PLOTLY_MARK = b"plotly.js v"
 
 _LOADED = re.compile(r"<(?:script|img|iframe|source)\b[^>]*\bsrc=\"(?P<src>[^\"]+)\"")
@@ -58,41 +60,50 @@ def _is_plotly(path: Path) -> bool:
         return PLOTLY_MARK in file.read()
 
 
-def browser_problems(site: Path, executable: str) -> Iterator[str]:
-    """What a browser finds wrong, with every page opened from disk."""
+def browser_problems(site: Path, executable: str) -> list[str]:
+    """What a browser finds wrong, with every page opened from disk, at both widths at once."""
+    with ProcessPoolExecutor(2) as pool:
+        asked = [pool.submit(_seen, site, executable, *look) for look in _LOOKS]
+        return [problem for one in asked for problem in one.result()]
+
+
+def _seen(site: Path, executable: str, width: int, scheme: str) -> list[str]:
+    return list(_problems_at(site, executable, width, scheme))
+
+
+def _problems_at(site: Path, executable: str, width: int, scheme: str) -> Iterator[str]:
     from playwright.sync_api import sync_playwright
 
     pages = sorted(site.rglob("*.html"))
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
-        for width, scheme in ((1280, "light"), (390, "dark")):
-            context = browser.new_context(
-                viewport={"width": width, "height": 900}, color_scheme=scheme, offline=True
+        context = browser.new_context(
+            viewport={"width": width, "height": 900}, color_scheme=scheme, offline=True
+        )
+        for path in pages:
+            name = f"{path.relative_to(site).as_posix()} at {width}"
+            page = context.new_page()
+            heard: list[str] = []
+            page.on("pageerror", lambda error, heard=heard: heard.append(str(error)))
+            page.on(
+                "console",
+                lambda message, heard=heard: (
+                    heard.append(message.text) if message.type == "error" else None
+                ),
             )
-            for path in pages:
-                name = f"{path.relative_to(site).as_posix()} at {width}"
-                page = context.new_page()
-                heard: list[str] = []
-                page.on("pageerror", lambda error, heard=heard: heard.append(str(error)))
-                page.on(
-                    "console",
-                    lambda message, heard=heard: (
-                        heard.append(message.text) if message.type == "error" else None
-                    ),
-                )
-                page.goto(path.as_uri())
-                page.evaluate("window.tscDrawAll ? window.tscDrawAll() : null")
-                undrawn = page.evaluate(
-                    "[...document.querySelectorAll('.tsc-plot')]"
-                    ".filter((plot) => !plot.querySelector('.main-svg, canvas')).length"
-                )
-                wider = page.evaluate("document.documentElement.scrollWidth - innerWidth")
-                page.close()
-                yield from (f"{name}: {text}" for text in heard)
-                if undrawn:
-                    yield f"{name}: {undrawn} figures are not drawn"
-                if wider > 0:
-                    yield f"{name}: {wider} pixels wider than the screen"
+            page.goto(path.as_uri())
+            page.evaluate("window.tscDrawAll ? window.tscDrawAll() : null")
+            undrawn = page.evaluate(
+                "[...document.querySelectorAll('.tsc-plot')]"
+                ".filter((plot) => !plot.querySelector('.main-svg, canvas')).length"
+            )
+            wider = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+            page.close()
+            yield from (f"{name}: {text}" for text in heard)
+            if undrawn:
+                yield f"{name}: {undrawn} figures are not drawn"
+            if wider > 0:
+                yield f"{name}: {wider} pixels wider than the screen"
         browser.close()
 
 
