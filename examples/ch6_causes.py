@@ -7,6 +7,8 @@ of letter counts, so what an intervention does is not sampled: it is counted ove
 """
 
 # --8<-- [start:intervene]
+import textwrap
+
 import tsc_interp as tsc
 
 model = tsc.load("generalization-errors")
@@ -43,7 +45,8 @@ for change in (
 # --8<-- [start:diff]
 edited = tsc.edit(original, "head0.value[c]=like(b)")
 found = tsc.diff(original, edited)
-print("\n".join(found.sentences()))
+for sentence in found.sentences():
+    print(textwrap.fill(sentence, 88))
 print("accepted:", tsc.check_agreement(found.document, original, edited).conclusion())
 # --8<-- [end:diff]
 
@@ -51,13 +54,14 @@ print("accepted:", tsc.check_agreement(found.document, original, edited).conclus
 strings = ["aac", "ab", "abc", "bcc"]
 result = tsc.run_probe("circuit", "walkthrough", strings)
 for finding in result.findings:
-    print("-", finding.text)
+    print(textwrap.fill(f"- {finding.text}", 88, subsequent_indent="  "))
 print("kept:", ", ".join(result.circuit.kept))
 # --8<-- [end:circuit]
 
 # --8<-- [start:prune]
 pruned = tsc.prune("many-heads", keep_horizon=True)
-print("\n".join(pruned.sentences()))
+for sentence in pruned.sentences():
+    print(textwrap.fill(sentence, 88))
 # --8<-- [end:prune]
 
 # --8<-- [start:report]
