@@ -109,7 +109,7 @@ def _run(waiting: list[Trial], workers: int) -> dict[Mutant, Ending]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__)
-    parser.add_argument("--most", type=int, default=15, help="mutants per file (default 30)")
+    parser.add_argument("--most", type=int, default=15, help="mutants per file (default 15)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--only", default="", help="only files whose name contains this")
