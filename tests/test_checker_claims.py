@@ -14,8 +14,9 @@ from tests.verification_models import hand_built, planted, unfailing
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.task import ContainsAll, Majority
 from tsc_interp.verification import CertificateError
+from tsc_interp.verification.box_claims import number, whole
 from tsc_interp.verification.checker import Checker
-from tsc_interp.verification.checker_claims import Derivation, Proved, number, whole
+from tsc_interp.verification.checker_claims import Derivation, Proved
 
 PLANTED = planted(6)
 ATTENDED = planted(6, attend_cls=True)

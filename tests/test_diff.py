@@ -226,7 +226,7 @@ def test_claims_by_hand():
         (up_to("ab", 4.0, [[1, 1], [3, 3]]), "whole number"),
         (up_to("ba", 4, [[1, 1], [3, 3]]), "set of letters"),
         (up_to("ad", 4, [[1, 1], [3, 3]]), "set of letters"),
-        ({"kind": "differ", "string": "ba{4}"}, "written sorted"),
+        ({"kind": "differ", "string": "ba{4}"}, "sorted run-length"),
         ({"kind": "differ", "string": "abbb"}, "answered differently"),
         ({"kind": "differ", "string": "ab{6}"}, "answered differently"),
         ({"kind": "agree_beyond", "letters": "ab", "length": 9}, "log n"),
@@ -355,7 +355,7 @@ def test_claims_by_hand_about_two_kinds_of_models(monkeypatch):
     document = diff(a, b, max_length=5, limit=20).document
     with pytest.raises(CertificateError, match="within 0 seconds"):
         check_agreement(document, a, b, seconds=0)
-    monkeypatch.setattr("tsc_interp.verification.agreement_checker.MAX_BOXES", 3)
+    monkeypatch.setattr("tsc_interp.verification.box_claims.MAX_BOXES", 3)
     halves = [[[1], [2]], [[3], [4]]]
     with pytest.raises(CertificateError, match="too many"):
         AgreementChecker(a, b).derive([up_to("a", 4, *halves), up_to("b", 4, *halves)])
@@ -407,5 +407,5 @@ def test_claims_by_hand_at_the_edges(monkeypatch):
     grown = AgreementChecker(unfailing(), unfailing())
     for order in (tails, tails[::-1]):
         assert grown.derive([*order, up_to("a", 31, [[1], [31]])]).through["a"] is None
-    monkeypatch.setattr("tsc_interp.verification.agreement_checker.MAX_BOXES", 2)
+    monkeypatch.setattr("tsc_interp.verification.box_claims.MAX_BOXES", 2)
     assert checker.derive([up_to("a", 4, [[1], [2]], [[3], [4]])]).through["a"] == 4

@@ -365,7 +365,7 @@ def test_the_checker_stops_when_its_time_is_up() -> None:
 
 def test_too_many_boxes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     checkpoint = planted(6, c_score=-1.0)
-    monkeypatch.setattr("tsc_interp.verification.checker_claims.MAX_BOXES", 3)
+    monkeypatch.setattr("tsc_interp.verification.box_claims.MAX_BOXES", 3)
     with pytest.raises(CertificateError, match="more than 3 boxes"):
         check(certify_document(checkpoint), checkpoint)
 
@@ -398,7 +398,7 @@ def test_files_are_read_strictly(tmp_path: Path, text: str, reason: str) -> None
 
 
 def test_large_files_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tsc_interp.verification.certificates.MAX_BYTES", 100)
+    monkeypatch.setattr("tsc_interp.verification.certificate_files.MAX_BYTES", 100)
     path = tmp_path / "certificate.json"
     path.write_text("[" + "1," * 200 + "1]")
     with pytest.raises(CertificateError, match="larger than 100 bytes"):

@@ -9,13 +9,13 @@ from __future__ import annotations
 _V = "tsc_interp/verification"
 
 EQUIVALENT: dict[str, str] = {
-    f"{_V}/agreement_checker.py::_Derivation._conclude: 1 -> 2 (#2)": (
+    f"{_V}/box_claims.py::BoxClaims.through: 1 -> 2 (#2)": (
         "there is no set of more letters than the alphabet has"
     ),
-    f"{_V}/agreement_checker.py::_Derivation._up_to: length - len(face) -> length + len(face)": (
+    f"{_V}/box_claims.py::BoxClaims.cover_lengths: length - len(face) -> length + len(face)": (
         "the box around all strings may be larger: only strings up to the length must be covered"
     ),
-    f"{_V}/agreement_checker.py::_Derivation._up_to: 1 -> 2 (#3)": (
+    f"{_V}/box_claims.py::BoxClaims.cover_lengths: 1 -> 2 (#3)": (
         "the box around all strings may be larger: only strings up to the length must be covered"
     ),
     f"{_V}/agreement_checker.py::AgreementChecker.__init__: 0.0 -> 1.0": (
@@ -80,9 +80,6 @@ EQUIVALENT: dict[str, str] = {
     ),
     f"{_V}/cutting.py::_middle: middle > 0.001 -> middle >= 0.001": (
         "no middle is 0.001, which is no float64 of few bits; either rounding keeps it inside"
-    ),
-    f"{_V}/checker_claims.py::Derivation._conclude: 1 -> 2 (#2)": (
-        "there is no set of more letters than there are"
     ),
     f"{_V}/faces.py::count_box_bounds: -1 -> 1*": "counts have two axes, so the last is the second",
     f"{_V}/faces.py::_with_cls: -1 -> 1*": "counts have two axes, so the last is the second",

@@ -44,6 +44,7 @@ TARGETS = (
         "coverage or strips",
     ),
     Target(f"{_VERIFICATION}/checker.py", _CHECKER, _OPENING),
+    Target(f"{_VERIFICATION}/box_claims.py", (*_CHECKER, "tests/test_diff.py"), _CLAIMS),
     Target(f"{_VERIFICATION}/checker_claims.py", _CHECKER, _CLAIMS),
     Target(
         f"{_VERIFICATION}/agreement_checker.py",

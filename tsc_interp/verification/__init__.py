@@ -11,9 +11,11 @@ Needs numpy, scipy and python-flint; torch only where a counterexample is replay
 """
 
 from tsc_interp.verification.agreement_checker import check_agreement
-from tsc_interp.verification.certificates import Certificate, certify, read_certificate
+from tsc_interp.verification.box_claims import CertificateError
+from tsc_interp.verification.certificate_files import read_certificate
+from tsc_interp.verification.certificates import Certificate, certify
 from tsc_interp.verification.checker import check
-from tsc_interp.verification.checker_claims import CertificateError, Proved
+from tsc_interp.verification.checker_claims import Proved
 from tsc_interp.verification.comparison import Diff, diff
 from tsc_interp.verification.differences import Difference, difference
 from tsc_interp.verification.horizons import Counterexample, Horizon, horizon

@@ -16,16 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from time import monotonic
 from typing import Any
 
 from tsc_interp.checkpoints.format import Checkpoint
 from tsc_interp.verification import kernel
+from tsc_interp.verification.box_claims import BoxClaims, Claim, Face, require, whole
 from tsc_interp.verification.checker import digest, json_text, rejecting, require_checkable
-from tsc_interp.verification.checker_claims import MAX_BOXES, letters_of, number, require, whole
 from tsc_interp.verification.checker_model import BoxModel
-from tsc_interp.verification.coverage import covered
 from tsc_interp.verification.identity import exact_form, has_form
 from tsc_interp.verification.kernel import Ball
 
@@ -114,17 +112,13 @@ class AgreementChecker:
         require(monotonic() < self._until, f"not checked within {self.seconds:g} seconds")
 
 
-class _Derivation:
+class _Derivation(BoxClaims):
     def __init__(self, checker: AgreementChecker) -> None:
-        self.checker, self.alphabet = checker, checker.alphabet
-        self.boxes = 0
-        self.up_to: dict[str, int] = {}
-        self.beyond: dict[str, int] = {}
-        self.always: set[str] = set()
+        super().__init__(checker.checkpoints[0].config, checker.pay)
+        self.checker, self.models = checker, checker.models
         self.differ: dict[str, tuple[str, int]] = {}
 
     def run(self, claims: Any) -> Agreement:
-        require(isinstance(claims, list), "claims are a list")
         kinds = {
             "differ": (self._differ, {"string"}),
             "agree_up_to": (self._up_to, {"letters", "length", "boxes"}),
@@ -132,88 +126,55 @@ class _Derivation:
             "agree_beyond": (self._beyond, {"letters", "length"}),
             "identical": (self._identical, {"letters"}),
         }
-        sentences = []
-        for claim in claims:
-            require(claim["kind"] in kinds, f"unknown kind of claim {claim['kind']!r}")
-            derive, fields = kinds[claim["kind"]]
-            require(set(claim) == {"kind"} | fields, f"{claim['kind']} needs {sorted(fields)}")
-            sentences.append(derive(claim))
-        return self._conclude(sentences)
+        return self._conclude(list(self.sentences(claims, kinds)))
 
-    def _differ(self, claim: Mapping[str, Any]) -> str:
+    def _differ(self, claim: Claim) -> str:
         string = claim["string"]
-        counts = [int(count) for count in self.alphabet.counts(string)]
-        require(self.alphabet.write(counts) == string, f"{string!r} is not written sorted")
-        face = tuple(i for i, count in enumerate(counts) if count)
-        own = [counts[i] for i in face]
-        first, second = self.checker.models
+        letters, face, counts = self.string(string)
+        first, second = self.models
         # is_wrong with label L proves that the model does not answer L.
-        for yes in (True, False):
-            if first.is_wrong(face, own, not yes) and second.is_wrong(face, own, yes):
-                letters = "".join(self.alphabet.letters[i] for i in face)
-                self.differ[string] = letters, sum(counts)
-                answers = ("yes", "no") if yes else ("no", "yes")
-                return f"{string}: the first says {answers[0]}, the second {answers[1]}"
-        require(False, f"{string} is not proved to be answered differently")
-        raise AssertionError
-
-    def _up_to(self, claim: Mapping[str, Any]) -> str:
-        letters, face = self._face(claim["letters"])
-        length = whole(claim["length"])
-        boxes = [
-            ([whole(n) for n in low], [whole(n) for n in high])
-            for low, high in self._counted(claim["boxes"])
+        says_yes = [
+            yes
+            for yes in (True, False)
+            if first.is_wrong(face, counts, not yes) and second.is_wrong(face, counts, yes)
         ]
-        for low, high in boxes:
-            require(len(low) == len(high) == len(face), "a box with the wrong number of letters")
-            require(all(1 <= a <= b for a, b in zip(low, high, strict=True)), "an empty box")
-            logits = [model.count_box(face, low, high) for model in self.checker.models]
-            require(self.checker.alike(logits), f"{letters}: {low}..{high} is not proved alike")
-        everything = ([1] * len(face), [max(length - len(face) + 2, 1)] * len(face))
-        halfopen = [(low, [end + 1 for end in high]) for low, high in boxes]
-        complete = covered(everything, halfopen, length, self.checker.pay)
-        require(complete, f"{letters}: the boxes leave strings out")
-        self.up_to[letters] = max(length, self.up_to.get(letters, 0))
+        require(bool(says_yes), f"{string} is not proved to be answered differently")
+        self.differ[string] = letters, sum(counts)
+        answers = ("yes", "no") if says_yes[0] else ("no", "yes")
+        return f"{string}: the first says {answers[0]}, the second {answers[1]}"
+
+    def _up_to(self, claim: Claim) -> str:
+        def holds(face: Face, low: Sequence[int], high: Sequence[int]) -> None:
+            logits = [model.count_box(face, low, high) for model in self.models]
+            require(self.checker.alike(logits), f"{low}..{high} is not proved alike")
+
+        letters, length = self.cover_lengths(claim, holds)
         return f"every string over exactly {letters} up to length {length} is answered alike"
 
-    def _always(self, claim: Mapping[str, Any]) -> str:
-        letters, face = self._face(claim["letters"])
+    def _always(self, claim: Claim) -> str:
         configs = [one.config for one in self.checker.checkpoints]
         require(not any(c.log_n for c in configs), "ratios do not decide scores scaled by log n")
         require(configs[0].attend_cls == configs[1].attend_cls, "one of the two attends to CLS")
-        charts = {chart["largest"]: chart for chart in claim["charts"]}
-        require(sorted(charts) == sorted(letters), f"{letters}: one chart per letter is needed")
-        require(len(charts) == len(claim["charts"]), f"{letters}: a chart is given twice")
-        free = len(face) - 1 + int(configs[0].attend_cls)
-        for column, letter in enumerate(letters):
-            require(set(charts[letter]) == {"largest", "boxes"}, "a chart has largest and boxes")
-            boxes = [
-                ([*map(number, low)], [*map(number, high)])
-                for low, high in self._counted(charts[letter]["boxes"])
-            ]
-            for low, high in boxes:
-                require(len(low) == len(high) == free, "a box with the wrong number of weights")
-                require(all(0 <= a < b <= 1 for a, b in zip(low, high, strict=True)), "a bad box")
-                logits = [m.ratio_box(face, column, low, high) for m in self.checker.models]
-                require(self.checker.alike(logits), f"{letters}: a box is not proved alike")
-            everything = ([0.0] * free, [1.0] * free)
-            complete = covered(everything, boxes, None, self.checker.pay)
-            require(complete, f"{letters}: the boxes leave ratios out")
-        self.always.add(letters)
+
+        def holds(face: Face, column: int, low: Sequence[float], high: Sequence[float]) -> None:
+            logits = [model.ratio_box(face, column, low, high) for model in self.models]
+            require(self.checker.alike(logits), f"{low}..{high} is not proved alike")
+
+        letters = self.cover_ratios(claim, holds)
         return f"every string over exactly {letters}, however long, is answered alike"
 
-    def _beyond(self, claim: Mapping[str, Any]) -> str:
-        letters, face = self._face(claim["letters"])
+    def _beyond(self, claim: Claim) -> str:
+        letters, face = self.face(claim["letters"])
         start = whole(claim["length"])
         scaled = all(one.config.log_n for one in self.checker.checkpoints)
         require(scaled and start >= 2, "the tail bound needs two models scaled by log n")
-        logits = [model.tail(face, start) for model in self.checker.models]
+        logits = [model.tail(face, start) for model in self.models]
         require(self.checker.alike(logits), f"{letters}: the tail is not proved")
-        self.beyond[letters] = min(start, self.beyond.get(letters, start))
+        self.from_length(letters, start)
         return f"every string over exactly {letters} of {start} letters or more is answered alike"
 
-    def _identical(self, claim: Mapping[str, Any]) -> str:
-        letters, face = self._face(claim["letters"])
+    def _identical(self, claim: Claim) -> str:
+        letters, face = self.face(claim["letters"])
         require(
             all(has_form(one) for one in self.checker.checkpoints),
             "only one-layer models without norms are shown to be the same function",
@@ -223,20 +184,8 @@ class _Derivation:
         self.always.add(letters)
         return f"on every string over exactly {letters} the two logits are the same number"
 
-    def _face(self, letters: Any) -> tuple[str, tuple[int, ...]]:
-        return letters_of(self.checker.checkpoints[0].config, letters)
-
-    def _counted(self, boxes: Any) -> Sequence[Any]:
-        require(isinstance(boxes, list), "boxes are a list")
-        self.boxes += len(boxes)
-        require(self.boxes <= MAX_BOXES, f"more than {MAX_BOXES:,} boxes are too many to check")
-        found: Sequence[Any] = boxes
-        return found
-
     def _conclude(self, sentences: list[str]) -> Agreement:
-        known = self.alphabet.letters
-        sets = ["".join(f) for k in range(1, len(known) + 1) for f in combinations(known, k)]
-        through = {letters: self._through(letters) for letters in sets}
+        through = self.through()
         for string, (letters, length) in self.differ.items():
             end = through[letters]
             require(end is not None and end < length, f"{string} is claimed alike and different")
@@ -248,9 +197,3 @@ class _Derivation:
         elif min(ends):
             sentences.append(f"the two answer every string up to length {min(ends)} alike")
         return Agreement(tuple(sentences), through, tuple(self.differ), first)
-
-    def _through(self, letters: str) -> int | None:
-        start = self.beyond.get(letters)
-        known = max(self.up_to.get(letters, 0), len(letters) - 1)
-        joined = start is not None and known >= start - 1
-        return None if letters in self.always or joined else known

@@ -7,7 +7,6 @@ the result. So a slip in the search can cost a proof, but cannot invent one.
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -17,11 +16,12 @@ from typing import Any
 
 from tsc_interp.checkpoints.resolve import ModelLike
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.errors import UnsupportedError, UsageError
-from tsc_interp.files import read_regular, write_output
+from tsc_interp.errors import UnsupportedError
+from tsc_interp.files import write_output
 from tsc_interp.output.display import Displayed
+from tsc_interp.verification.box_claims import CertificateError
 from tsc_interp.verification.checker import SCHEMA, Checker, digest
-from tsc_interp.verification.checker_claims import CertificateError, Proved
+from tsc_interp.verification.checker_claims import Proved
 from tsc_interp.verification.cutting import halves
 from tsc_interp.verification.exact import checkpoint_of
 from tsc_interp.verification.faces import Faces
@@ -50,7 +50,6 @@ PER_BOX = 5
 """A box takes the checker so many times what one logit takes in exact arithmetic, measured."""
 _FEW_BOXES = 200
 _FINER_BOXES = 20_000
-MAX_BYTES = 64 * 2**20
 
 
 @dataclass(frozen=True)
@@ -131,36 +130,6 @@ def certify_searches(
     except CertificateError as error:
         raise UnsupportedError(str(error).removeprefix("rejected: ")) from None
     return _Builder(faces, searches, limit, checker, patience).build()
-
-
-def read_certificate(path: str | os.PathLike[str]) -> Any:
-    """The JSON document in a file, read strictly: nothing twice, nothing that is not a number."""
-    if not isinstance(path, str | os.PathLike):
-        raise UsageError(f"a certificate is read from a path, not from {type(path).__name__}")
-    try:
-        content = read_regular(Path(path), MAX_BYTES)
-    except OSError as error:
-        if error.errno == errno.EFBIG:
-            raise CertificateError(f"rejected: {path} is larger than {MAX_BYTES:,} bytes") from None
-        raise UsageError(f"cannot read the certificate {path}: {error.strerror}") from None
-    try:
-        return json.loads(content, object_pairs_hook=_once, parse_constant=_no_constant)
-    except RecursionError:
-        raise CertificateError(f"rejected: {path} is nested too deeply") from None
-    except ValueError as error:
-        raise CertificateError(f"rejected: {path} is not JSON: {error}") from None
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Readers differ on which of two equal keys counts, so there must not be two."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise CertificateError("rejected: a JSON object names a key twice")
-    return found
-
-
-def _no_constant(name: str) -> Any:
-    raise CertificateError(f"rejected: {name} is not a number of JSON")
 
 
 class _Builder:

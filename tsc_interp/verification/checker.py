@@ -20,13 +20,8 @@ from typing import Any
 
 from tsc_interp.checkpoints.format import Checkpoint
 from tsc_interp.errors import TscError
-from tsc_interp.verification.checker_claims import (
-    CertificateError,
-    Derivation,
-    Proved,
-    is_right,
-    require,
-)
+from tsc_interp.verification.box_claims import CertificateError, require
+from tsc_interp.verification.checker_claims import Derivation, Proved, is_right
 from tsc_interp.verification.checker_model import BoxModel
 
 SCHEMA = "tsc-interp/certificate/1"

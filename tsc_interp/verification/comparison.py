@@ -21,9 +21,9 @@ from tsc_interp.output.display import Displayed
 from tsc_interp.output.numbers import number
 from tsc_interp.verification.agreement import TwoModels, agree_at_all_ratios, agree_beyond
 from tsc_interp.verification.agreement_checker import SCHEMA, Agreement, AgreementChecker
+from tsc_interp.verification.box_claims import CertificateError
 from tsc_interp.verification.certificates import PER_BOX, boxes_of
 from tsc_interp.verification.checker import digest
-from tsc_interp.verification.checker_claims import CertificateError
 from tsc_interp.verification.cutting import Box, halves
 from tsc_interp.verification.differences import Answers, Difference, check_same_letters, reach
 from tsc_interp.verification.exact import checkpoint_of
