@@ -30,10 +30,13 @@ def test_the_key_is_the_content() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"d_modle": 2}, "unknown option 'd_modle'; the options are: attend_cls"),
-        ({"norm": "batch"}, "norm = 'batch': input should be 'off', 'rms' or 'layer'"),
+        ({"d_modle": 2}, "unknown option 'd_modle'; the options are: act_fn, attend_cls"),
+        (
+            {"norm": "batch"},
+            "norm = 'batch': input should be 'off', 'rms', 'layer', 'rms_pre' or 'layer_pre'",
+        ),
         ({"d_model": 0}, "d_model = 0: input should be greater than or equal to 1"),
-        ({"n_letters": 27}, "less than or equal to 26"),
+        ({"n_letters": 77}, "less than or equal to 76"),
         ({"d_model": 2.5}, "valid integer"),
         ({"d_model": "2"}, "valid integer"),
         ({"dropout": 1.0}, "less than 1"),

@@ -1,11 +1,17 @@
-"""What a classifier is: its shape, its options and its task, checked when it is made."""
+"""What a classifier is: its shape, its options and its task, checked when it is made.
+
+The report's classifiers have no biases, GELU, one output and a CLS in front. What TransformerLens's
+models have besides is here under its own options; they are left out of the JSON where they have
+their defaults, so that a classifier of the report keeps its JSON, its key and its weight hash.
+"""
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from tsc_interp.errors import UnsupportedError
 from tsc_interp.frozen import FrozenConfig
 from tsc_interp.strings import MAX_LETTERS, Alphabet
 from tsc_interp.task import ContainsAll, Task
@@ -23,7 +29,9 @@ class ClassifierConfig(FrozenConfig):
     d_head: int = Field(default=1, ge=1, le=4096)
     d_mlp: int = Field(default=2, ge=0, le=16384, description="0: no MLP")
 
-    norm: Literal["off", "rms", "layer"] = "off"
+    norm: Literal["off", "rms", "layer", "rms_pre", "layer_pre"] = Field(
+        default="off", description="_pre: without learned scale and shift"
+    )
     norm_eps: float = Field(default=1e-5, gt=0)
     dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
     attend_cls: bool = False
@@ -33,6 +41,22 @@ class ClassifierConfig(FrozenConfig):
     embedding_init: Literal["default", "linear_like"] = "default"
     attention_init: Literal["default", "output_fan_out"] = "default"
     mlp_init: Literal["default", "output_fan_out"] = "default"
+
+    biases: bool = Field(default=False, description="b_Q, b_K, b_V, b_O, b_in, b_out and b_U")
+    act_fn: Literal["gelu", "gelu_new", "relu", "silu"] = "gelu"
+    final_norm: bool = Field(default=False, description="a norm before the read-out")
+    n_outputs: int = Field(
+        default=1, ge=1, le=4096, description="1: the logit's sign; more: the largest one's index"
+    )
+    reads: Literal["first", "last", "last_letter"] = Field(
+        default="first",
+        description="first: CLS in front, attention both ways; last: CLS at the end, causal; "
+        "last_letter: no CLS, causal, the last letter reads",
+    )
+    positions: Literal["learned", "sinusoidal"] = "learned"
+    token_names: tuple[str, ...] = Field(
+        default=(), description="what the letters stand for, one name each"
+    )
 
     @field_validator("task", mode="before")
     @classmethod
@@ -49,6 +73,54 @@ class ClassifierConfig(FrozenConfig):
                 f"but the alphabet is {self.alphabet.letters} (n_letters = {self.n_letters})"
             )
         return self
+
+    @field_validator("token_names", mode="before")
+    @classmethod
+    def _names_are_a_tuple(cls, names: object) -> object:
+        return tuple(names) if isinstance(names, list) else names
+
+    @model_validator(mode="after")
+    def _options_fit(self) -> Self:
+        if self.final_norm and not self.has_norm:
+            raise ValueError("final_norm needs a kind of norm")
+        if self.positions != "learned" and not self.has_positions:
+            raise ValueError(f"positions = {self.positions!r} needs n_positions")
+        if self.causal and not self.attend_cls:
+            raise ValueError(
+                f"reads = {self.reads!r} is causal attention, in which the token that reads is "
+                "attended to as well: attend_cls must be true"
+            )
+        if self.log_n and self.reads != "first":
+            raise ValueError("scores that grow with log n need reads = 'first'")
+        if self.token_names and len(set(self.token_names)) != self.n_letters:
+            raise ValueError(
+                f"token_names needs {self.n_letters} different names, one per letter, got "
+                f"{len(self.token_names)}"
+            )
+        return self
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every option; those the report does not have where they are used."""
+        fields = type(self).model_fields
+        return {
+            name: value
+            for name, value in super().to_dict().items()
+            if name not in _ADDED or getattr(self, name) != fields[name].default
+        }
+
+    @property
+    def beyond_report(self) -> tuple[str, ...]:
+        """What this classifier has that no classifier of the report has, in words."""
+        has = {
+            "biases": self.biases,
+            f"the activation {self.act_fn}": self.has_mlp and self.act_fn != "gelu",
+            "norms without weights": self.norm.endswith("_pre"),
+            "a final norm": self.final_norm,
+            f"{self.n_outputs} outputs": self.n_outputs > 1,
+            "causal attention": self.causal,
+            f"{self.positions} positions": self.positions != "learned",
+        }
+        return tuple(words for words, applies in has.items() if applies)
 
     @property
     def alphabet(self) -> Alphabet:
@@ -71,6 +143,33 @@ class ClassifierConfig(FrozenConfig):
         return self.norm != "off"
 
     @property
+    def centred_norm(self) -> bool:
+        """LayerNorm, which takes the mean out; RMS norms do not."""
+        return self.norm.startswith("layer")
+
+    @property
+    def learned_norm(self) -> bool:
+        """Whether norms have a scale (and LayerNorms a shift) of their own."""
+        return self.norm in ("rms", "layer")
+
+    @property
+    def causal(self) -> bool:
+        return self.reads != "first"
+
+    @property
+    def has_cls(self) -> bool:
+        return self.reads != "last_letter"
+
+    @property
+    def needs_order(self) -> bool:
+        """Whether the logit depends on more than how often each letter occurs.
+
+        One causal layer whose CLS reads from the end sees all letters, in no order.
+        """
+        ordered = self.reads == "last_letter" or (self.causal and self.n_layers > 1)
+        return self.has_positions or ordered
+
+    @property
     def log_n(self) -> bool:
         """Whether scores are multiplied by the log of the number of letters (CLS not counted)."""
         return self.score_scale == "sqrt_d_head_log_n"
@@ -79,7 +178,7 @@ class ClassifierConfig(FrozenConfig):
         """Every weight's name and shape, HookedTransformer's, in the order data flows."""
         d, h, k, m = self.d_model, self.n_heads, self.d_head, self.d_mlp
         shapes: dict[str, tuple[int, ...]] = {"embed.W_E": (self.alphabet.vocab_size, d)}
-        if self.has_positions:
+        if self.has_positions and self.positions == "learned":
             shapes["pos_embed.W_pos"] = (self.n_positions, d)
         for layer in range(self.n_layers):
             block = f"blocks.{layer}"
@@ -87,13 +186,36 @@ class ClassifierConfig(FrozenConfig):
                 shapes |= self._norm_shapes(f"{block}.ln1")
                 shapes |= {f"{block}.attn.W_{name}": (h, d, k) for name in "QKV"}
                 shapes[f"{block}.attn.W_O"] = (h, k, d)
+                biases = {f"{block}.attn.b_{name}": (h, k) for name in "QKV"}
+                shapes |= self._bias_shapes(biases | {f"{block}.attn.b_O": (d,)})
             if self.has_mlp:
                 shapes |= self._norm_shapes(f"{block}.ln2")
                 shapes[f"{block}.mlp.W_in"] = (d, m)
                 shapes[f"{block}.mlp.W_out"] = (m, d)
-        shapes["unembed.W_U"] = (d, 1)
-        return shapes
+                shapes |= self._bias_shapes({f"{block}.mlp.b_in": (m,), f"{block}.mlp.b_out": (d,)})
+        if self.final_norm:
+            shapes |= self._norm_shapes("ln_final")
+        shapes["unembed.W_U"] = (d, self.n_outputs)
+        return shapes | self._bias_shapes({"unembed.b_U": (self.n_outputs,)})
 
     def _norm_shapes(self, name: str) -> dict[str, tuple[int, ...]]:
-        kept = {"off": (), "rms": ("w",), "layer": ("w", "b")}[self.norm]
+        kept = {"rms": ("w",), "layer": ("w", "b")}.get(self.norm, ())
         return {f"{name}.{part}": (self.d_model,) for part in kept}
+
+    def _bias_shapes(self, shapes: dict[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+        return shapes if self.biases else {}
+
+
+def require_report_family(config: ClassifierConfig, what: str) -> None:
+    """For what knows only the options of the report's classifiers, and says so."""
+    if config.beyond_report:
+        raise UnsupportedError(
+            f"{what} knows the report's own kind of classifier; this one has "
+            f"{', '.join(config.beyond_report)}"
+        )
+
+
+_ADDED = frozenset(
+    {"biases", "act_fn", "final_norm", "n_outputs", "reads", "positions", "token_names"}
+)
+"""Options younger than the first checkpoints."""

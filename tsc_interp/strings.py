@@ -3,7 +3,8 @@
 Notation: a letter, optionally followed by a repeat in braces. `ab{100}c{55}` is one `a`, a hundred
 `b`s and fifty-five `c`s. The rules, all of them:
 
-- letters are the first `n_letters` of `a`-`z`, lower case; nothing else is, not even white space;
+- letters are the first `n_letters` of `a`-`z`, then `A`-`Z`, then the Greek `α`-`ω`; nothing else
+  is, not even white space;
 - `{k}` repeats the single letter before it, so there is nothing to nest and nothing to group:
   `{` may only follow a letter, and `a{2}{3}` is an error;
 - k is a whole number from 1 to 10^9, digits only; `a{1}` is `a`, leading zeros are accepted;
@@ -31,12 +32,13 @@ from tsc_interp.errors import ConfigError, StringError
 CLS = 0
 PAD = 1
 FIRST_LETTER = 2
-MAX_LETTERS = 26
+LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZαβγδεζηθικλμνξοπρστυφχψω"
+MAX_LETTERS = len(LETTERS)
 MAX_REPEAT = 10**9
 MAX_TOKENS = 10**6
 WRITTEN_OUT = 4
 
-_RUN = re.compile(r"([a-z])(?:\{([0-9]+)\})?")
+_RUN = re.compile(rf"([{LETTERS}])(?:\{{([0-9]+)\}})?")
 
 Counts = NDArray[np.int64]
 Run = tuple[str, int]
@@ -55,7 +57,7 @@ def as_strings(given: str | Iterable[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Alphabet:
-    """The first `size` letters of `a`-`z`, and everything that depends on just that."""
+    """The first `size` of `LETTERS`, and everything that depends on just that."""
 
     size: int = 3
 
@@ -67,7 +69,7 @@ class Alphabet:
 
     @property
     def letters(self) -> str:
-        return "abcdefghijklmnopqrstuvwxyz"[: self.size]
+        return LETTERS[: self.size]
 
     @property
     def vocab_size(self) -> int:

@@ -14,11 +14,9 @@ from numpy.typing import NDArray
 from pydantic import Field, field_validator
 
 from tsc_interp.frozen import Frozen
-from tsc_interp.strings import MAX_LETTERS, Alphabet, Counts
+from tsc_interp.strings import LETTERS, Counts
 
 Labels = NDArray[np.bool_]
-
-_ALL_LETTERS = Alphabet(MAX_LETTERS).letters
 
 
 class Rule(Protocol):
@@ -52,16 +50,16 @@ class ContainsAll(Frozen):
     @field_validator("letters")
     @classmethod
     def _sorted_set(cls, letters: str) -> str:
-        if not letters or not set(letters) <= set(_ALL_LETTERS):
-            raise ValueError(f"the positive set needs one or more of a-z, got {letters!r}")
-        return "".join(sorted(set(letters)))
+        if not letters or not set(letters) <= set(LETTERS):
+            raise ValueError(f"the positive set needs one or more letters, got {letters!r}")
+        return "".join(sorted(set(letters), key=LETTERS.index))
 
     @property
     def needs(self) -> str:
         return self.letters
 
     def labels(self, counts: Counts) -> Labels:
-        wanted = [_ALL_LETTERS.index(letter) for letter in self.letters]
+        wanted = [LETTERS.index(letter) for letter in self.letters]
         return np.asarray((counts[..., wanted] > 0).all(axis=-1))
 
     def label_of_support(self, letters: frozenset[str]) -> bool | None:
@@ -72,7 +70,7 @@ class ContainsAll(Frozen):
 
 
 class _OneLetterRule(Frozen):
-    letter: str = Field(default="a", pattern="^[a-z]$")
+    letter: str = Field(default="a", pattern=f"^[{LETTERS}]$")
 
     @property
     def needs(self) -> str:
@@ -86,7 +84,7 @@ class _OneLetterRule(Frozen):
         return False
 
     def _count(self, counts: Counts) -> Counts:
-        return counts[..., _ALL_LETTERS.index(self.letter)]
+        return counts[..., LETTERS.index(self.letter)]
 
 
 class AtLeast(_OneLetterRule):

@@ -6,7 +6,8 @@ may carry leading *ensemble* axes: every line is written for `...` in front, so 
 are one call, and activations then carry the same axes in front of `batch`.
 
 Attention with multiplicities: key j gets weight m_j exp(s_j) / sum_i m_i exp(s_i). In log space
-that is log m added to the scores, with log 0 = -inf, which is what `hook_attn_scores` shows.
+that is log m added to the scores, with log 0 = -inf, which is what `hook_attn_scores` shows. Causal
+attention adds -inf where a key comes after its query.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from einops import einsum, rearrange, repeat
@@ -22,7 +24,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.model.inputs import Inputs, from_tokens
+from tsc_interp.model.inputs import Inputs, from_tokens, token_rows
+from tsc_interp.model.positions import sinusoidal
 
 Weights = Mapping[str, Tensor]
 Tap = Callable[[str, Tensor], Tensor]
@@ -64,17 +67,26 @@ def forward(
     residual = embed(config, weights, inputs, tap)
     for layer in range(config.n_layers):
         residual = block(config, weights, layer, residual, inputs, tap, training, extras)
-    return read_out(weights, residual)
+    return read_out(config, weights, residual, inputs, tap)
 
 
 def embed(config: ClassifierConfig, weights: Weights, inputs: Inputs, tap: Tap) -> Residual:
     embedded = tap("hook_embed", weights["embed.W_E"][..., inputs.tokens, :])
     if not config.has_positions:
         return embedded
-    positions = weights["pos_embed.W_pos"][..., : inputs.tokens.shape[1], :]
+    positions = position_table(config, weights)[..., : inputs.tokens.shape[1], :]
     batch = inputs.tokens.shape[0]
     positions = repeat(positions, "... pos d_model -> ... batch pos d_model", batch=batch)
     return embedded + tap("hook_pos_embed", positions.clone())  # a hook may edit it in place
+
+
+def position_table(config: ClassifierConfig, weights: Weights) -> Tensor:
+    if config.positions == "learned":
+        return weights["pos_embed.W_pos"]
+    embedding = weights["embed.W_E"]
+    table = torch.tensor(sinusoidal(config.n_positions, config.d_model))
+    table = table.to(embedding.device, embedding.dtype)
+    return table.expand(*embedding.shape[:-2], *table.shape)
 
 
 def block(
@@ -98,25 +110,42 @@ def block(
     if config.has_mlp:
         read = tap(f"{name}.hook_mlp_in", residual.clone()) if extras.hook_mlp_in else residual
         read = norm(config, weights, f"{name}.ln2.", read, tap)
-        out = mlp(weights, f"{name}.mlp.", read, tap)
+        out = mlp(config, weights, f"{name}.mlp.", read, tap)
         out = functional.dropout(out, config.dropout, training)
         residual = residual + tap(f"{name}.hook_mlp_out", out)
     return tap(f"{name}.hook_resid_post", residual)
 
 
-def read_out(weights: Weights, residual: Residual) -> Float[Tensor, "*ensemble batch"]:
-    """The logit: a linear reading of CLS, the first position."""
-    cls, direction = residual[..., 0, :], weights["unembed.W_U"][..., 0]
-    return einsum(cls, direction, "... batch d_model, ... d_model -> ... batch")
+def read_out(
+    config: ClassifierConfig, weights: Weights, residual: Residual, inputs: Inputs, tap: Tap
+) -> Float[Tensor, "*ensemble batch"]:
+    """The logit: a linear reading of one position, CLS's. Several outputs have an axis behind."""
+    if config.final_norm:
+        residual = norm(config, weights, "ln_final.", residual, tap)
+    if inputs.reading is None:
+        read = residual[..., 0, :]
+    else:
+        read = residual[..., torch.arange(len(inputs.reading)), inputs.reading, :]
+    if config.n_outputs == 1:
+        direction = weights["unembed.W_U"][..., 0]
+        logit = einsum(read, direction, "... batch d_model, ... d_model -> ... batch")
+        return logit + weights["unembed.b_U"] if config.biases else logit
+    outputs = "... batch d_model, ... d_model out -> ... batch out"
+    logits = einsum(read, weights["unembed.W_U"], outputs)
+    if config.biases:
+        logits = logits + rearrange(weights["unembed.b_U"], "... out -> ... 1 out")
+    return logits
 
 
-def unembed(direction: Tensor, residual: Float[Tensor, "... d_model"]) -> Float[Tensor, "... 1"]:
+def unembed(weights: Weights, residual: Float[Tensor, "... d_model"]) -> Float[Tensor, "... out"]:
     """The same reading of every position, as TransformerLens's models make it."""
+    direction, bias = weights["W_U"], weights.get("b_U")
     if direction.ndim == 2:  # one model: whatever stands in front of d_model
-        return einsum(residual, direction, "... d_model, d_model out -> ... out")
-    return einsum(
-        residual, direction, "... batch pos d_model, ... d_model out -> ... batch pos out"
-    )
+        read = einsum(residual, direction, "... d_model, d_model out -> ... out")
+        return read if bias is None else read + bias
+    pattern = "... batch pos d_model, ... d_model out -> ... batch pos out"
+    read = einsum(residual, direction, pattern)
+    return read if bias is None else read + rearrange(bias, "... out -> ... 1 1 out")
 
 
 def _attention_inputs(
@@ -149,7 +178,16 @@ def _attention(
     axes = "... batch pos head d_model" if extras.per_head_input else "... batch pos d_model"
     projection = f"{axes}, ... head d_model d_head -> ... batch pos head d_head"
     q, k, v = (
-        tap(f"{name}hook_{part.lower()}", einsum(x, weights[f"{name}W_{part}"], projection))
+        tap(
+            f"{name}hook_{part.lower()}",
+            _biased(
+                config,
+                einsum(x, weights[f"{name}W_{part}"], projection),
+                weights,
+                f"{name}b_{part}",
+                "... head d_head -> ... 1 1 head d_head",
+            ),
+        )
         for part, x in zip("QKV", reads, strict=True)
     )
     scores = einsum(
@@ -160,6 +198,9 @@ def _attention(
         scores = scores * rearrange(log_n, "batch -> batch 1 1 1")
     log_multiplicity = inputs.multiplicity.log().to(scores.dtype)
     scores = scores + rearrange(log_multiplicity, "batch key -> batch 1 1 key")
+    if inputs.causal:
+        later = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1)
+        scores = scores.masked_fill(later, -math.inf)
     pattern = tap(f"{name}hook_pattern", tap(f"{name}hook_attn_scores", scores).softmax(-1))
     z = einsum(
         pattern,
@@ -169,16 +210,35 @@ def _attention(
     z, output = tap(f"{name}hook_z", z), weights[f"{name}W_O"]
     axes = "... batch query head d_head, ... head d_head d_model -> ... batch query"
     if extras.attn_result:
-        return tap(f"{name}hook_result", einsum(z, output, f"{axes} head d_model")).sum(-2)
-    return einsum(z, output, f"{axes} d_model")
+        out = tap(f"{name}hook_result", einsum(z, output, f"{axes} head d_model")).sum(-2)
+    else:
+        out = einsum(z, output, f"{axes} d_model")
+    return _biased(config, out, weights, f"{name}b_O", _PER_POSITION)
 
 
-def mlp(weights: Weights, name: str, x: Residual, tap: Tap) -> Residual:
+def mlp(config: ClassifierConfig, weights: Weights, name: str, x: Residual, tap: Tap) -> Residual:
     into = "... batch pos d_model, ... d_model d_mlp -> ... batch pos d_mlp"
     out = "... batch pos d_mlp, ... d_mlp d_model -> ... batch pos d_model"
-    pre = tap(f"{name}hook_pre", einsum(x, weights[f"{name}W_in"], into))
-    post = tap(f"{name}hook_post", functional.gelu(pre))
-    return einsum(post, weights[f"{name}W_out"], out)
+    pre = einsum(x, weights[f"{name}W_in"], into)
+    pre = tap(f"{name}hook_pre", _biased(config, pre, weights, f"{name}b_in", _PER_POSITION))
+    post = tap(f"{name}hook_post", _ACTIVATIONS[config.act_fn](pre))
+    written = einsum(post, weights[f"{name}W_out"], out)
+    return _biased(config, written, weights, f"{name}b_out", _PER_POSITION)
+
+
+def _biased(
+    config: ClassifierConfig, x: Tensor, weights: Weights, name: str, pattern: str
+) -> Tensor:
+    return x + rearrange(weights[name], pattern) if config.biases else x
+
+
+_PER_POSITION = "... channel -> ... 1 1 channel"
+_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "gelu": functional.gelu,
+    "gelu_new": partial(functional.gelu, approximate="tanh"),
+    "relu": functional.relu,
+    "silu": functional.silu,
+}
 
 
 def norm(
@@ -193,11 +253,14 @@ def norm(
     if not config.has_norm:
         return x
     axes = "... d_model -> ... 1 1 1 d_model" if per_head else "... d_model -> ... 1 1 d_model"
-    if config.norm == "layer":
+    if config.centred_norm:
         x = x - x.mean(-1, keepdim=True)
     scale = tap(f"{name}hook_scale", (x.square().mean(-1, keepdim=True) + config.norm_eps).sqrt())
-    x = tap(f"{name}hook_normalized", x / scale) * rearrange(weights[f"{name}w"], axes)
-    return x + rearrange(weights[f"{name}b"], axes) if config.norm == "layer" else x
+    x = tap(f"{name}hook_normalized", x / scale)
+    if not config.learned_norm:
+        return x
+    x = x * rearrange(weights[f"{name}w"], axes)
+    return x + rearrange(weights[f"{name}b"], axes) if config.centred_norm else x
 
 
 def hook_names(
@@ -215,6 +278,6 @@ def hook_names(
         return activation
 
     weights = {name: torch.zeros(shape) for name, shape in config.weight_shapes().items()}
-    one_letter = from_tokens(config, torch.tensor([[0, 2]]))
+    one_letter = from_tokens(config, torch.from_numpy(token_rows(config, ["a"])))
     forward(config, weights, one_letter, tap=record, extras=extras)
     return list(names)

@@ -71,7 +71,8 @@ class HookedClassifier(Circuits, HookedRootModule):  # type: ignore[misc]
         for path in hook_names(config, ALL_EXTRAS):
             parent, leaf = place(self, config, path)
             parent.add_module(leaf, HookPoint())
-        if config.has_norm:  # TransformerLens looks for a final norm where there are others
+        if config.has_norm and not config.final_norm:
+            # TransformerLens looks for a final norm where there are others.
             self.ln_final = FinalNorm(config)
         self.setup()
         self.eval()
@@ -120,7 +121,7 @@ class HookedClassifier(Circuits, HookedRootModule):  # type: ignore[misc]
             return residual
         if return_type is None:
             return None
-        logits = read_out(weights, residual)
+        logits = read_out(self.config, weights, residual, given, self._tap)
         if return_type == "logits":
             return logits
         loss = self._loss(logits, given, loss_per_token)

@@ -3,7 +3,8 @@
 Order: embedding (standard normal); per layer query, key, value, attention output, MLP in, MLP out
 as torch Linear layers without bias; the read-out; then the strategies that redraw: embedding, (PAD
 row to zero), attention output, MLP out. What the source does not have is drawn after all that, so
-that it changes nothing else: learned positions, standard normal. Norms start as scale 1, shift 0.
+that it changes nothing else: learned positions, standard normal. Norms start as scale 1, shift 0,
+biases as 0; several outputs are drawn where the one would be.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def _drawn(config: ClassifierConfig, seed: int) -> dict[str, Tensor]:
         if config.has_mlp:
             drawn[f"{block}.mlp.W_in"] = _linear(config.d_mlp, d, generator)
             drawn[f"{block}.mlp.W_out"] = _linear(d, config.d_mlp, generator)
-    drawn["unembed.W_U"] = _linear(1, d, generator)
+    drawn["unembed.W_U"] = _linear(config.n_outputs, d, generator)
 
     if config.embedding_init == "linear_like":
         drawn["embed.W_E"] = _linear(config.alphabet.vocab_size, d, generator)
@@ -56,7 +57,7 @@ def _drawn(config: ClassifierConfig, seed: int) -> dict[str, Tensor]:
             drawn[f"{block}.attn.W_O"] = _linear(d, attention_width, generator, fan_out=True)
         if config.mlp_init == "output_fan_out" and config.has_mlp:
             drawn[f"{block}.mlp.W_out"] = _linear(d, config.d_mlp, generator, fan_out=True)
-    if config.has_positions:
+    if config.has_positions and config.positions == "learned":
         drawn["pos_embed.W_pos"] = torch.randn(config.n_positions, d, generator=generator)
     return drawn
 
@@ -83,7 +84,7 @@ def _arranged(
         if name in drawn:
             arranged[name] = linear_to_hooked(name, drawn[name], shape)
         else:
-            fill = 0.0 if name.endswith(".b") else 1.0
+            fill = 1.0 if name.endswith(".w") else 0.0
             arranged[name] = torch.full((*ensemble, *shape), fill)
     return arranged
 

@@ -6,6 +6,9 @@
 
 The token form has a position per character and multiplicities 0 and 1. The compressed form has
 `CLS` and one position per letter of the alphabet, whatever the string's length.
+
+A row of tokens is CLS, letters, PADs; letters, CLS, PADs where CLS reads from the end; letters,
+PADs where the last letter reads (`ClassifierConfig.reads`).
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ import numpy as np
 import torch
 from einops import einsum
 from jaxtyping import Float, Int, Real
+from numpy.typing import NDArray
 from torch import Tensor
 
 from tsc_interp.config import ClassifierConfig
@@ -30,17 +34,27 @@ class Inputs:
     multiplicity: Float[Tensor, "batch pos"]
     lengths: Real[Tensor, " batch"]  # whole for strings; probes also ask about real mixtures
     compressed: bool
+    reading: Int[Tensor, " batch"] | None = None  # where the logit is read; None: position 0
+    causal: bool = False  # whether a position sees only itself and what comes before
 
 
 def from_tokens(config: ClassifierConfig, tokens: Tensor) -> Inputs:
-    """Token ids `[batch pos]`, each row `CLS`, letters, `PAD`s; or one such row."""
+    """Token ids `[batch pos]`, or one row of them; `PAD`s stand at the end."""
     tokens = torch.as_tensor(tokens)
     if tokens.ndim == 1:
         tokens = tokens[None]
     _check_tokens(config, tokens)
     letters = tokens >= FIRST_LETTER
     attended = letters | (tokens == CLS) if config.attend_cls else letters
-    return Inputs(tokens, attended.to(torch.float64), letters.sum(-1), compressed=False)
+    reading = (tokens != PAD).sum(-1) - 1 if config.causal else None
+    return Inputs(
+        tokens,
+        attended.to(torch.float64),
+        letters.sum(-1),
+        compressed=False,
+        reading=reading,
+        causal=config.causal,
+    )
 
 
 def from_counts(config: ClassifierConfig, counts: Tensor | np.ndarray) -> Inputs:
@@ -57,9 +71,21 @@ def from_counts(config: ClassifierConfig, counts: Tensor | np.ndarray) -> Inputs
 def from_strings(config: ClassifierConfig, strings: str | Sequence[str]) -> Inputs:
     """Run-length strings: compressed wherever that is exact, tokens for a model with positions."""
     texts = [strings] if isinstance(strings, str) else list(strings)
-    if config.has_positions:
-        return from_tokens(config, torch.from_numpy(config.alphabet.tokens(texts)))
+    if config.needs_order:
+        return from_tokens(config, torch.from_numpy(token_rows(config, texts)))
     return from_counts(config, config.alphabet.count_matrix(texts))
+
+
+def token_rows(config: ClassifierConfig, texts: Sequence[str]) -> NDArray[np.int64]:
+    """Strings as the rows of tokens this model reads."""
+    rows = config.alphabet.tokens(texts)  # CLS in front
+    if config.reads == "first":
+        return rows
+    rows = rows[:, 1:]
+    if config.reads == "last":
+        rows = np.pad(rows, ((0, 0), (0, 1)), constant_values=PAD)
+        rows[np.arange(len(rows)), (rows != PAD).sum(-1)] = CLS
+    return rows
 
 
 def letter_counts(config: ClassifierConfig, inputs: Inputs) -> Counts:
@@ -83,8 +109,7 @@ def _check_tokens(config: ClassifierConfig, tokens: Tensor) -> None:
             f"tokens must lie in 0..{vocab - 1} (CLS, PAD, {config.alphabet.letters}); "
             f"got {int(tokens.min())}..{int(tokens.max())}"
         )
-    if not bool((tokens[:, 0] == CLS).all()) or bool((tokens[:, 1:] == CLS).any()):
-        raise UsageError(f"each row must begin with CLS ({CLS}) and contain it only there")
+    _check_cls(config, tokens)
     if not bool((tokens >= FIRST_LETTER).any(-1).all()):
         raise UsageError("each row needs at least one letter")
     if bool(((tokens[:, :-1] == PAD) & (tokens[:, 1:] != PAD)).any()):
@@ -92,13 +117,28 @@ def _check_tokens(config: ClassifierConfig, tokens: Tensor) -> None:
     if config.has_positions and tokens.shape[1] > config.n_positions:
         raise UsageError(
             f"{tokens.shape[1]} positions with CLS, but the model has learned {config.n_positions}"
+            if config.has_cls
+            else f"{tokens.shape[1]} letters, but the model has {config.n_positions} positions"
         )
 
 
+def _check_cls(config: ClassifierConfig, tokens: Tensor) -> None:
+    if config.reads == "first":
+        if not bool((tokens[:, 0] == CLS).all()) or bool((tokens[:, 1:] == CLS).any()):
+            raise UsageError(f"each row must begin with CLS ({CLS}) and contain it only there")
+    elif config.reads == "last":
+        last = tokens.gather(1, (tokens != PAD).sum(-1, keepdim=True).clamp(min=1) - 1)
+        if not bool((last == CLS).all()) or bool(((tokens == CLS).sum(-1) != 1).any()):
+            raise UsageError(f"each row must end with CLS ({CLS}), but for PADs, and have no other")
+    elif bool((tokens == CLS).any()):
+        raise UsageError(f"the last letter reads, so no row may contain CLS ({CLS})")
+
+
 def _check_counts(config: ClassifierConfig, counts: Tensor) -> None:
-    if config.has_positions:
+    if config.needs_order:
+        why = "has positions" if config.has_positions else "reads what comes before each letter"
         raise UnsupportedError(
-            "this model has positions, so equal letters differ by where they stand and counts do "
+            f"this model {why}, so equal letters differ by where they stand and counts do "
             "not describe its input; pass strings or tokens instead"
         )
     if counts.ndim != 2 or counts.shape[1] != config.n_letters:

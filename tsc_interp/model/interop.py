@@ -26,7 +26,13 @@ if TYPE_CHECKING:
 
 # 4.0 removed HookedTransformer, and merely asking for the name raises there.
 HAS_BRIDGE_ONLY = int(version("transformer-lens").split(".")[0]) >= 4
-_NORM_TYPES = {"off": None, "rms": "RMS", "layer": "LN"}
+_NORM_TYPES = {
+    "off": None,
+    "rms": "RMS",
+    "layer": "LN",
+    "rms_pre": "RMSPre",
+    "layer_pre": "LNPre",
+}
 
 
 def beyond_transformer_lens(config: ClassifierConfig) -> tuple[str, ...]:
@@ -40,7 +46,8 @@ def beyond_transformer_lens(config: ClassifierConfig) -> tuple[str, ...]:
         "it has no attention scores that grow with log n": config.log_n,
         "it has no models without positions": not config.has_positions,
         "it attends to every token, CLS too": config.has_attention and not config.attend_cls,
-        "its models with norms have one before the read-out": config.has_norm,
+        "its models with norms have one before the read-out": config.has_norm
+        and not config.final_norm,
     }
     return tuple(reason for reason, applies in reasons.items() if applies)
 
@@ -74,11 +81,11 @@ def _buildable_config(config: ClassifierConfig, n_ctx: int) -> Any:
         n_layers=config.n_layers,
         n_ctx=config.n_positions or n_ctx,
         d_vocab=config.alphabet.vocab_size,
-        d_vocab_out=1,
-        act_fn="gelu",
+        d_vocab_out=config.n_outputs,
+        act_fn=config.act_fn,
         normalization_type=_NORM_TYPES[config.norm],
         eps=config.norm_eps,
-        attention_dir="bidirectional",
+        attention_dir="causal" if config.causal else "bidirectional",
         init_weights=False,
         device="cpu",
         **sizes,
@@ -115,6 +122,7 @@ def export(model: HookedClassifier, n_ctx: int) -> Any:
         "an ensemble is many models": bool(model.ensemble_shape),
         "TransformerLens models have attention in every block": not config.has_attention,
         "TransformerLens has no attention scores that grow with log n": config.log_n,
+        "that is not built yet for " + ", ".join(config.beyond_report): bool(config.beyond_report),
     }.items():
         if applies:
             raise UnsupportedError(f"this classifier cannot be exported: {reason}")

@@ -2,7 +2,7 @@
 
 `model.embed(tokens)`, `model.blocks[0].ln1(x)`, `model.blocks[0].mlp(x)` and `model.unembed(x)` run
 the one definition in `forward.py` on the part's own weights, through the part's own hooks. Biases
-are shown as the zeros they are, because TransformerLens's models have them.
+of a model without them are shown as zeros, because TransformerLens's models always have them.
 """
 
 from __future__ import annotations
@@ -32,6 +32,15 @@ class Part(nn.Module):
             "say; run the model with stop_at_layer, or with start_at_layer and tokens"
         )
 
+    def _zero_bias(self, name: str) -> Tensor | None:
+        """Zeros shaped as this bias, for a part that could have it."""
+        return None
+
+    def __getattr__(self, name: str) -> Any:
+        # Reached where there is no parameter of that name.
+        zeros = self._zero_bias(name) if name.startswith("b_") and not self.config.biases else None
+        return super().__getattr__(name) if zeros is None else zeros
+
     def _tap(self, name: str, activation: Tensor) -> Tensor:
         point = self._modules.get(name)
         return activation if point is None else point(activation)
@@ -48,11 +57,10 @@ class Unembed(Part):
     W_U: Tensor
 
     def forward(self, residual: Tensor) -> Tensor:
-        """`[... batch pos 1]`: the read-out at every position, of which the model uses CLS's."""
-        return arithmetic.unembed(self.W_U, residual)
+        """`[... batch pos out]`: the read-out at every position, of which the model uses CLS's."""
+        return arithmetic.unembed(dict(self.named_parameters()), residual)
 
-    @property
-    def b_U(self) -> Tensor:
+    def _zero_bias(self, name: str) -> Tensor:
         return torch.zeros_like(self.W_U[..., 0, :])
 
 
@@ -73,15 +81,11 @@ class Mlp(Part):
     W_out: Tensor
 
     def forward(self, x: Tensor) -> Tensor:
-        return arithmetic.mlp(dict(self.named_parameters()), "", x, self._tap)
+        return arithmetic.mlp(self.config, dict(self.named_parameters()), "", x, self._tap)
 
-    @property
-    def b_in(self) -> Tensor:
-        return torch.zeros_like(self.W_in[..., 0, :])
-
-    @property
-    def b_out(self) -> Tensor:
-        return torch.zeros_like(self.W_out[..., 0, :])
+    def _zero_bias(self, name: str) -> Tensor | None:
+        of = {"b_in": "W_in", "b_out": "W_out"}.get(name)
+        return None if of is None else torch.zeros_like(getattr(self, of)[..., 0, :])
 
 
 class Attention(Part):
@@ -90,21 +94,11 @@ class Attention(Part):
     W_V: Tensor
     W_O: Tensor
 
-    @property
-    def b_Q(self) -> Tensor:
-        return torch.zeros_like(self.W_Q[..., 0, :])
-
-    @property
-    def b_K(self) -> Tensor:
-        return torch.zeros_like(self.W_K[..., 0, :])
-
-    @property
-    def b_V(self) -> Tensor:
-        return torch.zeros_like(self.W_V[..., 0, :])
-
-    @property
-    def b_O(self) -> Tensor:
-        return torch.zeros_like(self.W_O[..., 0, 0, :])
+    def _zero_bias(self, name: str) -> Tensor | None:
+        if name == "b_O":
+            return torch.zeros_like(self.W_O[..., 0, 0, :])
+        of = {"b_Q": self.W_Q, "b_K": self.W_K, "b_V": self.W_V}.get(name)
+        return None if of is None else torch.zeros_like(of[..., 0, :])
 
 
 _KINDS: dict[str, type[Part]] = {
@@ -112,6 +106,7 @@ _KINDS: dict[str, type[Part]] = {
     "unembed": Unembed,
     "ln1": Norm,
     "ln2": Norm,
+    "ln_final": Norm,
     "attn": Attention,
     "mlp": Mlp,
 }

@@ -1,6 +1,6 @@
 """A classifier's weights under TransformerLens's names: `W_Q` and its like carry a layer axis.
 
-What this classifier does not have (biases, a position table) is shown as zeros, which is what a
+What a classifier does not have (biases, a position table) is shown as zeros, which is what a
 TransformerLens model that computes the same has there.
 """
 
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
+from tsc_interp.model.forward import position_table
 
 
 class StackedWeights(nn.Module):
@@ -31,7 +32,7 @@ class StackedWeights(nn.Module):
     def W_pos(self) -> Tensor:
         """`[n_ctx d_model]`: learned positions, or zeros."""
         if self.config.has_positions:
-            return self.get_parameter("pos_embed.W_pos")
+            return position_table(self.config, dict(self.named_parameters()))
         n_ctx = getattr(self.cfg, "n_ctx", 0)
         return self.W_E.new_zeros((*self.ensemble_shape, n_ctx, self.config.d_model))
 
@@ -42,12 +43,12 @@ class StackedWeights(nn.Module):
 
     @property
     def W_U(self) -> Tensor:
-        """`[d_model 1]`: the read-out."""
+        """`[d_model out]`: the read-out; the report's models have one output."""
         return self.get_parameter("unembed.W_U")
 
     @property
     def b_U(self) -> Tensor:
-        return torch.zeros_like(self.W_U[..., 0, :])
+        return self._bias("unembed.b_U", self.W_U[..., 0, :])
 
     @property
     def W_Q(self) -> Tensor:
@@ -79,30 +80,36 @@ class StackedWeights(nn.Module):
 
     @property
     def b_Q(self) -> Tensor:
-        """`[layer head d_head]`, all zero, like `b_K` and `b_V`."""
-        return torch.zeros_like(self.W_Q[..., 0, :])
+        """`[layer head d_head]`, like `b_K` and `b_V`; zero in a model without biases."""
+        return self._stacked_bias("attn.b_Q", self.W_Q[..., 0, :])
 
     @property
     def b_K(self) -> Tensor:
-        return torch.zeros_like(self.W_K[..., 0, :])
+        return self._stacked_bias("attn.b_K", self.W_K[..., 0, :])
 
     @property
     def b_V(self) -> Tensor:
-        return torch.zeros_like(self.W_V[..., 0, :])
+        return self._stacked_bias("attn.b_V", self.W_V[..., 0, :])
 
     @property
     def b_O(self) -> Tensor:
-        """`[layer d_model]`, all zero, like `b_out`."""
-        return torch.zeros_like(self.W_O[..., 0, 0, :])
+        """`[layer d_model]`, like `b_out`."""
+        return self._stacked_bias("attn.b_O", self.W_O[..., 0, 0, :])
 
     @property
     def b_in(self) -> Tensor:
-        """`[layer d_mlp]`, all zero."""
-        return torch.zeros_like(self.W_in[..., 0, :])
+        """`[layer d_mlp]`."""
+        return self._stacked_bias("mlp.b_in", self.W_in[..., 0, :])
 
     @property
     def b_out(self) -> Tensor:
-        return torch.zeros_like(self.W_out[..., 0, :])
+        return self._stacked_bias("mlp.b_out", self.W_out[..., 0, :])
+
+    def _bias(self, name: str, like: Tensor) -> Tensor:
+        return self.get_parameter(name) if self.config.biases else torch.zeros_like(like)
+
+    def _stacked_bias(self, name: str, like: Tensor) -> Tensor:
+        return self._stacked(name) if self.config.biases else torch.zeros_like(like)
 
     def _stacked(self, name: str) -> Tensor:
         if name.startswith("attn") and not self.config.has_attention:

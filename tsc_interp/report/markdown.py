@@ -17,7 +17,7 @@ GENERATOR = "<!-- made by tsc-interp -->"
 
 # Each as a character reference: it stands for itself wherever it is and starts nothing. A brace
 # may follow a letter, as in `b{2}`; elsewhere some renderers read attributes in braces.
-_SPECIAL = re.compile(r"[\\`*\[\]<>&|~$!#@]|(?<!\w)_|_(?!\w)|(?<![a-z])\{|(?<=www)\.|:(?=//)")
+_SPECIAL = re.compile(r"[\\`*\[\]<>&|~$!#@]|(?<!\w)_|_(?!\w)|(?<![^\W\d_])\{|(?<=www)\.|:(?=//)")
 
 
 def render_markdown(report: Report, *, images: Mapping[str, str] | None = None) -> str:
