@@ -23,14 +23,10 @@ from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.model.cache import ClassifierCache
 from tsc_interp.model.circuits import Circuits
 from tsc_interp.model.classifier import Input
+from tsc_interp.model.export import export, transformer_lens_config
 from tsc_interp.model.forward import ALL_EXTRAS, Extras, block, embed, hook_names, read_out
 from tsc_interp.model.inputs import Inputs, from_tokens, letter_counts
-from tsc_interp.model.interop import (
-    HAS_BRIDGE_ONLY,
-    export,
-    transformer_lens_config,
-    untangle_state_dict,
-)
+from tsc_interp.model.interop import HAS_BRIDGE_ONLY, untangle_state_dict
 from tsc_interp.model.parts import FinalNorm, place
 from tsc_interp.model.refused import option_refusal, refusal
 
