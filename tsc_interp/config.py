@@ -9,7 +9,13 @@ from __future__ import annotations
 
 from typing import Any, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import (
+    Field,
+    SerializerFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.frozen import FrozenConfig
@@ -99,12 +105,13 @@ class ClassifierConfig(FrozenConfig):
             )
         return self
 
-    def to_dict(self) -> dict[str, Any]:
-        """Every option; those the report does not have where they are used."""
+    @model_serializer(mode="wrap")
+    def _without_unused(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Every option; those the report does not have only where they are used."""
         fields = type(self).model_fields
         return {
             name: value
-            for name, value in super().to_dict().items()
+            for name, value in write(self).items()
             if name not in _ADDED or getattr(self, name) != fields[name].default
         }
 
