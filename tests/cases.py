@@ -24,6 +24,29 @@ CONFIGS = [
     ),
 ]  # fmt: skip
 
+FAMILY = [
+    ClassifierConfig(biases=True),
+    ClassifierConfig(act_fn="relu", d_mlp=3),
+    ClassifierConfig(act_fn="silu", attend_cls=True, d_mlp=3),
+    ClassifierConfig(act_fn="gelu_new", biases=True, d_head=2, d_mlp=4),
+    ClassifierConfig(d_model=5, norm="layer_pre", d_mlp=0),
+    ClassifierConfig(d_model=4, norm="rms_pre", biases=True, d_mlp=2, final_norm=True),
+    ClassifierConfig(d_model=4, norm="layer", final_norm=True, biases=True, attend_cls=True),
+    ClassifierConfig(d_model=4, norm="rms", final_norm=True, d_mlp=0),
+    ClassifierConfig(n_layers=2, d_model=3, biases=True, act_fn="relu", d_mlp=3),
+    ClassifierConfig(
+        n_layers=2, d_model=3, biases=True, norm="layer", final_norm=True, act_fn="silu"
+    ),
+    ClassifierConfig(n_heads=0, biases=True),
+    ClassifierConfig(reads="last", attend_cls=True, biases=True),
+    ClassifierConfig(reads="last", attend_cls=True, n_layers=2, d_model=4, biases=True),
+    ClassifierConfig(reads="last_letter", attend_cls=True, n_letters=4, n_outputs=4, d_mlp=0),
+    ClassifierConfig(n_positions=13, positions="sinusoidal", d_model=5, biases=True),
+    ClassifierConfig(reads="last", attend_cls=True, n_positions=13, d_model=4, n_outputs=3),
+    ClassifierConfig(score_scale="sqrt_d_head_log_n", biases=True, act_fn="relu"),
+]
+"""What models of TransformerLens have besides; each option alone, and together."""
+
 POSITIONED = ClassifierConfig(n_letters=4, d_model=5, n_positions=13)
 
 
@@ -31,6 +54,8 @@ def configs() -> st.SearchStrategy[ClassifierConfig]:
     """Any combination of options, at sizes a test can afford."""
     return st.builds(
         ClassifierConfig,
+        biases=st.booleans(),
+        act_fn=st.sampled_from(["gelu", "gelu_new", "relu", "silu"]),
         n_letters=st.integers(2, 5),
         n_layers=st.integers(1, 3),
         d_model=st.integers(1, 7),

@@ -18,57 +18,91 @@ Vector = NDArray[np.float64]
 
 def logit(config: ClassifierConfig, weights: dict[str, NDArray], text: str) -> float:
     """The logit of an expanded string such as `aabc`."""
+    return float(logits(config, weights, text)[0])
+
+
+def logits(config: ClassifierConfig, weights: dict[str, NDArray], text: str) -> Vector:
+    """Every output's."""
     w = {name: np.asarray(value, dtype=np.float64) for name, value in weights.items()}
-    tokens = [0, *(2 + "abcdefghijklmnopqrstuvwxyz".index(letter) for letter in text)]
+    letters = [2 + "abcdefghijklmnopqrstuvwxyz".index(letter) for letter in text]
+    tokens = {"first": [0, *letters], "last": [*letters, 0], "last_letter": letters}[config.reads]
     states = [w["embed.W_E"][token] for token in tokens]
     if config.n_positions:
-        states = [state + w["pos_embed.W_pos"][i] for i, state in enumerate(states)]
+        states = [state + _position(config, w, i) for i, state in enumerate(states)]
+    causal = config.reads != "first"
     for layer in range(config.n_layers):
         block = f"blocks.{layer}"
         if config.n_heads:
             normed = [_norm(config, w, f"{block}.ln1", x) for x in states]
             states = [
-                x + _attend(config, w, f"{block}.attn", y, normed)
-                for x, y in zip(states, normed, strict=True)
+                x + _attend(config, w, f"{block}.attn", y, normed[: i + 1] if causal else normed)
+                for i, (x, y) in enumerate(zip(states, normed, strict=True))
             ]
         if config.d_mlp:
             states = [
-                x + _mlp(w, f"{block}.mlp", _norm(config, w, f"{block}.ln2", x)) for x in states
+                x + _mlp(config, w, f"{block}.mlp", _norm(config, w, f"{block}.ln2", x))
+                for x in states
             ]
-    return float(states[0] @ w["unembed.W_U"][:, 0])
+    read = states[0] if config.reads == "first" else states[-1]
+    if config.final_norm:
+        read = _norm(config, w, "ln_final", read)
+    return np.asarray(read @ w["unembed.W_U"] + _bias(config, w, "unembed.b_U"))
+
+
+def _position(config: ClassifierConfig, w: dict[str, Vector], place: int) -> Vector:
+    if config.positions == "learned":
+        return w["pos_embed.W_pos"][place]
+    wave = [place / 10_000 ** ((i - i % 2) / config.d_model) for i in range(config.d_model)]
+    return np.array([math.cos(a) if i % 2 else math.sin(a) for i, a in enumerate(wave)])
+
+
+def _bias(config: ClassifierConfig, w: dict[str, Vector], name: str) -> Vector | float:
+    return w[name] if config.biases else 0.0
 
 
 def _attend(
     config: ClassifierConfig, w: dict[str, Vector], name: str, x: Vector, everyone: list[Vector]
 ) -> Vector:
     keys = everyone if config.attend_cls else everyone[1:]
-    out = np.zeros(config.d_model)
+    out = np.zeros(config.d_model) + _bias(config, w, f"{name}.b_O")
+    b = {part: w[f"{name}.b_{part}"] if config.biases else np.zeros((99, 1)) for part in "QKV"}
     for head in range(config.n_heads):
-        query = x @ w[f"{name}.W_Q"][head]
+        query = x @ w[f"{name}.W_Q"][head] + b["Q"][head]
         scores = []
         for key in keys:
-            score = float(query @ (key @ w[f"{name}.W_K"][head])) / math.sqrt(config.d_head)
+            looked_at = key @ w[f"{name}.W_K"][head] + b["K"][head]
+            score = float(query @ looked_at) / math.sqrt(config.d_head)
             if config.score_scale == "sqrt_d_head_log_n":
                 score *= math.log(len(everyone) - 1)
             scores.append(score)
         top = max(scores)
         shares = [math.exp(score - top) for score in scores]
         for share, key in zip(shares, keys, strict=True):
-            value = key @ w[f"{name}.W_V"][head]
+            value = key @ w[f"{name}.W_V"][head] + b["V"][head]
             out += share / sum(shares) * (value @ w[f"{name}.W_O"][head])
     return out
 
 
-def _mlp(w: dict[str, Vector], name: str, x: Vector) -> Vector:
-    pre = x @ w[f"{name}.W_in"]
-    post = np.array([0.5 * t * (1 + math.erf(t / math.sqrt(2))) for t in pre])
-    return np.asarray(post @ w[f"{name}.W_out"])
+def _mlp(config: ClassifierConfig, w: dict[str, Vector], name: str, x: Vector) -> Vector:
+    pre = x @ w[f"{name}.W_in"] + _bias(config, w, f"{name}.b_in")
+    post = np.array([ACTIVATIONS[config.act_fn](float(t)) for t in pre])
+    return np.asarray(post @ w[f"{name}.W_out"] + _bias(config, w, f"{name}.b_out"))
+
+
+ACTIVATIONS = {
+    "gelu": lambda t: 0.5 * t * (1 + math.erf(t / math.sqrt(2))),
+    "gelu_new": lambda t: 0.5 * t * (1 + math.tanh(math.sqrt(2 / math.pi) * (t + 0.044715 * t**3))),
+    "relu": lambda t: max(t, 0.0),
+    "silu": lambda t: t / (1 + math.exp(-t)),
+}
 
 
 def _norm(config: ClassifierConfig, w: dict[str, Vector], name: str, x: Vector) -> Vector:
     if config.norm == "off":
         return x
-    if config.norm == "layer":
+    if config.norm in ("layer", "layer_pre"):
         x = x - x.mean()
-    x = x / math.sqrt((x * x).mean() + config.norm_eps) * w[f"{name}.w"]
+    x = x / math.sqrt((x * x).mean() + config.norm_eps)
+    if config.norm in ("layer", "rms"):
+        x = x * w[f"{name}.w"]
     return x + w[f"{name}.b"] if config.norm == "layer" else x

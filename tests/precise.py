@@ -42,23 +42,48 @@ def _logit(checkpoint: Checkpoint, counts: list[int]) -> Any:
             read = [_norm(config, w, f"{block}.ln1", row) for row in x]
             for head in range(config.n_heads):
                 parts = [w[f"{block}.attn.W_{part}"][head] for part in "QKVO"]
+                if config.biases:
+                    parts += [w[f"{block}.attn.b_{part}"][head] for part in "QKV"]
                 added = _head(config, parts, read, copies, stretch)
                 x = [_plus(row, more) for row, more in zip(x, added, strict=True)]
+            x = [_biased(config, row, w, f"{block}.attn.b_O") for row in x]
         if config.d_mlp:
             for i, row in enumerate(x):
                 pre = _times(_norm(config, w, f"{block}.ln2", row), w[f"{block}.mlp.W_in"])
-                post = [t * mpmath.erfc(-t / mpmath.sqrt(2)) / 2 for t in pre]
+                pre = _biased(config, pre, w, f"{block}.mlp.b_in")
+                post = [ACTIVATIONS[config.act_fn](t) for t in pre]
                 x[i] = _plus(row, _times(post, w[f"{block}.mlp.W_out"]))
-    return _times(x[0], w["unembed.W_U"])[0]
+                x[i] = _biased(config, x[i], w, f"{block}.mlp.b_out")
+    read_out = _norm(config, w, "ln_final", x[0]) if config.final_norm else x[0]
+    return _biased(config, _times(read_out, w["unembed.W_U"]), w, "unembed.b_U")[0]
+
+
+ACTIVATIONS = {
+    "gelu": lambda t: t * mpmath.erfc(-t / mpmath.sqrt(2)) / 2,
+    "gelu_new": lambda t: _gelu_new(t),
+    "relu": lambda t: max(t, mpf(0)),
+    "silu": lambda t: t / (1 + mpmath.exp(-t)),
+}
+
+
+def _gelu_new(t: Any) -> Any:
+    inner = mpmath.sqrt(2 / mpmath.pi) * (t + mpf(44715) / 10**6 * t**3)
+    # 1 + tanh loses its digits far to the left.
+    return t / 2 * (1 + mpmath.tanh(inner) if inner > -9 else 2 / (1 + mpmath.exp(-2 * inner)))
+
+
+def _biased(config: Any, row: list[Any], w: Any, name: str) -> list[Any]:
+    return _plus(row, w[name]) if config.biases else row
 
 
 def _head(config: Any, parts: list[Any], read: list[Any], copies: list[int], stretch: Any) -> Any:
-    w_q, w_k, w_v, w_o = parts
-    keys = [_times(row, w_k) for row in read]
-    values = [_times(_times(row, w_v), w_o) for row in read]
+    w_q, w_k, w_v, w_o, *biases = parts
+    b_q, b_k, b_v = biases or [[mpf(0)] * config.d_head] * 3
+    keys = [_plus(_times(row, w_k), b_k) for row in read]
+    values = [_times(_plus(_times(row, w_v), b_v), w_o) for row in read]
     out = []
     for row in read:
-        query = _times(row, w_q)
+        query = _plus(_times(row, w_q), b_q)
         scores = [mpmath.fdot(query, key) * stretch / mpmath.sqrt(config.d_head) for key in keys]
         top = max(score for score, copy in zip(scores, copies, strict=True) if copy)
         shares = [
@@ -78,11 +103,13 @@ def _head(config: Any, parts: list[Any], read: list[Any], copies: list[int], str
 def _norm(config: Any, w: Any, name: str, row: list[Any]) -> list[Any]:
     if config.norm == "off":
         return row
-    if config.norm == "layer":
+    if config.norm in ("layer", "layer_pre"):
         mean = mpmath.fsum(row) / len(row)
         row = [value - mean for value in row]
     root = mpmath.sqrt(mpmath.fsum(v * v for v in row) / len(row) + mpf(config.norm_eps))
-    row = [v / root * scale for v, scale in zip(row, w[f"{name}.w"], strict=True)]
+    row = [v / root for v in row]
+    if config.norm in ("layer", "rms"):
+        row = [v * scale for v, scale in zip(row, w[f"{name}.w"], strict=True)]
     return _plus(row, w[f"{name}.b"]) if config.norm == "layer" else row
 
 

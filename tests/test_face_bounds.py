@@ -174,9 +174,9 @@ def test_radii_go_into_the_error() -> None:
     gelus = Faces(random_checkpoint(ClassifierConfig(d_mlp=2), 0))[(0, 1)]
     assert isinstance(gelus, TableFace)
     wider = dataclasses.replace(gelus, channel_radii=gelus.channel_radii + np.eye(3)[1])
-    expected = 2 * 1.2 * abs(gelus.gelu_weights[0])
+    expected = 2 * 1.2 * abs(gelus.outer_weights[0])
     assert wider.logits(np.ones((1, 2)))[1] == pytest.approx(expected, rel=1e-6)
-    outer = dataclasses.replace(gelus, gelu_radii=np.array([0.0, 1.0]))
+    outer = dataclasses.replace(gelus, outer_radii=np.array([0.0, 1.0]))
     size = np.abs(gelus.constant[2]) + np.abs(gelus.values[:, :, 2]).max(1).sum()
     assert outer.logits(np.ones((1, 2)))[1] == pytest.approx(2 * size, rel=1e-6)
 
@@ -227,8 +227,8 @@ def test_zero_is_what_is_made_of_zeros(
         values=np.zeros_like(face.values),
         constant=np.array(constant, float),
         channel_radii=np.array(radii, float),
-        gelu_weights=np.array([outer], float),
-        gelu_radii=np.array([outer_radius]),
+        outer_weights=np.array([outer], float),
+        outer_radii=np.array([outer_radius]),
     )
     assert made.is_zero is zero
     if zero:

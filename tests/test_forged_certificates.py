@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from tests import precise
 from tests.cases import POSITIONED
-from tests.verification_models import VERIFIED, hand_built, planted, random_checkpoint, unfailing
+from tests.verification_models import WIDER, hand_built, planted, random_checkpoint, unfailing
 from tsc_interp import certify
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
@@ -30,7 +30,7 @@ from tsc_interp.verification.coverage import covered
 from tsc_interp.verification.words import horizon_lines
 
 KINDS = [
-    *VERIFIED,
+    *WIDER,
     ClassifierConfig(d_model=2, norm="layer"),
     ClassifierConfig(d_model=2, norm="rms", n_layers=2),
     ClassifierConfig(d_model=3, norm="rms", attend_cls=True, n_letters=2),

@@ -11,21 +11,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import oracle
-from tests.cases import CONFIGS, POSITIONED, configs
+from tests.cases import CONFIGS, FAMILY, POSITIONED, configs
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import TscError, UnsupportedError, UsageError
 from tsc_interp.model.evaluation import evaluate
 from tsc_interp.model.forward import forward
 from tsc_interp.model.initialise import initial_ensemble, initial_weights, stack_weights
-from tsc_interp.model.inputs import from_counts, from_strings, from_tokens
+from tsc_interp.model.inputs import from_counts, from_strings, from_tokens, token_rows
 
 
 def shaken_weights(config: ClassifierConfig, seed: int = 1) -> dict[str, torch.Tensor]:
-    """Initial weights with norm scales and shifts moved off one and zero."""
+    """Initial weights with norm scales, shifts and biases moved off one and zero."""
     generator = torch.Generator().manual_seed(seed)
     weights = initial_weights(config, seed)
     for name, value in weights.items():
-        if ".ln" in name:
+        if ".ln" in name or ".b_" in name or name.startswith("ln_final"):
             weights[name] = value + 0.3 * torch.randn(value.shape, generator=generator)
     return weights
 
@@ -38,17 +38,20 @@ def random_strings(config: ClassifierConfig, count: int = 5, length: int = 11) -
     ]
 
 
-@pytest.mark.parametrize("config", [*CONFIGS, POSITIONED], ids=lambda config: config.key()[:6])
+@pytest.mark.parametrize(
+    "config", [*CONFIGS, POSITIONED, *FAMILY], ids=lambda config: config.key()[:6]
+)
 def test_agrees_with_the_oracle(config: ClassifierConfig) -> None:
     weights = shaken_weights(config)
     strings = random_strings(config)
     double = {name: value.double() for name, value in weights.items()}
-    expected = [
-        oracle.logit(config, {n: v.numpy() for n, v in weights.items()}, s) for s in strings
-    ]
-    assert forward(config, double, from_strings(config, strings)).tolist() == pytest.approx(
-        expected, rel=1e-12, abs=1e-12
-    )
+    plain = {name: value.numpy() for name, value in weights.items()}
+    expected = np.array([oracle.logits(config, plain, text) for text in strings])
+    found = forward(config, double, from_strings(config, strings)).numpy()
+    assert found.shape == (len(strings), config.n_outputs)[: found.ndim]
+    # Sinusoidal positions are rounded to float32, like weights.
+    tolerance = 1e-6 if config.positions == "sinusoidal" else 1e-12
+    assert found.reshape(expected.shape) == pytest.approx(expected, rel=tolerance, abs=tolerance)
 
 
 @given(configs(), st.integers(0, 10**6))
@@ -58,13 +61,13 @@ def test_compressed_and_token_form_agree(config: ClassifierConfig, seed: int) ->
     strings = random_strings(config, 4, 30)
     for dtype, tolerance in ((torch.float32, 1e-5), (torch.float64, 1e-12)):
         cast = {name: value.to(dtype) for name, value in weights.items()}
-        tokens = torch.from_numpy(config.alphabet.tokens(strings))
+        tokens = torch.from_numpy(token_rows(config, strings))
         long = forward(config, cast, from_tokens(config, tokens))
         short = forward(config, cast, from_strings(config, strings))
         assert torch.allclose(long, short, rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.key()[:6])
+@pytest.mark.parametrize("config", [*CONFIGS, *FAMILY], ids=lambda config: config.key()[:6])
 def test_an_ensemble_is_its_members(config: ClassifierConfig) -> None:
     members = [shaken_weights(config, seed) for seed in range(6)]
     given_strings = from_strings(config, random_strings(config))

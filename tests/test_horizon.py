@@ -7,7 +7,7 @@ import pytest
 from flint import ctx
 
 from tests.verification_models import (
-    VERIFIED,
+    WIDER,
     hand_built,
     planted,
     random_checkpoint,
@@ -42,7 +42,7 @@ def first_errors(
     return found
 
 
-@pytest.mark.parametrize("config", VERIFIED, ids=range(len(VERIFIED)))
+@pytest.mark.parametrize("config", WIDER, ids=range(len(WIDER)))
 def test_first_errors_by_brute_force(config: ClassifierConfig) -> None:
     longest = {1: 12, 2: 12, 3: 9, 4: 6, 5: 5}[config.n_letters]
     for seed in (1, 4):

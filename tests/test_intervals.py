@@ -15,13 +15,13 @@ from flint import arb, ctx
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tsc_interp.verification.activations import ACTIVATIONS
 from tsc_interp.verification.exact import gelu
 from tsc_interp.verification.intervals import (
     Array,
     Interval,
     add,
     exp_bounds,
-    gelu_bounds,
     in_slices,
     largest_sorted_mean,
     mean_bounds,
@@ -31,6 +31,8 @@ from tsc_interp.verification.intervals import (
     sure,
     times_matrix,
 )
+
+gelu_bounds = ACTIVATIONS["gelu"].bounds
 
 BITS = 6000
 """2^-1074 to 2^1024, twice, with room."""

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.cases import POSITIONED, configs
 from tests.verification_models import (
-    VERIFIED,
+    WIDER,
     hand_built,
     planted,
     random_checkpoint,
@@ -65,7 +65,7 @@ def brute_force(checkpoint: Checkpoint, max_length: int) -> tuple[Counter, Count
     return wrong
 
 
-@pytest.mark.parametrize("config", VERIFIED, ids=range(len(VERIFIED)))
+@pytest.mark.parametrize("config", WIDER, ids=range(len(WIDER)))
 def test_every_string_up_to_length_nine(config: ClassifierConfig) -> None:
     """Both implementations count exactly the strings that the hooked model gets wrong."""
     checkpoint = random_checkpoint(config, seed=3)
@@ -217,7 +217,7 @@ def test_strings_behind_a_vector() -> None:
     assert strings_behind((0, 5, 0)) == 1
 
 
-@pytest.mark.parametrize("config", VERIFIED, ids=range(len(VERIFIED)))
+@pytest.mark.parametrize("config", WIDER, ids=range(len(WIDER)))
 def test_labels_over_boxes_are_sound(config: ClassifierConfig) -> None:
     """'All positive' and 'some may be positive' hold for every vector of the box."""
     rng = np.random.default_rng(0)

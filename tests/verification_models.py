@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.cases import CONFIGS
+from tests.cases import CONFIGS, FAMILY
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.model.initialise import initial_weights
@@ -24,11 +24,20 @@ VERIFIED = [
     ClassifierConfig(task=Parity(letter="a"), score_scale="sqrt_d_head_log_n", n_heads=3),
 ]
 
+COUNTED = [c for c in FAMILY if not c.needs_order and c.n_outputs == 1]
+"""What the report does not have and counts decide."""
+WIDER = [*VERIFIED, *(c for c in COUNTED if c.n_layers == 1)]
+"""Two layers are searched as in `VERIFIED`; here they would take minutes."""
+
 
 def random_checkpoint(config: ClassifierConfig, seed: int, scale: float = 2.0) -> Checkpoint:
-    """Fresh weights made larger, so that signs change within short strings."""
+    """Fresh weights made larger, so that signs change within short strings; biases are drawn."""
+    rng = np.random.default_rng(seed)
     weights = {
-        name: w.numpy() * np.float32(scale) for name, w in initial_weights(config, seed).items()
+        name: rng.normal(size=w.shape).astype(np.float32)
+        if ".b_" in name or (config.beyond_report and name.endswith(".b"))
+        else w.numpy() * np.float32(scale)
+        for name, w in initial_weights(config, seed).items()
     }
     return Checkpoint(config, weights)
 

@@ -62,8 +62,11 @@ def forward(
     tap: Tap = untapped,
     training: bool = False,
     extras: Extras = NO_EXTRAS,
-) -> Float[Tensor, "*ensemble batch"]:
-    """The logit of every string: `[..., batch]`, the dots being the weights' ensemble axes."""
+) -> Tensor:
+    """The logit of every string: `[..., batch]`, the dots being the weights' ensemble axes.
+
+    `[..., batch, output]` where there are several outputs.
+    """
     residual = embed(config, weights, inputs, tap)
     for layer in range(config.n_layers):
         residual = block(config, weights, layer, residual, inputs, tap, training, extras)
@@ -118,7 +121,7 @@ def block(
 
 def read_out(
     config: ClassifierConfig, weights: Weights, residual: Residual, inputs: Inputs, tap: Tap
-) -> Float[Tensor, "*ensemble batch"]:
+) -> Tensor:
     """The logit: a linear reading of one position, CLS's. Several outputs have an axis behind."""
     if config.final_norm:
         residual = norm(config, weights, "ln_final.", residual, tap)

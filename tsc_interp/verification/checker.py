@@ -69,6 +69,10 @@ def require_checkable(checkpoint: Checkpoint) -> None:
         "the model has positions, so counts do not decide its logit: it cannot be certified",
     )
     require(
+        not config.needs_order and config.n_outputs == 1,
+        "the answer is not the sign of one logit that counts decide: it cannot be certified",
+    )
+    require(
         config.n_letters <= MAX_LETTERS,
         f"{config.n_letters} letters have {2**config.n_letters - 1:,} sets to check; "
         f"certificates are for at most {MAX_LETTERS} letters",

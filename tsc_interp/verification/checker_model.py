@@ -103,7 +103,8 @@ class BoxModel:
         x = [self.weights["embed.W_E"][t] for t in (CLS, *(FIRST_LETTER + i for i in face))]
         for layer in range(self.config.n_layers):
             block, last = f"blocks.{layer}", layer == self.config.n_layers - 1
-            direct = last and not (self.config.has_norm and self.config.has_mlp)
+            normed = self.config.has_norm and self.config.has_mlp
+            direct = last and not (normed or self.config.final_norm)
             readout = self._readout(block) if direct else None
             queries = 1 if last else len(x)
             out = [row if readout is None else _times(row, readout) for row in x[:queries]]
@@ -115,31 +116,50 @@ class BoxModel:
                     _plus(row, _attend(asked, values, given))
                     for row, asked in zip(out, scores, strict=True)
                 ]
+            if self.config.has_attention and self.config.biases:
+                bias = self.weights[f"{block}.attn.b_O"]
+                bias = bias if readout is None else _times(bias, readout)
+                out = [_plus(row, bias) for row in out]
             if readout is not None:
                 return self._finish(block, out[0][0], out[0][1:])
             x = out
             if self.config.has_mlp:
                 w_in, w_out = (self.weights[f"{block}.mlp.W_{way}"] for way in ("in", "out"))
                 pre = [_times(self._norm(f"{block}.ln2", row), w_in) for row in x]
-                if last:
+                if last and not self.config.final_norm:
                     logit = _times(x[0], self.weights["unembed.W_U"])[0]
                     return self._finish(block, logit, pre[0])
-                post = [[kernel.gelu(value) for value in row] for row in pre]
+                post = [self._post(block, row) for row in pre]
                 x = [_plus(row, _times(added, w_out)) for row, added in zip(x, post, strict=True)]
-        raise AssertionError("the last layer always returns")
+                x = [self._biased(row, f"{block}.mlp.b_out") for row in x]
+        read = self._norm("ln_final", x[0])  # the last layer has returned where there is none
+        return self._biased(_times(read, self.weights["unembed.W_U"]), "unembed.b_U")[0]
+
+    def _biased(self, row: list[Ball], name: str) -> list[Ball]:
+        return _plus(row, self.weights[name]) if self.config.biases else row
+
+    def _post(self, block: str, pre: Sequence[Ball]) -> list[Ball]:
+        """What the neurons write, given what they read."""
+        pre = self._biased([*pre], f"{block}.mlp.b_in")
+        return [kernel.activation(self.config.act_fn, value) for value in pre]
 
     def _readout(self, block: str) -> list[list[Ball]]:
-        """Columns: the logit, then the arguments of the last GELUs."""
+        """Columns: the logit, then what the last neurons read."""
         columns: list[list[Ball]] = self.weights["unembed.W_U"]
         if not self.config.has_mlp:
             return columns
         return [[*u, *w] for u, w in zip(columns, self.weights[f"{block}.mlp.W_in"], strict=True)]
 
     def _finish(self, block: str, logit: Ball, pre: Sequence[Ball]) -> Ball:
+        """The logit of the residual before the last MLP, with what that adds, and the bias."""
+        unembed = self.weights["unembed.W_U"]
         if self.config.has_mlp:
-            for row, value in zip(self.weights[f"{block}.mlp.W_out"], pre, strict=True):
-                logit = logit + kernel.gelu(value) * _times(row, self.weights["unembed.W_U"])[0]
-        return logit
+            post = self._post(block, pre)
+            for row, value in zip(self.weights[f"{block}.mlp.W_out"], post, strict=True):
+                logit = logit + value * _times(row, unembed)[0]
+            if self.config.biases:
+                logit = logit + _times(self.weights[f"{block}.mlp.b_out"], unembed)[0]
+        return self._biased([logit], "unembed.b_U")[0]
 
     def _scores_and_values(
         self, block: str, head: int, x: list[Any], queries: int, readout: Any, key: Any
@@ -150,10 +170,18 @@ class BoxModel:
         read = [self._norm(f"{block}.ln1", row) for row in x]
         w = {part: self.weights[f"{block}.attn.W_{part}"][head] for part in "QKVO"}
         scale = 1 / arb(self.config.d_head).sqrt()
-        asked = [_times(row, w["Q"]) for row in read[:queries]]
-        keys = [_times(row, w["K"]) for row in read]
+        asked, keys, held = (
+            [_times(row, w[part]) for row in rows]
+            for part, rows in (("Q", read[:queries]), ("K", read), ("V", read))
+        )
+        if self.config.biases:
+            b = {part: self.weights[f"{block}.attn.b_{part}"][head] for part in "QKV"}
+            asked, keys, held = (
+                [_plus(row, b[part]) for row in rows]
+                for part, rows in (("Q", asked), ("K", keys), ("V", held))
+            )
         scores = [[kernel.dot(q, k) * scale for k in keys] for q in asked]
-        values = [_times(_times(row, w["V"]), w["O"]) for row in read]
+        values = [_times(row, w["O"]) for row in held]
         if readout is not None:
             values = [_times(row, readout) for row in values]
         if key is not None:
@@ -163,15 +191,17 @@ class BoxModel:
     def _norm(self, name: str, row: list[Ball]) -> list[Ball]:
         if not self.config.has_norm:
             return row
-        if self.config.norm == "layer":
+        if self.config.centred_norm:
             mean = sum(row, arb(0)) / len(row)
             row = [value - mean for value in row]
         square = sum((kernel.square(value) for value in row), arb(0)) / len(row)
         divisor = kernel.root(square + arb(self.config.norm_eps))
         # No coordinate exceeds sqrt(d_model) times the root mean square it is divided by.
         row = [kernel.clamp(value / divisor, arb(len(row)).sqrt().upper()) for value in row]
+        if not self.config.learned_norm:
+            return row
         row = [v * w for v, w in zip(row, self.weights[f"{name}.w"], strict=True)]
-        if self.config.norm == "layer":
+        if self.config.centred_norm:
             row = _plus(row, self.weights[f"{name}.b"])
         return row
 

@@ -11,7 +11,7 @@ sign is undecided.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -34,10 +34,22 @@ SIGN_BUDGET = 60_000_000
 def checkpoint_of(model: ModelLike) -> Checkpoint:
     """The weights to verify, of whatever stands for a model."""
     checkpoint = as_checkpoint(model)
-    if checkpoint.config.has_positions:
+    config = checkpoint.config
+    if config.has_positions:
         raise UnsupportedError(
             "this model has positions, so its logit depends on the order of the letters and not on "
             "their counts alone; exact verification needs a model with n_positions = 0"
+        )
+    if config.needs_order:
+        raise UnsupportedError(
+            "this model's attention is causal and what it reads depends on the order of the "
+            "letters; exact verification of counts needs attention both ways, or one causal layer "
+            "read at a token of its own"
+        )
+    if config.n_outputs > 1:
+        raise UnsupportedError(
+            f"this model has {config.n_outputs} outputs; exact verification of counts needs one. "
+            "The difference of two of them is one: tsc.from_transformer_lens(model, classes=(0, 1))"
         )
     return checkpoint
 
@@ -69,31 +81,47 @@ class ExactModel:
 
     def norm(self, name: str, x: Any) -> Any:
         """RMS or LayerNorm of every row."""
-        if not self.config.has_norm:
+        config = self.config
+        if not config.has_norm:
             return x
-        scale = self.matrix(f"{name}.w").tolist()[0]
-        shift = self.matrix(f"{name}.b").tolist()[0] if self.config.norm == "layer" else None
         rows = []
         for row in x.tolist():
-            if shift is not None:
+            if config.centred_norm:
                 mean = sum(row, arb(0)) / len(row)
                 row = [value - mean for value in row]
             square = sum((value * value for value in row), arb(0)) / len(row)
-            root = (square + arb(self.config.norm_eps)).sqrt()
-            row = [value / root * w for value, w in zip(row, scale, strict=True)]
-            rows.append(row if shift is None else [v + b for v, b in zip(row, shift, strict=True)])
-        return arb_mat(rows)
+            root = (square + arb(config.norm_eps)).sqrt()
+            row = [value / root for value in row]
+            if config.learned_norm:
+                scale = self.matrix(f"{name}.w").tolist()[0]
+                row = [value * w for value, w in zip(row, scale, strict=True)]
+            rows.append(row)
+        normal = arb_mat(rows)
+        shifted = config.learned_norm and config.centred_norm
+        return normal + self._rows(f"{name}.b", len(rows)) if shifted else normal
+
+    def _rows(self, name: str, count: int, head: int = -1) -> Any:
+        """A vector of weights, once for every row."""
+        return arb_mat(self.matrix(name, head).tolist() * count)
+
+    def biased(self, x: Any, name: str, head: int = -1) -> Any:
+        """With this bias added to every row, in a model that has biases."""
+        return x + self._rows(name, x.nrows(), head) if self.config.biases else x
 
     def scores(self, layer: int, head: int, read: Any) -> Any:
         """q · k / sqrt(d_head), `[query key]`, before any factor log n."""
         name = f"blocks.{layer}.attn"
-        q, k = read * self.matrix(f"{name}.W_Q", head), read * self.matrix(f"{name}.W_K", head)
+        q, k = (
+            self.biased(read * self.matrix(f"{name}.W_{part}", head), f"{name}.b_{part}", head)
+            for part in "QK"
+        )
         return q * k.transpose() * (1 / arb(self.config.d_head).sqrt())
 
     def values(self, layer: int, head: int, read: Any) -> Any:
         """What attending to each token adds to the residual: `[key d_model]`."""
         name = f"blocks.{layer}.attn"
-        return read * self.matrix(f"{name}.W_V", head) * self.matrix(f"{name}.W_O", head)
+        v = self.biased(read * self.matrix(f"{name}.W_V", head), f"{name}.b_V", head)
+        return v * self.matrix(f"{name}.W_O", head)
 
     def logit(self, counts: Sequence[int]) -> Any:
         """The logit of a count vector, as a ball at the working precision."""
@@ -107,12 +135,16 @@ class ExactModel:
                 for head in range(self.config.n_heads):
                     pattern = _attend(self.scores(layer, head, read) * stretch, multiplicity)
                     x = x + pattern * self.values(layer, head, read)
+                x = self.biased(x, f"blocks.{layer}.attn.b_O")
             if self.config.has_mlp:
-                read = self.norm(f"blocks.{layer}.ln2", x)
-                pre = read * self.matrix(f"blocks.{layer}.mlp.W_in")
-                post = arb_mat([[gelu(value) for value in row] for row in pre.tolist()])
-                x = x + post * self.matrix(f"blocks.{layer}.mlp.W_out")
-        return (x * self.matrix("unembed.W_U"))[0, 0]
+                mlp, read = f"blocks.{layer}.mlp", self.norm(f"blocks.{layer}.ln2", x)
+                pre = self.biased(read * self.matrix(f"{mlp}.W_in"), f"{mlp}.b_in")
+                act = ACTIVATIONS[self.config.act_fn]
+                post = arb_mat([[act(value) for value in row] for row in pre.tolist()])
+                x = self.biased(x + post * self.matrix(f"{mlp}.W_out"), f"{mlp}.b_out")
+        if self.config.final_norm:
+            x = self.norm("ln_final", x)
+        return self.biased(x * self.matrix("unembed.W_U"), "unembed.b_U")[0, 0]
 
     def sign(self, counts: Sequence[int]) -> int | None:
         """+1 if the logit is positive, -1 if it is negative or exactly zero, None if undecided."""
@@ -150,6 +182,20 @@ class ExactModel:
 def gelu(x: Any) -> Any:
     """x Φ(x), written with erfc so that far negative x keep their relative accuracy."""
     return x * (-x / arb(2).sqrt()).erfc() / 2
+
+
+def _gelu_new(x: Any) -> Any:
+    """GELU with tanh in place of erf; x times a logistic function is the same, and keeps digits."""
+    inner = (arb(2) / arb.pi()).sqrt() * (x + arb(44715) / 10**6 * x**3)
+    return x / (1 + (-2 * inner).exp())
+
+
+ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
+    "gelu": gelu,
+    "gelu_new": _gelu_new,
+    "silu": lambda x: x / (1 + (-x).exp()),
+    "relu": lambda x: x.max(arb(0)),
+}
 
 
 def _attend(scores: Any, multiplicity: Sequence[int]) -> Any:

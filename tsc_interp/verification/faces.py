@@ -84,9 +84,10 @@ class Faces:
 
     def _make(self, letters: tuple[int, ...]) -> Face:
         config = self.config
-        if not self.checkpoint.weights["unembed.W_U"].any():
+        weights = self.checkpoint.weights
+        if not (weights["unembed.W_U"].any() or (config.biases and weights["unembed.b_U"].any())):
             return ZeroFace(letters, config.attend_cls, config.log_n)
-        if config.n_layers > 1 or (config.has_norm and config.has_mlp):
+        if config.n_layers > 1 or config.final_norm or (config.has_norm and config.has_mlp):
             return LayeredFace(config, self._float64, letters)
         face = self._tables.face(letters)
         return ZeroFace(letters, config.attend_cls, config.log_n) if face.is_zero else face

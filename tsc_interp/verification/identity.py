@@ -27,9 +27,10 @@ Form = tuple[Any, ...]
 
 
 def has_form(checkpoint: Checkpoint) -> bool:
-    """Whether this argument applies: one layer, no norms, no positions."""
+    """Whether this argument applies: a classifier of the report, one layer, no norms."""
     config = checkpoint.config
-    return config.n_layers == 1 and not config.has_norm and not config.has_positions
+    plain = not (config.has_norm or config.has_positions or config.beyond_report)
+    return config.n_layers == 1 and plain
 
 
 def exact_form(checkpoint: Checkpoint, face: Sequence[int]) -> Form:

@@ -6,8 +6,8 @@ simpler than switching the processor's rounding mode and costs a few bits.
 
 What overflows becomes NaN or an infinity on the harmless side, never a false end: `low > 0` and
 `high <= 0` are then false, so nothing is proved by it. `sure` turns what is NaN in the end into
-"anything". Of NumPy and SciPy it is assumed, and tested against `arb`, that `exp` and `log` are
-good to 4 units in the last place and the normal distribution to what `_gelu_slack` says.
+"anything". Of NumPy it is assumed, and tested against `arb`, that `exp` and `log` are good to 4
+units in the last place. Activations are in activations.py.
 """
 
 from __future__ import annotations
@@ -28,12 +28,6 @@ MEAN_TINY = 2.0**-450
 _SLACK = 16 * UNIT
 _TINY = 1e-300
 _NUMBERS_AT_ONCE = 1 << 22
-
-# GELU falls to its only minimum and rises after it; both numbers rounded outwards.
-_GELU_ARGMIN = -0.7517915246935645
-_GELU_MIN = -0.1699712074799037
-# Below this GELU lies between -1e-300 and 0: |x Φ(x)| ≤ exp(-x²/2).
-_GELU_GONE = -40.0
 
 
 def outward(low: Array, high: Array, terms: int = 1) -> Interval:
@@ -60,31 +54,6 @@ def in_slices(
         starts = range(0, total, at_once)
         parts = [function(*(row[start : start + at_once] for row in rows)) for start in starts]
         return tuple(map(np.concatenate, zip(*parts, strict=True)))
-
-
-def gelu(x: Array) -> Array:
-    from scipy.special import ndtr
-
-    return np.asarray(x * ndtr(x))
-
-
-def _gelu_slack(x: Array, value: Array) -> Array:
-    """How far `gelu` may be off.
-
-    SciPy has Φ(x) = erfc(|x| / √2) / 2 left of -√2, and erfc as exp(-x²/2) times a rational
-    function. Three roundings on the way to x²/2 move it by up to 2.5 x² units, and exp makes that a
-    relative error; the rest, and Φ nearer to zero and beyond, is good to a few units.
-    """
-    return np.abs(value) * (UNIT * (64 + 4 * np.minimum(x, 0.0) ** 2)) + _TINY
-
-
-def gelu_bounds(low: Array, high: Array) -> Interval:
-    ends = np.maximum((low, high), _GELU_GONE)
-    values = gelu(ends)
-    slack = _gelu_slack(ends, values)
-    dips = (low < _GELU_ARGMIN) & (high > _GELU_ARGMIN)
-    least = np.where(dips, _GELU_MIN, np.minimum(*(values - slack)))
-    return least, np.maximum(*(values + slack))
 
 
 def times_matrix(x: Interval, matrix: Array) -> Interval:

@@ -24,9 +24,13 @@ Range = tuple[Ball, Ball]
 
 UNKNOWN: Ball = arb("nan")
 
-# GELU falls to its only minimum, between these two, and rises after it.
-_DIP = arb(-0.7518), arb(-0.7517)
-_BELOW_DIP = arb(-0.16997120748)
+# An activation falls to its only minimum, which lies between the first two and is above the third,
+# and rises after it.
+_DIPS: dict[str, tuple[Ball, Ball, Ball]] = {
+    "gelu": (arb(-0.7518), arb(-0.7517), arb(-0.16997120748)),
+    "gelu_new": (arb(-0.7525), arb(-0.7524), arb(-0.17004075058)),
+    "silu": (arb(-1.2785), arb(-1.2784), arb(-0.27846454277)),
+}
 
 
 # -- questions: True only when it is proved ----------------------------------------------------
@@ -89,12 +93,28 @@ def exp_range(x: Ball) -> Range:
     return (low if is_positive(low) else arb(0)), high
 
 
-def gelu(x: Ball) -> Ball:
-    """x Φ(x) over a ball: falling, then rising, so its extremes are at the ends or in the dip."""
+def activation(name: str, x: Ball) -> Ball:
+    """An activation over a ball: its extremes are at the ends or in the dip."""
     low, high = x.lower(), x.upper()
-    values = [end * (-end / arb(2).sqrt()).erfc() / 2 for end in (low, high)]
-    falls, rises = is_at_most(high, _DIP[0]), is_at_most(_DIP[1], low)
-    return hull(values if falls or rises else [*values, _BELOW_DIP])
+    if name == "relu":
+        if not x.is_finite():
+            return UNKNOWN
+        return hull([end if is_positive(end) else arb(0) for end in (low, high)])
+    values = [_activation(name, end) for end in (low, high)]
+    left, right, below = _DIPS[name]
+    falls, rises = is_at_most(high, left), is_at_most(right, low)
+    return hull(values if falls or rises else [*values, below])
+
+
+def _activation(name: str, x: Ball) -> Ball:
+    if name == "gelu":  # x Φ(x)
+        return x * (-x / arb(2).sqrt()).erfc() / 2
+    if name == "silu":
+        return x / (1 + (-x).exp())
+    if name == "gelu_new":  # x (1 + tanh u) / 2 with a cubic u
+        cubic = (arb(2) / arb.pi()).sqrt() * (x + arb(44715) / 10**6 * x**3)
+        return x / (1 + (-2 * cubic).exp())
+    return UNKNOWN
 
 
 def means(weights: Sequence[Range], columns: Sequence[Sequence[Ball]]) -> list[Ball]:

@@ -15,12 +15,12 @@ import numpy as np
 
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.strings import CLS, FIRST_LETTER
+from tsc_interp.verification.activations import ACTIVATIONS
 from tsc_interp.verification.intervals import (
     Array,
     Interval,
     add,
     exp_bounds,
-    gelu_bounds,
     in_slices,
     mean_bounds,
     multiply,
@@ -44,6 +44,7 @@ class LayeredFace:
         self.attends_cls, self.log_n = config.attend_cls, config.log_n
         tokens = [CLS, *(FIRST_LETTER + letter for letter in letters)]
         self._embedded = weights["embed.W_E"][tokens]
+        self._activation = ACTIVATIONS[config.act_fn]
 
     @property
     def cost(self) -> int:
@@ -83,14 +84,23 @@ class LayeredFace:
                 out = self._attention(f"blocks.{layer}.attn", read, light, heavy, log_n, last)
                 # Only CLS is read after the last layer.
                 x = add((x[0][:, :1], x[1][:, :1]) if last else x, out)
+                x = self._biased(x, f"blocks.{layer}.attn.b_O")
             if self.config.has_mlp:
-                read = self._norm(f"blocks.{layer}.ln2", x)
-                post = gelu_bounds(*times_matrix(read, self._weights[f"blocks.{layer}.mlp.W_in"]))
-                out_matrix = self._weights[f"blocks.{layer}.mlp.W_out"]
-                if last:
-                    return self._read_out(x, post, out_matrix)
-                x = add(x, times_matrix(post, out_matrix))
+                mlp, read = f"blocks.{layer}.mlp", self._norm(f"blocks.{layer}.ln2", x)
+                pre = self._biased(times_matrix(read, self._weights[f"{mlp}.W_in"]), f"{mlp}.b_in")
+                post = self._activation.bounds(*pre)
+                out_matrix = self._weights[f"{mlp}.W_out"]
+                if last and not self.config.final_norm:
+                    return self._read_out(self._biased(x, f"{mlp}.b_out"), post, out_matrix)
+                x = self._biased(add(x, times_matrix(post, out_matrix)), f"{mlp}.b_out")
+        if self.config.final_norm:
+            x = self._norm("ln_final", x)
         return self._read_out(x, None, None)
+
+    def _biased(self, x: Interval, name: str) -> Interval:
+        if not self.config.biases:
+            return x
+        return add(x, (self._weights[name],) * 2)
 
     def _read_out(self, x: Interval, post: Interval | None, out_matrix: Array | None) -> Interval:
         w = self._weights["unembed.W_U"]
@@ -103,6 +113,7 @@ class LayeredFace:
             )
             slack = size * (len(w) + 2) * 2.0**-52
             logit = add(logit, (last[0] - slack, last[1] + slack))
+        logit = self._biased(logit, "unembed.b_U")
         return logit[0][:, 0], logit[1][:, 0]
 
     def _attention(
@@ -137,13 +148,22 @@ class LayeredFace:
         bound = np.abs(self._weights[f"{name}.W_V"][head]) @ np.abs(
             self._weights[f"{name}.W_O"][head]
         )
-        slack = np.maximum(np.abs(x[0]), np.abs(x[1])) @ bound * (self.config.d_head + 2) * 2.0**-52
+        size = np.maximum(np.abs(x[0]), np.abs(x[1])) @ bound
+        if self.config.biases:
+            # The bias is a value every token has.
+            bias, w_o = self._weights[f"{name}.b_V"][head], self._weights[f"{name}.W_O"][head]
+            low, high = add((low, high), (bias @ w_o,) * 2)
+            size = size + np.abs(bias) @ np.abs(w_o)
+        slack = size * (self.config.d_head + 2) * 2.0**-52
         return low - slack, high + slack
 
     def _scores(self, name: str, head: int, asking: Interval, attended: Interval) -> Interval:
         """`[box query key]`."""
         q = times_matrix(asking, self._weights[f"{name}.W_Q"][head])
         k = times_matrix(attended, self._weights[f"{name}.W_K"][head])
+        if self.config.biases:
+            q = add(q, (self._weights[f"{name}.b_Q"][head],) * 2)
+            k = add(k, (self._weights[f"{name}.b_K"][head],) * 2)
         q = (q[0][:, :, None], q[1][:, :, None])
         k = (k[0][:, None], k[1][:, None])
         low, high = multiply(q, k)
@@ -155,7 +175,7 @@ class LayeredFace:
         if not self.config.has_norm:
             return x
         width = self.config.d_model
-        if self.config.norm == "layer":
+        if self.config.centred_norm:
             x = times_matrix(x, np.eye(width) - 1.0 / width)
         low, high = square(x)
         low, high = outward(
@@ -168,9 +188,11 @@ class LayeredFace:
         most = math.sqrt(width) * (1 + 1e-12)
         # (fmax and fmin ignore NaN: whatever overflowed on the way, that much is known.)
         normal = (np.fmax(normal[0], -most), np.fmin(normal[1], most))
+        if not self.config.learned_norm:
+            return normal
         weight = self._weights[f"{name}.w"]
         normal = multiply(normal, (weight, weight))
-        if self.config.norm == "layer":
+        if self.config.centred_norm:
             shift = self._weights[f"{name}.b"]
             normal = add(normal, (shift, shift))
         return normal

@@ -1,7 +1,7 @@
 """One layer whose MLP reads the residual without a norm, as tables of numbers per token.
 
 Then each head adds Σ n_t e_t v_t / Σ n_t e_t with constant tables e and v, and the logit is an
-affine read-out plus GELU terms of affine read-outs. `Tables` computes them in `arb`, once for all
+affine read-out plus activations of affine read-outs. `Tables` computes them in `arb`, once for all
 letters; a `TableFace` holds those of one face in float64, with a bound on everything that rounds.
 """
 
@@ -14,14 +14,13 @@ import numpy as np
 from flint import arb_mat, ctx
 
 from tsc_interp.errors import UnsupportedError
+from tsc_interp.verification.activations import ACTIVATIONS
 from tsc_interp.verification.exact import ExactModel
 from tsc_interp.verification.intervals import (
     MEAN_TINY,
     UNIT,
     Array,
     Interval,
-    gelu,
-    gelu_bounds,
     in_slices,
     largest_sorted_mean,
     sure,
@@ -29,7 +28,8 @@ from tsc_interp.verification.intervals import (
 
 _PRECISIONS = (128, 512, 2048)
 _SCORE_RADIUS = 2.0**-100
-_GELU_SLOPE = 1.2
+_SLOPE = 1.2
+"""More than any activation's."""
 _UNDERFLOW = 746
 """exp of less than minus this is zero in float64."""
 
@@ -63,21 +63,36 @@ class Tables:
         heads = range(config.n_heads)
         self.scores = [exact.scores(0, head, read).tolist()[0] for head in heads]
         self.values = [_rounded(exact.values(0, head, read) * readout) for head in heads]
-        self.constant = _rounded(x * readout)
-        self.gelu_weights = Rounded(np.zeros((0, 1)), np.zeros((0, 1)))
+        self.constant = _rounded(self._constant(x, readout))
+        self.outer_weights = Rounded(np.zeros((0, 1)), np.zeros((0, 1)))
         if config.has_mlp:
             out = exact.matrix("blocks.0.mlp.W_out") * exact.matrix("unembed.W_U")
-            self.gelu_weights = _rounded(out)
-        tables = (*self.values, self.constant, self.gelu_weights)
+            self.outer_weights = _rounded(out)
+        tables = (*self.values, self.constant, self.outer_weights)
         return self._scores_settled() and all(
             bool((table.radii <= np.abs(table.values) * 2.0**-60).all()) for table in tables
         )
+
+    def _constant(self, x: Any, readout: Any) -> Any:
+        """What no attention changes: the tokens' own embeddings, and biases."""
+        exact, config = self.exact, self.exact.config
+        if config.has_attention:
+            x = exact.biased(x, "blocks.0.attn.b_O")
+        read = x * readout
+        if not config.biases:
+            return read
+        offset = exact.matrix("unembed.b_U")
+        if config.has_mlp:
+            written = exact.matrix("blocks.0.mlp.b_out") * exact.matrix("unembed.W_U") + offset
+            inner = exact.matrix("blocks.0.mlp.b_in")
+            offset = arb_mat([[*written.tolist()[0], *inner.tolist()[0]]])
+        return read + arb_mat(offset.tolist() * read.nrows())
 
     def _scores_settled(self) -> bool:
         return all(score.rad() < _SCORE_RADIUS for row in self.scores for score in row)
 
     def _readout(self) -> Any:
-        """Columns: the logit itself, then each GELU's argument."""
+        """Columns: the logit itself, then each activation's argument."""
         columns = self.exact.matrix("unembed.W_U").tolist()
         if self.exact.config.has_mlp:
             inner = self.exact.matrix("blocks.0.mlp.W_in").tolist()
@@ -107,9 +122,10 @@ class Tables:
             weights=weights,
             values=values,
             constant=self.constant.values[0],
-            gelu_weights=self.gelu_weights.values[:, 0],
+            outer_weights=self.outer_weights.values[:, 0],
+            act_fn=config.act_fn,
             channel_radii=self.constant.radii[0] + radii.max(1, initial=0.0).sum(0),
-            gelu_radii=self.gelu_weights.radii[:, 0],
+            outer_radii=self.outer_weights.radii[:, 0],
         )
 
 
@@ -124,9 +140,10 @@ class TableFace:
     weights: Array
     values: Array
     constant: Array
-    gelu_weights: Array
+    outer_weights: Array
+    act_fn: str
     channel_radii: Array
-    gelu_radii: Array
+    outer_radii: Array
     """What rounding the tables once does not explain: the radii of the balls they come from."""
 
     def __post_init__(self) -> None:
@@ -146,19 +163,19 @@ class TableFace:
 
         A head's output is a ratio of sums of the same non-negative weights, so relative errors r of
         weights, products, sums and the quotient move channel k by at most r (|constant_k| +
-        Σ_h max_t |v_htk|) = r Y_k, whatever the counts. GELU's slope is below 1.2 and its own
-        evaluation is good to 64 units of |x| ≤ Y_k. With log n, a weight exp(gap log n) is off by
-        up to 10 units times |gap log n|, which is at most 746 unless the weight vanishes anyway.
-        To that come the tables' own radii, and what underflow can do.
+        Σ_h max_t |v_htk|) = r Y_k, whatever the counts. An activation's slope is below 1.2 and its
+        own evaluation is good to 64 units of |x| ≤ Y_k. With log n, a weight exp(gap log n) is off
+        by up to 10 units times |gap log n|, at most 746 unless the weight vanishes anyway. To that
+        come the tables' own radii, and what underflow can do.
         """
         heads, tokens, channels = self.values.shape
         sizes = np.abs(self.constant) + np.abs(self.values).max(1, initial=0.0).sum(0)
-        outer = np.abs(self.gelu_weights)
-        spread = sizes[0] + 2 * _GELU_SLOPE * float(outer @ sizes[1:])
+        outer = np.abs(self.outer_weights)
+        spread = sizes[0] + 2 * _SLOPE * float(outer @ sizes[1:])
         units = 32 + 8 * tokens + 4 * heads + 4 * channels + (16 * _UNDERFLOW if self.log_n else 0)
-        radii = self.channel_radii[0] + _GELU_SLOPE * float(outer @ self.channel_radii[1:])
-        radii += float(self.gelu_radii @ sizes[1:])
-        tiny = MEAN_TINY * (1 + _GELU_SLOPE * float(outer.sum()))
+        radii = self.channel_radii[0] + _SLOPE * float(outer @ self.channel_radii[1:])
+        radii += float(self.outer_radii @ sizes[1:])
+        tiny = MEAN_TINY * (1 + _SLOPE * float(outer.sum()))
         error = float(2 * (units * UNIT * spread + radii + tiny))
         # Beyond, sums might overflow: then nothing is decided here.
         return error if error < 2.0**900 else np.inf
@@ -168,7 +185,7 @@ class TableFace:
         """Whether everything the logit is made of is zero, exactly."""
         sizes = np.abs(self.constant) + np.abs(self.values).max(1, initial=0.0).sum(0)
         inner = (sizes > 0) | (self.channel_radii > 0)
-        outer = (self.gelu_weights != 0) | (self.gelu_radii > 0)
+        outer = (self.outer_weights != 0) | (self.outer_radii > 0)
         return not (inner[0] or (outer & inner[1:]).any())
 
     @property
@@ -198,12 +215,12 @@ class TableFace:
             read = np.einsum("ktn,tn->kn", mixed.reshape(channels, tokens, -1), columns)
         read += self.constant[:, None]
         logits = read[0]
-        if len(self.gelu_weights):
-            logits = logits + self.gelu_weights @ gelu(read[1:])
+        if len(self.outer_weights):
+            logits = logits + self.outer_weights @ ACTIVATIONS[self.act_fn].value(read[1:])
         return (logits,)
 
     def bounds(self, light: Array, heavy: Array, shortest: Array, longest: Array) -> Interval:
-        """Each head's channels lie between their extremes over the box, GELUs over those ranges."""
+        """Each head's channels lie between their extremes over the box, neurons over those."""
         low, high = in_slices(self._bounds, self.values.size + 1, light, heavy, shortest, longest)
         return sure(low, high)
 
@@ -225,9 +242,9 @@ class TableFace:
         flipped = light[..., ::-1], heavy[..., ::-1], -values[..., ::-1]
         low = self.constant - largest_sorted_mean(*flipped).sum(1)
         total_low, total_high = low[:, 0], high[:, 0]
-        if len(self.gelu_weights):
-            inner_low, inner_high = gelu_bounds(low[:, 1:], high[:, 1:])
-            up, down = np.maximum(self.gelu_weights, 0), np.minimum(self.gelu_weights, 0)
+        if len(self.outer_weights):
+            inner_low, inner_high = ACTIVATIONS[self.act_fn].bounds(low[:, 1:], high[:, 1:])
+            up, down = np.maximum(self.outer_weights, 0), np.minimum(self.outer_weights, 0)
             total_low = total_low + inner_low @ up + inner_high @ down
             total_high = total_high + inner_high @ up + inner_low @ down
         error = 2 * self.error  # type: ignore[attr-defined]
