@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from tsc_interp.checkpoints.format import Checkpoint
 from tsc_interp.checkpoints.resolve import ModelLike, as_checkpoint
+from tsc_interp.config import require_report_family
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.interventions.changes import From, Mean, Noise, Patch, Resample, Scale, Zero
 from tsc_interp.interventions.constants import Runs, moved_table, table
@@ -60,6 +61,7 @@ class _Editor:
         from tsc_interp.model.classifier import Classifier
 
         self.config = checkpoint.config
+        require_report_family(self.config, "a change of weights")
         if self.config.has_positions:
             raise UnsupportedError(
                 "this model has positions: an activation depends on where a letter stands, so no "

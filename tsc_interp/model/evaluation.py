@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from tsc_interp.checkpoints.format import Checkpoint
 from tsc_interp.checkpoints.resolve import ModelLike, as_checkpoint
+from tsc_interp.errors import UnsupportedError
 from tsc_interp.strings import Counts, as_strings
 
 _BATCH = 4096
@@ -58,6 +59,11 @@ def evaluate(model: ModelLike, strings: str | Iterable[str]) -> list[Evaluation]
 
 def _batch(checkpoint: Checkpoint, strings: Sequence[str]) -> list[Evaluation]:
     config = checkpoint.config
+    if config.n_outputs > 1:
+        raise UnsupportedError(
+            f"this model has {config.n_outputs} outputs, and an answer here is the sign of one; "
+            "tsc.load(model)(strings) gives all of them"
+        )
     logits, counts = _logits_and_counts(checkpoint, strings)
     labels = config.task.labels(counts)
     letters = config.alphabet.letters

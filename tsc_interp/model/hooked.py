@@ -231,6 +231,8 @@ class HookedClassifier(Circuits, HookedRootModule):  # type: ignore[misc]
         return from_tokens(self.config, tokens)
 
     def _loss(self, logits: Tensor, given: Inputs, per_string: bool) -> Tensor:
+        if self.config.n_outputs > 1:
+            raise UnsupportedError("the loss of several outputs is not defined here; take logits")
         labels = self.config.task.labels(letter_counts(self.config, given))
         target = torch.from_numpy(np.asarray(labels)).to(logits.dtype).expand_as(logits)
         return torch.nn.functional.binary_cross_entropy_with_logits(

@@ -17,7 +17,7 @@ from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.checkpoints.format import SUFFIX
 from tsc_interp.checkpoints.resolve import ModelLike, as_checkpoint
 from tsc_interp.checkpoints.run_directory import run_of
-from tsc_interp.config import ClassifierConfig
+from tsc_interp.config import ClassifierConfig, require_report_family
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.output.visible import visible
 from tsc_interp.playground.examples import examples
@@ -31,6 +31,7 @@ _RANDOM_REFERENCES = 34
 def loaded(given: ModelLike) -> Checkpoint:
     """The checkpoint that is meant, if a page about letter counts can show it."""
     checkpoint = as_checkpoint(given)
+    require_report_family(checkpoint.config, "the playground")
     if checkpoint.config.has_positions:
         raise UnsupportedError(
             f"{checkpoint.source} has positions, so letter counts do not describe its input; the "

@@ -14,6 +14,7 @@ from typing import Any
 
 from tsc_interp.checkpoints.format import Checkpoint
 from tsc_interp.checkpoints.resolve import ModelLike
+from tsc_interp.config import require_report_family
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.interventions.parts import Part
 from tsc_interp.output.display import Displayed
@@ -97,6 +98,7 @@ def prune(
     if by not in METHODS:
         raise UsageError(f"heads are chosen by {', '.join(METHODS)}, not by {by!r}")
     checkpoint = checkpoint_of(model)
+    require_report_family(checkpoint.config, "pruning")
     if not checkpoint.config.has_attention:
         raise UnsupportedError("this model has no attention, so no head to prune")
     progress("the horizon of the model itself")

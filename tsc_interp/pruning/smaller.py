@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tsc_interp.checkpoints.format import Checkpoint
+from tsc_interp.config import require_report_family
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.strings import PAD
 
@@ -64,6 +65,7 @@ def narrow(checkpoint: Checkpoint, d_model: int | None = None) -> Checkpoint:
     the model; without, everything above float32 rounding is kept.
     """
     config = checkpoint.config
+    require_report_family(config, "taking dimensions away")
     if config.has_norm:
         raise UnsupportedError("a norm feels every dimension, so none can be taken away")
     if config.has_positions:

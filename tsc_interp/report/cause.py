@@ -127,6 +127,8 @@ def _cannot(config: ClassifierConfig) -> str | None:
         return "with positions, a letter has no one key and value"
     if config.has_norm or config.n_layers > 1:
         return "with norms or several layers, the changed model is not counted in a report"
+    if config.beyond_report:
+        return f"with {', '.join(config.beyond_report)}, weights are not changed here"
     if config.n_letters > MOST_LETTERS or config.n_heads > MOST_HEADS:
         return (
             f"tried for up to {MOST_HEADS} heads and {MOST_LETTERS} letters, and this model has "

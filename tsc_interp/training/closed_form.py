@@ -48,7 +48,7 @@ def covers(config: ClassifierConfig) -> bool:
     return (
         config.n_layers == 1
         and config.has_attention
-        and not (config.has_norm or config.has_positions or config.dropout)
+        and not (config.has_norm or config.has_positions or config.dropout or config.beyond_report)
         and config.score_scale == "sqrt_d_head"
     )
 

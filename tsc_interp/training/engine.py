@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tsc_interp.checkpoints.format import WeightArrays
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.data import AllStrings, BalancedStream
+from tsc_interp.errors import UnsupportedError
 from tsc_interp.strings import counts_of_tokens
 from tsc_interp.training import closed_form
 from tsc_interp.training.autograd import Autograd
@@ -43,6 +44,11 @@ class Engine(Protocol):
 
 
 def engine_for(config: ClassifierConfig, loss: Loss) -> Engine:
+    if config.n_outputs > 1 or config.causal:
+        raise UnsupportedError(
+            "the trainer makes classifiers with one output and attention both ways; train others "
+            "with TransformerLens and take them over (tsc.from_transformer_lens)"
+        )
     return (
         closed_form.ClosedForm(config, loss)
         if closed_form.covers(config)

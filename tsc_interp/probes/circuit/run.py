@@ -28,6 +28,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from tsc_interp.checkpoints.format import Checkpoint
+from tsc_interp.config import require_report_family
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.interventions.weights import edit
 from tsc_interp.probes.base import LabeledArray
@@ -108,6 +109,7 @@ def _checked(model: Any, graph: str, fill: str) -> Checkpoint:
         raise UnsupportedError("circuits are searched in our own classifiers")
     if graph not in ("edges", "nodes") or fill not in ("zero", "mean"):
         raise UsageError("graph is edges or nodes, and fill is zero or mean")
+    require_report_family(config, "the search for circuits")
     if config.n_layers > 1 or config.has_norm or config.has_positions or not config.has_attention:
         raise UnsupportedError(
             "circuits are searched in models of one layer with attention, without norms and "
