@@ -1,0 +1,292 @@
+"""One layer that sees positions, over the reals: float32 weights are exact, the rest `arb` balls.
+
+The token that reads (CLS, or the last letter) asks every key once, and a key is a token at a place,
+so scores and values are constants. What lies between attention and the outputs is linear, but for
+norms and the activation: `Readout` has the linear maps, and the outputs follow from their images.
+
+One output is written as two, of which the first is always zero: then an answer is the index of the
+largest output, the lowest where several are equal, for any number of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from flint import arb, arb_mat, ctx
+
+from tsc_interp.checkpoints.format import Checkpoint
+from tsc_interp.config import ClassifierConfig
+from tsc_interp.errors import UnsupportedError
+from tsc_interp.model.positions import sinusoidal
+from tsc_interp.strings import CLS, FIRST_LETTER
+
+PRECISIONS = (128, 512, 2048, 8192)
+
+Matrix = Any
+"""A `flint.arb_mat`."""
+
+
+def require_one_layer(config: ClassifierConfig) -> None:
+    if config.n_layers != 1:
+        raise UnsupportedError(
+            f"strings in their order are verified for one layer; this model has {config.n_layers}: "
+            "deeper states depend on more than one string position each"
+        )
+
+
+def letter_places(config: ClassifierConfig, length: int) -> range:
+    """Where the letters of a string stand in its row of tokens."""
+    return range(1, length + 1) if config.reads == "first" else range(length)
+
+
+def longest_string(config: ClassifierConfig) -> int | None:
+    """Letters that fit into the model's positions; None: any number."""
+    return config.n_positions - int(config.has_cls) if config.has_positions else None
+
+
+@dataclass(frozen=True)
+class Readout:
+    """What is read of the residual stream before the MLP, as matrices with a column per channel.
+
+    With a norm before the MLP (or the read-out), `inner` (`outer`) is still to be divided by its
+    scale, the root of the mean square of the `inner_state` (`outer_state`) plus epsilon.
+    """
+
+    outer: Matrix
+    inner: Matrix | None
+    inner_state: Matrix | None
+    outer_state: Matrix | None
+    added_outer: Matrix | None
+    added_state: Matrix | None
+    """What an activation adds to `outer` and to `outer_state`, `[neuron channel]`."""
+    outer_shift: Matrix
+    inner_shift: Matrix | None
+    """What is added after the division."""
+
+
+class OrderedExact:
+    """Pieces of the forward pass at the working precision."""
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        require_one_layer(checkpoint.config)
+        self.config = checkpoint.config
+        self.weights: Mapping[str, np.ndarray] = checkpoint.weights
+
+    def matrix(self, name: str, head: int = -1) -> Matrix:
+        weight = self.weights[name] if head < 0 else self.weights[name][head]
+        return arb_mat(np.atleast_2d(weight).astype(np.float64).tolist())
+
+    def bias(self, name: str, width: int, head: int = -1) -> Matrix:
+        return self.matrix(name, head) if self.config.biases else arb_mat(1, width)
+
+    def embed(self, tokens: Sequence[tuple[int, int]]) -> Matrix:
+        """(token, place) pairs, a row each; the sum of two float32 numbers is exact at 128 bits."""
+        rows = self.weights["embed.W_E"][[token for token, _ in tokens]].astype(np.float64)
+        if not self.config.has_positions:
+            return arb_mat(rows.tolist())
+        if self.config.positions == "learned":
+            table = self.weights["pos_embed.W_pos"]
+        else:
+            table = sinusoidal(self.config.n_positions, self.config.d_model)
+        places = table[[place for _, place in tokens]].astype(np.float64)
+        return arb_mat(rows.tolist()) + arb_mat(places.tolist())
+
+    def reading_tokens(self, length: int) -> list[tuple[int, int]]:
+        """The tokens that may read: CLS, or each letter at the last place."""
+        if self.config.reads == "last_letter":
+            letters = range(self.config.n_letters)
+            return [(FIRST_LETTER + letter, length - 1) for letter in letters]
+        return [(CLS, 0 if self.config.reads == "first" else length)]
+
+    def norm(self, name: str, x: Matrix) -> Matrix:
+        if not self.config.has_norm:
+            return x
+        scale, shift = self.norm_weights(name)
+        rows = []
+        for row in (x * self.centring()).tolist():
+            root = self.scale(row)
+            rows.append([v / root * w + b for v, w, b in zip(row, scale, shift, strict=True)])
+        return arb_mat(rows)
+
+    def scale(self, state: Sequence[Any]) -> Any:
+        square = sum((value * value for value in state), arb(0)) / len(state)
+        return (square + arb(self.config.norm_eps)).sqrt()
+
+    def norm_weights(self, name: str) -> tuple[list[Any], list[Any]]:
+        d = self.config.d_model
+        scale, shift = [arb(1)] * d, [arb(0)] * d
+        if self.config.learned_norm:
+            scale = self.matrix(f"{name}.w").tolist()[0]
+            shift = self.matrix(f"{name}.b").tolist()[0] if self.config.centred_norm else shift
+        return scale, shift
+
+    def centring(self) -> Matrix:
+        d, centred = self.config.d_model, self.config.centred_norm
+        taken = 1 / arb(d) if centred else arb(0)
+        return arb_mat([[(arb(1) if i == j else arb(0)) - taken for j in range(d)] for i in range(d)])
+
+    def scores(self, head: int, queries: Matrix, keys: Matrix, length: int) -> Matrix:
+        """`[query key]`, of normalised states."""
+        k = self.config.d_head
+        ones_q, ones_k = _ones(queries.nrows()), _ones(keys.nrows())
+        q = queries * self.matrix("blocks.0.attn.W_Q", head)
+        q = q + ones_q * self.bias("blocks.0.attn.b_Q", k, head)
+        asked = keys * self.matrix("blocks.0.attn.W_K", head)
+        asked = asked + ones_k * self.bias("blocks.0.attn.b_K", k, head)
+        factor = 1 / arb(k).sqrt()
+        if self.config.log_n:
+            factor = factor * arb(length).log()
+        return q * asked.transpose() * factor
+
+    def values(self, head: int, keys: Matrix) -> Matrix:
+        """What a key adds to the residual stream when it has all of a head's attention."""
+        name = "blocks.0.attn"
+        held = keys * self.matrix(f"{name}.W_V", head)
+        held = held + _ones(keys.nrows()) * self.bias(f"{name}.b_V", self.config.d_head, head)
+        return held * self.matrix(f"{name}.W_O", head)
+
+    def unembedding(self) -> tuple[Matrix, Matrix]:
+        """Columns of the outputs, and their biases; one output becomes two, the first zero."""
+        columns = self.matrix("unembed.W_U")
+        bias = self.bias("unembed.b_U", self.config.n_outputs)
+        if self.config.n_outputs > 1:
+            return columns, bias
+        return (
+            arb_mat([[arb(0), *row] for row in columns.tolist()]),
+            arb_mat([[arb(0), *bias.tolist()[0]]]),
+        )
+
+    def readout(self) -> Readout:
+        config = self.config
+        outer, shift = self.unembedding()
+        outer_state = inner = inner_state = inner_shift = added_outer = added_state = None
+        if config.final_norm:
+            scale, shifted = self.norm_weights("ln_final")
+            shift = shift + arb_mat([shifted]) * outer
+            outer_state = self.centring()
+            outer = outer_state * _scaled(scale, outer)
+        if config.has_mlp:
+            inner = self.matrix("blocks.0.mlp.W_in")
+            inner_shift = self.bias("blocks.0.mlp.b_in", config.d_mlp)
+            if config.has_norm:
+                scale, shifted = self.norm_weights("blocks.0.ln2")
+                inner_shift = inner_shift + arb_mat([shifted]) * inner
+                inner_state = self.centring()
+                inner = inner_state * _scaled(scale, inner)
+            out = self.matrix("blocks.0.mlp.W_out")
+            added_outer = out * outer
+            added_state = None if outer_state is None else out * outer_state
+        return Readout(
+            outer, inner, inner_state, outer_state, added_outer, added_state, shift, inner_shift
+        )
+
+    def residual(self, reading: Matrix) -> Matrix:
+        """What the reading token itself brings: its embedding, and attention's own bias."""
+        if not self.config.has_attention:
+            return reading
+        bias = self.bias("blocks.0.attn.b_O", self.config.d_model)
+        return reading + _ones(reading.nrows()) * bias
+
+    def mlp_bias(self) -> Matrix:
+        if not self.config.has_mlp:
+            return arb_mat(1, self.config.d_model)
+        return self.bias("blocks.0.mlp.b_out", self.config.d_model)
+
+    # -- one string ----------------------------------------------------------------------------
+
+    def differences(self, string: Sequence[int], label: int) -> list[Any]:
+        """The label's output minus each other one's, up to a common positive factor.
+
+        (The factor is the final norm's scale; without one it is 1.)
+        """
+        config, length = self.config, len(string)
+        places = letter_places(config, length)
+        letters = [(FIRST_LETTER + i, p) for i, p in zip(string, places, strict=True)]
+        reads_last = config.reads == "last_letter"
+        asking = letters[-1] if reads_last else self.reading_tokens(length)[0]
+        keys = [asking, *letters] if config.attend_cls and not reads_last else letters
+        x = self.residual(self.embed([asking]))
+        if config.has_attention:
+            read = self.norm("blocks.0.ln1", self.embed(keys))
+            query = self.norm("blocks.0.ln1", self.embed([asking]))
+            for head in range(config.n_heads):
+                pattern = _softmax(self.scores(head, query, read, length).tolist()[0])
+                x = x + pattern * self.values(head, read)
+        if config.has_mlp:
+            name = "blocks.0.mlp"
+            pre = self.norm("blocks.0.ln2", x) * self.matrix(f"{name}.W_in")
+            pre = pre + self.bias(f"{name}.b_in", config.d_mlp)
+            post = arb_mat([[activation(config.act_fn, value) for value in pre.tolist()[0]]])
+            x = x + post * self.matrix(f"{name}.W_out") + self.mlp_bias()
+        columns, bias = self.unembedding()
+        if config.final_norm:
+            x = self.norm("ln_final", x)
+        rows, biases = columns.tolist(), bias.tolist()[0]
+        state = x.tolist()[0]
+        return [
+            # Subtract weights first: equal columns then give exactly zero.
+            sum((v * (row[label] - row[j]) for v, row in zip(state, rows, strict=True)), arb(0))
+            + (biases[label] - biases[j])
+            for j in range(columns.ncols())
+        ]
+
+    def instead(self, string: Sequence[int], label: int) -> int | None:
+        """-1 if the label wins, another class that beats it if not, None if it cannot be told."""
+        for precision in PRECISIONS:
+            with ctx.workprec(precision):
+                found = judged(self.differences(string, label), label)
+            if found is not None:
+                return found
+        return None
+
+    def cost(self, length: int) -> int:
+        """About how many microseconds one string takes at 128 bits; the same on every machine."""
+        config = self.config
+        head = 4 * config.d_model * config.d_head
+        products = (length + 1) * config.n_heads * head + 2 * config.d_model * config.d_mlp
+        return 200 + products // 10 + config.d_model * max(config.n_outputs, 2) // 5
+
+
+def judged(differences: Sequence[Any], label: int) -> int | None:
+    """Of balls: -1 if all are on the label's side, a class that beats it, or None."""
+    open_ = False
+    for j, gap in enumerate(differences):
+        if j == label:
+            continue
+        # A tie goes to the lower index.
+        if gap < 0 or (j < label and gap.is_zero()):
+            return j
+        if not (gap > 0 or (j > label and gap.is_zero())):
+            open_ = True
+    return None if open_ else -1
+
+
+def activation(name: str, x: Any) -> Any:
+    """TransformerLens's four; of a ball, without the care that a wide one would need."""
+    if name == "relu":
+        return arb(0) if x <= 0 else x if x >= 0 else arb(0).union(x.upper())
+    if name == "gelu":
+        return x * (-x / arb(2).sqrt()).erfc() / 2
+    if name == "silu":
+        return x / (1 + (-x).exp())
+    inner = (2 / arb.pi()).sqrt() * (x + arb(44715) / 1_000_000 * x * x * x)
+    return x / (1 + (-2 * inner).exp())
+
+
+def _softmax(scores: Sequence[Any]) -> Matrix:
+    largest = max(score.mid() for score in scores)
+    raw = [(score - largest).exp() for score in scores]
+    total = sum(raw, arb(0))
+    return arb_mat([[weight / total for weight in raw]])
+
+
+def _scaled(scale: Sequence[Any], matrix: Matrix) -> Matrix:
+    rows = zip(scale, matrix.tolist(), strict=True)
+    return arb_mat([[w * value for value in row] for w, row in rows])
+
+
+def _ones(rows: int) -> Matrix:
+    return arb_mat([[arb(1)]] * rows)

@@ -1,0 +1,220 @@
+"""One head, nothing but attention: every difference of outputs is a sum over places, times > 0.
+
+A head's output is Σ w v / Σ w. With c added and all multiplied by Σ w > 0, output y minus output j
+has the sign of Σ_p w(l_p) (v_y - v_j + c_y - c_j)(l_p): this is Dinkelbach's iteration at the one λ
+that matters, where its first step is exact. So over a box the smallest difference is the sum of the
+smallest terms, and for each letter at one place it is known with the others left free: those that
+are decided are cut off together, and what is left is smaller.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tsc_interp.verification.intervals import UNIT, Array
+from tsc_interp.verification.ordered_boxes import (
+    RIGHT,
+    Boxes,
+    Decided,
+    Index,
+    Mask,
+    Step,
+    join,
+    split_at,
+)
+from tsc_interp.verification.ordered_tables import OrderedTables
+
+_NUMBERS_AT_ONCE = 1 << 18
+_ENOUGH = 0.25
+"""Where less than this share of a place's letters is decided, the box is cut in two as well."""
+_UNDERFLOW = 2.0**-1000
+
+
+def is_separable(tables: OrderedTables) -> bool:
+    return tables.weights.shape[1] == 1 and set(tables.slices) == {"outer"}
+
+
+class Separable:
+    """Bounds and cuts for boxes of one length."""
+
+    def __init__(self, tables: OrderedTables) -> None:
+        self.tables = tables
+        with np.errstate(all="ignore"):
+            self._fill(tables)
+
+    def _fill(self, tables: OrderedTables) -> None:
+        """Terms `[reading place letter class]`, and more than any of them can be off, for any pair.
+
+        A term w (v + c) is off by a few units of w (|v| + |c|) and by w times the tables' own
+        errors; adding up n of them costs n units of the sum of their sizes. Twice that, for two.
+        """
+        weights, constant = tables.weights[:, 0], tables.constant
+        values, fixed = tables.values, tables.fixed_values
+        self.terms = weights[..., None] * (
+            values.values[0][None] + constant.values[:, None, None, :]
+        )
+        self.itself = tables.fixed_weights[:, :1] * (fixed.values[:, 0] + constant.values)
+        units = 2 * (tables.free + 16) * UNIT
+
+        def slack(weight: Array, value: Array, error: Array, own: Array, own_error: Array) -> Array:
+            size = np.abs(value).max(-1) + np.abs(own).max(-1)
+            off = error.max(-1) + own_error.max(-1)
+            return 2 * weight * (units * size + off) + _UNDERFLOW * (1 + size)
+
+        own, own_error = constant.values, constant.errors
+        self.slack = slack(
+            weights,
+            values.values[0][None],
+            values.errors[0][None],
+            own[:, None, None],
+            own_error[:, None, None],
+        )
+        self.itself_slack = slack(
+            tables.fixed_weights[:, 0], fixed.values[:, 0], fixed.errors[:, 0], own, own_error
+        )
+
+    @property
+    def cost(self) -> float:
+        """Microseconds of a box, about."""
+        _, places, letters, classes = self.terms.shape
+        return 2 + places * letters * classes / 500
+
+    # -- one round -----------------------------------------------------------------------------
+
+    def step(self, boxes: Boxes) -> Step:
+        """What is decided now, smaller boxes for what is not, and single strings in doubt."""
+        with np.errstate(all="ignore"):
+            low = self._own(boxes, -1) + self._settled(boxes)
+            for place in range(self.tables.free):
+                low = low + self._smallest(boxes, place)
+            right = (low > 0).all(1)
+            decided = [Decided(boxes[right], np.full(int(right.sum()), RIGHT))]
+            open_, waiting, doubtful = boxes[~right], [], []
+            at_once = max(1, _NUMBERS_AT_ONCE // max(self.terms[0].size, 1))
+            for start in range(0, len(open_), at_once):
+                step = self._peel(open_[start : start + at_once])
+                decided += step.decided
+                waiting.append(step.waiting)
+                doubtful.append(step.doubtful)
+            return Step(decided, join(waiting, boxes), join(doubtful, boxes))
+
+    def _own(self, boxes: Boxes, side: int) -> Array:
+        """What the reading token adds to each difference, moved to the safe side."""
+        gaps = self._gaps(self.itself[boxes.reading], boxes)
+        return np.asarray(gaps + side * self.itself_slack[boxes.reading][:, None])
+
+    def _gaps(self, terms: Array, boxes: Boxes) -> Array:
+        """`[box ... class]` to differences from the label's; outputs that are equal are settled."""
+        shape = (len(boxes), *(1,) * (terms.ndim - 2), 1)
+        own = np.take_along_axis(terms, boxes.label.reshape(shape), -1)
+        return np.asarray(own - terms)
+
+    def _settled(self, boxes: Boxes) -> Array:
+        """`[box class]`: +inf where the label never loses (itself, or a tie it wins), -inf where it
+        always does (a tie it loses), else 0."""
+        classes = np.arange(self.tables.classes)
+        label = boxes.label[:, None]
+        same = self.tables.same[boxes.label]
+        return np.where(same, np.where(classes >= label, np.inf, -np.inf), 0.0)
+
+    def _smallest(self, boxes: Boxes, place: int) -> Array:
+        """The smallest difference any letter of a place's set adds, `[box class]`.
+
+        Boxes with sets of similar size are done together, so that little is padded.
+        """
+        sets = boxes.sets[:, place]
+        found = np.empty((len(boxes), self.tables.classes))
+        sizes = sets.sum(1)
+        order = np.argsort(sizes, kind="stable")
+        members = np.argsort(~sets, axis=1, kind="stable")
+        start = 0
+        while start < len(order):
+            size = int(sizes[order[start]])
+            stop = start + max(1, _NUMBERS_AT_ONCE // (size * self.tables.classes))
+            stop = min(stop, int(np.searchsorted(sizes[order], size * 1.25 + 2)))
+            rows = order[start:stop]
+            widest = int(sizes[rows[-1]])
+            within = np.arange(widest) < sizes[rows][:, None]
+            letters = np.where(within, members[rows, :widest], members[rows, :1])
+            reading = boxes.reading[rows][:, None]
+            gaps = self._gaps(self.terms[reading, place, letters], boxes[rows])
+            gaps -= self.slack[reading, place, letters][..., None]
+            found[rows] = gaps.min(1)
+            start = stop
+        return found
+
+    def _peel(self, boxes: Boxes) -> Step:
+        """Cut off the letters of one place that are decided whatever stands elsewhere."""
+        if not self.tables.free:
+            return self._alone(boxes)
+        sets, rows = boxes.sets, np.arange(len(boxes))
+        gaps = self._gaps(self.terms[boxes.reading], boxes)
+        slack = self.slack[boxes.reading][..., None]
+        settled = self._settled(boxes)[:, None, None]
+        low = _with_others(gaps - slack, sets, self._own(boxes, -1)) + settled
+        high = settled - _with_others(-gaps - slack, sets, -self._own(boxes, 1))
+        right = (low > 0).all(-1) & sets
+        instead = high.argmin(-1)
+        wrong = (np.take_along_axis(high, instead[..., None], -1)[..., 0] < 0) & sets & ~right
+        share = (right | wrong).sum(2) / sets.sum(2)
+        place = share.argmax(1)
+        decided = [self._emit(boxes, place, right[rows, place], RIGHT)]
+        lost = wrong[rows, place]
+        for j in np.unique(instead[rows, place][lost]):
+            by_j = lost & (instead[rows, place] == j)
+            decided.append(self._emit(boxes, place, by_j, int(j)))
+        rest = sets.copy()
+        rest[rows, place] &= ~(right | wrong)[rows, place]
+        left, alive = boxes.with_sets(rest), rest.any(2).all(1)
+        single = boxes.is_single()
+        stuck = (share.max(1) < _ENOUGH) & ~single & alive
+        halved = self._halve(left[stuck], gaps[stuck], low[stuck])
+        waiting = join([left[alive & ~stuck & ~single], halved], boxes)
+        return Step(decided, waiting, left[alive & single])
+
+    def _alone(self, boxes: Boxes) -> Step:
+        """Strings of one letter, which reads: nothing is free."""
+        settled = self._settled(boxes)
+        high = self._own(boxes, 1) + settled
+        instead = high.argmin(1)
+        wrong = high.min(1) < 0
+        return Step([Decided(boxes[wrong], instead[wrong])], boxes[:0], boxes[~wrong])
+
+    def _emit(self, boxes: Boxes, place: Index, letters: Mask, instead: int) -> Decided:
+        sets = boxes.sets.copy()
+        sets[np.arange(len(boxes)), place] &= letters
+        kept = letters.any(1)
+        found = boxes.with_sets(sets)[kept]
+        return Decided(found, np.full(len(found), instead))
+
+    def _halve(self, boxes: Boxes, gaps: Array, low: Array) -> Boxes:
+        """In two, where the difference that is most in doubt varies most."""
+        if not len(boxes):
+            return boxes
+        rows = np.arange(len(boxes))
+        doubtful = np.where(boxes.sets[..., None], low, np.inf).min((1, 2)).argmin(1)
+        terms = gaps[rows, :, :, doubtful]
+        least = np.where(boxes.sets, terms, np.inf).min(2)
+        most = np.where(boxes.sets, terms, -np.inf).max(2)
+        several = boxes.sets.sum(2) > 1
+        place = np.where(several, most - least, -1.0).argmax(1)
+        # NaN compares false: whatever happens, one of several letters is parted from the rest.
+        middle = (least[rows, place] + most[rows, place]) / 2
+        part = boxes.sets[rows, place] & (terms[rows, place] <= middle[:, None])
+        useless = ~part.any(1) | (part == boxes.sets[rows, place]).all(1)
+        first = boxes.sets[rows, place].argmax(1)
+        part[useless] = False
+        part[rows[useless], first[useless]] = True
+        return split_at(boxes, place, part)
+
+
+def _with_others(gaps: Array, sets: Mask, own: Array) -> Array:
+    """For each letter at each place: its own term plus the smallest of every other place.
+
+    The others are added up without it: to subtract it from the whole would leave its rounding.
+    """
+    least = np.where(sets[..., None], gaps, np.inf).min(2)
+    before, after = np.zeros_like(least), np.zeros_like(least)
+    before[:, 1:] = np.cumsum(least[:, :-1], axis=1)
+    after[:, :-1] = np.cumsum(least[:, :0:-1], axis=1)[:, ::-1]
+    return np.asarray((before + after + own[:, None])[:, :, None] + gaps)

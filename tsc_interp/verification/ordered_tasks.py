@@ -1,0 +1,282 @@
+"""What is decided about strings in their order: the class of every string in a box.
+
+A box gives each position a set of letters (by index) and holds one string for every way to pick.
+A task says the class of single strings (`labels`), the class all strings of a box share
+(`box_label`) and, where they share none, how to cut the box so that they soon do (`cut`). The
+checker believes these three and nothing else about a task.
+
+    CountTask   a task on counts: class 1 where it is positive
+    MaxOf       the class is the largest letter's index
+    Before      class 1 if the string has the letter `first` and no `second` stands before it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tsc_interp.config import ClassifierConfig
+from tsc_interp.errors import UsageError
+from tsc_interp.strings import LETTERS, Alphabet
+from tsc_interp.task import ContainsAll, Parity, Rule
+
+Rows = NDArray[np.int64]
+Sets = tuple[frozenset[int], ...]
+Cut = tuple[int, frozenset[int]]
+
+_ENUMERATED = 256
+"""Strings of a box that are looked at one by one where a task knows nothing better."""
+
+
+class OrderedTask(Protocol):
+    @property
+    def kind(self) -> str: ...
+
+    def n_classes(self, n_letters: int) -> int: ...
+
+    def labels(self, rows: Rows, n_letters: int) -> Rows:
+        """Letter indices `[string position]` to classes `[string]`."""
+        ...
+
+    def box_label(self, sets: Sets, n_letters: int) -> int | None:
+        """The class every string of the box has; None where they differ, or may."""
+        ...
+
+    def cut(self, sets: Sets, n_letters: int) -> Cut:
+        """For a box without a class: a position, and a part of its set to split off."""
+        ...
+
+    def describe(self) -> str: ...
+
+    def to_dict(self) -> dict[str, Any]: ...
+
+
+@dataclass(frozen=True)
+class CountTask:
+    """One of the tasks on letter counts."""
+
+    rule: Rule
+
+    @property
+    def kind(self) -> str:
+        return self.rule.kind
+
+    def n_classes(self, n_letters: int) -> int:
+        return 2
+
+    def labels(self, rows: Rows, n_letters: int) -> Rows:
+        counts = (rows[:, :, None] == np.arange(n_letters)).sum(1)
+        return np.asarray(self.rule.labels(counts)).astype(np.int64)
+
+    def box_label(self, sets: Sets, n_letters: int) -> int | None:
+        needed = [LETTERS.index(letter) for letter in self.rule.needs]
+        sure = [sum(one == {letter} for one in sets) for letter in needed]
+        possible = [sum(letter in one for one in sets) for letter in needed]
+        if isinstance(self.rule, ContainsAll):
+            # Each needed letter is somewhere for certain, or one of them nowhere.
+            return 1 if all(sure) else 0 if not all(possible) else None
+        if len(needed) != 1:
+            raise UsageError(f"no rule for boxes of the task {self.rule.kind!r}")
+        if isinstance(self.rule, Parity) and sure != possible:
+            return None
+        # at_least and majority rise with the number of their one letter, so the ends decide.
+        labels = {self._label(needed[0], count, len(sets)) for count in (sure[0], possible[0])}
+        return labels.pop() if len(labels) == 1 else None
+
+    def _label(self, letter: int, count: int, length: int) -> int:
+        counts = np.zeros(max(letter, 1) + 2, dtype=np.int64)
+        counts[letter] = count
+        counts[letter + 1] = length - count  # any other letter stands for all others
+        return int(bool(self.rule.labels(counts)))
+
+    def cut(self, sets: Sets, n_letters: int) -> Cut:
+        for letter in self.rule.needs:
+            index = LETTERS.index(letter)
+            if isinstance(self.rule, ContainsAll) and {index} in sets:
+                continue
+            for position, one in enumerate(sets):
+                if index in one and len(one) > 1:
+                    return position, frozenset({index})
+        raise AssertionError("a box without a class can be cut")
+
+    def describe(self) -> str:
+        return self.rule.describe()
+
+    def to_dict(self) -> dict[str, Any]:
+        return self.rule.model_dump(mode="json")  # type: ignore[attr-defined, no-any-return]
+
+
+@dataclass(frozen=True)
+class MaxOf:
+    """The class is the index of the largest letter: max-of-k for strings of length k."""
+
+    kind: str = "max_of"
+
+    def n_classes(self, n_letters: int) -> int:
+        return n_letters
+
+    def labels(self, rows: Rows, n_letters: int) -> Rows:
+        return np.asarray(rows.max(1))
+
+    def box_label(self, sets: Sets, n_letters: int) -> int | None:
+        largest = max(map(max, sets))
+        return largest if max(map(min, sets)) == largest else None
+
+    def cut(self, sets: Sets, n_letters: int) -> Cut:
+        largest = max(map(max, sets))
+        return next(i for i, one in enumerate(sets) if largest in one), frozenset({largest})
+
+    def describe(self) -> str:
+        return "the largest letter"
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind}
+
+
+@dataclass(frozen=True)
+class Before:
+    """Class 1: the letter `first` occurs, and no `second` stands before its first occurrence.
+
+    So a string with `first` and without `second` is of class 1, and one without `first` of class 0,
+    whether it has `second` or not.
+    """
+
+    first: str = "a"
+    second: str = "b"
+    kind: str = "before"
+
+    def __post_init__(self) -> None:
+        known = all(isinstance(x, str) and len(x) == 1 for x in (self.first, self.second))
+        if not known or self.first == self.second or not {self.first, self.second} <= set(LETTERS):
+            raise UsageError(
+                f"before needs two different letters, got {self.first!r} and {self.second!r}"
+            )
+
+    def n_classes(self, n_letters: int) -> int:
+        return 2
+
+    @property
+    def _indices(self) -> tuple[int, int]:
+        return LETTERS.index(self.first), LETTERS.index(self.second)
+
+    def labels(self, rows: Rows, n_letters: int) -> Rows:
+        first, second = self._indices
+        either = (rows == first) | (rows == second)
+        at = either.argmax(1)  # where the first of the two stands; 0 where neither does
+        return (rows[np.arange(len(rows)), at] == first).astype(np.int64)
+
+    def box_label(self, sets: Sets, n_letters: int) -> int | None:
+        first, second = self._indices
+        possible: set[int] = set()
+        for one in sets:
+            possible |= {1} if first in one else set()
+            possible |= {0} if second in one else set()
+            if one <= {first, second}:
+                break
+        else:
+            possible.add(0)
+        return possible.pop() if len(possible) == 1 else None
+
+    def cut(self, sets: Sets, n_letters: int) -> Cut:
+        for position, one in enumerate(sets):
+            for letter in self._indices:
+                if letter in one and len(one) > 1:
+                    return position, frozenset({letter})
+        raise AssertionError("a box without a class can be cut")
+
+    def describe(self) -> str:
+        return f"an {self.first} before any {self.second}"
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, "first": self.first, "second": self.second}
+
+
+@dataclass(frozen=True)
+class LabelledBy:
+    """Any function of strings: boxes get a class by looking at every string, so they stay small."""
+
+    function: Callable[[Rows], Rows]
+    classes: int
+    name: str
+    kind: str = "function"
+
+    def n_classes(self, n_letters: int) -> int:
+        return self.classes
+
+    def labels(self, rows: Rows, n_letters: int) -> Rows:
+        found = np.asarray(self.function(rows))
+        whole = found.shape == (len(rows),) and found.dtype.kind in "iub"
+        if not whole or not ((found >= 0) & (found < self.classes)).all():
+            raise UsageError(
+                f"the task {self.name!r} must give each string a class from 0 to "
+                f"{self.classes - 1}"
+            )
+        return found.astype(np.int64)
+
+    def box_label(self, sets: Sets, n_letters: int) -> int | None:
+        if prod(map(len, sets)) > _ENUMERATED:
+            return None
+        rows = np.array(list(product(*map(sorted, sets))), dtype=np.int64)
+        labels = set(self.labels(rows, n_letters).tolist())
+        return labels.pop() if len(labels) == 1 else None
+
+    def cut(self, sets: Sets, n_letters: int) -> Cut:
+        position = max(range(len(sets)), key=lambda i: len(sets[i]))
+        letters = sorted(sets[position])
+        return position, frozenset(letters[: len(letters) // 2])
+
+    def describe(self) -> str:
+        return self.name
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, "name": self.name}
+
+
+def partition(
+    task: OrderedTask, length: int, n_letters: int, within: Sets | None = None
+) -> Iterator[tuple[int, Sets]]:
+    """Disjoint boxes of one class each that hold every string of this length (or of a box)."""
+    waiting = [within or (frozenset(range(n_letters)),) * length]
+    while waiting:
+        sets = waiting.pop()
+        label = task.box_label(sets, n_letters)
+        if label is not None:
+            yield label, sets
+            continue
+        position, part = task.cut(sets, n_letters)
+        for piece in (sets[position] - part, part):
+            waiting.append((*sets[:position], piece, *sets[position + 1 :]))
+
+
+def task_of(config: ClassifierConfig, task: OrderedTask | None) -> OrderedTask:
+    """The given task, or the model's own; refused if the model has too few outputs or letters."""
+    chosen = CountTask(config.task) if task is None else task
+    classes, outputs = chosen.n_classes(config.n_letters), max(config.n_outputs, 2)
+    if classes > outputs:
+        raise UsageError(
+            f"the task ({chosen.describe()}) has {classes} classes, but the model tells {outputs} "
+            f"apart (n_outputs = {config.n_outputs})"
+        )
+    named = {chosen.first, chosen.second} if isinstance(chosen, Before) else set()
+    missing = named - set(Alphabet(config.n_letters).letters)
+    if missing:
+        raise UsageError(f"the task needs {''.join(sorted(missing))}, not in the model's alphabet")
+    return chosen
+
+
+def task_from_dict(data: Any, config: ClassifierConfig) -> OrderedTask:
+    """The task a certificate names; what it does not name exactly is refused."""
+    made: OrderedTask = CountTask(config.task)
+    if isinstance(data, dict) and data.get("kind") == "max_of":
+        made = MaxOf()
+    elif isinstance(data, dict) and data.get("kind") == "before":
+        made = Before(data.get("first", ""), data.get("second", ""))
+    if made.to_dict() != data:
+        raise UsageError(f"the certificate is about a task that is not known here: {data!r}")
+    return task_of(config, made)
