@@ -47,6 +47,7 @@ if TYPE_CHECKING:  # what a type checker reads; the table below is what happens
     from tsc_interp.verification import Diff as Diff
     from tsc_interp.verification import Difference as Difference
     from tsc_interp.verification import Horizon as Horizon
+    from tsc_interp.verification import OrderedVerdict as OrderedVerdict
     from tsc_interp.verification import Verdict as Verdict
     from tsc_interp.verification import certify as certify
     from tsc_interp.verification import check as check
@@ -56,6 +57,7 @@ if TYPE_CHECKING:  # what a type checker reads; the table below is what happens
     from tsc_interp.verification import horizon as horizon
     from tsc_interp.verification import read_certificate as read_certificate
     from tsc_interp.verification import verify as verify
+    from tsc_interp.verification import verify_ordered as verify_ordered
 
 _PUBLIC = {
     "Checkpoint": "tsc_interp.checkpoints",
@@ -96,6 +98,7 @@ _PUBLIC = {
     "Diff": "tsc_interp.verification",
     "Difference": "tsc_interp.verification",
     "Horizon": "tsc_interp.verification",
+    "OrderedVerdict": "tsc_interp.verification",
     "Verdict": "tsc_interp.verification",
     "certify": "tsc_interp.verification",
     "check": "tsc_interp.verification",
@@ -105,6 +108,7 @@ _PUBLIC = {
     "horizon": "tsc_interp.verification",
     "read_certificate": "tsc_interp.verification",
     "verify": "tsc_interp.verification",
+    "verify_ordered": "tsc_interp.verification",
 }
 
 __all__ = ["__version__", *_PUBLIC]

@@ -19,15 +19,21 @@ from tsc_interp.verification.checker_claims import Proved
 from tsc_interp.verification.comparison import Diff, diff
 from tsc_interp.verification.differences import Difference, difference
 from tsc_interp.verification.horizons import Counterexample, Horizon, horizon
+from tsc_interp.verification.ordered import verify_ordered
+from tsc_interp.verification.ordered_tasks import Before, MaxOf
+from tsc_interp.verification.ordered_verdict import OrderedVerdict
 from tsc_interp.verification.verdict import Verdict, verify
 
 __all__ = [
+    "Before",
     "Certificate",
     "CertificateError",
     "Counterexample",
     "Diff",
     "Difference",
     "Horizon",
+    "MaxOf",
+    "OrderedVerdict",
     "Proved",
     "Verdict",
     "certify",
@@ -38,4 +44,5 @@ __all__ = [
     "horizon",
     "read_certificate",
     "verify",
+    "verify_ordered",
 ]

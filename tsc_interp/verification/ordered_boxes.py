@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,14 +30,17 @@ class Boxes:
     def __len__(self) -> int:
         return len(self.sets)
 
-    def __getitem__(self, chosen: slice | Mask | Index) -> Boxes:
+    def __getitem__(self, chosen: Any) -> Boxes:
         return Boxes(self.sets[chosen], self.reading[chosen], self.label[chosen])
 
     def with_sets(self, sets: Mask) -> Boxes:
         return Boxes(sets, self.reading, self.label)
 
     def without_empty(self) -> Boxes:
-        return self[self.sets.any(2).all(1)]
+        return self[self.holds_strings()]
+
+    def holds_strings(self) -> Mask:
+        return np.asarray((self.sets.sum(2) > 0).all(1))
 
     def sizes(self) -> list[int]:
         """How many strings each holds, as Python's whole numbers."""

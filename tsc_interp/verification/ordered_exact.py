@@ -126,7 +126,7 @@ class OrderedExact:
     def centring(self) -> Matrix:
         d, centred = self.config.d_model, self.config.centred_norm
         taken = 1 / arb(d) if centred else arb(0)
-        return arb_mat([[(arb(1) if i == j else arb(0)) - taken for j in range(d)] for i in range(d)])
+        return arb_mat([[arb(int(i == j)) - taken for j in range(d)] for i in range(d)])
 
     def scores(self, head: int, queries: Matrix, keys: Matrix, length: int) -> Matrix:
         """`[query key]`, of normalised states."""

@@ -42,14 +42,13 @@ class General:
     @property
     def cost(self) -> float:
         """Microseconds of a box, about."""
-        return 40 + self._numbers / 8
+        return 40.0 + float(self._numbers) / 8
 
     def step(self, boxes: Boxes) -> Step:
         at_once = max(1, _NUMBERS_AT_ONCE // self._numbers)
-        parts = []
+        starts = range(0, len(boxes), at_once)
         with np.errstate(all="ignore"):
-            for start in range(0, len(boxes), at_once):
-                parts.append(self._step(boxes[start : start + at_once]))
+            parts = [self._step(boxes[start : start + at_once]) for start in starts]
         decided = [one for part in parts for one in part.decided]
         waiting = join([part.waiting for part in parts], boxes)
         return Step(decided, waiting, join([part.doubtful for part in parts], boxes))
@@ -179,12 +178,12 @@ class General:
             tables,
             boxes,
         )
-        inside = boxes.sets[..., None]
+        inside, itself = boxes.sets[..., None], self.tables.attends_itself
         most_off = np.where(inside, off, 0.0).max((1, 2), initial=0.0)
-        most_off = np.maximum(most_off, np.where(fixed_weight[:, None] > 0, fixed_off, 0.0))
+        most_off = np.maximum(most_off, fixed_off) if itself else most_off
         size = np.where(inside, np.abs(values), 0.0).max((1, 2), initial=0.0)
-        size = np.maximum(size, np.where(fixed_weight[:, None] > 0, np.abs(fixed), 0.0))
-        given = boxes.sets, weights, fixed_weight
+        size = np.maximum(size, np.abs(fixed)) if itself else size
+        given = boxes.sets, weights, fixed_weight if itself else None
         high = _largest_mean(*given, values, fixed, size)
         low = -_largest_mean(*given, -values, -fixed, size)
         reach = 5 * (tables.free + 8 + WEIGHT_UNITS) * UNIT * size + most_off + MEAN_TINY
@@ -233,7 +232,12 @@ class General:
 
 
 def _largest_mean(
-    sets: Mask, weights: Array, fixed_weight: Array, values: Array, fixed: Array, size: Array
+    sets: Mask,
+    weights: Array,
+    fixed_weight: Array | None,
+    values: Array,
+    fixed: Array,
+    size: Array,
 ) -> Array:
     """λ with Σ w (v - λ) ≤ 0 in float64 for every string of each box: `[box channel]`.
 
@@ -246,10 +250,12 @@ def _largest_mean(
     heavy = weights[..., None]
     unit = 8 * (sets.shape[1] + 8) * UNIT * size
     best = np.where(inside, values, -np.inf).max((1, 2), initial=-np.inf)
-    best = np.maximum(best, np.where(fixed_weight[:, None] > 0, fixed, -np.inf))
-    least_total = np.where(sets, weights, np.inf).min(2).sum(1) + fixed_weight
     level = np.where(inside, values, np.inf).min((1, 2), initial=np.inf)
-    level = np.minimum(level, np.where(fixed_weight[:, None] > 0, fixed, np.inf))
+    if fixed_weight is None:
+        fixed_weight = np.zeros(len(sets))
+    else:  # a weight that underflows is still a key's
+        best, level = np.maximum(best, fixed), np.minimum(level, fixed)
+    least_total = np.where(sets, weights, np.inf).min(2).sum(1) + fixed_weight
     done = np.zeros(level.shape, dtype=bool)
     for _ in range(_ITERATIONS):
         terms = np.where(inside, heavy * (values - level[:, None, None]), -np.inf)
@@ -263,7 +269,7 @@ def _largest_mean(
         # At least one bump, so that what is left is not below what float64 can tell.
         level = np.where(done, level, level + np.maximum(excess / total, unit))
     usable = done & (least_total > LEAST_WEIGHT)[:, None] & np.isfinite(level)
-    return np.where(usable, np.minimum(level, best), best)
+    return np.asarray(np.where(usable, np.minimum(level, best), best))
 
 
 def _relative(

@@ -95,8 +95,8 @@ def search_length(
     exact = OrderedExact(checkpoint)
     tables = ordered_tables(exact, length)
     result = LengthSearch(length, tables)
-    bounds: Separable | General = Separable(tables) if is_separable(tables) else General(
-        tables, checkpoint.config
+    bounds: Separable | General = (
+        Separable(tables) if is_separable(tables) else General(tables, checkpoint.config)
     )
     pieces = partition(task, length, checkpoint.config.n_letters)
     while True:
@@ -130,9 +130,7 @@ def _decide(
         _decide_singly(result, exact, step.doubtful, work)
 
 
-def _decide_singly(
-    result: LengthSearch, exact: OrderedExact, boxes: Boxes, work: Work
-) -> None:
+def _decide_singly(result: LengthSearch, exact: OrderedExact, boxes: Boxes, work: Work) -> None:
     if not len(boxes):
         return
     instead = np.full(len(boxes), UNDECIDED)

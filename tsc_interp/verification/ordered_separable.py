@@ -59,7 +59,7 @@ class Separable:
         def slack(weight: Array, value: Array, error: Array, own: Array, own_error: Array) -> Array:
             size = np.abs(value).max(-1) + np.abs(own).max(-1)
             off = error.max(-1) + own_error.max(-1)
-            return 2 * weight * (units * size + off) + _UNDERFLOW * (1 + size)
+            return np.asarray(2 * weight * (units * size + off) + _UNDERFLOW * (1 + size))
 
         own, own_error = constant.values, constant.errors
         self.slack = slack(
@@ -77,7 +77,7 @@ class Separable:
     def cost(self) -> float:
         """Microseconds of a box, about."""
         _, places, letters, classes = self.terms.shape
-        return 2 + places * letters * classes / 500
+        return 2.0 + float(places * letters * classes) / 500
 
     # -- one round -----------------------------------------------------------------------------
 
@@ -165,7 +165,8 @@ class Separable:
             decided.append(self._emit(boxes, place, by_j, int(j)))
         rest = sets.copy()
         rest[rows, place] &= ~(right | wrong)[rows, place]
-        left, alive = boxes.with_sets(rest), rest.any(2).all(1)
+        left = boxes.with_sets(rest)
+        alive = left.holds_strings()
         single = boxes.is_single()
         stuck = (share.max(1) < _ENOUGH) & ~single & alive
         halved = self._halve(left[stuck], gaps[stuck], low[stuck])

@@ -40,7 +40,7 @@ class OrderedTables:
 
     weights       [reading head place letter]
     values        [head place letter channel]
-    fixed_weights [reading head], the reading token's own key (0: CLS is not attended to)
+    fixed_weights [reading head], the reading token's own key (0 unless it `attends_itself`)
     fixed_values  [reading head channel]
     constant      [reading channel]
 
@@ -50,6 +50,7 @@ class OrderedTables:
 
     length: int
     reads_last: bool
+    attends_itself: bool
     weights: Array
     values: Rounded
     fixed_weights: Array
@@ -62,16 +63,16 @@ class OrderedTables:
 
     @property
     def free(self) -> int:
-        return self.weights.shape[2]
+        return int(self.weights.shape[2])
 
     @property
     def letters(self) -> int:
-        return self.weights.shape[3]
+        return int(self.weights.shape[3])
 
     @property
     def classes(self) -> int:
         part = self.slices["outer"]
-        return part.stop - part.start
+        return int(part.stop - part.start)
 
 
 def ordered_tables(exact: OrderedExact, length: int) -> OrderedTables:
@@ -151,6 +152,7 @@ def _tables(exact: OrderedExact, length: int, scores: _Scores) -> OrderedTables:
     return OrderedTables(
         length,
         reads_last,
+        config.attend_cls,
         weights,
         _stacked(values, shape, free),
         fixed,
@@ -232,5 +234,3 @@ def _same_outputs(exact: OrderedExact) -> NDArray[np.bool_]:
     rows = [*columns.tolist(), bias.tolist()[0]]
     table = np.array([[float(x) for x in row] for row in rows])  # float32 weights: exact
     return np.asarray((table[:, :, None] == table[:, None, :]).all(0))
-
-

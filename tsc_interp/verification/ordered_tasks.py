@@ -12,7 +12,7 @@ checker believes these three and nothing else about a task.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import product
 from math import prod
@@ -169,7 +169,7 @@ class Before:
         first, second = self._indices
         either = (rows == first) | (rows == second)
         at = either.argmax(1)  # where the first of the two stands; 0 where neither does
-        return (rows[np.arange(len(rows)), at] == first).astype(np.int64)
+        return np.asarray(rows[np.arange(len(rows)), at] == first).astype(np.int64)
 
     def box_label(self, sets: Sets, n_letters: int) -> int | None:
         first, second = self._indices
@@ -214,8 +214,7 @@ class LabelledBy:
         whole = found.shape == (len(rows),) and found.dtype.kind in "iub"
         if not whole or not ((found >= 0) & (found < self.classes)).all():
             raise UsageError(
-                f"the task {self.name!r} must give each string a class from 0 to "
-                f"{self.classes - 1}"
+                f"the task {self.name!r} must give each string a class from 0 to {self.classes - 1}"
             )
         return found.astype(np.int64)
 
@@ -250,8 +249,8 @@ def partition(
             yield label, sets
             continue
         position, part = task.cut(sets, n_letters)
-        for piece in (sets[position] - part, part):
-            waiting.append((*sets[:position], piece, *sets[position + 1 :]))
+        before, after = sets[:position], sets[position + 1 :]
+        waiting += [(*before, piece, *after) for piece in (sets[position] - part, part)]
 
 
 def task_of(config: ClassifierConfig, task: OrderedTask | None) -> OrderedTask:

@@ -1,0 +1,172 @@
+"""A forward pass over strings in their order at 256 bits: mpmath, plain loops, every option.
+
+It shares nothing with the package but the configuration, the weights and the sinusoidal table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from typing import Any
+
+import mpmath
+from mpmath import mpf
+
+from tsc_interp.checkpoints import Checkpoint
+from tsc_interp.model.positions import sinusoidal
+
+BITS = 256
+
+
+def answer(checkpoint: Checkpoint, string: Sequence[int], bits: int = BITS) -> int | None:
+    """The class of the largest output, the lowest of equals; None within 2^(-bits/3) of a tie.
+
+    Outputs whose weights are equal are equal, so such ties are known.
+    """
+    with mpmath.workprec(bits):
+        outputs = outputs_of(checkpoint, string)
+        if len(outputs) == 1:
+            outputs = [mpf(0), outputs[0]]
+        best = max(range(len(outputs)), key=lambda j: (outputs[j], -j))
+        columns = _columns(checkpoint)
+        close = mpf(2) ** (-bits // 3) * max(1, max(map(abs, outputs)))
+        for j, value in enumerate(outputs):
+            if columns[j] == columns[best]:
+                best = min(best, j)
+            elif outputs[best] - value < close:
+                return None
+        return best
+
+
+def wrong_strings(checkpoint: Checkpoint, task: Any, length: int) -> list[tuple[int, ...]] | None:
+    """All of one length in alphabetical order; None if one of them is too close to a tie."""
+    import numpy as np
+
+    letters = checkpoint.config.n_letters
+    found = []
+    for string in product(range(letters), repeat=length):
+        said = answer(checkpoint, string)
+        if said is None:
+            return None
+        if said != task.labels(np.array([string]), letters)[0]:
+            found.append(string)
+    return found
+
+
+def outputs_of(checkpoint: Checkpoint, string: Sequence[int]) -> list[Any]:
+    config, w = checkpoint.config, _exact_weights(checkpoint)
+    tokens = [2 + letter for letter in string]
+    if config.reads == "first":
+        tokens = [0, *tokens]
+    elif config.reads == "last":
+        tokens = [*tokens, 0]
+    reading = 0 if config.reads == "first" else len(tokens) - 1
+    attended = [t != 0 or config.attend_cls for t in tokens]
+    x = [list(w["embed.W_E"][token]) for token in tokens]
+    if config.n_positions:
+        table = (
+            w["pos_embed.W_pos"]
+            if config.positions == "learned"
+            else _exact(sinusoidal(config.n_positions, config.d_model).tolist())
+        )
+        x = [[a + b for a, b in zip(row, table[i], strict=True)] for i, row in enumerate(x)]
+    state = list(x[reading])
+    if config.n_heads:
+        state = _attend(config, w, x, reading, attended, state, len(string))
+    if config.d_mlp:
+        pre = _affine(_norm(config, w, "blocks.0.ln2", state), w, "blocks.0.mlp", "in")
+        post = [_activation(config.act_fn, value) for value in pre]
+        state = _plus(state, _affine(post, w, "blocks.0.mlp", "out"))
+    if config.final_norm:
+        state = _norm(config, w, "ln_final", state)
+    return _affine(state, w, "unembed", "U")
+
+
+def _attend(
+    config: Any, w: Any, x: Any, reading: int, attended: Any, state: Any, length: int
+) -> Any:
+    read = [_norm(config, w, "blocks.0.ln1", row) for row in x]
+    for head in range(config.n_heads):
+        name = "blocks.0.attn"
+        q, k, v = (
+            [
+                _plus(_times(row, w[f"{name}.W_{p}"][head]), _bias(w, f"{name}.b_{p}", head))
+                for row in read
+            ]
+            for p in "QKV"
+        )
+        scale = mpmath.sqrt(config.d_head)
+        stretch = mpmath.log(length) if config.log_n else 1
+        keys = [i for i, seen in enumerate(attended) if seen]
+        scores = [mpmath.fdot(q[reading], k[i]) / scale * stretch for i in keys]
+        top = max(scores)
+        raw = [mpmath.exp(score - top) for score in scores]
+        z = [
+            mpmath.fsum(weight * v[i][c] for weight, i in zip(raw, keys, strict=True))
+            / mpmath.fsum(raw)
+            for c in range(config.d_head)
+        ]
+        state = _plus(state, _times(z, w[f"{name}.W_O"][head]))
+    return _plus(state, w["blocks.0.attn.b_O"]) if config.biases else state
+
+
+def _norm(config: Any, w: Any, name: str, row: list[Any]) -> list[Any]:
+    if config.norm == "off":
+        return row
+    if config.norm.startswith("layer"):
+        mean = mpmath.fsum(row) / len(row)
+        row = [value - mean for value in row]
+    root = mpmath.sqrt(mpmath.fsum(v * v for v in row) / len(row) + mpf(config.norm_eps))
+    row = [value / root for value in row]
+    if f"{name}.w" in w:
+        row = [a * b for a, b in zip(row, w[f"{name}.w"], strict=True)]
+    return _plus(row, w[f"{name}.b"]) if f"{name}.b" in w else row
+
+
+def _activation(name: str, x: Any) -> Any:
+    if name == "relu":
+        return max(x, mpf(0))
+    if name == "silu":
+        return x / (1 + mpmath.exp(-x))
+    if name == "gelu":
+        return x * mpmath.erfc(-x / mpmath.sqrt(2)) / 2
+    cubed = x + mpf("0.044715") * x**3
+    return x * (1 + mpmath.tanh(mpmath.sqrt(2 / mpmath.pi) * cubed)) / 2
+
+
+def _affine(row: list[Any], w: Any, module: str, part: str) -> list[Any]:
+    found = _times(row, w[f"{module}.W_{part}"])
+    bias = w.get(f"{module}.b_{part}")
+    return found if bias is None else _plus(found, bias)
+
+
+def _bias(w: Any, name: str, head: int) -> Any:
+    return w[name][head] if name in w else None
+
+
+def _plus(a: list[Any], b: Any) -> list[Any]:
+    return a if b is None else [p + q for p, q in zip(a, b, strict=True)]
+
+
+def _times(row: list[Any], matrix: list[Any]) -> list[Any]:
+    return [
+        mpmath.fsum(p * line[j] for p, line in zip(row, matrix, strict=True))
+        for j in range(len(matrix[0]))
+    ]
+
+
+def _columns(checkpoint: Checkpoint) -> list[tuple[float, ...]]:
+    weights = checkpoint.weights["unembed.W_U"].tolist()
+    bias = checkpoint.weights.get("unembed.b_U")
+    rows = weights if bias is None else [*weights, bias.tolist()]
+    if len(rows[0]) == 1:
+        rows = [[0.0, *row] for row in rows]
+    return list(zip(*rows, strict=True))
+
+
+def _exact_weights(checkpoint: Checkpoint) -> dict[str, Any]:
+    return {name: _exact(array.tolist()) for name, array in checkpoint.weights.items()}
+
+
+def _exact(value: Any) -> Any:
+    return [_exact(entry) for entry in value] if isinstance(value, list) else mpf(value)

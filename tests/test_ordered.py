@@ -1,0 +1,223 @@
+"""Branch and bound over strings in their order against every string at 256 bits."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests import precise_ordered
+from tests.ordered_models import (
+    copying,
+    longest,
+    ordered_checkpoint,
+    random_config,
+    random_task,
+)
+from tsc_interp.checkpoints import Checkpoint
+from tsc_interp.config import ClassifierConfig
+from tsc_interp.errors import UnsupportedError, UsageError
+from tsc_interp.model.classifier import Classifier
+from tsc_interp.verification import verify
+from tsc_interp.verification.ordered import verify_ordered, written
+from tsc_interp.verification.ordered_search import Work, search_length
+from tsc_interp.verification.ordered_tasks import Before, CountTask, LabelledBy, MaxOf
+
+
+@pytest.mark.parametrize("block", range(12))
+def test_counts_and_first_errors_are_those_of_every_string_at_256_bits(block):
+    decided = 0
+    for seed in range(block * 10, block * 10 + 10):
+        config = random_config(seed)
+        checkpoint, task = ordered_checkpoint(config, seed), random_task(config, seed)
+        length = longest(config, 64)
+        wrong = precise_ordered.wrong_strings(checkpoint, task, length)
+        if wrong is None:
+            continue
+        decided += 1
+        verdict = verify_ordered(checkpoint, length, min_length=length, task=task)
+        assert (verdict.total_wrong, verdict.total_undecided) == (len(wrong), 0), config
+        assert verdict.strings == config.n_letters**length
+        if wrong:
+            assert verdict.shortest.string == written(config, wrong[0])
+            assert verdict.shortest.answer == precise_ordered.answer(checkpoint, wrong[0])
+        else:
+            assert verdict.shortest is None
+            assert verdict.correct
+    assert decided >= 8
+
+
+@pytest.mark.parametrize("seed", range(200, 206))
+def test_the_oracle_is_the_model(seed):
+    """The 256-bit pass and the package's one forward pass, in float64."""
+    config = random_config(seed)
+    checkpoint = ordered_checkpoint(config, seed)
+    model = Classifier.from_checkpoint(checkpoint).double()
+    strings = list(product(range(config.n_letters), repeat=longest(config, 20)))
+    with torch.no_grad():
+        found = model([written(config, string) for string in strings])
+    for row, string in zip(found.reshape(len(strings), -1), strings, strict=True):
+        expected = [float(x) for x in precise_ordered.outputs_of(checkpoint, string)]
+        np.testing.assert_allclose(row.numpy(), expected, rtol=1e-9, atol=1e-9)
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(1000, 10**6), scale=st.sampled_from([0.5, 2.0, 8.0]))
+def test_every_decided_box_holds_only_what_it_says(seed, scale):
+    config = random_config(seed)
+    checkpoint, task = ordered_checkpoint(config, seed, scale), random_task(config, seed)
+    length = longest(config, 30)
+    search = search_length(checkpoint, task, length, Work(1e9))
+    seen = set()
+    for sets, label, instead in search.found():
+        for string in product(*sets):
+            assert string not in seen
+            seen.add(string)
+            assert task.labels(np.array([string]), config.n_letters)[0] == label
+            said = precise_ordered.answer(checkpoint, string)
+            if said is not None and instead >= -1:
+                assert (said == label) == (instead == -1)
+    assert len(seen) == config.n_letters**length
+
+
+@pytest.mark.parametrize("attend_cls", [False, True])
+def test_without_positions_it_agrees_with_counting_vectors(attend_cls):
+    """Where order does not matter, the count-space verifier answers the same question."""
+    config = ClassifierConfig(attend_cls=attend_cls)
+    for seed in range(3):
+        checkpoint = ordered_checkpoint(config, seed, 3.0)
+        counted, ordered = verify(checkpoint, 7), verify_ordered(checkpoint, 7)
+        assert ordered.accuracy == counted.accuracy
+        assert ordered.strings == counted.tally.strings
+
+
+def test_a_maximum_copied_by_hand():
+    """The largest letter outweighs the others until there are too many of them: e^s · 1 against k.
+
+    With scores s · i, one c among k b's gets e^s against k: wrong from k > e^s on, and first there.
+    """
+    sharp = 1.5  # e^1.5 = 4.48: four b's are outweighed, five are not
+    checkpoint = copying(sharpness=sharp)
+    verdict = verify_ordered(checkpoint, 6, task=MaxOf())
+    expected = [0] * 6
+    for length in range(1, 7):
+        for string in product(range(3), repeat=length):
+            votes = [string.count(i) * np.exp(sharp * i) for i in range(3)]
+            votes[string[-1]] += sum(votes) / 8  # the residual stream itself
+            expected[length - 1] += int(np.argmax(votes)) != max(string)
+    assert [one.wrong for one in verdict.lengths] == expected
+    assert any(expected)
+    assert verdict.right_through == next(i for i, wrong in enumerate(expected) if wrong)
+    assert verdict.shortest.length == verdict.right_through + 1
+
+
+def test_lengths_and_accuracy_are_exact_integers():
+    checkpoint = copying(sharpness=20.0)
+    verdict = verify_ordered(checkpoint, 40, min_length=40, task=MaxOf())
+    assert verdict.correct
+    assert verdict.strings == 3**40
+    assert verdict.accuracy == Fraction(1)
+    assert json.loads(json.dumps(verdict.to_dict()))["strings"] == str(3**40)
+
+
+def test_ties_go_to_the_lower_class():
+    """Three equal columns: class 0 wins every string, and that is decided, not undecided."""
+    checkpoint = copying()
+    weights = dict(checkpoint.weights)
+    weights["unembed.W_U"] = np.ones_like(weights["unembed.W_U"])
+    verdict = verify_ordered(Checkpoint(checkpoint.config, weights), 3, task=MaxOf())
+    assert verdict.total_undecided == 0
+    # Only strings of a's have 0 as their largest letter.
+    assert [one.right for one in verdict.lengths] == [1, 1, 1]
+    assert verdict.shortest.string == "b"
+    assert verdict.shortest.answer == 0
+
+
+def test_a_zero_logit_is_negative():
+    config = ClassifierConfig(n_positions=5)
+    weights = dict(ordered_checkpoint(config, 0).weights)
+    weights["unembed.W_U"] = np.zeros_like(weights["unembed.W_U"])
+    verdict = verify_ordered(Checkpoint(config, weights), task=Before("a", "b"))
+    strings = [string for n in range(1, 5) for string in product(range(3), repeat=n)]
+    positive = sum(Before("a", "b").labels(np.array([one]), 3)[0] for one in strings)
+    assert verdict.total_undecided == 0
+    assert verdict.total_wrong == positive
+
+
+def test_a_budget_that_ends_leaves_the_rest_undecided():
+    config = random_config(37)
+    checkpoint, task = ordered_checkpoint(config, 37), CountTask(config.task)
+    length = longest(config, 1024)
+    full = verify_ordered(checkpoint, length, min_length=length, task=task)
+    for budget in (1e-9, 1e-3, 1e-2):
+        some = verify_ordered(checkpoint, length, min_length=length, task=task, budget=budget)
+        assert some.strings == full.strings
+        assert some.total_wrong <= full.total_wrong <= some.total_wrong + some.total_undecided
+        assert some.accuracy <= full.accuracy
+        if some.total_undecided:
+            assert not some.correct
+            assert some.undecided is not None
+    assert verify_ordered(checkpoint, length, budget=1e-9).right_through == 0
+
+
+@pytest.mark.parametrize("size", [1e30, 3e38])
+@pytest.mark.parametrize("part", ["W_V", "W_Q", "W_E", "W_U", "W_in"])
+def test_huge_weights_prove_nothing_false(size, part):
+    """What overflows in float64 is decided in exact arithmetic, refused, or undecided."""
+    for seed in (0, 3, 7):
+        config = ClassifierConfig(
+            n_letters=2, n_positions=3, n_heads=2, norm=["off", "rms", "layer"][seed % 3]
+        )
+        weights = {
+            name: np.sign(w) * np.float32(size) if name.endswith(part) else w
+            for name, w in ordered_checkpoint(config, seed).weights.items()
+        }
+        checkpoint, task = Checkpoint(config, weights), CountTask(config.task)
+        try:
+            search = search_length(checkpoint, task, 2, Work(1e9))
+        except UnsupportedError:
+            continue
+        for sets, label, instead in search.found():
+            for string in product(*sets):
+                said = precise_ordered.answer(checkpoint, string, bits=4096)
+                if said is not None and instead >= -1:
+                    assert (said == label) == (instead == -1)
+
+
+def test_a_task_given_as_a_function():
+    checkpoint = copying()
+    alike = LabelledBy(lambda rows: (rows[:, 0] == rows[:, -1]).astype(int), 2, "ends alike")
+    verdict = verify_ordered(checkpoint, 3, task=alike)
+    wrong = 0
+    for length in range(1, 4):
+        for string in product(range(3), repeat=length):
+            wrong += precise_ordered.answer(checkpoint, string) != (string[0] == string[-1])
+    assert verdict.total_wrong == wrong
+
+
+def test_what_cannot_be_asked_is_refused_in_words():
+    deep = ordered_checkpoint(ClassifierConfig(n_layers=2, n_positions=4), 0)
+    with pytest.raises(UnsupportedError, match="verified for one layer; this model has 2"):
+        verify_ordered(deep)
+    with pytest.raises(UsageError, match="say max_length"):
+        verify_ordered(copying(), task=MaxOf())
+    small = ordered_checkpoint(ClassifierConfig(n_positions=4), 0)
+    with pytest.raises(UsageError, match="strings of up to 3 letters, got 4"):
+        verify_ordered(small, 4)
+    for bad in (0, True, 2.0, "3"):
+        with pytest.raises(UsageError):
+            verify_ordered(small, bad)
+    with pytest.raises(UsageError, match="budget"):
+        verify_ordered(small, budget=0)
+
+
+def test_it_shows_itself():
+    verdict = verify_ordered(copying(sharpness=0.5), 3, task=MaxOf())
+    assert "strings of length 1 to 3 wrong" in repr(verdict)
+    assert verdict.shortest.string in verdict._repr_html_()
