@@ -13,8 +13,8 @@ import numpy as np
 
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.verification import intervals
+from tsc_interp.verification.activations import ACTIVATIONS
 from tsc_interp.verification.intervals import LEAST_WEIGHT, MEAN_TINY, UNIT, Array, Interval
-from tsc_interp.verification.ordered_activations import activation_bounds
 from tsc_interp.verification.ordered_boxes import (
     RIGHT,
     Boxes,
@@ -100,7 +100,7 @@ class General:
             share = intervals.outward(1 / high, 1 / low)
             inner = intervals.multiply(inner, (share[0][:, None], share[1][:, None]))
             inner = intervals.add(inner, _ends(self.tables.matrices["inner_shift"]))
-        return activation_bounds(self.config.act_fn, *inner)
+        return ACTIVATIONS[self.config.act_fn].bounds(*inner)
 
     def _scale(self, state: Interval) -> Interval:
         """√(mean square + ε), of a state's range: `[box]`."""
