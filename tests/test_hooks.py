@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -356,14 +357,33 @@ def test_state_dicts_with_zero_biases_are_accepted(odd_config: ClassifierConfig)
     state["blocks.0.attn.b_Q"] = torch.zeros(3, 2)
     state["unembed.b_U"] = torch.zeros(1)
     state["blocks.0.attn.mask"] = torch.ones(4, 4)
-    again = HookedClassifier.from_state_dict(odd_config, state)
-    assert torch.equal(again(STRINGS), model(STRINGS))
+    with pytest.raises(CheckpointError, match="pass cfg=its cfg"):
+        HookedClassifier.from_state_dict(odd_config, state)
+    cfg = SimpleNamespace(
+        act_fn="gelu",
+        attention_dir="bidirectional",
+        normalization_type={"off": None, "rms": "RMS", "layer": "LN"}[odd_config.norm],
+        use_attn_scale=True,
+        attn_scale=-1.0,
+    )
+    config = odd_config.replace(attend_cls=True)
+    again = HookedClassifier.from_state_dict(config, state, cfg)
+    assert torch.equal(again(STRINGS), HookedClassifier(config, model.state_dict())(STRINGS))
+    with pytest.raises(CheckpointError, match="attend_cls"):
+        HookedClassifier.from_state_dict(odd_config, state, cfg)
+    for option, value in (
+        ("act_fn", "relu"), ("act_fn", "gelu_new"), ("attention_dir", "causal"),
+        ("attn_scale", 3.0), ("use_attn_scale", False), ("normalization_type", "LNPre"),
+    ):  # fmt: skip
+        lies = SimpleNamespace(**{**vars(cfg), option: value})
+        with pytest.raises(CheckpointError, match="the state's model has"):
+            HookedClassifier.from_state_dict(config, state, lies)
     state["blocks.0.attn.b_Q"] += 1
     with pytest.raises(CheckpointError, match="b_Q is not zero"):
-        HookedClassifier.from_state_dict(odd_config, state)
+        HookedClassifier.from_state_dict(config, state, cfg)
     with pytest.raises(CheckpointError, match=r"ln_final\.w, for which"):
         HookedClassifier.from_state_dict(
-            odd_config, {**model.state_dict(), "ln_final.w": torch.ones(7)}
+            config, {**model.state_dict(), "ln_final.w": torch.ones(7)}, cfg
         )
     with pytest.raises(CheckpointError, match=r"has no .*embed\.W_E"):
         HookedClassifier.from_state_dict(odd_config, {})

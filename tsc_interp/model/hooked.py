@@ -74,9 +74,14 @@ class HookedClassifier(Circuits, HookedRootModule):  # type: ignore[misc]
         self.eval()
 
     @classmethod
-    def from_state_dict(cls, config: ClassifierConfig, state: Mapping[str, Tensor]) -> Self:
-        """HookedTransformer-style keys; its biases and buffers are accepted where they are zero."""
-        return cls(config, untangle_state_dict(config, state))
+    def from_state_dict(
+        cls, config: ClassifierConfig, state: Mapping[str, Tensor], cfg: Any = None
+    ) -> Self:
+        """HookedTransformer-style keys. A state with more than our weights needs its model's `cfg`.
+
+        Biases this classifier has no place for are accepted where they are zero.
+        """
+        return cls(config, untangle_state_dict(config, state, cfg))
 
     # -- running -----------------------------------------------------------------------------
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from importlib.metadata import version
+from typing import Any
 
 from torch import Tensor
 
@@ -14,16 +16,21 @@ from tsc_interp.errors import CheckpointError
 HAS_BRIDGE_ONLY = int(version("transformer-lens").split(".")[0]) >= 4
 
 
-def untangle_state_dict(config: ClassifierConfig, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def untangle_state_dict(
+    config: ClassifierConfig, state: Mapping[str, Tensor], cfg: Any
+) -> dict[str, Tensor]:
     """Our weights out of a HookedTransformer-style state dict.
 
-    HookedTransformer also stores biases, a position table and mask buffers. This classifier has
-    none of them, so they may be there only if they change nothing.
+    HookedTransformer also stores biases, a position table and mask buffers. Where this classifier
+    has none of them, they may be there only if they change nothing. What else such a model does is
+    not in its state but in its `cfg`, so a state with more than our weights needs it.
     """
     expected = config.weight_shapes()
     missing = sorted(expected.keys() - state.keys())
     if missing:
         raise CheckpointError(f"the state dict has no {', '.join(missing)}")
+    if state.keys() - expected.keys():
+        _check_cfg(config, cfg)
     for name in sorted(state.keys() - expected.keys()):
         kind = name.rsplit(".", 1)[-1]
         if kind in ("mask", "IGNORE"):
@@ -35,3 +42,29 @@ def untangle_state_dict(config: ClassifierConfig, state: Mapping[str, Tensor]) -
         if bool(state[name].any()):
             raise CheckpointError(f"{name} is not zero, but this classifier has no such weight")
     return {name: state[name] for name in expected}
+
+
+def _check_cfg(config: ClassifierConfig, cfg: Any) -> None:
+    if cfg is None:
+        raise CheckpointError(
+            "this state was made by a model of TransformerLens, and does not say which activation, "
+            "mask, norm and scale of scores belong to it: pass cfg=its cfg, or take the model over "
+            "with tsc.from_transformer_lens(model, ...)"
+        )
+    norms = {None: "off", "LN": "layer", "RMS": "rms", "LNPre": "layer_pre", "RMSPre": "rms_pre"}
+    scale = getattr(cfg, "attn_scale", -1.0)
+    usual = math.isclose(scale, math.sqrt(config.d_head)) or scale <= 0
+    has: dict[str, tuple[Any, Any]] = {
+        "attention": (str(cfg.attention_dir), "causal" if config.causal else "bidirectional"),
+        "norm": (norms.get(cfg.normalization_type, cfg.normalization_type), config.norm),
+        "attend_cls": (True, config.attend_cls or not config.has_attention),
+        "usual scale of scores": (bool(cfg.use_attn_scale and usual), True),
+    }
+    if config.has_mlp:
+        has["act_fn"] = (cfg.act_fn, config.act_fn)
+    if config.has_norm:
+        has["eps"] = (cfg.eps, config.norm_eps)
+        has["final norm"] = (True, config.final_norm)
+    for option, (theirs, ours) in has.items():
+        if theirs != ours:
+            raise CheckpointError(f"{option}: the state's model has {theirs}, the config {ours}")
