@@ -8,7 +8,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-NAMES = ("training", "forward", "verification", "causes")
+NAMES = ("training", "forward", "verification", "causes", "outside")
 
 
 def main(wanted: list[str]) -> int:

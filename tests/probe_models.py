@@ -27,10 +27,14 @@ QUERY = 4
 @cache
 def transformer_lens_model(norm: str | None = "LN") -> Any:
     """Two causal layers, random weights and biases, sizes that differ pairwise."""
+    return make_transformer_lens_model(normalization_type=norm)
+
+
+def make_transformer_lens_model(**options: Any) -> Any:
     sizes = {
         "n_layers": 2, "d_model": 12, "n_heads": 2, "d_head": 3, "d_mlp": 5, "n_ctx": 11,
-        "d_vocab": 9, "act_fn": "gelu", "normalization_type": norm, "attention_dir": "causal",
-        "device": "cpu", "seed": 3,
+        "d_vocab": 9, "act_fn": "gelu", "normalization_type": "LN", "attention_dir": "causal",
+        "device": "cpu", "seed": 3, **options,
     }  # fmt: skip
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

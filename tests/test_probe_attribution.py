@@ -62,20 +62,19 @@ def test_copies_count_like_characters(odd_model: HookedClassifier) -> None:
         assert long.effects.at(part=part) == pytest.approx(short.effects.at(part=part), abs=1e-5)
 
 
-@pytest.mark.parametrize("norm", ["LN", None])
+@pytest.mark.parametrize("norm", ["LN", "LNPre", "RMS", "RMSPre", None])
 @pytest.mark.parametrize("query", [QUERY, -1, 0])
 def test_transformer_lens_model(norm: str | None, query: int) -> None:
+    """Oracle: the model's own logit. Without the final norm's scale the sum was off by 3 here."""
     model = transformer_lens_model(norm)
-    direction = model.W_U[:, 5]
-    result = attribution.run(model, TOKENS, query=query, direction=direction)
-    residual = model.run_with_cache(TOKENS)[1]["blocks.1.hook_resid_post"][:, query]
-    assert result.effects.array.sum(1) == pytest.approx(
-        (residual @ direction).detach().numpy(), abs=1e-4
-    )
+    result = attribution.run(model, TOKENS, query=query, direction=model.W_U[:, 5])
+    logits = (model(TOKENS)[:, query, 5] - model.b_U[5]).detach().numpy()
+    assert result.effects.array.sum(1) == pytest.approx(logits, abs=1e-4)
+    assert result.by_group.array.sum(1) == pytest.approx(logits, abs=1e-4)
+    assert result.logits.array == pytest.approx(logits, abs=1e-4)
+    off = np.abs(result.effects.array.sum(1) - logits).max()
+    assert result.error <= off + 1e-5
     assert bool(result.not_applicable) == (norm is not None)
-    if norm is None:  # then there is no final norm either, and this is the token's logit
-        logits = (model(TOKENS)[:, query, 5] - model.b_U[5]).detach().numpy()
-        assert result.logits.array == pytest.approx(logits, abs=1e-4)
     visible = TOKENS[:, : query % TOKENS.shape[1] + 1].unique().tolist()
     named = {part.split("← ")[1] for part in result.effects.labels["part"] if "←" in part}
     assert named == {str(token) for token in visible}

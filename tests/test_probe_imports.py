@@ -21,7 +21,12 @@ from tsc_interp.report import Report
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = sorted(path.parent for path in (ROOT / "tsc_interp" / "probes").glob("*/run.py"))
-BASE = {"tsc_interp.probes.base", "tsc_interp.probes.wording", "tsc_interp.source_report"}
+BASE = {
+    "tsc_interp.probes.base",
+    "tsc_interp.probes.standing_out",  # words that several probes share
+    "tsc_interp.probes.wording",
+    "tsc_interp.source_report",
+}
 MODELS = {"torch", "transformer_lens"}
 
 

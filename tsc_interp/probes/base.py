@@ -10,13 +10,14 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
+import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
 from tsc_interp.errors import UsageError
 from tsc_interp.output.display import Displayed, Grid
 from tsc_interp.output.json_form import from_json
 from tsc_interp.output.numbers import Cell
-from tsc_interp.probes.arrays import LabeledArray, Record, needed
+from tsc_interp.probes.arrays import LabeledArray, Number, Record, needed
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -27,6 +28,7 @@ __all__ = [
     "Finding",
     "HeadsResult",
     "LabeledArray",
+    "Number",
     "Pair",
     "ProbeResult",
     "Record",
@@ -192,6 +194,10 @@ class Pair(Record):
         return f"`{name}` (logit {logit:+.4f}{answer})"
 
 
+MOST_SHOWN = 24
+"""Heads of a model without a task that tables and figures have room for."""
+
+
 class HeadsResult(ProbeResult):
     """The base of results about heads, of all layers or of one that was asked for."""
 
@@ -199,6 +205,52 @@ class HeadsResult(ProbeResult):
     """Of the model, whichever of them the result is about."""
     needs: str | None = None
     """The letters the task names; None for a model without a task."""
+    lead: LabeledArray | None = None
+    """`[layer head]`: the highest score less the next, where a token's occurrences differ."""
+    doubt: LabeledArray | None = None
+    """`[layer head]`: by how much one occurrence of these two tokens departs from its average."""
+    chance: tuple[Number, ...] | None = None
+    """The leads of heads with shuffled weights, for a model without a task."""
+
+    @property
+    def unit(self) -> str:
+        """What strings are made of."""
+        return "token" if self.needs is None else "letter"
+
+    def ahead(self, i: int, h: int) -> bool:
+        """Whether a head's lead is larger than that of every shuffled head."""
+        chance = self.chance or ()
+        return self.lead is None or all(self.lead.array[i, h] > other for other in chance)
+
+    def stands_out(self, i: int, h: int) -> bool:
+        """Whether it can be said what a head reads: ahead, and by more than the token varies."""
+        if self.lead is None or self.doubt is None:
+            return True
+        return self.ahead(i, h) and bool(self.lead.array[i, h] > self.doubt.array[i, h])
+
+    def heads_to_show(self) -> list[tuple[int, int]]:
+        """`(layer, head)` places for tables and figures: all, or of many those that stand out.
+
+        Those of which nothing can be said come after them, as far as there is room.
+        """
+        if self.lead is None:
+            raise UsageError("every head of this result is shown")
+        lead = self.lead.array
+        order = sorted(
+            np.ndindex(lead.shape), key=lambda at: (not self.stands_out(*at), -float(lead[at]))
+        )
+        return [(i, h) for i, h in order[:MOST_SHOWN]]
+
+    @property
+    def many_heads(self) -> bool:
+        """Whether a model without a task has more heads than tables and figures show."""
+        return self.needs is None and self.lead is not None and self.lead.array.size > MOST_SHOWN
+
+    def of_all_heads(self) -> str:
+        """` (24 of 144 heads)`, for titles; empty where all are shown."""
+        if not self.many_heads or self.lead is None:
+            return ""
+        return f" ({MOST_SHOWN} of {self.lead.array.size} heads)"
 
     def needs_among(self, letters: Sequence[str]) -> str:
         """The letters the task names, if all of them are among these and there is one layer."""

@@ -5,6 +5,7 @@ Whatever differs between the two kinds is settled here, so that a probe is writt
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.errors import UnsupportedError, UsageError
+from tsc_interp.errors import UnsupportedError, UsageError, shorten
+from tsc_interp.probes.rows import (
+    Query,
+    TokenNames,
+    name_of,
+    need_cache,
+    queries,
+    token_rows,
+    unmasked_padding,
+)
 from tsc_interp.strings import CLS, FIRST_LETTER
 
 if TYPE_CHECKING:
@@ -26,7 +36,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Pass:
-    """One forward pass: what went in, and every activation."""
+    """One forward pass: what went in, and the activations that were asked for."""
 
     rows: tuple[str, ...]
     """What to call each row: the string, or `row 0`."""
@@ -36,62 +46,142 @@ class Pass:
     """`[row position]`: how many copies of the token stand there; 0 is masked."""
     score_factor: Floats
     """`[row]`: log n where scores grow with length, else 1."""
-    query: int
+    query: NDArray[np.int64]
+    """`[row]`: the position that reads."""
+    visible: NDArray[np.bool_]
+    """`[row position]`: what the query may look at; all that is not masked, if nobody knows."""
+    logits: Any
     cache: Any
     config: ClassifierConfig | None
     """Of our own classifier; None for any other model."""
-    token_names: Sequence[str] | None
+    token_names: TokenNames | None
+    padding: int | None = None
+    """A token that looks like padding, though no mask says so."""
+
+    def tensor(self, name: str) -> Tensor:
+        if name not in self.cache:
+            raise UnsupportedError(
+                f"this model shows no {name}; this probe reads a transformer whose hooks have "
+                "TransformerLens's names"
+            )
+        found: Tensor = self.cache[name]
+        return found
 
     def activation(self, name: str) -> Floats:
-        return as_array(self.cache[name])
+        return as_array(self.tensor(name))
+
+    def at_query(self, name: str) -> Floats:
+        """`[row ...]`: an activation `[row position ...]` where each row is read."""
+        tensor = self.tensor(name)
+        return as_array(tensor[np.arange(len(self.query)), self.query])
+
+    def pattern(self, layer: int) -> Floats:
+        """`[row head key]`: the weights the query gives."""
+        pattern = self.tensor(f"blocks.{layer}.attn.hook_pattern")
+        return as_array(pattern[np.arange(len(self.query)), :, self.query])
+
+    def epsilon(self, name: str) -> float:
+        """The relative rounding error of one operation in the number format of an activation."""
+        import torch
+
+        return float(torch.finfo(self.tensor(name).dtype).eps)
 
     def names(self, tokens: Sequence[int] | NDArray[np.int64]) -> tuple[str, ...]:
-        names = self.config.alphabet.token_names if self.config else self.token_names
-        return tuple(str(token) if names is None else names[token] for token in tokens)
+        """What tokens are called; two of one name get their numbers as well."""
+        if self.config is not None:
+            return tuple(self.config.alphabet.token_names[token] for token in tokens)
+        names = [name_of(self.token_names, int(token)) for token in tokens]
+        times = Counter(names)
+        return tuple(
+            f"{name} ({token})" if times[name] > 1 else name
+            for name, token in zip(names, tokens, strict=True)
+        )
 
 
 def start(
     model: Any,
     strings: Sequence[str] | Tensor,
     *,
-    query: int | None = None,
-    token_names: Sequence[str] | None = None,
+    reads: Sequence[str],
+    query: Query | None = None,
+    token_names: TokenNames | None = None,
+    attention_mask: ArrayLike | Tensor | None = None,
 ) -> Pass:
-    """Run the model once and keep its activations.
+    """Run the model once and keep the activations whose names end in one of `reads`.
 
-    `query` defaults to CLS for our classifier and to the last position otherwise; `token_names[i]`
-    names token i of another model, which is otherwise called by its number.
+    `query` defaults to where our classifier reads, and otherwise to each row's last position that
+    is not masked; `token_names[i]` names token i of another model, otherwise called by its number.
     """
     import torch
 
     config = classifier_config(model)
     if isinstance(strings, str) or len(strings) == 0:
         raise UsageError("a probe needs a list of one or more strings (or rows of token ids)")
-    if not hasattr(model, "run_with_cache"):
+    need_cache(model)
+    wanted = tuple(reads)
+
+    def names_filter(name: str) -> bool:
+        return name.endswith(wanted)
+
+    if config is not None:
+        if attention_mask is not None:
+            raise UsageError("a classifier knows its padding; attention_mask is for other models")
+        return _start_classifier(model, config, strings, query, names_filter)
+    given = token_rows(model, strings, query, attention_mask)
+    rows = tuple(f"row {row}" for row in range(len(given.tokens)))
+    device = _device(model)
+    ids = torch.from_numpy(given.tokens).to(device)
+    options: dict[str, Any] = {"names_filter": names_filter}
+    if attention_mask is not None:
+        options["attention_mask"] = torch.from_numpy(given.kept).long().to(device)
+    try:
+        with torch.no_grad():
+            logits, cache = model.run_with_cache(ids, **options)
+    except TypeError as error:
+        if attention_mask is None or "attention_mask" not in str(error):
+            raise
         raise UnsupportedError(
-            f"a model with TransformerLens's run_with_cache is needed, not {type(model).__name__}"
-        )
-    if config is None:
-        if (
-            not isinstance(strings, torch.Tensor)
-            or strings.ndim != 2
-            or strings.is_floating_point()
-        ):
-            raise UsageError(
-                "a TransformerLens model is probed on token ids, a whole-number tensor [batch pos]"
-            )
-        rows = tuple(f"row {row}" for row in range(len(strings)))
-        tokens, multiplicity = strings.cpu().numpy(), np.ones(strings.shape)
-        factor = np.ones(len(strings))
+            f"this {type(model).__name__} takes no attention_mask; leave the padding out"
+        ) from None
+    return Pass(
+        rows,
+        given.tokens,
+        multiplicity=given.kept.astype(np.float64),
+        score_factor=np.ones(len(rows)),
+        query=given.query,
+        visible=given.kept,
+        logits=logits,
+        cache=cache,
+        config=None,
+        token_names=token_names,
+        padding=unmasked_padding(model, given, token_names),
+    )
+
+
+def _start_classifier(
+    model: Any, config: ClassifierConfig, strings: Any, query: Query | None, names_filter: Any
+) -> Pass:
+    import torch
+
+    rows = tuple(config.alphabet.canonical(string) for string in strings)
+    inputs = model.inputs(strings)
+    tokens, multiplicity = inputs.tokens.cpu().numpy(), as_array(inputs.multiplicity)
+    if query is None and inputs.reading is not None:
+        at = inputs.reading.cpu().numpy()
     else:
-        rows = tuple(config.alphabet.canonical(string) for string in strings)
-        inputs = model.inputs(strings)
-        tokens, multiplicity = inputs.tokens.numpy(), as_array(inputs.multiplicity)
-        factor = score_factor(config, as_array(inputs.lengths))
-    at = _position(query, tokens.shape[1], default=-1 if config is None else 0)
+        at = queries(0 if query is None else query, tokens.shape, multiplicity > 0)
+    visible = multiplicity > 0
+    if inputs.causal:
+        visible &= np.arange(tokens.shape[1]) <= at[:, None]
+    elif not config.needs_order:
+        # A letter a string lacks still has its key and value, the same as in any other string.
+        visible |= tokens >= FIRST_LETTER
     with torch.no_grad():
-        cache = model.run_with_cache(strings)[1]
-    return Pass(rows, tokens, multiplicity, factor, at, cache, config, token_names)
+        logits, cache = model.run_with_cache(inputs, names_filter=names_filter)
+    factor = score_factor(config, as_array(inputs.lengths))
+    return Pass(
+        rows, tokens, multiplicity, factor, at, visible, logits, cache, config, token_names=None
+    )
 
 
 def compact(config: ClassifierConfig, counts: Floats) -> Inputs:
@@ -116,7 +206,7 @@ def logits_of(model: Any, counts: Floats) -> Floats:
 
     config: ClassifierConfig = model.config
     with torch.no_grad():
-        if config.has_positions:
+        if config.needs_order:
             return as_array(model([config.alphabet.write(row) for row in counts.astype(int)]))
         return as_array(model(compact(config, counts)))
 
@@ -154,8 +244,16 @@ def need_classifier(model: Any, probe: str) -> ClassifierConfig:
 def readout_direction(model: Any, direction: ArrayLike | Tensor | None) -> Floats | None:
     """A vector in residual space: the one given, or our classifier's own, or none."""
     if direction is None:
-        return None if classifier_config(model) is None else as_array(model.W_U)[:, 0]
-    vector = as_array(direction)
+        config = classifier_config(model)
+        alone = config is not None and config.n_outputs == 1
+        return as_array(model.W_U)[:, 0] if alone else None
+    try:
+        vector = as_array(direction)
+    except (TypeError, ValueError):
+        raise UsageError(
+            f"the read-out direction is a vector of {model.cfg.d_model} numbers (d_model), not "
+            f"{shorten(direction)}"
+        ) from None
     if vector.shape != (model.cfg.d_model,):
         raise UsageError(
             f"the read-out direction must have shape [{model.cfg.d_model}] (d_model); "
@@ -168,19 +266,27 @@ def chosen_layers(model: Any, layer: int | None) -> list[int]:
     count = model.cfg.n_layers
     if layer is None:
         return list(range(count))
-    if not -count <= layer < count:
+    if not isinstance(layer, int) or not -count <= layer < count:
         raise UsageError(f"layer {layer} does not exist; the model has layers 0 to {count - 1}")
     return [layer % count]
 
 
 def as_array(tensor: Any) -> Floats:
     if hasattr(tensor, "detach"):
-        tensor = tensor.detach().cpu().numpy()
+        if tensor.device.type == "meta":
+            raise UnsupportedError("this model is on the meta device, where tensors hold nothing")
+        tensor = tensor.detach().cpu().double().numpy()  # numpy knows no bfloat16
     return np.asarray(tensor, dtype=np.float64)
 
 
-def _position(query: int | None, width: int, default: int) -> int:
-    at = default if query is None else query
-    if not -width <= at < width:
-        raise UsageError(f"query position {at} is outside the {width} positions of the input")
-    return at % width
+def weight(model: Any, layer: int, part: str, name: str) -> Floats | None:
+    """A layer's own weight, `weight(model, 0, "attn", "W_O")`; None where it has none."""
+    held = getattr(model.blocks[layer], part, None)
+    found = getattr(held, name, None)
+    return None if found is None else as_array(found)
+
+
+def _device(model: Any) -> Any:
+    """Where the model is: its tokens have to be there too."""
+    parameters = model.parameters() if hasattr(model, "parameters") else iter(())
+    return next((parameter.device for parameter in parameters), "cpu")

@@ -6,7 +6,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from tsc_interp.probes.base import LabeledArray, ProbeResult, Table
+from tsc_interp.probes.base import LabeledArray, Number, ProbeResult, Table
+
+OUTSIDE = ("embedding", "biases")
+"""Groups that are no head and no MLP."""
+MOST_GROUPS = 40
+"""Groups that fit beside each other."""
+MOST_ROWS = 200
+"""Parts in a table."""
 
 
 class AttributionResult(ProbeResult):
@@ -22,6 +29,8 @@ class AttributionResult(ProbeResult):
     """`[string]`: the model's own read-out."""
     labels: tuple[int, ...] | None = None
     """The true label of each string, for a model with a task."""
+    chance: Number | None = None
+    """Without a task: the largest mean effect of any head or MLP with shuffled weights."""
 
     @property
     def error(self) -> float:
@@ -36,16 +45,33 @@ class AttributionResult(ProbeResult):
             for row, string in enumerate(strings)
         )
         mean, size = self.effects.array.mean(0), np.abs(self.effects.array).mean(0)
-        parts = tuple(
-            (part, group, float(mean[i]), float(size[i]))
-            for i, (part, group) in enumerate(
-                zip(self.effects.labels["part"], self.groups, strict=True)
+        named = self.effects.labels["part"]
+        shown = range(len(named))
+        title = "Each part, averaged over the strings"
+        if len(named) > MOST_ROWS:
+            shown = np.argsort(-size, kind="stable")[:MOST_ROWS].tolist()
+            title += f" (the {MOST_ROWS} largest)"
+        parts = tuple((named[i], self.groups[i], float(mean[i]), float(size[i])) for i in shown)
+        if len(groups) > MOST_GROUPS:
+            told = Table(
+                title="Each head and MLP, averaged over the strings",
+                columns=("part of the model", "mean", "mean size"),
+                rows=tuple(
+                    (
+                        name,
+                        float(self.by_group.array[:, g].mean()),
+                        float(np.abs(self.by_group.array[:, g]).mean()),
+                    )
+                    for g, name in enumerate(groups)
+                ),
             )
-        )
+        else:
+            columns = ("string", *groups, "logit")
+            told = Table(title="Each string's logit", columns=columns, rows=rows)
         return (
-            Table(title="Each string's logit", columns=("string", *groups, "logit"), rows=rows),
+            told,
             Table(
-                title="Each part, averaged over the strings",
+                title=title,
                 columns=("part", "group", "mean", "mean size"),
                 rows=parts,
             ),

@@ -1,14 +1,16 @@
-"""What is a logit made of? Direct logit attribution, exact: the parts add up to it. Chapter 2.
+"""What is a logit made of? Direct logit attribution: the parts add up to it. Chapter 2.
 
 The residual stream at the query is a sum, and the read-out is linear, so with read-out direction w
 
     logit = w·embedding + sum_h,t w·(weight_ht v_ht W_O) + sum_m w·(post_m W_out) + biases
 
 over heads h and letters t, and MLP neurons m, of every layer. These are direct effects: what a head
-tells the MLP is counted in the neurons. Our classifier has no norm after the last block, so its
-parts sum to the logit; in another model, w reads the residual stream before any final norm.
+tells the MLP is counted in the neurons. Where a final norm stands before the read-out, its scale in
+this forward pass (`ln_final.hook_scale`) divides every part of a row alike (`final_norm.py`), so
+that the parts still add up to the model's own logit; the result says how exactly they do.
 
-Reads `hook_embed`, `hook_resid_pre`, `hook_pattern`, `hook_v`, `hook_post`, `hook_resid_post`.
+Reads `hook_embed`, `hook_resid_pre`, `hook_pattern`, `hook_v`, `hook_post`, `hook_resid_post` and
+`ln_final.hook_scale`.
 """
 
 from __future__ import annotations
@@ -22,9 +24,12 @@ from einops import einsum
 from numpy.typing import ArrayLike
 
 from tsc_interp.errors import UnsupportedError, UsageError
-from tsc_interp.probes.attribution.result import AttributionResult
+from tsc_interp.probes.attribution.final_norm import Seen, through_final_norm
+from tsc_interp.probes.attribution.result import OUTSIDE, AttributionResult
 from tsc_interp.probes.attribution.words import findings
 from tsc_interp.probes.base import LabeledArray
+from tsc_interp.probes.null import under_chance
+from tsc_interp.probes.rows import Query, TokenNames
 from tsc_interp.probes.running import (
     Floats,
     Pass,
@@ -32,13 +37,26 @@ from tsc_interp.probes.running import (
     chosen_layers,
     readout_direction,
     start,
+    weight,
 )
+from tsc_interp.probes.scores import same_for_heads
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 TOLERANCE = 1e-4
 """How far the sum may be from the read-out, relative to the parts: float32 activations."""
+MOST_PARTS = 1000
+"""Parts told one by one; of more, the small ones of each head and MLP are told together."""
+READS = (
+    "hook_embed",
+    "blocks.0.hook_resid_pre",
+    "hook_resid_post",
+    "attn.hook_pattern",
+    "attn.hook_v",
+    "mlp.hook_post",
+    "ln_final.hook_scale",
+)
 
 
 @dataclass(frozen=True)
@@ -53,10 +71,11 @@ def run(
     model: Any,
     strings: Sequence[str] | Tensor,
     *,
-    query: int | None = None,
+    query: Query | None = None,
     layer: int | None = None,
     direction: ArrayLike | Tensor | None = None,
-    token_names: Sequence[str] | None = None,
+    token_names: TokenNames | None = None,
+    attention_mask: ArrayLike | Tensor | None = None,
 ) -> AttributionResult:
     """`layer` stops after that layer: what the residual stream there says in the direction.
 
@@ -68,77 +87,143 @@ def run(
             "attribution needs a read-out direction, a vector of length d_model: "
             "direction=model.W_U[:, token] attributes that token's logit"
         )
-    given = start(model, strings, query=query, token_names=token_names)
+
+    def forward() -> Pass:
+        return start(
+            model,
+            strings,
+            reads=READS,
+            query=query,
+            token_names=token_names,
+            attention_mask=attention_mask,
+        )
+
+    given = forward()
     last = chosen_layers(model, layer)[-1]
-    parts = _parts(model, given, w, last)
-    logits = given.activation(f"blocks.{last}.hook_resid_post")[:, given.query] @ w
-    effects = np.stack([part.effect for part in parts], axis=1)
-    _check_sum(effects, logits)
-    names = dict.fromkeys(part.group for part in parts)
-    by_group = [sum(p.effect for p in parts if p.group == name) for name in names]
+    at_end = last == model.cfg.n_layers - 1
+    seen = through_final_norm(model, given, w) if at_end else Seen(w)
+    parts = _parts(model, given, seen, last)
+    logits = seen.of(given.at_query(f"blocks.{last}.hook_resid_post")) + seen.shift
+    if direction is None and given.config is not None and given.config.biases and at_end:
+        bias = float(as_array(model.b_U)[0])
+        parts.append(Part("output bias", "biases", np.full(len(given.rows), bias)))
+        logits = logits + bias
+    _check_sum(given, np.stack([part.effect for part in parts], axis=1), logits, last)
+    names, by_group = _grouped(parts)
+    parts = _gathered(parts)
+    chance = None
+    if given.config is None:
+        chance = max(under_chance(model, lambda: _largest_by_chance(model, forward(), w, last)))
     result = AttributionResult(
         findings=(),
-        not_applicable=_not_applicable(model, given, last),
-        effects=LabeledArray.of(effects, string=given.rows, part=[part.name for part in parts]),
-        by_group=LabeledArray.of(np.stack(by_group, axis=1), string=given.rows, group=names),
+        not_applicable=_not_applicable(model, given, last, seen),
+        effects=LabeledArray.of(
+            np.stack([part.effect for part in parts], axis=1),
+            string=given.rows,
+            part=[part.name for part in parts],
+        ),
+        by_group=LabeledArray.of(by_group, string=given.rows, group=names),
         groups=tuple(part.group for part in parts),
         logits=LabeledArray.of(logits, string=given.rows),
-        labels=_labels(given) if last == model.cfg.n_layers - 1 else None,
+        labels=_labels(given) if at_end else None,
+        chance=chance,
     )
     return result.with_findings(findings(result))
 
 
-def _parts(model: Any, run: Pass, w: Floats, last: int) -> list[Part]:
-    embedded = run.activation("hook_embed")[:, run.query] @ w
-    parts = [Part("embedding", "embedding", embedded)]
-    positions = run.activation("blocks.0.hook_resid_pre")[:, run.query] @ w - embedded
+def _grouped(parts: list[Part]) -> tuple[list[str], Floats]:
+    """The groups, and their effects `[row group]`."""
+    groups: dict[str, Floats] = {}
+    for part in parts:
+        groups[part.group] = groups.get(part.group, 0.0) + part.effect
+    return list(groups), np.stack(list(groups.values()), axis=1)
+
+
+def _parts(model: Any, run: Pass, seen: Seen, last: int) -> list[Part]:
+    embedded = run.at_query("hook_embed")
+    parts = [Part("embedding", "embedding", seen.of(embedded))]
+    positions = run.at_query("blocks.0.hook_resid_pre") - embedded
     if positions.any():
-        parts.append(Part("position", "embedding", positions))
+        parts.append(Part("position", "embedding", seen.of(positions)))
     for index in range(last + 1):
         where = "" if model.cfg.n_layers == 1 else f"layer {index} "
         if f"blocks.{index}.attn.hook_pattern" in run.cache:
-            parts += _heads(model, run, w, index, where)
-            parts += _bias(model, "b_O", w, index, f"{where}attention bias", run)
+            parts += _heads(model, run, seen, index, where)
+            parts += _bias(model, index, "attn", "b_O", seen, f"{where}attention bias", run)
         if f"blocks.{index}.mlp.hook_post" in run.cache:
-            parts += _neurons(model, run, w, index, where)
-            parts += _bias(model, "b_out", w, index, f"{where}MLP bias", run)
+            parts += _neurons(model, run, seen, index, where)
+            parts += _bias(model, index, "mlp", "b_out", seen, f"{where}MLP bias", run)
+    if seen.shift:
+        parts.append(Part("final norm's shift", "biases", np.full(len(run.rows), seen.shift)))
     return parts
 
 
-def _heads(model: Any, run: Pass, w: Floats, index: int, where: str) -> list[Part]:
+def _heads(model: Any, run: Pass, seen: Seen, index: int, where: str) -> list[Part]:
     """Each head's effect, divided among the tokens it attends to."""
-    pattern = run.activation(f"blocks.{index}.attn.hook_pattern")[:, :, run.query]
-    values = run.activation(f"blocks.{index}.attn.hook_v")
+    pattern, output = run.pattern(index), weight(model, index, "attn", "W_O")
+    if output is None:
+        raise UnsupportedError(f"layer {index} of this model has no W_O to attribute through")
+    values = same_for_heads(run.activation(f"blocks.{index}.attn.hook_v"), pattern.shape[1])
     written = einsum(
-        values,
-        as_array(model.W_O)[index],
-        w,
-        "row key head d_head, head d_head d_model, d_model -> row head key",
+        values, output @ seen.direction, "row key head d_head, head d_head -> row head key"
     )
     tokens = np.unique(run.tokens[(pattern > 0).any(axis=1)])
-    members = run.tokens[:, :, None] == tokens
-    effects = einsum(pattern * written, members, "row head key, row key token -> row head token")
+    members = np.asarray(run.tokens[:, :, None] == tokens, dtype=np.float64)
+    effects = seen.scaled((pattern * written) @ members)  # [row head token]
+    names = run.names(tokens)
     return [
         Part(f"{where}head {h} ← {name}", f"{where}head {h}", effects[:, h, t])
         for h in range(effects.shape[1])
-        for t, name in enumerate(run.names(tokens))
+        for t, name in enumerate(names)
     ]
 
 
-def _neurons(model: Any, run: Pass, w: Floats, index: int, where: str) -> list[Part]:
-    post = run.activation(f"blocks.{index}.mlp.hook_post")[:, run.query]
-    effects = post * (as_array(model.W_out)[index] @ w)
+def _neurons(model: Any, run: Pass, seen: Seen, index: int, where: str) -> list[Part]:
+    output = weight(model, index, "mlp", "W_out")
+    if output is None:
+        raise UnsupportedError(f"layer {index} of this model has an MLP without W_out")
+    post = run.at_query(f"blocks.{index}.mlp.hook_post")
+    effects = seen.scaled(post * (output @ seen.direction))
     return [
         Part(f"{where}neuron {m}", f"{where}MLP", effects[:, m]) for m in range(effects.shape[1])
     ]
 
 
-def _bias(model: Any, name: str, w: Floats, index: int, called: str, run: Pass) -> list[Part]:
-    biases = getattr(model, name, None)
-    if biases is None:
+def _bias(
+    model: Any, index: int, part: str, name: str, seen: Seen, called: str, run: Pass
+) -> list[Part]:
+    bias = weight(model, index, part, name)
+    if bias is None:
         return []
-    effect = float(as_array(biases)[index] @ w)
-    return [Part(called, "biases", np.full(len(run.rows), effect))]
+    effect = np.full(len(run.rows), float(bias @ seen.direction))
+    return [Part(called, "biases", seen.scaled(effect))]
+
+
+def _largest_by_chance(model: Any, run: Pass, w: Floats, last: int) -> float:
+    """The largest mean effect of a head or MLP, of a model whose weights are shuffled now."""
+    at_end = last == model.cfg.n_layers - 1
+    seen = through_final_norm(model, run, w) if at_end else Seen(w)
+    names, effects = _grouped(_parts(model, run, seen, last))
+    size = np.abs(effects).mean(axis=0)
+    return max(float(size[g]) for g, name in enumerate(names) if name not in OUTSIDE)
+
+
+def _gathered(parts: list[Part]) -> list[Part]:
+    """The parts with the largest effects, and for each group one that is all its others."""
+    if len(parts) <= MOST_PARTS:
+        return parts
+    size = np.array([np.abs(part.effect).max() for part in parts])
+    kept = np.zeros(len(parts), dtype=bool)
+    kept[np.argsort(-size, kind="stable")[:MOST_PARTS]] = True
+    rest: dict[str, list[Part]] = {}
+    for part, stays in zip(parts, kept, strict=True):
+        if not stays:
+            rest.setdefault(part.group, []).append(part)
+    together = [
+        Part(f"{group}: {len(some)} smaller parts", group, np.sum([p.effect for p in some], axis=0))
+        for group, some in rest.items()
+    ]
+    return [part for part, stays in zip(parts, kept, strict=True) if stays] + together
 
 
 def _labels(run: Pass) -> tuple[int, ...] | None:
@@ -148,22 +233,30 @@ def _labels(run: Pass) -> tuple[int, ...] | None:
     return tuple(int(label) for label in labels)
 
 
-def _check_sum(effects: Floats, logits: Floats) -> None:
+def _check_sum(run: Pass, effects: Floats, logits: Floats, last: int) -> None:
     worst = float(np.abs(effects.sum(1) - logits).max())
-    if not worst <= TOLERANCE * max(1.0, float(np.abs(effects).sum(1).max())):
+    # Coarse formats round the residual stream at every addition: two in each layer.
+    rounding = 2 * (last + 2) * run.epsilon(f"blocks.{last}.hook_resid_post")
+    largest = max(1.0, float(np.abs(effects).sum(1).max()))
+    if not worst <= max(TOLERANCE, rounding) * largest:
         raise UnsupportedError(
             f"the parts miss the residual stream's read-out by {worst:.3g}: this model adds "
             "something these hooks do not show (a norm after a sub-layer, a parallel path)"
         )
 
 
-def _not_applicable(model: Any, run: Pass, last: int) -> tuple[str, ...]:
+def _not_applicable(model: Any, run: Pass, last: int, seen: Seen) -> tuple[str, ...]:
     notes = []
     if last < model.cfg.n_layers - 1:
         notes.append(f"layers after {last} are left out, so the sum is not the final read-out")
-    if run.config is None and getattr(model.cfg, "normalization_type", None):
+    if seen.scale is not None:
         notes.append(
-            "the direction is applied to the residual stream before the final norm, which "
-            "rescales a row's parts alike (and a LayerNorm also subtracts their mean)"
+            "the final norm's scale is taken as it was in this forward pass: what a part would "
+            "change by changing that scale is not counted"
+        )
+    if run.padding is not None:
+        notes.append(
+            f"`{run.names([run.padding])[0]}` looks like padding and is attended to: pass "
+            "attention_mask (1 for tokens, 0 for padding) if it is"
         )
     return tuple(notes)

@@ -5,20 +5,25 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tsc_interp.probes.attribution.result import AttributionResult
+from tsc_interp.probes.attribution.result import OUTSIDE, AttributionResult
 from tsc_interp.probes.base import Cell, Finding
 
 MOST_STRINGS = 3
+MOST_NAMED = 5
 
 
 def findings(result: AttributionResult) -> tuple[Finding, ...]:
     strings = result.effects.labels["string"]
     count = len(result.groups)
+    subject = "read-out at" if result.labels is None else "logit of"
+    rows = "strings" if result.chance is None else "rows"
     text = (
-        f"The logit of each of the {len(strings)} strings is the sum of {count} parts, "
+        f"The {subject} each of the {len(strings)} {rows} is the sum of {count} parts, "
         f"to within {result.error:.1g}."
     )
     found = [Finding(severity="good", text=text, numbers={"error": result.error, "parts": count})]
+    if result.chance is not None:
+        return (*found, _beyond_chance(result, result.chance))
     if result.labels is None:
         return (*found, _largest(result))
     found += _separation(result)
@@ -33,6 +38,23 @@ def _largest(result: AttributionResult) -> Finding:
     name = result.by_group.labels["group"][group]
     text = f"On average the largest effect is that of {name}: {size[group]:.4f} in size."
     return Finding(severity="note", text=text, numbers={"mean size": float(size[group])})
+
+
+def _beyond_chance(result: AttributionResult, chance: float) -> Finding:
+    """Which heads and MLPs do more than any with shuffled weights."""
+    size, groups = np.abs(result.by_group.array).mean(0), result.by_group.labels["group"]
+    inside = [g for g, name in enumerate(groups) if name not in OUTSIDE]
+    beyond = sorted((g for g in inside if size[g] > chance), key=lambda g: -float(size[g]))
+    text = (
+        f"{len(beyond) or 'None'} of {len(inside)} heads and MLPs "
+        f"{'has' if len(beyond) < 2 else 'have'} a larger mean direct effect than any has with "
+        f"shuffled weights ({chance:.4f})"
+    )
+    named = ", ".join(f"{groups[g]} {size[g]:.4f}" for g in beyond[:MOST_NAMED])
+    more = ", ..." if len(beyond) > MOST_NAMED else ""
+    numbers: dict[str, Cell] = {groups[g]: float(size[g]) for g in beyond[:MOST_NAMED]}
+    text += f": {named}{more}." if beyond else "."
+    return Finding(severity="note", text=text, numbers={"chance": chance, **numbers})
 
 
 def _separation(result: AttributionResult) -> list[Finding]:

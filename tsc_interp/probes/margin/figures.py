@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import plotly.graph_objects as go
 
 from tsc_interp.plots.colours import DASHES, INK, WRONG, token_style
@@ -17,6 +18,8 @@ _POWERS = "⁰¹²³⁴⁵⁶⁷⁸⁹"
 
 
 def figures(result: MarginResult) -> list[Figure]:
+    if result.many_heads:
+        return [_chosen(result)]
     layers = result.scores.labels["layer"]
     drawn = [_scores(result, i, layer) for i, layer in enumerate(layers)]
     if result.logits is not None and result.weights is not None:
@@ -27,6 +30,28 @@ def figures(result: MarginResult) -> list[Figure]:
             if _falling(result, result.weights, i)
         ]
     return drawn
+
+
+def _chosen(result: MarginResult) -> Figure:
+    """The clearest heads of a large model, each with the tokens it scores highest."""
+    labels, best = result.scores.labels, []
+    for i, h in sorted(result.heads_to_show()[:MOST_LINES]):
+        scores = result.scores.array[i, h] - result.scores.array[i, h].max()
+        order = np.argsort(-scores, kind="stable")[:MOST_LINES]
+        points = [(labels["letter"][t], float(scores[t])) for t in order]
+        best.append((f"layer {labels['layer'][i]} head {h}", points))
+    spoken = "; ".join(
+        f"{name}: " + ", ".join(f"{token} {score:.2f}" for token, score in points[:3])
+        for name, points in best
+    )
+    return Figure(
+        "scores",
+        "How the clearest heads score tokens",
+        number_line(best, x="score, relative to the highest"),
+        f"The {len(best)} heads that read one token most clearly. About e to the power of the "
+        "distance of another token per token read take half of the weight.",
+        f"Scores by head. {spoken}.",
+    )
 
 
 def _scores(result: MarginResult, i: int, layer: str) -> Figure:
@@ -41,11 +66,11 @@ def _scores(result: MarginResult, i: int, layer: str) -> Figure:
     )
     return Figure(
         f"scores-{layer}" if i else "scores",
-        _title("How each head scores the letters", result, layer),
+        _title(f"How each head scores the {result.unit}s", result, layer),
         number_line(rows, x="score"),
-        "The letter farthest to the right is the one a head reads; its distance d to another is "
-        "the margin. About e to the power d of the other letter per letter read take half of the "
-        "weight: 20 for d = 3, 150 for d = 5, 22,000 for d = 10.",
+        f"The {result.unit} farthest to the right is the one a head reads; its distance d to "
+        f"another is the margin. About e to the power d of the other per {result.unit} read take "
+        "half of the weight: 20 for d = 3, 150 for d = 5, 22,000 for d = 10.",
         f"Scores by head. {spoken}.",
     )
 

@@ -95,13 +95,21 @@ class MarginResult(HeadsResult):
                 float(self.margins.array[i, h, t]),
                 float(self.half_weight.array[i, h, t]),
             )
-            for i, h, t in np.ndindex(self.scores.shape)
+            for i, h, t in self._places()
         )
         columns = ("layer", "head", "reads", "letter", "score", "margin", "halves its weight")
-        tables = [Table(title="Scores and margins", columns=columns, rows=rows)]
+        title = f"Scores and margins{self.of_all_heads()}"
+        tables = [Table(title=title, columns=columns, rows=rows)]
         if self.families:
             tables.append(self._flips())
         return tuple(tables)
+
+    def _places(self) -> list[tuple[int, ...]]:
+        """Every `(layer, head, letter)`; of many heads the three letters scored highest."""
+        if not self.many_heads:
+            return list(np.ndindex(self.scores.shape))
+        best = np.argsort(-self.scores.array, axis=-1, kind="stable")[:, :, :3]
+        return [(i, h, int(t)) for i, h in self.heads_to_show() for t in best[i, h]]
 
     def _flips(self) -> Table:
         rows = tuple(

@@ -36,7 +36,8 @@ from tsc_interp.probes.margin.families import (
 from tsc_interp.probes.margin.lost import lost_letters
 from tsc_interp.probes.margin.result import MarginResult
 from tsc_interp.probes.margin.words import findings
-from tsc_interp.probes.reading import Layer, Reading, read
+from tsc_interp.probes.reading import Layer, Reading, read_beside_chance
+from tsc_interp.probes.rows import Query, TokenNames
 from tsc_interp.probes.running import Floats, as_array, classifier_config, logits_of
 
 if TYPE_CHECKING:
@@ -52,14 +53,21 @@ def run(
     model: Any,
     strings: Sequence[str] | Tensor,
     *,
-    query: int | None = None,
+    query: Query | None = None,
     layer: int | None = None,
     direction: ArrayLike | Tensor | None = None,
-    token_names: Sequence[str] | None = None,
+    token_names: TokenNames | None = None,
+    attention_mask: ArrayLike | Tensor | None = None,
 ) -> MarginResult:
     """On any TransformerLens model: token ids `[batch pos]` for strings, and a query position."""
-    reading = read(
-        model, strings, query=query, layer=layer, direction=direction, token_names=token_names
+    reading, chance = read_beside_chance(
+        model,
+        strings,
+        query=query,
+        layer=layer,
+        direction=direction,
+        token_names=token_names,
+        attention_mask=attention_mask,
     )
     config = classifier_config(model)
     scores = np.stack([layer.scores for layer in reading.layers])
@@ -72,6 +80,7 @@ def run(
         not_applicable=(*reading.caveats(), *_not_applicable(config)),
         n_layers=reading.n_layers,
         needs=reading.needs,
+        **reading.certainty(chance),
         scores=LabeledArray.of(scores, **axes),
         margins=LabeledArray.of(margins, **axes),
         half_weight=LabeledArray.of(half, **axes),

@@ -8,6 +8,7 @@ import numpy as np
 
 from tsc_interp.probes.base import Cell, Finding, Severity
 from tsc_interp.probes.margin.result import EVERY, Family, LostLetter, MarginResult
+from tsc_interp.probes.standing_out import against_chance, heads_to_tell
 from tsc_interp.probes.wording import capital, write_share, write_strings
 from tsc_interp.source_report import TEST_LENGTH
 
@@ -16,6 +17,9 @@ MOST_STRINGS = 3
 
 
 def findings(result: MarginResult) -> tuple[Finding, ...]:
+    if result.needs is None:
+        told = [_head(result, i, h) for i, h in heads_to_tell(result)]
+        return (against_chance(result), *told)
     found = [
         _head(result, i, h)
         for i in range(len(result.reads))
@@ -30,14 +34,17 @@ def findings(result: MarginResult) -> tuple[Finding, ...]:
 
 
 def _heads_worth_naming(result: MarginResult, i: int) -> list[int]:
-    """All heads, or of many the one with the largest margin for each letter read."""
-    heads = range(len(result.reads[i]))
+    """All heads, or of many the one with the largest margin for each letter read.
+
+    A head whose margin is smaller than what one letter's scores differ by is not named.
+    """
+    heads = [h for h in range(len(result.reads[i])) if result.stands_out(i, h)]
     if len(heads) <= MOST_HEADS:
-        return list(heads)
+        return heads
     ahead = np.sort(result.margins.array[i], axis=1)[:, 1]
     best = {
         letter: max((h for h in heads if result.reads[i][h] == letter), key=lambda h: ahead[h])
-        for letter in result.reads[i]
+        for letter in (result.reads[i][h] for h in heads)
     }
     return sorted(best.values())
 
@@ -50,7 +57,7 @@ def _head(result: MarginResult, i: int, h: int) -> Finding:
         (t for t, letter in enumerate(letters) if letter != target), key=lambda t: margins[t]
     )
     if not order:
-        return Finding(severity="note", text=f"{name} has one letter to read.")
+        return Finding(severity="note", text=f"{name} has one {result.unit} to read.")
     shown = [f"{margins[t]:.4f} over `{letters[t]}` ({_halves(half[t])}" for t in order[:3]]
     shown[0] += f" of them per `{target}` halve its weight" if np.isfinite(half[order[0]]) else ""
     text = f"{name} reads `{target}`, with a margin of {'), '.join(shown)})."

@@ -2,19 +2,70 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from tsc_interp.plots.colours import SHARE
 from tsc_interp.plots.heat import heat
 from tsc_interp.plots.style import Figure
+from tsc_interp.probes.base import HeadsResult
 from tsc_interp.probes.specialization.result import SpecializationResult
 
 
 def figures(result: SpecializationResult) -> list[Figure]:
+    if result.many_heads:
+        return [leads(result), _chosen(result)]
     drawn = []
     for i, layer in enumerate(result.attention.labels["layer"]):
         drawn.append(_reading(result, i, layer))
         if result.overlap.shape[1] > 1:
             drawn.append(_overlap(result, i, layer))
     return drawn
+
+
+def leads(result: HeadsResult) -> Figure:
+    """Every head of a large model: how far ahead the token it scores highest is."""
+    assert result.lead is not None
+    lead, labels = result.lead.array, result.lead.labels
+    cells = np.array(
+        [[x if result.stands_out(i, h) else 0.0 for h, x in enumerate(row)] for i, row in
+         enumerate(lead)]
+    )  # fmt: skip
+    rows = [f"layer {layer}" for layer in labels["layer"]]
+    top = max(float(cells.max()), 1e-9)
+    figure = heat(
+        cells, rows, labels["head"], show=".2f", colours={**SHARE, "zmin": 0.0, "zmax": top}
+    )
+    told = int((cells > 0).sum())
+    return Figure(
+        "leads",
+        "Heads that read one token clearly",
+        figure,
+        "One cell per head: how far the score of the token it scores highest is ahead of the next. "
+        "Empty cells are no further ahead than heads with shuffled weights, or by less than one "
+        "token's scores differ from place to place.",
+        f"{told} of {lead.size} heads read one token clearly; the largest lead is "
+        f"{float(cells.max()):.2f}.",
+    )
+
+
+def _chosen(result: SpecializationResult) -> Figure:
+    labels = result.attention.labels
+    shown = sorted(result.heads_to_show())
+    rows = [f"layer {labels['layer'][i]} head {h}" for i, h in shown]
+    cells = np.array([result.attention.array[i, h] for i, h in shown])
+    figure = heat(cells, rows, labels["letter"], show=".0%", hover=".2%", colours=SHARE)
+    spoken = "; ".join(
+        f"{row} reads {result.reads[i][h]} ({result.attention.array[i, h].max():.0%})"
+        for row, (i, h) in zip(rows[:8], shown, strict=False)
+    )
+    return Figure(
+        "reading",
+        f"Which token heads read{result.of_all_heads()}",
+        figure,
+        "A head's attention if each of these tokens occurred once; each row sums to 100%. Of many "
+        "heads those that read one token most clearly are drawn.",
+        f"{spoken}.",
+    )
 
 
 def _reading(result: SpecializationResult, i: int, layer: str) -> Figure:
@@ -27,10 +78,11 @@ def _reading(result: SpecializationResult, i: int, layer: str) -> Figure:
     )
     return Figure(
         f"reading-{layer}" if i else "reading",
-        _title("Which letter each head reads", result, layer),
+        _title(f"Which {result.unit} each head reads", result, layer),
         figure,
-        "A head's attention if every letter occurred once; each row sums to 100%. A head that has "
-        "specialised has one dark cell, and each letter the task needs should have such a head.",
+        f"A head's attention if every {result.unit} occurred once; each row sums to 100%. A head "
+        "that has specialised has one dark cell"
+        + (", and each letter the task needs should have such a head." if result.needs else "."),
         f"{spoken}.",
     )
 

@@ -25,8 +25,8 @@ class SpecializationResult(HeadsResult):
 
     attention: LabeledArray
     """`[layer head letter]`: the weights if every letter occurred once."""
-    values: LabeledArray
-    """`[layer head letter component]`."""
+    values: LabeledArray | None
+    """`[layer head letter component]`; None for a large model, whose vectors fill megabytes."""
     entropy: LabeledArray
     """`[layer head]`, in bits."""
     overlap: LabeledArray
@@ -59,14 +59,19 @@ class SpecializationResult(HeadsResult):
                 float(self.entropy.array[i, h]),
                 float(self.effective_rank.array[i, h]),
             )
-            for i, h in np.ndindex(self.entropy.shape)
+            for i, h in (
+                self.heads_to_show() if self.many_heads else np.ndindex(self.entropy.shape)
+            )
         )
         weights = tuple(f"weight of {letter}" for letter in labels["letter"])
         columns = ("layer", "head", "reads", *weights, "entropy (bits)", "effective rank of OV")
-        return (Table(title="What each head reads", columns=columns, rows=rows), self._pairs())
+        title = f"What each head reads{self.of_all_heads()}"
+        pairs = self._pairs()
+        return (Table(title=title, columns=columns, rows=rows), *([pairs] if pairs.rows else []))
 
     def _pairs(self) -> Table:
         labels = self.overlap.labels
+        shown = set(self.heads_to_show()) if self.many_heads else None
         rows = tuple(
             (
                 labels["layer"][i],
@@ -75,7 +80,7 @@ class SpecializationResult(HeadsResult):
                 float(self.writing.array[i, h, g]),
             )
             for i, h, g in np.ndindex(self.overlap.shape)
-            if h < g
+            if h < g and (shown is None or {(i, h), (i, g)} <= shown)
         )
         columns = ("layer", "heads", "attention overlap", "cosine of what they write")
         return Table(title="Heads compared", columns=columns, rows=rows)

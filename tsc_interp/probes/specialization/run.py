@@ -18,12 +18,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from einops import einsum, rearrange, reduce
+from einops import rearrange, reduce
 from numpy.typing import ArrayLike
 
+from tsc_interp.model.threads import one_thread
 from tsc_interp.probes.base import LabeledArray
-from tsc_interp.probes.reading import Layer, read
-from tsc_interp.probes.running import Floats, as_array, classifier_config, score_factor
+from tsc_interp.probes.reading import Layer, keep_small, read_beside_chance
+from tsc_interp.probes.rows import Query, TokenNames
+from tsc_interp.probes.running import Floats, as_array, classifier_config, score_factor, weight
 from tsc_interp.probes.specialization.result import SpecializationResult, Unread
 from tsc_interp.probes.specialization.words import findings
 
@@ -37,19 +39,26 @@ def run(
     model: Any,
     strings: Sequence[str] | Tensor,
     *,
-    query: int | None = None,
+    query: Query | None = None,
     layer: int | None = None,
     direction: ArrayLike | Tensor | None = None,
-    token_names: Sequence[str] | None = None,
+    token_names: TokenNames | None = None,
+    attention_mask: ArrayLike | Tensor | None = None,
 ) -> SpecializationResult:
     """On any TransformerLens model: token ids `[batch pos]` for strings, and a query position."""
-    reading = read(
-        model, strings, query=query, layer=layer, direction=direction, token_names=token_names
+    reading, chance = read_beside_chance(
+        model,
+        strings,
+        query=query,
+        layer=layer,
+        direction=direction,
+        token_names=token_names,
+        attention_mask=attention_mask,
     )
     config = classifier_config(model)
     attention = np.stack([once_each(config, layer) for layer in reading.layers])
     heads, layers = reading.heads, reading.layer_names
-    ranks = [_effective_ranks(as_array(model.W_V)[layer.index], layer) for layer in reading.layers]
+    ranks = [_effective_ranks(model, layer) for layer in reading.layers]
     by_letter = {"layer": layers, "head": heads, "letter": reading.tokens}
     by_pair = {"layer": layers, "head": heads, "other": heads}
     result = SpecializationResult(
@@ -57,9 +66,11 @@ def run(
         not_applicable=reading.caveats(),
         n_layers=reading.n_layers,
         needs=reading.needs,
+        **reading.certainty(chance),
         attention=LabeledArray.of(attention, **by_letter),
-        values=LabeledArray.of(
-            np.stack([layer.values for layer in reading.layers]),
+        values=keep_small(
+            [layer.values for layer in reading.layers],
+            always=config is not None,
             **by_letter,
             component=range(reading.layers[0].values.shape[-1]),
         ),
@@ -97,24 +108,36 @@ def entropy(shares: Floats) -> Floats:
     return np.asarray(-(shares * logs).sum(-1))
 
 
-def _effective_ranks(w_v: Floats, layer: Layer) -> Floats:
-    """`[head]`: exp of the entropy of the normalised singular values of W_V W_O."""
-    copied = einsum(w_v, layer.output, "head read d_head, head d_head write -> head read write")
-    strengths = np.linalg.svd(copied, compute_uv=False)
+def _effective_ranks(model: Any, layer: Layer) -> Floats:
+    """`[head]`: exp of the entropy of the normalised singular values of W_V W_O.
+
+    With W_V = Q R and W_O^T = Q' R' they are those of R R'^T, which is only d_head wide.
+    """
+    import torch
+
+    w_v = weight(model, layer.index, "attn", "W_V")
+    if w_v is None:
+        return np.full(len(layer.output), np.nan)
+    w_v = np.repeat(w_v, len(layer.output) // len(w_v), axis=0)  # heads that share values
+    with one_thread():
+        read = torch.linalg.qr(torch.from_numpy(w_v), mode="r").R
+        written = torch.linalg.qr(torch.from_numpy(layer.output).mT, mode="r").R
+        strengths = torch.linalg.svdvals(read @ written.mT).numpy()
     total = strengths.sum(-1, keepdims=True)
     return np.exp(entropy(strengths / np.where(total > 0, total, 1.0)))
 
 
 def _writing(layer: Layer) -> Floats:
     """The cosine of what two heads write: v_t W_O, centred over the letters."""
-    written = einsum(
-        layer.values, layer.output, "head letter d_head, head d_head d_model -> head letter d_model"
-    )
-    centred = written - reduce(written, "head letter d_model -> head 1 d_model", "mean")
-    flat = rearrange(centred, "head letter d_model -> head (letter d_model)")
-    norms = np.linalg.norm(flat, axis=1, keepdims=True)
-    unit = flat / np.where(norms > 0, norms, 1.0)
-    return einsum(unit, unit, "head entry, other entry -> head other")
+    import torch
+
+    values = layer.values - reduce(layer.values, "head letter d_head -> head 1 d_head", "mean")
+    with one_thread():
+        written = torch.from_numpy(values) @ torch.from_numpy(layer.output)
+        flat = rearrange(written, "head letter d_model -> head (letter d_model)")
+        norms = torch.linalg.norm(flat, dim=1, keepdim=True)
+        unit = flat / torch.where(norms > 0, norms, 1.0)
+        return as_array(unit @ unit.mT)
 
 
 def _unread(model: Any, needs: str, reads: Sequence[str]) -> tuple[Unread, ...]:

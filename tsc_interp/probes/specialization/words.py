@@ -6,6 +6,7 @@ import numpy as np
 
 from tsc_interp.probes.base import Cell, Finding
 from tsc_interp.probes.specialization.result import SpecializationResult, Unread
+from tsc_interp.probes.standing_out import against_chance, heads_to_tell
 from tsc_interp.probes.wording import capital, write_share
 
 MOST_HEADS = 4
@@ -14,9 +15,11 @@ ALIKE = 0.9
 
 
 def findings(result: SpecializationResult) -> tuple[Finding, ...]:
+    if result.needs is None:
+        return (against_chance(result), *_heads(result), *_alike(result))
     found = []
     for i in range(len(result.reads)):
-        found.append(_who_reads_what(result, i))
+        found += _who_reads_what(result, i)
         found += _repeats(result, i)
     if needs := result.needs_among(result.attention.labels["letter"]):
         found += _signs(result, needs)
@@ -24,10 +27,55 @@ def findings(result: SpecializationResult) -> tuple[Finding, ...]:
     return tuple(found)
 
 
-def _who_reads_what(result: SpecializationResult, i: int) -> Finding:
+def _heads(result: SpecializationResult) -> list[Finding]:
+    """One sentence for each head of a model without a task that can be spoken of."""
+    found = []
+    labels = result.attention.labels
+    for i, h in heads_to_tell(result):
+        shares, read = result.attention.array[i, h], result.reads[i][h]
+        second = labels["letter"][int(np.argsort(-shares, kind="stable")[1])]
+        assert result.lead is not None
+        lead = float(result.lead.array[i, h])
+        text = (
+            f"{capital(result.head_name(labels['layer'][i], h))} reads `{read}`, which would get "
+            f"{write_share(float(shares.max()))} of its weight if each token compared occurred "
+            f"once; `{second}` comes next, {lead:.2f} behind in score."
+        )
+        numbers: dict[str, Cell] = {"share": float(shares.max()), "lead": lead}
+        found.append(Finding(severity="note", text=text, numbers=numbers))
+    return found
+
+
+def _alike(result: SpecializationResult) -> list[Finding]:
+    """The two heads of one layer that attend most alike, among those that can be spoken of."""
+    overlap = result.overlap.array
+    pairs = [
+        (float(overlap[i, h, g]), i, h, g)
+        for i, h, g in np.ndindex(overlap.shape)
+        if h < g and overlap[i, h, g] > ALIKE
+        and result.stands_out(i, h) and result.stands_out(i, g)
+    ]  # fmt: skip
+    if not pairs:
+        return []
+    share, i, h, g = max(pairs)
+    layer = result.overlap.labels["layer"][i]
+    name = result.head_name(layer, h)
+    text = (
+        f"{capital(name)} and head {g} attend alike: they share {write_share(share)} of their "
+        f"attention, and what they write has cosine {result.writing.array[i, h, g]:+.2f}"
+    )
+    text += f"; {len(pairs)} pairs of heads overlap by {ALIKE:.0%}." if len(pairs) > 1 else "."
+    numbers: dict[str, Cell] = {"overlap": share, "pairs": len(pairs)}
+    return [Finding(severity="note", text=text, numbers=numbers)]
+
+
+def _who_reads_what(result: SpecializationResult, i: int) -> list[Finding]:
     readers: dict[str, list[int]] = {}
     for h, letter in enumerate(result.reads[i]):
-        readers.setdefault(letter, []).append(h)
+        if result.stands_out(i, h):
+            readers.setdefault(letter, []).append(h)
+    if not readers:
+        return []
     parts = []
     for letter, heads in readers.items():
         t = result.attention.labels["letter"].index(letter)
@@ -38,7 +86,7 @@ def _who_reads_what(result: SpecializationResult, i: int) -> Finding:
     text = capital(f"{layer}{'; '.join(parts)}.")
     numbers: dict[str, Cell] = {f"head {h}": letter for h, letter in enumerate(result.reads[i])}
     explained = " In brackets: its weight when every letter occurs once."
-    return Finding(severity="note", text=text + explained, numbers=numbers)
+    return [Finding(severity="note", text=text + explained, numbers=numbers)]
 
 
 def _repeats(result: SpecializationResult, i: int) -> list[Finding]:
@@ -61,6 +109,8 @@ def _repeats(result: SpecializationResult, i: int) -> list[Finding]:
 
 def _signs(result: SpecializationResult, needs: str) -> list[Finding]:
     """For a few heads of size one: do the letters the task names get values of opposite sign?"""
+    if result.values is None:
+        return []
     heads = result.values.labels["head"]
     if result.values.shape[-1] != 1 or len(heads) > MOST_HEADS or len(needs) != 2:
         return []

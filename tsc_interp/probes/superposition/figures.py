@@ -9,22 +9,43 @@ from tsc_interp.plots.colours import SHARE
 from tsc_interp.plots.heat import heat
 from tsc_interp.plots.number_line import number_line
 from tsc_interp.plots.style import INK, Figure
+from tsc_interp.probes.base import LabeledArray
 from tsc_interp.probes.superposition.result import ALL_HEADS, SuperpositionResult
 
 
 def figures(result: SuperpositionResult) -> list[Figure]:
+    if result.many_heads:
+        return [_chosen(result)]
     drawn = []
-    for i, layer in enumerate(result.values.labels["layer"]):
-        if result.values.shape[-1] == 1:
-            drawn.append(_number_lines(result, i, layer))
+    for i, layer in enumerate(result.hull_distance.labels["layer"]):
+        if result.values is not None and result.values.shape[-1] == 1:
+            drawn.append(_number_lines(result, result.values, i, layer))
         drawn.append(_distances(result, i, layer))
     return drawn
 
 
-def _number_lines(result: SuperpositionResult, i: int, layer: str) -> Figure:
+def _chosen(result: SuperpositionResult) -> Figure:
+    labels = result.hull_distance.labels
+    shown = sorted(result.heads_to_show())
+    rows = [f"layer {labels['layer'][i]} head {h}" for i, h in shown]
+    cells = np.array([result.relative[i, h] for i, h in shown])
+    figure = heat(cells, rows, labels["letter"], show=".0%", hover=".2%", colours=SHARE)
+    nearest = np.unravel_index(int(cells.argmin()), cells.shape)
+    return Figure(
+        "distances",
+        f"How far each token is from being imitated{result.of_all_heads()}",
+        figure,
+        "The distance from a token's value to the nearest mixture of the other tokens compared, as "
+        "a share of the values' range: 0% means that others can give exactly its value.",
+        f"The nearest is {labels['letter'][int(nearest[1])]} in {rows[int(nearest[0])]}: "
+        f"{cells.min():.0%} of the range.",
+    )
+
+
+def _number_lines(result: SuperpositionResult, of: LabeledArray, i: int, layer: str) -> Figure:
     """Letters on a line per head; the one it reads is ringed, and a bar spans what others give."""
-    labels = result.values.labels
-    letters, values = labels["letter"], result.values.array[i, :, :, 0]
+    labels = of.labels
+    letters, values = labels["letter"], of.array[i, :, :, 0]
     names = [f"head {head}" for head in labels["head"]]
     rows = [
         (name, list(zip(letters, line.tolist(), strict=True)))
@@ -43,6 +64,7 @@ def _number_lines(result: SuperpositionResult, i: int, layer: str) -> Figure:
         hoverinfo="skip",
         showlegend=False,
     )
+    assert result.string_values is not None
     strings = result.string_values.labels["string"]
     for h, name in enumerate(names):
         figure.add_scatter(
@@ -61,7 +83,7 @@ def _number_lines(result: SuperpositionResult, i: int, layer: str) -> Figure:
     )
     return Figure(
         f"values-{layer}" if i else "values",
-        _title("Who can pass for the letter a head reads?", result, layer),
+        _title(f"Who can pass for the {result.unit} a head reads?", result, layer),
         figure,
         "Each head's value for each letter. The one it reads is ringed; the grey bar is all that "
         "the other letters can be mixed into. A ring on or near the bar can be imitated. The "
@@ -91,14 +113,14 @@ def _distances(result: SuperpositionResult, i: int, layer: str) -> Figure:
     nearest = [f"{letters[t]} {finite[-1, t]:.0%}" for t in range(len(letters))]
     return Figure(
         f"distances-{layer}" if i else "distances",
-        _title("How far each letter is from being imitated", result, layer),
+        _title(f"How far each {result.unit} is from being imitated", result, layer),
         figure,
-        "The distance from a letter's value to the nearest mixture of the other letters, as a "
-        "share of the values' range: 0% means that others can give exactly its value. The last row "
-        "asks for one mixture that fools all heads at once.",
+        f"The distance from a {result.unit}'s value to the nearest mixture of the other "
+        f"{result.unit}s, as a share of the values' range: 0% means that others can give exactly "
+        "its value. The last row asks for one mixture that fools all heads at once.",
         f"Distance from imitation over all heads together: {', '.join(nearest)}.",
     )
 
 
 def _title(title: str, result: SuperpositionResult, layer: str) -> str:
-    return title if len(result.values.labels["layer"]) == 1 else f"{title}, layer {layer}"
+    return title if len(result.hull_distance.labels["layer"]) == 1 else f"{title}, layer {layer}"

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tsc_interp.probes.base import HeadsResult, LabeledArray, Record, Table
+from tsc_interp.probes.base import HeadsResult, LabeledArray, Number, Record, Table
 from tsc_interp.probes.wording import write_mixture, write_vector
 
 ALL_HEADS = "all"
@@ -32,8 +32,8 @@ class Imitation(Record):
 class SuperpositionResult(HeadsResult):
     probe: ClassVar[str] = "superposition"
 
-    values: LabeledArray
-    """`[layer head letter component]`: each letter's value."""
+    values: LabeledArray | None
+    """`[layer head letter component]`: each letter's value; None for a large model."""
     reads: tuple[tuple[str, ...], ...]
     """`[layer][head]`: the letter each head scores highest."""
     hull_distance: LabeledArray
@@ -44,10 +44,12 @@ class SuperpositionResult(HeadsResult):
     """`[layer head]`: the largest distance between two letters, what distances are relative to."""
     mixture: LabeledArray
     """`[layer head letter other]`: the mixture of others that comes nearest (hull)."""
-    string_values: LabeledArray
-    """`[layer string head component]`: what each head returns for each string."""
+    string_values: LabeledArray | None
+    """`[layer string head component]`: what each head returns; None for a large model."""
     string_weights: LabeledArray
     """`[layer string head letter]`."""
+    chance_distance: tuple[Number, ...] | None = None
+    """Of shuffled heads: the distance of the token they score highest, relative to the range."""
     imitations: tuple[Imitation, ...] = ()
     """The given strings that are false positives by imitation."""
     other_false_positives: tuple[str, ...] = ()
@@ -72,21 +74,31 @@ class SuperpositionResult(HeadsResult):
                 float(cone[at]),
                 write_mixture(mixture[at], letters),
             )
-            for at in np.ndindex(hull.shape)
+            for at in self._places()
         )
         columns = ("layer", "head", "letter", "value", "same sign", "hull distance", "of the range",
                    "cone distance", "nearest mixture")  # fmt: skip
-        return (Table(title="How near the others come to each letter", columns=columns, rows=rows),)
+        title = f"How near the others come to each {self.unit}{self.of_all_heads()}"
+        return (Table(title=title, columns=columns, rows=rows),)
 
-    def _value(self, at: tuple[int, ...]) -> str:
+    def _places(self) -> list[tuple[int, ...]]:
+        """Every `(layer, head, letter)`; of many heads the letter each reads."""
+        letters = self.hull_distance.labels["letter"]
+        if not self.many_heads:
+            return list(np.ndindex(self.hull_distance.shape))
+        return [(i, h, letters.index(self.reads[i][h])) for i, h in self.heads_to_show()]
+
+    def _value(self, at: tuple[int, ...]) -> str | None:
         layer, head, letter = at
+        if self.values is None:
+            return None
         heads = self.values.array[layer, :, letter]
         return write_vector(heads[head] if head < len(heads) else heads)
 
     def _same_sign(self, at: tuple[int, ...]) -> str | None:
         """The other letters on its side of zero, for one head of size one."""
         layer, head, letter = at
-        if self.values.shape[-1] != 1 or head == self.values.shape[1]:
+        if self.values is None or self.values.shape[-1] != 1 or head == self.values.shape[1]:
             return None
         sides = np.sign(self.values.array[layer, head, :, 0])
         same = np.flatnonzero(sides == sides[letter])

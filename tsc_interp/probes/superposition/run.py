@@ -22,9 +22,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from einops import rearrange
 from numpy.typing import ArrayLike
+from scipy.spatial.distance import pdist
 
 from tsc_interp.probes.base import LabeledArray
-from tsc_interp.probes.reading import Layer, Reading, read
+from tsc_interp.probes.reading import Layer, Reading, keep_small, read_beside_chance
+from tsc_interp.probes.rows import Query, TokenNames
 from tsc_interp.probes.running import Floats, as_array, classifier_config
 from tsc_interp.probes.superposition.hull import nearest_in_cone, nearest_in_hull
 from tsc_interp.probes.superposition.result import ALL_HEADS, Imitation, SuperpositionResult
@@ -43,14 +45,21 @@ def run(
     model: Any,
     strings: Sequence[str] | Tensor,
     *,
-    query: int | None = None,
+    query: Query | None = None,
     layer: int | None = None,
     direction: ArrayLike | Tensor | None = None,
-    token_names: Sequence[str] | None = None,
+    token_names: TokenNames | None = None,
+    attention_mask: ArrayLike | Tensor | None = None,
 ) -> SuperpositionResult:
     """On any TransformerLens model: token ids `[batch pos]` for strings, and a query position."""
-    reading = read(
-        model, strings, query=query, layer=layer, direction=direction, token_names=token_names
+    reading, chance = read_beside_chance(
+        model,
+        strings,
+        query=query,
+        layer=layer,
+        direction=direction,
+        token_names=token_names,
+        attention_mask=attention_mask,
     )
     config = classifier_config(model)
     hull, cone, mixture, spread = (
@@ -65,8 +74,11 @@ def run(
         not_applicable=reading.caveats(),
         n_layers=reading.n_layers,
         needs=reading.needs,
-        values=LabeledArray.of(
-            np.stack([layer.values for layer in reading.layers]),
+        **reading.certainty(chance),
+        chance_distance=_by_chance(chance),
+        values=keep_small(
+            [layer.values for layer in reading.layers],
+            always=config is not None,
             **(axes | {"head": reading.heads, "component": components}),
         ),
         reads=tuple(
@@ -77,8 +89,9 @@ def run(
         cone_distance=LabeledArray.of(cone, **axes),
         spread=LabeledArray.of(spread, layer=layers, head=heads),
         mixture=LabeledArray.of(mixture, **axes, other=reading.tokens),
-        string_values=LabeledArray.of(
-            np.stack([layer.head_values for layer in reading.layers]),
+        string_values=keep_small(
+            [layer.head_values for layer in reading.layers],
+            always=config is not None,
             **per_string,
             component=components,
         ),
@@ -106,8 +119,24 @@ def _measure(layer: Layer) -> tuple[Floats, Floats, Floats, Floats]:
             hull[h, t], weights = nearest_in_hull(values[t], others)
             mixture[h, t] = np.insert(weights, min(t, len(weights)), 0.0)
             cone[h, t], _ = nearest_in_cone(values[t], others)
-    spread = [np.linalg.norm(v[:, None] - v[None], axis=-1).max() for v in sets]
-    return hull, cone, mixture, np.array(spread)
+    return hull, cone, mixture, np.array([_range(values) for values in sets])
+
+
+def _by_chance(readings: Sequence[Reading]) -> tuple[float, ...] | None:
+    """For shuffled heads: how far their token is from the others, as a share of the range."""
+    if not readings:
+        return None
+    found = []
+    for layer in (layer for reading in readings for layer in reading.layers):
+        for values, t in zip(layer.values, layer.scores.argmax(axis=1), strict=True):
+            distance = nearest_in_hull(values[t], np.delete(values, t, axis=0))[0]
+            found.append(distance / (_range(values) or 1.0))
+    return tuple(found)
+
+
+def _range(values: Floats) -> float:
+    """The largest distance between two rows."""
+    return float(pdist(values).max(initial=0.0))
 
 
 # -- strings ---------------------------------------------------------------------------------

@@ -18,7 +18,10 @@ MOST_STRINGS = 4
 
 def findings(result: SuperpositionResult) -> tuple[Finding, ...]:
     if len(_letters(result)) < 2:
-        return (Finding(severity="note", text="One letter alone has nobody to imitate it."),)
+        text = f"One {result.unit} alone has nobody to imitate it."
+        return (Finding(severity="note", text=text),)
+    if result.needs is None:
+        return _without_a_task(result)
     found = [
         finding
         for i in range(len(result.reads))
@@ -32,17 +35,64 @@ def findings(result: SuperpositionResult) -> tuple[Finding, ...]:
 
 
 def _letters(result: SuperpositionResult) -> tuple[str, ...]:
-    return result.values.labels["letter"]
+    return result.hull_distance.labels["letter"]
+
+
+def _without_a_task(result: SuperpositionResult) -> tuple[Finding, ...]:
+    """Against shuffled heads: whose token is nearer to a mixture of the others, whose farther?"""
+    chance = result.chance_distance or (0.0,)
+    low, high = min(chance), max(chance)
+    places = [
+        (i, h, _letters(result).index(letter))
+        for i, heads in enumerate(result.reads)
+        for h, letter in enumerate(heads)
+        if result.stands_out(i, h)
+    ]
+    near = sorted(
+        (at for at in places if result.relative[at] < low),
+        key=lambda at: float(result.relative[at]),
+    )
+    far = sum(bool(result.relative[at] > high) for at in places)
+    total = result.lead.array.size if result.lead is not None else 0
+    expected = len(places) / (len(chance) + 1)
+    if not places:
+        text = (
+            f"None of {total} heads reads one token clearly (see specialization), so nothing is "
+            "said about what could pass for it."
+        )
+        return (Finding(severity="note", text=text, numbers={"heads": total}),)
+    text = (
+        f"Of the {len(places)} heads (of {total}) that read a token clearly, {len(near)} could be "
+        f"given its value by a mixture of other tokens more nearly than any of {len(chance)} heads "
+        f"with shuffled weights, and {far} less nearly (about {expected:.1f} of each by chance). "
+        f"Shuffled heads keep {low:.0%} to {high:.0%} of the values' range away."
+    )
+    numbers: dict[str, Cell] = {"near": len(near), "far": far, "heads": len(places)}
+    summary = Finding(severity="note", text=text, numbers=numbers)
+    return (summary, *(_near(result, at) for at in near[:MOST_STRINGS]))
+
+
+def _near(result: SuperpositionResult, at: tuple[int, int, int]) -> Finding:
+    i, h, t = at
+    relative, letter = float(result.relative[at]), _letters(result)[t]
+    text = (
+        f"{capital(_name(result, i, h))} reads `{letter}`, and other tokens can pass for it: "
+        f"{write_mixture(result.mixture.array[at], _letters(result))} comes within "
+        f"{relative:.0%} of the values' range."
+    )
+    return Finding(severity="note", text=text, numbers={"relative": relative})
 
 
 def _name(result: SuperpositionResult, i: int, h: int) -> str:
-    return result.head_name(result.values.labels["layer"][i], h)
+    return result.head_name(result.hull_distance.labels["layer"][i], h)
 
 
 def _heads(result: SuperpositionResult, i: int) -> list[Finding]:
     """For the letter each head scores highest: can the others pass for it?"""
     found, safe = [], []
     for h, letter in enumerate(result.reads[i]):
+        if not result.stands_out(i, h):
+            continue
         t = _letters(result).index(letter)
         if result.relative[i, h, t] <= CLOSE:
             found.append(_imitated(result, (i, h, t)))
@@ -53,17 +103,23 @@ def _heads(result: SuperpositionResult, i: int) -> list[Finding]:
 
 def _imitated(result: SuperpositionResult, at: tuple[int, int, int]) -> Finding:
     i, h, t = at
-    letters, values = _letters(result), result.values.array[i, h]
+    letters = _letters(result)
     letter = letters[t]
     distance, relative = float(result.hull_distance.array[at]), float(result.relative[at])
     mixture = result.mixture.array[at]
     near = "equal to" if distance < 1e-9 else f"within {distance:.4f} of"
-    text = (
-        f"{capital(_name(result, i, h))} reads `{letter}`, and other letters can pass for it: "
-        f"{write_mixture(mixture, letters)} gives {write_vector(mixture @ values)}, "
+    name = capital(_name(result, i, h))
+    text = f"{name} reads `{letter}`, and other letters can pass for it: "
+    numbers: dict[str, Cell] = {"distance": distance, "relative": relative}
+    mixed = write_mixture(mixture, letters)
+    if result.values is None:
+        text += f"{mixed} comes {near} `{letter}`'s value ({relative:.0%} of the range)."
+        return Finding(severity="note", text=text, numbers=numbers)
+    values = result.values.array[i, h]
+    text += (
+        f"{mixed} gives {write_vector(mixture @ values)}, "
         f"{near} `{letter}`'s value {write_vector(values[t])} ({relative:.0%} of the range)"
     )
-    numbers: dict[str, Cell] = {"distance": distance, "relative": relative}
     return Finding(severity="note", text=text + _same_sign(values, t, letters), numbers=numbers)
 
 
@@ -95,17 +151,15 @@ def _safe(result: SuperpositionResult, i: int, heads: Sequence[tuple[int, int]])
 
 
 def _joint(result: SuperpositionResult, i: int) -> list[Finding]:
-    """Over all heads at once; of our own classifier, only for the letters its task names."""
+    """Over all heads at once, for the letters the task names."""
     letters = _letters(result)
-    candidates = [
-        t for t, letter in enumerate(letters) if result.needs is None or letter in result.needs
-    ]
+    candidates = [t for t, letter in enumerate(letters) if letter in (result.needs or "")]
     if not candidates:
         return []
     t = min(candidates, key=lambda t: float(result.relative[i, -1, t]))
     letter, relative = letters[t], float(result.relative[i, -1, t])
     mixture = write_mixture(result.mixture.array[i, -1, t], letters)
-    layer = "" if result.n_layers == 1 else f"Layer {result.values.labels['layer'][i]}: "
+    layer = "" if result.n_layers == 1 else f"Layer {result.hull_distance.labels['layer'][i]}: "
     numbers: dict[str, Cell] = {"relative": relative}
     if relative <= CLOSE:
         text = (
@@ -121,6 +175,8 @@ def _joint(result: SuperpositionResult, i: int) -> list[Finding]:
 
 
 def _imitation(result: SuperpositionResult, one: Imitation, needs: str) -> Finding:
+    assert result.values is not None
+    assert result.string_values is not None
     values, letters = result.values.array[0, one.head], _letters(result)
     own, target = (write_vector(values[letters.index(t)]) for t in (one.by, one.missing))
     layer = result.values.labels["layer"][0]
