@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,9 @@ import torch
 import tsc_interp as tsc
 from tests import oracle
 from tests.outside_models import tl_model
+from tsc_interp.cli import main
 from tsc_interp.errors import ConfigError, TscError, UnsupportedError, UsageError
+from tsc_interp.model.import_files import build, read_transformer_lens
 from tsc_interp.model.interop import HAS_BRIDGE_ONLY
 
 ABC = {2: "a", 4: "b", 1: "c"}
@@ -169,3 +173,150 @@ def test_folded_norms() -> None:
     model = tl_model(3, normalization_type="LN")
     model.process_weights_(center_writing_weights=True, center_unembed=False)
     assert taken(model).config.norm == "layer_pre"
+
+
+# -- files -------------------------------------------------------------------------------------
+
+DESCRIPTION = """
+[model]
+d_model = 6
+d_head = 3
+n_heads = 2
+n_layers = 1
+d_mlp = 8
+n_ctx = 20
+d_vocab = 6
+d_vocab_out = 2
+act_fn = "gelu"
+normalization_type = "LN"
+[reading]
+tokens = { "2" = "a", "4" = "b", "1" = "c" }
+query = 3
+classes = [0, 1]
+task = "contains_all"
+"""
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> tuple[Path, Path, Any]:
+    model = tl_model(4, normalization_type="LN", positions=True)
+    torch.save(model.state_dict(), tmp_path / "model.pt")
+    (tmp_path / "model.toml").write_text(DESCRIPTION)
+    return tmp_path / "model.pt", tmp_path / "model.toml", model
+
+
+def test_a_saved_state_is_the_model(saved: tuple[Path, Path, Any], tmp_path: Path) -> None:
+    from safetensors.torch import save_file
+
+    path, config, model = saved
+    expected = taken(model).weights
+    state = {k: v for k, v in model.state_dict().items() if not k.endswith(("mask", "IGNORE"))}
+    save_file({k: v.contiguous() for k, v in state.items()}, tmp_path / "m.safetensors")
+    for file in (path, tmp_path / "m.safetensors"):
+        found = read_transformer_lens(file, config)
+        assert all(np.array_equal(found.weights[name], w) for name, w in expected.items())
+    out = tmp_path / "out.safetensors"
+    assert main(["import", str(path), "--config", str(config), "--out", str(out)]) == 0
+    assert tsc.load_checkpoint(out).weight_hash() == taken(model).weight_hash()
+
+
+@pytest.mark.skipif(not HAS_BRIDGE_ONLY, reason="3.x keys are its own there")
+def test_keys_of_a_hooked_transformer_are_read_too(saved: tuple[Path, Path, Any]) -> None:
+    """Written by hand from the weights under TransformerLens's names."""
+    _, _, m = saved
+    state = {"embed.W_E": m.W_E, "pos_embed.W_pos": m.W_pos, "unembed.W_U": m.W_U}
+    state["unembed.b_U"] = m.b_U
+    for part in ("W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V", "b_O"):
+        state[f"blocks.0.attn.{part}"] = getattr(m, part)[0]
+    for part in ("W_in", "b_in", "W_out", "b_out"):
+        state[f"blocks.0.mlp.{part}"] = getattr(m, part)[0]
+    for name in ("blocks.0.ln1", "blocks.0.ln2", "ln_final"):
+        state[f"{name}.w"] = m.state_dict()[f"{name}.weight"]
+        state[f"{name}.b"] = m.state_dict()[f"{name}.bias"]
+    state["blocks.0.attn.mask"] = torch.ones(3, 3)
+    from tsc_interp.model.import_files import read_description
+
+    options, _ = read_description(saved[1])
+    rows = torch.tensor([[2, 4, 1, 3]])
+    assert torch.allclose(build(options, state)(rows), m(rows), atol=1e-5)
+    del state["blocks.0.attn.W_V"]
+    with pytest.raises(TscError):
+        build(options, state)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (("n_heads = 2", "n_heads = 3"), "."),
+        (("d_vocab = 6", "d_vocab = 7"), "."),
+        (('"LN"', '"RMS"'), "."),
+        (("query = 3", "query = 4"), "none of them the query"),
+        (("[reading]", "[other]"), "two tables"),
+        (("query = 3", "quarry = 3"), "tokens, and may have"),
+        (('"2" = "a"', '"two" = "a"'), "whole number"),
+        (("d_model = 6", "d_model = "), "neither TOML nor JSON"),
+        (("d_mlp = 8", "d_mpl = 8"), "no such model"),
+    ],
+)
+def test_what_does_not_fit_changes_nothing(
+    saved: tuple[Path, Path, Any], change: tuple[str, str], words: str
+) -> None:
+    path, config, _ = saved
+    config.write_text(DESCRIPTION.replace(*change))
+    out = path.with_name("out.safetensors")
+    with pytest.raises(TscError, match=words):
+        read_transformer_lens(path, config)
+    assert main(["import", str(path), "--config", str(config), "--out", str(out)]) != 0
+    assert not out.exists()
+
+
+def test_a_description_in_json(saved: tuple[Path, Path, Any]) -> None:
+    import tomllib
+
+    path, config, _ = saved
+    other = config.with_suffix(".json")
+    other.write_text(json.dumps(tomllib.loads(DESCRIPTION)))
+    assert (
+        read_transformer_lens(path, other).weight_hash()
+        == read_transformer_lens(path, config).weight_hash()
+    )
+
+
+# -- plain PyTorch -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("activation", ["relu", "gelu", torch.nn.functional.silu])
+@pytest.mark.parametrize("layers", [0, 1, 2])
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_plain_torch(activation: Any, layers: int, outputs: int) -> None:
+    torch.manual_seed(layers)
+    embedding, head = torch.nn.Embedding(5, 6), torch.nn.Linear(6, outputs)
+    encoder: Any = torch.nn.TransformerEncoderLayer(
+        6, 2, 10, activation=activation, norm_first=True, batch_first=layers != 1, dropout=0.3
+    )
+    if layers:
+        final = torch.nn.LayerNorm(6) if layers == 2 else None
+        encoder = torch.nn.TransformerEncoder(
+            encoder, layers, norm=final, enable_nested_tensor=False
+        )
+    found = tsc.from_torch(embedding, encoder, head, tokens=[0, 1, 2], query=4)
+    encoder.eval()
+    x = embedding(torch.tensor([[4, 0, 1, 2, 2]]))
+    x = encoder(x)[:, 0] if layers != 1 else encoder(x.transpose(0, 1))[0]
+    out = head(x)[0]
+    expected = out[1] - out[0] if outputs == 2 else out[0]
+    assert tsc.evaluate(found, "abcc")[0].logit == pytest.approx(float(expected), abs=1e-5)
+
+
+def test_plain_torch_refusals() -> None:
+    embedding, head = torch.nn.Embedding(5, 6), torch.nn.Linear(6, 1)
+    late = torch.nn.TransformerEncoderLayer(6, 2, 10, batch_first=True)
+    with pytest.raises(UnsupportedError, match="norm_first=True"):
+        tsc.from_torch(embedding, late, head, tokens=[0, 1], query=4)
+    tanh = torch.nn.TransformerEncoderLayer(
+        6, 2, 10, batch_first=True, norm_first=True, activation=torch.tanh
+    )
+    with pytest.raises(UnsupportedError, match="activation"):
+        tsc.from_torch(embedding, tanh, head, tokens=[0, 1], query=4)
+    with pytest.raises(UsageError, match="TransformerEncoder"):
+        tsc.from_torch(embedding, torch.nn.Linear(6, 6), head, tokens=[0, 1], query=4)  # type: ignore[arg-type]

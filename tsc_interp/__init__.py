@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # what a type checker reads; the table below is what happens
     from tsc_interp.model.evaluation import evaluate as evaluate
     from tsc_interp.model.hooked import HookedClassifier as HookedClassifier
     from tsc_interp.model.hooked import load as load
+    from tsc_interp.model.import_torch import from_torch as from_torch
     from tsc_interp.model.importing import from_transformer_lens as from_transformer_lens
     from tsc_interp.playground import write_playground as write_playground
     from tsc_interp.probes.registry import run_probe as run_probe
@@ -75,6 +76,7 @@ _PUBLIC = {
     "Evaluation": "tsc_interp.model.evaluation",
     "evaluate": "tsc_interp.model.evaluation",
     "HookedClassifier": "tsc_interp.model.hooked",
+    "from_torch": "tsc_interp.model.import_torch",
     "from_transformer_lens": "tsc_interp.model.importing",
     "load": "tsc_interp.model.hooked",
     "write_grid": "tsc_interp.report.grid",

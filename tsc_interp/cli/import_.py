@@ -1,4 +1,4 @@
-"""`tsc-interp import`: the source report's own checkpoints, turned into ours."""
+"""`tsc-interp import`: models of TransformerLens and of the source report, turned into ours."""
 
 from __future__ import annotations
 
@@ -19,9 +19,19 @@ class Norm(StrEnum):
 
 def command(
     model: Annotated[
-        Path, typer.Argument(help="A state dict saved by torch.save.", metavar="MODEL.pt")
+        Path,
+        typer.Argument(
+            help="A state dict saved by torch.save, or a safetensors file.", metavar="MODEL"
+        ),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="Where to write the checkpoint.")],
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            help="For a TransformerLens model: TOML or JSON with its options under [model] and its "
+            "tokens, query, classes and task under [reading]."
+        ),
+    ] = None,
     n_heads: Annotated[
         int | None, typer.Option(help="Number of heads (default: heads of size 1).")
     ] = None,
@@ -32,14 +42,27 @@ def command(
     norm_eps: Annotated[float, typer.Option(help="The norm's epsilon.")] = 1e-5,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
 ) -> None:
-    """Read one of the source report's checkpoints (without running code) and write it as ours."""
+    """Take over a model someone else trained: TransformerLens's (with --config) or the report's.
+
+    Nothing in the file is run. A TransformerLens model is built again from its options and compared
+    with what was taken over, on random strings, before anything is written.
+    """
+    from tsc_interp.errors import UsageError
     from tsc_interp.files import check_output
-    from tsc_interp.reproduction.source_models import read_source_model
 
     # A checkpoint may be the only copy of a model, so none is replaced unasked.
-    check_output(out, None, force=force, reads=[model])
-    checkpoint = read_source_model(
-        model, n_heads=n_heads, attend_cls=attend_cls, norm=norm.value, norm_eps=norm_eps
-    )
+    check_output(out, None, force=force, reads=[model, *([] if config is None else [config])])
+    if config is None:
+        from tsc_interp.reproduction.source_models import read_source_model
+
+        checkpoint = read_source_model(
+            model, n_heads=n_heads, attend_cls=attend_cls, norm=norm.value, norm_eps=norm_eps
+        )
+    else:
+        from tsc_interp.model.import_files import read_transformer_lens
+
+        if n_heads is not None or attend_cls or norm is not Norm.off:
+            raise UsageError("with --config, the options of the model are in that file")
+        checkpoint = read_transformer_lens(model, config)
     checkpoint.save(out, force=force)
     messages().print(f"wrote {out}: {checkpoint.n_parameters} parameters")

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from tsc_interp.checkpoints.format import Checkpoint
@@ -60,13 +61,13 @@ def from_transformer_lens(
     if query is None and not causal:
         raise UsageError("a model that looks both ways is read at a token of its own: query=its id")
     reads: Reads = "last_letter" if query is None else ("last" if causal else "first")
-    ids, names = _letters(tokens, cfg.d_vocab, query)
-    reading = Reading(ids, names, query, reads, _classes(classes, model.W_U.shape[-1]))
+    ids, names = chosen_letters(tokens, cfg.d_vocab, query)
+    reading = Reading(ids, names, query, reads, chosen_classes(classes, model.W_U.shape[-1]))
     config = _config(model, cfg, reading, task)
     weights = _weights(model, cfg, config, reading)
     checkpoint = Checkpoint(
         config,
-        {name: weights[name] for name in config.weight_shapes()},
+        as_arrays(config, weights),
         {"imported_from": type(model).__name__, "token_ids": list(ids), "query": query},
         source=str(getattr(cfg, "model_name", None) or type(model).__name__),
     )
@@ -115,7 +116,7 @@ def _choice(cfg: Any, option: str, default: str) -> str:
     return str(getattr(cfg, option, None) or default)
 
 
-def _letters(
+def chosen_letters(
     tokens: Mapping[int, str] | Sequence[int], d_vocab: int, query: int | None
 ) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """The token ids in the order of our letters, and their names where those are not letters."""
@@ -138,7 +139,7 @@ def _letters(
     return tuple(named), tuple(names)
 
 
-def _classes(classes: tuple[int, int] | None, outputs: int) -> tuple[int, int] | None:
+def chosen_classes(classes: tuple[int, int] | None, outputs: int) -> tuple[int, int] | None:
     if classes is None:
         return (0, 1) if outputs == 2 else None
     valid = len(classes) == 2 and classes[0] != classes[1]
@@ -190,9 +191,7 @@ def _config(model: Any, cfg: Any, reading: Reading, task: Any) -> ClassifierConf
 # -- weights -----------------------------------------------------------------------------------
 
 
-def _weights(
-    model: Any, cfg: Any, config: ClassifierConfig, reading: Reading
-) -> dict[str, np.ndarray]:
+def _weights(model: Any, cfg: Any, config: ClassifierConfig, reading: Reading) -> dict[str, Tensor]:
     state = {name: tensor.detach() for name, tensor in model.state_dict().items()}
     embedding = torch.zeros(config.alphabet.vocab_size, config.d_model)
     embedding[FIRST_LETTER:] = model.W_E.detach()[list(reading.ids)].float().cpu()
@@ -219,14 +218,26 @@ def _weights(
         for name in ("ln1", "ln2")[: 1 + config.has_mlp]:
             found |= _norm_weights(state, config, f"{block}.{name}")
     found |= _norm_weights(state, config, "ln_final")
-    found["unembed.W_U"], found["unembed.b_U"] = model.W_U, _b_u(model)
-    if reading.classes:
-        no, yes = reading.classes
-        for name in ("unembed.W_U", "unembed.b_U"):
-            found[name] = found[name][..., [yes]] - found[name][..., [no]]
+    found["unembed.W_U"] = difference(model.W_U, reading.classes)
+    found["unembed.b_U"] = difference(_b_u(model), reading.classes)
+    return found
+
+
+def difference(outputs: Tensor, classes: tuple[int, int] | None) -> Tensor:
+    """Yes minus no, rounded to float32; or all outputs."""
+    if classes is None:
+        return outputs
+    no, yes = classes
+    return outputs.float()[..., [yes]] - outputs.float()[..., [no]]
+
+
+def as_arrays(
+    config: ClassifierConfig, weights: Mapping[str, Tensor]
+) -> dict[str, NDArray[np.float32]]:
+    """What a checkpoint holds, of the weights this configuration has."""
     return {
-        name: np.ascontiguousarray(tensor.detach().float().cpu().numpy())
-        for name, tensor in found.items()
+        name: np.ascontiguousarray(weights[name].detach().float().cpu().numpy())
+        for name in config.weight_shapes()
     }
 
 
