@@ -37,6 +37,7 @@ if TYPE_CHECKING:  # what a type checker reads; the table below is what happens
     from tsc_interp.task import AtLeast as AtLeast
     from tsc_interp.task import ContainsAll as ContainsAll
     from tsc_interp.task import Majority as Majority
+    from tsc_interp.task import OwnTask as OwnTask
     from tsc_interp.task import Parity as Parity
     from tsc_interp.training.config import RunConfig as RunConfig
     from tsc_interp.training.config import TrainingConfig as TrainingConfig
@@ -90,6 +91,7 @@ _PUBLIC = {
     "AtLeast": "tsc_interp.task",
     "ContainsAll": "tsc_interp.task",
     "Majority": "tsc_interp.task",
+    "OwnTask": "tsc_interp.task",
     "Parity": "tsc_interp.task",
     "RunConfig": "tsc_interp.training.config",
     "TrainingConfig": "tsc_interp.training.config",

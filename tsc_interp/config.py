@@ -64,12 +64,6 @@ class ClassifierConfig(FrozenConfig):
         default=(), description="what the letters stand for, one name each"
     )
 
-    @field_validator("task", mode="before")
-    @classmethod
-    def _task_by_name(cls, task: object) -> object:
-        """`"majority"` is the task of that kind with its defaults."""
-        return {"kind": task.replace("-", "_")} if isinstance(task, str) else task
-
     @model_validator(mode="after")
     def _task_fits(self) -> Self:
         missing = sorted(set(self.task.needs) - set(self.alphabet.letters))

@@ -62,8 +62,8 @@ def read_description(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         raise ConfigError(f"{shown(path)} is neither TOML nor JSON: {error}") from None
     if not isinstance(described, dict) or set(described) != {"model", "reading"}:
         raise ConfigError(
-            f"{shown(path)} needs two tables: [model] with TransformerLens's options, and [reading] "
-            "with tokens, query, classes and task"
+            f"{shown(path)} needs two tables: [model] with TransformerLens's options, and "
+            "[reading] with tokens, query, classes and task"
         )
     options, reading = described["model"], described["reading"]
     if not isinstance(options, dict) or not isinstance(reading, dict):

@@ -20,8 +20,10 @@ def examples(config: ClassifierConfig) -> list[str]:
         found = _at_least(task, other)
     elif isinstance(task, Majority):
         found = _majority(task, other)
-    else:
+    elif isinstance(task, Parity):
         found = _parity(task, other)
+    else:
+        found = [letters[0], letters, f"{letters}{letters[-1]}{{9}}"]
     return list(dict.fromkeys(config.alphabet.canonical(text) for text in found if text))
 
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.playground import geometry
 from tsc_interp.playground.geometry import Array
+from tsc_interp.task import Majority
 from tsc_interp.verification.faces import Faces
 from tsc_interp.verification.labels import face_label, labels_of
 
@@ -76,7 +77,7 @@ class MapView:
         task, known = self.config.task, face_label(self.config, face)
         if known is not None:
             return np.full(len(counts), known), anywhere
-        if task.kind == "majority" and self.length is None:
+        if isinstance(task, Majority) and self.length is None:
             own = face.index(self.config.alphabet.letters.index(task.letter))
             margin = 2 * counts[:, own] - 1
             return margin > 0, 40 * np.abs(margin)

@@ -21,6 +21,7 @@ from tsc_interp.config import ClassifierConfig, require_report_family
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.output.visible import visible
 from tsc_interp.playground.examples import examples
+from tsc_interp.task import SHIPPED
 
 History = Mapping[int, Checkpoint]
 
@@ -32,6 +33,10 @@ def loaded(given: ModelLike) -> Checkpoint:
     """The checkpoint that is meant, if a page about letter counts can show it."""
     checkpoint = as_checkpoint(given)
     require_report_family(checkpoint.config, "the playground")
+    if not isinstance(checkpoint.config.task, SHIPPED):
+        raise UnsupportedError(
+            f"the playground has no labels for a task of one's own ({checkpoint.config.task.kind})"
+        )
     if checkpoint.config.has_positions:
         raise UnsupportedError(
             f"{checkpoint.source} has positions, so letter counts do not describe its input; the "

@@ -154,13 +154,17 @@ class Derivation(BoxClaims):
         shared = task.label_of_support(frozenset(alphabet.letters[i] for i in face))
         if shared is not None:
             return shared
+        if task.kind not in ("parity", "at_least", "majority"):
+            # A rule of which nothing is known but the labels of single strings.
+            if list(low) != list(high):
+                return None
+            return bool(task.labels(np.array(self._full(face, low))))
         column = face.index(alphabet.index(task.needs))
         if task.kind == "parity":
             # Only the one letter's number counts, and it must be known.
             ends = [low, low] if low[column] == high[column] else []
         else:
             # at_least and majority rise with their own letter, and fall or stay with the others.
-            require(task.kind in ("at_least", "majority"), f"no rule for the task {task.kind}")
             least, most = [*high], [*low]
             least[column], most[column] = low[column], high[column]
             ends = [least, most]

@@ -64,6 +64,11 @@ def label_range(
     if known is not None:
         flags = np.full(len(low), known)
         return flags, flags
+    if config.task.kind not in ("at_least", "majority", "parity"):
+        # A rule of which nothing is known but the labels of single strings.
+        fixed = (low == high).all(axis=1)
+        labels = labels_of(config, face, low)
+        return labels & fixed, labels | ~fixed
     column = face.index(config.alphabet.letters.index(config.task.needs))
     if config.task.kind in ("at_least", "majority"):
         # Both rise with their own letter and do not rise with the others.
@@ -71,7 +76,5 @@ def label_range(
         least[:, column], most[:, column] = low[:, column], high[:, column]
         return labels_of(config, face, least), labels_of(config, face, most)
     fixed = low[:, column] == high[:, column]
-    if config.task.kind != "parity":
-        fixed = (low == high).all(axis=1)
     labels = labels_of(config, face, low)
     return labels & fixed, labels | ~fixed
