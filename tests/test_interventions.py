@@ -23,7 +23,7 @@ from tsc_interp.model.classifier import Classifier
 STRINGS = ["a", "ab", "aab", "bc{7}", "abc{30}", "cc", "acb{5}"]
 MEAN = "mean(aab, abc, c, abcc)"
 LETTER_CHANGES = (
-    "zero", "scale(2)", MEAN, "like(b)", "from(ab)",
+    "zero", "scale(2)", MEAN, "like(b)", "from(ab)", "set(0.7, -2)",
     "noise(0.3, seed=2)", "noise(0.2, along=direction)", "noise(0.2, along=norm)",
 )  # fmt: skip
 
@@ -44,6 +44,7 @@ def all_interventions(config: ClassifierConfig) -> list[str]:
     wanted += [f"head1.{k}={c}" for k in ("query", "key", "value") for c in ("zero", "scale(2)")]
     wanted += [f"head1.{k}[c]={c}" for k in ("key", "value") for c in LETTER_CHANGES]
     wanted += [f"{edge}={c}" for edge in edges(config) for c in ("zero", MEAN)]
+    wanted += ["head0=set(0.5, 3)", "neuron2=set(-1.5)", "mlp=set(1, 0, -2)", "head0->logit=set(2, 1)"]
     return wanted
 
 
@@ -74,6 +75,26 @@ def test_several_at_once(seed):
     edited = Classifier.from_checkpoint(edit(model.to_checkpoint(), wanted))
     with torch.no_grad():
         torch.testing.assert_close(edited(STRINGS), outcome.after, atol=3e-5, rtol=1e-5)
+
+
+def test_set_puts_the_numbers_there_and_refuses_others():
+    model = model_of()
+    seen = {}
+    hooks = [*Hooks(model, STRINGS, "head1.value[c]=set(0.25, -3)").fwd_hooks]
+    hooks.append(("blocks.0.attn.hook_v", lambda v, hook: seen.update(v=v)))
+    model.run_with_hooks(STRINGS, fwd_hooks=hooks)
+    assert seen["v"][:, 3, 1].unique(dim=0).tolist() == [[0.25, -3.0]]
+    assert str(change("set(.25,-3e0)")) == "set(0.25, -3)"
+    for text, words in {
+        "head1.value[c]=set(1)": "1 numbers, but value has 2",
+        "neuron0=set(1, 2)": "2 numbers, but neuron has 1",
+        "head0.pattern=set(1)": "use patch",
+        "head0=set()": "is no change",
+        "head0=set(nan)": "finite",
+        "head0=set(b)": "is no change",
+    }.items():
+        with pytest.raises(TscError, match=words):
+            intervene(model, STRINGS, text)
 
 
 def test_one_head_by_hand():

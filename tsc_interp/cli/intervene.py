@@ -54,7 +54,7 @@ def command(
 
     Parts: head0, head0.query, head0.key[c], head0.value[c], head0.pattern, neuron1, mlp,
     layer1.head0, head0->neuron1, embed->logit. Changes: zero, mean, mean(aab, abc), from(aab),
-    like(b), scale(0.5), noise(0.1, seed=0), resample(seed=0).
+    like(b), set(0.7), scale(0.5), noise(0.1, seed=0), resample(seed=0), patch(aab).
     """
     from tsc_interp.checkpoints import load_checkpoint
     from tsc_interp.checkpoints.format import is_checkpoint

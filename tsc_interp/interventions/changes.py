@@ -5,6 +5,7 @@
     mean(aab, abc)            the average over these strings
     from(aab)                 what it is when the model reads this string
     like(b)                   a letter's key or value: the one of another letter
+    set(0.7)                  these numbers: as many as the part has
     scale(0.5)                so many times what it is
     noise(0.1, seed=3)        moved by a random vector of this length, relative to its own
     resample(seed=0)          for every string, what it is on another one, drawn with the seed
@@ -59,6 +60,20 @@ class Like:
 
     def __str__(self) -> str:
         return f"like({self.letter})"
+
+
+@dataclass(frozen=True)
+class Set:
+    """These numbers, at every position of the part: one for a neuron, else a vector."""
+
+    vector: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if not self.vector or not all(abs(x) < float("inf") for x in self.vector):
+            raise UsageError(f"set needs one or more finite numbers, got {self.vector}")
+
+    def __str__(self) -> str:
+        return f"set({', '.join(f'{x:g}' for x in self.vector)})"
 
 
 @dataclass(frozen=True)
@@ -117,7 +132,7 @@ class Patch:
         return f"patch({' '.join(map(str, self.source)) if ids else self.source})"
 
 
-Change = Zero | Mean | From | Like | Scale | Noise | Resample | Patch
+Change = Zero | Mean | From | Like | Set | Scale | Noise | Resample | Patch
 
 _NOTATION = re.compile(r"(?P<name>[a-z]+)(?:\((?P<inside>.*)\))?")
 
@@ -138,7 +153,7 @@ def change(text: str | Change) -> Change:
     if made is None or named:
         raise UsageError(
             f"{text!r} is no change; changes are zero, mean, mean(aab, abc), from(aab), like(b), "
-            "scale(0.5), noise(0.1, seed=0), resample(seed=0), patch(aab)"
+            "set(0.7), scale(0.5), noise(0.1, seed=0), resample(seed=0), patch(aab)"
         )
     return made
 
@@ -146,6 +161,8 @@ def change(text: str | Change) -> Change:
 def _made(name: str, plain: list[str], named: dict[str, str]) -> Change | None:
     if name == "mean":
         return Mean(tuple(plain))
+    if name == "set" and plain:
+        return Set(tuple(map(float, plain)))
     if name == "zero" and not plain:
         return Zero()
     if name == "resample" and not plain:

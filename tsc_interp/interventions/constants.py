@@ -14,7 +14,17 @@ import torch
 from torch import Tensor
 
 from tsc_interp.errors import ConfigError, UnsupportedError, UsageError
-from tsc_interp.interventions.changes import From, Like, Mean, Noise, Patch, Resample, Scale, Zero
+from tsc_interp.interventions.changes import (
+    From,
+    Like,
+    Mean,
+    Noise,
+    Patch,
+    Resample,
+    Scale,
+    Set,
+    Zero,
+)
 from tsc_interp.interventions.intervention import Intervention
 from tsc_interp.interventions.parts import Direction, Edge, Part
 from tsc_interp.model.inputs import Inputs
@@ -109,6 +119,8 @@ def constant(runs: Runs, wanted: Intervention) -> Tensor | None:
         where = where.source
     if isinstance(how, Zero):
         return torch.zeros(())
+    if isinstance(how, Set):
+        return torch.tensor(given_vector(runs.cfg, wanted, where))
     if isinstance(how, Resample):
         return _resampled(runs, where.hook, how.seed)
     if isinstance(how, Patch):
@@ -129,6 +141,19 @@ def constant(runs: Runs, wanted: Intervention) -> Tensor | None:
         there = runs.elsewhere(strings) if strings else runs
         return _average(runs, there, where.hook, wanted)
     return None
+
+
+def given_vector(cfg: Any, wanted: Intervention, where: Part | Direction) -> tuple[float, ...]:
+    """The numbers of a `set`, as many as the part has."""
+    assert isinstance(wanted.change, Set)
+    kind = where.kind if isinstance(where, Part) else where.site
+    if kind in ("pattern", "score"):
+        raise UnsupportedError(f"{wanted}: a {kind} has as many numbers as positions; use patch")
+    in_head = kind in ("head", "query", "key", "value")
+    size = cfg.d_head if in_head else 1 if kind == "neuron" else cfg.d_model
+    if len(wanted.change.vector) != size:
+        raise UsageError(f"{wanted}: {len(wanted.change.vector)} numbers, but {kind} has {size}")
+    return wanted.change.vector
 
 
 def table(there: Runs, hook: str) -> tuple[Tensor, Tensor]:
@@ -251,6 +276,8 @@ def moved_table(model: Any, wanted: Intervention, where: Part, every: Any) -> An
         return every * 0.0
     if isinstance(how, Scale):
         return every * how.factor
+    if isinstance(how, Set):
+        return every * 0.0 + given_vector(model.cfg, wanted, where)
     if isinstance(how, Like):
         token = Runs(model, [model.config.alphabet.letters[0]]).token(how.letter)
         return every[token] + every * 0.0

@@ -27,8 +27,8 @@ from tsc_interp.checkpoints.format import Checkpoint
 from tsc_interp.checkpoints.resolve import ModelLike, as_checkpoint
 from tsc_interp.config import require_report_family
 from tsc_interp.errors import UnsupportedError, UsageError
-from tsc_interp.interventions.changes import From, Mean, Noise, Patch, Resample, Scale, Zero
-from tsc_interp.interventions.constants import Runs, moved_table, table
+from tsc_interp.interventions.changes import From, Mean, Noise, Patch, Resample, Scale, Set, Zero
+from tsc_interp.interventions.constants import Runs, given_vector, moved_table, table
 from tsc_interp.interventions.intervention import Given, Intervention, as_interventions
 from tsc_interp.interventions.parts import Direction, Edge, Part, readers, writers
 from tsc_interp.strings import CLS, FIRST_LETTER
@@ -120,7 +120,7 @@ class _Editor:
         index: Any = slice(None) if where.index is None else where.index
         written = self.weights[name][index].copy()
         self.weights[name][index] *= self._factor(one)
-        if isinstance(one.change, Mean | From):
+        if isinstance(one.change, Mean | From | Set):
             for token, average in self._averages(one, where).items():
                 vector = (
                     average
@@ -139,7 +139,7 @@ class _Editor:
                 f"{one}: an edge is cut or made constant in weights; scale the whole part, or use "
                 "hooks"
             )
-        if isinstance(one.change, Mean | From):
+        if isinstance(one.change, Mean | From | Set):
             for token, average in self._averages(one, edge.source).items():
                 self._constant(token, self._written(edge.source, average), [edge.target])
 
@@ -193,17 +193,18 @@ class _Editor:
     def _averages(self, one: Intervention, where: Part | Direction) -> dict[int, Array]:
         """Per kind of token that anyone reads, what the part is on average."""
         self._no_norm(one)
+        last = where.layer == self.config.n_layers - 1 and not (
+            isinstance(where, Part) and where.kind == "embed"
+        )
+        needed = [CLS, *([] if last else range(FIRST_LETTER, self.config.alphabet.vocab_size))]
+        if isinstance(one.change, Set):
+            return {t: np.array(given_vector(self.model.cfg, one, where)) for t in needed}
         assert isinstance(one.change, Mean | From)
         strings = one.change.strings if isinstance(one.change, Mean) else (one.change.string,)
         if not strings:
             raise UsageError(f"{one}: a mean over no strings; name them, as in mean(aab, abc)")
         means, votes = table(Runs(self.model, list(strings)), where.hook)
         values = means.double().numpy()
-        last = where.layer == self.config.n_layers - 1 and not (
-            isinstance(where, Part) and where.kind == "embed"
-        )
-        tokens = [CLS, *range(FIRST_LETTER, len(values))]
-        needed = [CLS] if last else tokens
         missing = [t for t in needed if not votes[t]]
         if missing:
             names = ", ".join(self.config.alphabet.token_names[t] for t in missing)
