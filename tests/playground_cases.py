@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 import tsc_interp as tsc
 from tests.cases import CONFIGS
+from tests.playground_changes import change_cases, notation_cases
 from tests.playground_copied import python_scripts, run_script
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
@@ -250,22 +251,35 @@ def edited_cases() -> list[dict[str, Any]]:
         ClassifierConfig(n_layers=2, d_model=5, n_heads=3, d_head=2, d_mlp=7, norm="layer"), 4
     )
     flat = tsc.load_checkpoint("walkthrough")
+    frozen = [f"head{i}.pattern=patch(ab{{3}}c)" for i in range(3)]
     edits: list[tuple[Checkpoint, dict[str, Any]]] = [
-        (flat, {"muted": ["0.1"]}),
-        (flat, {"muted": ["0.mlp"], "frozen": "aac"}),
+        (flat, {"changes": ["head1=zero"]}),
+        (flat, {"changes": ["mlp=zero", "head0.pattern=patch(aac)", "head1.pattern=patch(aac)"]}),
         (
             flat,
             {
-                "values": {"0.1.b": [0.7]},
+                "changes": ["head1.value[b]=set(0.7)"],
                 "weights": {"embed.W_E/5": 0.25, "blocks.0.attn.W_Q/2": -1},
             },
         ),
-        (deep, {"muted": ["0.2", "1.0"]}),
-        (deep, {"muted": ["0.mlp"], "frozen": "ab{3}c"}),
-        (deep, {"values": {"0.1.b": [0.5, -2.0], "1.2.a": [1.0, 0.125]}, "muted": ["1.1"]}),
+        (deep, {"changes": ["head2=zero", "layer1.head0=mean(abc, aab)"]}),
+        (deep, {"changes": ["mlp=zero", *frozen]}),
         (
             deep,
-            {"frozen": "bc", "weights": {"blocks.1.attn.W_O/17": 2.5}, "values": {"1.0.c": [3, 1]}},
+            {
+                "changes": [
+                    "head1.value[b]=set(0.5, -2)",
+                    "layer1.head2.value[a]=set(1, 0.125)",
+                    "layer1.head1=zero",
+                ]
+            },
+        ),
+        (
+            deep,
+            {
+                "changes": ["layer1.head0.value[c]=set(3, 1)", "neuron2=mean(ab{2}c)"],
+                "weights": {"blocks.1.attn.W_O/17": 2.5},
+            },
         ),
     ]
     strings = ["aac", "baac", "ab{100}", "ab{100}c{55}", "c{9}"]
@@ -312,6 +326,8 @@ def all_cases() -> dict[str, Any]:
             model_case(model, random_strings(model.config, 25)) for model in [*odd, *bundled]
         ],
         "edited": edited_cases(),
+        "changes": change_cases(),
+        "notation": notation_cases(),
         "tasks": task_cases(),
         "searches": search_cases(),
         "rounding": rounding_cases(),

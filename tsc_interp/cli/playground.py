@@ -7,7 +7,14 @@ from typing import Annotated
 
 import typer
 
-from tsc_interp.cli.common import CheckpointOption, EpochOption, ForceOption, QuietOption, messages
+from tsc_interp.cli.common import (
+    CheckpointOption,
+    EpochOption,
+    ForceOption,
+    QuietOption,
+    messages,
+    working,
+)
 from tsc_interp.output.visible import visible
 
 
@@ -25,6 +32,12 @@ def command(
     with_history: Annotated[
         bool,
         typer.Option("--with-history", help="Every epoch of the run directory, to scrub through."),
+    ] = False,
+    circuit: Annotated[
+        bool,
+        typer.Option(
+            "--circuit", help="Search for the circuit to highlight; bundled models have theirs."
+        ),
     ] = False,
     out: Annotated[
         Path | None,
@@ -47,7 +60,12 @@ def command(
     history = read_history(checkpoint) if with_history else None
     target = out or Path(f"playground-{page_name(loaded).replace('/', '-')}.html")
     check_output(target, is_playground, force=force, reads=[loaded.source])
-    write_playground(loaded, target, compare=compare, history=history, also=also or (), force=force)
+    with working(quiet) as doing:
+        if circuit:
+            doing("searching for circuits")
+        write_playground(
+            loaded, target, compare, history, also=also or (), circuit=circuit, force=force
+        )
     size = target.stat().st_size / 1000
     messages(quiet).print(
         f"wrote {visible(target)} ({size:.0f} kB); open it in a browser", soft_wrap=True

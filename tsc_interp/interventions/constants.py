@@ -120,7 +120,7 @@ def constant(runs: Runs, wanted: Intervention) -> Tensor | None:
     if isinstance(how, Zero):
         return torch.zeros(())
     if isinstance(how, Set):
-        return torch.tensor(given_vector(runs.cfg, wanted, where))
+        return torch.tensor(given_vector(runs.cfg, wanted, where), dtype=torch.float64)
     if isinstance(how, Resample):
         return _resampled(runs, where.hook, how.seed)
     if isinstance(how, Patch):

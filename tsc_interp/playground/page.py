@@ -22,7 +22,7 @@ from tsc_interp.errors import UsageError
 from tsc_interp.files import write_output
 from tsc_interp.output.json_form import to_json
 from tsc_interp.playground.payload import History, loaded, model_payload
-from tsc_interp.playground.scripts import assemble_script, assemble_style, read_asset
+from tsc_interp.playground.scripts import assemble_script, assemble_style, packed, read_asset
 
 
 def write_playground(
@@ -32,18 +32,20 @@ def write_playground(
     history: History | None = None,
     *,
     also: Sequence[ModelLike] = (),
+    circuit: bool = False,
     force: bool = False,
 ) -> Path:
     """Write the page for one model, next to a second one if given, with its training if given.
 
     All models are checkpoints, bundled names, files, run directories or models in memory; those in
-    `also` can be chosen in the page. `history` maps epochs to checkpoints (see `read_history`). A
-    file that is there is replaced, as a whole or not at all, if it is such a page; anything else
+    `also` can be chosen in the page. `history` maps epochs to checkpoints (see `read_history`).
+    With `circuit`, the smallest circuit of each model is searched for, which takes seconds; those
+    of the bundled models are known. A file that is there is replaced, as a whole or not at all, if it is such a page; anything else
     only with `force`, and never a file that is being read.
     """
     target, main, others = Path(path), loaded(model), [loaded(one) for one in also]
     other = None if compare is None else loaded(compare)
-    page = playground_fragment(main, other, history, also=others)
+    page = playground_fragment(main, other, history, also=others, circuit=circuit)
     read = [main, *others, *([other] if other else []), *(history or {}).values()]
     write_output(
         target, page.encode(), is_playground, force=force, reads=[one.source for one in read]
@@ -62,6 +64,7 @@ def playground_fragment(
     history: History | None = None,
     *,
     also: Sequence[ModelLike] = (),
+    circuit: bool = False,
 ) -> str:
     """The text of the page, ready for a file or for an iframe's `srcdoc`."""
     main = loaded(model)
@@ -74,7 +77,9 @@ def playground_fragment(
                 f"{main.config.n_letters} letters and {shown[1].source} {shown[1].config.n_letters}"
             )
     shown += [loaded(one) for one in also]
-    models = [model_payload(one, history if one is main else None) for one in shown]
+    models = [
+        model_payload(one, history if one is main else None, circuit=circuit) for one in shown
+    ]
     payload = {
         "version": __version__,
         "models": _named_apart(models),
@@ -84,7 +89,7 @@ def playground_fragment(
         read_asset("template.html"),
         TITLE=html.escape(f"{models[0]['name']} · tsc-interp playground"),
         STYLE=assemble_style("style.css", "map.css"),
-        SCRIPT=assemble_script("page.mjs").strip(),
+        SCRIPT=packed(assemble_script("page.mjs")),
         PAYLOAD=_as_json(payload),
     )
 

@@ -20,6 +20,7 @@ from tsc_interp.checkpoints.run_directory import run_of
 from tsc_interp.config import ClassifierConfig, require_report_family
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.output.visible import visible
+from tsc_interp.playground.circuits import circuit_payload
 from tsc_interp.playground.examples import examples
 from tsc_interp.task import SHIPPED
 
@@ -50,8 +51,10 @@ def loaded(given: ModelLike) -> Checkpoint:
     return checkpoint
 
 
-def model_payload(checkpoint: Checkpoint, history: History | None = None) -> dict[str, Any]:
-    """What the page knows about one model."""
+def model_payload(
+    checkpoint: Checkpoint, history: History | None = None, *, circuit: bool = False
+) -> dict[str, Any]:
+    """What the page knows about one model; with `circuit`, one is searched for if none is known."""
     strings = reference_strings(checkpoint.config)
     history = history or {}
     for epoch, version in history.items():
@@ -69,6 +72,7 @@ def model_payload(checkpoint: Checkpoint, history: History | None = None) -> dic
         "examples": examples(checkpoint.config),
         "strings": strings,
         "logits": _logits(checkpoint, strings),
+        "circuit": circuit_payload(checkpoint, search=circuit),
         "history": [
             {
                 "epoch": epoch,

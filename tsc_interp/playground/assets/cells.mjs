@@ -1,7 +1,6 @@
 // What the stages of the forward pass share: tokens as chips, numbers with their formula, mute buttons.
 
 import { h, tokenColour } from "./dom.mjs";
-import { toggleMute } from "./edits.mjs";
 import { showShort } from "./maths.mjs";
 
 export function chip(token) {
@@ -33,16 +32,30 @@ export const number = (key, name, text, lines, extra = "") =>
     text,
   );
 
-export function muteButton(side, id, name, muted) {
+/** Muting, by zero or by a mean as the page is set; pressed, it takes back whatever was done to the part. */
+export function muteButton(side, part) {
+  const how = side.prepared.changes[part];
   return h(
     "button",
     {
       class: "small",
-      "data-key": `mute${id}`,
-      "aria-pressed": String(muted),
-      "aria-label": `Mute ${name}`,
-      onclick: () => side.edit((edits) => toggleMute(edits, id)),
+      "data-key": `mute-${part}`,
+      "aria-pressed": String(how !== undefined),
+      "aria-label": how === undefined ? `Mute ${part}` : `Take back ${part}=${how}`,
+      onclick: () => side.mute(part),
     },
-    muted ? "Muted" : "Mute",
+    how === undefined ? "Mute" : how === "zero" || how.startsWith("mean") ? `Muted: ${how.split("(")[0]}` : "Changed",
   );
+}
+
+/** Classes of a part: whether it is changed, and whether it is outside of a circuit that is shown. */
+export const partClass = (side, part) =>
+  `${side.prepared.changes[part] === undefined ? "" : " muted"}${isOutside(side, part) ? " outside" : ""}`;
+
+export const isOutside = ({ circuit }, part) => Boolean(circuit?.shown && circuit.parts.includes(part) && !circuit.kept.includes(part));
+
+/** Beside a part's name: whether the circuit has it. */
+export function circuitTag(side, part) {
+  if (!side.circuit?.shown || !side.circuit.parts.includes(part)) return null;
+  return h("span", { class: "tag circuit-tag" }, isOutside(side, part) ? "not in circuit" : "in circuit");
 }

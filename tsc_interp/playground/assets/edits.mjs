@@ -1,5 +1,6 @@
 // What a person changed about the model, as plain data, with undo and redo.
 
+import { keep, partsOf } from "./changes.mjs";
 import { indicesOf, noEdits } from "./model.mjs";
 
 export const startTimeline = (edits = noEdits()) => ({ past: [], now: edits, future: [], gesture: null });
@@ -32,64 +33,76 @@ export function redo(timeline) {
 
 // -- single changes: edits in, edits out --------------------------------------------------------------
 
-export function toggleMute(edits, id) {
-  const muted = edits.muted.includes(id) ? edits.muted.filter((other) => other !== id) : [...edits.muted, id].sort();
-  return { ...edits, muted };
+const partIn = (text) => text.slice(0, text.indexOf("="));
+
+/** How a part is changed ("zero"), or null. */
+export const changeOf = (edits, part) =>
+  edits.changes.find((text) => partIn(text) === part)?.slice(part.length + 1) ?? null;
+
+/** With this change, in the notation of `changes.mjs`; a part has one change, the last. */
+export function setChange(edits, text) {
+  const known = edits.changes.some((each) => partIn(each) === partIn(text));
+  const changes = edits.changes.map((each) => (partIn(each) === partIn(text) ? text : each));
+  return { ...edits, changes: known ? changes : [...changes, text] };
 }
 
-export const freeze = (edits, text) => ({ ...edits, frozen: text });
-
-/** Six digits are kept, so that a link restores the very same numbers. */
-export const keep = (x) => Number(x.toPrecision(6));
-
-export const setValue = (edits, place, vector) => ({
+export const dropChange = (edits, ...parts) => ({
   ...edits,
-  values: { ...edits.values, [place]: vector.map(keep) },
+  changes: edits.changes.filter((text) => !parts.includes(partIn(text))),
 });
+
+/** Muted if it was not, and as it was if it was changed in any way. */
+export const toggleMute = (edits, part, how = "zero") =>
+  changeOf(edits, part) === null ? setChange(edits, `${part}=${how}`) : dropChange(edits, part);
+
+const patterns = (config) => partsOf(config, ["pattern"]);
+
+/** Attention of every head as it is on a string, or free. */
+export function freeze(edits, config, text) {
+  const free = dropChange(edits, ...patterns(config));
+  return text === null ? free : { ...free, changes: [...free.changes, ...patterns(config).map((part) => `${part}=patch(${text})`)] };
+}
+
+/** The string that all attention is frozen on, or null. */
+export function frozenOn(edits, config) {
+  const found = new Set(patterns(config).map((part) => changeOf(edits, part)));
+  const [how] = found;
+  return found.size === 1 && how !== null ? how.slice("patch(".length, -1) : null;
+}
+
+export const setValue = (edits, part, vector) => setChange(edits, `${part}=set(${vector.map(keep).join(", ")})`);
 
 export const setWeight = (edits, place, value) => ({
   ...edits,
   weights: { ...edits.weights, [place]: Math.fround(keep(value)) },
 });
 
-export function forget(edits, kind, place) {
-  const rest = { ...edits[kind] };
-  delete rest[place];
-  return { ...edits, [kind]: rest };
+export function forgetWeight(edits, place) {
+  const weights = { ...edits.weights };
+  delete weights[place];
+  return { ...edits, weights };
 }
 
-export const isEdited = ({ muted, frozen, values, weights }) =>
-  muted.length > 0 || frozen !== null || Object.keys(values).length > 0 || Object.keys(weights).length > 0;
+export const isEdited = ({ changes, weights }) => changes.length > 0 || Object.keys(weights).length > 0;
 
-/** One line per change, for people, with how to take it back. */
+/** One line per change, with how to take it back; frozen attention is one line, however many heads there are. */
 export function describeEdits(edits, { config, shapes }) {
-  const manyLayers = config.n_layers > 1;
-  const lines = edits.muted.map((id) => ({
-    text: `${componentName(id, manyLayers)} muted`,
-    undo: (now) => toggleMute(now, id),
-  }));
-  if (edits.frozen !== null) {
-    lines.push({ text: `attention frozen as on ${edits.frozen}`, undo: (now) => freeze(now, null) });
-  }
-  for (const [place, vector] of Object.entries(edits.values)) {
-    const [layer, head, token] = place.split(".");
-    lines.push({
-      text: `value of ${token} in ${componentName(`${layer}.${head}`, manyLayers)} set to ${vector.join(", ")}`,
-      undo: (now) => forget(now, "values", place),
-    });
-  }
+  const frozen = frozenOn(edits, config);
+  const together = frozen === null ? [] : patterns(config);
+  const lines = edits.changes
+    .filter((text) => !together.slice(1).includes(partIn(text)))
+    .map((text) =>
+      together[0] === partIn(text)
+        ? { text, note: `attention frozen as on ${frozen}${together.length > 1 ? `; so for all ${together.length} heads` : ""}`, undo: (now) => freeze(now, config, null) }
+        : { text, undo: (now) => dropChange(now, partIn(text)) },
+    );
   for (const [place, value] of Object.entries(edits.weights)) {
     const [name, index] = place.split("/");
     lines.push({
-      text: `${name}[${indicesOf(shapes[name], Number(index)).join(", ")}] set to ${keep(value)}`,
-      undo: (now) => forget(now, "weights", place),
+      text: `${name}[${indicesOf(shapes[name], Number(index)).join(", ")}] = ${keep(value)}`,
+      note: "a weight",
+      undo: (now) => forgetWeight(now, place),
     });
   }
   return lines;
-}
-
-function componentName(id, manyLayers) {
-  const [layer, part] = id.split(".");
-  const name = part === "mlp" ? "MLP" : `head ${part}`;
-  return manyLayers ? `${name} of layer ${layer}` : name;
 }

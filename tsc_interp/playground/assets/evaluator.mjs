@@ -5,9 +5,10 @@
 // numbers u_j. Such a mean takes its extremes over a box of counts at corners where the letters with
 // the largest u_j are at one end and the others at the other end, so bounding it is a short loop.
 
-import { dot, gelu, geluRange, times } from "./maths.mjs";
+import { logitBounds } from "./bounds.mjs";
+import { dot, gelu, scale, times } from "./maths.mjs";
 import { run } from "./model.mjs";
-import { attentionError, dotError, geluError, logitError, normError, timesError, UNIT } from "./rounding.mjs";
+import { attentionError, dotError, geluError, logitError, normError, putErrors, timesError, UNIT } from "./rounding.mjs";
 
 /**
  * { logit(counts), evaluate(counts), bounds(low, high) or null }. `evaluate` gives { logit, slack, answer }: the real
@@ -39,46 +40,23 @@ function judged(logit, bound) {
 }
 
 function precompute(prepared) {
-  const { model, muted, patterns } = prepared;
-  const { config, weights } = model;
+  const { config, weights } = prepared.model;
   const start = run(prepared, new Array(config.n_letters).fill(1));
-  const layer = start.layers[0];
-  const readOut = start.readOut;
-  const hasMlp = config.d_mlp > 0 && !muted.has("0.mlp");
+  const { readOut } = start;
+  const whole = settled(prepared, "0.mlp.", config.d_model);
+  const hasMlp = config.d_mlp > 0 && whole.factor !== 0;
   // A direction is a column that the residual stream is read along: the read-out first, then either the
   // columns of W_in or, behind a norm, the coordinates themselves.
   const wIn = hasMlp ? weights["blocks.0.mlp.W_in"] : null;
   const coordinates = Array.from({ length: config.d_model }, (_, i) => unit(config.d_model, i));
   const columns = !hasMlp ? [] : config.norm === "off" ? wIn[0].map((_, m) => wIn.map((row) => row[m])) : coordinates;
   const directions = [readOut, ...columns.map((column) => (config.norm === "layer" ? centred(column) : column))];
-  const heads = Array.from({ length: config.n_heads }, (_, head) => head).filter((head) => !muted.has(`0.${head}`));
-  const wO = weights["blocks.0.attn.W_O"];
-  const wOut = weights["blocks.0.mlp.W_out"];
-  const off = config.n_heads > 0 ? attentionError(prepared, 0, layer, start.embedded.map(zeros)) : null;
+  const { heads, constants } = headTables(prepared, start, directions);
+  constants.unshift({ vector: start.embedded[0], error: zeros(start.embedded[0]) });
   const tables = {
     config,
-    base: directions.map((direction) => dot(start.embedded[0], direction)),
-    // Scores before the length's log, and relative to their mean: only differences matter.
-    heads: heads.map((head) => ({
-      scores: layer.k[head].map((key) => dot(layer.q[head][0], key) / Math.sqrt(config.d_head)),
-      along: directions.map((direction) => {
-        const outs = layer.v[head].map((value) => times(value, wO[head]));
-        const numbers = outs.map((out) => dot(out, direction));
-        const errors = outs.map((out, j) =>
-          dotError(out, timesError(layer.v[head][j], off.v[head][j], wO[head]), direction),
-        );
-        return { numbers, errors, order: numbers.map((_, j) => j).sort((i, j) => numbers[j] - numbers[i]) };
-      }),
-      relative: Math.max(...off.scores[head][0]),
-      frozen: patterns ? patterns[0][head][0] : null,
-    })),
-    mlp: hasMlp
-      ? {
-          wIn,
-          out: wOut.map((row) => dot(row, readOut)),
-          outErrors: wOut.map((row) => dotError(row, zeros(row), readOut)),
-        }
-      : null,
+    heads,
+    mlp: hasMlp ? mlpTables(prepared, wIn, readOut, whole, constants) : null,
     normed:
       hasMlp && config.norm !== "off"
         ? { w: weights["blocks.0.ln2.w"], b: config.norm === "layer" ? weights["blocks.0.ln2.b"] : null }
@@ -86,18 +64,76 @@ function precompute(prepared) {
     logLength: config.score_scale === "sqrt_d_head_log_n",
     cache: { factor: NaN, exps: null },
   };
-  tables.slack = slackOf(tables, start.embedded[0], directions, prepared.model);
+  if (config.d_mlp > 0) constants.push({ vector: whole.put, error: whole.error, late: true });
+  // What the MLP adds comes too late for itself to read.
+  const heard = (d) => constants.filter(({ late }) => d === 0 || !late);
+  tables.base = directions.map((direction, d) => heard(d).reduce((sum, { vector }) => sum + dot(vector, direction), 0));
+  tables.slack = slackOf(tables, directions, heard, prepared.model);
   return tables;
+}
+
+/** What the changes at a place make of CLS's vector there: `factor` times it, and `put` with its error. */
+function settled({ effects }, place, size) {
+  const start = { factor: 1, put: new Array(size).fill(0), error: new Array(size).fill(0) };
+  return (effects[place] ?? []).reduce((now, effect) => {
+    if (effect.put) return { factor: 0, put: effect.put[0], error: putErrors(effect)[0] };
+    const put = scale(now.put, effect.factor);
+    const error = now.error.map((off, d) => Math.abs(effect.factor) * off + 2 * UNIT * Math.abs(put[d]));
+    return { factor: now.factor * effect.factor, put, error };
+  }, start);
+}
+
+/** The heads that still look at the string, and what the others always add. */
+function headTables(prepared, start, directions) {
+  const { config, weights } = prepared.model;
+  if (config.n_heads === 0) return { heads: [], constants: [] };
+  const layer = start.layers[0];
+  const off = attentionError(prepared, 0, layer, start.embedded.map(zeros));
+  const [heads, constants] = [[], []];
+  weights["blocks.0.attn.W_O"].forEach((wO, head) => {
+    const { factor, put, error } = settled(prepared, `0.head.${head}`, config.d_head);
+    if (factor !== 1) constants.push({ vector: times(put, wO), error: timesError(put, error, wO) });
+    if (factor === 0) return;
+    const rows = layer.v[head].map((value) => scale(value, factor));
+    const errors = off.v[head].map((own, j) => own.map((x, d) => Math.abs(factor) * x + 2 * UNIT * Math.abs(rows[j][d])));
+    heads.push({
+      // Scores before the length's log, and relative to their mean: only differences matter.
+      scores: layer.k[head].map((key) => dot(layer.q[head][0], key) / Math.sqrt(config.d_head)),
+      along: directions.map((direction) => {
+        const outs = rows.map((row) => times(row, wO));
+        const numbers = outs.map((out) => dot(out, direction));
+        const own = outs.map((out, j) => dotError(out, timesError(rows[j], errors[j], wO), direction));
+        return { numbers, errors: own, order: numbers.map((_, j) => j).sort((i, j) => numbers[j] - numbers[i]) };
+      }),
+      relative: Math.max(...off.pattern[head][0]),
+      frozen: prepared.effects[`0.pattern.${head}`] ? layer.pattern[head][0] : null,
+    });
+  });
+  return { heads, constants };
+}
+
+/** What each neuron's activation adds to the logit; what neurons that are held always add goes to the constants. */
+function mlpTables(prepared, wIn, readOut, whole, constants) {
+  const wOut = prepared.model.weights["blocks.0.mlp.W_out"].map((row) => scale(row, whole.factor));
+  const kept = wOut.map((_, m) => settled(prepared, `0.neuron.${m}`, 1));
+  kept.forEach(({ put, error }, m) => {
+    if (put[0] !== 0) constants.push({ vector: scale(wOut[m], put[0]), error: wOut[m].map((x) => Math.abs(x) * (error[0] + 4 * UNIT * Math.abs(put[0]))), late: true });
+  });
+  return {
+    wIn,
+    out: wOut.map((row, m) => kept[m].factor * dot(row, readOut)),
+    outErrors: wOut.map((row, m) => Math.abs(kept[m].factor) * dotError(row, units(row, 4), readOut)),
+  };
 }
 
 /**
  * How far any logit here can be from the real one, whatever the counts: a head's output is a mean, so its error is
  * at most the largest of a token's. It is relative to the terms that are added, not to their sum.
  */
-function slackOf({ base, heads, mlp, normed, config }, cls, directions, model) {
+function slackOf({ heads, mlp, normed, config }, directions, heard, model) {
   const keys = config.n_letters + 1;
-  const sizes = base.map((x) => Math.abs(x));
-  const errors = directions.map((direction) => dotError(cls, zeros(cls), direction));
+  const sizes = directions.map((direction, d) => heard(d).reduce((sum, { vector }) => sum + Math.abs(dot(vector, direction)), 0));
+  const errors = directions.map((direction, d) => heard(d).reduce((sum, { vector, error }) => sum + dotError(vector, error, direction), 0));
   for (const { along, relative } of heads)
     along.forEach(({ numbers, errors: own }, d) => {
       sizes[d] += Math.max(...numbers.map(Math.abs));
@@ -107,7 +143,7 @@ function slackOf({ base, heads, mlp, normed, config }, cls, directions, model) {
       errors[d] += Math.max(...numbers.map((x, j) => own[j] + (keys + 4) * UNIT * Math.abs(x)));
     });
   // Directions are themselves rounded when a mean is taken out of them.
-  const added = (d) => errors[d] + (heads.length + config.d_model + 4) * UNIT * sizes[d];
+  const added = (d) => errors[d] + (heads.length + heard(d).length + config.d_model + 4) * UNIT * sizes[d];
   let slack = added(0);
   if (mlp) {
     let pre = sizes.slice(1);
@@ -127,6 +163,7 @@ function slackOf({ base, heads, mlp, normed, config }, cls, directions, model) {
   return 2 * slack;
 }
 
+const units = (vector, number) => vector.map((x) => number * UNIT * Math.abs(x));
 const zeros = (vector) => vector.map(() => 0);
 const unit = (size, i) => Array.from({ length: size }, (_, j) => (i === j ? 1 : 0));
 
@@ -206,117 +243,4 @@ function finish(tables, sums) {
   }
   for (let m = 0; m < pre.length; m++) logit += mlp.out[m] * gelu(pre[m]);
   return logit;
-}
-
-// -- bounds --------------------------------------------------------------------------------------
-
-function logitBounds(tables, low, high) {
-  const { config, heads, base } = tables;
-  const lowSums = base.slice();
-  const highSums = base.slice();
-  const factors = tables.logLength ? [Math.log(Math.max(1, sum(low))), Math.log(Math.max(1, sum(high)))] : [1, 1];
-  for (const head of heads) {
-    const [least, most] = head.frozen
-      ? [head.frozen, head.frozen]
-      : effectiveCounts(head.scores, factors, config.attend_cls ? 1 : 0, low, high);
-    for (let d = 0; d < base.length; d++) {
-      const [lowest, highest] = meanRange(head.along[d], least, most);
-      lowSums[d] += lowest;
-      highSums[d] += highest;
-    }
-  }
-  return finishBounds(tables, lowSums, highSums);
-}
-
-const sum = (numbers) => numbers.reduce((total, x) => total + x, 0);
-
-/** The range of n_j exp(factor · (s_j - reference)) for every key, CLS first. */
-function effectiveCounts(scores, factors, cls, low, high) {
-  // Taking the score of the key that counts most as the reference keeps the numbers in range.
-  const present = scores.map((score, j) => ((j === 0 ? cls : high[j - 1]) > 0 ? score : -Infinity));
-  const reference = Math.max(...present);
-  const least = new Array(scores.length);
-  const most = new Array(scores.length);
-  for (let j = 0; j < scores.length; j++) {
-    const gap = scores[j] - reference;
-    const one = Math.exp(Math.min(gap * factors[0], 700));
-    const two = Math.exp(Math.min(gap * factors[1], 700));
-    least[j] = (j === 0 ? cls : low[j - 1]) * Math.min(one, two);
-    most[j] = (j === 0 ? cls : high[j - 1]) * Math.max(one, two);
-  }
-  return [least, most];
-}
-
-/** The extremes of sum_j n_j u_j / sum_j n_j for n_j in [least_j, most_j]. */
-function meanRange({ numbers, order }, least, most) {
-  let highest = -Infinity;
-  let lowest = Infinity;
-  const size = order.length;
-  for (let cut = 0; cut <= size; cut++) {
-    let topHeavy = 0,
-      topTotal = 0,
-      bottomHeavy = 0,
-      bottomTotal = 0;
-    for (let place = 0; place < size; place++) {
-      const j = order[place];
-      const large = place < cut ? most[j] : least[j];
-      const small = place < cut ? least[j] : most[j];
-      topHeavy += large * numbers[j];
-      topTotal += large;
-      bottomHeavy += small * numbers[j];
-      bottomTotal += small;
-    }
-    if (topTotal > 0) highest = Math.max(highest, topHeavy / topTotal);
-    if (bottomTotal > 0) lowest = Math.min(lowest, bottomHeavy / bottomTotal);
-  }
-  return [lowest, highest];
-}
-
-function finishBounds(tables, lowSums, highSums) {
-  const { mlp, normed } = tables;
-  let lowest = lowSums[0];
-  let highest = highSums[0];
-  if (mlp) {
-    const [lows, highs] = normed
-      ? behindNorm(tables, lowSums.slice(1), highSums.slice(1))
-      : [lowSums.slice(1), highSums.slice(1)];
-    for (let m = 0; m < mlp.out.length; m++) {
-      const [least, most] = geluRange(lows[m], highs[m]);
-      lowest += mlp.out[m] > 0 ? mlp.out[m] * least : mlp.out[m] * most;
-      highest += mlp.out[m] > 0 ? mlp.out[m] * most : mlp.out[m] * least;
-    }
-  }
-  // The ends of a box are computed as logits are, in about as many steps.
-  const slack = 2 * tables.slack;
-  return [lowest - slack, highest + slack];
-}
-
-/** Bounds of the MLP's inputs when a norm stands before it, by interval arithmetic. */
-function behindNorm({ mlp, normed, config }, lows, highs) {
-  let leastSquares = 0,
-    mostSquares = 0;
-  for (let i = 0; i < lows.length; i++) {
-    const [a, b] = [lows[i] ** 2, highs[i] ** 2];
-    leastSquares += lows[i] < 0 && highs[i] > 0 ? 0 : Math.min(a, b);
-    mostSquares += Math.max(a, b);
-  }
-  const smallest = Math.sqrt(leastSquares / lows.length + config.norm_eps);
-  const largest = Math.sqrt(mostSquares / lows.length + config.norm_eps);
-  const ends = lows.map((low, i) => {
-    const corners = [low / smallest, low / largest, highs[i] / smallest, highs[i] / largest].map(
-      (x) => x * normed.w[i],
-    );
-    const shift = normed.b ? normed.b[i] : 0;
-    return [Math.min(...corners) + shift, Math.max(...corners) + shift];
-  });
-  const units = mlp.out.map((_, m) =>
-    ends.reduce(
-      ([low, high], [a, b], i) => {
-        const weight = mlp.wIn[i][m];
-        return weight > 0 ? [low + weight * a, high + weight * b] : [low + weight * b, high + weight * a];
-      },
-      [0, 0],
-    ),
-  );
-  return [units.map(([low]) => low), units.map(([, high]) => high)];
 }

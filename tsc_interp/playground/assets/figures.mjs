@@ -280,10 +280,10 @@ function stepLabels(parts, pixels, width) {
     );
 }
 
-/** What each component adds to the logit; ghosts behind the bars show `before`, if given. */
-export function contributionFigure(trace, before, width = 320) {
+/** What each component adds to the logit; ghosts behind the bars show `before`, if given; faded ones are `outside`. */
+export function contributionFigure(trace, before, outside, width = 320) {
   const rows = [
-    ...trace.parts.map((part, i) => ({ name: part.name, now: part.contribution, then: before?.parts[i].contribution })),
+    ...trace.parts.map((part, i) => ({ name: part.name, now: part.contribution, then: before?.parts[i].contribution, faded: outside(part.id) })),
     { name: "logit", now: trace.logit, then: before?.logit, total: true },
   ];
   const height = rows.length * 22 + 6;
@@ -292,7 +292,7 @@ export function contributionFigure(trace, before, width = 320) {
   const scaleTo = (value) => left + ((value / most + 1) / 2) * (right - left);
   const summary = rows.map(({ name, now }) => `${name} ${showSigned(now)}`).join(", ");
   const root = drawing("contributions", width, height, `Contributions to the logit: ${summary}.`);
-  rows.forEach(({ name, now, then, total }, i) => {
+  rows.forEach(({ name, now, then, total, faded }, i) => {
     const y = 3 + i * 22;
     if (total) root.append(svg("line", { x1: 4, x2: width - 4, y1: y, y2: y, class: "axis" }));
     const bar = (value, className, inset) =>
@@ -305,8 +305,8 @@ export function contributionFigure(trace, before, width = 320) {
         class: className,
       });
     if (then !== undefined) root.append(bar(then, "ghost", 2));
-    root.append(bar(now, `bar ${now > 0 ? "positive" : "negative"}${total ? " total" : ""}`, 5));
-    root.append(svg("text", { x: 4, y: y + 15, class: total ? "label strong" : "label" }, name));
+    root.append(bar(now, `bar ${now > 0 ? "positive" : "negative"}${total ? " total" : ""}${faded ? " faded" : ""}`, 5));
+    root.append(svg("text", { x: 4, y: y + 15, class: total ? "label strong" : faded ? "label faint" : "label" }, name));
     root.append(
       svg(
         "text",

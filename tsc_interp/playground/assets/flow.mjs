@@ -1,13 +1,14 @@
 // The forward pass, stage by stage: tokens and embeddings, attention, MLP, logit.
 
-import { chip, leftOutNote, listedPositions, muteButton, number } from "./cells.mjs";
+import { chip, circuitTag, isOutside, leftOutNote, listedPositions, muteButton, number, partClass } from "./cells.mjs";
+import { partName, partsOf } from "./changes.mjs";
 import { h, roving } from "./dom.mjs";
 import { contributionFigure, embeddingFigure, pathFigure } from "./figures.mjs";
 import { embeddingLines, logitLines, unitLines } from "./formulas.mjs";
 import { attentionCaption, attentionStage } from "./heads.mjs";
 import { show, showCount, showShort } from "./maths.mjs";
 
-const UNITS_SHOWN = 6;
+const NEURONS_SHOWN = 6;
 
 /** All stages of one side, as a list of elements. `pick` remembers what is looked at: layer, head, query. */
 export function flowStages(side, pick, choose) {
@@ -83,7 +84,7 @@ function streamStage(side, pick) {
   return [
     pathFigure(side.trace, side.answer),
     config.d_mlp > 0 ? mlpTable(side, layer) : h("p", { class: "note" }, "This model has no MLP."),
-    contributionFigure(side.trace, side.before),
+    contributionFigure(side.trace, side.before, (id) => outsideById(side, id)),
     roving(
       h(
         "p",
@@ -94,7 +95,15 @@ function streamStage(side, pick) {
   ];
 }
 
-/** The MLP's units at CLS, those that matter most first. */
+/** Whether a component of the sum ("0.1", "0.mlp") is outside of a circuit that is shown. */
+function outsideById(side, id) {
+  const [layer, part] = id.split(".");
+  if (part === undefined) return false;
+  if (part !== "mlp") return isOutside(side, partName(layer, "head", part));
+  return partsOf(side.prepared.model.config, ["neuron"]).every((neuron) => isOutside(side, neuron));
+}
+
+/** The MLP's neurons at CLS, those that matter most first. */
 function mlpTable(side, layer) {
   const stageOf = side.trace.layers[layer];
   const { config, weights } = side.prepared.model;
@@ -104,38 +113,44 @@ function mlpTable(side, layer) {
   const order = out
     .map((_, unit) => unit)
     .sort((one, two) => Math.abs(stageOf.mlpPost[0][two] * out[two]) - Math.abs(stageOf.mlpPost[0][one] * out[one]));
-  const rows = order.slice(0, UNITS_SHOWN).map((unit) => {
+  const rows = order.slice(0, NEURONS_SHOWN).flatMap((unit) => {
     const cell = (what, name, value) =>
       h(
         "td",
         { class: "right" },
-        number(`${what}${side.id}${layer}.${unit}`, `${name} of unit ${unit}`, show(value), () =>
+        number(`${what}${side.id}${layer}.${unit}`, `${name} of neuron ${unit}`, show(value), () =>
           unitLines(side, layer, unit, what),
         ),
       );
-    return h(
-      "tr",
-      {},
-      h("th", { scope: "row" }, `unit ${unit}`),
-      cell("pre", "input", stageOf.mlpPre[0][unit]),
-      cell("post", "GELU", stageOf.mlpPost[0][unit]),
-      cell("adds", "contribution", stageOf.mlpPost[0][unit] * out[unit]),
-    );
+    const part = partName(layer, "neuron", unit);
+    const tools = [circuitTag(side, part), side.editable ? muteButton(side, part) : null].filter(Boolean);
+    return [
+      h(
+        "tr",
+        { class: partClass(side, part) },
+        h("th", { scope: "row" }, `neuron ${unit}`),
+        cell("pre", "input", stageOf.mlpPre[0][unit]),
+        cell("post", "GELU", stageOf.mlpPost[0][unit]),
+        cell("adds", "contribution", stageOf.mlpPost[0][unit] * out[unit]),
+      ),
+      // A row of their own: beside the numbers there is no room for them.
+      tools.length > 0 ? h("tr", { class: `tools${partClass(side, part)}` }, h("td", { colspan: 4 }, h("div", { class: "row-tools" }, tools))) : null,
+    ];
   });
-  const muted = side.prepared.muted.has(`${layer}.mlp`);
+  const whole = partName(layer, "mlp");
   const column = (text) => h("th", { scope: "col", class: "right" }, text);
   const more =
-    config.d_mlp > UNITS_SHOWN
-      ? h("p", { class: "note" }, `The ${UNITS_SHOWN} of ${config.d_mlp} units that add most are shown.`)
+    config.d_mlp > NEURONS_SHOWN
+      ? h("p", { class: "note" }, `The ${NEURONS_SHOWN} of ${config.d_mlp} neurons that add most are shown.`)
       : null;
   return h(
     "div",
-    { class: `mlp${muted ? " muted" : ""}` },
+    { class: `mlp${partClass(side, whole)}` },
     h(
       "div",
       { class: "mlp-head" },
       h("h4", {}, config.n_layers > 1 ? `MLP of layer ${layer}` : "MLP"),
-      side.editable ? muteButton(side, `${layer}.mlp`, "the MLP", muted) : null,
+      side.editable ? muteButton(side, whole) : null,
     ),
     roving(
       h(

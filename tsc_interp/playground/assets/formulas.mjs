@@ -1,5 +1,6 @@
 // The formula behind each number, in symbols and then in numbers: what the tooltip says.
 
+import { partName } from "./changes.mjs";
 import { show, showCount, showVector, sigmoid } from "./maths.mjs";
 
 /** a · b written out while it is short, else as two vectors. */
@@ -11,6 +12,9 @@ function writtenDot(a, b) {
 const column = (matrix, index) => matrix.map((row) => row[index]);
 const blockName = (layer, part) => `blocks.${layer}.${part}`;
 const normed = (config, letter) => (config.norm === "off" ? `x(${letter})` : `norm(x(${letter}))`);
+
+/** The change of a part, as it is written, or null. */
+const madeBy = (side, part) => (part in side.prepared.changes ? `${part}=${side.prepared.changes[part]}` : null);
 
 export function embeddingLines(token, vector) {
   return [`x(${token}) = row ${token} of embed.W_E`, `= ${showVector(vector)}`];
@@ -24,9 +28,9 @@ export function projectionLines(side, layer, head, part, position) {
   const token = tokens[position];
   const name = `${blockName(layer, "attn")}.W_${part}`;
   const vector = stage[part.toLowerCase()][head][position];
-  if (part === "V" && side.prepared.values[`${layer}.${head}.${token}`]) {
-    return [`v(${token}) was set by hand`, `= ${showVector(vector)}`];
-  }
+  const kind = { Q: "query", K: "key", V: "value" }[part];
+  const by = madeBy(side, partName(layer, kind, head, token)) ?? madeBy(side, partName(layer, kind, head));
+  if (by) return [`${part.toLowerCase()}(${token}) is changed: ${by}`, `= ${showVector(vector)}`];
   const lines = [`${part.toLowerCase()}(${token}) = ${normed(config, token)} · ${name}[${head}]`];
   if (vector.length === 1) lines.push(`= ${writtenDot(stage.read[position], column(weights[name][head], 0))}`);
   return [...lines, `= ${showVector(vector)}`];
@@ -46,11 +50,12 @@ export function scoreLines(side, layer, head, query, key) {
 
 export function weightLines(side, layer, head, query, key) {
   const { tokens } = side.prepared.model;
-  const { trace, prepared } = side;
+  const { trace } = side;
   const stage = trace.layers[layer];
   const weight = stage.pattern[head][query][key];
   const token = tokens[key];
-  if (prepared.patterns) return [`weight(${token}) is frozen`, `= ${show(weight)}`];
+  const by = madeBy(side, partName(layer, "pattern", head));
+  if (by) return [`weight(${token}) is frozen: ${by}`, `= ${show(weight)}`];
   const count = trace.multiplicity[key];
   const terms = tokens
     .map((_, j) => j)
@@ -68,8 +73,9 @@ export function weightLines(side, layer, head, query, key) {
 export function outputLines(side, layer, head, query) {
   const { tokens, config } = side.prepared.model;
   const stage = side.trace.layers[layer];
-  if (side.prepared.muted.has(`${layer}.${head}`)) return ["z = 0: this head is muted"];
   const z = stage.z[head][query];
+  const by = madeBy(side, partName(layer, "head", head));
+  if (by) return [`z is changed: ${by}`, `= ${showVector(z)}`];
   const lines = ["z = Σ weight(j) × v(j)"];
   if (config.d_head === 1) {
     const used = tokens.map((_, j) => j).filter((j) => stage.pattern[head][query][j] > 0);
@@ -96,21 +102,24 @@ export function unitLines(side, layer, unit, what) {
   if (what === "pre") {
     const read = config.norm === "off" ? "x(CLS) after attention" : "norm(x(CLS)) after attention";
     return [
-      `input of unit ${unit} = ${read} · column ${unit} of W_in`,
+      `input of neuron ${unit} = ${read} · column ${unit} of W_in`,
       `= ${writtenDot(stage.mlpRead[0], column(weights[`${blockName(layer, "mlp")}.W_in`], unit))}`,
       `= ${show(pre)}`,
     ];
   }
   if (what === "post") {
-    if (side.prepared.muted.has(`${layer}.mlp`)) return ["0: the MLP is muted"];
+    const by = madeBy(side, partName(layer, "neuron", unit));
+    if (by) return [`changed: ${by}`, `= ${show(post)}`];
     return ["GELU(x) = x/2 · (1 + erf(x/√2))", `GELU(${show(pre)}) = ${show(post)}`];
   }
+  const whole = madeBy(side, partName(layer, "mlp"));
   const out = weights[`${blockName(layer, "mlp")}.W_out`][unit];
   const along = out.reduce((sum, x, i) => sum + x * side.trace.readOut[i], 0);
   return [
-    `what unit ${unit} adds to the logit = GELU × (row ${unit} of W_out · unembed.W_U)`,
+    `what neuron ${unit} adds to the logit = GELU × (row ${unit} of W_out · unembed.W_U)`,
     `= ${show(post)} × ${show(along)}`,
     `= ${show(post * along)}`,
+    ...(whole ? [`but the MLP is changed as a whole: ${whole}`] : []),
   ];
 }
 

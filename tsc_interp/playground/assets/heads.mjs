@@ -1,6 +1,7 @@
 // Attention: one card per head, or a strip per head and one card when there are many.
 
-import { chip, listedPositions, muteButton, named, number } from "./cells.mjs";
+import { chip, circuitTag, listedPositions, muteButton, named, number, partClass } from "./cells.mjs";
+import { partName } from "./changes.mjs";
 import { h, roving, tokenColour } from "./dom.mjs";
 import { headContributionLines, outputLines, projectionLines, scoreLines, weightLines } from "./formulas.mjs";
 import { show, showPercent, showShort, showSigned } from "./maths.mjs";
@@ -76,15 +77,17 @@ function headStrips(side, layer, heads, chosen, query, choose) {
     { class: "strips", role: "group", "aria-label": "Heads" },
     heads.map((head) => {
       const { contribution } = partOf(side, layer, head);
-      const muted = side.prepared.muted.has(`${layer}.${head}`);
-      const text = `Head ${head}: ${weightSummary(side, layer, head, query)}; adds ${showSigned(contribution)} to the logit${muted ? "; muted" : ""}`;
+      const part = partName(layer, "head", head);
+      const how = side.prepared.changes[part];
+      const circuit = circuitTag(side, part)?.textContent;
+      const said = [`${weightSummary(side, layer, head, query)}; adds ${showSigned(contribution)} to the logit`, how && `${part}=${how}`, circuit];
       return h(
         "button",
         {
-          class: `strip${muted ? " muted" : ""}`,
+          class: `strip${partClass(side, part)}`,
           "data-key": `strip-${side.id}-${head}`,
           "aria-pressed": String(head === chosen),
-          "aria-label": text,
+          "aria-label": `Head ${head}: ${said.filter(Boolean).join("; ")}`,
           onclick: () => choose({ head }),
         },
         h("span", { class: "strip-name" }, `head ${head}`),
@@ -138,7 +141,7 @@ function weightBar(side, layer, head, query, tokens) {
 function headCard(side, layer, head, query) {
   const { config, tokens } = side.prepared.model;
   const stageOf = side.trace.layers[layer];
-  const muted = side.prepared.muted.has(`${layer}.${head}`);
+  const part = partName(layer, "head", head);
   const { contribution } = partOf(side, layer, head);
   const key = `${side.id}${layer}.${head}`;
   const rows = listedPositions(side)
@@ -170,7 +173,7 @@ function headCard(side, layer, head, query) {
   return h(
     "article",
     {
-      class: `head-card${muted ? " muted" : ""}`,
+      class: `head-card${partClass(side, part)}`,
       "aria-label": `Head ${head}`,
       "data-tour": side.id === "main" ? `head-${head}` : null,
     },
@@ -178,6 +181,7 @@ function headCard(side, layer, head, query) {
       "header",
       {},
       h("h4", {}, `Head ${head}`),
+      circuitTag(side, part),
       roving(
         h(
           "p",
@@ -195,7 +199,7 @@ function headCard(side, layer, head, query) {
           ),
         ),
       ),
-      side.editable ? muteButton(side, `${layer}.${head}`, `head ${head}`, muted) : null,
+      side.editable ? muteButton(side, part) : null,
     ),
     h(
       "div",

@@ -1,32 +1,35 @@
 // The view as text after the # of the address. Everything read from it is checked: a link comes from
 // anybody, so a part that does not fit this page's models is left out and named, never used.
 
-import { keep } from "./edits.mjs";
+import { KINDS, keep, partName, partsOf, readChange } from "./changes.mjs";
+import { freeze, setChange } from "./edits.mjs";
 import { noEdits } from "./model.mjs";
 import { countsOf, lettersOf } from "./strings.mjs";
 
 const LENS = [1, 8];
 const LONGEST_LIST = 4000;
+const MOST_CHANGES = 400;
 export const NOBODY = "nobody"; // beside the model
 
-/** view = { text, epoch, edits, lens, face, letter, list, model, beside } to "s=aac&mute=0.1". Defaults stay out of it. */
+/** view = { text, epoch, edits, lens, face, letter, list, model, beside } to "s=aac&change=head1%3Dzero". Defaults stay out of it. */
 export function writeLink(view, defaults) {
   const parts = new URLSearchParams();
   if (view.model !== defaults.model) parts.set("model", view.model);
   if (view.beside !== defaults.beside) parts.set("beside", view.beside);
   parts.set("s", view.text);
   if (view.epoch !== defaults.epoch) parts.set("epoch", String(view.epoch));
-  if (view.edits.muted.length > 0) parts.set("mute", view.edits.muted.join(","));
-  if (view.edits.frozen !== null) parts.set("freeze", view.edits.frozen);
-  for (const [place, vector] of Object.entries(view.edits.values))
-    parts.append("value", `${place}:${vector.join(";")}`);
+  for (const text of view.edits.changes) parts.append("change", text);
   for (const [place, value] of Object.entries(view.edits.weights)) parts.append("weight", `${place}:${keep(value)}`);
   if (view.lens !== defaults.lens) parts.set("lens", String(view.lens));
   if (view.face !== defaults.face) parts.set("face", view.face);
   if (view.letter !== defaults.letter) parts.set("letter", view.letter);
   if (view.list !== defaults.list) parts.set("list", view.list.trim().slice(0, LONGEST_LIST));
+  for (const [name, key] of Object.entries(CHOICES)) if (view[key] !== defaults[key]) parts.set(name, String(view[key]).slice(0, LONGEST_LIST));
   return parts.toString();
 }
+
+/** How muting and patching are set, by their name in the address. */
+const CHOICES = { by: "muteBy", mean: "mean", second: "second", kind: "kind", circuit: "circuit" };
 
 /** The models a link names, as { model, beside }; names that are not there are left to `readLink` to complain about. */
 export function readModels(hash, names, defaults) {
@@ -68,24 +71,29 @@ const READERS = {
     view.epoch = Number(given);
     return true;
   },
-  mute(given, view, model) {
-    const ids = [...new Set(given.split(","))];
-    if (!ids.every((id) => isComponent(id, model.config))) return false;
-    view.edits.muted = ids.sort();
+  change(given, view, { config }) {
+    if (view.edits.changes.length >= MOST_CHANGES) return false;
+    view.edits = setChange(view.edits, readChange(given, config).text);
+    return true;
+  },
+  // Links of earlier pages: mute=0.1,0.mlp and freeze=aac and value=0.1.b:0.5;2.
+  mute(given, view, { config }) {
+    const ids = [...new Set(given.split(","))].sort();
+    const texts = ids.map((id) => readChange(`${oldPart(id)}=zero`, config).text);
+    view.edits = texts.reduce(setChange, view.edits);
     return true;
   },
   freeze(given, view, model) {
     countsOf(given, model.config.n_letters);
-    view.edits.frozen = given;
+    view.edits = freeze(view.edits, model.config, given);
     return model.config.n_heads > 0;
   },
-  value(given, view, { config, tokens }) {
+  value(given, view, { config }) {
     const [place, numbers] = splitAtColon(given);
-    const [layer, head, token, ...rest] = place.split(".");
-    const vector = numbers.split(";").map(readNumber);
-    if (rest.length > 0 || !isComponent(`${layer}.${head}`, config) || head === "mlp") return false;
-    if (!tokens.includes(token) || vector.length !== config.d_head) return false;
-    view.edits.values[place] = vector.map(keep);
+    const [layer, head, token] = /^(\d{1,4})\.(\d{1,4})\.(\w+)$/.exec(place).slice(1);
+    const vector = numbers.split(";").map(readNumber).map(keep);
+    const part = partName(layer, "value", Number(head), token);
+    view.edits = setChange(view.edits, readChange(`${part}=set(${vector.join(", ")})`, config).text);
     return true;
   },
   weight(given, view, model) {
@@ -115,18 +123,29 @@ const READERS = {
     view.letter = given;
     return true;
   },
-  list(given, view) {
-    if (given.length > LONGEST_LIST) return false;
-    view.list = given;
+  by: (given, view) => ["zero", "mean"].includes(given) && Boolean((view.muteBy = given)),
+  mean: (given, view) => readText(given, view, "mean"),
+  second: (given, view) => readText(given, view, "second"),
+  kind(given, view, { config }) {
+    if (!Object.hasOwn(KINDS, given) || partsOf(config, KINDS[given][1]).length === 0) return false;
+    view.kind = given;
     return true;
   },
+  circuit: (given, view) => ["true", "false"].includes(given) && ((view.circuit = given === "true"), true),
+  list: (given, view) => readText(given, view, "list"),
 };
 
-function isComponent(id, config) {
-  const match = /^(\d{1,4})\.(\d{1,4}|mlp)$/.exec(id);
-  if (!match || Number(match[1]) >= config.n_layers) return false;
-  if (id !== `${Number(match[1])}.${match[2] === "mlp" ? "mlp" : Number(match[2])}`) return false;
-  return match[2] === "mlp" ? config.d_mlp > 0 : Number(match[2]) < config.n_heads;
+/** What a person typed comes back as it was, right or wrong: its box says what is wrong with it. */
+function readText(given, view, name) {
+  if (given.length > LONGEST_LIST) return false;
+  view[name] = given;
+  return true;
+}
+
+/** "0.1" or "0.mlp", as earlier pages called parts. */
+function oldPart(id) {
+  const [, layer, part] = /^(0|[1-9]\d{0,3})\.(0|[1-9]\d{0,3}|mlp)$/.exec(id);
+  return part === "mlp" ? partName(layer, "mlp") : partName(layer, "head", part);
 }
 
 function splitAtColon(text) {

@@ -3,6 +3,7 @@
 // The same steps as tsc_interp/model/forward.py, each kept in a trace so that it can be drawn and
 // explained. Key j gets the weight m_j exp(s_j) / sum_i m_i exp(s_i), with m_j its multiplicity.
 
+import { readChange } from "./changes.mjs";
 import { add, dot, gelu, scale, times } from "./maths.mjs";
 import { countsOf, lettersOf } from "./strings.mjs";
 
@@ -63,7 +64,7 @@ export function indicesOf(shape, index) {
   return places;
 }
 
-export const noEdits = () => ({ muted: [], frozen: null, values: {}, weights: {} });
+export const noEdits = () => ({ changes: [], weights: {} });
 
 /** The model with its edited weights put in; the other edits act while it runs. */
 function withEditedWeights(model, edits) {
@@ -78,14 +79,20 @@ function withEditedWeights(model, edits) {
   return makeModel(model.config, flat, model.name);
 }
 
-/** A model with all edits, ready to run: { model, muted, values, patterns per layer or null, frozen trace or null }. */
+/**
+ * A model with all edits, ready to run: { model, plain, changes, effects }. `plain` is the same without its changes,
+ * and `effects` holds by place ("0.head.1") what the changes do there.
+ */
 export function prepare(model, edits = noEdits()) {
-  const edited = withEditedWeights(model, edits);
-  const plain = { model: edited, muted: new Set(), values: {}, patterns: null, frozen: null };
-  const free = edits.frozen === null || model.config.n_heads === 0;
-  const frozen = free ? null : { plain, trace: run(plain, countsOf(edits.frozen, model.config.n_letters)) };
-  const patterns = frozen?.trace.layers.map((layer) => layer.pattern) ?? null;
-  return { model: edited, muted: new Set(edits.muted), values: edits.values, patterns, frozen };
+  const plain = { model: withEditedWeights(model, edits), changes: {}, effects: {} };
+  const prepared = { model: plain.model, plain, changes: {}, effects: {} };
+  for (const text of edits.changes) {
+    const change = readChange(text, model.config);
+    const place = `${change.layer}.${change.kind}.${change.index ?? ""}`;
+    prepared.changes[change.part] = text.slice(text.indexOf("=") + 1);
+    (prepared.effects[place] ??= []).push(effectOf(plain, change));
+  }
+  return prepared;
 }
 
 /** The whole forward pass on one count vector, every step kept. Counts may be any non-negative reals. */
@@ -125,30 +132,25 @@ export function run(prepared, counts) {
 /** In the last layer only CLS's own row matters for the logit; before it, every position's does. */
 const queriesOf = (config, index) => (index === config.n_layers - 1 ? 1 : config.n_letters + 1);
 
-function attention({ model, muted, values, patterns }, index, layer, multiplicity, size) {
-  const { config, weights, tokens } = model;
+function attention(prepared, index, layer, multiplicity, size) {
+  const { model } = prepared;
+  const { config, weights } = model;
   const name = `blocks.${index}.attn`;
   const queries = queriesOf(config, index);
   layer.read = layer.pre.map((x) => norm(model, `blocks.${index}.ln1`, x));
-  const project = (part, head) => layer.read.map((x) => times(x, weights[`${name}.W_${part}`][head]));
   const heads = Array.from({ length: config.n_heads }, (_, head) => head);
-  layer.q = heads.map((head) => project("Q", head));
-  layer.k = heads.map((head) => project("K", head));
-  layer.v = heads.map((head) =>
-    project("V", head).map((value, position) => values[`${index}.${head}.${tokens[position]}`] ?? value),
-  );
+  const after = (kind, rows) => heads.map((head) => changed(prepared, `${index}.${kind}.${head}`, rows(head)));
+  const project = (kind, part) =>
+    after(kind, (head) => layer.read.map((x) => times(x, weights[`${name}.W_${part}`][head])));
+  layer.q = project("query", "Q");
+  layer.k = project("key", "K");
+  layer.v = project("value", "V");
   layer.scoreFactor = scoreFactor(config, size);
   layer.scores = heads.map((head) =>
     layer.q[head].slice(0, queries).map((q) => layer.k[head].map((k) => dot(q, k) * layer.scoreFactor)),
   );
-  layer.pattern = patterns
-    ? patterns[index]
-    : layer.scores.map((rows) => rows.map((scores) => softmax(scores, multiplicity)));
-  layer.z = heads.map((head) =>
-    layer.pattern[head].map((row) =>
-      muted.has(`${index}.${head}`) ? new Array(config.d_head).fill(0) : times(row, layer.v[head]),
-    ),
-  );
+  layer.pattern = after("pattern", (head) => layer.scores[head].map((scores) => softmax(scores, multiplicity)));
+  layer.z = after("head", (head) => layer.pattern[head].map((row) => times(row, layer.v[head])));
   layer.headOut = heads.map((head) => layer.z[head].map((z) => times(z, weights[`${name}.W_O`][head])));
   layer.attnOut = layer.headOut.reduce((sum, out) => sum.map((x, i) => add(x, out[i])));
 }
@@ -166,14 +168,18 @@ export function softmax(scores, multiplicity) {
   return scale(raw, 1 / raw.reduce((sum, x) => sum + x, 0));
 }
 
-function mlp({ model, muted }, index, layer, residual) {
+function mlp(prepared, index, layer, residual) {
+  const { model } = prepared;
   const { config, weights } = model;
   const name = `blocks.${index}`;
   const read = residual.slice(0, queriesOf(config, index)).map((x) => norm(model, `${name}.ln2`, x));
   layer.mlpRead = read;
   layer.mlpPre = read.map((x) => times(x, weights[`${name}.mlp.W_in`]));
-  layer.mlpPost = layer.mlpPre.map((row) => row.map((x) => (muted.has(`${index}.mlp`) ? 0 : gelu(x))));
-  layer.mlpOut = layer.mlpPost.map((row) => times(row, weights[`${name}.mlp.W_out`]));
+  const neurons = layer.mlpPre[0].map((_, neuron) =>
+    changed(prepared, `${index}.neuron.${neuron}`, layer.mlpPre.map((row) => [gelu(row[neuron])])),
+  );
+  layer.mlpPost = layer.mlpPre.map((_, position) => neurons.map((rows) => rows[position][0]));
+  layer.mlpOut = changed(prepared, `${index}.mlp.`, layer.mlpPost.map((row) => times(row, weights[`${name}.mlp.W_out`])));
 }
 
 export function norm({ config, weights }, name, x) {
@@ -183,4 +189,54 @@ export function norm({ config, weights }, name, x) {
   const size = Math.sqrt(dot(centred, centred) / x.length + config.norm_eps);
   const shift = config.norm === "layer" ? weights[`${name}.b`] : null;
   return centred.map((value, i) => (value / size) * weights[`${name}.w`][i] + (shift ? shift[i] : 0));
+}
+
+// -- changes ---------------------------------------------------------------------------------------
+
+/** What stands at a place after the changes made there; `rows` has one vector per position. */
+export function changed({ effects }, place, rows) {
+  return (effects[place] ?? []).reduce(
+    (now, { at, factor, put }) =>
+      now.map((row, i) => (at !== null && at !== i ? row : put ? put[i] : scale(row, factor))),
+    rows,
+  );
+}
+
+const PICKED = {
+  head: (layer, i) => layer.z[i],
+  query: (layer, i) => layer.q[i],
+  key: (layer, i) => layer.k[i],
+  value: (layer, i) => layer.v[i],
+  pattern: (layer, i) => layer.pattern[i],
+  neuron: (layer, i) => layer.mlpPost.map((row) => [row[i]]),
+  mlp: (layer) => layer.mlpOut,
+};
+
+/**
+ * What a change does: { at, factor } multiplies, { at, put } puts vectors there, one per position; `at` is the only
+ * position or null. `combine(pick)` makes `put` of what `pick(layer)` finds in the runs it comes from, or of its errors.
+ */
+function effectOf(plain, { layer, kind, index, letter, factor, vector, strings, like, patch }) {
+  const { config, tokens } = plain.model;
+  const at = letter === null ? null : tokens.indexOf(letter);
+  if (factor !== undefined) return { at, factor };
+  const everywhere = (row) => tokens.map(() => row);
+  if (vector) return { at, put: everywhere(vector), combine: () => everywhere(vector.map(() => 0)) };
+  const traces = (strings ?? [like ?? patch]).map((text) => run(plain, countsOf(text, config.n_letters)));
+  const combine = (pick) => {
+    const found = traces.map((trace) => pick(trace.layers[layer], trace));
+    if (patch !== undefined) return found[0];
+    if (like !== undefined) return everywhere(found[0][tokens.indexOf(like)]);
+    // Keys and values are averaged over all letters of the strings, copies counted; the rest by kind of token.
+    const votes = traces.map(({ multiplicity }) => multiplicity.map((count, i) => Number(i === 0 || count > 0)));
+    if (kind !== "key" && kind !== "value") return found[0].map((_, i) => mean(found.map((rows) => rows[i]), votes.map((row) => row[i])));
+    return everywhere(mean(found.flat(), traces.flatMap(({ multiplicity }) => multiplicity)));
+  };
+  const pick = (from) => PICKED[kind](from, index);
+  return { at, put: combine(pick), combine, pick, plain, many: traces.length * tokens.length };
+}
+
+function mean(rows, weights) {
+  const total = weights.reduce((sum, weight) => sum + weight, 0);
+  return rows[0].map((_, d) => rows.reduce((sum, row, i) => sum + weights[i] * row[d], 0) / (total || 1));
 }

@@ -5,7 +5,7 @@ import { makeEvaluator } from "./evaluator.mjs";
 import { NOBODY } from "./link.mjs";
 import { makeModel, prepare, run } from "./model.mjs";
 import { shortestFailure } from "./search.mjs";
-import { writeCounts } from "./strings.mjs";
+import { countsOf, writeCounts } from "./strings.mjs";
 
 /** What the page was given about a model, its configuration read and its weights ready. */
 export function readModel(given) {
@@ -35,6 +35,7 @@ export function startingView(main, failure) {
   const letters = main.model.tokens.slice(1);
   const epochs = [...main.versions.keys()];
   const text = failure ? writeCounts(failure.counts) : (main.examples[1] ?? main.examples[0]);
+  const saysYes = (each) => run(prepare(main.model), countsOf(each, letters.length)).logit > 0;
   const most = failure ? failure.counts.indexOf(Math.max(...failure.counts)) : letters.length - 1;
   return {
     text,
@@ -43,7 +44,18 @@ export function startingView(main, failure) {
     face: letters.slice(0, 3).join(""),
     letter: letters[most],
     list: [...new Set([text, ...main.examples])].join(" "),
+    muteBy: "zero",
+    mean: meanStrings(main.examples, letters).join(", "),
+    second: main.examples.find((each) => saysYes(each) !== saysYes(text)) ?? main.examples[0],
+    kind: "outputs",
+    circuit: true,
   };
+}
+
+/** Strings to take means over: the examples, and all letters at once if those leave some out. */
+function meanStrings(examples, letters) {
+  const missing = letters.some((letter) => !examples.some((each) => each.includes(letter)));
+  return missing ? [...examples, letters.join("")] : examples;
 }
 
 /** Of many heads, the one that adds most is the one to look at first. */

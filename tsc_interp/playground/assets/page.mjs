@@ -1,11 +1,14 @@
 // The page: one state, one redraw. Every control changes the state; everything drawn follows from it.
 
 import { breakPanel } from "./breaks.mjs";
+import { changeBox, muting } from "./changebox.mjs";
+import { ChangeProblem, readChange } from "./changes.mjs";
+import { circuitPanel } from "./circuit.mjs";
 import { h, replace, startRoving, startTooltip } from "./dom.mjs";
-import { record, redo, startTimeline, undo } from "./edits.mjs";
+import { changeOf, dropChange, record, redo, setChange, startTimeline, undo } from "./edits.mjs";
 import { makeEvaluator } from "./evaluator.mjs";
 import { flowStages } from "./flow.mjs";
-import { intervenePanel, weightEditor } from "./intervene.mjs";
+import { intervenePanel } from "./intervene.mjs";
 import { NOBODY, readLink, readModels, writeLink } from "./link.mjs";
 import { manyPanel } from "./many.mjs";
 import { failureMap } from "./map.mjs";
@@ -13,6 +16,7 @@ import { mapCaption, mapLegend, mapTools } from "./maptools.mjs";
 import { noEdits, prepare } from "./model.mjs";
 import { loudestHead, modelChoice, quickFailure, readModel, startingView } from "./models.mjs";
 import { badge, introduce, themeButton, verdictLine } from "./parts.mjs";
+import { patchPanel } from "./patch.mjs";
 import { sharePanel } from "./share.mjs";
 import { sideMaker } from "./sides.mjs";
 import { exampleButtons, sliders } from "./sliders.mjs";
@@ -20,6 +24,7 @@ import { countsOf, StringProblem, writeCounts } from "./strings.mjs";
 import { tourSteps } from "./tour.mjs";
 import { tourPanel } from "./tourpanel.mjs";
 import { trainingPanel } from "./training.mjs";
+import { weightEditor } from "./weightgrid.mjs";
 
 const LONG = 300;
 const byId = (id) => document.getElementById(id);
@@ -28,7 +33,7 @@ const models = payload.models.map(readModel);
 const names = models.map(({ name }) => name);
 const firstChoice = { model: names[0], beside: payload.beside === null ? NOBODY : names[payload.beside] };
 
-const state = { counts: [], timeline: startTimeline(), problem: null, tour: null };
+const state = { counts: [], timeline: startTimeline(), problem: null, changeProblem: null, tour: null };
 const pick = { layer: 0, head: 0, query: 0, tensor: "embed.W_E", tensorHead: 0 };
 const unedited = noEdits();
 let room = null;
@@ -52,14 +57,18 @@ function enter(chosen) {
     names: sides.map(({ name }) => name),
     maps: sides.map(() => failureMap(setCounts)),
     panels: sides.map(() => breakPanel(setCounts, (letter) => change({ letter }))),
+    circuits: sides.map(() => h("div", { class: "circuit" })),
     flows: sides.map(() => h("div", { class: "flow" })),
     controls: sliders(byId("sliders"), letters, setCounts),
     tools: mapTools(byId("map-tools"), letters, change, setCounts),
     many: manyPanel(byId("many-content"), (list) => change({ list }), typed),
+    changes: changeBox(byId("change-content"), { choose: change, apply: applyChange }),
+    patches: patchPanel(byId("patch-content"), main.config, change),
     training: null,
   };
   byId("epochs").hidden = epochs.length === 0;
   if (epochs.length > 0) room.training = trainingPanel(byId("epochs-content"), epochs, (epoch) => change({ epoch }));
+  fillSides("circuit-sides", room.circuits);
   fillSides("flow-sides", room.flows);
   fillSides(
     "map-sides",
@@ -91,7 +100,7 @@ function switchTo(chosen) {
   const same = before.main === room.main;
   const readable = room.letters.length === before.main.config.n_letters;
   const kept = same ? {} : { ...room.view, ...(readable && !before.opened ? { text: before.text } : {}), lens: before.lens };
-  if (!same) Object.assign(state, { ...kept, timeline: startTimeline(), problem: null, tour: null });
+  if (!same) Object.assign(state, { ...kept, timeline: startTimeline(), problem: null, changeProblem: null, tour: null });
   state.counts = countsOf(state.text, room.letters.length);
   byId("string").value = state.text;
   pick.head = loudestHead(room.main.model, state.counts);
@@ -113,6 +122,7 @@ function restore(hash) {
     counts: countsOf(view.text, room.letters.length),
     timeline: startTimeline(edits),
     problem: null,
+    changeProblem: null,
     tour: null,
   });
   byId("string").value = state.text;
@@ -151,6 +161,26 @@ function setCounts(counts) {
 }
 
 const edit = (how, gesture = null) => change({ timeline: record(state.timeline, how(state.timeline.now), gesture) });
+
+/** A change as it was typed, if it can be made; else its problem is said and nothing is changed. */
+function applyChange(given) {
+  try {
+    const { text } = readChange(given, room.main.config);
+    state.changeProblem = null;
+    edit((edits) => setChange(edits, text));
+    return true;
+  } catch (problem) {
+    if (!(problem instanceof ChangeProblem)) throw problem;
+    change({ changeProblem: `${problem.message}.` });
+    return false;
+  }
+}
+
+function mute(part) {
+  if (changeOf(state.timeline.now, part) === null) return applyChange(`${part}=${muting(state)}`);
+  edit((edits) => dropChange(edits, part));
+}
+
 const step = (move) => change({ timeline: move(state.timeline) });
 
 // -- the tour --------------------------------------------------------------------------------------
@@ -184,9 +214,10 @@ const choose = (parts) => {
 function draw() {
   const edits = state.timeline.now;
   const { main, other } = room;
-  const act = { edit, redraw: requestDraw };
+  const act = { edit, mute, redraw: requestDraw };
   const sides = [makeSide("main", versionOf(state.epoch), edits, state.counts, act)];
   if (other) sides.push(makeSide("other", other.model, unedited, state.counts));
+  sides.forEach((side, i) => (side.circuit = { ...circuitOf([main, other][i]), shown: state.circuit }));
 
   byId("string-problem").textContent = state.problem ? `${state.problem}. Still showing ${state.text}.` : "";
   byId("string").setAttribute("aria-invalid", String(state.problem !== null));
@@ -196,6 +227,8 @@ function draw() {
     sides.map((side, i) => verdictLine(side, other ? room.names[i] : null)),
   );
   sides.forEach((side, i) => {
+    const shown = { show: (circuit) => change({ circuit }), edit: i === 0 ? edit : null };
+    replace(room.circuits[i], circuitPanel(side.circuit, state.circuit, shown));
     replace(room.flows[i], flowStages(side, pick, choose));
     room.maps[i].update(side, state);
     room.panels[i].update(side, state);
@@ -212,6 +245,8 @@ function draw() {
       text: () => state.text,
     }),
   );
+  room.changes.update(state);
+  room.patches.update(sides[0], state);
   if (byId("weights-details").open) replace(byId("weights-content"), weightEditor(sides[0], pick, choose));
   room.training?.update(state, versionOf, edits);
   const about = { version: payload.version, config: main.configText };
@@ -229,6 +264,13 @@ function draw() {
   refreshTooltip();
   document.documentElement.dataset.ready = "yes";
   remember();
+}
+
+/** What is known of a model's circuit; at another epoch of its training nothing is. */
+function circuitOf(model) {
+  const now = model.versions.get(state.epoch);
+  const same = model !== room.main || !now || Object.entries(model.model.flat).every(([name, w]) => w.every((x, i) => x === now.model.flat[name][i]));
+  return same ? model.circuit : { why: "none was searched for at this epoch." };
 }
 
 let waiting = false;

@@ -4,6 +4,8 @@
 // what the errors of its factors make of it. So where large terms cancel the bound stays large, and a sign
 // is only believed when the logit is larger than its bound. Bounds are of first order, doubled at the end.
 
+import { times } from "./maths.mjs";
+
 export const UNIT = 2 ** -53;
 export const GELU_SLOPE = 1.2;
 const LARGEST_LOG = 26; // log of more letters than a string can have
@@ -52,31 +54,54 @@ const sizeOf = ({ config }, x) => {
   return Math.sqrt(x.reduce((sum, value) => sum + (value - mean) ** 2, 0) / x.length + config.norm_eps);
 };
 
-/** Errors of every head's values, and of its scores after exp: `scores[head][query][key]` are relative. */
-export function attentionError({ model, values, frozen }, index, layer, error) {
-  const { config, weights, tokens } = model;
+/** The errors of what stands at a place after its changes, given those before them and the numbers after them. */
+export function changedErrors({ effects }, place, errors, after) {
+  return (effects[place] ?? []).reduce((now, effect) => {
+    const put = effect.put && putErrors(effect);
+    return now.map((own, i) => {
+      if (effect.at !== null && effect.at !== i) return own;
+      return put ? put[i] : own.map((off, d) => Math.abs(effect.factor) * off + 2 * UNIT * Math.abs(after[i][d]));
+    });
+  }, errors);
+}
+
+/** How far off what a change puts there is: as far as it was in the runs it comes from, and the rounding of a mean. */
+export function putErrors(effect) {
+  effect.errors ??= effect.combine((layer, trace) => {
+    if (!layer.errors) logitError(effect.plain, trace);
+    const numbers = effect.pick(layer);
+    return effect.pick(layer.errors).map((row, i) => row.map((off, d) => off + (effect.many + 4) * UNIT * Math.abs(numbers[i][d])));
+  });
+  return effect.errors;
+}
+
+/** Errors of every head's queries, keys and values, and of its scores after exp: `pattern[head][query][key]` are relative. */
+export function attentionError(prepared, index, layer, error) {
+  const { model } = prepared;
+  const { config, weights } = model;
   const read = layer.pre.map((x, i) => normError(model, `blocks.${index}.ln1`, x, error[i], sizeOf(model, x)));
   const heads = Array.from({ length: config.n_heads }, (_, head) => head);
-  const project = (part, head) =>
-    layer.read.map((x, i) => timesError(x, read[i], weights[`blocks.${index}.attn.W_${part}`][head]));
-  const v = heads.map((head) =>
-    project("V", head).map((off, i) => (values[`${index}.${head}.${tokens[i]}`] ? zeros(off) : off)),
-  );
+  const project = (kind, part, after) =>
+    heads.map((head) => {
+      const off = layer.read.map((x, i) => timesError(x, read[i], weights[`blocks.${index}.attn.W_${part}`][head]));
+      return changedErrors(prepared, `${index}.${kind}.${head}`, off, after[head]);
+    });
+  const [q, k, v] = [project("query", "Q", layer.q), project("key", "K", layer.k), project("value", "V", layer.v)];
   const scale = (config.score_scale === "sqrt_d_head_log_n" ? LARGEST_LOG : 1) / Math.sqrt(config.d_head);
-  const scores = heads.map((head) => {
-    const [q, k] = [project("Q", head), project("K", head)];
-    return q.slice(0, layer.scores[head].length).map((off, query) => {
+  const pattern = heads.map((head) => {
+    const off = q[head].slice(0, layer.scores[head].length).map((asked, query) => {
       const ask = layer.q[head][query];
       const size = layer.k[head].map((key) => key.reduce((sum, x, i) => sum + Math.abs(x * ask[i]), 0));
       // Taking out the largest score is rounded too, by units of both.
       const most = Math.max(...size);
       return layer.k[head].map(
         (key, j) =>
-          scale * (dotError(ask, off, key) + dotError(key, k[j], ask) + 8 * UNIT * (size[j] + most)) + 16 * UNIT,
+          scale * (dotError(ask, asked, key) + dotError(key, k[head][j], ask) + 8 * UNIT * (size[j] + most)) + 16 * UNIT,
       );
     });
+    return changedErrors(prepared, `${index}.pattern.${head}`, off, layer.pattern[head]);
   });
-  return { v, scores: frozen ? frozenError(frozen)[index] : scores };
+  return { q, k, v, pattern };
 }
 
 /**
@@ -94,56 +119,57 @@ function meanError(weights, off, values, errors, mean) {
   return moved / rest + own;
 }
 
-/** How far a frozen pattern is off: as far as it was on the string it was frozen on. */
-function frozenError(frozen) {
-  if (!frozen.scores) {
-    logitError(frozen.plain, frozen.trace);
-    frozen.scores = frozen.trace.layers.map(({ scoreErrors }) => scoreErrors);
-  }
-  return frozen.scores;
-}
-
-/** A bound on |computed - real| for the logit of a trace. */
+/** A bound on |computed - real| for the logit of a trace; every layer of it gets the `errors` of its steps. */
 export function logitError(prepared, given) {
-  const { model, muted } = prepared;
-  const { config, weights } = model;
+  const { config } = prepared.model;
   let error = given.embedded.map(zeros);
   given.layers.forEach((layer, index) => {
-    if (config.n_heads > 0) {
-      const { v, scores } = attentionError(prepared, index, layer, error);
-      layer.scoreErrors = scores;
-      error = error.map((own, position) => {
-        if (!layer.attnOut[position]) return own;
-        const outs = layer.headOut.map((out, head) => {
-          if (muted.has(`${index}.${head}`)) return zeros(own);
-          const weight = layer.pattern[head][position];
-          const along = (vectors, d) => vectors.map((vector) => vector[d]);
-          const z = layer.z[head][position].map((mean, d) =>
-            meanError(weight, scores[head][position], along(layer.v[head], d), along(v[head], d), mean),
-          );
-          const rows = weights[`blocks.${index}.attn.W_O`][head];
-          return plus(timesError(layer.z[head][position], z, rows), units(out[position], config.n_heads + 2));
-        });
-        return plus(own, ...outs, units(layer.mid[position], 2));
-      });
-    }
+    layer.errors = {};
+    if (config.n_heads > 0) error = headsError(prepared, index, layer, error);
     if (config.d_mlp > 0) error = mlpError(prepared, index, layer, error);
   });
   const last = given.layers.at(-1)?.post[0] ?? given.embedded[0];
   return 2 * dotError(last, error[0], given.readOut);
 }
 
-function mlpError({ model, muted }, index, layer, error) {
-  const { weights } = model;
-  if (muted.has(`${index}.mlp`)) return error;
-  const before = layer.mid ?? layer.pre;
-  return error.map((own, position) => {
-    if (!layer.mlpOut[position]) return own;
-    const x = before[position];
-    const read = normError(model, `blocks.${index}.ln2`, x, own, sizeOf(model, x));
-    const pre = timesError(layer.mlpRead[position], read, weights[`blocks.${index}.mlp.W_in`]);
-    const post = layer.mlpPre[position].map((y, m) => geluError(y, pre[m]));
-    const out = timesError(layer.mlpPost[position], post, weights[`blocks.${index}.mlp.W_out`]);
-    return plus(own, out, units(layer.post[position], 2));
+function headsError(prepared, index, layer, error) {
+  const { config, weights } = prepared.model;
+  const { v, pattern } = Object.assign(layer.errors, attentionError(prepared, index, layer, error));
+  const along = (vectors, d) => vectors.map((vector) => vector[d]);
+  layer.errors.z = layer.z.map((rows, head) => {
+    const off = layer.pattern[head].map((weight, position) =>
+      times(weight, layer.v[head]).map((mean, d) =>
+        meanError(weight, pattern[head][position], along(layer.v[head], d), along(v[head], d), mean),
+      ),
+    );
+    return changedErrors(prepared, `${index}.head.${head}`, off, rows);
   });
+  return error.map((own, position) => {
+    if (!layer.attnOut[position]) return own;
+    const outs = layer.headOut.map((out, head) => {
+      const z = [layer.z[head][position], layer.errors.z[head][position]];
+      const off = timesError(...z, weights[`blocks.${index}.attn.W_O`][head]);
+      return plus(off, units(out[position], config.n_heads + 2));
+    });
+    return plus(own, ...outs, units(layer.mid[position], 2));
+  });
+}
+
+function mlpError(prepared, index, layer, error) {
+  const { model } = prepared;
+  const { weights } = model;
+  const before = layer.mid ?? layer.pre;
+  const pre = layer.mlpRead.map((row, position) => {
+    const x = before[position];
+    const read = normError(model, `blocks.${index}.ln2`, x, error[position], sizeOf(model, x));
+    return timesError(row, read, weights[`blocks.${index}.mlp.W_in`]);
+  });
+  const neurons = layer.mlpPre[0].map((_, m) => {
+    const off = layer.mlpPre.map((row, position) => [geluError(row[m], pre[position][m])]);
+    return changedErrors(prepared, `${index}.neuron.${m}`, off, layer.mlpPost.map((row) => [row[m]]));
+  });
+  layer.errors.mlpPost = layer.mlpPost.map((_, position) => neurons.map((rows) => rows[position][0]));
+  const outs = layer.mlpPost.map((row, i) => timesError(row, layer.errors.mlpPost[i], weights[`blocks.${index}.mlp.W_out`]));
+  layer.errors.mlpOut = changedErrors(prepared, `${index}.mlp.`, outs, layer.mlpOut);
+  return error.map((own, i) => (layer.mlpOut[i] ? plus(own, layer.errors.mlpOut[i], units(layer.post[i], 2)) : own));
 }

@@ -1,25 +1,31 @@
 // The model, changes included, as a checkpoint that tsc-interp reads: the very bytes Python would write.
 
+import { readChange } from "./changes.mjs";
 import { isEdited } from "./edits.mjs";
 
 const utf8 = new TextEncoder();
 
+// What a part is written or read with, and which share of it belongs to one head or neuron.
+const HELD_IN = { head: "attn.W_O", neuron: "mlp.W_out", mlp: "mlp.W_out", query: "attn.W_Q", key: "attn.W_K", value: "attn.W_V" };
+
 /**
- * { weights, left }: each weight's numbers with everything baked in that weights can hold (a muted component writes
- * nothing to the residual stream), and the names of the changes that they cannot hold.
+ * { weights, left }: each weight's numbers with everything baked in that these weights can hold (zero and scale of a whole
+ * part), and the changes that they cannot hold.
  */
 export function bakedWeights(model, edits) {
   const weights = { ...model.flat };
-  for (const id of edits.muted) {
-    const [layer, part] = id.split(".");
-    const name = part === "mlp" ? `blocks.${layer}.mlp.W_out` : `blocks.${layer}.attn.W_O`;
-    const size = part === "mlp" ? weights[name].length : weights[name].length / model.config.n_heads;
-    const start = part === "mlp" ? 0 : Number(part) * size;
-    weights[name] = weights[name].map((x, i) => (i >= start && i < start + size ? 0 : x));
-  }
   const left = [];
-  if (edits.frozen !== null) left.push("frozen attention");
-  if (Object.keys(edits.values).length > 0) left.push("moved values");
+  for (const text of edits.changes) {
+    const { layer, kind, index, letter, factor } = readChange(text, model.config);
+    if (factor === undefined || letter !== null) {
+      left.push(text);
+      continue;
+    }
+    const name = `blocks.${layer}.${HELD_IN[kind]}`;
+    const size = index === null ? weights[name].length : weights[name].length / model.shapes[name][0];
+    const start = size * (index ?? 0);
+    weights[name] = weights[name].map((x, i) => (i >= start && i < start + size ? x * factor : x));
+  }
   return { weights, left };
 }
 

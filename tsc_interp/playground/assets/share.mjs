@@ -89,7 +89,7 @@ export function sharePanel(side, state, about, figures) {
       h(
         "span",
         { class: "note" },
-        left.length > 0 ? `The weights cannot hold ${left.join(" and ")}. ` : null,
+        left.length > 0 ? `These weights cannot hold ${left.slice(0, 3).join(", ")}${left.length > 3 ? ` and ${left.length - 3} more` : ""}; tsc-interp intervene --out writes what weights can hold. ` : null,
         "A checkpoint: tsc-interp info --checkpoint FILE.",
       ),
     ),

@@ -92,7 +92,7 @@ function complaint(character, position) {
   return `unexpected ${pythonRepr(character)}`;
 }
 
-function pythonRepr(text) {
+export function pythonRepr(text) {
   const quote = text.includes("'") && !text.includes('"') ? '"' : "'";
   const named = { "\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\", [quote]: `\\${quote}` };
   const escaped = Array.from(text).map((character) => {

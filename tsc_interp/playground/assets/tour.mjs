@@ -141,7 +141,7 @@ function sumStep(common, failing, right) {
 
 function freezeStep(common, prepared, wrong, neighbour, label) {
   const other = writeCounts(neighbour.counts);
-  const edits = freeze(noEdits(), other);
+  const edits = freeze(noEdits(), prepared.model.config, other);
   const { logit, answer } = makeEvaluator(prepare(prepared.model, edits)).evaluate(wrong);
   // With other letters attention looks at what is not there, so all that can be said is how the difference travels.
   const cause = neighbour.letter === null ? "The difference comes in through attention" : "The attention was the cause";

@@ -1,6 +1,7 @@
 // A head's value vectors, which can be dragged: a number line for d_head = 1, a plane for more.
 
-import { forget, setValue } from "./edits.mjs";
+import { partName } from "./changes.mjs";
+import { dropChange, setValue } from "./edits.mjs";
 import { explain, svg } from "./dom.mjs";
 import { arrow, axes, drawing, equalRanges, tokenMark } from "./figures.mjs";
 import { outputLines, projectionLines } from "./formulas.mjs";
@@ -137,10 +138,11 @@ function labelLevels(pixels, flat) {
 
 function valueMark({ side, layer, head, token, position, basis, scaleTo, key, ranges, flat, root, at, weight, lift }) {
   const place = `${layer}.${head}.${token}`;
+  const part = partName(layer, "value", head, token);
   const vector = side.trace.layers[layer].v[head][position];
   const present = position === 0 || side.trace.counts[position - 1] > 0;
   const [x, y] = [scaleTo.x(at[0]), scaleTo.y(at[1])];
-  const moved = place in side.prepared.values;
+  const moved = part in side.prepared.changes;
   const group = svg(
     "g",
     { class: `value${present ? "" : " absent"}${moved ? " moved" : ""}` },
@@ -149,7 +151,7 @@ function valueMark({ side, layer, head, token, position, basis, scaleTo, key, ra
     svg("text", { x, y: y - 12 - 13 * lift, class: "label strong", "text-anchor": "middle" }, token),
   );
   if (!side.editable) return group;
-  const change = (next, gesture) => side.edit((edits) => setValue(edits, place, next), gesture);
+  const change = (next, gesture) => side.edit((edits) => setValue(edits, part, next), gesture);
   const attributes = {
     role: "slider",
     tabindex: 0,
@@ -162,7 +164,7 @@ function valueMark({ side, layer, head, token, position, basis, scaleTo, key, ra
   };
   for (const [name, text] of Object.entries(attributes)) group.setAttribute(name, text);
   group.append(svg("circle", { cx: x, cy: y, r: 15, class: "grab" }));
-  group.addEventListener("keydown", (event) => onKey(event, { vector, basis, ranges, change, place, side }));
+  group.addEventListener("keydown", (event) => onKey(event, { vector, basis, ranges, change, part, side }));
   group.addEventListener("pointerdown", (event) =>
     startDrag(event, { root, scaleTo, basis, vector, at, change, key, ranges, flat, side }),
   );
@@ -170,7 +172,7 @@ function valueMark({ side, layer, head, token, position, basis, scaleTo, key, ra
   return explain(group, () => [...projectionLines(side, layer, head, "V", position), hint]);
 }
 
-function onKey(event, { vector, basis, ranges, change, place, side }) {
+function onKey(event, { vector, basis, ranges, change, part, side }) {
   const step = ((ranges[0][1] - ranges[0][0]) / 60) * (event.shiftKey ? 5 : 1);
   const [along, across] = [basis[0], basis[1] ?? basis[0]];
   const moves = {
@@ -181,9 +183,9 @@ function onKey(event, { vector, basis, ranges, change, place, side }) {
   };
   if (event.key in moves) {
     const [axis, amount] = moves[event.key];
-    change(add(vector, scale(axis, amount)), `keys ${place}`);
+    change(add(vector, scale(axis, amount)), `keys ${part}`);
   } else if (event.key === "Delete" || event.key === "Backspace") {
-    side.edit((edits) => forget(edits, "values", place));
+    side.edit((edits) => dropChange(edits, part));
   } else return;
   event.preventDefault();
 }
