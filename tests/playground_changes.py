@@ -1,6 +1,6 @@
 """Random interventions with `tsc.intervene`'s answers, for the page's JavaScript to agree with.
 
-The oracle is the package's own hooks, in float64. Notation that Python refuses comes with its words.
+The oracle is the package's own hooks, in float64.
 """
 
 from __future__ import annotations
@@ -106,7 +106,13 @@ WRITTEN = [
 REFUSED = [
     *["", "head0", "head7=zero", "layer3.head0=zero", "neuron9=zero", "head0[c]=zero"],
     *["head0.value[z]=zero", "head0=like(b)", "head0=mean(xyz)", "head0=patch()", "head0=zero(a)"],
-    *["head0.value[c]=like(z)", "head0=set(1, 2)", "head0=from(a{)", "head-1=zero", "toString=zero"],
+    *[
+        "head0.value[c]=like(z)",
+        "head0=set(1, 2)",
+        "head0=from(a{)",
+        "head-1=zero",
+        "toString=zero",
+    ],
     *["head0=scale(x)", "head0.pattern=mean(ab)", "head0=constructor", "=", "head0=", "mlp=set(1)"],
 ]
 

@@ -44,7 +44,12 @@ def all_interventions(config: ClassifierConfig) -> list[str]:
     wanted += [f"head1.{k}={c}" for k in ("query", "key", "value") for c in ("zero", "scale(2)")]
     wanted += [f"head1.{k}[c]={c}" for k in ("key", "value") for c in LETTER_CHANGES]
     wanted += [f"{edge}={c}" for edge in edges(config) for c in ("zero", MEAN)]
-    wanted += ["head0=set(0.5, 3)", "neuron2=set(-1.5)", "mlp=set(1, 0, -2)", "head0->logit=set(2, 1)"]
+    wanted += [
+        "head0=set(0.5, 3)",
+        "neuron2=set(-1.5)",
+        "mlp=set(1, 0, -2)",
+        "head0->logit=set(2, 1)",
+    ]
     return wanted
 
 

@@ -44,15 +44,16 @@ def test_keyboard_only(visit: Open) -> None:
     page.keyboard.press("Control+a")
     page.keyboard.type("abc")
     assert shown_logit(page) == pytest.approx(logit("walkthrough", "abc"), abs=1e-5)
-    tab_to("mute0.0")
+    tab_to("mute-head0")
     page.keyboard.press("Enter")
     muted = shown_logit(page)
     assert muted != pytest.approx(logit("walkthrough", "abc"), abs=1e-3)
-    assert page.evaluate("document.activeElement.dataset.key") == "mute0.0", "the focus stays"
+    assert page.evaluate("document.activeElement.dataset.key") == "mute-head0", "the focus stays"
     tab_to("value0.0.a")
     page.keyboard.press("ArrowLeft")
     settle(page)
-    assert page.evaluate("Object.keys(playground.state.timeline.now.values)") == ["0.0.a"]
+    changes = page.evaluate("playground.state.timeline.now.changes")
+    assert [text.split("=")[0] for text in changes] == ["head0", "head0.value[a]"]
     page.keyboard.press("Delete")
     page.keyboard.press("Control+z")
     page.keyboard.press("Control+z")
@@ -167,7 +168,7 @@ def test_everything_focusable_has_a_role_and_a_name_of_its_own(visit: Open) -> N
     assert not {role for role, _ in focusable} & {"generic", "none", "paragraph", "StaticText"}
     names = [name for _, name in focusable]
     assert "score of c in head 1: −0.3117" in names
-    assert "GELU of unit 1: 0.003520" in names
+    assert "GELU of neuron 1: 0.003520" in names
 
 
 def test_a_tap_does_what_hovering_does(visit: Open) -> None:

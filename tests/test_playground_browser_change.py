@@ -29,7 +29,7 @@ pytestmark = IN_BROWSER
 def test_mute_undo_and_attribution(visit: Open) -> None:
     page = visit("walkthrough", "#s=baac")
     plain = shown_logit(page)
-    page.click("[data-key='mute0.1']")
+    page.click("[data-key=mute-head1]")
     muted = shown_logit(page)
     model = tsc.load("walkthrough")
     hook = ("blocks.0.attn.hook_z", lambda z, hook: z.index_fill(2, index_one(), 0))
@@ -66,8 +66,9 @@ def test_drag_a_value(visit: Open) -> None:
         settle(page)
     page.mouse.up()
     dragged = shown_logit(page)
-    moved = page.evaluate("playground.state.timeline.now.values['0.0.a'][0]")
-    assert moved < 3
+    (change,) = page.evaluate("playground.state.timeline.now.changes")
+    assert change.startswith("head0.value[a]=set(")
+    assert float(change[len("head0.value[a]=set(") : -1]) < 3
     after = mark.locator(".grab").bounding_box()
     assert dragged != plain
     assert after["width"] > 0
@@ -180,7 +181,7 @@ def test_two_models_side_by_side(visit: Open) -> None:
     page = visit("compare", "#s=ab{300}c{9}")
     assert shown_logit(page) == pytest.approx(logit("walkthrough", "ab{300}c{9}"), abs=1e-5)
     assert shown_logit(page, "other") == pytest.approx(logit("many-heads", "ab{300}c{9}"), abs=1e-5)
-    page.click("[data-key='mute0.0']")
+    page.click("[data-key=mute-head0]")
     assert shown_logit(page, "other") == pytest.approx(logit("many-heads", "ab{300}c{9}"), abs=1e-5)
     wait_until(page, "document.querySelectorAll('[data-search=done]').length === 2")
     texts = page.locator("[data-result=shortest]").all_inner_texts()

@@ -88,13 +88,14 @@ def test_a_tour_of_a_failure_in_five_steps(visit: Open, name: str) -> None:
 def test_a_shared_address_restores_the_view(visit: Open) -> None:
     page = visit("walkthrough")
     page.fill("#string", "ab{66}")
-    page.click("[data-key='mute0.0']")
+    page.click("[data-key=mute-head0]")
     page.focus("[data-key='value0.1.b']")
     page.keyboard.press("ArrowLeft")
     page.fill("[data-key=lens]", "2")
     shown = shown_logit(page)
     wait_until(page, "location.hash.includes('lens=2')")
     fragment = page.evaluate("location.hash")
+    assert "change=head0%3Dzero" in fragment
     again = visit("walkthrough", fragment)
     assert shown_logit(again) == shown
     assert again.input_value("[data-key=lens]") == "2"
@@ -113,6 +114,7 @@ def test_a_shared_address_restores_the_view(visit: Open) -> None:
         "#%E0%A4%A",
         "#" + "x" * 20_000,
         "#weight=__proto__/0:1&value=constructor.0.a:1",
+        "#change=%3Cimg%20src=x%20onerror=alert(1)%3E=zero&change=__proto__=zero",
     ],
 )
 def test_a_hostile_address_changes_nothing(visit: Open, fragment: str) -> None:

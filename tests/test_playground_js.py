@@ -87,7 +87,7 @@ def test_edited_weights_come_back_with_the_pages_logits(
 ) -> None:
     path = tmp_path / "down.safetensors"
     checkpoint = tsc.load_checkpoint("walkthrough")
-    edits = {"muted": ["0.1"], "weights": {"unembed.W_U/1": 2.5}}
+    edits = {"changes": ["head1=zero", "neuron0=scale(0.5)"], "weights": {"unembed.W_U/1": 2.5}}
     written_checkpoint(checkpoint, edits, path)
     (script,) = python_scripts(["baac"], edits, checkpoint.config)
     assert tsc.evaluate(path, ["baac"])[0].logit == pytest.approx(

@@ -39,9 +39,9 @@ def write_playground(
 
     All models are checkpoints, bundled names, files, run directories or models in memory; those in
     `also` can be chosen in the page. `history` maps epochs to checkpoints (see `read_history`).
-    With `circuit`, the smallest circuit of each model is searched for, which takes seconds; those
-    of the bundled models are known. A file that is there is replaced, as a whole or not at all, if it is such a page; anything else
-    only with `force`, and never a file that is being read.
+    With `circuit`, a circuit of each model is searched for, which takes seconds; those of the
+    bundled models are known. A file that is there is replaced, as a whole or not at all, if it is
+    such a page; anything else only with `force`, and never a file that is being read.
     """
     target, main, others = Path(path), loaded(model), [loaded(one) for one in also]
     other = None if compare is None else loaded(compare)

@@ -52,10 +52,12 @@ export function muteButton(side, part) {
 export const partClass = (side, part) =>
   `${side.prepared.changes[part] === undefined ? "" : " muted"}${isOutside(side, part) ? " outside" : ""}`;
 
-export const isOutside = ({ circuit }, part) => Boolean(circuit?.shown && circuit.parts.includes(part) && !circuit.kept.includes(part));
+const isMarked = ({ circuit }, part) => circuit.shown && circuit.parts.includes(part);
+
+export const isOutside = (side, part) => isMarked(side, part) && !side.circuit.kept.includes(part);
 
 /** Beside a part's name: whether the circuit has it. */
 export function circuitTag(side, part) {
-  if (!side.circuit?.shown || !side.circuit.parts.includes(part)) return null;
+  if (!isMarked(side, part)) return null;
   return h("span", { class: "tag circuit-tag" }, isOutside(side, part) ? "not in circuit" : "in circuit");
 }

@@ -217,7 +217,10 @@ function draw() {
   const act = { edit, mute, redraw: requestDraw };
   const sides = [makeSide("main", versionOf(state.epoch), edits, state.counts, act)];
   if (other) sides.push(makeSide("other", other.model, unedited, state.counts));
-  sides.forEach((side, i) => (side.circuit = { ...circuitOf([main, other][i]), shown: state.circuit }));
+  [main, other].slice(0, sides.length).forEach((model, i) => {
+    const found = circuitOf(model);
+    sides[i].circuit = { ...found, shown: state.circuit && found.parts !== undefined };
+  });
 
   byId("string-problem").textContent = state.problem ? `${state.problem}. Still showing ${state.text}.` : "";
   byId("string").setAttribute("aria-invalid", String(state.problem !== null));
