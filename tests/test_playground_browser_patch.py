@@ -111,14 +111,10 @@ def test_any_change_in_its_notation(visit: Open) -> None:
 
 @pytest.mark.parametrize("name", ["walkthrough", "deep"])
 def test_patches_are_pythons_with_transformer_lens_effect(visit: Open, name: str) -> None:
-    from tests.playground_pages import ODD, fresh
-    from tsc_interp.model.classifier import Classifier
-
-    model = (
-        tsc.load(name) if name == "walkthrough" else Classifier.from_checkpoint(fresh(ODD[name], 1))
-    )
+    checkpoint = fresh(ODD[name], 1) if name in ODD else tsc.load_checkpoint(name)
+    model = Classifier.from_checkpoint(checkpoint)
     page = visit(name, "#s=bc{9}&second=aab&kind=outputs")
-    clean, corrupted = (float(model([text])) for text in ("aab", "bc{9}"))
+    clean, corrupted = (model([text]).item() for text in ("aab", "bc{9}"))
     rows = page.locator("#patch-content tbody tr")
     said = [row.split() for row in rows.all_inner_texts()]
     numbers = [[float(x.replace("−", "-")) for x in (row[1], row[-1])] for row in said]

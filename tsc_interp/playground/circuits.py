@@ -54,12 +54,12 @@ def searched(checkpoint: Checkpoint) -> dict[str, Any]:
 
 
 @cache
-def _known() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(read_asset(KNOWN))
+def _known() -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = json.loads(read_asset(KNOWN))
     return found
 
 
-def bundled_circuits() -> dict[str, Any]:
+def bundled_circuits() -> dict[str, dict[str, Any]]:
     """What `KNOWN` holds: by the hash of a bundled model's weights."""
     from tsc_interp.checkpoints import bundled_names, load_checkpoint
 
