@@ -44,7 +44,7 @@ export function muteButton(side, part) {
       "aria-label": how === undefined ? `Mute ${part}` : `Take back ${part}=${how}`,
       onclick: () => side.mute(part),
     },
-    how === undefined ? "Mute" : how === "zero" || how.startsWith("mean") ? `Muted: ${how.split("(")[0]}` : "Changed",
+    how === undefined ? "Mute" : `${/^(zero|mean)/.test(how) ? "Muted" : "Changed"}: ${how.split("(")[0]}`,
   );
 }
 
