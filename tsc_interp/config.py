@@ -128,6 +128,14 @@ class ClassifierConfig(FrozenConfig):
         return Alphabet(self.n_letters)
 
     @property
+    def question(self) -> str:
+        """What is decided, and what its letters stand for where they have names of their own."""
+        asked = self.task.describe()
+        named = zip(self.alphabet.letters, self.token_names, strict=False)
+        legend = ", ".join(f"{letter} is {name}" for letter, name in named)
+        return f"{asked} ({legend})" if legend else asked
+
+    @property
     def has_attention(self) -> bool:
         return self.n_heads > 0
 

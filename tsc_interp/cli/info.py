@@ -35,7 +35,7 @@ def command(
     from tsc_interp.output.visible import visible
 
     console = output()
-    question = loaded.config.task.describe()
+    question = visible(loaded.config.question)
     console.print(
         f"{visible(loaded.source)}: {question}? {loaded.n_parameters:,} parameters", style="bold"
     )

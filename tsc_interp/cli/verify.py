@@ -174,7 +174,7 @@ def _print(verdict: Verdict, loaded: Checkpoint) -> None:
     from tsc_interp.verification.words import summary
 
     console = output()
-    console.print(f"{loaded.source}: {loaded.config.task.describe()}?", style="bold")
+    console.print(f"{loaded.source}: {visible(loaded.config.question)}?", style="bold")
     for style, sentence in summary(verdict):
         _print_line(console, sentence, style)
 

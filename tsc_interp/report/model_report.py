@@ -51,7 +51,7 @@ class ModelCard:
         return cls(
             name=_short_name(model.source),
             source=model.source,
-            task=model.config.task.describe(),
+            task=model.config.question,
             parameters=checkpoint.n_parameters,
             weight_hash=checkpoint.weight_hash(),
             config=model.config.to_dict(),
