@@ -10,7 +10,7 @@ largest output, the lowest where several are equal, for any number of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,8 +22,7 @@ from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.model.positions import sinusoidal
 from tsc_interp.strings import CLS, FIRST_LETTER
-
-PRECISIONS = (128, 512, 2048, 8192)
+from tsc_interp.verification.exact import ACTIVATIONS, PRECISIONS, ExactModel
 
 Matrix = Any
 """A `flint.arb_mat`."""
@@ -67,22 +66,17 @@ class Readout:
     """What is added after the division."""
 
 
-class OrderedExact:
+class OrderedExact(ExactModel):
     """Pieces of the forward pass at the working precision."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         require_one_layer(checkpoint.config)
-        self.config = checkpoint.config
-        self.weights: Mapping[str, np.ndarray] = checkpoint.weights
+        super().__init__(checkpoint)
 
-    def matrix(self, name: str, head: int = -1) -> Matrix:
-        weight = self.weights[name] if head < 0 else self.weights[name][head]
-        return arb_mat(np.atleast_2d(weight).astype(np.float64).tolist())
+    def bias(self, name: str, width: int) -> Matrix:
+        return self.matrix(name) if self.config.biases else arb_mat(1, width)
 
-    def bias(self, name: str, width: int, head: int = -1) -> Matrix:
-        return self.matrix(name, head) if self.config.biases else arb_mat(1, width)
-
-    def embed(self, tokens: Sequence[tuple[int, int]]) -> Matrix:
+    def embed_at(self, tokens: Sequence[tuple[int, int]]) -> Matrix:
         """(token, place) pairs, a row each; the sum of two float32 numbers is exact at 128 bits."""
         rows = self.weights["embed.W_E"][[token for token, _ in tokens]].astype(np.float64)
         if not self.config.has_positions:
@@ -101,20 +95,6 @@ class OrderedExact:
             return [(FIRST_LETTER + letter, length - 1) for letter in letters]
         return [(CLS, 0 if self.config.reads == "first" else length)]
 
-    def norm(self, name: str, x: Matrix) -> Matrix:
-        if not self.config.has_norm:
-            return x
-        scale, shift = self.norm_weights(name)
-        rows = []
-        for row in (x * self.centring()).tolist():
-            root = self.scale(row)
-            rows.append([v / root * w + b for v, w, b in zip(row, scale, shift, strict=True)])
-        return arb_mat(rows)
-
-    def scale(self, state: Sequence[Any]) -> Any:
-        square = sum((value * value for value in state), arb(0)) / len(state)
-        return (square + arb(self.config.norm_eps)).sqrt()
-
     def norm_weights(self, name: str) -> tuple[list[Any], list[Any]]:
         d = self.config.d_model
         scale, shift = [arb(1)] * d, [arb(0)] * d
@@ -128,25 +108,15 @@ class OrderedExact:
         taken = 1 / arb(d) if centred else arb(0)
         return arb_mat([[arb(int(i == j)) - taken for j in range(d)] for i in range(d)])
 
-    def scores(self, head: int, queries: Matrix, keys: Matrix, length: int) -> Matrix:
-        """`[query key]`, of normalised states."""
-        k = self.config.d_head
-        ones_q, ones_k = _ones(queries.nrows()), _ones(keys.nrows())
-        q = queries * self.matrix("blocks.0.attn.W_Q", head)
-        q = q + ones_q * self.bias("blocks.0.attn.b_Q", k, head)
-        asked = keys * self.matrix("blocks.0.attn.W_K", head)
-        asked = asked + ones_k * self.bias("blocks.0.attn.b_K", k, head)
-        factor = 1 / arb(k).sqrt()
+    def asked(self, head: int, queries: Matrix, keys: Matrix, length: int) -> Matrix:
+        """Scores `[query key]` of normalised states."""
+        name = "blocks.0.attn"
+        q = self.biased(queries * self.matrix(f"{name}.W_Q", head), f"{name}.b_Q", head)
+        k = self.biased(keys * self.matrix(f"{name}.W_K", head), f"{name}.b_K", head)
+        factor = 1 / arb(self.config.d_head).sqrt()
         if self.config.log_n:
             factor = factor * arb(length).log()
-        return q * asked.transpose() * factor
-
-    def values(self, head: int, keys: Matrix) -> Matrix:
-        """What a key adds to the residual stream when it has all of a head's attention."""
-        name = "blocks.0.attn"
-        held = keys * self.matrix(f"{name}.W_V", head)
-        held = held + _ones(keys.nrows()) * self.bias(f"{name}.b_V", self.config.d_head, head)
-        return held * self.matrix(f"{name}.W_O", head)
+        return q * k.transpose() * factor
 
     def unembedding(self) -> tuple[Matrix, Matrix]:
         """Columns of the outputs, and their biases; one output becomes two, the first zero."""
@@ -187,8 +157,7 @@ class OrderedExact:
         """What the reading token itself brings: its embedding, and attention's own bias."""
         if not self.config.has_attention:
             return reading
-        bias = self.bias("blocks.0.attn.b_O", self.config.d_model)
-        return reading + _ones(reading.nrows()) * bias
+        return self.biased(reading, "blocks.0.attn.b_O")
 
     def mlp_bias(self) -> Matrix:
         if not self.config.has_mlp:
@@ -208,18 +177,18 @@ class OrderedExact:
         reads_last = config.reads == "last_letter"
         asking = letters[-1] if reads_last else self.reading_tokens(length)[0]
         keys = [asking, *letters] if config.attend_cls and not reads_last else letters
-        x = self.residual(self.embed([asking]))
+        x = self.residual(self.embed_at([asking]))
         if config.has_attention:
-            read = self.norm("blocks.0.ln1", self.embed(keys))
-            query = self.norm("blocks.0.ln1", self.embed([asking]))
+            read = self.norm("blocks.0.ln1", self.embed_at(keys))
+            query = self.norm("blocks.0.ln1", self.embed_at([asking]))
             for head in range(config.n_heads):
-                pattern = _softmax(self.scores(head, query, read, length).tolist()[0])
-                x = x + pattern * self.values(head, read)
+                pattern = _softmax(self.asked(head, query, read, length).tolist()[0])
+                x = x + pattern * self.values(0, head, read)
         if config.has_mlp:
-            name = "blocks.0.mlp"
+            name, act = "blocks.0.mlp", ACTIVATIONS[config.act_fn]
             pre = self.norm("blocks.0.ln2", x) * self.matrix(f"{name}.W_in")
-            pre = pre + self.bias(f"{name}.b_in", config.d_mlp)
-            post = arb_mat([[activation(config.act_fn, value) for value in pre.tolist()[0]]])
+            pre = self.biased(pre, f"{name}.b_in")
+            post = arb_mat([[act(value) for value in pre.tolist()[0]]])
             x = x + post * self.matrix(f"{name}.W_out") + self.mlp_bias()
         columns, bias = self.unembedding()
         if config.final_norm:
@@ -242,7 +211,7 @@ class OrderedExact:
                 return found
         return None
 
-    def cost(self, length: int) -> int:
+    def cost_of(self, length: int) -> int:
         """About how many microseconds one string takes at 128 bits; the same on every machine."""
         config = self.config
         head = 4 * config.d_model * config.d_head
@@ -264,18 +233,6 @@ def judged(differences: Sequence[Any], label: int) -> int | None:
     return None if open_ else -1
 
 
-def activation(name: str, x: Any) -> Any:
-    """TransformerLens's four; of a ball, without the care that a wide one would need."""
-    if name == "relu":
-        return arb(0) if x <= 0 else x if x >= 0 else arb(0).union(x.upper())
-    if name == "gelu":
-        return x * (-x / arb(2).sqrt()).erfc() / 2
-    if name == "silu":
-        return x / (1 + (-x).exp())
-    inner = (2 / arb.pi()).sqrt() * (x + arb(44715) / 1_000_000 * x * x * x)
-    return x / (1 + (-2 * inner).exp())
-
-
 def _softmax(scores: Sequence[Any]) -> Matrix:
     largest = max(score.mid() for score in scores)
     raw = [(score - largest).exp() for score in scores]
@@ -286,7 +243,3 @@ def _softmax(scores: Sequence[Any]) -> Matrix:
 def _scaled(scale: Sequence[Any], matrix: Matrix) -> Matrix:
     rows = zip(scale, matrix.tolist(), strict=True)
     return arb_mat([[w * value for value in row] for w, row in rows])
-
-
-def _ones(rows: int) -> Matrix:
-    return arb_mat([[arb(1)]] * rows)

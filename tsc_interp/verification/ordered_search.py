@@ -135,7 +135,7 @@ def _decide_singly(result: LengthSearch, exact: OrderedExact, boxes: Boxes, work
         return
     instead = np.full(len(boxes), UNDECIDED)
     for i in range(len(boxes)):
-        if work.spend(exact.cost(result.length) * 4):
+        if work.spend(exact.cost_of(result.length) * 4):
             string = [letters[0] for letters in boxes.full_sets(i, result.tables)]
             found = exact.instead(string, int(boxes.label[i]))
             instead[i] = UNDECIDED if found is None else found

@@ -93,22 +93,22 @@ class _Scores:
 
     def __init__(self, exact: OrderedExact, length: int) -> None:
         config = exact.config
-        self.keys = exact.embed(
+        self.keys = exact.embed_at(
             [
                 (FIRST_LETTER + letter, place)
                 for place in letter_places(config, length)
                 for letter in range(config.n_letters)
             ]
         )
-        self.reading = exact.embed(exact.reading_tokens(length))
+        self.reading = exact.embed_at(exact.reading_tokens(length))
         self.on_letters, self.on_itself = [], []
         if config.has_attention:
             self.keys_read = exact.norm("blocks.0.ln1", self.keys)
             self.reading_read = exact.norm("blocks.0.ln1", self.reading)
         for head in range(config.n_heads):
-            asked = exact.scores(head, self.reading_read, self.keys_read, length)
+            asked = exact.asked(head, self.reading_read, self.keys_read, length)
             self.on_letters.append(asked.tolist())
-            itself = exact.scores(head, self.reading_read, self.reading_read, length)
+            itself = exact.asked(head, self.reading_read, self.reading_read, length)
             self.on_itself.append([itself[i, i] for i in range(itself.nrows())])
 
     def settled(self) -> bool:
@@ -145,8 +145,8 @@ def _tables(exact: OrderedExact, length: int, scores: _Scores) -> OrderedTables:
             relative = [float((score - largest).exp()) for score in [*row, *itself]]
             weights[reader, head] = np.reshape(relative[: len(row)], (free, letters))
             fixed[reader, head] = relative[-1] if itself else 0.0
-        values.append(_rounded(exact.values(head, scores.keys_read), columns))
-        fixed_values.append(_rounded(exact.values(head, scores.reading_read), columns))
+        values.append(_rounded(exact.values(0, head, scores.keys_read), columns))
+        fixed_values.append(_rounded(exact.values(0, head, scores.reading_read), columns))
     constant = _constant(exact, read, scores, columns, slices)
     shape = (heads, length, letters, start)
     return OrderedTables(
