@@ -55,6 +55,7 @@ if TYPE_CHECKING:  # what a type checker reads; the table below is what happens
     from tsc_interp.verification import certify as certify
     from tsc_interp.verification import check as check
     from tsc_interp.verification import check_agreement as check_agreement
+    from tsc_interp.verification import check_ordered as check_ordered
     from tsc_interp.verification import diff as diff
     from tsc_interp.verification import difference as difference
     from tsc_interp.verification import horizon as horizon
@@ -109,6 +110,7 @@ _PUBLIC = {
     "certify": "tsc_interp.verification",
     "check": "tsc_interp.verification",
     "check_agreement": "tsc_interp.verification",
+    "check_ordered": "tsc_interp.verification",
     "diff": "tsc_interp.verification",
     "difference": "tsc_interp.verification",
     "horizon": "tsc_interp.verification",

@@ -20,6 +20,8 @@ from tsc_interp.verification.comparison import Diff, diff
 from tsc_interp.verification.differences import Difference, difference
 from tsc_interp.verification.horizons import Counterexample, Horizon, horizon
 from tsc_interp.verification.ordered import verify_ordered
+from tsc_interp.verification.ordered_certificates import OrderedCertificate
+from tsc_interp.verification.ordered_checker import check_ordered
 from tsc_interp.verification.ordered_tasks import Before, MaxOf
 from tsc_interp.verification.ordered_verdict import OrderedVerdict
 from tsc_interp.verification.verdict import Verdict, verify
@@ -33,12 +35,14 @@ __all__ = [
     "Difference",
     "Horizon",
     "MaxOf",
+    "OrderedCertificate",
     "OrderedVerdict",
     "Proved",
     "Verdict",
     "certify",
     "check",
     "check_agreement",
+    "check_ordered",
     "diff",
     "difference",
     "horizon",

@@ -20,6 +20,7 @@ from tsc_interp.checkpoints.format import Checkpoint
 from tsc_interp.checkpoints.resolve import ModelLike, as_checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UsageError
+from tsc_interp.verification.ordered_certificates import certify_ordered
 from tsc_interp.verification.ordered_exact import OrderedExact, judged, longest_string
 from tsc_interp.verification.ordered_search import LengthSearch, Work, search_length
 from tsc_interp.verification.ordered_tasks import OrderedTask, task_of
@@ -39,13 +40,15 @@ def verify_ordered(
     *,
     min_length: int = 1,
     task: OrderedTask | None = None,
+    certify: bool = False,
     budget: float = BUDGET,
 ) -> OrderedVerdict:
     """Count every misclassified string of `min_length` to `max_length` letters, exactly.
 
     `model` is a hooked model, a checkpoint, a bundled name, a path, or a run. `max_length` is by
-    default what the model's positions hold. `task` is by default the model's own. `budget` is
-    estimated seconds of work; what is left when it is spent is undecided.
+    default what the model's positions hold. `task` is by default the model's own. `certify` has
+    what was found derived again by the independent checker. `budget` is estimated seconds of
+    searching; what is left when it is spent is undecided.
     """
     checkpoint = as_checkpoint(model)
     config, chosen = checkpoint.config, task_of(checkpoint.config, task)
@@ -61,6 +64,7 @@ def verify_ordered(
         lengths=tuple(_count(config, search) for search in searches),
         shortest=_shortest(checkpoint, chosen, searches),
         undecided=_first_undecided(config, searches),
+        certificate=certify_ordered(checkpoint, chosen, searches) if certify else None,
     )
 
 

@@ -7,11 +7,13 @@ from fractions import Fraction
 from typing import Any
 
 from tsc_interp.output.display import Displayed, Grid
+from tsc_interp.verification.ordered_certificates import OrderedCertificate
 from tsc_interp.verification.verdict import json_integer
 
 CLAIM = (
     "real numbers: float32 weights taken as exact; each box of strings decided in float64 with an "
-    "error bound, single strings too close for that in ball arithmetic"
+    "error bound, single strings too close for that in ball arithmetic; derived again by the "
+    "independent checker: what is under 'certified'"
 )
 
 
@@ -76,6 +78,7 @@ class OrderedVerdict(Displayed):
     """The first error found; see `shortest_is_first`."""
     undecided: str | None
     """The first undecided string."""
+    certificate: OrderedCertificate | None = None
 
     @property
     def strings(self) -> int:
@@ -135,6 +138,8 @@ class OrderedVerdict(Displayed):
             )
         if self.correct:
             lines.append(("success", "every string is right"))
+        if self.certificate is not None:
+            lines += [("proved", sentence) for sentence in self.certificate.proved]
         return lines
 
     def _grids(self) -> list[Grid]:
@@ -161,6 +166,7 @@ class OrderedVerdict(Displayed):
             "shortest": self.shortest.to_dict() if self.shortest else None,
             "shortest_is_first": self.shortest_is_first,
             "first_undecided": self.undecided,
+            "certified": list(self.certificate.proved) if self.certificate else None,
         }
 
 
