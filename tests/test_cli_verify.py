@@ -21,7 +21,8 @@ from tsc_interp.config import ClassifierConfig
 FIELDS = [
     "schema", "checkpoint", "weight_hash", "claim", "max_length", "method", "vectors", "strings",
     "false_positives", "false_negatives", "undecided", "undecided_out_of_budget", "accuracy",
-    "first_error_length", "errors_by_length", "horizon", "negative_faces", "certified", "float32",
+    "first_error_length", "errors_by_length", "horizon", "float32_horizon", "negative_faces",
+    "certified", "float32",
 ]  # fmt: skip
 
 
@@ -58,7 +59,7 @@ def test_json(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["verify", "-c", model, "-L", "90", "--certify", "--json"]) == 3
     document = json.loads(capsys.readouterr().out)
     assert list(document) == FIELDS
-    assert document["schema"] == "tsc-interp/verify/2"
+    assert document["schema"] == "tsc-interp/verify/3"
     assert document["max_length"] == 90
     assert document["vectors"] == 129_765  # C(93, 3) - 1
     # Too large for a JSON number, so a string; the numbers add up.
@@ -91,7 +92,7 @@ def test_json_without_extras(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["verify", "-L", "5", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert list(document) == FIELDS
-    for absent in ("horizon", "negative_faces", "certified", "float32"):
+    for absent in ("horizon", "float32_horizon", "negative_faces", "certified", "float32"):
         assert document[absent] is None
     assert document["vectors"] == 55
 

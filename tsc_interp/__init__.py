@@ -49,6 +49,7 @@ if TYPE_CHECKING:  # what a type checker reads; the table below is what happens
     from tsc_interp.verification import Certificate as Certificate
     from tsc_interp.verification import Diff as Diff
     from tsc_interp.verification import Difference as Difference
+    from tsc_interp.verification import Float32Horizon as Float32Horizon
     from tsc_interp.verification import Horizon as Horizon
     from tsc_interp.verification import OrderedVerdict as OrderedVerdict
     from tsc_interp.verification import Verdict as Verdict
@@ -58,6 +59,7 @@ if TYPE_CHECKING:  # what a type checker reads; the table below is what happens
     from tsc_interp.verification import check_ordered as check_ordered
     from tsc_interp.verification import diff as diff
     from tsc_interp.verification import difference as difference
+    from tsc_interp.verification import float32_horizon as float32_horizon
     from tsc_interp.verification import horizon as horizon
     from tsc_interp.verification import read_certificate as read_certificate
     from tsc_interp.verification import verify as verify
@@ -113,6 +115,8 @@ _PUBLIC = {
     "check_ordered": "tsc_interp.verification",
     "diff": "tsc_interp.verification",
     "difference": "tsc_interp.verification",
+    "Float32Horizon": "tsc_interp.verification",
+    "float32_horizon": "tsc_interp.verification",
     "horizon": "tsc_interp.verification",
     "read_certificate": "tsc_interp.verification",
     "verify": "tsc_interp.verification",

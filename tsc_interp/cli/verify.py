@@ -91,7 +91,7 @@ def command(
     if out is not None and verdict.certificate is not None:
         verdict.certificate.save(out, force=force)
     if as_json:
-        print_json("verify/2", verdict.to_dict())
+        print_json("verify/3", verdict.to_dict())
     else:
         _print(verdict, loaded)
         if out is not None:

@@ -2,19 +2,21 @@
 
 The claim is about the real numbers: the weights are the float32 values, exactly, and the arithmetic
 is that of the reals. `wrong` means that the sign of the logit disagrees with the label; a logit of
-exactly zero counts as negative. What the float32 model says of the counterexamples is kept apart,
-under `replays`.
+exactly zero counts as negative. Claims about the float32 model are kept apart: `float32_horizon`,
+and what it says of the counterexamples, under `replays`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal, get_args
 
 from flint import fmpz
 
+from tsc_interp.checkpoints.format import Checkpoint
 from tsc_interp.checkpoints.resolve import HoldsWeights, ModelLike
 from tsc_interp.errors import TscError, UnsupportedError, UsageError
 from tsc_interp.output.display import Displayed
@@ -24,6 +26,7 @@ from tsc_interp.verification.costs import MANY_VECTORS, Plan, accept, plan
 from tsc_interp.verification.enumeration import enumerate_counts
 from tsc_interp.verification.exact import checkpoint_of
 from tsc_interp.verification.faces import Faces
+from tsc_interp.verification.float32 import Float32Horizon, float32_horizon
 from tsc_interp.verification.regions import count_regions, forecast
 from tsc_interp.verification.replay import Replay, replay_all
 from tsc_interp.verification.tally import Side, Tally
@@ -51,6 +54,8 @@ class Verdict(Displayed):
     false_negative: horizons.Counterexample | None
     undecided: str | None
     horizon: horizons.Horizon | None = None
+    float32_horizon: Float32Horizon | None = None
+    """Up to which length the float32 model is right, whatever the order of its sums."""
     certificate: certificates.Certificate | None = None
     replays: tuple[Replay, ...] | None = None
 
@@ -115,6 +120,7 @@ class Verdict(Displayed):
             "first_error_length": tally.first_error_length,
             "errors_by_length": _by_length(tally),
             "horizon": known.to_dict() if known else None,
+            "float32_horizon": self.float32_horizon.to_dict() if self.float32_horizon else None,
             "negative_faces": [face.to_dict() for face in self.certificate.negative_faces]
             if self.certificate
             else None,
@@ -150,6 +156,7 @@ def verify(
     tally = _count(faces, max_length, planned.method, progress)
     certificate = certificates.certify(checkpoint) if certify else None
     known = certificate.horizon if certificate else None
+    known = known or (horizons.horizon(checkpoint) if horizon else None)
     verdict = Verdict(
         source=checkpoint.source,
         weight_hash=checkpoint.weight_hash(),
@@ -157,12 +164,21 @@ def verify(
         false_positive=_first(faces, tally.false_positives),
         false_negative=_first(faces, tally.false_negatives),
         undecided=_string(faces, tally.undecided),
-        horizon=known or (horizons.horizon(checkpoint) if horizon else None),
+        horizon=known,
+        float32_horizon=None if known is None else _in_float32(checkpoint, known),
         certificate=certificate,
     )
     if replay or (replay is None and isinstance(model, HoldsWeights)):
         verdict = replace(verdict, replays=replay_all(checkpoint, verdict.counterexamples))
     return verdict
+
+
+def _in_float32(checkpoint: Checkpoint, known: horizons.Horizon) -> Float32Horizon | None:
+    """As far as the real model is right; None for models whose rounding is not bounded."""
+    reach = known.limit if known.length is None else known.length + 1
+    with suppress(UnsupportedError):
+        return float32_horizon(checkpoint, limit=max(reach, 1))
+    return None
 
 
 def _planned(faces: Faces, max_length: int, method: Method) -> Plan:

@@ -42,6 +42,8 @@ def summary(verdict: Verdict) -> Iterator[Line]:
     if verdict.certificate is not None:
         yield from _certificate(verdict.certificate)
     yield _PLAIN, "These are statements about real numbers, the float32 weights taken as exact."
+    if verdict.float32_horizon is not None:
+        yield _PLAIN, verdict.float32_horizon.sentence()
     if verdict.replays:
         yield from _replays(verdict.replays)
 
