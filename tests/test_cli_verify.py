@@ -210,3 +210,37 @@ def test_numbers_that_are_not_finite(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert {row["logit"] for row in results} == {"NaN"}
     assert main(["eval", "-c", model, "a", "ab"]) == 0
     assert "0 of 2 right; wrong: a (the logit is not a number)" in capsys.readouterr().out
+
+
+def test_a_model_with_positions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Counted length by length, against the forward pass itself."""
+    from itertools import product
+
+    from tests import oracle
+    from tests.verification_models import random_checkpoint
+    from tsc_interp.config import ClassifierConfig
+
+    config = ClassifierConfig(n_letters=2, n_positions=5, biases=True, token_names=("x", "y"))
+    checkpoint = random_checkpoint(config, 1)
+    path, proof = tmp_path / "order.safetensors", tmp_path / "proof.json"
+    checkpoint.save(path)
+    wrong = [
+        sum(
+            (oracle.logit(config, dict(checkpoint.weights), "".join(text)) > 0)
+            != ({"a", "b"} <= set(text))
+            for text in product("ab", repeat=length)
+        )
+        for length in range(1, 5)
+    ]
+    assert main(["verify", "-c", str(path), "--certify", "-o", str(proof), "--json"]) == 3
+    document = json.loads(capsys.readouterr().out)
+    assert document["schema"] == "tsc-interp/verify-ordered/1"
+    assert [one["wrong"] for one in document["by_length"]] == wrong
+    assert main(["verify", "-c", str(path), "-L", "2"]) == 3
+    out = capsys.readouterr().out
+    assert "a is x, b is y" in out
+    assert f"length 2: {wrong[1]} of 4 wrong" in out
+    assert main(["verify", "-c", str(path), "--check", str(proof)]) == 0
+    assert "accepted" in capsys.readouterr().out
+    assert main(["verify", "-c", str(path), "--horizon"]) == 2
+    assert main(["verify", "-c", str(path), "-L", "9"]) == 2

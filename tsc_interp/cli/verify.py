@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from time import monotonic
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tsc_interp.cli import verify_ordered
 from tsc_interp.cli.common import (
     CheckpointOption,
     EpochOption,
@@ -40,8 +41,15 @@ def command(
     checkpoint: CheckpointOption = "walkthrough",
     epoch: EpochOption = None,
     max_length: Annotated[
-        int, typer.Option("--max-length", "-L", min=1, help="Count every string up to this length.")
-    ] = TEST_LENGTH,
+        int | None,
+        typer.Option(
+            "--max-length",
+            "-L",
+            min=1,
+            help=f"Count every string up to this length (default: {TEST_LENGTH}, or what a model's "
+            "positions have room for).",
+        ),
+    ] = None,
     horizon: Annotated[
         bool, typer.Option("--horizon", help="Also find the length up to which nothing is wrong.")
     ] = False,
@@ -76,16 +84,34 @@ def command(
     from tsc_interp.errors import UsageError
     from tsc_interp.files import check_output
     from tsc_interp.verification.certificates import is_certificate
+    from tsc_interp.verification.ordered_certificates import is_ordered_certificate
 
     if out is not None and not certify:
         raise UsageError("--out writes a certificate, so it needs --certify")
     loaded = load_checkpoint(checkpoint, epoch=epoch)
     if out is not None:
-        check_output(out, is_certificate, force=force, reads=[loaded.source])
+        own = is_ordered_certificate if loaded.config.needs_order else is_certificate
+        check_output(out, own, force=force, reads=[loaded.source])
     if check is not None:
         _check(check, loaded, as_json)
         return
-    verdict = _verify(loaded, max_length, method, horizon, certify, quiet)
+    if loaded.config.needs_order:
+        if horizon or method != "auto":
+            raise UsageError(
+                "this model sees the order of letters: its strings are counted length by length, "
+                "without --horizon and --method"
+            )
+        verify_ordered.verify(
+            loaded,
+            max_length,
+            certify=certify,
+            out=out,
+            force=force,
+            as_json=as_json,
+            quiet=quiet,
+        )
+        return
+    verdict = _verify(loaded, max_length or TEST_LENGTH, method, horizon, certify, quiet)
     if replay and verdict.counterexamples:
         verdict = _replayed(verdict, loaded, quiet)
     if out is not None and verdict.certificate is not None:
@@ -155,15 +181,17 @@ def _check(path: Path, loaded: Checkpoint, as_json: bool) -> None:
     from tsc_interp.verification import CertificateError, check, read_certificate
 
     try:
-        proved = check(read_certificate(path), loaded)
+        if loaded.config.needs_order:
+            proved: Sequence[str] = verify_ordered.check(path, loaded)
+        else:
+            proved = tuple(check(read_certificate(path), loaded))
     except CertificateError as error:
         if not as_json:
             raise
         print_json("verify-check/1", {"accepted": False, "reason": str(error), "proved": []})
         raise typer.Exit(_DOES_NOT_HOLD) from None
     if as_json:
-        sentences = list(proved.sentences)
-        print_json("verify-check/1", {"accepted": True, "reason": None, "proved": sentences})
+        print_json("verify-check/1", {"accepted": True, "reason": None, "proved": list(proved)})
         return
     for sentence in proved:
         _print_line(output(), f"  {sentence}")

@@ -1,0 +1,57 @@
+"""`tsc-interp verify` for a model that sees order: strings counted length by length."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from tsc_interp.checkpoints import Checkpoint
+from tsc_interp.cli.common import output, print_json, working
+from tsc_interp.output.visible import visible
+
+_DOES_NOT_HOLD = 3
+
+
+def verify(
+    loaded: Checkpoint,
+    max_length: int | None,
+    *,
+    certify: bool,
+    out: Path | None,
+    force: bool,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    from tsc_interp.verification import verify_ordered
+
+    with working(quiet) as doing:
+        doing("deciding every string, length by length")
+        verdict = verify_ordered(loaded, max_length, certify=certify)
+    if out is not None and verdict.certificate is not None:
+        verdict.certificate.save(out, force=force)
+    if as_json:
+        print_json("verify-ordered/1", verdict.to_dict())
+    else:
+        console = output()
+        console.print(f"{visible(loaded.source)}: {visible(loaded.config.question)}?", style="bold")
+        for one in verdict.lengths:
+            told = f"{one.wrong:,} of {one.strings:,} wrong"
+            told += f", {one.undecided:,} undecided" if one.undecided else ""
+            console.print(f"  length {one.length:,}: {told}")
+        for _, sentence in verdict._lines():
+            console.print(visible(sentence.replace("`", "")))
+        console.print(
+            "These are statements about real numbers, the float32 weights taken as exact."
+        )
+        if out is not None:
+            console.print(f"Certificate written to {out}.")
+    if not verdict.correct:
+        raise typer.Exit(_DOES_NOT_HOLD)
+
+
+def check(path: Path, loaded: Checkpoint) -> tuple[str, ...]:
+    """What a certificate proves of this model."""
+    from tsc_interp.verification import check_ordered, read_certificate
+
+    return check_ordered(read_certificate(path), loaded).sentences
