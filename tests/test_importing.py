@@ -101,6 +101,24 @@ def test_horizons_of_what_was_taken_over_are_proved() -> None:
             assert found.right_through >= 6
 
 
+def test_one_call_is_enough() -> None:
+    model, reading = tl_model(1), {"tokens": ABC, "query": 3}
+    checkpoint = taken(model)
+    found = tsc.horizon(model, reading=reading, limit=50)
+    assert found == tsc.horizon(checkpoint, limit=50)
+    assert tsc.certify(model, reading=reading, limit=50).document["weight_hash"] == (
+        checkpoint.weight_hash()
+    )
+    assert tsc.verify(model, 5, reading=reading).weight_hash == checkpoint.weight_hash()
+    with pytest.raises(UsageError, match="taken over first"):
+        tsc.horizon(model)
+    for wrong in ({"query": 3}, {"tokens": ABC, "quarry": 3}, 7):
+        with pytest.raises(UsageError, match="reading has tokens"):
+            tsc.horizon(model, reading=wrong)
+    with pytest.raises(UsageError, match=r"tsc\.from_torch"):
+        tsc.from_transformer_lens(torch.nn.Linear(2, 2), tokens=ABC)
+
+
 def test_names_of_tokens_are_kept() -> None:
     checkpoint = taken(tl_model(), tokens={1: "(", 5: ")"}, task=tsc.ContainsAll(letters="ab"))
     assert checkpoint.config.token_names == ("(", ")")

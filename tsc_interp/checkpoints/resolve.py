@@ -51,6 +51,12 @@ def as_checkpoint(model: ModelLike, *, epoch: int | None = None) -> Checkpoint:
         return model
     if isinstance(model, HoldsWeights) and not isinstance(model, type):
         return model.to_checkpoint()
+    if hasattr(model, "cfg") and hasattr(model, "W_U"):
+        raise UsageError(
+            f"a {type(model).__name__} has to be taken over first, so that it is known which of "
+            "its tokens are letters and where its answer is read: tsc.from_transformer_lens(model, "
+            'tokens={0: "a", 1: "b"}, query=..., task=...)'
+        )
     raise UsageError(f"a model is {_EXPECTED}; got {_described(model)}")
 
 

@@ -39,11 +39,11 @@ def verify(
             told = f"{one.wrong:,} of {one.strings:,} wrong"
             told += f", {one.undecided:,} undecided" if one.undecided else ""
             console.print(f"  length {one.length:,}: {told}")
+        proved = verdict.certificate.proved if verdict.certificate else ()
         for _, sentence in verdict._lines():
-            console.print(visible(sentence.replace("`", "")))
-        console.print(
-            "These are statements about real numbers, the float32 weights taken as exact."
-        )
+            said = f"  proved: {sentence}" if sentence in proved else sentence
+            console.print(visible(said.replace("`", "")))
+        console.print("Statements about real numbers, the float32 weights taken as exact.")
         if out is not None:
             console.print(f"Certificate written to {out}.")
     if not verdict.correct:

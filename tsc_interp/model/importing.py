@@ -23,7 +23,7 @@ from torch import Tensor
 
 from tsc_interp.checkpoints.format import Checkpoint
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.errors import UnsupportedError, UsageError
+from tsc_interp.errors import UnsupportedError, UsageError, shorten
 from tsc_interp.model.comparing import Reading, Reads, compare
 from tsc_interp.model.interop import HAS_BRIDGE_ONLY
 from tsc_interp.strings import CLS, FIRST_LETTER, LETTERS
@@ -55,7 +55,12 @@ def from_transformer_lens(
     its sign as an answer. More than two outputs, without `classes`, are kept: the largest is the
     answer.
     """
-    cfg = model.cfg
+    cfg = getattr(model, "cfg", None)
+    if cfg is None or not hasattr(model, "W_U"):
+        raise UsageError(
+            "a model of TransformerLens is taken over, a HookedTransformer or a TransformerBridge; "
+            f"got a {type(model).__name__} (plain PyTorch: tsc.from_torch)"
+        )
     _refuse(cfg)
     causal = _choice(cfg, "attention_dir", "causal") == "causal"
     if query is None and not causal:
@@ -78,6 +83,17 @@ def from_transformer_lens(
 
     compare(checkpoint, reading, original, samples, seed)
     return checkpoint
+
+
+def taken_over(model: Any, reading: Mapping[str, Any]) -> Checkpoint:
+    """The same with its options in a mapping, whose names are checked."""
+    known = {"tokens", "task", "query", "classes", "samples", "seed"}
+    if not isinstance(reading, Mapping) or "tokens" not in reading or set(reading) - known:
+        raise UsageError(
+            "reading has tokens, and may have query, classes and task, as "
+            f"tsc.from_transformer_lens takes them; got {shorten(reading)}"
+        )
+    return from_transformer_lens(model, **reading)
 
 
 # -- what fits ---------------------------------------------------------------------------------

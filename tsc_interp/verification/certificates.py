@@ -110,14 +110,21 @@ def is_certificate(start: bytes) -> bool:
     return b'"tsc-interp/certificate/' in start[:100]
 
 
-def certify(model: ModelLike, *, limit: int = DEFAULT_LIMIT, budget: int = 200_000) -> Certificate:
+def certify(
+    model: ModelLike,
+    *,
+    limit: int = DEFAULT_LIMIT,
+    budget: int = 200_000,
+    reading: Mapping[str, Any] | None = None,
+) -> Certificate:
     """Everything that can be proved at every length, checked in exact arithmetic.
 
-    `model` is a hooked model, a checkpoint, a bundled name, a path, or a run; `limit` is how long a
-    first error may be.
+    `model` is a hooked model, a checkpoint, a bundled name, a path, or a run; or, with `reading`, a
+    model of TransformerLens (see `from_transformer_lens`). `limit` is how long a first error may
+    be.
     """
     check_reach(limit, budget)
-    faces = Faces(checkpoint_of(model))
+    faces = Faces(checkpoint_of(model, reading))
     return certify_searches(faces, search_faces(faces, limit, budget), limit)
 
 

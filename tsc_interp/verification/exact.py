@@ -19,7 +19,7 @@ import numpy as np
 from flint import arb, arb_mat, ctx
 
 from tsc_interp.checkpoints.format import Checkpoint
-from tsc_interp.checkpoints.resolve import ModelLike, as_checkpoint
+from tsc_interp.checkpoints.resolve import as_checkpoint
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.strings import CLS, FIRST_LETTER
 
@@ -31,8 +31,16 @@ SIGN_BUDGET = 60_000_000
 """For all signs of one `ExactModel`, in microseconds of a 2020s processor: about a minute."""
 
 
-def checkpoint_of(model: ModelLike) -> Checkpoint:
-    """The weights to verify, of whatever stands for a model."""
+def checkpoint_of(model: Any, reading: Mapping[str, Any] | None = None) -> Checkpoint:
+    """The weights to verify, of whatever stands for a model.
+
+    With `reading`, a model of TransformerLens is taken over first: `from_transformer_lens`'s
+    options.
+    """
+    if reading is not None:
+        from tsc_interp.model.importing import taken_over
+
+        model = taken_over(model, reading)
     checkpoint = as_checkpoint(model)
     config = checkpoint.config
     if config.has_positions:

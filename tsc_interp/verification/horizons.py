@@ -11,7 +11,7 @@ The order that makes "the shortest" unique is stated in `search.py`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -132,11 +132,17 @@ class Horizon(Displayed):
 
 
 def horizon(
-    model: ModelLike, *, limit: int = DEFAULT_LIMIT, budget: int = 200_000, prove: bool = True
+    model: ModelLike,
+    *,
+    limit: int = DEFAULT_LIMIT,
+    budget: int = 200_000,
+    prove: bool = True,
+    reading: Mapping[str, Any] | None = None,
 ) -> Horizon:
     """Search every set of letters for its first error among strings of at most `limit` letters.
 
-    `model` is a hooked model, a checkpoint, a bundled name, a path, or a run. `budget` bounds the
+    `model` is a hooked model, a checkpoint, a bundled name, a path, or a run; or, with `reading`, a
+    model of TransformerLens (see `from_transformer_lens`). `budget` bounds the
     boxes examined per set of letters; all of them together stop after about ten minutes' worth,
     exact decisions after two seconds' worth per set, and a set after 64 logits that cannot be told
     from zero (search.py). When any of these runs out, `settled` is False and `right_through` still
@@ -145,7 +151,7 @@ def horizon(
     `prove=False` skips that, for many models at once.
     """
     check_reach(limit, budget)
-    faces = Faces(checkpoint_of(model))
+    faces = Faces(checkpoint_of(model, reading))
     searches = search_faces(faces, limit, budget)
     if prove:
         from tsc_interp.verification.certificates import certify_searches

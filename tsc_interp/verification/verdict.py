@@ -8,7 +8,7 @@ and what it says of the counterexamples, under `replays`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -137,18 +137,20 @@ def verify(
     horizon: bool = False,
     certify: bool = False,
     replay: bool | None = None,
+    reading: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
     announce: Callable[[str], None] | None = None,
 ) -> Verdict:
     """Count every misclassified string of at most `max_length` letters, exactly.
 
-    `model` is a hooked model, a checkpoint, a bundled name, a path, or a run. `horizon` and
-    `certify` add those answers.
+    `model` is a hooked model, a checkpoint, a bundled name, a path, or a run; or, with `reading`, a
+    model of TransformerLens (see `from_transformer_lens`). `horizon` and `certify` add those
+    answers.
     `replay` puts the counterexamples to the float32 model; by default when a hooked model is given.
     `progress` is told how many count vectors more have been decided, and `announce` what a long
     count will take, before it starts.
     """
-    checkpoint = checkpoint_of(model)
+    checkpoint = checkpoint_of(model, reading)
     faces = Faces(checkpoint)
     planned = _planned(faces, max_length, method)
     if announce is not None and planned.is_long:
