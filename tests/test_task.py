@@ -10,9 +10,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from tsc_interp.errors import ConfigError
+from tsc_interp.config import ClassifierConfig
+from tsc_interp.errors import ConfigError, UsageError
 from tsc_interp.strings import Alphabet
-from tsc_interp.task import AtLeast, ContainsAll, Majority, Parity, Rule, Task
+from tsc_interp.task import (
+    AtLeast,
+    Before,
+    ContainsAll,
+    Majority,
+    Maximum,
+    MostFrequent,
+    Parity,
+    Rule,
+    Task,
+)
 
 RULES: list[tuple[Rule, object]] = [
     (ContainsAll(), lambda s: "a" in s and "b" in s),
@@ -73,3 +84,75 @@ def test_the_positive_set_has_no_order(letters: set[str]) -> None:
 def test_refuses_impossible_tasks(data: dict[str, object]) -> None:
     with pytest.raises((ConfigError, ValidationError)):
         TypeAdapter(Task).validate_python(data)
+
+
+SEVERAL: list[tuple[Rule, object]] = [
+    (MostFrequent(), lambda s: min("abcd", key=lambda x: (-s.count(x), x))),
+    (Maximum(), max),
+]
+
+
+@pytest.mark.parametrize(("rule", "truth"), SEVERAL, ids=lambda one: getattr(one, "kind", ""))
+def test_several_classes_follow_the_definition(rule: Rule, truth) -> None:  # type: ignore[no-untyped-def]
+    alphabet = Alphabet(4)
+    strings = ["".join(s) for n in range(1, 6) for s in product(alphabet.letters, repeat=n)]
+    classes = rule.classes(alphabet.count_matrix(strings))
+    assert classes.dtype == np.int64
+    assert [alphabet.letters[i] for i in classes] == [truth(s) for s in strings]
+    assert rule.n_classes(4) == 4
+    for support in map(frozenset, strings):
+        seen = {truth(s) for s in strings if set(s) == support}
+        shared = rule.class_of_support(support)
+        assert (len(seen) > 1) if shared is None else seen == {alphabet.letters[shared]}
+
+
+@pytest.mark.parametrize(("first", "second"), [("a", "b"), ("c", "a")])
+def test_before_looks_at_the_first_of_the_two(first: str, second: str) -> None:
+    rule = Before(first=first, second=second)
+    strings = ["".join(s) for n in range(1, 6) for s in product("abcd", repeat=n)]
+    rows = np.full((len(strings), 5), -1)
+    for row, string in zip(rows, strings, strict=True):
+        row[: len(string)] = ["abcd".index(x) for x in string]
+    truth = [f"{s}{second}{first}".find(first) < f"{s}{second}".find(second) for s in strings]
+    assert rule.classes(rows).tolist() == truth
+    for support in map(frozenset, strings):
+        seen = {t for s, t in zip(strings, truth, strict=True) if set(s) == support}
+        shared = rule.label_of_support(support)
+        assert (len(seen) > 1) if shared is None else seen == {shared}
+
+
+def test_two_classes_are_numbers_too() -> None:
+    counts = np.random.default_rng(0).integers(0, 3, (5, 7, 3))
+    for rule, _ in RULES[:2]:
+        assert rule.n_classes(3) == 2
+        assert (rule.classes(counts) == rule.labels(counts)).all()
+    assert ContainsAll().class_of_support(frozenset("ab")) == 1
+    assert Parity().class_of_support(frozenset("a")) is None
+
+
+@pytest.mark.parametrize("answer", [[0.5], [0, 1], [3], [-1]])
+def test_labels_that_are_none_are_refused(answer: list[float]) -> None:
+    class Wrong(MostFrequent):
+        def labels(self, counts):  # type: ignore[no-untyped-def]
+            return np.array(answer)
+
+    with pytest.raises(UsageError, match=r"most_frequent.* must"):
+        Wrong().classes(np.array([[1, 2, 3]]))
+
+
+def test_a_configuration_must_be_able_to_answer() -> None:
+    with pytest.raises(ConfigError, match=r"3 classes: n_outputs must be 3 or more, not 1"):
+        ClassifierConfig(task="most_frequent")
+    with pytest.raises(ConfigError, match="order of letters, which this classifier cannot see"):
+        ClassifierConfig(task="before")
+    with pytest.raises(ConfigError, match="two different letters"):
+        ClassifierConfig(task={"kind": "before", "second": "a"}, n_positions=9)
+    with pytest.raises(ConfigError, match="needs the letters d"):
+        ClassifierConfig(task={"kind": "before", "second": "d"}, n_positions=9)
+    for fine in (
+        ClassifierConfig(task="most-frequent", n_outputs=3),
+        ClassifierConfig(task={"kind": "maximum"}, n_outputs=4),
+        ClassifierConfig(task="before", n_positions=9),
+        ClassifierConfig(task="before", reads="last_letter", attend_cls=True),
+    ):
+        assert ClassifierConfig.from_json(fine.to_json()) == fine

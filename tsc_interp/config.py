@@ -72,6 +72,18 @@ class ClassifierConfig(FrozenConfig):
                 f"the task needs the letters {''.join(missing)}, "
                 f"but the alphabet is {self.alphabet.letters} (n_letters = {self.n_letters})"
             )
+        classes = self.task.n_classes(self.n_letters)
+        if classes > max(self.n_outputs, 2):
+            raise ValueError(
+                f"the task ({self.task.describe()}) has {classes} classes: n_outputs must be "
+                f"{classes} or more, not {self.n_outputs}"
+            )
+        if self.task.ordered and not self.needs_order:
+            raise ValueError(
+                f"the task ({self.task.describe()}) is about the order of letters, which this "
+                "classifier cannot see: it needs n_positions, or causal attention that sees order "
+                "(reads = 'last_letter', or 'last' with two layers)"
+            )
         return self
 
     @field_validator("token_names", mode="before")

@@ -1,8 +1,12 @@
-"""What is being decided: the label of a string, which depends on its letter counts alone.
+"""What is being decided: the class of a string, which most rules tell from its letter counts alone.
 
 A rule is one small frozen class: a `kind` to tell it apart in JSON, `labels(counts)` on an array
 whose last axis is letters, and `label_of_support(letters)` for the rules that only look at which
-letters occur (`None` for those that do not).
+letters occur (`None` for those that do not). Labels are True and False, or the numbers of several
+classes (`n_classes`); `classes(counts)` gives numbers either way, 1 being yes.
+
+A rule about the order of letters (`ordered`) has `labels(letters)` instead: `[string, position]`,
+0 for a, 1 for b, ..., and -1 behind the end of a string shorter than others.
 
 A task of one's own is a subclass of `OwnTask`:
 
@@ -12,6 +16,14 @@ A task of one's own is a subclass of `OwnTask`:
         def labels(self, counts):
             return counts.sum(-1) % 2 == 0
 
+    class EndsLikeItBegins(tsc.OwnTask):
+        kind: Literal["ends_like_it_begins"] = "ends_like_it_begins"
+        ordered: ClassVar[bool] = True
+
+        def labels(self, letters):
+            last = (letters >= 0).sum(1) - 1
+            return letters[:, 0] == letters[np.arange(len(letters)), last]
+
 Configurations and checkpoints name it by its `kind`. The class must have been imported where they
 are read, or be an entry point of the group `tsc_interp.tasks` in an installed package.
 """
@@ -20,21 +32,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib.metadata import entry_points
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, ClassVar, Literal, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, PlainValidator, field_validator
+from pydantic import Field, PlainValidator, field_validator, model_validator
 
-from tsc_interp.errors import shorten
+from tsc_interp.errors import UsageError, shorten
 from tsc_interp.frozen import Frozen
-from tsc_interp.strings import LETTERS, Counts
+from tsc_interp.strings import LETTERS, MAX_LETTERS, Counts
 
 Labels = NDArray[np.bool_]
+Classes = NDArray[np.int64]
 
 
 class Rule(Protocol):
     """What every task can do."""
+
+    ordered: ClassVar[bool]
+    """Whether labels depend on where letters stand."""
 
     @property
     def kind(self) -> str: ...
@@ -44,18 +60,71 @@ class Rule(Protocol):
         """The letters the rule names, which the alphabet must contain."""
         ...
 
+    def n_classes(self, n_letters: int) -> int:
+        """How many answers there are, over an alphabet of this size."""
+        ...
+
     def labels(self, counts: Counts) -> Labels:
-        """`[..., letter]` to `[...]`: True is the positive class."""
+        """`[..., letter]` to `[...]`: True is the positive class; numbers where there are more."""
+        ...
+
+    def classes(self, counts: Counts) -> Classes:
+        """The same as numbers below `n_classes`, checked; of two, 1 is the positive one."""
         ...
 
     def label_of_support(self, letters: frozenset[str]) -> bool | None:
         """The label all strings over exactly these letters share, or None if they do not."""
         ...
 
+    def class_of_support(self, letters: frozenset[str]) -> int | None:
+        """The same as a number."""
+        ...
+
     def describe(self) -> str: ...
 
 
-class ContainsAll(Frozen):
+class _BaseRule(Frozen):
+    """Two classes, decided by counts: what most rules are."""
+
+    ordered: ClassVar[bool] = False
+
+    @property
+    def needs(self) -> str:
+        return ""
+
+    def n_classes(self, n_letters: int) -> int:
+        return 2
+
+    def labels(self, counts: Counts) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} has no labels")
+
+    def classes(self, counts: Counts) -> Classes:
+        found = np.asarray(self.labels(counts))
+        kind = str(getattr(self, "kind", type(self).__name__))
+        wanted = counts.shape[:1] if self.ordered else counts.shape[:-1]
+        if found.shape != wanted or found.dtype.kind not in "iub":
+            raise UsageError(
+                f"labels of the task {kind!r} must be True and False, or whole numbers, shaped "
+                f"{list(wanted)}; got {found.dtype} shaped {list(found.shape)}"
+            )
+        # A rule on order does not see the alphabet, so its classes are bounded for the largest.
+        most = self.n_classes(MAX_LETTERS if self.ordered else counts.shape[-1])
+        if found.size and not 0 <= int(found.min()) <= int(found.max()) < most:
+            raise UsageError(
+                f"labels of the task {kind!r} must lie in 0 to {most - 1}; got {int(found.min())} "
+                f"to {int(found.max())} (several classes: n_classes)"
+            )
+        return found.astype(np.int64)
+
+    def label_of_support(self, letters: frozenset[str]) -> Any:
+        return None
+
+    def class_of_support(self, letters: frozenset[str]) -> int | None:
+        label = self.label_of_support(letters)
+        return None if label is None else int(label)
+
+
+class ContainsAll(_BaseRule):
     """Positive when every letter of the set occurs: with `"ab"`, the source report's task."""
 
     kind: Literal["contains_all"] = "contains_all"
@@ -83,7 +152,7 @@ class ContainsAll(Frozen):
         return "contains " + " and ".join(self.letters)
 
 
-class _OneLetterRule(Frozen):
+class _OneLetterRule(_BaseRule):
     letter: str = Field(default="a", pattern=f"^[{LETTERS}]$")
 
     @property
@@ -145,32 +214,106 @@ class Parity(_OneLetterRule):
         return f"an {'odd' if self.odd else 'even'} number of {self.letter}"
 
 
-class OwnTask(Frozen):
+class MostFrequent(_BaseRule):
+    """The class is the letter that occurs most often; of those that tie, the first in a, b, c."""
+
+    kind: Literal["most_frequent"] = "most_frequent"
+
+    def n_classes(self, n_letters: int) -> int:
+        return n_letters
+
+    def labels(self, counts: Counts) -> Classes:
+        return np.asarray(counts.argmax(axis=-1))  # the first of equals
+
+    def label_of_support(self, letters: frozenset[str]) -> int | None:
+        return LETTERS.index(next(iter(letters))) if len(letters) == 1 else None
+
+    def describe(self) -> str:
+        return "the most frequent letter (of those that tie, the first)"
+
+
+class Maximum(_BaseRule):
+    """The class is the last letter of the alphabet that occurs: max-of-k at length k."""
+
+    kind: Literal["maximum"] = "maximum"
+
+    def n_classes(self, n_letters: int) -> int:
+        return n_letters
+
+    def labels(self, counts: Counts) -> Classes:
+        return np.asarray(counts.shape[-1] - 1 - (counts[..., ::-1] > 0).argmax(axis=-1))
+
+    def label_of_support(self, letters: frozenset[str]) -> int | None:
+        return max(map(LETTERS.index, letters))
+
+    def describe(self) -> str:
+        return "the largest letter"
+
+
+class Before(_BaseRule):
+    """Positive when the letter `first` occurs, and no `second` before its first occurrence.
+
+    So a string with `first` and without `second` is positive, and one without `first` is negative,
+    whether it has `second` or not.
+    """
+
+    ordered: ClassVar[bool] = True
+
+    kind: Literal["before"] = "before"
+    first: str = Field(default="a", pattern=f"^[{LETTERS}]$")
+    second: str = Field(default="b", pattern=f"^[{LETTERS}]$")
+
+    @model_validator(mode="after")
+    def _different(self) -> Self:
+        if self.first == self.second:
+            raise ValueError(f"before needs two different letters, got {self.first!r} twice")
+        return self
+
+    @property
+    def needs(self) -> str:
+        return "".join(sorted((self.first, self.second), key=LETTERS.index))
+
+    def labels(self, letters: Classes) -> Labels:
+        first, second = LETTERS.index(self.first), LETTERS.index(self.second)
+        either = (letters == first) | (letters == second)
+        at = either.argmax(axis=1)  # where the first of the two stands; 0 where neither does
+        return np.asarray(letters[np.arange(len(letters)), at] == first)
+
+    def label_of_support(self, letters: frozenset[str]) -> bool | None:
+        if self.first not in letters:
+            return False
+        return None if self.second in letters else True
+
+    def describe(self) -> str:
+        return f"an {self.first} before any {self.second}"
+
+
+class OwnTask(_BaseRule):
     """The base of tasks that are not shipped; `labels` is all that a subclass must write.
 
-    A verifier knows the label of single strings then. Where all strings over a set of letters share
-    a label, `label_of_support` says so, which is what makes proofs about every length possible.
+    With more than two classes it says how many (`n_classes`); about the order of letters it is with
+    `ordered: ClassVar[bool] = True`. A verifier knows the label of single strings then. Where all
+    strings over a set of letters share a label, `label_of_support` says so, which is what makes
+    proofs about every length possible.
     """
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         _OWN.append(cls)
 
-    @property
-    def needs(self) -> str:
-        return ""
-
-    def labels(self, counts: Counts) -> Labels:
-        raise NotImplementedError(f"{type(self).__name__} has no labels(counts)")
-
-    def label_of_support(self, letters: frozenset[str]) -> bool | None:
-        return None
-
     def describe(self) -> str:
         return str(getattr(self, "kind", type(self).__name__)).replace("_", " ")
 
 
-SHIPPED: tuple[type[Any], ...] = (ContainsAll, AtLeast, Majority, Parity)
+SHIPPED: tuple[type[Any], ...] = (
+    ContainsAll,
+    AtLeast,
+    Majority,
+    Parity,
+    MostFrequent,
+    Maximum,
+    Before,
+)
 _OWN: list[type[OwnTask]] = []
 
 
