@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
-from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.cli.common import output, print_json, working
 from tsc_interp.output.visible import visible
+
+if TYPE_CHECKING:
+    from tsc_interp.checkpoints import Checkpoint
 
 _DOES_NOT_HOLD = 3
 
