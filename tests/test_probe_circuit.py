@@ -85,6 +85,42 @@ def test_sums_of_wires_are_what_edits_compute(seed):
             np.testing.assert_allclose(row, expected, atol=2e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize("attend_cls", [False, True])
+def test_sums_over_letters_are_what_edits_of_values_compute(attend_cls):
+    config = ClassifierConfig(d_model=3, d_mlp=2, n_heads=2, d_head=2, attend_cls=attend_cls)
+    checkpoint = random_checkpoint(config, 4)
+    counts = np.array([[1, 0, 0], [1, 1, 0], [2, 1, 3], [0, 4, 1]])
+    wires = wiring(checkpoint, counts, by_letter=True)
+    pairs = wires.pairs()
+    texts = [config.alphabet.write(row) for row in counts]
+    values = [part for part in wires.writers if part.kind == "value"]
+    assert [str(part) for part in values[:2]] == ["head0.value[a]", "head0.value[b]"]
+    rng = np.random.default_rng(2)
+    for kept in rng.random((8, len(values))) < 0.5:
+        gone = [part for part, stays in zip(values, kept, strict=True) if not stays]
+        keep = np.array([[writer not in gone for writer, _ in pairs]])
+        edited = tsc.edit(checkpoint, [f"{part}=zero" for part in gone]) if gone else checkpoint
+        with torch.no_grad():
+            expected = Classifier.from_checkpoint(edited)(texts).double().numpy()
+        np.testing.assert_allclose(wires.logits(keep)[0], expected, atol=2e-5, rtol=1e-5)
+
+
+def test_the_letters_each_head_has_to_tell_of():
+    """The constructed model: a's value in head 0 and b's in head 1 are 1, all others -1."""
+    result = run_probe("circuit", constructed(), STRINGS, graph="values", max_length=12)
+    heads = {part.partition(".")[0] for part in result.circuit.kept if part.startswith("head")}
+    assert heads == {"head0", "head1"}
+    assert "neuron2" in result.circuit.kept
+    sizes = [choice.size for choice in result.front if choice.vectors == 0]
+    assert sizes == [len(result.circuit.kept)]
+    only = run_probe("circuit", "lower-magnitude", STRINGS, graph="values", max_length=20)
+    assert only.circuit.kept == ("head0.value[b]",)
+    assert "1 of 8 values and neurons" in only.findings[0].text
+    assert {figure.name for figure in figures(only)} == {"front", "graph", "ranking"}
+    with pytest.raises(UsageError, match="its own mean"):
+        run_probe("circuit", "walkthrough", STRINGS, graph="values", fill="mean")
+
+
 def test_the_front_by_brute_force():
     """Every set of heads and neurons of a model, each an edit, each counted exactly."""
     checkpoint = tsc.load_checkpoint("generalization-errors")
@@ -130,5 +166,5 @@ def test_what_has_no_circuit_of_this_kind_is_refused():
     for options in ({"n_layers": 2}, {"norm": "rms"}, {"n_heads": 0}, {"n_positions": 9}):
         with pytest.raises(UnsupportedError, match="one layer"):
             run_probe("circuit", random_checkpoint(ClassifierConfig(**options), 0), STRINGS)
-    with pytest.raises(UsageError, match="edges or nodes"):
+    with pytest.raises(UsageError, match="edges, nodes or values"):
         run_probe("circuit", "walkthrough", STRINGS, graph="wires")

@@ -13,7 +13,8 @@ from tsc_interp.probes.circuit.result import CircuitResult, listed
 _NONE = 0.2
 """Where none stands on a logarithmic axis."""
 _TEXT_AT = {"head": "middle left", "embed": "bottom center"}
-_COLUMNS = {"embed": 0.0, "head": 1.35, "neuron": 2.2, "logit": 3.0}
+_TEXT_AT_VALUES = {"value": "middle left"}
+_COLUMNS = {"embed": 0.0, "value": 0.2, "head": 1.35, "neuron": 2.2, "logit": 3.0}
 
 
 def figures(result: CircuitResult) -> list[Figure]:
@@ -27,7 +28,7 @@ def _front(result: CircuitResult) -> Figure:
     """Size against what is answered differently; none at all has a row of its own."""
     counts = [choice.vectors for choice in result.front]
     most = max([*counts, 10])
-    figure = new_figure(f"{result.graph} kept", "count vectors answered differently", height=380)
+    figure = new_figure(f"{result.kinds} kept", "count vectors answered differently", height=380)
     figure.add_scatter(
         x=[choice.size for choice in result.front],
         y=[count or _NONE for count in counts],
@@ -39,7 +40,7 @@ def _front(result: CircuitResult) -> Figure:
             "symbol": ["x" if count else "circle" for count in counts],
         },
         text=[
-            f"{choice.size} {result.graph}: {choice.vectors:,} count vectors"
+            f"{choice.size} {result.kinds}: {choice.vectors:,} count vectors"
             + (f", first {choice.first}" if choice.first else "")
             for choice in result.front
         ],
@@ -71,7 +72,7 @@ def _front(result: CircuitResult) -> Figure:
         f"many of the {result.vectors:,} count vectors up to {result.max_length} letters it "
         "answers differently than the model, an exact number; a circle is none "
         "at all, and the open one is the whole model.",
-        f"Count vectors answered differently, by number of {result.graph} kept: {spoken}.",
+        f"Count vectors answered differently, by number of {result.kinds} kept: {spoken}.",
     )
 
 
@@ -79,16 +80,18 @@ def _graph(result: CircuitResult) -> Figure:
     """Embedding, heads, neurons and logit from left to right; what is kept is drawn full."""
     assert result.circuit is not None
     kept = set(result.circuit.kept)
-    edges = [edge for edge in (_edges(result)) if isinstance(edge, Edge)]
-    nodes = list(dict.fromkeys(part for edge in edges for part in (edge.source, edge.target)))
+    wires = _wires(result)
+    nodes = list(dict.fromkeys(part for wire in wires for part in wire))
     spots = _spots(nodes)
     figure = new_figure(height=max(300, 40 * max(_tallest(nodes), 6)))
     effects = dict(zip(result.parts, result.effects.array.tolist(), strict=True))
     largest = max(effects.values(), default=0.0) or 1.0
-    for edge in edges:
-        inside = _inside(edge, result, kept)
-        (x0, y0), (x1, y1) = spots[edge.source], spots[edge.target]
-        width = 1.0 + 5.0 * effects.get(str(edge), largest / 3) / largest
+    for wire in wires:
+        inside = _inside(wire, result, kept)
+        (x0, y0), (x1, y1) = spots[wire[0]], spots[wire[1]]
+        name = f"{wire[0]}->{wire[1]}"
+        effect = effects.get(str(wire[0]) if wire[0].kind == "value" else name, largest / 3)
+        width = 1.0 + 5.0 * effect / largest
         figure.add_scatter(
             x=[x0, (x0 + x1) / 2, x1],
             y=[y0, (y0 + y1) / 2, y1],
@@ -99,16 +102,17 @@ def _graph(result: CircuitResult) -> Figure:
                 "dash": "solid" if inside else "dot",
             },
             opacity=0.9 if inside else 0.45,
-            hovertext=f"{edge}: {'kept' if inside else 'not needed'}",
+            hovertext=f"{name}: {'kept' if inside else 'not needed'}",
             hoverinfo="text",
         )
+    text_at = _TEXT_AT_VALUES if result.graph == "values" else _TEXT_AT
     figure.add_scatter(
         x=[spots[node][0] for node in nodes],
         y=[spots[node][1] for node in nodes],
         mode="markers+text",
         marker={"size": 16, "color": MUTED[0]},
         text=[f"{_short(node)} " for node in nodes],
-        textposition=[_TEXT_AT.get(n.kind, "top center") for n in nodes],
+        textposition=[text_at.get(n.kind, "top center") for n in nodes],
         hoverinfo="skip",
         cliponaxis=False,
     )
@@ -120,27 +124,37 @@ def _graph(result: CircuitResult) -> Figure:
         "The circuit",
         figure,
         "Full lines are the circuit, as wide as the logit moves when one alone is removed; dotted "
-        "lines are not needed. From left to right: embedding of CLS, heads, neurons, logit.",
+        f"lines are not needed. From left to right: {_first(result)}, heads, neurons, logit.",
         f"Kept: {listed(result.circuit.kept)}. Not needed: {gone}.",
     )
 
 
-def _edges(result: CircuitResult) -> list[Edge | Part]:
-    """The edges themselves; for a graph of nodes, how those nodes are wired."""
+def _wires(result: CircuitResult) -> list[tuple[Part, Part]]:
+    """(from, to): the edges themselves; for other graphs, how their parts are wired."""
     parts = [place(part) for part in result.parts]
     if result.graph == "edges":
-        return [part for part in parts if isinstance(part, Edge)]
-    heads = [p for p in parts if isinstance(p, Part) and p.kind == "head"]
-    neurons = [p for p in parts if isinstance(p, Part) and p.kind == "neuron"]
-    wires = [Edge(head, target) for head in heads for target in [*neurons, Part("logit")]]
-    return [*wires, *(Edge(neuron, Part("logit")) for neuron in neurons)]
+        return [(part.source, part.target) for part in parts if isinstance(part, Edge)]
+    nodes = [part for part in parts if isinstance(part, Part)]
+    values = [part for part in nodes if part.kind == "value"]
+    heads = [part for part in nodes if part.kind == "head"]
+    heads += dict.fromkeys(Part("head", part.layer, part.index) for part in values)
+    neurons = [part for part in nodes if part.kind == "neuron"]
+    into = [(value, Part("head", value.layer, value.index)) for value in values]
+    out = [(head, target) for head in heads for target in [*neurons, Part("logit")]]
+    return [*into, *out, *((neuron, Part("logit")) for neuron in neurons)]
 
 
-def _inside(edge: Edge, result: CircuitResult, kept: set[str]) -> bool:
+def _inside(wire: tuple[Part, Part], result: CircuitResult, kept: set[str]) -> bool:
     if result.graph == "edges":
-        return str(edge) in kept
-    ends = [part for part in (edge.source, edge.target) if part.kind in ("head", "neuron")]
-    return all(str(part) in kept for part in ends)
+        return str(Edge(*wire)) in kept
+    return all(_kept(part, kept) for part in wire)
+
+
+def _kept(part: Part, kept: set[str]) -> bool:
+    """A head that is no part itself stays if one of its values does; the logit always does."""
+    if part.kind == "logit" or str(part) in kept:
+        return True
+    return part.kind == "head" and any(one.startswith(f"{part}.") for one in kept)
 
 
 def _spots(nodes: list[Part]) -> dict[Part, tuple[float, float]]:
@@ -157,9 +171,12 @@ def _tallest(nodes: list[Part]) -> int:
 
 
 def _short(node: Part) -> str:
-    return {"head": f"head {node.index}", "neuron": f"neuron {node.index}"}.get(
-        node.kind, node.kind
-    )
+    numbered = {"head": f"head {node.index}", "neuron": f"neuron {node.index}"}
+    return (node.letter or numbered.get(node.kind, node.kind)).strip()
+
+
+def _first(result: CircuitResult) -> str:
+    return "each letter's value in each head" if result.graph == "values" else "embedding of CLS"
 
 
 def _ranking(result: CircuitResult) -> Figure:

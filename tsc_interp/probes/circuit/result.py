@@ -40,7 +40,7 @@ class CircuitResult(ProbeResult):
     probe: ClassVar[str] = "circuit"
 
     graph: str
-    """`edges` or `nodes`."""
+    """`edges`, `nodes`, or `values` (of a letter in a head, and neurons)."""
     fill: str
     """What is put in a removed part's place: `zero`, or the mean over which strings."""
     search: str
@@ -60,6 +60,11 @@ class CircuitResult(ProbeResult):
     """`[method]`: how well the ranking tells the circuit's parts from the others; 0.5 is chance."""
     effects: LabeledArray
     """`[part]`: mean change of the logit when the part alone is removed."""
+
+    @property
+    def kinds(self) -> str:
+        """What the parts are, in words."""
+        return "values and neurons" if self.graph == "values" else self.graph
 
     def tables(self) -> tuple[Table, ...]:
         front = Table(

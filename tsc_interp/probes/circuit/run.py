@@ -1,9 +1,10 @@
 """What is the smallest part of the model that does what the model does?
 
-The parts are edges (what a neuron or the logit hears of the embedding, of a head, of a neuron) or
-nodes (heads and neurons). Parts outside the circuit are set to zero, or to their mean over stated
-strings. Where there are at most 4,096 choices all of them are tried (12 parts), otherwise parts are
-removed one at a time, the one that changes the fewest answers first.
+The parts are edges (what a neuron or the logit hears of the embedding, of a head, of a neuron),
+nodes (heads and neurons), or values (those each head gives each letter, and neurons): which
+letters does which head have to tell of? Parts outside the circuit are set to zero, or to their mean
+over stated strings. Where there are at most 4,096 choices all of them are tried (12 parts),
+otherwise parts are removed one at a time, the one that changes the fewest answers first.
 
 How faithful a circuit is, is not sampled: the circuit is a classifier of its own
 (`interventions/weights.py`), so the strings up to `max_length` that it answers differently are
@@ -30,6 +31,7 @@ from scipy.special import ndtr
 from tsc_interp.checkpoints.format import Checkpoint
 from tsc_interp.config import require_report_family
 from tsc_interp.errors import UnsupportedError, UsageError
+from tsc_interp.interventions.parts import Edge
 from tsc_interp.interventions.weights import edit
 from tsc_interp.probes.base import LabeledArray
 from tsc_interp.probes.circuit.choosing import (
@@ -69,7 +71,7 @@ def run(
     checkpoint = _checked(model, graph, fill)
     texts = [checkpoint.config.alphabet.canonical(text) for text in as_strings(strings)]
     counts = _vectors(checkpoint.config.n_letters, max_length)
-    wires = wiring(checkpoint, counts)
+    wires = wiring(checkpoint, counts, by_letter=graph == "values")
     usual = None
     if fill == "mean":
         usual = wiring(checkpoint, checkpoint.config.alphabet.count_matrix(texts))
@@ -107,8 +109,13 @@ def _checked(model: Any, graph: str, fill: str) -> Checkpoint:
     config = getattr(model, "config", None)
     if config is None or not hasattr(model, "to_checkpoint"):
         raise UnsupportedError("circuits are searched in our own classifiers")
-    if graph not in ("edges", "nodes") or fill not in ("zero", "mean"):
-        raise UsageError("graph is edges or nodes, and fill is zero or mean")
+    if graph not in ("edges", "nodes", "values") or fill not in ("zero", "mean"):
+        raise UsageError("graph is edges, nodes or values, and fill is zero or mean")
+    if graph == "values" and fill == "mean":
+        raise UsageError(
+            "a letter's value is the same in every string, so it is its own mean: fill='zero', or "
+            "graph='nodes'"
+        )
     require_report_family(config, "the search for circuits")
     if config.n_layers > 1 or config.has_norm or config.has_positions or not config.has_attention:
         raise UnsupportedError(
@@ -134,13 +141,13 @@ def _counts(letters: int, longest: int) -> list[tuple[int, ...]]:
 
 def _graph(wires: Wiring, kind: str, *, with_embedding: bool) -> Graph:
     """The embedding of CLS is its own mean, so it is no part where parts are set to their mean."""
-    edges = wires.edges()
+    pairs = wires.pairs()
     if kind == "edges":
-        chosen = [i for i, e in enumerate(edges) if with_embedding or e.source.kind != "embed"]
-        return Graph(tuple(str(edges[i]) for i in chosen), np.eye(len(edges), dtype=bool)[chosen])
-    nodes = [w for w in wires.writers if w.kind == "head"]
-    nodes += [edge.source for edge in edges if edge.source.kind == "neuron"]
-    touched = np.array([[edge.source == node for edge in edges] for node in nodes])
+        chosen = [i for i, (w, _) in enumerate(pairs) if with_embedding or w.kind != "embed"]
+        names = tuple(str(Edge(*pairs[i])) for i in chosen)
+        return Graph(names, np.eye(len(pairs), dtype=bool)[chosen])
+    nodes = list(dict.fromkeys(writer for writer, _ in pairs if writer.kind != "embed"))
+    touched = np.array([[writer == node for writer, _ in pairs] for node in nodes])
     return Graph(tuple(map(str, nodes)), touched)
 
 

@@ -35,13 +35,17 @@ class Wiring:
     def neurons(self) -> int:
         return len(self.outputs)
 
-    def edges(self) -> list[Edge]:
+    def pairs(self) -> list[tuple[Part, Part]]:
+        """(writer, reader), in the order of the columns of `logits`."""
         layer = [Part("neuron", 0, n) for n in range(self.neurons)]
-        into = [Edge(w, reader) for reader in [*layer, Part("logit")] for w in self.writers]
-        return into + [Edge(neuron, Part("logit")) for neuron in layer]
+        into = [(w, reader) for reader in [*layer, Part("logit")] for w in self.writers]
+        return into + [(neuron, Part("logit")) for neuron in layer]
+
+    def edges(self) -> list[Edge]:
+        return [Edge(*pair) for pair in self.pairs()]
 
     def logits(self, keep: NDArray[np.bool_], fill: Wiring | None = None) -> Array:
-        """`[circuit vector]`, for circuits given by which `edges()` they keep, `[circuit edge]`.
+        """`[circuit vector]`, for circuits given by which `pairs()` they keep, `[circuit edge]`.
 
         A term that is not kept is zero, or its mean over the strings of `fill`.
         """
@@ -63,24 +67,41 @@ def _gelu(x: Array) -> Array:
     return np.asarray(x * ndtr(x))
 
 
-def wiring(checkpoint: Checkpoint, counts: Counts) -> Wiring:
-    """The terms of every count vector."""
-    import torch
+def wiring(checkpoint: Checkpoint, counts: Counts, *, by_letter: bool = False) -> Wiring:
+    """The terms of every count vector; by letter, a head is as many writers as there are letters.
 
+    A head returns Σ weight · value over its keys, so what it says is a sum over letters already.
+    What it says of CLS, where that is attended to, goes with the embedding.
+    """
     config = checkpoint.config
-    model = Classifier.from_checkpoint(checkpoint).double()
-    with torch.no_grad():
-        z = model.run_with_cache(model.counts(counts), names_filter="blocks.0.attn.hook_z")[1]
     weights = {name: w.astype(np.float64) for name, w in checkpoint.weights.items()}
     readout = weights["unembed.W_U"]
     readers = [weights["blocks.0.mlp.W_in"]] if config.has_mlp else []
     reading = np.concatenate([*readers, readout], axis=1)
-    cls = weights["embed.W_E"][0] @ reading
-    embedded = np.broadcast_to(cls, (len(counts), len(cls)))
-    heads = z["blocks.0.attn.hook_z"][:, 0].numpy()
-    written = np.einsum(
-        "vhk,hkd,dr->hvr", heads, weights["blocks.0.attn.W_O"], reading, optimize=True
-    )
+    z = _by_key(checkpoint, counts)
+    out = weights["blocks.0.attn.W_O"]
+    embedded = np.broadcast_to(weights["embed.W_E"][0] @ reading, (len(counts), reading.shape[1]))
+    writers = [Part("embed")]
+    if by_letter:
+        said = np.einsum("hvxk,hkd,dr->hxvr", z, out, reading, optimize=True)
+        embedded = embedded + said[:, 0].sum(axis=0)
+        heads = said[:, 1:].reshape(-1, *embedded.shape)
+        every = [(h, x) for h in range(config.n_heads) for x in config.alphabet.letters]
+        writers += [Part("value", 0, h, letter) for h, letter in every]
+    else:
+        heads = np.einsum("hvxk,hkd,dr->hvr", z, out, reading, optimize=True)
+        writers += [Part("head", 0, h) for h in range(config.n_heads)]
     outputs = (weights["blocks.0.mlp.W_out"] @ readout)[:, 0] if config.has_mlp else np.zeros(0)
-    writers = (Part("embed"), *(Part("head", 0, h) for h in range(config.n_heads)))
-    return Wiring(writers, np.concatenate([embedded[None], written]), outputs)
+    return Wiring(tuple(writers), np.concatenate([embedded[None], heads]), outputs)
+
+
+def _by_key(checkpoint: Checkpoint, counts: Counts) -> Array:
+    """`[head vector key d_head]`: weight times value as CLS reads them; keys are CLS, a, b, ..."""
+    import torch
+
+    model = Classifier.from_checkpoint(checkpoint).double()
+    names = [f"blocks.0.attn.hook_{name}" for name in ("pattern", "v")]
+    with torch.no_grad():
+        cache = model.run_with_cache(model.counts(counts), names_filter=names)[1]
+    pattern, value = (cache[name].numpy() for name in names)
+    return np.asarray(np.einsum("vhx,vxhk->hvxk", pattern[:, :, 0], value))

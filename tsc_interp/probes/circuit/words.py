@@ -19,7 +19,7 @@ def findings(result: CircuitResult) -> tuple[Finding, ...]:
 
 
 def _circuit(result: CircuitResult) -> Finding:
-    many, what = len(result.parts), result.graph
+    many, what = len(result.parts), result.kinds
     numbers: dict[str, Cell] = {"parts": many, "max length": result.max_length}
     if result.circuit is None or len(result.circuit.kept) == many:
         text = (
@@ -53,7 +53,7 @@ def _next_smaller(result: CircuitResult) -> Choice | None:
 def _cost(result: CircuitResult, choice: Choice) -> Finding:
     best = "the best there is" if result.search.startswith("all") else "the best that was found"
     text = (
-        f"With {choice.size} of the {result.graph}, {best} answers {choice.vectors:,} of the "
+        f"With {choice.size} of the {result.kinds}, {best} answers {choice.vectors:,} of the "
         f"{result.vectors:,} count vectors up to {result.max_length} letters differently, the "
         f"first `{choice.first}`."
     )
