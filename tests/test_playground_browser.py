@@ -49,7 +49,8 @@ def test_logits_are_pythons_and_the_first_error_is_the_verifiers(visit: Open, na
     page = visit(name)
     theirs = np.array(page.evaluate("(texts) => texts.map(playground.logit)", strings))
     ours = np.array([result.logit for result in tsc.evaluate(checkpoint, strings)])
-    assert np.abs(theirs - ours).max() <= 1e-5
+    # Python's are float32, rounded relative to their size, and not alike on every processor.
+    assert (np.abs(theirs - ours) / np.maximum(1, np.abs(ours))).max() <= 1e-5
     assert page.inner_text(".badge").startswith("✓ matches Python")
     assert float(page.get_attribute(".badge", "data-worst")) <= 1e-10
     page.wait_for_selector("[data-search=done]")

@@ -53,7 +53,8 @@ def brute_force(checkpoint: Checkpoint, max_length: int) -> tuple[Counter, Count
     wrong = Counter(), Counter()
     for length in range(1, max_length + 1):
         strings = np.array(list(product(range(config.n_letters), repeat=length)))
-        tokens = np.concatenate([np.zeros((len(strings), 1), int), strings + FIRST_LETTER], axis=1)
+        parts = [np.zeros((len(strings), 1), int), strings + FIRST_LETTER]
+        tokens = np.concatenate(parts if config.reads == "first" else parts[::-1], axis=1)
         with torch.no_grad():
             logits = model(torch.from_numpy(tokens)).numpy()
         counts = (strings[:, :, None] == np.arange(config.n_letters)).sum(axis=1)

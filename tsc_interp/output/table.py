@@ -39,11 +39,14 @@ def print_table(
     if not console.is_terminal and console.width > 1000:
         _print_plain(console, columns, cells, right)
         return
-    table = _rich_table(columns, cells, right)
+    least = _narrowest(columns, cells)
     # Rich measures only as far as the console is wide, so it is asked as if there were room.
     roomy = console.options.update_width(10_000)
-    if Measurement.get(console, roomy, table).minimum <= console.width:
-        console.print(table)
+    frame = Measurement.get(console, roomy, _rich_table(columns, cells, right, least)).minimum
+    frame -= sum(least)
+    if frame + sum(least) <= console.width:
+        widths = _widths(least, _widest(columns, cells), console.width - frame)
+        console.print(_rich_table(columns, cells, right, widths))
     else:
         _print_records(console, columns, cells)
 
@@ -61,7 +64,25 @@ def _narrowest(columns: Sequence[str], cells: list[list[Text]]) -> list[int]:
     return widths
 
 
-def _rich_table(columns: Sequence[str], cells: list[list[Text]], right: Sequence[int]) -> Table:
+def _widest(columns: Sequence[str], cells: list[list[Text]]) -> list[int]:
+    """How wide each column is with nothing folded."""
+    lines = [[Text(heading) for heading in columns], *cells]
+    return [max(row[index].cell_len for row in lines) for index in range(len(columns))]
+
+
+def _widths(least: list[int], most: list[int], room: int) -> list[int]:
+    """The room shared out evenly among the columns that want more. (Rich splits words for it.)"""
+    widths = list(least)
+    while sum(widths) < room and any(a < b for a, b in zip(widths, most, strict=True)):
+        for index, wanted in enumerate(most):
+            if widths[index] < wanted and sum(widths) < room:
+                widths[index] += 1
+    return widths
+
+
+def _rich_table(
+    columns: Sequence[str], cells: list[list[Text]], right: Sequence[int], widths: list[int]
+) -> Table:
     table = Table(
         box=box.SIMPLE_HEAD if any(columns) else None,
         show_header=any(columns),
@@ -69,11 +90,11 @@ def _rich_table(columns: Sequence[str], cells: list[list[Text]], right: Sequence
         pad_edge=False,
         padding=(0, 1 if any(columns) else 2, 0, 0),
     )
-    for index, (heading, width) in enumerate(zip(columns, _narrowest(columns, cells), strict=True)):
+    for index, (heading, width) in enumerate(zip(columns, widths, strict=True)):
         table.add_column(
             Text(heading),
             justify="right" if index in right else "left",
-            min_width=width,
+            width=width,
             overflow="fold",
         )
     for row in cells:
