@@ -22,6 +22,7 @@ from tsc_interp.verification.ordered_boxes import (
     join,
     split_at,
 )
+from tsc_interp.verification.ordered_compact import Compact, compact
 from tsc_interp.verification.ordered_tables import OrderedTables
 
 _NUMBERS_AT_ONCE = 1 << 18
@@ -87,12 +88,14 @@ class Separable:
             low = self._own(boxes, -1) + self._settled(boxes)
             for place in range(self.tables.free):
                 low = low + self._smallest(boxes, place)
-            right = (low > 0).all(1)
+            doubt = ~(low > 0)
+            right = ~doubt.any(1)
             decided = [Decided(boxes[right], np.full(int(right.sum()), RIGHT))]
-            open_, waiting, doubtful = boxes[~right], [], []
-            at_once = max(1, _NUMBERS_AT_ONCE // max(self.terms[0].size, 1))
-            for start in range(0, len(open_), at_once):
-                step = self._peel(open_[start : start + at_once])
+            if not self.tables.free:
+                return self._alone(decided, boxes[~right])
+            waiting, doubtful = [], []
+            for part in compact(boxes[~right], doubt[~right], _NUMBERS_AT_ONCE):
+                step = self._peel(part)
                 decided += step.decided
                 waiting.append(step.waiting)
                 doubtful.append(step.doubtful)
@@ -143,70 +146,85 @@ class Separable:
             start = stop
         return found
 
-    def _peel(self, boxes: Boxes) -> Step:
+    def _peel(self, part: Compact) -> Step:
         """Cut off the letters of one place that are decided whatever stands elsewhere."""
-        if not self.tables.free:
-            return self._alone(boxes)
-        sets, rows = boxes.sets, np.arange(len(boxes))
-        gaps = self._gaps(self.terms[boxes.reading], boxes)
-        slack = self.slack[boxes.reading][..., None]
-        settled = self._settled(boxes)[:, None, None]
-        low = _with_others(gaps - slack, sets, self._own(boxes, -1)) + settled
-        high = settled - _with_others(-gaps - slack, sets, -self._own(boxes, 1))
-        right = (low > 0).all(-1) & sets
-        instead = high.argmin(-1)
-        wrong = (np.take_along_axis(high, instead[..., None], -1)[..., 0] < 0) & sets & ~right
-        share = (right | wrong).sum(2) / sets.sum(2)
+        boxes, rows = part.boxes, np.arange(len(part.boxes))
+        gaps, slack = self._of_letters(part)
+        settled = np.take_along_axis(self._settled(boxes), part.classes, 1)[:, None, None]
+        least = np.take_along_axis(self._own(boxes, -1), part.classes, 1)
+        most = np.take_along_axis(self._own(boxes, 1), part.classes, 1)
+        low = _with_others(gaps - slack, part.inside, least) + settled
+        high = settled - _with_others(-gaps - slack, part.inside, -most)
+        right = (low > 0).all(-1) & part.inside
+        first = high.argmin(-1)
+        lost = np.take_along_axis(high, first[..., None], -1)[..., 0] < 0
+        wrong = lost & part.inside & ~right
+        share = (right | wrong).sum(2) / part.inside.sum(2)
         place = share.argmax(1)
-        decided = [self._emit(boxes, place, right[rows, place], RIGHT)]
-        lost = wrong[rows, place]
-        for j in np.unique(instead[rows, place][lost]):
-            by_j = lost & (instead[rows, place] == j)
-            decided.append(self._emit(boxes, place, by_j, int(j)))
-        rest = sets.copy()
+        instead = part.classes[rows[:, None], first[rows, place]]
+        decided = [self._emit(part, place, right[rows, place], RIGHT)]
+        for j in np.unique(instead[wrong[rows, place]]):
+            by_j = wrong[rows, place] & (instead == j)
+            decided.append(self._emit(part, place, by_j, int(j)))
+        rest = part.inside.copy()
         rest[rows, place] &= ~(right | wrong)[rows, place]
-        left = boxes.with_sets(rest)
+        sets = boxes.sets.copy()
+        sets[rows, place] &= ~part.scattered(place, (right | wrong)[rows, place])
+        left = boxes.with_sets(sets)
         alive = left.holds_strings()
         single = boxes.is_single()
         stuck = (share.max(1) < _ENOUGH) & ~single & alive
-        halved = self._halve(left[stuck], gaps[stuck], low[stuck])
+        halved = self._halve(part[stuck], left[stuck], rest[stuck], gaps[stuck], low[stuck])
         waiting = join([left[alive & ~stuck & ~single], halved], boxes)
         return Step(decided, waiting, left[alive & single])
 
-    def _alone(self, boxes: Boxes) -> Step:
+    def _of_letters(self, part: Compact) -> tuple[Array, Array]:
+        """Differences `[box place letter class]`, of a box's own letters and classes in doubt."""
+        reading = part.boxes.reading[:, None, None]
+        places = np.arange(self.tables.free)[:, None]
+        own = self.terms[reading, places, part.letters, part.boxes.label[:, None, None]]
+        others = self.terms[
+            reading[..., None],
+            places[..., None],
+            part.letters[..., None],
+            part.classes[:, None, None],
+        ]
+        return own[..., None] - others, self.slack[reading, places, part.letters][..., None]
+
+    def _alone(self, decided: list[Decided], boxes: Boxes) -> Step:
         """Strings of one letter, which reads: nothing is free."""
         settled = self._settled(boxes)
         high = self._own(boxes, 1) + settled
         instead = high.argmin(1)
         wrong = high.min(1) < 0
-        return Step([Decided(boxes[wrong], instead[wrong])], boxes[:0], boxes[~wrong])
+        return Step([*decided, Decided(boxes[wrong], instead[wrong])], boxes[:0], boxes[~wrong])
 
-    def _emit(self, boxes: Boxes, place: Index, letters: Mask, instead: int) -> Decided:
+    def _emit(self, part: Compact, place: Index, letters: Mask, instead: int) -> Decided:
+        kept = np.asarray(letters.any(1))
+        boxes, rows = part.boxes[kept], np.arange(int(kept.sum()))
         sets = boxes.sets.copy()
-        sets[np.arange(len(boxes)), place] &= letters
-        kept = letters.any(1)
-        found = boxes.with_sets(sets)[kept]
-        return Decided(found, np.full(len(found), instead))
+        sets[rows, place[kept]] = part[kept].scattered(place[kept], letters[kept])
+        return Decided(boxes.with_sets(sets), np.full(len(boxes), instead))
 
-    def _halve(self, boxes: Boxes, gaps: Array, low: Array) -> Boxes:
+    def _halve(self, part: Compact, boxes: Boxes, inside: Mask, gaps: Array, low: Array) -> Boxes:
         """In two, where the difference that is most in doubt varies most."""
         if not len(boxes):
             return boxes
         rows = np.arange(len(boxes))
-        doubtful = np.where(boxes.sets[..., None], low, np.inf).min((1, 2)).argmin(1)
+        doubtful = np.where(inside[..., None], low, np.inf).min((1, 2)).argmin(1)
         terms = gaps[rows, :, :, doubtful]
-        least = np.where(boxes.sets, terms, np.inf).min(2)
-        most = np.where(boxes.sets, terms, -np.inf).max(2)
-        several = boxes.sets.sum(2) > 1
+        least = np.where(inside, terms, np.inf).min(2)
+        most = np.where(inside, terms, -np.inf).max(2)
+        several = inside.sum(2) > 1
         place = np.where(several, most - least, -1.0).argmax(1)
         # NaN compares false: whatever happens, one of several letters is parted from the rest.
         middle = (least[rows, place] + most[rows, place]) / 2
-        part = boxes.sets[rows, place] & (terms[rows, place] <= middle[:, None])
-        useless = ~part.any(1) | (part == boxes.sets[rows, place]).all(1)
-        first = boxes.sets[rows, place].argmax(1)
-        part[useless] = False
-        part[rows[useless], first[useless]] = True
-        return split_at(boxes, place, part)
+        cut = inside[rows, place] & (terms[rows, place] <= middle[:, None])
+        useless = ~cut.any(1) | (cut == inside[rows, place]).all(1)
+        first = inside[rows, place].argmax(1)
+        cut[useless] = False
+        cut[rows[useless], first[useless]] = True
+        return split_at(boxes, place, part.scattered(place, cut))
 
 
 def _with_others(gaps: Array, sets: Mask, own: Array) -> Array:
