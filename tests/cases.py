@@ -44,8 +44,22 @@ FAMILY = [
     ClassifierConfig(n_positions=13, positions="sinusoidal", d_model=5, biases=True),
     ClassifierConfig(reads="last", attend_cls=True, n_positions=13, d_model=4, n_outputs=3),
     ClassifierConfig(score_scale="sqrt_d_head_log_n", biases=True, act_fn="relu"),
+    ClassifierConfig(score_scale="sqrt_d_head_log_n_cls", attend_cls=True, d_model=3),
+    ClassifierConfig(score_scale="sqrt_d_head_log_n_cls", n_layers=2, norm="rms", d_model=3),
 ]
 """What models of TransformerLens have besides; each option alone, and together."""
+
+ATTENTION = [
+    ClassifierConfig(score_scale="sqrt_d_head_ssmax", n_heads=3, d_model=4),
+    ClassifierConfig(score_scale="sqrt_d_head_ssmax", n_layers=2, d_head=2, attend_cls=True),
+    ClassifierConfig(adaptive_temperature=True, n_heads=3, d_model=4),
+    ClassifierConfig(
+        adaptive_temperature=True, attend_cls=True, score_scale="sqrt_d_head_log_n", d_head=2
+    ),
+    ClassifierConfig(attention_norm="rms", d_model=4),
+    ClassifierConfig(attention_norm="layer", norm="rms", n_layers=2, d_model=5, d_mlp=3),
+]
+"""Variants of attention that are trained and run, but not verified."""
 
 POSITIONED = ClassifierConfig(n_letters=4, d_model=5, n_positions=13)
 

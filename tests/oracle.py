@@ -72,15 +72,32 @@ def _attend(
         for key in keys:
             looked_at = key @ w[f"{name}.W_K"][head] + b["K"][head]
             score = float(query @ looked_at) / math.sqrt(config.d_head)
-            if config.score_scale == "sqrt_d_head_log_n":
+            if config.score_scale in ("sqrt_d_head_log_n", "sqrt_d_head_ssmax"):
                 score *= math.log(len(everyone) - 1)
+            if config.score_scale == "sqrt_d_head_ssmax":
+                score *= w[f"{name}.log_n_factor"][head]
+            if config.score_scale == "sqrt_d_head_log_n_cls":
+                score *= math.log(len(everyone))
             scores.append(score)
+        if config.adaptive_temperature:
+            scores = [_inverse_temperature(scores) * score for score in scores]
         top = max(scores)
         shares = [math.exp(score - top) for score in scores]
         for share, key in zip(shares, keys, strict=True):
             value = key @ w[f"{name}.W_V"][head] + b["V"][head]
             out += share / sum(shares) * (value @ w[f"{name}.W_O"][head])
-    return out
+    if config.attention_norm == "off":
+        return out
+    normed = config.replace(norm=config.attention_norm)
+    return _norm(normed, w, name.replace("attn", "ln1_post"), out)
+
+
+def _inverse_temperature(scores: list[float]) -> float:
+    shares = np.exp(np.array(scores) - max(scores))
+    shares = shares / shares.sum()
+    entropy = -sum(p * math.log(p) for p in shares if p > 0)
+    fitted = -0.037 * entropy**4 + 0.481 * entropy**3 - 2.3 * entropy**2 + 4.917 * entropy - 1.791
+    return max(fitted, 1.0) if entropy > 0.5 else 1.0
 
 
 def _mlp(config: ClassifierConfig, w: dict[str, Vector], name: str, x: Vector) -> Vector:

@@ -34,7 +34,7 @@ def _logit(checkpoint: Checkpoint, counts: list[int]) -> Any:
     w = {name: _exact(array.tolist()) for name, array in checkpoint.weights.items()}
     present = [letter for letter, count in enumerate(counts) if count]
     copies = [int(config.attend_cls), *(counts[letter] for letter in present)]
-    stretch = mpmath.log(sum(counts)) if config.log_n else mpf(1)
+    stretch = mpmath.log(sum(counts) + config.cls_counted) if config.log_n else mpf(1)
     x = [w["embed.W_E"][token] for token in (0, *(2 + letter for letter in present))]
     for layer in range(config.n_layers):
         block = f"blocks.{layer}"

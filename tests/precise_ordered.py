@@ -96,7 +96,7 @@ def _attend(
             for p in "QKV"
         )
         scale = mpmath.sqrt(config.d_head)
-        stretch = mpmath.log(length) if config.log_n else 1
+        stretch = mpmath.log(length + config.cls_counted) if config.log_n else 1
         keys = [i for i, seen in enumerate(attended) if seen]
         scores = [mpmath.fdot(q[reading], k[i]) / scale * stretch for i in keys]
         top = max(scores)

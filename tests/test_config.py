@@ -30,7 +30,10 @@ def test_the_key_is_the_content() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"d_modle": 2}, "unknown option 'd_modle'; the options are: act_fn, attend_cls"),
+        (
+            {"d_modle": 2},
+            "unknown option 'd_modle'; the options are: act_fn, adaptive_temperature, attend_cls",
+        ),
         (
             {"norm": "batch"},
             "norm = 'batch': input should be 'off', 'rms', 'layer', 'rms_pre' or 'layer_pre'",
@@ -41,7 +44,7 @@ def test_the_key_is_the_content() -> None:
         ({"d_model": "2"}, "valid integer"),
         ({"dropout": 1.0}, "less than 1"),
         ({"norm_eps": float("nan")}, "finite"),
-        ({"score_scale": "none"}, "'sqrt_d_head' or 'sqrt_d_head_log_n'"),
+        ({"score_scale": "none"}, "'sqrt_d_head_log_n_cls' or 'sqrt_d_head_ssmax'"),
         ({"task": {"kind": "sum"}}, "'contains_all', 'at_least', 'majority', 'parity'"),
         (
             {"n_letters": 2, "task": {"kind": "contains_all", "letters": "abz"}},

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import oracle
-from tests.cases import CONFIGS, FAMILY, POSITIONED, configs
+from tests.cases import ATTENTION, CONFIGS, FAMILY, POSITIONED, configs
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import TscError, UnsupportedError, UsageError
 from tsc_interp.model.evaluation import evaluate
@@ -39,7 +39,7 @@ def random_strings(config: ClassifierConfig, count: int = 5, length: int = 11) -
 
 
 @pytest.mark.parametrize(
-    "config", [*CONFIGS, POSITIONED, *FAMILY], ids=lambda config: config.key()[:6]
+    "config", [*CONFIGS, POSITIONED, *FAMILY, *ATTENTION], ids=lambda config: config.key()[:6]
 )
 def test_agrees_with_the_oracle(config: ClassifierConfig) -> None:
     weights = shaken_weights(config)
@@ -67,7 +67,9 @@ def test_compressed_and_token_form_agree(config: ClassifierConfig, seed: int) ->
         assert torch.allclose(long, short, rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize("config", [*CONFIGS, *FAMILY], ids=lambda config: config.key()[:6])
+@pytest.mark.parametrize(
+    "config", [*CONFIGS, *FAMILY, *ATTENTION], ids=lambda config: config.key()[:6]
+)
 def test_an_ensemble_is_its_members(config: ClassifierConfig) -> None:
     members = [shaken_weights(config, seed) for seed in range(6)]
     given_strings = from_strings(config, random_strings(config))

@@ -23,6 +23,9 @@ SHAPES = {
     "attend_cls": {"attend_cls": True, "d_model": 5},
     "large heads": {"d_model": 7, "n_heads": 2, "d_head": 3, "d_mlp": 11, "n_letters": 6},
     "no mlp": {"d_model": 3, "n_heads": 1, "d_head": 2, "d_mlp": 0},
+    "log n": {"score_scale": "sqrt_d_head_log_n", "d_model": 5, "n_heads": 3},
+    "log n, CLS": {"score_scale": "sqrt_d_head_log_n_cls", "attend_cls": True, "d_head": 2},
+    "ssmax": {"score_scale": "sqrt_d_head_ssmax", "n_heads": 3, "d_head": 2, "d_mlp": 4},
 }
 MODELS = 4
 STRINGS = 37
@@ -123,13 +126,15 @@ def test_packing_loses_nothing(shape, engine_type):
 
 def test_what_the_closed_form_covers():
     covered = [{}, {"d_model": 16, "n_heads": 16}, {"attend_cls": True}, {"d_mlp": 0}]
+    covered += [{"score_scale": f"sqrt_d_head_{kind}"} for kind in ("log_n", "log_n_cls", "ssmax")]
     others = [
         {"n_layers": 2},
         {"norm": "rms"},
         {"norm": "layer"},
         {"dropout": 0.1},
         {"n_positions": 300},
-        {"score_scale": "sqrt_d_head_log_n"},
+        {"adaptive_temperature": True},
+        {"attention_norm": "rms"},
         {"n_heads": 0},
     ]
     assert all(closed_form.covers(ClassifierConfig(**options)) for options in covered)

@@ -42,7 +42,13 @@ class ClassifierConfig(FrozenConfig):
     dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
     attend_cls: bool = False
     n_positions: int = Field(default=0, ge=0, le=65536, description="learned positions; 0: none")
-    score_scale: Literal["sqrt_d_head", "sqrt_d_head_log_n"] = "sqrt_d_head"
+    score_scale: Literal[
+        "sqrt_d_head", "sqrt_d_head_log_n", "sqrt_d_head_log_n_cls", "sqrt_d_head_ssmax"
+    ] = Field(
+        default="sqrt_d_head",
+        description="_log_n: times the log of the number of letters; _log_n_cls: CLS is counted, "
+        "too; _ssmax: times log n and a factor each head learns",
+    )
 
     embedding_init: Literal["default", "linear_like"] = "default"
     attention_init: Literal["default", "output_fan_out"] = "default"
@@ -62,6 +68,12 @@ class ClassifierConfig(FrozenConfig):
     positions: Literal["learned", "sinusoidal"] = "learned"
     token_names: tuple[str, ...] = Field(
         default=(), description="what the letters stand for, one name each"
+    )
+    adaptive_temperature: bool = Field(
+        default=False, description="scores grow with the entropy of the attention they would give"
+    )
+    attention_norm: Literal["off", "rms", "layer"] = Field(
+        default="off", description="a norm after attention, of what it adds"
     )
 
     @model_validator(mode="after")
@@ -104,6 +116,8 @@ class ClassifierConfig(FrozenConfig):
             )
         if self.log_n and self.reads != "first":
             raise ValueError("scores that grow with log n need reads = 'first'")
+        if self.adaptive_temperature and self.reads != "first":
+            raise ValueError("adaptive temperature needs reads = 'first'")
         if self.token_names and len(set(self.token_names)) != self.n_letters:
             raise ValueError(
                 f"token_names needs {self.n_letters} different names, one per letter, got "
@@ -132,6 +146,18 @@ class ClassifierConfig(FrozenConfig):
             f"{self.n_outputs} outputs": self.n_outputs > 1,
             "causal attention": self.causal,
             f"{self.positions} positions": self.positions != "learned",
+            "CLS counted in log n": bool(self.cls_counted),
+        }
+        named = tuple(words for words, applies in has.items() if applies)
+        return named + self.beyond_verification
+
+    @property
+    def beyond_verification(self) -> tuple[str, ...]:
+        """What no bound over boxes of strings is written for, in words."""
+        has = {
+            "a learned factor of log n (folded() takes it into W_Q)": self.ssmax,
+            "adaptive temperature": self.has_attention and self.adaptive_temperature,
+            "a norm after attention": self.has_attention and self.attention_norm != "off",
         }
         return tuple(words for words, applies in has.items() if applies)
 
@@ -192,8 +218,18 @@ class ClassifierConfig(FrozenConfig):
 
     @property
     def log_n(self) -> bool:
-        """Whether scores are multiplied by the log of the number of letters (CLS not counted)."""
-        return self.score_scale == "sqrt_d_head_log_n"
+        """Whether scores are multiplied by the log of n, the letters (and `cls_counted`)."""
+        return self.score_scale != "sqrt_d_head"
+
+    @property
+    def cls_counted(self) -> int:
+        """What n is larger by than the number of letters, where scores grow with log n."""
+        return int(self.score_scale == "sqrt_d_head_log_n_cls")
+
+    @property
+    def ssmax(self) -> bool:
+        """Whether each head has learned a factor of log n."""
+        return self.has_attention and self.score_scale == "sqrt_d_head_ssmax"
 
     def weight_shapes(self) -> dict[str, tuple[int, ...]]:
         """Every weight's name and shape, HookedTransformer's, in the order data flows."""
@@ -204,27 +240,30 @@ class ClassifierConfig(FrozenConfig):
         for layer in range(self.n_layers):
             block = f"blocks.{layer}"
             if self.has_attention:
-                shapes |= self._norm_shapes(f"{block}.ln1")
+                shapes |= _norm_shapes(self.norm, f"{block}.ln1", d)
                 shapes |= {f"{block}.attn.W_{name}": (h, d, k) for name in "QKV"}
                 shapes[f"{block}.attn.W_O"] = (h, k, d)
+                shapes |= {f"{block}.attn.log_n_factor": (h,)} if self.ssmax else {}
+                shapes |= _norm_shapes(self.attention_norm, f"{block}.ln1_post", d)
                 biases = {f"{block}.attn.b_{name}": (h, k) for name in "QKV"}
                 shapes |= self._bias_shapes(biases | {f"{block}.attn.b_O": (d,)})
             if self.has_mlp:
-                shapes |= self._norm_shapes(f"{block}.ln2")
+                shapes |= _norm_shapes(self.norm, f"{block}.ln2", d)
                 shapes[f"{block}.mlp.W_in"] = (d, m)
                 shapes[f"{block}.mlp.W_out"] = (m, d)
                 shapes |= self._bias_shapes({f"{block}.mlp.b_in": (m,), f"{block}.mlp.b_out": (d,)})
         if self.final_norm:
-            shapes |= self._norm_shapes("ln_final")
+            shapes |= _norm_shapes(self.norm, "ln_final", d)
         shapes["unembed.W_U"] = (d, self.n_outputs)
         return shapes | self._bias_shapes({"unembed.b_U": (self.n_outputs,)})
 
-    def _norm_shapes(self, name: str) -> dict[str, tuple[int, ...]]:
-        kept = {"rms": ("w",), "layer": ("w", "b")}.get(self.norm, ())
-        return {f"{name}.{part}": (self.d_model,) for part in kept}
-
     def _bias_shapes(self, shapes: dict[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
         return shapes if self.biases else {}
+
+
+def _norm_shapes(kind: str, name: str, d_model: int) -> dict[str, tuple[int, ...]]:
+    kept = {"rms": ("w",), "layer": ("w", "b")}.get(kind, ())
+    return {f"{name}.{part}": (d_model,) for part in kept}
 
 
 def require_report_family(config: ClassifierConfig, what: str) -> None:
@@ -237,6 +276,9 @@ def require_report_family(config: ClassifierConfig, what: str) -> None:
 
 
 _ADDED = frozenset(
-    {"biases", "act_fn", "final_norm", "n_outputs", "reads", "positions", "token_names"}
-)
+    {
+        "biases", "act_fn", "final_norm", "n_outputs", "reads", "positions", "token_names",
+        "adaptive_temperature", "attention_norm",
+    }
+)  # fmt: skip
 """Options younger than the first checkpoints."""

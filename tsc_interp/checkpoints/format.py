@@ -14,7 +14,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +56,22 @@ class Checkpoint:
     def weight_hash(self) -> str:
         """SHA-256 over configuration, names, shapes and exact bits: what a certificate is about."""
         return hash_arrays(self.config.to_json(), self.weights)
+
+    def folded(self) -> Checkpoint:
+        """The same without learned factors of log n: each head's W_Q is multiplied by its own.
+
+        The product is rounded to float32, so what is verified afterwards is this model; the one
+        that was trained differs from it by that rounding.
+        """
+        if not self.config.ssmax:
+            return self
+        weights = dict(self.weights)
+        for layer in range(self.config.n_layers):
+            name = f"blocks.{layer}.attn"
+            factor = weights.pop(f"{name}.log_n_factor")
+            weights[f"{name}.W_Q"] = weights[f"{name}.W_Q"] * factor[:, None, None]
+        config = self.config.replace(score_scale="sqrt_d_head_log_n")
+        return replace(self, config=config, weights=weights)
 
     def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
         """Write the file; one that is there is replaced if it is a checkpoint, or with `force`."""

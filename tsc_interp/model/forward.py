@@ -108,6 +108,7 @@ def block(
     if config.has_attention:
         reads = _attention_inputs(config, weights, name, residual, tap, extras)
         out = _attention(config, weights, f"{name}.attn.", reads, inputs, tap, extras)
+        out = norm(config, weights, f"{name}.ln1_post.", out, tap, kind=config.attention_norm)
         out = functional.dropout(out, config.dropout, training)
         residual = tap(f"{name}.hook_resid_mid", residual + tap(f"{name}.hook_attn_out", out))
     if config.has_mlp:
@@ -196,11 +197,17 @@ def _attention(
     scores = einsum(
         q, k, "... batch query head d_head, ... batch key head d_head -> ... batch head query key"
     ) / math.sqrt(config.d_head)
+    if config.ssmax:
+        factor = weights[f"{name}log_n_factor"]
+        scores = scores * rearrange(factor, "... head -> ... 1 head 1 1")
     if config.log_n:
-        log_n = inputs.lengths.to(scores.dtype).log()
+        log_n = (inputs.lengths + config.cls_counted).to(scores.dtype).log()
         scores = scores * rearrange(log_n, "batch -> batch 1 1 1")
     log_multiplicity = inputs.multiplicity.log().to(scores.dtype)
-    scores = scores + rearrange(log_multiplicity, "batch key -> batch 1 1 key")
+    log_multiplicity = rearrange(log_multiplicity, "batch key -> batch 1 1 key")
+    if config.adaptive_temperature:
+        scores = scores * inverse_temperature(scores, log_multiplicity)
+    scores = scores + log_multiplicity
     if inputs.causal:
         later = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1)
         scores = scores.masked_fill(later, -math.inf)
@@ -217,6 +224,27 @@ def _attention(
     else:
         out = einsum(z, output, f"{axes} d_model")
     return _biased(config, out, weights, f"{name}b_O", _PER_POSITION)
+
+
+def inverse_temperature(scores: Tensor, log_multiplicity: Tensor) -> Tensor:
+    """What "Softmax is not enough" (2410.01104) multiplies scores by: a polynomial of entropy.
+
+    The entropy is that of the attention the scores would give, over single tokens: each of m copies
+    has an m-th of its letter's weight. The factor is never below 1, and 1 where the entropy is
+    below 0.5; since the polynomial falls in the end, it is 1 again above an entropy of about 5.9.
+    """
+    weights = (scores + log_multiplicity).softmax(-1)
+    # One copy's log weight; finite where a key is masked, whose weight is 0.
+    single = weights.clamp(min=torch.finfo(scores.dtype).tiny).log()
+    single = single - log_multiplicity.nan_to_num(neginf=0.0)
+    entropy = -(weights * single).sum(-1, keepdim=True)
+    factor = torch.zeros_like(entropy)
+    for coefficient in _TEMPERATURE:
+        factor = factor * entropy + coefficient
+    return torch.where(entropy > 0.5, factor.clamp(min=1.0), torch.ones_like(factor))
+
+
+_TEMPERATURE = (-0.037, 0.481, -2.3, 4.917, -1.791)
 
 
 def mlp(config: ClassifierConfig, weights: Weights, name: str, x: Residual, tap: Tap) -> Residual:
@@ -251,19 +279,21 @@ def norm(
     x: Tensor,
     tap: Tap,
     per_head: bool = False,
+    kind: str | None = None,
 ) -> Tensor:
     """RMS or LayerNorm, tapped as TransformerLens does: before the learned scale and shift."""
-    if not config.has_norm:
+    kind = config.norm if kind is None else kind
+    if kind == "off":
         return x
     axes = "... d_model -> ... 1 1 1 d_model" if per_head else "... d_model -> ... 1 1 d_model"
-    if config.centred_norm:
+    if kind.startswith("layer"):
         x = x - x.mean(-1, keepdim=True)
     scale = tap(f"{name}hook_scale", (x.square().mean(-1, keepdim=True) + config.norm_eps).sqrt())
     x = tap(f"{name}hook_normalized", x / scale)
-    if not config.learned_norm:
+    if kind.endswith("_pre"):
         return x
     x = x * rearrange(weights[f"{name}w"], axes)
-    return x + rearrange(weights[f"{name}b"], axes) if config.centred_norm else x
+    return x + rearrange(weights[f"{name}b"], axes) if kind == "layer" else x
 
 
 def hook_names(

@@ -84,7 +84,7 @@ def _arranged(
         if name in drawn:
             arranged[name] = linear_to_hooked(name, drawn[name], shape)
         else:
-            fill = 1.0 if name.endswith(".w") else 0.0
+            fill = 1.0 if name.endswith((".w", ".log_n_factor")) else 0.0
             arranged[name] = torch.full((*ensemble, *shape), fill)
     return arranged
 

@@ -2,7 +2,7 @@
 
     tokens        which embedding stands there
     multiplicity  0 masked, 1 an ordinary token, k for k copies of it
-    lengths       letters in the string, which `sqrt_d_head_log_n` scales by
+    lengths       letters in the string, whose log scores may be scaled by
 
 The token form has a position per character and multiplicities 0 and 1. The compressed form has
 `CLS` and one position per letter of the alphabet, whatever the string's length.

@@ -213,8 +213,7 @@ def logits_of(model: Any, counts: Floats) -> Floats:
 
 def score_factor(config: ClassifierConfig, lengths: Floats) -> Floats:
     """What scores are multiplied by in strings of these lengths."""
-    grows = config.log_n
-    return np.log(lengths) if grows else np.ones(len(lengths))
+    return np.log(lengths + config.cls_counted) if config.log_n else np.ones(len(lengths))
 
 
 def classifier_config(model: Any) -> ClassifierConfig | None:

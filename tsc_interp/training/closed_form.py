@@ -14,7 +14,9 @@ left per string is, with weights u_j = exp(score_j), multiplicities m, and one z
     (pre, direct) = (W_O z + CLS) [W_in W_U]
     logit = direct + gelu(pre) W_out W_U
 
-so arrays over strings are as wide as heads and MLP, never as d_model, and all models share m. The
+so arrays over strings are as wide as heads and MLP, never as d_model, and all models share m.
+Where scores grow with log n (times a factor each head learns, with SSMax), u depends on the string,
+and every string gets its own pattern of attention. The
 gradient is the same chain backwards: it is collected in dF, which gives every weight's gradient by
 two more products. `tests/test_training_engines.py` holds it equal to autograd on `model.forward`.
 
@@ -48,8 +50,8 @@ def covers(config: ClassifierConfig) -> bool:
     return (
         config.n_layers == 1
         and config.has_attention
-        and not (config.has_norm or config.has_positions or config.dropout or config.beyond_report)
-        and config.score_scale == "sqrt_d_head"
+        and not (config.has_norm or config.has_positions or config.dropout)
+        and not config.replace(score_scale="sqrt_d_head").beyond_report
     )
 
 
@@ -75,6 +77,8 @@ class ClosedForm:
         # Columns: W_Q, W_K, W_V, W_in, W_U.
         self._read = slice(3 * heads, 3 * heads + mlp + 1)
         self._n_columns = 3 * heads + mlp + 1
+        self._n_factors = config.n_heads if config.ssmax else 0
+        self._size = (self._n_rows + self._n_columns) * config.d_model + self._n_factors
         self._scale = np.float32(1 / math.sqrt(config.d_head))
         self._workspaces: dict[tuple[int, int], _Workspace] = {}
 
@@ -82,8 +86,7 @@ class ClosedForm:
 
     def pack(self, many: Sequence[WeightArrays]) -> Array:
         """Named weights to `[model, parameter]`."""
-        size = (self._n_rows + self._n_columns) * self.config.d_model
-        flat = np.zeros((len(many), size), dtype=np.float32)
+        flat = np.zeros((len(many), self._size), dtype=np.float32)
         for name, view in self._named(flat).items():
             view[...] = [weights[name] for weights in many]
         return flat
@@ -108,14 +111,20 @@ class ClosedForm:
         if self.config.has_mlp:
             named["blocks.0.mlp.W_in"] = columns[:, :, self._read][:, :, :-1]
             named["blocks.0.mlp.W_out"] = rows[:, self._mlp_out]
+        if self._n_factors:
+            named["blocks.0.attn.log_n_factor"] = self._factors(flat)
         named["unembed.W_U"] = columns[:, :, -1:]
         return named
+
+    def _factors(self, flat: Array) -> Array:
+        """`[model, head]`; SSMax's stand at the end."""
+        return flat[:, self._size - self._n_factors :]
 
     def _split(self, flat: Array) -> tuple[Array, Array]:
         d, boundary = self.config.d_model, self._n_rows * self.config.d_model
         return (
             flat[:, :boundary].reshape(-1, self._n_rows, d),
-            flat[:, boundary:].reshape(-1, d, self._n_columns),
+            flat[:, boundary : self._size - self._n_factors].reshape(-1, d, self._n_columns),
         )
 
     # -- strings -----------------------------------------------------------------------------
@@ -131,7 +140,7 @@ class ClosedForm:
     def logits(self, flat: Array, strings: Array) -> Array:
         """`[model, string]`."""
         workspace = self._workspace(len(flat), strings.shape[1])
-        return workspace.forward(*self._split(flat), strings).copy()
+        return workspace.forward(*self._split(flat), strings, self._factors(flat)).copy()
 
     def gradient(self, flat: Array, strings: Array, labels: Array) -> tuple[Array, Array]:
         """The mean loss's gradient `[model, parameter]`, and the logits `[model, string]`.
@@ -140,7 +149,7 @@ class ClosedForm:
         """
         workspace = self._workspace(len(flat), strings.shape[1])
         rows, columns = self._split(flat)
-        logits = workspace.forward(rows, columns, strings).copy()
+        logits = workspace.forward(rows, columns, strings, self._factors(flat)).copy()
         return workspace.backward(rows, columns, self._loss.gradient(logits, labels)), logits
 
     def _workspace(self, models: int, strings: int) -> _Workspace:
@@ -163,6 +172,8 @@ class _Workspace:
         config, width = engine.config, engine._width
         n, h, k, mlp = models, config.n_heads, config.d_head, config.d_mlp
         self._d_head, self._mlp, self._scale = k, mlp, engine._scale
+        self._grows, self._cls_counted = config.log_n, config.cls_counted
+        self._letters = FIRST_LETTER if config.attend_cls else 0  # where they begin among keys
 
         def empty(*shape: int) -> Array:
             return np.empty(shape, dtype=np.float32)
@@ -203,26 +214,22 @@ class _Workspace:
         self._phi, self._post = empty(n, mlp, strings), empty(n, mlp, strings)
         self._phi_torch = torch.from_numpy(self._phi)
         self._logits = empty(n, 1, strings)
-        self._d_flat = empty(n, (engine._n_rows + engine._n_columns) * config.d_model)
+        self._d_flat = empty(n, engine._size)
         self._d_rows, self._d_columns = engine._split(self._d_flat)
+        self._d_factors = engine._factors(self._d_flat)
         self._far: NDArray[np.intp] | None = None
 
-    def forward(self, rows: Array, columns: Array, strings: Array) -> Array:
+    def forward(self, rows: Array, columns: Array, strings: Array, factors: Array) -> Array:
         """Logits `[model, string]`, overwritten by the next call."""
         self._strings, at = strings, self._at
         np.matmul(rows, columns, out=self._products)
         np.multiply(at["q"], self._scale, out=self._q)
         np.multiply(self._q, at["k"], out=self._by_key)
         scores = _sum_over_head(self._by_key, self._scores)
-        high, low = _extremes(scores)
-        np.subtract(scores, 0.5 * (high + low), out=self._u)
-        np.exp(self._u, out=self._u)
-        np.multiply(self._u, at["v"], out=self._uv)
-        np.matmul(_flat(self._u_uv), strings, out=_flat(self._sums))
-        np.divide(self._sums[:, :, 1:], self._sums[:, :, :1], out=self._z_heads)
-        self._far = None
-        if (high - low).max() > _LARGEST_SCORE_GAP:
-            self._attend_far(high - low)
+        if self._grows:
+            self._attend_stretched(factors)
+        else:
+            self._attend(scores)
         np.matmul(at["mixing"].transpose(0, 2, 1), self._z, out=self._read)
         if not self._mlp:
             return self._read[:, 0]
@@ -234,6 +241,17 @@ class _Workspace:
         np.matmul(at["out"][:, None], self._post, out=self._logits)
         self._logits += self._read[:, -1:]
         return self._logits[:, 0]
+
+    def _attend(self, scores: Array) -> None:
+        high, low = _extremes(scores)
+        np.subtract(scores, 0.5 * (high + low), out=self._u)
+        np.exp(self._u, out=self._u)
+        np.multiply(self._u, self._at["v"], out=self._uv)
+        np.matmul(_flat(self._u_uv), self._strings, out=_flat(self._sums))
+        np.divide(self._sums[:, :, 1:], self._sums[:, :, :1], out=self._z_heads)
+        self._far = None
+        if (high - low).max() > _LARGEST_SCORE_GAP:
+            self._attend_far(high - low)
 
     def backward(self, rows: Array, columns: Array, d_logits: Array) -> Array:
         """The gradient `[model, parameter]`, given the loss's derivative by each logit."""
@@ -253,6 +271,17 @@ class _Workspace:
             d_pre *= d_logits[:, None]
         np.matmul(self._z, self._d_read.transpose(0, 2, 1), out=d_at["mixing"])
         np.matmul(at["mixing"][:, :-1], self._d_read, out=_heads_flat(self._d_z))
+        d_scores = self._stretched_gradient() if self._grows else self._gradient()
+        d_at["v"][...] = self._d_v
+        np.multiply(self._q, d_scores, out=d_at["k"])
+        np.multiply(at["k"], d_scores, out=self._by_key)
+        np.multiply(self._by_key.sum(-1, keepdims=True), self._scale, out=d_at["q"])
+        np.matmul(self._d_products, columns.transpose(0, 2, 1), out=self._d_rows)
+        np.matmul(rows.transpose(0, 2, 1), self._d_products, out=self._d_columns)
+        return self._d_flat
+
+    def _gradient(self) -> Array:
+        """By scores, given dz; by values, in `_d_v`."""
         # dz / denominator, and in front of it the sum over the head of z dz / denominator.
         d_quotients = self._d_sums[:, :, 1:]
         np.divide(self._d_z, self._sums[:, :, :1], out=d_quotients)
@@ -262,18 +291,39 @@ class _Workspace:
             (self._z_heads * d_quotients).sum(2, keepdims=True, out=self._d_sums[:, :, :1])
         d_u_uv = (_flat(self._d_sums) @ self._strings.T).reshape(self._u_uv.shape)
         np.multiply(self._u, d_u_uv[:, :, 1:], out=self._d_v)
-        np.multiply(at["v"], self._d_v, out=self._by_key)
+        np.multiply(self._at["v"], self._d_v, out=self._by_key)
         d_scores = _sum_over_head(self._by_key, self._d_scores)
         d_scores -= self._u * d_u_uv[:, :, :1]
         if self._far is not None:
             self._far_gradient(d_scores)
-        d_at["v"][...] = self._d_v
-        np.multiply(self._q, d_scores, out=d_at["k"])
-        np.multiply(at["k"], d_scores, out=self._by_key)
-        np.multiply(self._by_key.sum(-1, keepdims=True), self._scale, out=d_at["q"])
-        np.matmul(self._d_products, columns.transpose(0, 2, 1), out=self._d_rows)
-        np.matmul(rows.transpose(0, 2, 1), self._d_products, out=self._d_columns)
-        return self._d_flat
+        return d_scores
+
+    def _attend_stretched(self, factors: Array) -> None:
+        """Scores times log n, which is another number for every string."""
+        self._log_n = np.log(self._strings[self._letters :].sum(0) + np.float32(self._cls_counted))
+        self._factors = factors[:, :, None, None] if factors.size else None
+        scores = self._scores if self._factors is None else self._scores * self._factors
+        shifted = scores.transpose(0, 1, 3, 2) * self._log_n
+        with np.errstate(divide="ignore"):  # a letter that does not occur
+            shifted += np.log(self._strings)
+        shifted -= shifted.max(2, keepdims=True)
+        np.exp(shifted, out=shifted)
+        shifted /= shifted.sum(2, keepdims=True)
+        self._pattern = shifted
+        np.matmul(self._at["v"], shifted, out=self._z_heads)
+
+    def _stretched_gradient(self) -> Array:
+        """The same for scores times log n, and by SSMax's factors."""
+        np.matmul(self._d_z, self._pattern.transpose(0, 1, 3, 2), out=self._d_v)
+        towards = self._at["v"].transpose(0, 1, 3, 2) @ self._d_z
+        towards -= (self._z_heads * self._d_z).sum(2, keepdims=True)
+        towards *= self._pattern
+        towards *= self._log_n
+        d_scores = towards.sum(-1)[:, :, None]
+        if self._factors is not None:
+            self._d_factors[...] = (d_scores * self._scores).sum((2, 3))
+            d_scores *= self._factors
+        return np.asarray(d_scores)
 
     def _attend_far(self, gaps: Array) -> None:
         """Overwrite z where u has no room for the scores: each string's largest is subtracted."""

@@ -73,6 +73,10 @@ def require_checkable(checkpoint: Checkpoint) -> None:
         "the answer is not the sign of one logit that counts decide: it cannot be certified",
     )
     require(
+        not config.beyond_verification,
+        f"the model has {', '.join(config.beyond_verification)}, which this checker does not know",
+    )
+    require(
         config.n_letters <= MAX_LETTERS,
         f"{config.n_letters} letters have {2**config.n_letters - 1:,} sets to check; "
         f"certificates are for at most {MAX_LETTERS} letters",

@@ -88,14 +88,18 @@ class BoxModel:
         """The logit over all strings of the face with at least `start` letters, scores × log n."""
         ranges = [(self.cls, self.cls), *((1, 1) for _ in face)]
         with ctx.workprec(PRECISION):
-            return self._logit(face, Multiplicities(ranges, arb(start).log(), tail=True))
+            return self._logit(face, Multiplicities(ranges, self._log(start), tail=True))
+
+    def _log(self, letters: int) -> Ball:
+        """What scores are multiplied by; some count CLS besides the letters."""
+        return arb(letters + self.config.cls_counted).log()
 
     # -- the forward pass ------------------------------------------------------------------------
 
     def _counts(self, face: tuple[int, ...], low: Sequence[int], high: Sequence[int]) -> Ball:
         log_n = None
         if self.config.log_n:
-            log_n = kernel.hull([arb(sum(low)).log(), arb(sum(high)).log()])
+            log_n = kernel.hull([self._log(sum(low)), self._log(sum(high))])
         ranges = [(self.cls, self.cls), *zip(low, high, strict=True)]
         return self._logit(face, Multiplicities(ranges, log_n))
 
@@ -236,8 +240,9 @@ def _attend_tail(
     """The same for every string of at least N letters, scores scaled by log n.
 
     Relative to one copy of the best key, all copies of another weigh at most n · n^gap = n^(1+gap):
-    falling in n when the gap is below -1, so at most N^(1+gap). A key with a smaller margin may
-    weigh anything: the mean is then a mixture of the others' mean and that key's value.
+    falling in n when the gap is below -1, so at most N^(1+gap). (Where n counts CLS, too, there are
+    fewer copies than n, and the same holds.) A key with a smaller margin may weigh anything: the
+    mean is then a mixture of the others' mean and that key's value.
     """
     weights: dict[int, Range] = {best: (arb(1), arb(1))}
     for k, gap in gaps.items():

@@ -54,6 +54,12 @@ def checkpoint_of(model: Any, reading: Mapping[str, Any] | None = None) -> Check
             "letters; exact verification of counts needs attention both ways, or one causal layer "
             "read at a token of its own"
         )
+    if config.beyond_verification:
+        raise UnsupportedError(
+            f"this model has {', '.join(config.beyond_verification)}: there are no bounds over "
+            "boxes of strings for that, so nothing can be searched or proved; tsc.evaluate "
+            "answers for single strings"
+        )
     if config.n_outputs > 1:
         raise UnsupportedError(
             f"this model has {config.n_outputs} outputs; exact verification of counts needs one. "
@@ -135,7 +141,8 @@ class ExactModel:
         """The logit of a count vector, as a ball at the working precision."""
         letters = [i for i, count in enumerate(counts) if count]
         multiplicity = [int(self.config.attend_cls), *(int(counts[i]) for i in letters)]
-        stretch = arb(sum(int(c) for c in counts)).log() if self.config.log_n else arb(1)
+        n = sum(int(c) for c in counts) + self.config.cls_counted
+        stretch = arb(n).log() if self.config.log_n else arb(1)
         x = self.embed(letters)
         for layer in range(self.config.n_layers):
             if self.config.has_attention:

@@ -139,6 +139,10 @@ class OrderedChecker:
         config = checkpoint.config
         require(config.n_layers == 1, f"the model has {config.n_layers} layers, not one")
         require(
+            not config.beyond_verification,
+            f"the model has {', '.join(config.beyond_verification)}, which is not known here",
+        )
+        require(
             checkpoint.n_parameters <= MAX_PARAMETERS,
             f"the model has {checkpoint.n_parameters:,} parameters; exact arithmetic is affordable "
             f"up to {MAX_PARAMETERS:,}",

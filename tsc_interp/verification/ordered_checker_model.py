@@ -256,7 +256,7 @@ class OrderedBoxModel:
 
         stretch = 1 / arb(width).sqrt()
         if self.config.log_n:
-            stretch = stretch * arb(length).log()
+            stretch = stretch * arb(length + self.config.cls_counted).log()
         query, out = part("Q", asking), self._matrix(f"{name}.W_O", head)
         asked, own = (query * part("K", rows).transpose() * stretch for rows in (read, asking))
         return asked, own, part("V", read) * out, part("V", asking) * out

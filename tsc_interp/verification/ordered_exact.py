@@ -29,6 +29,10 @@ Matrix = Any
 
 
 def require_one_layer(config: ClassifierConfig) -> None:
+    if config.beyond_verification:
+        raise UnsupportedError(
+            f"this model has {', '.join(config.beyond_verification)}: there are no bounds for that"
+        )
     if config.n_layers != 1:
         raise UnsupportedError(
             f"strings in their order are verified for one layer; this model has {config.n_layers}: "
@@ -115,7 +119,7 @@ class OrderedExact(ExactModel):
         k = self.biased(keys * self.matrix(f"{name}.W_K", head), f"{name}.b_K", head)
         factor = 1 / arb(self.config.d_head).sqrt()
         if self.config.log_n:
-            factor = factor * arb(length).log()
+            factor = factor * arb(length + self.config.cls_counted).log()
         return q * k.transpose() * factor
 
     def unembedding(self) -> tuple[Matrix, Matrix]:

@@ -164,7 +164,8 @@ def tail_bounds(face: Face, start: int) -> Interval | None:
     with np.errstate(all="ignore"):
         # The real gap is at most one rounding above; N^(1 + gap) is rounded upwards too.
         gaps = np.nextafter(face.gaps, np.inf)
-        power = (1 + gaps) * np.log(start) * (1 - 64 * UNIT)
+        # With CLS counted, n copies of (n + 1)^gap are at most (n + 1)^(1 + gap).
+        power = (1 + gaps) * np.log(start + face.cls_counted) * (1 - 64 * UNIT)
         reach = np.where(gaps < -1, np.exp(power) * (1 + 64 * UNIT) + 1e-300, _FREE)
         heavy = np.where(face.gaps == 0, 1.0, reach)
         light = np.where(face.gaps == 0, 1.0, 0.0)

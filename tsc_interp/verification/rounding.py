@@ -165,6 +165,6 @@ class Rounding:
         root = np.sqrt(self.config.d_head)
         size, error = size / root, error / root + 3 * _U * (size + error) / root
         if self.config.log_n:
-            log_n = np.log(max(length, 2.0))
+            log_n = np.log(max(length + self.config.cls_counted, 2.0))
             size, error = size * log_n, error * log_n + 6 * _U * (size + error) * log_n
         return float(error.max()), float(2 * (size + error).max())

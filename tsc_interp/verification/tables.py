@@ -118,6 +118,7 @@ class Tables:
             letters=letters,
             attends_cls=config.attend_cls,
             log_n=config.log_n,
+            cls_counted=config.cls_counted,
             gaps=gaps,
             weights=weights,
             values=values,
@@ -145,6 +146,8 @@ class TableFace:
     channel_radii: Array
     outer_radii: Array
     """What rounding the tables once does not explain: the radii of the balls they come from."""
+    cls_counted: int = 0
+    """What n is larger by than the number of letters, where scores grow with log n."""
 
     def __post_init__(self) -> None:
         heads, tokens, channels = self.values.shape
@@ -205,7 +208,7 @@ class TableFace:
             columns = np.concatenate([np.ones((1, columns.shape[1])), columns])
         _, tokens, channels = self.values.shape
         if self.log_n:
-            log_n = np.log(columns[int(self.attends_cls) :].sum(0))
+            log_n = np.log(columns[int(self.attends_cls) :].sum(0) + self.cls_counted)
             weighted = np.exp(self.gaps[:, :, None] * log_n) * columns
             weighted /= weighted.sum(1, keepdims=True)
             read = np.einsum("htn,htk->kn", weighted, self.values)
@@ -227,8 +230,9 @@ class TableFace:
     def _bounds(self, light: Array, heavy: Array, shortest: Array, longest: Array) -> Interval:
         if self.log_n:
             # Gaps are ≤ 0, so a weight n^gap is largest for the shortest length.
-            light = light[:, None] * np.exp(self.gaps * np.log(longest)[:, None, None])
-            heavy = heavy[:, None] * np.exp(self.gaps * np.log(shortest)[:, None, None])
+            least, most = (np.log(n + self.cls_counted) for n in (shortest, longest))
+            light = light[:, None] * np.exp(self.gaps * most[:, None, None])
+            heavy = heavy[:, None] * np.exp(self.gaps * least[:, None, None])
         else:
             light, heavy = light[:, None] * self.weights, heavy[:, None] * self.weights
         return self.bounds_of_weights(light, heavy)
