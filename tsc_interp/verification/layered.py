@@ -76,8 +76,8 @@ class LayeredFace:
     def _bounds(self, light: Array, heavy: Array, shortest: Array, longest: Array) -> Interval:
         boxes = len(light)
         x: Interval = (np.broadcast_to(self._embedded, (boxes, *self._embedded.shape)),) * 2
-        ends = (np.log(n + self.config.cls_counted) for n in (shortest, longest))
-        log_n = outward(*ends) if self.log_n else None
+        cls = self.config.cls_counted
+        log_n = outward(np.log(shortest + cls), np.log(longest + cls)) if self.log_n else None
         for layer in range(self.config.n_layers):
             last = layer == self.config.n_layers - 1
             if self.config.has_attention:
