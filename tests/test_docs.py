@@ -19,6 +19,7 @@ from docs.build.cli_reference import cli_reference, commands
 from docs.build.commands import COMMANDS
 from docs.build.sections import inside, pieces
 from tsc_interp.cli import main
+from tsc_interp.laboratories.registry import LABORATORIES
 from tsc_interp.model.hooked import HookedClassifier
 from tsc_interp.probes.registry import PROBES
 
@@ -118,6 +119,8 @@ def _will_be_written(path: str) -> bool:
         return stem in COMMANDS
     if kind == "probes":
         return stem in {"index", *(probe.name for probe in PROBES)}
+    if kind == "laboratories":
+        return stem in {"index", *(one.name for one in LABORATORIES)}
     if kind in ("examples", "checks"):
         script, section = stem.split("/")
         folder = ROOT / ("examples" if kind == "examples" else "docs/checks")

@@ -88,10 +88,10 @@ def test_contract(probe, name, models):
         assert finding.text.rstrip().endswith((".", ")", "?")), finding.text
         assert finding.text.count("`") % 2 == 0, finding.text
     assert all(table.rows for table in result.tables())
-    _check_figures(figures(again), probe.name)
+    check_figures(figures(again), probe.name)
 
 
-def _check_figures(drawn: list[Figure], probe: str) -> None:
+def check_figures(drawn: list[Figure], probe: str) -> None:
     assert drawn, f"{probe} draws nothing"
     assert len({figure.name for figure in drawn}) == len(drawn)
     for figure in drawn:

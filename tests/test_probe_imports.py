@@ -1,4 +1,4 @@
-"""Which file of a probe may import what, read from the source; and that drawing needs no torch.
+"""Which file of a probe or a laboratory may import what; and that drawing needs no torch.
 
 Data flows in one direction: `run` asks a model and fills a `result`, `words` and `figures` are made
 from the result alone. So a saved report can be read, told and drawn where no model can be run.
@@ -20,8 +20,11 @@ from tsc_interp.probes.registry import run_probe
 from tsc_interp.report import Report
 
 ROOT = Path(__file__).parents[1]
-FOLDERS = sorted(path.parent for path in (ROOT / "tsc_interp" / "probes").glob("*/run.py"))
+PROBES = sorted(path.parent for path in (ROOT / "tsc_interp" / "probes").glob("*/run.py"))
+LABORATORIES = sorted((ROOT / "tsc_interp" / "laboratories").glob("*/run.py"))
+FOLDERS = [*PROBES, *(path.parent for path in LABORATORIES)]
 BASE = {
+    "tsc_interp.laboratories.base",
     "tsc_interp.probes.base",
     "tsc_interp.probes.standing_out",  # words that several probes share
     "tsc_interp.probes.wording",
@@ -47,7 +50,7 @@ def ours(path: Path) -> set[str]:
 
 
 def own(folder: Path, part: str) -> str:
-    return f"tsc_interp.probes.{folder.name}.{part}"
+    return f"tsc_interp.{folder.parent.name}.{folder.name}.{part}"
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
@@ -76,7 +79,8 @@ def test_figures_are_made_from_the_result_with_shared_helpers(folder):
 def test_no_probe_knows_another_or_draws(folder):
     """And a run does not know how its result is drawn."""
     for path in folder.glob("*.py"):
-        others = {name for name in ours(path) if name.startswith("tsc_interp.probes.")}
+        room = f"tsc_interp.{folder.parent.name}."
+        others = {name for name in ours(path) if name.startswith(room)}
         others = {name for name in others if name.count(".") > 2}
         assert all(name.startswith(own(folder, "")) for name in others), path
         if not path.stem.startswith("figures"):
@@ -112,7 +116,7 @@ def test_a_saved_report_is_drawn_without_torch(tmp_path):
     """In a process in which importing torch or transformer_lens fails."""
     strings, model = ("aac", "ab{100}"), tsc.load("walkthrough")
     cheap = {"init-norm": {"seeds": 2, "widths": (2,)}}
-    names = [folder.name.replace("_", "-") for folder in FOLDERS if folder.name != "dynamics"]
+    names = [folder.name.replace("_", "-") for folder in PROBES if folder.name != "dynamics"]
     results = tuple(run_probe(n, model, strings, **cheap.get(n, {})) for n in names)
     asked = tsc.analyze(model, list(strings), probes=["trace"])
     report = Report((replace(asked.models[0], results=results),))

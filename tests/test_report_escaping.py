@@ -58,7 +58,7 @@ def model() -> tsc.report.ModelReport:
 def one_figure(model, monkeypatch):
     """Drawn once, not again for each name."""
     drawn = list(model.sections["trace"].figures[:1])
-    monkeypatch.setattr("tsc_interp.report.model_report.figures", lambda result: drawn)
+    monkeypatch.setattr("tsc_interp.probes.registry.Probe.figures", lambda self, result: drawn)
 
 
 def renamed(model: tsc.report.ModelReport, name: str) -> Report:

@@ -33,6 +33,7 @@ ROOMS = (
     "pruning",
     "plots",
     "probes",
+    "laboratories",
     "playground",
     "report",
     "cli",

@@ -33,6 +33,8 @@ if TYPE_CHECKING:  # what a type checker reads; the table below is what happens
     from tsc_interp.report import Report as Report
     from tsc_interp.report import analyze as analyze
     from tsc_interp.report.grid import write_grid as write_grid
+    from tsc_interp.report.laboratory import LabReport as LabReport
+    from tsc_interp.report.laboratory import lab as lab
     from tsc_interp.strings import Alphabet as Alphabet
     from tsc_interp.task import AtLeast as AtLeast
     from tsc_interp.task import ContainsAll as ContainsAll
@@ -90,6 +92,8 @@ _PUBLIC = {
     "prune": "tsc_interp.pruning",
     "Report": "tsc_interp.report",
     "analyze": "tsc_interp.report",
+    "LabReport": "tsc_interp.report.laboratory",
+    "lab": "tsc_interp.report.laboratory",
     "Alphabet": "tsc_interp.strings",
     "AtLeast": "tsc_interp.task",
     "ContainsAll": "tsc_interp.task",

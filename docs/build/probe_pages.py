@@ -8,8 +8,9 @@ from pathlib import Path
 
 import tsc_interp as tsc
 from docs.build.figures import fragment
-from tsc_interp.probes.registry import PROBES, Probe
+from tsc_interp.probes.registry import PROBES, Probe, Question
 from tsc_interp.report import Report
+from tsc_interp.report.model_report import Section
 from tsc_interp.report.reproduce import command
 from tsc_interp.reproduction.experiments import experiment_named
 from tsc_interp.source_report import EXAMPLES
@@ -31,16 +32,12 @@ def write_probe_pages(folder: Path) -> None:
 
 def _page(probe: Probe) -> str:
     report, shown = _report(probe)
-    section = report.models[0].sections[probe.name]
-    findings = [f"- **{finding.severity}**: {finding.text}" for finding in section.result.findings]
-    drawn = [fragment(figure) for figure in section.figures]
     return "\n\n".join(
         [
             f"*{probe.question}*" + (f" Chapter {probe.chapter}." if probe.chapter else ""),
-            *_docstring(probe),
+            *computes(probe),
             f"## On a bundled model\n\n```bash\n{shown}\n```",
-            "\n".join(findings),
-            *drawn,
+            *told(report.models[0].sections[probe.name]),
         ]
     )
 
@@ -63,8 +60,14 @@ def _report(probe: Probe) -> tuple[Report, str]:
     return report, f"{train_it}\ntsc-interp analyze --checkpoint {kept} --probe {probe.name}"
 
 
-def _docstring(probe: Probe) -> list[str]:
+def computes(question: Question) -> list[str]:
     """What its `run.py` says of itself: what is computed and which hooks it reads."""
-    text = inspect.getdoc(probe.module("run")) or ""
+    text = inspect.getdoc(question.module("run")) or ""
     _, _, body = text.partition("\n\n")
     return ["## What it computes", body]
+
+
+def told(section: Section) -> list[str]:
+    """What was found, and every figure."""
+    findings = [f"- **{finding.severity}**: {finding.text}" for finding in section.result.findings]
+    return ["\n".join(findings), *(fragment(figure) for figure in section.figures)]

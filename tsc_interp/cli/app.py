@@ -19,6 +19,7 @@ from tsc_interp.cli import (
     import_,
     info,
     intervene,
+    lab,
     list_,
     playground,
     prune,
@@ -47,6 +48,7 @@ app.command("eval")(evaluate.command)
 app.command("info")(info.command)
 app.command("import")(import_.command)
 app.command("intervene")(intervene.command)
+app.add_typer(lab.group, name="lab")
 app.command("list")(list_.command)
 app.command("prune")(prune.command)
 app.command("reproduce")(reproduce.command)

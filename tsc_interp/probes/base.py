@@ -75,8 +75,10 @@ class Table(Displayed, Record):
 
 
 class ProbeResult(Displayed, Record):
-    """The base of every probe's result."""
+    """The base of every probe's result, and of every laboratory's."""
 
+    kind: ClassVar[str] = "probe"
+    """What `probe` is the name of."""
     probe: ClassVar[str]
     """The probe's name, as `--probe` takes it."""
 
@@ -119,13 +121,14 @@ class ProbeResult(Displayed, Record):
         return [Grid(one.title, one.columns, one.rows) for one in self.tables()]
 
     def to_dict(self) -> dict[str, Any]:
-        return {"probe": self.probe, **self.model_dump(mode="json")}
+        return {self.kind: self.probe, **self.model_dump(mode="json")}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
-        if data.get("probe") != cls.probe:
-            raise ValueError(f"a result of probe {data.get('probe')!r}, expected {cls.probe!r}")
-        return cls.model_validate({key: value for key, value in data.items() if key != "probe"})
+        if data.get(cls.kind) != cls.probe:
+            found = data.get(cls.kind)
+            raise ValueError(f"a result of {cls.kind} {found!r}, expected {cls.probe!r}")
+        return cls.model_validate({key: value for key, value in data.items() if key != cls.kind})
 
 
 def _counted(count: int, severity: Severity) -> str:

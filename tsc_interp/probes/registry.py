@@ -7,10 +7,11 @@ no torch. To add one, write the four files of `probes/NAME/` and add its line he
 from __future__ import annotations
 
 import difflib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from os import PathLike
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 from tsc_interp.checkpoints.format import Checkpoint
 from tsc_interp.checkpoints.resolve import HoldsEpochs
@@ -22,32 +23,27 @@ if TYPE_CHECKING:
     from tsc_interp.plots.figure import Figures
 
 
-@dataclass(frozen=True)
-class Probe:
-    """One question. Its folder has the modules `result`, `run`, `words` and `figures`."""
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """One question and the folder that answers it, with `result`, `run`, `words` and `figures`."""
+
+    kind: ClassVar[str]
+    """What this is a question of; its folder is `tsc_interp/ROOM/NAME`."""
+    room: ClassVar[str]
 
     name: str
     title: str
     question: str
-    chapter: str
-    """The part of the source report it comes from, such as `1-2`; empty if none."""
     result: str
     """The name of its result's class."""
-    needs_run: bool = False
-    """Whether it is about a run directory: `run` then takes a `run_directory` as well."""
-    on_request: bool = False
-    """Whether it is asked only when named: the probes that intervene take seconds each."""
 
     def module(self, part: str) -> Any:
         """`result`, `run`, `words` or `figures`."""
-        return import_module(f"tsc_interp.probes.{self.name.replace('-', '_')}.{part}")
+        return import_module(f"tsc_interp.{self.room}.{self.name.replace('-', '_')}.{part}")
 
     @property
     def result_type(self) -> type[ProbeResult]:
         return cast("type[ProbeResult]", getattr(self.module("result"), self.result))
-
-    def run(self, model: Any, strings: Any, **options: Any) -> ProbeResult:
-        return cast(ProbeResult, self.module("run").run(model, strings, **options))
 
     def figures(self, result: ProbeResult) -> Figures:
         """Every figure of a result, in reading order."""
@@ -55,6 +51,26 @@ class Probe:
 
         return Figures(self.module("figures").figures(result))
 
+
+@dataclass(frozen=True, kw_only=True)
+class Probe(Question):
+    """A question about a model and its strings."""
+
+    kind: ClassVar[str] = "probe"
+    room: ClassVar[str] = "probes"
+
+    chapter: str
+    """The part of the source report it comes from, such as `1-2`; empty if none."""
+    needs_run: bool = False
+    """Whether it is about a run directory: `run` then takes a `run_directory` as well."""
+    on_request: bool = False
+    """Whether it is asked only when named: the probes that intervene take seconds each."""
+
+    def run(self, model: Any, strings: Any, **options: Any) -> ProbeResult:
+        return cast(ProbeResult, self.module("run").run(model, strings, **options))
+
+
+Q = TypeVar("Q", bound=Question)
 
 PROBES: tuple[Probe, ...] = (
     Probe(
@@ -166,13 +182,19 @@ PROBES: tuple[Probe, ...] = (
 
 def find_probe(name: str) -> Probe:
     """The probe of that name; an unknown one is refused with the nearest name."""
-    for probe in PROBES:
-        if probe.name == name:
-            return probe
-    names = [probe.name for probe in PROBES]
+    return find_named(name, PROBES)
+
+
+def find_named(name: str, known: Sequence[Q]) -> Q:
+    """The question of that name among these."""
+    for one in known:
+        if one.name == name:
+            return one
+    names = [one.name for one in known]
     nearest = difflib.get_close_matches(str(name).lower().replace("_", "-"), names, n=1, cutoff=0.4)
     hint = f"did you mean {nearest[0]!r}? " if nearest else ""
-    raise UsageError(f"no probe {name!r}: {hint}the probes are {', '.join(names)}")
+    kind, room = known[0].kind, known[0].room
+    raise UsageError(f"no {kind} {name!r}: {hint}the {room} are {', '.join(names)}")
 
 
 def run_probe(name: str, model: Any, strings: Any, **options: Any) -> ProbeResult:

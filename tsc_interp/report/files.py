@@ -11,18 +11,27 @@ import stat
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Protocol
 
 from tsc_interp.errors import OutputError, UsageError
 from tsc_interp.files import TEMPORARY, kind_of, made_folder, reason, temporary_name
-from tsc_interp.report.extras import playground
-from tsc_interp.report.html import PLOTLY_FILE, PLOTLYJS, render_html
-from tsc_interp.report.markdown import render_markdown
+from tsc_interp.plots.figure import Figure
+from tsc_interp.report.html import PLOTLY_FILE, PLOTLYJS
 from tsc_interp.report.report import Report
 
 FILES = {"html": "index.html", "md": "report.md", "json": "report.json"}
 IMAGES = "images"
 MARK = ".tsc-interp-report.json"
 _MARK_SCHEMA = "tsc-interp/report-files/1"
+
+
+class Written(Protocol):
+    """What can be saved: the report of a model, or of a laboratory."""
+
+    def to_page(self, *, plotlyjs: str) -> str: ...
+    def to_markdown(self, *, images: Mapping[str, str] | None = None) -> str: ...
+    def to_json(self) -> str: ...
+    def drawings(self) -> dict[str, Figure]: ...
 
 
 def default_directory(report: Report) -> Path:
@@ -56,7 +65,7 @@ def check_options(formats: Sequence[str], plotlyjs: str, images: str | None) -> 
 
 
 def save(
-    report: Report,
+    report: Written,
     directory: Path,
     *,
     formats: Sequence[str],
@@ -85,16 +94,16 @@ def save(
 
 
 def _write(
-    report: Report, place: Path, formats: Sequence[str], plotlyjs: str, images: str | None
+    report: Written, place: Path, formats: Sequence[str], plotlyjs: str, images: str | None
 ) -> None:
     pictures: Mapping[str, str] = {}
     if images:
         from tsc_interp.report.images import write_images
 
-        pictures = write_images(report, place / IMAGES, images)
+        pictures = write_images(report.drawings(), place / IMAGES, images)
     renderers: dict[str, Callable[[], str]] = {
-        "html": lambda: render_html(report, plotlyjs=plotlyjs, extras=playground(report)),
-        "md": lambda: render_markdown(report, images=pictures),
+        "html": lambda: report.to_page(plotlyjs=plotlyjs),
+        "md": lambda: report.to_markdown(images=pictures),
         "json": lambda: report.to_json() + "\n",
     }
     for name in formats:

@@ -32,24 +32,27 @@ PLOTLY_FILE = "plotly.min.js"
 
 def render_html(report: Report, *, plotlyjs: str = "inline", extras: Sequence[Extra] = ()) -> str:
     """The page. `extras` come after the probes' sections."""
+    return render_page(
+        "page.html",
+        plotlyjs,
+        report=report,
+        compared=len(report.models) > 1,
+        disagreements=disagreements(report),
+        difference_map=difference_picture(report),
+        fronts=[front(model) for model in report.models],
+        sections=[_section(report, name) for name in _order(report)],
+        extras=extras,
+        whole_command=command(report),
+    )
+
+
+def render_page(template_name: str, plotlyjs: str, **known: Any) -> str:
+    """A page with figures: the template, what it knows, and what draws the figures."""
     if plotlyjs not in PLOTLYJS:
         raise UsageError(f"plotlyjs is one of {', '.join(PLOTLYJS)}; got {plotlyjs!r}")
-    return (
-        environment()
-        .get_template("page.html")
-        .render(
-            report=report,
-            compared=len(report.models) > 1,
-            disagreements=disagreements(report),
-            difference_map=difference_picture(report),
-            fronts=[front(model) for model in report.models],
-            sections=[_section(report, name) for name in _order(report)],
-            extras=extras,
-            whole_command=command(report),
-            plotly=_plotly(plotlyjs),
-            themes=_embed({"light": _theme(dark=False), "dark": _theme(dark=True)}),
-        )
-    )
+    themes = _embed({"light": _theme(dark=False), "dark": _theme(dark=True)})
+    page = environment().get_template(template_name)
+    return page.render(plotly=_plotly(plotlyjs), themes=themes, **known)
 
 
 def environment() -> jinja2.Environment:
@@ -94,7 +97,7 @@ def _section(report: Report, name: str) -> dict[str, Any]:
             {
                 "model": model.card.name,
                 "missing": model.not_run.get(name),
-                "findings": _worst_first(section.result.findings) if section else [],
+                "findings": worst_first(section.result.findings) if section else [],
                 "remarks": section.result.not_applicable if section else [],
                 "tables": section.result.tables() if section else [],
             }
@@ -103,14 +106,14 @@ def _section(report: Report, name: str) -> dict[str, Any]:
     return {
         "probe": find_probe(name),
         "sides": sides,
-        "figures": [[_figure(figure, i, name) for i, figure in enumerate(row)] for row in rows],
+        "figures": [[part_of(figure, i, name) for i, figure in enumerate(row)] for row in rows],
         "more": _more(sides, len(rows)),
         "command": command(report, name),
         "python": python(report, name),
     }
 
 
-def _worst_first(findings: Sequence[Finding]) -> list[Finding]:
+def worst_first(findings: Sequence[Finding]) -> list[Finding]:
     return sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity))
 
 
@@ -125,7 +128,8 @@ def _more(sides: Sequence[Mapping[str, Any]], rows: int) -> str:
     return f"More: {', '.join(told)}" if told else "More"
 
 
-def _figure(figure: Figure | None, side: int, probe: str) -> dict[str, Any] | None:
+def part_of(figure: Figure | None, side: int, probe: str) -> dict[str, Any] | None:
+    """What a template needs to draw a figure."""
     if figure is None:
         return None
     drawing = figure.figure.to_plotly_json()

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 import plotly.graph_objects as go
 
 from tsc_interp.errors import TscError
-from tsc_interp.report.markdown import anchor
-from tsc_interp.report.report import Report
+from tsc_interp.plots.figure import Figure
 
 HOW_TO_GET = (
     "images need kaleido and a Chrome or Chromium browser: pip install 'tsc-interp[images]', then "
@@ -31,19 +30,15 @@ def check_images(kind: str) -> None:
         plotly.io.to_image(go.Figure(), format=kind)
 
 
-def write_images(report: Report, directory: Path, kind: str) -> dict[str, str]:
+def write_images(figures: Mapping[str, Figure], directory: Path, kind: str) -> dict[str, str]:
     """One file per figure on a white ground: anchor to path relative to the report."""
     import plotly.io
 
     drawn: dict[str, go.Figure] = {}
-    for index, model in enumerate(report.models):
-        for name, section in model.sections.items():
-            for figure in section.figures:
-                titled = go.Figure(figure.figure)
-                titled.update_layout(
-                    title=figure.title, margin_t=64, paper_bgcolor="white", width=800
-                )
-                drawn[anchor(index, name, figure.name)] = titled
+    for key, figure in figures.items():
+        titled = go.Figure(figure.figure)
+        titled.update_layout(title=figure.title, margin_t=64, paper_bgcolor="white", width=800)
+        drawn[key] = titled
     directory.mkdir()
     files = [directory / f"{key}.{kind}" for key in drawn]
     with _explained():

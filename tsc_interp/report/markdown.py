@@ -9,7 +9,7 @@ from tsc_interp.output.numbers import format_cell, is_number
 from tsc_interp.output.visible import visible
 from tsc_interp.probes.base import Cell, Table
 from tsc_interp.report.compare import disagreements
-from tsc_interp.report.model_report import ModelReport
+from tsc_interp.report.model_report import Section
 from tsc_interp.report.report import Report
 from tsc_interp.report.reproduce import command, python
 
@@ -74,22 +74,23 @@ def _section(report: Report, name: str, images: Mapping[str, str]) -> list[str]:
     for index, model in shown:
         if len(report.models) > 1:
             lines += [f"### {plain(model.card.name)}", ""]
-        lines += _model_section(index, model, name, images)
-    lines += ["In a shell:", "", *_code(command(report, name)), ""]
-    lines += ["In Python:", "", *_code(python(report, name)), ""]
-    return lines
+        lines += section_lines(model.sections[name], images, index)
+    return lines + again(command(report, name), python(report, name))
 
 
-def _model_section(
-    index: int, model: ModelReport, name: str, images: Mapping[str, str]
-) -> list[str]:
-    section = model.sections[name]
+def again(shell: str, python: str) -> list[str]:
+    """How to get a section again."""
+    return ["In a shell:", "", *_code(shell), "", "In Python:", "", *_code(python), ""]
+
+
+def section_lines(section: Section, images: Mapping[str, str], index: int = 0) -> list[str]:
+    """What was found, the figures and the tables; `index` is the model's place in the report."""
     lines = [
         f"- **{finding.severity}**: {prose(finding.text)}" for finding in section.result.findings
     ]
     lines += [f"- {prose(remark)}" for remark in section.result.not_applicable] + [""]
     for figure in section.figures:
-        key = anchor(index, name, figure.name)
+        key = anchor(index, section.probe.name, figure.name)
         if key in images:
             lines += [f"![{plain(figure.alt)}]({images[key]})", ""]
         else:

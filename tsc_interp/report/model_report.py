@@ -14,7 +14,7 @@ from tsc_interp.errors import UsageError
 from tsc_interp.output.display import Displayed
 from tsc_interp.plots.figure import Figures
 from tsc_interp.probes.base import SEVERITIES, Cell, Finding, ProbeResult, Severity
-from tsc_interp.probes.registry import Probe, figures, find_probe
+from tsc_interp.probes.registry import Question, find_probe
 from tsc_interp.report.cause import Confirmation
 from tsc_interp.report.reach import Reach
 from tsc_interp.report.strings import TestScore
@@ -108,14 +108,14 @@ def _short_name(source: str) -> str:
 
 @dataclass(frozen=True)
 class Section:
-    """A probe's answer with its figures."""
+    """A probe's or a laboratory's answer with its figures."""
 
-    probe: Probe
+    probe: Question
     result: ProbeResult
 
     @cached_property
     def figures(self) -> Figures:
-        return figures(self.result)
+        return self.probe.figures(self.result)
 
 
 class DrawnWhenAsked(Mapping[str, Figures]):

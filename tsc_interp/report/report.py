@@ -13,6 +13,7 @@ from tsc_interp._version import __version__
 from tsc_interp.errors import TscError
 from tsc_interp.output.display import Displayed
 from tsc_interp.output.json_form import to_json
+from tsc_interp.plots.figure import Figure
 from tsc_interp.probes.base import Finding
 from tsc_interp.report.changes import apart, changes
 from tsc_interp.report.model_report import DrawnWhenAsked, ModelReport, section_of
@@ -102,10 +103,29 @@ class Report(Displayed):
 
         return render_html(self, plotlyjs=plotlyjs)
 
-    def to_markdown(self) -> str:
+    def to_page(self, *, plotlyjs: str) -> str:
+        """As it is saved: with the model to try out, if the report still knows it."""
+        from tsc_interp.report.extras import playground
+        from tsc_interp.report.html import render_html
+
+        return render_html(self, plotlyjs=plotlyjs, extras=playground(self))
+
+    def to_markdown(self, *, images: Mapping[str, str] | None = None) -> str:
+        """`images` maps a figure's anchor to the file that shows it."""
         from tsc_interp.report.markdown import render_markdown
 
-        return render_markdown(self)
+        return render_markdown(self, images=images)
+
+    def drawings(self) -> dict[str, Figure]:
+        """Every figure of every model, by its anchor in the page."""
+        from tsc_interp.report.markdown import anchor
+
+        return {
+            anchor(index, name, figure.name): figure
+            for index, model in enumerate(self.models)
+            for name, section in model.sections.items()
+            for figure in section.figures
+        }
 
     def to_dict(self) -> dict[str, Any]:
         return {

@@ -6,6 +6,7 @@ import re
 import shlex
 
 from tsc_interp.checkpoints.run_directory import run_of
+from tsc_interp.laboratories.base import LabResult
 from tsc_interp.report.report import Report
 
 
@@ -29,6 +30,27 @@ def python(report: Report, probe: str) -> str:
         "import tsc_interp as tsc\n\n"
         f"strings = {list(report.models[0].strings)!r}\n"
         f"report = tsc.analyze({_python(where)}, strings, {options})\n"
+        "report.show(tables=True)"
+    )
+
+
+def lab_command(result: LabResult) -> str:
+    parts = ["tsc-interp", "lab", result.probe, *(["--quick"] if result.options.quick else [])]
+    for name, value in result.options.asked().items():
+        option = f"--{name.replace('_', '-')}"
+        if isinstance(value, bool):
+            parts.append(option if value else option.replace("--", "--no-", 1))
+        else:
+            several = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+            parts += [option, several]
+    return " ".join(_shell(part) for part in parts)
+
+
+def lab_python(result: LabResult) -> str:
+    options = {**({"quick": True} if result.options.quick else {}), **result.options.asked()}
+    told = "".join(f", {name}={value!r}" for name, value in options.items())
+    return (
+        f"import tsc_interp as tsc\n\nreport = tsc.lab({result.probe!r}{told})\n"
         "report.show(tables=True)"
     )
 

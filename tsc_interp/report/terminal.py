@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.console import Console
 from rich.text import Text
 
 from tsc_interp.output.numbers import format_cell, is_number
 from tsc_interp.output.table import print_table
 from tsc_interp.output.visible import visible
-from tsc_interp.probes.base import Table
+from tsc_interp.probes.base import Finding, ProbeResult, Table
 from tsc_interp.report.cause import Confirmation
 from tsc_interp.report.compare import disagreements
+from tsc_interp.report.laboratory import LabReport
 from tsc_interp.report.model_report import ModelReport
 from tsc_interp.report.report import Report
 
@@ -29,11 +32,7 @@ def print_report(report: Report, console: Console, *, tables: bool = False) -> N
 def _print_model(model: ModelReport, console: Console, tables: bool) -> None:
     told = model.findings()
     shown = told if tables else model.highlights()
-    rows = [
-        (Text(finding.severity, style=_STYLES[finding.severity]), _sentence(finding.text))
-        for _, finding in shown
-    ]
-    print_table(console, ("", ""), rows, title=model.card.name)
+    _print_findings([finding for _, finding in shown], console, model.card.name)
     if len(shown) < len(told):
         more = f"{len(told) - len(shown)} more findings in the report (or here, with --tables)"
         console.print(Text(more, style="dim"))
@@ -44,11 +43,30 @@ def _print_model(model: ModelReport, console: Console, tables: bool) -> None:
     if tables:
         for section in model.sections.values():
             console.print(Text(f"\n{section.probe.title}: {section.probe.question}", style="bold"))
-            for remark in section.result.not_applicable:
-                console.print(Text(visible(remark), style="dim"))
-            for table in section.result.tables():
-                console.print()
-                _print_table(table, console)
+            _print_tables(section.result, console)
+
+
+def print_lab(report: LabReport, console: Console, *, tables: bool = False) -> None:
+    """A laboratory says little, so all of it is printed; the tables if asked."""
+    _print_findings(report.findings, console, report.title)
+    if tables:
+        _print_tables(report.result, console)
+
+
+def _print_findings(findings: Sequence[Finding], console: Console, title: str) -> None:
+    rows = [
+        (Text(finding.severity, style=_STYLES[finding.severity]), _sentence(finding.text))
+        for finding in findings
+    ]
+    print_table(console, ("", ""), rows, title=title)
+
+
+def _print_tables(result: ProbeResult, console: Console) -> None:
+    for remark in result.not_applicable:
+        console.print(Text(visible(remark), style="dim"))
+    for table in result.tables():
+        console.print()
+        _print_table(table, console)
 
 
 def _confirmed(known: Confirmation) -> str:

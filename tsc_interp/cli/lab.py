@@ -1,0 +1,162 @@
+"""`tsc-interp lab`: the laboratories; `tsc-interp lab NAME` runs one and leaves a page.
+
+Each laboratory's options are read off its own record of them, and only when it is named: until
+then nothing of it is imported.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from tsc_interp.cli.common import JsonOption, QuietOption, messages, output, print_json, working
+from tsc_interp.output.visible import visible
+
+if TYPE_CHECKING:
+    from tsc_interp.laboratories.registry import Laboratory
+
+
+class Laboratories(TyperGroup):
+    """A command for each laboratory of the registry, made when it is asked for."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        from tsc_interp.laboratories.registry import LABORATORIES
+
+        return [laboratory.name for laboratory in LABORATORIES]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        from tsc_interp.laboratories.registry import find_laboratory
+
+        return laboratory_command(find_laboratory(cmd_name))
+
+
+def laboratory_command(laboratory: Laboratory) -> Any:
+    """The command of one laboratory: the options of all, and its own."""
+    settings = {"help_option_names": ["-h", "--help"]}
+    alone = typer.Typer(add_completion=False, rich_markup_mode="rich", context_settings=settings)
+    alone.command(laboratory.name)(_function(laboratory))
+    return typer.main.get_command(alone)
+
+
+group = typer.Typer(
+    cls=Laboratories,
+    invoke_without_command=True,
+    no_args_is_help=False,
+    help="Experiments from the other sources. Alone it lists them; with a name it runs one.",
+)
+
+
+@group.callback()
+def list_them(context: typer.Context, as_json: JsonOption = False) -> None:
+    if context.invoked_subcommand is not None:
+        return
+    from tsc_interp.laboratories.registry import LABORATORIES
+
+    rows = [
+        {"name": one.name, "question": one.question, "source": one.source} for one in LABORATORIES
+    ]
+    if as_json:
+        print_json("laboratories/1", {"laboratories": rows})
+        return
+    from tsc_interp.output.table import print_table
+
+    title = "laboratories (tsc-interp lab NAME, tsc-interp lab NAME --help)"
+    print_table(output(), list(rows[0]), [list(row.values()) for row in rows], title=title)
+
+
+def _shared(
+    *,
+    quick: Annotated[bool, typer.Option("--quick", help="Smaller, for a first look.")] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="DIR", help="Where (default: tsc-report/lab-NAME)."),
+    ] = None,
+    tables: Annotated[bool, typer.Option("--tables", help="Print every table as well.")] = False,
+    open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Write into a directory that holds other files.")
+    ] = False,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """The options that every laboratory has."""
+
+
+def _function(laboratory: Laboratory) -> Any:
+    """What typer makes a command of: a function whose signature is written here."""
+    own, keyword = laboratory.options_type.model_fields, inspect.Parameter.KEYWORD_ONLY
+    parameters = [
+        inspect.Parameter(name, keyword, default=None, annotation=_option(name, field))
+        for name, field in own.items()
+        if name != "quick"
+    ]
+    parameters += inspect.signature(_shared, eval_str=True).parameters.values()
+
+    def command(**given: Any) -> None:
+        asked = {name: given.pop(name) for name in own if name != "quick"}
+        _run(laboratory, {k: v for k, v in asked.items() if v is not None}, **given)
+
+    command.__doc__ = (
+        f"{laboratory.title}: {laboratory.question}\n\n"
+        "Findings here, and a page with figures. With --json the result goes to standard output, "
+        "and to disk only if --out says where."
+    )
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {one.name: one.annotation for one in parameters}
+    return command
+
+
+def _option(name: str, field: Any) -> Any:
+    """One of a laboratory's own options; its bounds are checked by the laboratory."""
+    several = isinstance(field.default, tuple)
+    kind = field.annotation if field.annotation in (bool, int, float) else str
+    usual = ",".join(map(str, field.default)) if several else field.default
+    written = f"--{name.replace('_', '-')}"
+    flags = [f"{written}/{written.replace('--', '--no-', 1)}"] if kind is bool else [written]
+    described = f"{field.description or ''} [default: {usual}]".strip()
+    option = typer.Option(
+        *flags, help=described.replace("[default", r"\[default"), show_default=False,
+        metavar="LIST" if several else None,
+    )  # fmt: skip
+    return Annotated[kind | None, option]
+
+
+def _run(
+    laboratory: Laboratory,
+    options: dict[str, Any],
+    *,
+    quick: bool,
+    out: Path | None,
+    tables: bool,
+    open_page: bool,
+    force: bool,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    from tsc_interp.report.files import check_directory
+    from tsc_interp.report.laboratory import lab
+
+    laboratory.options_type(quick=quick, **options)  # refused before torch is imported
+    if out is not None:
+        check_directory(out, force=force)
+    with working(quiet) as say:
+        report = lab(laboratory.name, quick=quick, progress=say, **options)
+        page = None
+        if out is not None or not as_json:
+            say("writing the page")
+            page = report.save(out, force=force)
+    if as_json:
+        sys.stdout.write(report.to_json() + "\n")
+    elif not quiet:
+        from tsc_interp.report.terminal import print_lab
+
+        print_lab(report, output(), tables=tables)
+    if page is not None:
+        messages(quiet).print(f"report: {visible(page)}", soft_wrap=True)
+        if open_page:
+            typer.launch(str(page.resolve()))

@@ -1,0 +1,1 @@
+"""Experiments from the other sources, one per folder: `run` takes options, returns a result."""

@@ -1,0 +1,1 @@
+"""What can one head do by construction, and what takes two?"""

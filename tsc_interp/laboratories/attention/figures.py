@@ -1,0 +1,229 @@
+"""Figures of the attention laboratory: the swing first, then what a copy and an average need."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tsc_interp.laboratories.attention.result import AttentionResult
+from tsc_interp.plots.colours import DASHES, INK, MUTED, faint
+from tsc_interp.plots.style import Figure, new_figure
+
+_ONE, _TWO = MUTED[2], MUTED[0]
+"""One head and two heads, in every figure."""
+_SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x")
+
+
+def figures(result: AttentionResult) -> list[Figure]:
+    return [
+        _distribution(result),
+        _spread_over(result),
+        _mean_over(result),
+        _construction(result),
+        _plain(result),
+        _copying(result),
+        _averaging(result),
+    ]
+
+
+def _distribution(result: AttentionResult) -> Figure:
+    """Both keys vary, at the scale that is shown."""
+    labels = result.distribution.labels["share"]
+    width = 1 / len(labels)
+    middles = [float(label) + width / 2 for label in labels]
+    figure = new_figure("v_a's share of the output", "share of draws", height=420, legend=True)
+    for form, colour in (("one head", _ONE), ("two heads", _TWO)):
+        figure.add_bar(
+            x=middles,
+            y=result.distribution.at(case="both vary", form=form),
+            width=width,
+            marker={"color": faint(colour, 0.55), "line": {"color": colour, "width": 1}},
+            name=form,
+            hovertemplate="%{x:.2f}: %{y:.2%}<extra>" + form + "</extra>",
+        )
+    figure.add_scatter(
+        x=middles,
+        y=result.distribution.at(case="both vary", form="one head, closed form"),
+        mode="lines+markers",
+        line={"color": INK, "width": 2},
+        marker={"color": INK, "size": 5},
+        name="one head, closed form",
+        hovertemplate="%{x:.2f}: %{y:.2%}<extra>closed form</extra>",
+    )
+    figure.update_layout(barmode="overlay")
+    figure.update_yaxes(tickformat=".0%", rangemode="tozero")
+    one, two = (result.distribution.at(case="both vary", form=f) for f in ("one head", "two heads"))
+    ends = float(one[0] + one[-1])
+    middle = slice(len(labels) // 2 - 1, len(labels) // 2 + 2)
+    return Figure(
+        "swing",
+        f"One head swings, two heads hold (C = {result.shown:g}, both norms vary)",
+        figure,
+        "A half is the average that is wanted. One head gives nearly all to v_a or to v_b, from "
+        "draw to draw; the mean of two heads stays at a half but for the draws in which a norm is "
+        "below zero.",
+        f"v_a's share over {result.options.draws:,} draws: one head has {ends:.1%} of them in the "
+        f"two outermost bins, two heads have {float(two[middle].sum()):.1%} in the three around a "
+        "half.",
+    )
+
+
+def _spread_over(result: AttentionResult) -> Figure:
+    return _over(
+        result,
+        "variance",
+        "variance-by-scale",
+        "Variance of v_a's share, over C and alpha",
+        "Lines are closed forms, marks are draws; both norms vary. One head's variance grows "
+        "towards 0.25, a coin flip; two heads' stays below what norms under zero cost.",
+    )
+
+
+def _mean_over(result: AttentionResult) -> Figure:
+    return _over(
+        result,
+        "mean",
+        "mean-by-scale",
+        "Mean of v_a's share, over C and alpha (only k_a varies)",
+        "Lines are closed forms, marks are draws. One head is right on average, which says nothing "
+        "of a single draw; two heads lean to v_b, whose key never fails.",
+        case="only a varies",
+    )
+
+
+def _over(
+    result: AttentionResult, what: str, name: str, title: str, caption: str,
+    case: str = "both vary",
+) -> Figure:  # fmt: skip
+    labels = result.moments.labels
+    scales = [float(scale) for scale in labels["scale"]]
+    figure = new_figure("C", f"{what} of v_a's share", height=440, legend=True)
+    spoken = []
+    for design, colour in (("one head", _ONE), ("two heads", _TWO)):
+        for m, alpha in enumerate(labels["alpha"]):
+            closed, drawn = (
+                result.moments.at(case=case, design=design, alpha=alpha, statistic=statistic)
+                for statistic in (what, f"{what} drawn")
+            )
+            named = f"{design}, alpha {float(alpha):g}"
+            figure.add_scatter(
+                x=scales, y=closed, mode="lines", name=named, legendgroup=named,
+                line={"color": colour, "dash": DASHES[m % len(DASHES)], "width": 2},
+                hovertemplate="C = %{x}: %{y:.4f}<extra>" + named + "</extra>",
+            )  # fmt: skip
+            figure.add_scatter(
+                x=scales, y=drawn, mode="markers", legendgroup=named, showlegend=False,
+                marker={"color": colour, "symbol": _SYMBOLS[m % len(_SYMBOLS)], "size": 8},
+                hovertemplate="C = %{x}: %{y:.4f}<extra>" + named + ", drawn</extra>",
+            )  # fmt: skip
+            spoken.append(f"{named}: {closed[0]:.4f} at {scales[0]:g}, {closed[-1]:.4f} at "
+                          f"{scales[-1]:g}")  # fmt: skip
+    figure.update_xaxes(type="log", tickvals=scales, ticktext=[f"{scale:g}" for scale in scales])
+    if what == "mean":
+        figure.update_yaxes(range=[0.35, 0.65])
+    return Figure(name, title, figure, caption, f"{what} by C. {'; '.join(spoken)}.".capitalize())
+
+
+def _construction(result: AttentionResult) -> Figure:
+    labels = result.coefficients.labels
+    rows = [f"{output} {sign}" for output in labels["output"] for sign in labels["sign"]]
+    rows += [f"{output} wanted" for output in labels["output"]]
+    wanted = np.array([[0, 1, -1, 0], [0, 1, 0, 0]], dtype=float)
+    found = np.swapaxes(result.coefficients.array, 0, 1).reshape(-1, 4)
+    order = [0, 1, 4, 2, 3, 5]
+    values = np.vstack([found, wanted])[order]
+    names = [rows[i] for i in order]
+    figure = new_figure(height=360)
+    figure.add_heatmap(
+        z=values, x=list(labels["vector"]), y=names, autocolorscale=True, zmid=0, zmin=-1, zmax=1,
+        text=[[f"{v:.2f}" for v in row] for row in values], texttemplate="%{text}",
+        colorbar={"thickness": 12}, hovertemplate="%{y}, %{x}: %{z:.4f}<extra></extra>",
+    )  # fmt: skip
+    figure.update_yaxes(autorange="reversed", showgrid=False)
+    figure.update_xaxes(showgrid=False)
+    gamma = float(result.misses.labels["gamma"][-1])
+    spoken = "; ".join(
+        f"{name}: " + ", ".join(f"{v:.2f} {u}" for v, u in zip(row, labels["vector"], strict=True))
+        for name, row in zip(names, values, strict=True)
+    )
+    return Figure(
+        "construction",
+        f"Two signs, one wanted output each (γ = {gamma:g})",
+        figure,
+        "Coefficients of the outputs. With the printed minus c_1 is half of u_b and has no u_c; "
+        "c_2 does not depend on that sign.",
+        f"Coefficients of u_a to u_d. {spoken}.",
+    )
+
+
+def _plain(result: AttentionResult) -> Figure:
+    multiples = [float(m) for m in result.plain.labels["multiple"]]
+    figure = new_figure("multiple s of u_d added to x_2", "coefficient in c_2", legend=True)
+    for place, vector in enumerate(("u_a", "u_b", "u_d")):
+        figure.add_scatter(
+            x=multiples, y=result.plain.at(added="u_d", vector=vector), mode="lines", name=vector,
+            line={"color": MUTED[place], "dash": DASHES[place], "width": 2.5},
+            hovertemplate="s = %{x:.1f}: %{y:.4f}<extra>" + vector + "</extra>",
+        )  # fmt: skip
+    least = float(result.leads.at(added="u_d").min())
+    most = float(result.plain.at(added="u_d", vector="u_b").max())
+    return Figure(
+        "plain",
+        "Without matrices c_2 is x_2 itself, whatever is added",
+        figure,
+        "Wanted is u_b alone. x_2 = u_a + s u_d always has its highest score with itself, so u_a "
+        "stays and u_d comes along.",
+        f"Over s from {multiples[0]:g} to {multiples[-1]:g} the coefficient of u_b is at most "
+        f"{most:.1e}; x_2's own score leads by at least {least:.2f} γ².",
+    )
+
+
+def _copying(result: AttentionResult) -> Figure:
+    keys = [int(n) for n in result.margins.labels["keys"]]
+    figure = new_figure("keys n", "margin needed", legend=True)
+    spoken = []
+    for place, (epsilon, margins) in enumerate(
+        zip(result.margins.labels["epsilon"], result.margins.array, strict=True)
+    ):
+        name = f"weight {1 - float(epsilon):g}"
+        figure.add_scatter(
+            x=keys, y=margins, mode="lines+markers", name=name,
+            line={"color": MUTED[place % 6], "dash": DASHES[place % 6]},
+            marker={"symbol": _SYMBOLS[place % 6], "size": 8},
+            hovertemplate="%{x} keys: %{y:.3f}<extra>" + name + "</extra>",
+        )  # fmt: skip
+        spoken.append(
+            f"{name}: {margins[0]:.3f} at {keys[0]} keys, {margins[-1]:.3f} at {keys[-1]}"
+        )
+    figure.update_xaxes(type="log", tickvals=keys, ticktext=[f"{n:,}" for n in keys])
+    return Figure(
+        "copying",
+        "How far ahead a score must be to be copied",
+        figure,
+        "log((n - 1)(1 - ε)/ε): a straight line in log n.",
+        f"Margins. {'; '.join(spoken)}.",
+    )
+
+
+def _averaging(result: AttentionResult) -> Figure:
+    scales = [float(scale) for scale in result.averaging.labels["scale"]]
+    figure = new_figure("C", "weight on a and b together", legend=True)
+    spoken = []
+    for place, keys in enumerate(result.averaging.labels["keys"]):
+        weights = result.averaging.at(keys=keys, statistic="closed")
+        name = f"{int(keys):,} keys"
+        figure.add_scatter(
+            x=scales, y=weights, mode="lines+markers", name=name,
+            line={"color": MUTED[place % 6], "dash": DASHES[place % 6]},
+            marker={"symbol": _SYMBOLS[place % 6], "size": 7},
+            hovertemplate="C = %{x}: %{y:.4f}<extra>" + name + "</extra>",
+        )  # fmt: skip
+        spoken.append(f"{name}: {weights[0]:.4f} to {weights[-1]:.4f}")
+    figure.update_xaxes(type="log", tickvals=scales, ticktext=[f"{scale:g}" for scale in scales])
+    figure.update_yaxes(range=[0, 1.05])
+    return Figure(
+        "averaging",
+        "What C an average of two keys needs (keys of one norm)",
+        figure,
+        "The rest of the weight falls on the other keys; a and b always share theirs evenly.",
+        f"Weight on a and b over C from {scales[0]:g} to {scales[-1]:g}. {'; '.join(spoken)}.",
+    )

@@ -1,0 +1,109 @@
+"""What the attention laboratory found: closed forms, each beside what was simulated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field
+
+from tsc_interp.laboratories.base import Cell, LabeledArray, LabOptions, LabResult, Table
+
+Share = Annotated[float, Field(gt=0, lt=1)]
+Whole = Annotated[int, Field(ge=2, le=1_000_000)]
+Scale = Annotated[float, Field(gt=0, le=200)]
+Small = Annotated[float, Field(ge=0, le=10)]
+Size = Annotated[float, Field(gt=0, le=20)]
+
+CASES = ("only a varies", "both vary")
+DESIGNS = ("one head", "two heads")
+
+
+class AttentionOptions(LabOptions):
+    QUICK: ClassVar[Mapping[str, Any]] = {"draws": 2_000}
+
+    draws: int = Field(
+        default=40_000, ge=100, le=2_000_000, description="Draws of the keys per cell."
+    )
+    seed: int = Field(default=0, ge=0, description="Of the draws.")
+    spread: float = Field(default=0.5, gt=0, le=10, description="The variance of a key's norm.")
+    scales: tuple[Scale, ...] = Field(
+        default=(0.5, 1, 2, 4, 8, 16, 32, 64), min_length=1, description="C, the queries' scale."
+    )
+    alphas: tuple[Small, ...] = Field(
+        default=(0.0, 0.001, 0.01, 0.1), min_length=1, description="Variance in every direction."
+    )
+    keys: tuple[Whole, ...] = Field(
+        default=(2, 4, 8, 16, 64, 256, 1024), min_length=1, description="Numbers of keys."
+    )
+    epsilons: tuple[Share, ...] = Field(
+        default=(0.1, 0.01, 0.001), min_length=1, description="What a copy may miss of weight 1."
+    )
+    gammas: tuple[Size, ...] = Field(
+        default=(1, 2, 3, 4, 6), min_length=1, description="Norms of the construction's vectors."
+    )
+
+
+class AttentionResult(LabResult):
+    probe: ClassVar[str] = "attention"
+
+    options: AttentionOptions
+    margins: LabeledArray
+    """`[epsilon keys]`: by how much a score must lead for the weight 1 - epsilon."""
+    averaging: LabeledArray
+    """`[keys scale statistic]`: the weight on a and b together, closed and computed."""
+    moments: LabeledArray
+    """`[case design scale alpha statistic]`: of v_a's share of the output."""
+    shown: float
+    """The scale of the distributions below; alpha is the first of the options'."""
+    distribution: LabeledArray
+    """`[case form share]`: how often v_a's share lies in the bin that begins here."""
+    distance: LabeledArray
+    """`[case scale]`: Kolmogorov-Smirnov, of the logits of one head's shares from their normal."""
+    turned: float
+    """How often a key drawn around norm 1 points the other way."""
+    coefficients: LabeledArray
+    """`[sign output vector]`: each output in units of u_a ... u_d, at the largest norm."""
+    misses: LabeledArray
+    """`[sign output gamma]`: the distance from what is wanted, in units of gamma."""
+    plain: LabeledArray
+    """`[added multiple vector]`: c_2 without matrices, for x_2 = u_a + multiple * added."""
+    leads: LabeledArray
+    """`[added multiple]`: by how much x_2's score of itself leads, in units of gamma squared."""
+
+    def tables(self) -> tuple[Table, ...]:
+        return (self._moments(), self._copying(), self._construction())
+
+    def _moments(self) -> Table:
+        labels = self.moments.labels
+        rows: tuple[tuple[Cell, ...], ...] = tuple(
+            (case, design, float(scale), float(alpha), *map(float, self.moments.array[i, j, k, m]))
+            for i, case in enumerate(labels["case"])
+            for j, design in enumerate(labels["design"])
+            for k, scale in enumerate(labels["scale"])
+            for m, alpha in enumerate(labels["alpha"])
+        )
+        columns = ("keys", "design", "C", "alpha", *labels["statistic"])
+        title = "The share of v_a in the output (a half is wanted)"
+        return Table(title=title, columns=columns, rows=rows)
+
+    def _copying(self) -> Table:
+        epsilons = self.margins.labels["epsilon"]
+        rows = tuple(
+            (int(keys), *map(float, self.margins.array[:, i]))
+            for i, keys in enumerate(self.margins.labels["keys"])
+        )
+        columns = ("keys", *(f"weight {1 - float(epsilon):g}" for epsilon in epsilons))
+        return Table(title="The margin that a copy needs", columns=columns, rows=rows)
+
+    def _construction(self) -> Table:
+        labels = self.coefficients.labels
+        rows: tuple[tuple[Cell, ...], ...] = tuple(
+            (sign, output, *map(float, self.coefficients.array[i, j]), miss)
+            for i, sign in enumerate(labels["sign"])
+            for j, output in enumerate(labels["output"])
+            for miss in [float(self.misses.array[i, j, -1])]
+        )
+        columns = ("sign before u_c u_dᵀ", "output", *labels["vector"], "distance from wanted")
+        gamma = float(self.misses.labels["gamma"][-1])
+        return Table(title=f"The construction at norm {gamma:g}", columns=columns, rows=rows)

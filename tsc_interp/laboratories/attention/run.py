@@ -1,0 +1,174 @@
+"""What can one head do by construction, and what takes two?
+
+**Copying.** A head returns v_i when q·k_i leads all other scores. Among n keys whose other scores
+are equal, the weight is 1 - ε when the lead is log((n - 1)(1 - ε) / ε).
+
+**Averaging.** With orthonormal keys, q = C(k_a + k_b) puts 2 / (2 + (n - 2) exp(-C)) of the weight
+on a and b, half each.
+
+**Keys whose norm varies.** k_a ~ N(μ_a, αI + s μ_a μ_aᵀ), its direction (nearly) fixed and its norm
+not, and k_b alike or N(μ_b, αI). One head with q = C(μ_a + μ_b) gives v_a the logistic of
+N(0, C²(s + 4α)) of the pair's weight if only k_a varies, of N(0, C²(2s + 4α)) if both do: it swings
+between v_a and v_b from draw to draw. Two heads, C μ_a and C μ_b, each look for one key, and their
+mean stays near (v_a + v_b) / 2, except where a norm is drawn below zero. Keys are drawn as vectors
+and attended to by softmax; closed forms stand beside what comes out.
+
+**Construction.** x_1 = u_d + u_b, x_2 = u_a, x_3 = u_c + u_b, the u orthogonal of norm γ. Wanted
+are c_1 = u_b - u_c and c_2 = u_b. V = (u_b u_bᵀ - u_c u_cᵀ)/γ², K = I and
+Q = (u_d u_aᵀ + u_c u_dᵀ)/γ² do it; the source prints a minus before u_c u_dᵀ. Both are computed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.special import log_softmax, softmax
+from scipy.stats import kstest
+
+from tsc_interp.laboratories.attention import closed_forms, construction
+from tsc_interp.laboratories.attention.result import (
+    CASES,
+    DESIGNS,
+    AttentionOptions,
+    AttentionResult,
+)
+from tsc_interp.laboratories.attention.words import findings
+from tsc_interp.laboratories.base import LabeledArray, Progress, silent
+
+Floats = closed_forms.Floats
+SHOWN = 16.0
+"""The scale C whose distributions are drawn, or the nearest of those asked for."""
+EDGES = np.linspace(0, 1, 26)
+MULTIPLES = np.linspace(-2, 2, 41)
+STATISTICS = ("mean", "mean drawn", "variance", "variance drawn")
+FORMS = ("one head, closed form", "one head", "two heads")
+CLOSED = {"one head": closed_forms.one_head, "two heads": closed_forms.two_heads}
+
+
+def run(*, quick: bool = False, progress: Progress = silent, **options: Any) -> AttentionResult:
+    asked = AttentionOptions(quick=quick, **options)
+    progress("copying and averaging")
+    fields: dict[str, Any] = {"margins": _margins(asked), "averaging": _averaging(asked)}
+    fields |= _drawn(asked, progress)
+    progress("the construction")
+    fields |= _construction(asked)
+    result = AttentionResult(findings=(), options=asked, **fields)
+    return result.with_findings(findings(result))
+
+
+# -- fixed keys ------------------------------------------------------------------------------------
+
+
+def _margins(asked: AttentionOptions) -> LabeledArray:
+    values = [[closed_forms.margin_for(e, n) for n in asked.keys] for e in asked.epsilons]
+    return LabeledArray.of(values, epsilon=asked.epsilons, keys=asked.keys)
+
+
+def _averaging(asked: AttentionOptions) -> LabeledArray:
+    values = [
+        [(closed_forms.weight_on_pair(c, n), _computed_pair(c, n)) for c in asked.scales]
+        for n in asked.keys
+    ]
+    return LabeledArray.of(
+        values, keys=asked.keys, scale=asked.scales, statistic=("closed", "computed")
+    )
+
+
+def _computed_pair(scale: float, keys: int) -> float:
+    """By softmax over scores; orthonormal keys have scores C, C, 0, 0, ..."""
+    scores = np.zeros(keys)
+    scores[:2] = scale
+    return float(softmax(scores)[:2].sum())
+
+
+# -- keys drawn at random --------------------------------------------------------------------------
+
+
+def draw_keys(
+    rng: np.random.Generator, draws: int, spread: float, alpha: float, *, varying: int
+) -> Floats:
+    """`[draw key direction]`: k_a and k_b around μ_a and μ_b, the first two directions of four."""
+    means = np.eye(2, 4)
+    noise = np.sqrt(alpha) * rng.standard_normal((draws, 2, 4))
+    norms = np.sqrt(spread) * rng.standard_normal((draws, 2, 1))
+    norms[:, varying:] = 0.0
+    return np.asarray(means * (1 + norms) + noise)
+
+
+def share_of_a(keys: Floats, scale: float, design: str) -> Floats:
+    """`[draw]`: v_a's share of the output, by softmax, meaned over the heads."""
+    a, b = np.eye(2, 4)
+    queries = [a + b] if design == "one head" else [a, b]
+    weights = [softmax(scale * keys @ query, axis=1)[:, 0] for query in queries]
+    return np.asarray(np.mean(weights, axis=0))
+
+
+def logit_of_share(keys: Floats, scale: float) -> Floats:
+    """`[draw]`: the same of one head, where a share itself would be rounded to 0 or 1."""
+    weights = log_softmax(scale * keys @ np.eye(2, 4).sum(axis=0), axis=1)
+    return np.asarray(weights[:, 0] - weights[:, 1])
+
+
+def _drawn(asked: AttentionOptions, progress: Progress) -> dict[str, Any]:
+    shown = min(asked.scales, key=lambda scale: abs(scale - SHOWN))
+    shape = (len(CASES), len(DESIGNS), len(asked.scales), len(asked.alphas), len(STATISTICS))
+    moments, distance = np.zeros(shape), np.zeros((len(CASES), len(asked.scales)))
+    bins = np.zeros((len(CASES), len(FORMS), len(EDGES) - 1))
+    for i, m in np.ndindex(len(CASES), len(asked.alphas)):
+        alpha, varying = asked.alphas[m], i + 1
+        progress(f"drawing keys: {CASES[i]}, alpha {alpha:g}")
+        rng = np.random.default_rng([asked.seed, i, m])
+        keys = draw_keys(rng, asked.draws, asked.spread, alpha, varying=varying)
+        for j, k in np.ndindex(len(DESIGNS), len(asked.scales)):
+            scale = asked.scales[k]
+            closed = CLOSED[DESIGNS[j]](scale, asked.spread, alpha, varying=varying)
+            shares = share_of_a(keys, scale, DESIGNS[j])
+            moments[i, j, k, m] = closed[0], shares.mean(), closed[1], shares.var()
+            if m:
+                continue
+            wide = closed_forms.deviation(scale, asked.spread, alpha, varying=varying)
+            if DESIGNS[j] == "one head":
+                distance[i, k] = kstest(logit_of_share(keys, scale), "norm", (0, wide)).statistic
+            if scale == shown:
+                bins[i, 0] = np.diff(closed_forms.share_at_most(EDGES, wide))
+                bins[i, j + 1] = np.histogram(shares, EDGES)[0] / asked.draws
+    axes = {"case": CASES, "scale": asked.scales}
+    return {
+        "shown": shown,
+        "turned": closed_forms.turned(asked.spread),
+        "moments": LabeledArray.of(
+            moments, case=CASES, design=DESIGNS, scale=asked.scales, alpha=asked.alphas,
+            statistic=STATISTICS,
+        ),
+        "distance": LabeledArray.of(distance, **axes),
+        "distribution": LabeledArray.of(
+            bins, case=CASES, form=FORMS, share=[f"{edge:.2f}" for edge in EDGES[:-1]]
+        ),
+    }  # fmt: skip
+
+
+# -- the construction ------------------------------------------------------------------------------
+
+
+def _construction(asked: AttentionOptions) -> dict[str, Any]:
+    gammas, signs = sorted(asked.gammas), construction.SIGNS
+    found = np.array([[construction.outputs(s, g) for g in gammas] for s in signs.values()])
+    misses = np.linalg.norm(found - construction.WANTED, axis=-1)
+    added = {"u_c": construction.U_C, "u_d": construction.U_D}
+    tried = [[construction.plain(u, m, gammas[-1]) for m in MULTIPLES] for u in added.values()]
+    outputs, vectors = construction.OUTPUTS, construction.VECTORS
+    multiples = [f"{multiple:.1f}" for multiple in MULTIPLES]
+    return {
+        "coefficients": LabeledArray.of(found[:, -1], sign=signs, output=outputs, vector=vectors),
+        "misses": LabeledArray.of(
+            np.swapaxes(misses, 1, 2), sign=signs, output=outputs, gamma=gammas
+        ),
+        "plain": LabeledArray.of(
+            [[c_2 for c_2, _ in row] for row in tried],
+            added=added, multiple=multiples, vector=vectors,
+        ),
+        "leads": LabeledArray.of(
+            [[lead for _, lead in row] for row in tried], added=added, multiple=multiples
+        ),
+    }  # fmt: skip

@@ -1,0 +1,52 @@
+"""Every laboratory there is: one explicit list, in the order the documentation tells them.
+
+Listing is cheap: a laboratory's modules are imported when they are needed, and drawing a result
+imports no torch. To add one, write the four files of `laboratories/NAME/` and add its line here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, cast
+
+from tsc_interp.laboratories.base import LabOptions, LabResult, Progress, silent
+from tsc_interp.probes.registry import Question, find_named
+
+
+@dataclass(frozen=True, kw_only=True)
+class Laboratory(Question):
+    """A question that is answered by building, simulating or training something."""
+
+    kind: ClassVar[str] = "laboratory"
+    room: ClassVar[str] = "laboratories"
+
+    source: str
+    """Where the question comes from."""
+
+    @property
+    def options_type(self) -> type[LabOptions]:
+        return cast("type[LabOptions]", self.result_type.model_fields["options"].annotation)
+
+    def run(self, *, quick: bool = False, progress: Progress = silent, **options: Any) -> LabResult:
+        return cast(LabResult, self.module("run").run(quick=quick, progress=progress, **options))
+
+    def without_clock(self, result: LabResult) -> LabResult:
+        """The part of a result that is the same on every run of the same options."""
+        timeless = result.model_copy(update={"clock": None})
+        return timeless.with_findings(self.module("words").findings(timeless))
+
+
+LABORATORIES: tuple[Laboratory, ...] = (
+    Laboratory(
+        name="attention",
+        title="Attention by construction",
+        question="What can one head do by construction, and what takes two?",
+        source="an attention exploration (a practical's written answers)",
+        result="AttentionResult",
+    ),
+)
+
+
+def find_laboratory(name: str) -> Laboratory:
+    """The laboratory of that name; an unknown one is refused with the nearest name."""
+    return find_named(name, LABORATORIES)
