@@ -7,24 +7,26 @@ their defaults, so that a classifier of the report keeps its JSON, its key and i
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from collections.abc import Sequence
+from typing import ClassVar, Literal, Self
 
-from pydantic import (
-    Field,
-    SerializerFunctionWrapHandler,
-    field_validator,
-    model_serializer,
-    model_validator,
-)
+from pydantic import Field, field_validator, model_validator
 
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.frozen import FrozenConfig
-from tsc_interp.strings import MAX_LETTERS, Alphabet
-from tsc_interp.task import ContainsAll, Task
+from tsc_interp.strings import MAX_LETTERS, Alphabet, letters_of_tokens
+from tsc_interp.task import Classes, ContainsAll, Task
 
 
 class ClassifierConfig(FrozenConfig):
     """One transformer sequence classifier. The defaults are the walk-through model."""
+
+    added: ClassVar[frozenset[str]] = frozenset(
+        {
+            "biases", "act_fn", "final_norm", "n_outputs", "reads", "positions", "token_names",
+            "adaptive_temperature", "attention_norm",
+        }
+    )  # fmt: skip
 
     n_letters: int = Field(default=3, ge=1, le=MAX_LETTERS)
     task: Task = ContainsAll()
@@ -125,16 +127,6 @@ class ClassifierConfig(FrozenConfig):
             )
         return self
 
-    @model_serializer(mode="wrap")
-    def _without_unused(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Every option; those the report does not have only where they are used."""
-        fields = type(self).model_fields
-        return {
-            name: value
-            for name, value in write(self).items()
-            if name not in _ADDED or getattr(self, name) != fields[name].default
-        }
-
     @property
     def beyond_report(self) -> tuple[str, ...]:
         """What this classifier has that no classifier of the report has, in words."""
@@ -172,6 +164,12 @@ class ClassifierConfig(FrozenConfig):
         named = zip(self.alphabet.letters, self.token_names, strict=False)
         legend = ", ".join(f"{letter} is {name}" for letter, name in named)
         return f"{asked} ({legend})" if legend else asked
+
+    def classes(self, strings: Sequence[str]) -> Classes:
+        """The task's class of each string in run-length notation; of two classes, 1 is yes."""
+        if self.task.ordered:
+            return self.task.classes(letters_of_tokens(self.alphabet.tokens(strings)))
+        return self.task.classes(self.alphabet.count_matrix(strings))
 
     @property
     def has_attention(self) -> bool:
@@ -273,12 +271,3 @@ def require_report_family(config: ClassifierConfig, what: str) -> None:
             f"{what} knows the report's own kind of classifier; this one has "
             f"{', '.join(config.beyond_report)}"
         )
-
-
-_ADDED = frozenset(
-    {
-        "biases", "act_fn", "final_norm", "n_outputs", "reads", "positions", "token_names",
-        "adaptive_temperature", "attention_norm",
-    }
-)  # fmt: skip
-"""Options younger than the first checkpoints."""

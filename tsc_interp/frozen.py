@@ -8,9 +8,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+)
 
 from tsc_interp.errors import ConfigError, shorten
 
@@ -30,6 +36,10 @@ class Frozen(BaseModel):
 class FrozenConfig(Frozen):
     """The same, without conversions (a 2.0 is no 2), to and from JSON."""
 
+    added: ClassVar[frozenset[str]] = frozenset()
+    """Options younger than the first files: written only where they are used, so that whatever does
+    without them keeps its JSON and its key."""
+
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
     @classmethod
@@ -45,6 +55,15 @@ class FrozenConfig(Frozen):
         if not isinstance(data, Mapping):
             raise ConfigError(f"{cls.__name__} must be an object of options, got {shorten(data)}")
         return cls(**{str(key): value for key, value in data.items()})
+
+    @model_serializer(mode="wrap")
+    def _without_unused(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields = type(self).model_fields
+        return {
+            name: value
+            for name, value in write(self).items()
+            if name not in self.added or getattr(self, name) != fields[name].default
+        }
 
     def to_dict(self) -> dict[str, Any]:
         return self.model_dump(mode="json")

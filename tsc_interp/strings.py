@@ -220,3 +220,13 @@ def counts_of_tokens(tokens: NDArray[np.int64], n_letters: int) -> Counts:
     """How many of each letter a token matrix holds: `[string, letter]`."""
     letters = np.arange(FIRST_LETTER, FIRST_LETTER + n_letters)
     return np.asarray((tokens[:, :, None] == letters).sum(axis=1), dtype=np.int64)
+
+
+def letters_of_tokens(tokens: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Letters by index in their order, -1 where there is none: `[string, position]`.
+
+    CLS in front is left out; where a row has it elsewhere, behind the letters, it is a -1 too.
+    """
+    if tokens.shape[1] and (tokens[:, 0] == CLS).all():
+        tokens = tokens[:, 1:]
+    return np.where(tokens >= FIRST_LETTER, tokens - FIRST_LETTER, -1)

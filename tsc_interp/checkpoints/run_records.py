@@ -29,16 +29,20 @@ class TestResult(BaseModel):
     __test__ = False  # not a test, whatever pytest thinks of the name
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    confusion_matrix: tuple[tuple[int, int], tuple[int, int]]
-    """`((TN, FP), (FN, TP))`"""
+    confusion_matrix: tuple[tuple[int, ...], ...]
+    """A row per class, a column per answer; of two classes `((TN, FP), (FN, TP))`."""
     misclassified: tuple[str, ...]
     """Run-length notation, each string once, shorter ones first, then alphabetical."""
 
     @property
     def errors(self) -> int:
         """Test items that are wrong; a string that occurs twice counts twice."""
-        (_, false_positives), (false_negatives, _) = self.confusion_matrix
-        return false_positives + false_negatives
+        return sum(
+            count
+            for label, row in enumerate(self.confusion_matrix)
+            for answer, count in enumerate(row)
+            if answer != label
+        )
 
     def matrix(self) -> list[list[int]]:
         return [list(row) for row in self.confusion_matrix]

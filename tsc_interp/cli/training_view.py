@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from tsc_interp.checkpoints.run_list import StoredRun
+    from tsc_interp.checkpoints.run_records import TestResult
     from tsc_interp.output.table import Cell
     from tsc_interp.training.jobs import TrainedRun, Watcher
     from tsc_interp.verification import Horizon
@@ -185,12 +186,16 @@ def print_runs(
 
     labelled = list(zip(runs, labels or [""] * len(runs), strict=True))
     with_cell = any(labels or [])
-    headings = ["cell"] * with_cell + ["seed", "epochs", "chosen", "validation loss"]
-    headings += ["TN", "FP", "FN", "TP"] + ["horizon"] * with_horizon
-    for experiment, rows in groupby(labelled, key=lambda row: row[0].job.experiment):
+    for experiment, group in groupby(labelled, key=lambda row: row[0].job.experiment):
+        rows = list(group)
+        two = all(len(run.result.test.confusion_matrix) == 2 for run, _ in rows)
+        headings = ["cell"] * with_cell + ["seed", "epochs", "chosen", "validation loss"]
+        headings += ["TN", "FP", "FN", "TP"] if two else ["tested", "wrong"]
+        headings += ["horizon"] * with_horizon
         cells = [
             [label] * with_cell
             + _cells(run)
+            + (_two_classes(run.result.test) if two else _any_classes(run.result.test))
             + ([written_horizon(horizon_of(run))] if with_horizon else [])
             for run, label in rows
         ]
@@ -199,20 +204,28 @@ def print_runs(
 
 
 def _cells(run: TrainedRun) -> list[Cell]:
-    from rich.text import Text
-
     result = run.result
-    (tn, fp), (fn, tp) = result.test.confusion_matrix
     return [
         str(run.job.seed),
         str(result.epochs),
         str(result.chosen_epoch),
         "diverged" if result.diverged else f"{result.validation_loss:.5g}",
-        str(tn),
-        Text(str(fp), style="bold red" if fp else ""),
-        Text(str(fn), style="bold red" if fn else ""),
-        str(tp),
     ]
+
+
+def _two_classes(test: TestResult) -> list[Cell]:
+    (tn, fp), (fn, tp) = test.confusion_matrix
+    return [str(tn), _wrong(fp), _wrong(fn), str(tp)]
+
+
+def _any_classes(test: TestResult) -> list[Cell]:
+    return [str(sum(map(sum, test.confusion_matrix))), _wrong(test.errors)]
+
+
+def _wrong(count: int) -> Cell:
+    from rich.text import Text
+
+    return Text(str(count), style="bold red" if count else "")
 
 
 def complain_about_diverged(runs: Sequence[TrainedRun]) -> None:

@@ -9,7 +9,10 @@ made once per process, shared by every model trained on it, and kept on disk (`c
 
 The balanced stream is defined for the source report's task, "contains all of these letters". For
 the other tasks it is balanced in the same sense, by which of the letters the rule names occur; that
-does not balance their labels.
+does not balance their labels. A rule that names none gets letters drawn evenly.
+
+A model that sees order reads the characters of a balanced string sorted, as the source report
+writes them, or, with `order="shuffled"`, in an order drawn for each string and epoch.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import count, product
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,16 +46,26 @@ class BalancedStream(FrozenConfig):
     An epoch is the next `batches` batches, so the stream goes on from epoch to epoch.
     """
 
+    added: ClassVar[frozenset[str]] = frozenset({"order"})
+
     kind: Literal["balanced"] = "balanced"
     max_length: int = Field(default=10, ge=1, le=100_000)
     alpha: float = Field(default=1.0, ge=0.01, le=1000)
     batch_size: int = Field(default=64, ge=1, le=100_000)
     batches: int = Field(default=156, ge=1, le=100_000)
     seed: int = Field(default=0, ge=0, lt=2**32)
+    order: Literal["sorted", "shuffled"] = Field(
+        default="sorted", description="of the characters, for a model that sees it"
+    )
 
     @property
     def longest(self) -> int:
         return self.max_length
+
+    @property
+    def in_order(self) -> bool:
+        """Whether strings are sorted, so that nothing can be learned about order."""
+        return self.order == "sorted"
 
     def check(self, config: ClassifierConfig) -> None:
         """Refuse an alphabet and task for which this stream is not defined."""
@@ -71,14 +84,16 @@ class BalancedStream(FrozenConfig):
     def epoch(self, config: ClassifierConfig, index: int) -> Counts:
         """Epoch `index`, from 0: `[batches * batch_size, letter]`."""
         self.check(config)
-        return _balanced_epochs(self, config.n_letters, config.task.needs).get(index).copy()
+        drawn = self.replace(order="sorted")  # the same counts, whatever becomes of their order
+        return _balanced_epochs(drawn, config.n_letters, config.task.needs).get(index).copy()
 
     def epochs(self, config: ClassifierConfig) -> Iterator[Counts]:
         return (self.epoch(config, index) for index in count())
 
     def epoch_tokens(self, config: ClassifierConfig, index: int) -> Tokens:
-        """The same strings, their characters sorted, as tokens `[string, position]`."""
-        return sorted_tokens(self.epoch(config, index))
+        """The same strings, characters sorted or shuffled, as tokens `[string, position]`."""
+        tokens = sorted_tokens(self.epoch(config, index))
+        return tokens if self.in_order else _shuffled(tokens, self.seed, index)
 
 
 class AllStrings(FrozenConfig):
@@ -92,6 +107,10 @@ class AllStrings(FrozenConfig):
     @property
     def longest(self) -> int:
         return self.length
+
+    @property
+    def in_order(self) -> bool:
+        return False
 
     def check(self, config: ClassifierConfig) -> None:
         """Refuse an alphabet with too many strings of this length."""
@@ -151,6 +170,16 @@ def sorted_tokens(counts: Counts) -> Tokens:
     tokens = np.where(letters < counts.shape[1], FIRST_LETTER + letters, PAD)
     first = np.full((len(counts), 1), CLS)
     return np.concatenate([first, tokens], axis=1).astype(np.int64)
+
+
+def _shuffled(tokens: Tokens, seed: int, epoch: int) -> Tokens:
+    """Each row's letters in an order of their own; CLS stays in front, PAD at the end.
+
+    From NumPy's legacy generator, whose draws never change.
+    """
+    keys = np.random.RandomState([seed, epoch]).random_sample(tokens.shape)
+    keys[tokens == CLS], keys[tokens == PAD] = -1.0, 2.0
+    return np.take_along_axis(tokens, keys.argsort(axis=1, kind="stable"), axis=1)
 
 
 class _Balanced:

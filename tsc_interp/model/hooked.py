@@ -25,7 +25,7 @@ from tsc_interp.model.circuits import Circuits
 from tsc_interp.model.classifier import Input
 from tsc_interp.model.export import export, transformer_lens_config
 from tsc_interp.model.forward import ALL_EXTRAS, Extras, block, embed, hook_names, read_out
-from tsc_interp.model.inputs import Inputs, from_tokens, letter_counts
+from tsc_interp.model.inputs import Inputs, from_tokens, true_classes
 from tsc_interp.model.interop import HAS_BRIDGE_ONLY, untangle_state_dict
 from tsc_interp.model.parts import FinalNorm, place
 from tsc_interp.model.refused import option_refusal, refusal
@@ -135,7 +135,10 @@ class HookedClassifier(Circuits, HookedRootModule):  # type: ignore[misc]
         attention_mask: Tensor | None = None,
         per_token: bool = False,
     ) -> Tensor:
-        """Binary cross-entropy of the task's labels: the mean over strings, or each string's."""
+        """Cross-entropy of the task's classes: the mean over strings, or each string's.
+
+        Binary where there is one output, of the softmax where there are several.
+        """
         _check_options("loss", attention_mask=attention_mask)
         return self._loss(logits, self.inputs(tokens), per_token)
 
@@ -236,13 +239,18 @@ class HookedClassifier(Circuits, HookedRootModule):  # type: ignore[misc]
         return from_tokens(self.config, tokens)
 
     def _loss(self, logits: Tensor, given: Inputs, per_string: bool) -> Tensor:
-        if self.config.n_outputs > 1:
-            raise UnsupportedError("the loss of several outputs is not defined here; take logits")
-        labels = self.config.task.labels(letter_counts(self.config, given))
-        target = torch.from_numpy(np.asarray(labels)).to(logits.dtype).expand_as(logits)
-        return torch.nn.functional.binary_cross_entropy_with_logits(
-            logits, target, reduction="none" if per_string else "mean"
+        classes = torch.from_numpy(true_classes(self.config, given)).to(logits.device)
+        reduction = "none" if per_string else "mean"
+        if self.config.n_outputs == 1:
+            target = classes.to(logits.dtype).expand_as(logits)
+            return torch.nn.functional.binary_cross_entropy_with_logits(
+                logits, target, reduction=reduction
+            )
+        strings = logits.shape[:-1]  # ensemble axes in front
+        loss = torch.nn.functional.cross_entropy(
+            logits.flatten(0, -2), classes.expand(strings).flatten(), reduction=reduction
         )
+        return loss.reshape(strings) if per_string else loss
 
 
 def load(model: ModelLike = DEFAULT, *, epoch: int | None = None) -> HookedClassifier:

@@ -25,7 +25,8 @@ from torch import Tensor
 
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError, UsageError
-from tsc_interp.strings import CLS, FIRST_LETTER, PAD, Counts
+from tsc_interp.strings import CLS, FIRST_LETTER, PAD, Counts, letters_of_tokens
+from tsc_interp.task import Classes
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,11 @@ def from_strings(config: ClassifierConfig, strings: str | Sequence[str]) -> Inpu
 
 def token_rows(config: ClassifierConfig, texts: Sequence[str]) -> NDArray[np.int64]:
     """Strings as the rows of tokens this model reads."""
-    rows = config.alphabet.tokens(texts)  # CLS in front
+    return as_read(config, config.alphabet.tokens(texts))
+
+
+def as_read(config: ClassifierConfig, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Rows with CLS in front as the model reads them: CLS there, behind the letters, or nowhere."""
     if config.reads == "first":
         return rows
     rows = rows[:, 1:]
@@ -95,6 +100,13 @@ def letter_counts(config: ClassifierConfig, inputs: Inputs) -> Counts:
         inputs.multiplicity, of_token.double(), "batch pos, batch pos letter -> batch letter"
     )
     return counts.round().long().numpy()
+
+
+def true_classes(config: ClassifierConfig, inputs: Inputs) -> Classes:
+    """The task's class of every string."""
+    if config.task.ordered:
+        return config.task.classes(letters_of_tokens(inputs.tokens.cpu().numpy()))
+    return config.task.classes(letter_counts(config, inputs))
 
 
 def _check_tokens(config: ClassifierConfig, tokens: Tensor) -> None:

@@ -1,9 +1,12 @@
 """Logits and gradients by torch autograd over `model.forward`: every configuration, less speed.
 
-Several layers, norms, positions, scores that grow with log n, dropout. Strings are counts wherever
-that is exact, and tokens for a model that has positions or drops out. Weights are stacked, so an
+Several layers, norms, positions, causal attention, several outputs, scores that grow with log n,
+dropout. Strings are counts wherever that is exact, and tokens for a model that sees order or drops
+out. Weights are stacked, so an
 ensemble is still one call per batch; only dropout, whose noise must not depend on who else is
-trained, goes one model at a time (`one_at_a_time`).
+trained, goes one model at a time (`one_at_a_time`). Products of matrices whose sizes are odd may be
+rounded by where a matrix lies in memory, so that a model's last digits can depend on how many are
+trained with it; the same models together always give the same digits.
 """
 
 from __future__ import annotations
@@ -18,8 +21,8 @@ from torch import Tensor
 from tsc_interp.checkpoints.format import WeightArrays
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.model.forward import forward
-from tsc_interp.model.inputs import Inputs, from_counts, from_tokens
-from tsc_interp.training.losses import Loss
+from tsc_interp.model.inputs import Inputs, as_read, from_counts, from_tokens
+from tsc_interp.training.losses import Labels, Loss
 
 Array = NDArray[np.float32]
 
@@ -34,7 +37,7 @@ class Autograd:
 
     @property
     def uses_tokens(self) -> bool:
-        return self.config.has_positions or self.config.dropout > 0
+        return self.config.needs_order or self.config.dropout > 0
 
     @property
     def one_at_a_time(self) -> bool:
@@ -60,14 +63,15 @@ class Autograd:
         return views
 
     def prepare(self, strings: NDArray[np.int64]) -> Inputs:
-        given = torch.from_numpy(strings)
-        return (from_tokens if self.uses_tokens else from_counts)(self.config, given)
+        if self.uses_tokens:
+            return from_tokens(self.config, torch.from_numpy(as_read(self.config, strings)))
+        return from_counts(self.config, torch.from_numpy(strings))
 
     def logits(self, flat: Array, strings: Inputs) -> Array:
         with torch.no_grad():
             return forward(self.config, self._views(flat), strings).numpy()
 
-    def gradient(self, flat: Array, strings: Inputs, labels: Array) -> tuple[Array, Array]:
+    def gradient(self, flat: Array, strings: Inputs, labels: Labels) -> tuple[Array, Array]:
         weights = {name: view.requires_grad_() for name, view in self._views(flat).items()}
         logits = forward(self.config, weights, strings, training=True)
         d_logits = torch.from_numpy(self._loss.gradient(logits.detach().numpy(), labels))

@@ -48,17 +48,29 @@ class RunConfig(FrozenConfig):
     @model_validator(mode="after")
     def _fits(self) -> Self:
         """Refuse now what would fail in the middle of training."""
+        if self.classifier.n_outputs > 1 and self.training.loss != "cross_entropy":
+            raise ValueError(
+                f"loss = {self.training.loss!r} is for one output; the classifier has "
+                f"{self.classifier.n_outputs}, which train with 'cross_entropy'"
+            )
         sources = {name: getattr(self.training, name) for name in ("train", "validation", "test")}
+        in_order = [name for name, source in sources.items() if source.in_order]
+        if self.classifier.task.ordered and in_order:
+            raise ValueError(
+                f"the task ({self.classifier.task.describe()}) is about the order of letters, but "
+                f"the strings of {', '.join(in_order)} are sorted: each needs order = 'shuffled'"
+            )
         for name, source in sources.items():
             try:
                 source.check(self.classifier)
             except ConfigError as error:
                 raise ValueError(f"{name} data: {error}") from None
-            longest = 1 + source.longest
+            longest = source.longest + self.classifier.has_cls
             if self.classifier.has_positions and self.classifier.n_positions < longest:
                 raise ValueError(
-                    f"n_positions = {self.classifier.n_positions} is too small: with CLS the "
-                    f"{name} strings have up to {longest} positions"
+                    f"n_positions = {self.classifier.n_positions} is too small: "
+                    f"{'with CLS ' if self.classifier.has_cls else ''}the {name} strings have up "
+                    f"to {longest} positions"
                 )
         return self
 

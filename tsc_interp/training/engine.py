@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from tsc_interp.checkpoints.format import WeightArrays
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.data import AllStrings, BalancedStream
-from tsc_interp.errors import UnsupportedError
-from tsc_interp.strings import counts_of_tokens
+from tsc_interp.strings import counts_of_tokens, letters_of_tokens
+from tsc_interp.task import Classes
 from tsc_interp.training import closed_form
 from tsc_interp.training.autograd import Autograd
-from tsc_interp.training.losses import Loss
+from tsc_interp.training.losses import Labels, Loss
 
 Array = NDArray[np.float32]
 
@@ -40,15 +40,10 @@ class Engine(Protocol):
 
     def logits(self, flat: Array, strings: Any) -> Array: ...
 
-    def gradient(self, flat: Array, strings: Any, labels: Array) -> tuple[Array, Array]: ...
+    def gradient(self, flat: Array, strings: Any, labels: Any) -> tuple[Array, Array]: ...
 
 
 def engine_for(config: ClassifierConfig, loss: Loss) -> Engine:
-    if config.n_outputs > 1 or config.causal:
-        raise UnsupportedError(
-            "the trainer makes classifiers with one output and attention both ways; train others "
-            "with TransformerLens and take them over (tsc.from_transformer_lens)"
-        )
     return (
         closed_form.ClosedForm(config, loss)
         if closed_form.covers(config)
@@ -63,18 +58,29 @@ def shape_of(config: ClassifierConfig) -> ClassifierConfig:
 
 def batches(
     engine: Engine, source: BalancedStream | AllStrings, epoch: int, batch_size: int | None = None
-) -> Iterator[tuple[Any, Array]]:
+) -> Iterator[tuple[Any, Labels]]:
     """An epoch's strings as the engine reads them, with their labels, batch by batch."""
-    if engine.uses_tokens:
-        strings = source.epoch_tokens(engine.config, epoch)
-        counts = counts_of_tokens(strings, engine.config.n_letters)
-    else:
-        strings = counts = source.epoch(engine.config, epoch)
-    labels = engine.config.task.labels(counts).astype(np.float32)
+    strings, classes = labelled(engine, source, epoch)
+    # One output learns numbers to be above or below 0, several a class.
+    labels = classes.astype(np.float32) if engine.config.n_outputs == 1 else classes
     size = batch_size or source.batch_size
     for start in range(0, len(strings), size):
         part = slice(start, start + size)
         yield engine.prepare(strings[part]), labels[part]
+
+
+def labelled(
+    engine: Engine, source: BalancedStream | AllStrings, epoch: int
+) -> tuple[NDArray[np.int64], Classes]:
+    """An epoch's strings, tokens with CLS in front or counts, and the class of each."""
+    config = engine.config
+    if not engine.uses_tokens:
+        counts = source.epoch(config, epoch)
+        return counts, config.task.classes(counts)
+    tokens = source.epoch_tokens(config, epoch)
+    if config.task.ordered:
+        return tokens, config.task.classes(letters_of_tokens(tokens))
+    return tokens, config.task.classes(counts_of_tokens(tokens, config.n_letters))
 
 
 def seed_dropout(engine: Engine, seed: int, epoch: int) -> None:

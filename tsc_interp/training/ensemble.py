@@ -16,7 +16,7 @@ from tsc_interp.model.initialise import initial_weights
 from tsc_interp.model.threads import one_thread
 from tsc_interp.training.config import RunConfig, TrainingConfig
 from tsc_interp.training.engine import Engine, batches, engine_for, seed_dropout, shape_of
-from tsc_interp.training.losses import Loss, loss_named
+from tsc_interp.training.losses import Labels, Loss, loss_named
 from tsc_interp.training.optimizer import AdamW
 from tsc_interp.training.stopping import ending
 
@@ -56,14 +56,14 @@ def train_ensemble(members: Sequence[TrainingState]) -> Iterator[list[TrainingSt
     """Train until every member has ended; after each epoch, the members that took part in it.
 
     The members must share their shape, their training and their epoch. What becomes of one does not
-    depend on the others: the arithmetic never mixes them.
+    depend on the others: the arithmetic never mixes them. (`Autograd` says what rounding may do.)
     """
     members = [member for member in members if member.ending is None]
     if not members:
         return
     _check_alike(members)
     training = members[0].config.training
-    loss = loss_named(training.loss)
+    loss = loss_named(training.loss, members[0].config.classifier.n_outputs)
     engine = engine_for(shape_of(members[0].config.classifier), loss)
     if engine.one_at_a_time and len(members) > 1:
         for member in members:
@@ -115,7 +115,7 @@ def _train_epoch(
 
 
 def _total_loss(
-    engine: Engine, loss: Loss, parameters: Array, strings: Sequence[tuple[Any, Array]]
+    engine: Engine, loss: Loss, parameters: Array, strings: Sequence[tuple[Any, Labels]]
 ) -> NDArray[np.float64]:
     total = np.zeros(len(parameters))
     for batch, labels in strings:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tsc_interp.checkpoints.format import WeightArrays
 from tsc_interp.checkpoints.run_records import TestResult
-from tsc_interp.strings import Alphabet, Counts
-from tsc_interp.task import Labels
+from tsc_interp.config import ClassifierConfig
+from tsc_interp.strings import counts_of_tokens, letters_of_tokens
+from tsc_interp.task import Classes
 from tsc_interp.training.config import RunConfig
-from tsc_interp.training.engine import batches, engine_for, shape_of
+from tsc_interp.training.engine import Engine, batches, engine_for, labelled, shape_of
 from tsc_interp.training.losses import loss_named
 
 # Strings evaluated at once: large enough that calls cost nothing, small enough for 1,000 models.
@@ -20,29 +22,50 @@ _AT_ONCE = 1024
 
 def evaluate_ensemble(config: RunConfig, many: Sequence[WeightArrays]) -> list[TestResult]:
     """Models of one shape on the configuration's test set, in count space where that is exact."""
-    engine = engine_for(shape_of(config.classifier), loss_named(config.training.loss))
-    source = config.training.test
+    classifier, source = config.classifier, config.training.test
+    loss = loss_named(config.training.loss, classifier.n_outputs)
+    engine = engine_for(shape_of(classifier), loss)
     parameters = engine.pack(many)
     predicted = np.concatenate(
         [
-            engine.logits(parameters, strings) > 0
+            answers(engine.logits(parameters, strings), classifier.n_outputs)
             for strings, _ in batches(engine, source, 0, _AT_ONCE)
         ],
         axis=1,
     )
-    counts = source.epoch(config.classifier, 0)
-    labels = config.classifier.task.labels(counts)
-    return [_result(config.classifier.alphabet, counts, labels, row) for row in predicted]
+    strings, classes = labelled(engine, source, 0)
+    sides = range(max(classifier.n_outputs, 2))
+    return [
+        TestResult(
+            confusion_matrix=tuple(
+                tuple(int(((classes == label) & (row == answer)).sum()) for answer in sides)
+                for label in sides
+            ),
+            misclassified=_written(engine, strings[classes != row]),
+        )
+        for row in predicted
+    ]
 
 
-def _result(alphabet: Alphabet, counts: Counts, labels: Labels, predicted: Labels) -> TestResult:
-    matrix = tuple(
-        tuple(int(((labels == label) & (predicted == guess)).sum()) for guess in (False, True))
-        for label in (False, True)
-    )
-    wrong = np.unique(counts[labels != predicted], axis=0)
-    strings = {alphabet.write(row): int(row.sum()) for row in wrong}
-    return TestResult(
-        confusion_matrix=matrix,  # type: ignore[arg-type]
-        misclassified=tuple(sorted(strings, key=lambda string: (strings[string], string))),
-    )
+def answers(logits: NDArray[np.float32], outputs: int) -> Classes:
+    """The class of each string: the sign of one output, or the first of the largest ones.
+
+    What is not a number is no reason for an answer: it counts as the lowest.
+    """
+    if outputs == 1:
+        return (logits > 0).astype(np.int64)
+    return np.asarray(np.where(np.isnan(logits), -np.inf, logits).argmax(axis=-1))
+
+
+def _written(engine: Engine, strings: NDArray[np.int64]) -> tuple[str, ...]:
+    """Each string once, shorter ones first: in its own order where the model sees it."""
+    config: ClassifierConfig = engine.config
+    if engine.uses_tokens and config.needs_order:
+        letters = letters_of_tokens(np.unique(strings, axis=0))
+        texts = ["".join(config.alphabet.letters[i] for i in row if i >= 0) for row in letters]
+        lengths = {config.alphabet.canonical(text): len(text) for text in texts}
+    else:
+        counts = counts_of_tokens(strings, config.n_letters) if engine.uses_tokens else strings
+        rows = np.unique(counts, axis=0)
+        lengths = {config.alphabet.write(row): int(row.sum()) for row in rows}
+    return tuple(sorted(lengths, key=lambda string: (lengths[string], string)))
