@@ -50,7 +50,7 @@ def as_file(name: str, place: Path) -> Path:
 @pytest.fixture
 def _quick_analysis(monkeypatch: pytest.MonkeyPatch) -> None:
     """Names are the subject here: no figures, no test set, no proofs."""
-    monkeypatch.setattr("tsc_interp.report.model_report.figures", lambda result: [])
+    monkeypatch.setattr("tsc_interp.probes.registry.Probe.figures", lambda self, result: [])
     monkeypatch.setattr("tsc_interp.report.examine.score_test_set", lambda model: None)
     monkeypatch.setattr("tsc_interp.report.examine.reach", lambda model: None)
 

@@ -26,7 +26,7 @@ from tsc_interp.errors import TscError, UnsupportedError, UsageError
 from tsc_interp.model.hooked import HookedClassifier
 from tsc_interp.output.console import SafeConsole
 from tsc_interp.output.numbers import format_cell
-from tsc_interp.probes.registry import figures
+from tsc_interp.probes.registry import Probe
 from tsc_interp.report import Report, files
 from tsc_interp.report.strings import score_test_set, sensible_strings
 from tsc_interp.report.terminal import print_report
@@ -270,7 +270,7 @@ def test_a_full_disk_leaves_the_old_report_alone(report, tmp_path, monkeypatch):
     def full(*args, **kwargs):
         raise OSError(28, os.strerror(28))
 
-    monkeypatch.setattr(files, "render_markdown", full)
+    monkeypatch.setattr("tsc_interp.report.markdown.render_markdown", full)
     with pytest.raises(TscError, match="No space left on device; nothing was changed"):
         report.save(place)
     assert (place / "report.json").read_bytes() == before
@@ -397,7 +397,8 @@ def test_without_a_browser_images_are_refused_before_the_work(tmp_path, capsys, 
 )
 def test_images_are_written_and_linked(tmp_path, monkeypatch):
     """Two figures are enough to see that files and links belong together."""
-    monkeypatch.setattr("tsc_interp.report.model_report.figures", lambda r: figures(r)[:2])
+    drawn = Probe.figures
+    monkeypatch.setattr(Probe, "figures", lambda self, result: drawn(self, result)[:2])
     report = tsc.analyze("walkthrough", ["aac"], probes=["trace"])
     report.save(tmp_path / "r", images="svg", formats=["md"])
     linked = re.findall(r"\]\((images/[^)]+)\)", (tmp_path / "r" / "report.md").read_text())
