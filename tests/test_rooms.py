@@ -34,6 +34,7 @@ ROOMS = (
     "plots",
     "probes",
     "laboratories",
+    "sweeps",
     "playground",
     "report",
     "cli",

@@ -36,6 +36,8 @@ if TYPE_CHECKING:  # what a type checker reads; the table below is what happens
     from tsc_interp.report.laboratory import LabReport as LabReport
     from tsc_interp.report.laboratory import lab as lab
     from tsc_interp.strings import Alphabet as Alphabet
+    from tsc_interp.sweeps import Sweep as Sweep
+    from tsc_interp.sweeps import sweep as sweep
     from tsc_interp.task import AtLeast as AtLeast
     from tsc_interp.task import ContainsAll as ContainsAll
     from tsc_interp.task import Majority as Majority
@@ -95,6 +97,8 @@ _PUBLIC = {
     "LabReport": "tsc_interp.report.laboratory",
     "lab": "tsc_interp.report.laboratory",
     "Alphabet": "tsc_interp.strings",
+    "Sweep": "tsc_interp.sweeps",
+    "sweep": "tsc_interp.sweeps",
     "AtLeast": "tsc_interp.task",
     "ContainsAll": "tsc_interp.task",
     "Majority": "tsc_interp.task",

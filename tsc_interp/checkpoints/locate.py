@@ -1,4 +1,4 @@
-"""From what a person types after `--checkpoint` to a checkpoint: a bundled name, a file, a run."""
+"""From what a person types after `--checkpoint` to a checkpoint: a name, a file, a run, a row."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from pathlib import Path
 from tsc_interp.checkpoints.format import SUFFIX, Checkpoint, read_checkpoint
 from tsc_interp.checkpoints.run_directory import RunDirectory
 from tsc_interp.checkpoints.run_list import find_run
+from tsc_interp.checkpoints.shards import DEFAULT_SWEEPS, is_sweep, row_checkpoint
 from tsc_interp.errors import CheckpointError, UsageError, shorten
 from tsc_interp.files import reason, shown
 
 DEFAULT = "walkthrough"
 _AT_EPOCH = re.compile(r"(.+)@(\d{1,6})", re.DOTALL)
+_AT_ROW = re.compile(r"(.+):(\d{1,9})", re.DOTALL)
 _BUNDLED = Path(__file__).parent / "bundled"
 
 
@@ -34,10 +36,14 @@ def bundled_path(name: str) -> Path:
 def load_checkpoint(
     where: str | os.PathLike[str] = DEFAULT, *, epoch: int | None = None
 ) -> Checkpoint:
-    """A bundled name, a `.safetensors` file, a run directory, or a run's address.
+    """A bundled name, a `.safetensors` file, a run directory, a run's address, or `SWEEP:ROW`.
 
     Of a run the chosen epoch is taken, or `epoch`, which may also stand behind it: `RUN@3`.
     """
+    if sweep := split_row(where):
+        if epoch is not None:
+            raise UsageError(f"a sweep keeps the chosen epoch only; {shown(where)} has no others")
+        return row_checkpoint(*sweep)
     place, named = split_epoch(where)
     run = open_run(place)
     if run is not None:
@@ -65,8 +71,19 @@ def split_epoch(where: str | os.PathLike[str]) -> tuple[str | os.PathLike[str], 
     return match[1], int(match[2])
 
 
+def split_row(where: str | os.PathLike[str]) -> tuple[Path, int] | None:
+    """`sweeps/width:17` as the sweep's directory and the row; `width:17` means the same."""
+    match = _AT_ROW.fullmatch(where) if isinstance(where, str) else None
+    if match is None or _kind(where) is not None:
+        return None
+    places = (Path(match[1]), DEFAULT_SWEEPS / match[1])
+    return next(((place, int(match[2])) for place in places if is_sweep(place)), None)
+
+
 def open_run(where: str | os.PathLike[str]) -> RunDirectory | None:
     """The run meant by a directory, or by an address in `runs`; None if it is something else."""
+    if split_row(where):
+        return None
     where, _ = split_epoch(where)
     kind = _kind(where)
     if kind == "folder":
@@ -103,5 +120,5 @@ def _nothing_there(where: str) -> str:
     return (
         f"no checkpoint {shown(where)!r}: {hint}expected a bundled model ({', '.join(names)}), "
         f"a {SUFFIX} file, a run directory, or a run by its address ('tsc-interp runs' lists them; "
-        "RUN@3 is its epoch 3)"
+        "RUN@3 is its epoch 3), or a row of a sweep, DIR:ROW"
     )

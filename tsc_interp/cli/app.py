@@ -25,6 +25,7 @@ from tsc_interp.cli import (
     prune,
     reproduce,
     runs,
+    sweep,
     train,
     verify,
 )
@@ -53,6 +54,7 @@ app.command("list")(list_.command)
 app.command("prune")(prune.command)
 app.command("reproduce")(reproduce.command)
 app.command("runs")(runs.command)
+app.command("sweep")(sweep.command)
 app.command("train")(train.command)
 app.command("playground")(playground.command)
 app.command("verify")(verify.command)
@@ -89,6 +91,7 @@ _asked: dict[str, Any] = {}
 _AFTER_INTERRUPT = {
     "train": "finished epochs are kept: the same command goes on from there",
     "reproduce": "finished epochs are kept: the same command goes on from there",
+    "sweep": "finished ensembles are kept: the same command goes on from there",
     "analyze": "no report was written; --probe NAME asks fewer questions",
     "verify": "nothing was written; a smaller --max-length, or --horizon, takes less time",
 }

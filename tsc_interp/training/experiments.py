@@ -63,8 +63,10 @@ def make_experiment(
     training: Mapping[str, Any] | None = None,
     about: str = "",
     chapter: str = "",
+    *,
+    most: int = MAX_RUNS,
 ) -> Experiment:
-    """An experiment from options; lists among them span a grid."""
+    """An experiment from options; lists among them span a grid of up to `most` runs in all."""
     texts = {"name": name, "about": about, "chapter": chapter}
     for what, text in texts.items():
         if not isinstance(text, str):
@@ -74,7 +76,7 @@ def make_experiment(
             f"{shorten(name)} cannot name an experiment: up to 100 letters, digits, '_', '-' and "
             "'.', because runs are kept in a directory of that name"
         )
-    parsed = _parse_seeds(seeds)
+    parsed = _parse_seeds(seeds, most)
     options = {"classifier": classifier or {}, "training": training or {}}
     for what, table in options.items():
         if not isinstance(table, Mapping):
@@ -84,37 +86,40 @@ def make_experiment(
     except RecursionError:
         raise ConfigError(f"{name}: the options are nested too deeply") from None
     runs = len(parsed) * prod(len(values) for values in axes.values())
-    if runs > MAX_RUNS:
-        raise ConfigError(
-            f"{name} has {runs:,} runs; at most {MAX_RUNS:,} can be trained at a time"
-        )
+    if runs > most:
+        raise ConfigError(f"{name} has {runs:,} runs; at most {most:,} can be trained at a time")
     return Experiment(name, parsed, _cells(options, axes), about, chapter)
 
 
 def load_experiment(path: str | Path) -> Experiment:
     """An experiment from a TOML file; without a `name` it is called like the file."""
     path = Path(path)
-    try:
-        options = tomllib.loads(read_regular(path, MAX_FILE).decode())
-    except FileNotFoundError:
-        raise UsageError(f"no experiment file at {shown(path)}") from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise ConfigError(f"{shown(path)} is not a readable TOML file: {reason(error)}") from None
-    allowed = ("name", "about", "seeds", "classifier", "training")
-    unknown = sorted(options.keys() - set(allowed))
-    if unknown:
-        raise ConfigError(
-            f"{shown(path)}: unknown {shown(', '.join(unknown))}; allowed: {', '.join(allowed)}"
-        )
+    options = read_options(path, ("name", "about", "seeds", "classifier", "training"))
     try:
         return make_experiment(options.pop("name", path.stem), **options)
     except ConfigError as error:
         raise ConfigError(f"{shown(path)}: {error}") from None
 
 
-def _parse_seeds(seeds: object) -> tuple[int, ...]:
+def read_options(path: Path, allowed: Sequence[str]) -> dict[str, Any]:
+    """What a TOML file says, if it says nothing but what is allowed."""
+    try:
+        options = tomllib.loads(read_regular(path, MAX_FILE).decode())
+    except FileNotFoundError:
+        raise UsageError(f"no experiment file at {shown(path)}") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise ConfigError(f"{shown(path)} is not a readable TOML file: {reason(error)}") from None
+    unknown = sorted(options.keys() - set(allowed))
+    if unknown:
+        raise ConfigError(
+            f"{shown(path)}: unknown {shown(', '.join(unknown))}; allowed: {', '.join(allowed)}"
+        )
+    return options
+
+
+def _parse_seeds(seeds: object, most: int) -> tuple[int, ...]:
     match = _RANGE.fullmatch(seeds) if isinstance(seeds, str) else None
-    if match and int(match[1]) <= int(match[2]) < int(match[1]) + MAX_RUNS:
+    if match and int(match[1]) <= int(match[2]) < int(match[1]) + most:
         found: Sequence[Any] = range(int(match[1]), int(match[2]) + 1)
     elif isinstance(seeds, str) and _LIST.fullmatch(seeds):
         found = [int(part) for part in seeds.split(",")]

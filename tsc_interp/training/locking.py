@@ -13,9 +13,14 @@ from tsc_interp.files import reason
 
 
 @contextmanager
-def locked(directory: Path, waiting: Callable[[Path], None]) -> Iterator[None]:
-    """Hold the directory's lock; `waiting` is told if another process has it first."""
-    with explained(directory):
+def locked(
+    directory: Path, waiting: Callable[[Path], None], option: str = "--runs"
+) -> Iterator[None]:
+    """Hold the directory's lock; `waiting` is told if another process has it first.
+
+    `option` is what a person would choose another directory with.
+    """
+    with explained(directory, option):
         directory.mkdir(parents=True, exist_ok=True)
         lock = FileLock(directory / ".lock")
         try:
@@ -30,12 +35,12 @@ def locked(directory: Path, waiting: Callable[[Path], None]) -> Iterator[None]:
 
 
 @contextmanager
-def explained(path: Path) -> Iterator[None]:
+def explained(path: Path, option: str = "--runs") -> Iterator[None]:
     """What the system refuses, in words that say how to go on."""
     try:
         yield
     except OSError as error:
         raise RunError(
             f"cannot write {path}: {reason(error)}; what was finished before is kept, "
-            "and the same command goes on from there (--runs DIR chooses another place)"
+            "and the same command goes on from there ({option} DIR chooses another place)"
         ) from None

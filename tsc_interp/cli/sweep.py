@@ -1,0 +1,109 @@
+"""`tsc-interp sweep`: thousands of models, trained, tested and verified."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tsc_interp.cli.common import JsonOption, QuietOption, messages, output, print_json
+from tsc_interp.cli.sweep_view import written_length
+
+if TYPE_CHECKING:
+    from tsc_interp.sweeps import Sweep
+
+
+def command(
+    file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="Grids, seeds, options.")],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="DIR", help="Where (default: sweeps/NAME)."),
+    ] = None,
+    processes: Annotated[
+        int | None, typer.Option(metavar="N", help="At a time (default: one per core).")
+    ] = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Of a Dask cluster, such as tcp://10.0.0.1:8786."),
+    ] = None,
+    ensemble: Annotated[
+        int | None, typer.Option(metavar="N", help="Models in a task, at most.")
+    ] = None,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Train, test and verify a grid of configurations and seeds, one row for each model.
+
+    What is finished is on disk; the same command goes on, and does only what is missing. Ctrl-C
+    finishes the running ensembles; pressed again, it stops at once.
+    """
+    import time
+
+    from tsc_interp.cli.sweep_view import watching
+    from tsc_interp.errors import UsageError
+    from tsc_interp.sweeps import sweep
+    from tsc_interp.sweeps.executors import connected
+
+    if scheduler is not None and processes is not None:
+        raise UsageError("--processes is for this machine; leave it out with --scheduler")
+    started = time.perf_counter()
+    with connected(scheduler) as client, watching(quiet) as watcher:
+        found = sweep(
+            file, out, processes=processes, client=client, ensemble=ensemble, watcher=watcher
+        )
+    seconds = round(time.perf_counter() - started, 3)
+    rows = _summary(found)
+    if as_json:
+        document = {
+            "name": found.name,
+            "directory": str(found.path),
+            "models": found.models,
+            "verify": found.options.verify,
+            "cells": rows,
+            "seconds": seconds,
+        }
+        print_json("sweep/1", document)
+        return
+    _print(found, rows)
+    messages(quiet).print(
+        f"'tsc-interp sweep-report {found.path}' writes a page; --checkpoint {found.path}:ROW "
+        "is the model of a row",
+        soft_wrap=True,
+    )
+
+
+def _summary(found: Sweep) -> list[dict[str, Any]]:
+    from tsc_interp.sweeps.summary import by
+
+    return by(found.table(), "cell")
+
+
+def _print(found: Sweep, rows: list[dict[str, Any]]) -> None:
+    from tsc_interp.output.table import print_table
+
+    verified = found.options.verify != "off"
+    headings = ["cell", "models", "no test errors"]
+    headings += ["horizon min", "median", "max", "infinite"] * verified
+    cells = [
+        [
+            row["cell"] or "all",
+            f"{row['models']:,}",
+            f"{row['no_test_errors']:,}",
+            *([written_length(row[key]) for key in ("shortest", "median", "longest")] * verified),
+            *([f"{row['infinite']:,}"] * verified),
+        ]
+        for row in rows
+    ]
+    print_table(output(), headings, cells, title=found.name, right=range(1, len(headings)))
+    if verified:
+        proved, models = sum(row["proved"] for row in rows), sum(row["models"] for row in rows)
+        output().print(
+            "horizon: every string up to that length is right, as the search finds; of "
+            f"{proved:,} of {models:,} models the independent checker derived it again; infinite: "
+            "proved right at every length",
+            soft_wrap=True,
+        )
+    diverged = sum(row["diverged"] for row in rows)
+    if diverged:
+        messages().print(f"{diverged:,} models diverged; a lower learning_rate may help")

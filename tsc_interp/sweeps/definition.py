@@ -1,0 +1,169 @@
+"""What a sweep is: grids of configurations and seeds, and what is asked of every model.
+
+    name = "width"                     [classifier]
+    seeds = "0..255"                   d_model = [2, 4, 8]
+    verify = "prove"                   [training.train]
+                                       max_length = [10, 20]
+
+As in an experiment a list is an axis of a grid. Tables `[[grid]]` make several grids, each of them
+the options above with its own on top; so options can vary together:
+
+    [[grid]]                           [[grid]]
+    classifier = {d_model = 4}         classifier = {d_model = 64, n_heads = [2, 16]}
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from pydantic import Field
+
+from tsc_interp.errors import ConfigError, UsageError, shorten
+from tsc_interp.files import shown
+from tsc_interp.frozen import FrozenConfig
+from tsc_interp.strings import MAX_REPEAT
+from tsc_interp.training.config import RunConfig
+from tsc_interp.training.experiments import Cell, Experiment, make_experiment, read_options
+from tsc_interp.verification.horizons import DEFAULT_LIMIT
+
+MAX_MODELS = 20_000_000
+MAX_CELLS = 20_000
+"""Each is written out in full in `sweep.json`."""
+
+Verify = Literal["prove", "found", "off"]
+
+
+class SweepOptions(FrozenConfig):
+    """What is asked of every model, the same for a whole sweep."""
+
+    verify: Verify = Field(
+        default="found",
+        description="prove: what the search finds goes to the checker; found: only what has no "
+        "error up to the limit does, which may be right at every length; off: no horizons",
+    )
+    limit: int = Field(default=DEFAULT_LIMIT, ge=1, le=MAX_REPEAT)
+    budget: int = Field(default=20_000, ge=1, description="boxes per set of letters")
+
+
+@dataclass(frozen=True)
+class Part:
+    """One grid: every cell with every seed."""
+
+    seeds: tuple[int, ...]
+    cells: tuple[Cell, ...]
+
+    @property
+    def models(self) -> int:
+        return len(self.seeds) * len(self.cells)
+
+    def to_dict(self) -> dict[str, Any]:
+        cells = [{"label": cell.label, "config": cell.config.to_dict()} for cell in self.cells]
+        return {"seeds": _runs_of(self.seeds), "cells": cells}
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> Part:
+        seeds = tuple(seed for first, last in stored["seeds"] for seed in range(first, last + 1))
+        cells = tuple(
+            Cell(cell["label"], RunConfig.from_dict(cell["config"])) for cell in stored["cells"]
+        )
+        return cls(seeds, cells)
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A name, grids, and what is asked of every model."""
+
+    name: str
+    parts: tuple[Part, ...]
+    options: SweepOptions = field(default_factory=SweepOptions)
+    about: str = ""
+
+    def __post_init__(self) -> None:
+        models, cells = sum(p.models for p in self.parts), sum(len(p.cells) for p in self.parts)
+        for what, found, most in (("models", models, MAX_MODELS), ("cells", cells, MAX_CELLS)):
+            if found > most:
+                raise ConfigError(f"{self.name} has {found:,} {what}; a sweep has at most {most:,}")
+
+
+What = Definition | Experiment | Sequence[Experiment] | str | os.PathLike[str]
+
+
+def definition_of(what: What, **options: Any) -> Definition:
+    """The definition behind a file, one or several experiments; options given here win."""
+    given = {name: value for name, value in options.items() if value is not None}
+    if isinstance(what, str | os.PathLike):
+        found = load_definition(what)
+    elif isinstance(what, Definition):
+        found = what
+    else:
+        found = _of_experiments([what] if isinstance(what, Experiment) else what)
+    return replace(found, options=found.options.replace(**given)) if given else found
+
+
+def load_definition(path: str | os.PathLike[str]) -> Definition:
+    """From a TOML file; without a `name` the sweep is called like the file."""
+    path = Path(path)
+    asked = tuple(SweepOptions.model_fields)
+    grid = ("seeds", "classifier", "training")
+    options = read_options(path, ("name", "about", *asked, *grid, "grid"))
+    try:
+        base = {name: options[name] for name in grid if name in options}
+        grids = [_merged(base, table, grid) for table in _tables(options.get("grid", [{}]))]
+        name, about = options.get("name", path.stem), options.get("about", "")
+        found = [make_experiment(name, about=about, most=MAX_MODELS, **one) for one in grids]
+        chosen = SweepOptions(**{key: options[key] for key in asked if key in options})
+        return Definition(name, tuple(Part(one.seeds, one.cells) for one in found), chosen, about)
+    except ConfigError as error:
+        raise ConfigError(f"{shown(path)}: {error}") from None
+
+
+def _of_experiments(experiments: Iterable[Any]) -> Definition:
+    found = list(experiments) if isinstance(experiments, Iterable) else [experiments]
+    for one in found:
+        if not isinstance(one, Experiment):
+            raise UsageError(
+                "a sweep is a TOML file, an experiment (tsc.make_experiment), or a list of "
+                f"experiments; got {shorten(one)}"
+            )
+    if not found:
+        raise UsageError("a sweep needs an experiment, got an empty list")
+    parts = tuple(Part(one.seeds, one.cells) for one in found)
+    return Definition(found[0].name, parts, about=found[0].about)
+
+
+def _tables(grids: Any) -> list[Mapping[str, Any]]:
+    if isinstance(grids, list) and grids and all(isinstance(one, Mapping) for one in grids):
+        return grids
+    raise ConfigError(f"grid = {shorten(grids)}: expected tables, each under [[grid]]")
+
+
+def _merged(
+    base: Mapping[str, Any], table: Mapping[str, Any], allowed: Iterable[str] = ()
+) -> dict[str, Any]:
+    unknown = sorted(table.keys() - set(allowed)) if allowed else []
+    if unknown:
+        names = ", ".join(allowed)
+        raise ConfigError(f"[[grid]]: unknown {shown(', '.join(unknown))}; allowed: {names}")
+    merged = dict(base)
+    for name, value in table.items():
+        both = isinstance(value, Mapping) and isinstance(merged.get(name), Mapping)
+        merged[name] = _merged(merged[name], value) if both else value
+    return merged
+
+
+def _runs_of(seeds: Sequence[int]) -> list[list[int]]:
+    """`[[first, last], ...]` of consecutive numbers."""
+    runs: list[list[int]] = []
+    for seed in seeds:
+        if runs and runs[-1][1] + 1 == seed:
+            runs[-1][1] = seed
+        else:
+            runs.append([seed, seed])
+    return runs
+
+
+VERIFY: tuple[Verify, ...] = get_args(Verify)

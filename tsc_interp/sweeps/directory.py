@@ -1,0 +1,209 @@
+"""A sweep on disk.
+
+    sweeps/width/
+      sweep.json     what is wanted: every grid, written out, and what is asked of each model
+      rows/          FIRST-LAST-KEY.parquet, one per finished ensemble
+      weights/       FIRST-LAST-KEY.safetensors, its models
+
+Every file is written once, whole or not at all. Only `sweep.json` may be replaced, by one with more
+grids at its end: rows keep their numbers.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tsc_interp._version import __version__
+from tsc_interp.checkpoints.format import Checkpoint
+from tsc_interp.checkpoints.run_records import sealed, unsealed
+from tsc_interp.checkpoints.shards import DESCRIPTION, is_sweep, row_checkpoint
+from tsc_interp.errors import CheckpointError, ConfigError, OutputError, UsageError, shorten
+from tsc_interp.files import read_regular, reason, shown, write_atomically
+from tsc_interp.sweeps.definition import Definition, Part, SweepOptions
+from tsc_interp.sweeps.packing import Flags, Strip, strips, total, wanted
+from tsc_interp.sweeps.tables import polars
+from tsc_interp.sweeps.work import ROWS_SUFFIX, rows_folder, weights_path
+
+if TYPE_CHECKING:
+    from polars import DataFrame, LazyFrame
+
+FORMAT = "tsc-interp/sweep"
+FORMAT_VERSION = 1
+_MAX_BYTES = 200_000_000
+
+
+class SweepError(CheckpointError):
+    """A sweep that cannot be read or written."""
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A sweep and what there is of it: `Sweep.open("sweeps/width").table()`."""
+
+    path: Path
+    definition: Definition
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> Sweep:
+        path = Path(path)
+        file = path / DESCRIPTION
+        try:
+            stored = unsealed(read_regular(file, _MAX_BYTES))
+            version = stored["format"], stored["format_version"]
+            if version != (FORMAT, FORMAT_VERSION):
+                raise ValueError(f"it is {shorten(version)}, not version {FORMAT_VERSION}")
+            definition = Definition(
+                stored["name"],
+                tuple(map(Part.from_dict, stored["parts"])),
+                SweepOptions.from_dict(stored["options"]),
+                stored["about"],
+            )
+        except (FileNotFoundError, NotADirectoryError):
+            raise SweepError(
+                f"{shown(path)} is not a sweep: there is no {DESCRIPTION} in it"
+            ) from None
+        except (OSError, ValueError, KeyError, TypeError, ConfigError) as error:
+            raise SweepError(f"{shown(file)} cannot be used: {reason(error)}") from None
+        return cls(path, definition)
+
+    @property
+    def name(self) -> str:
+        return self.definition.name
+
+    @property
+    def options(self) -> SweepOptions:
+        return self.definition.options
+
+    @cached_property
+    def strips(self) -> list[Strip]:
+        return strips(self.definition.parts)
+
+    @property
+    def models(self) -> int:
+        """How many there are to be."""
+        return total(self.strips)
+
+    def __repr__(self) -> str:
+        return f"<sweep {self.name}: {int(self.present().sum()):,} of {self.models:,} models>"
+
+    # -- what is there -------------------------------------------------------------------------
+
+    def shards(self) -> list[Path]:
+        """The rows of every finished ensemble; one without its weights does not count."""
+        try:
+            names = sorted(entry.name for entry in os.scandir(rows_folder(self.path)))
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise SweepError(f"cannot look into {shown(self.path)}: {reason(error)}") from None
+        stems = [name.removesuffix(ROWS_SUFFIX) for name in names if name.endswith(ROWS_SUFFIX)]
+        kept = [stem for stem in stems if not stem.startswith(".")]
+        return [
+            rows_folder(self.path) / f"{stem}{ROWS_SUFFIX}"
+            for stem in kept
+            if weights_path(self.path, stem).is_file()
+        ]
+
+    def scan(self) -> LazyFrame:
+        """The rows as a lazy polars frame, each model once; see `columns.py` for what they say."""
+        pl, shards = polars(), self.shards()
+        if not shards:
+            raise UsageError(f"{shown(self.path)} has no finished rows yet; run the sweep")
+        found: LazyFrame = pl.scan_parquet(shards, missing_columns="insert", extra_columns="ignore")
+        return found.unique("row", keep="first").sort("row")
+
+    def table(self, where: str | None = None, columns: Sequence[str] | None = None) -> DataFrame:
+        """The rows, or those for which a SQL condition holds: `"d_model = 4 and horizon < 50"`."""
+        pl, found = polars(), self.scan()
+        try:
+            if where is not None:
+                found = found.filter(pl.sql_expr(where))
+            if columns is not None:
+                found = found.select(columns)
+            table: DataFrame = found.collect()
+        except (pl.exceptions.PolarsError, TypeError) as error:
+            raise self._explained(error, where) from None
+        return table
+
+    def _explained(self, error: Exception, where: str | None) -> Exception:
+        first = str(error).splitlines()[0] if str(error) else type(error).__name__
+        if where is not None:
+            return UsageError(
+                f"{shorten(where)} is not a condition on a sweep's columns, such as "
+                f'"d_model = 4 and horizon < 50": {shown(first)}'
+            )
+        return SweepError(f"the rows of {shown(self.path)} cannot be read: {shown(first)}")
+
+    def present(self) -> Flags:
+        """Of every row, whether it is there."""
+        flags = np.zeros(self.models, dtype=bool)
+        if self.shards():
+            rows = self.table(columns=["row"])["row"].to_numpy()
+            flags[rows[rows < len(flags)]] = True
+        return flags
+
+    def checkpoint(self, row: int) -> Checkpoint:
+        """The model of one row."""
+        return row_checkpoint(self.path, row)
+
+    # -- writing -------------------------------------------------------------------------------
+
+    def wanted(self, definition: Definition) -> Flags:
+        """Which rows are this definition's."""
+        if definition.parts == self.definition.parts:
+            return np.ones(self.models, dtype=bool)
+        return wanted(self.strips, definition.parts)
+
+    def write(self) -> None:
+        document: dict[str, Any] = {
+            "format": FORMAT,
+            "format_version": FORMAT_VERSION,
+            "tsc_interp": __version__,
+            "name": self.name,
+            "about": self.definition.about,
+            "options": self.options.to_dict(),
+            "parts": [part.to_dict() for part in self.definition.parts],
+        }
+        try:
+            write_atomically(self.path / DESCRIPTION, sealed(document))
+        except OSError as error:
+            raise OutputError(f"cannot write {shown(self.path)}: {reason(error)}") from None
+
+
+def refuse_strangers(path: Path) -> None:
+    """A place with something else in it is not taken for a new sweep."""
+    if is_sweep(path) or not path.exists():
+        return
+    if not path.is_dir() or any(not entry.name.startswith(".") for entry in path.iterdir()):
+        raise UsageError(
+            f"{shown(path)} exists and is not a sweep; choose another place (--out DIR)"
+        )
+
+
+def prepared(path: Path, definition: Definition) -> Sweep:
+    """The sweep in a directory, made or extended so that it has all of this definition's models."""
+    if not is_sweep(path):
+        found = Sweep(path, definition)
+        found.write()
+        return found
+    there = Sweep.open(path)
+    if there.options != definition.options:
+        raise UsageError(
+            f"{shown(path)} was made with {there.options.to_json()}, and this sweep asks for "
+            f"{definition.options.to_json()}; choose another place (--out DIR)"
+        )
+    known = there.definition.parts
+    new = tuple(p for p in definition.parts if total(strips([*known, p])) > there.models)
+    if not new:
+        return there
+    extended = Definition(there.name, (*known, *new), there.options, there.definition.about)
+    found = Sweep(path, extended)
+    found.write()
+    return found

@@ -1,0 +1,226 @@
+"""Who does the tasks: processes of this machine, or the workers of a Dask cluster.
+
+Both are `concurrent.futures` executors, so a sweep is run in the same way on either. Retries,
+spilling and what happens when a worker dies on a cluster are Dask's; here a process that dies takes
+the pool with it (that is how the standard library has it), and a new pool goes on.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError, Executor, Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from time import monotonic, sleep
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tsc_interp.errors import TscError, UsageError, shorten
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+_RETRIES = 2
+"""How often Dask tries a task again, on whichever worker; a worker's death does not count."""
+_PATIENCE = 60.0
+"""Seconds to wait for a scheduler that went away, and for the first worker."""
+_ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "POLARS_MAX_THREADS")
+
+
+class Lost(Exception):
+    """Workers, or the scheduler, went away with what was handed out; the reason, in words."""
+
+
+class Pool(Protocol):
+    """Something that does tasks, open."""
+
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]: ...
+
+    def kill(self) -> None:
+        """Stop at once what can be stopped."""
+
+
+class Workers(Protocol):
+    @property
+    def count(self) -> int:
+        """How many tasks can be at work at a time."""
+
+    in_flight: int
+    """How many more are handed out for each of them, so that none waits for its next one."""
+
+    def opened(self) -> Any:
+        """A context that holds a `Pool`."""
+
+    def recover(self) -> None:
+        """After a loss: wait until there are workers again, or say that there are none."""
+
+
+def is_loss(error: BaseException) -> str | None:
+    """In words, if the error says that a task was lost rather than that it failed."""
+    if isinstance(error, BrokenProcessPool):
+        return "a worker process ended abruptly (out of memory, or killed)"
+    if isinstance(error, CancelledError):
+        return "the scheduler went away, or dropped the tasks"
+    return None
+
+
+# -- this machine --------------------------------------------------------------------------------
+
+
+class Processes:
+    """Fresh processes, one thread each; they leave Ctrl-C to the process that started them."""
+
+    in_flight = 0
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    @contextmanager
+    def opened(self) -> Iterator[Pool]:
+        context = multiprocessing.get_context("spawn")
+        others = set(multiprocessing.active_children())
+        with _environment(dict.fromkeys(_ONE_THREAD, "1")):
+            executor = ProcessPoolExecutor(self.count, context, initializer=_ignore_interrupts)
+            pool = _ProcessPool(executor, others)
+            try:
+                yield pool
+            finally:
+                executor.shutdown(wait=True, cancel_futures=True)
+
+    def recover(self) -> None:
+        """A new pool is all it takes."""
+
+
+class _ProcessPool:
+    def __init__(self, executor: Executor, others: set[Any]) -> None:
+        self._executor, self._others = executor, others
+
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        return self._executor.submit(function, *arguments)
+
+    def kill(self) -> None:
+        for child in set(multiprocessing.active_children()) - self._others:
+            child.terminate()
+
+
+def processes_here(count: int | None) -> Processes:
+    """So many processes, or one for every core this process may use."""
+    return Processes(count or len(os.sched_getaffinity(0)))
+
+
+def _ignore_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+@contextmanager
+def _environment(wanted: dict[str, str]) -> Iterator[None]:
+    """For processes that are started meanwhile: libraries read these when they are loaded."""
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+# -- a cluster -----------------------------------------------------------------------------------
+
+
+class Cluster:
+    """The workers that a Dask client's scheduler has."""
+
+    in_flight = 1
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    @property
+    def count(self) -> int:
+        return max(1, int(sum(self._client.nthreads().values())))
+
+    @contextmanager
+    def opened(self) -> Iterator[Pool]:
+        executor = self._client.get_executor(retries=_RETRIES, pure=False)
+        pool = _ClusterPool(executor)
+        try:
+            yield pool
+        finally:
+            pool.kill()
+
+    def recover(self) -> None:
+        _wait_for_workers(self._client)
+
+
+class _ClusterPool:
+    def __init__(self, executor: Any) -> None:
+        self._executor = executor
+
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        found: Future[Any] = self._executor.submit(function, *arguments)
+        return found
+
+    def kill(self) -> None:
+        self._executor.shutdown(wait=False)
+
+
+def cluster(client: Any) -> Cluster:
+    """The workers behind a client, of which there must be one at least."""
+    if not hasattr(client, "get_executor") or not hasattr(client, "nthreads"):
+        raise UsageError(f"client is a dask.distributed.Client, got {shorten(client)}")
+    _wait_for_workers(client)
+    return Cluster(client)
+
+
+@contextmanager
+def connected(address: str | None) -> Iterator[Client | None]:
+    """A client of the scheduler at an address, closed in the end; none where there is none."""
+    if address is None:
+        yield None
+        return
+    client = _connect(address)
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+def _connect(address: str) -> Client:
+    try:
+        from distributed import Client
+    except ImportError:
+        raise UsageError(
+            "a cluster needs dask.distributed: pip install 'tsc-interp[cluster]'"
+        ) from None
+    try:
+        return Client(address, timeout=10)
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            f"no Dask scheduler answers at {shorten(address)} ({type(error).__name__}); start one "
+            "with 'dask scheduler', and workers with 'dask worker ADDRESS --nworkers -1'"
+        ) from None
+
+
+def _wait_for_workers(client: Any) -> None:
+    """Until the scheduler answers and has a worker."""
+    ends = monotonic() + _PATIENCE
+    while monotonic() < ends and client.status in ("running", "connecting"):
+        try:
+            if client.status == "running" and client.nthreads():
+                return
+        except (OSError, ValueError, RuntimeError):
+            pass  # it went away while it was asked
+        sleep(0.2)
+    raise ClusterGone(
+        f"the cluster has had no scheduler and worker for {_PATIENCE:.0f} s; finished ensembles "
+        "are kept, and the same command goes on from there"
+    )
+
+
+class ClusterGone(TscError):
+    """No scheduler, or none of its workers, is there any more."""

@@ -1,0 +1,175 @@
+"""From a sweep to its tasks: rows get their numbers, and those still missing are packed.
+
+A row's number is its place in the grids, part after part, cell after cell, seed after seed; a model
+that came before keeps its earlier number. So numbers stay when parts are added at the end.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tsc_interp.config import ClassifierConfig
+from tsc_interp.sweeps.definition import Part, SweepOptions
+from tsc_interp.training.config import RunConfig, TrainingConfig
+from tsc_interp.training.engine import shape_of
+
+ENSEMBLE = 128
+"""Models in a task: more train no faster, and are lost together when a worker dies."""
+_FEWEST = 16
+_TASKS_PER_PROCESS = 4
+_PARAMETERS = 2_000_000
+"""In one ensemble: a few copies of them, and what attention needs for a batch, fit in memory."""
+
+_KEY_VERSION = "1"
+
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Strip:
+    """One cell's new seeds: rows `first`, `first + 1`, ..."""
+
+    first: int
+    label: str
+    config: RunConfig
+    seeds: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What a task trains of one cell."""
+
+    label: str
+    config: RunConfig
+    rows: tuple[int, ...]
+    seeds: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Task:
+    """One ensemble: models of one shape, trained alike."""
+
+    pieces: tuple[Piece, ...]
+    options: SweepOptions
+
+    @property
+    def models(self) -> int:
+        return sum(len(piece.rows) for piece in self.pieces)
+
+    @property
+    def name(self) -> str:
+        """The first and the last row, and a key of all that decides the result."""
+        digest = hashlib.sha256(f"{_KEY_VERSION} {self.options.to_json()}".encode())
+        for piece in self.pieces:
+            digest.update(f"\0{piece.config.key()} {piece.rows} {piece.seeds}".encode())
+        rows = [row for piece in self.pieces for row in piece.rows]
+        return f"{min(rows):09d}-{max(rows):09d}-{digest.hexdigest()[:16]}"
+
+
+def strips(parts: Iterable[Part]) -> list[Strip]:
+    """Every model once, in the order of the rows."""
+    parts = list(parts)
+    keys = {id(cell): cell.config.key() for part in parts for cell in part.cells}
+    repeated = Counter(keys[id(cell)] for part in parts for cell in part.cells)
+    seen: dict[str, set[int]] = {}
+    found, row = [], 0
+    for part in parts:
+        for cell in part.cells:
+            key, seeds = keys[id(cell)], part.seeds
+            if repeated[key] > 1:  # else nobody need remember: a sweep may have millions of seeds
+                known = seen.setdefault(key, set())
+                seeds = tuple(seed for seed in seeds if seed not in known)
+                known.update(seeds)
+            if seeds:
+                found.append(Strip(row, cell.label, cell.config, seeds))
+                row += len(seeds)
+    return found
+
+
+def total(found: Sequence[Strip]) -> int:
+    return found[-1].first + len(found[-1].seeds) if found else 0
+
+
+def wanted(found: Sequence[Strip], parts: Iterable[Part]) -> Flags:
+    """Which rows are models of these parts."""
+    seeds: dict[str, list[frozenset[int]]] = {}
+    for part in parts:
+        chosen = frozenset(part.seeds)
+        for cell in part.cells:
+            seeds.setdefault(cell.config.key(), []).append(chosen)
+    flags = np.zeros(total(found), dtype=bool)
+    for strip in found:
+        for chosen in seeds.get(strip.config.key(), []):
+            if len(chosen) >= len(strip.seeds) and chosen.issuperset(strip.seeds):
+                flags[strip.first : strip.first + len(strip.seeds)] = True
+            else:
+                for place, seed in enumerate(strip.seeds, strip.first):
+                    flags[place] |= seed in chosen
+    return flags
+
+
+def pack(
+    found: Sequence[Strip],
+    missing: Flags,
+    options: SweepOptions,
+    processes: int,
+    ensemble: int | None = None,
+) -> list[Task]:
+    """The missing rows as tasks; cells that can share a training loop share tasks."""
+    groups: dict[tuple[ClassifierConfig, TrainingConfig], list[Piece]] = {}
+    for strip in found:
+        places = np.flatnonzero(missing[strip.first : strip.first + len(strip.seeds)]).tolist()
+        if places:
+            rows = tuple(strip.first + place for place in places)
+            seeds = tuple(strip.seeds[place] for place in places)
+            key = (shape_of(strip.config.classifier), strip.config.training)
+            piece = Piece(strip.label, strip.config, rows, seeds)
+            groups.setdefault(key, []).append(piece)
+    sizes = {key: _size(key[0], int(missing.sum()), processes, ensemble) for key in groups}
+    return [
+        Task(tuple(pieces), options)
+        for key, group in groups.items()
+        for pieces in _cut(group, sizes[key])
+    ]
+
+
+def _size(shape: ClassifierConfig, models: int, processes: int, asked: int | None) -> int:
+    """As large as pays, but enough tasks that no core waits long for the last one."""
+    if asked is not None:
+        return asked
+    parameters = sum(int(np.prod(shape)) for shape in shape.weight_shapes().values())
+    even = -(-models // (processes * _TASKS_PER_PROCESS))
+    return max(1, min(ENSEMBLE, max(even, _FEWEST), _PARAMETERS // parameters))
+
+
+def _cut(pieces: Sequence[Piece], size: int) -> Iterator[list[Piece]]:
+    """The same models, `size` of them at a time."""
+    part: list[Piece] = []
+    room = size
+    for piece in pieces:
+        start = 0
+        while start < len(piece.rows):
+            end = min(start + room, len(piece.rows))
+            part.append(
+                Piece(piece.label, piece.config, piece.rows[start:end], piece.seeds[start:end])
+            )
+            room -= end - start
+            start = end
+            if room == 0:
+                yield part
+                part, room = [], size
+    if part:
+        yield part
+
+
+def shapes_of(found: Iterable[Strip]) -> Mapping[tuple[ClassifierConfig, str], Strip]:
+    """One strip for each shape and loss: what has to be trainable."""
+    return {
+        (shape_of(strip.config.classifier), strip.config.training.loss): strip for strip in found
+    }

@@ -1,0 +1,240 @@
+"""All tasks of a sweep: what is missing is packed, handed out, and waited for.
+
+    tsc.sweep("sweep.toml")                            on every core of this machine
+    tsc.sweep("sweep.toml", client=Client("tcp://..."))   on a Dask cluster
+
+Workers write what they finish, so the process that hands out tasks holds nothing that could be
+lost. Only a few tasks per worker are handed out at a time: a scheduler then has little to remember,
+and stopping leaves little to wait for.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Future, wait
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic, sleep
+from typing import TYPE_CHECKING
+
+from tsc_interp.checkpoints.shards import DEFAULT_SWEEPS
+from tsc_interp.errors import TscError, UsageError, shorten
+from tsc_interp.files import shown
+from tsc_interp.sweeps.definition import Definition, Verify, What, definition_of
+from tsc_interp.sweeps.directory import Sweep, SweepError, prepared, refuse_strangers
+from tsc_interp.sweeps.executors import Lost, Pool, Workers, cluster, is_loss, processes_here
+from tsc_interp.sweeps.interrupts import Interrupts, interrupts
+from tsc_interp.sweeps.packing import Task, pack, shapes_of, strips
+from tsc_interp.sweeps.tables import polars
+from tsc_interp.sweeps.work import Done, do_task, rows_path
+from tsc_interp.training.engine import engine_for
+from tsc_interp.training.locking import locked
+from tsc_interp.training.losses import loss_named
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+_MOST_FAILURES = 3
+"""So many tasks that fail end a sweep: the others would fail as well."""
+_MOST_LOSSES = 3
+"""So many losses in a row, without a task finished between them."""
+_POLL = 0.2
+_SHARED = 10.0
+"""Seconds until a file written on another machine must be visible here."""
+
+
+@dataclass(frozen=True)
+class SweepPlan:
+    """What is to be done."""
+
+    directory: Path
+    models: int
+    """Of this sweep, in all."""
+    finished: int
+    """There already."""
+    tasks: int
+    workers: int
+
+    @property
+    def missing(self) -> int:
+        return self.models - self.finished
+
+
+class SweepWatcher:
+    """Told what happens, as it happens. This one does not look."""
+
+    def planned(self, plan: SweepPlan) -> None:
+        """What was found on disk, and what is left to do."""
+
+    def finished(self, done: Done) -> None:
+        """An ensemble is on disk."""
+
+    def failed(self, task: Task, error: BaseException) -> None:
+        """An ensemble could not be made; others go on."""
+
+    def lost(self, reason: str) -> None:
+        """Workers died; what they were at is done again."""
+
+    def stopping(self, running: int) -> None:
+        """Ctrl-C: the running ensembles are finished, no other is begun."""
+
+    def waiting(self, directory: Path) -> None:
+        """Another process is running this sweep."""
+
+
+def sweep(
+    what: What,
+    out: str | os.PathLike[str] | None = None,
+    *,
+    verify: Verify | None = None,
+    limit: int | None = None,
+    budget: int | None = None,
+    processes: int | None = None,
+    client: Client | None = None,
+    ensemble: int | None = None,
+    watcher: SweepWatcher | None = None,
+) -> Sweep:
+    """Train, test and verify every model of a sweep that is not on disk yet.
+
+    `what` is a TOML file, an experiment, or several. The rows and weights are in `out`, by default
+    `sweeps/NAME`; a sweep that is there is gone on with, or extended. `client` is a Dask client,
+    whose workers must see `out` under the same name; otherwise `processes` of this machine work,
+    one per core. `ensemble` is how many models a task has at most.
+    """
+    polars()
+    definition = definition_of(what, verify=verify, limit=limit, budget=budget)
+    watcher = watcher or SweepWatcher()
+    _check_counts(processes=processes, ensemble=ensemble)
+    path = Path(out) if out is not None else DEFAULT_SWEEPS / definition.name
+    workers = processes_here(processes) if client is None else cluster(client)
+    _check_trainable(definition)
+    refuse_strangers(path)
+    with locked(path, watcher.waiting, "--out"):
+        found = prepared(path.absolute(), definition)
+        wanted = found.wanted(definition)
+        missing = wanted & ~found.present()
+        tasks = pack(found.strips, missing, found.options, workers.count, ensemble)
+        models = int(wanted.sum())
+        watcher.planned(
+            SweepPlan(path, models, models - int(missing.sum()), len(tasks), workers.count)
+        )
+        if tasks:
+            with interrupts() as stop:
+                _Run(found, workers, watcher, stop).do(tasks)
+    return Sweep(path, found.definition)
+
+
+class _Run:
+    """Tasks handed out and waited for, until all are done or it is told to stop."""
+
+    def __init__(
+        self, found: Sweep, workers: Workers, watcher: SweepWatcher, stop: Interrupts
+    ) -> None:
+        self._path, self._workers, self._watcher, self._stop = found.path, workers, watcher, stop
+        self._failures: list[BaseException] = []
+        self._losses = 0
+        self._told = False
+
+    def do(self, tasks: Sequence[Task]) -> None:
+        left = deque(tasks)
+        while left and not self._ending:
+            running: dict[Future[Done], Task] = {}
+            try:
+                with self._workers.opened() as pool:
+                    self._drain(pool, left, running)
+            except Lost as loss:
+                left.extendleft(running.values())
+                self._losses += 1
+                self._watcher.lost(str(loss))
+                if self._losses > _MOST_LOSSES:
+                    raise SweepError(
+                        f"{loss}, {self._losses} times in a row; finished ensembles are kept, and "
+                        "the same command goes on from there"
+                    ) from None
+                if not self._ending:
+                    self._workers.recover()
+        if self._failures:
+            raise SweepError(_failed(self._failures))
+        if self._stop.pressed:
+            raise KeyboardInterrupt
+
+    @property
+    def _ending(self) -> bool:
+        return self._stop.pressed or len(self._failures) >= _MOST_FAILURES
+
+    def _drain(self, pool: Pool, left: deque[Task], running: dict[Future[Done], Task]) -> None:
+        try:
+            while running or (left and not self._ending):
+                most = self._workers.count * (1 + self._workers.in_flight)
+                while left and not self._ending and len(running) < most:
+                    future = _submitted(pool, left[0], self._path)
+                    running[future] = left.popleft()
+                if self._stop.pressed and not self._told:
+                    self._told = True
+                    self._watcher.stopping(len(running))
+                for future in wait(running, _POLL, FIRST_COMPLETED).done:
+                    self._take(future, running)
+        except KeyboardInterrupt:
+            pool.kill()
+            raise
+
+    def _take(self, future: Future[Done], running: dict[Future[Done], Task]) -> None:
+        task = running[future]
+        try:
+            done = future.result()
+        except (Exception, CancelledError) as error:
+            if told := is_loss(error):
+                raise Lost(told) from None
+            del running[future]
+            self._failures.append(error)
+            self._watcher.failed(task, error)
+            return
+        del running[future]
+        _require_shared(self._path, done)
+        self._losses = 0
+        self._watcher.finished(done)
+
+
+def _submitted(pool: Pool, task: Task, path: Path) -> Future[Done]:
+    try:
+        return pool.submit(do_task, task, str(path))
+    except BrokenExecutor as error:
+        raise Lost(is_loss(error) or str(error)) from None
+
+
+def _require_shared(path: Path, done: Done) -> None:
+    """A worker elsewhere may write to a directory of the same name that is another one."""
+    ends = monotonic() + _SHARED
+    while not rows_path(path, done.name).exists():
+        if monotonic() > ends:
+            raise SweepError(
+                f"a worker has written {done.name} to {shown(path)}, but it is not there: the "
+                "workers of a cluster must share the sweep's directory (--out DIR) with this "
+                "machine, under the same name"
+            )
+        sleep(_POLL)
+
+
+def _failed(errors: Sequence[BaseException]) -> str:
+    first = errors[0]
+    told = str(first) if isinstance(first, TscError) else f"{type(first).__name__}: {first}"
+    more = f" ({len(errors)} ensembles failed)" if len(errors) > 1 else ""
+    return f"an ensemble could not be made: {told}{more}; the others that were finished are kept"
+
+
+def _check_trainable(definition: Definition) -> None:
+    """Refuse before anything is written what no trainer can train."""
+    for strip in shapes_of(strips(definition.parts)).values():
+        try:
+            engine_for(strip.config.classifier, loss_named(strip.config.training.loss))
+        except TscError as error:
+            where = f"cell {strip.label}: " if strip.label else ""
+            raise UsageError(f"{where}{error}") from None
+
+
+def _check_counts(**counts: int | None) -> None:
+    for name, count in counts.items():
+        if count is not None and (type(count) is not int or count < 1):
+            raise UsageError(f"{name} is a whole number from 1, got {shorten(count)}")

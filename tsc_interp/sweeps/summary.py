@@ -1,0 +1,47 @@
+"""A sweep in a few numbers per cell: what the command prints and the page begins with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tsc_interp.sweeps.tables import polars
+
+if TYPE_CHECKING:
+    from polars import DataFrame, Expr
+
+
+def reach() -> Expr:
+    """Up to which length a model is right: its horizon, or without end if that is proved.
+
+    Where the search ended before an error or a proof, it is what was reached, a lower bound.
+    """
+    pl = polars()
+    found: Expr = (
+        pl.when(pl.col("infinite"))
+        .then(float("inf"))
+        .otherwise(pl.coalesce("horizon", "right_through").cast(pl.Float64))
+    )
+    return found
+
+
+def by(table: DataFrame, *columns: str) -> list[dict[str, Any]]:
+    """For each group of models: how many, how they did on test strings, how far they are right."""
+    pl = polars()
+    length = reach()
+    known = pl.col("verified") != "no"
+    found: list[dict[str, Any]] = (
+        table.group_by(*columns, maintain_order=True)
+        .agg(
+            models=pl.len(),
+            diverged=(pl.col("ending") == "diverged").sum(),
+            no_test_errors=(pl.col("test_errors") == 0).sum(),
+            verified=known.sum(),
+            proved=pl.col("proved").fill_null(False).sum(),
+            infinite=pl.col("infinite").fill_null(False).sum(),
+            shortest=length.filter(known).min(),
+            median=length.filter(known).quantile(0.5, "lower"),
+            longest=length.filter(known).max(),
+        )
+        .to_dicts()
+    )
+    return found
