@@ -377,13 +377,6 @@ def test_a_refused_write_says_so_and_leaves_no_temporary_file(tmp_path, monkeypa
         do_task(task, str(tmp_path / "full"), "0.0.0")
 
 
-def test_what_cannot_be_trained_is_refused_before_anything_is_written(tmp_path):
-    experiment = quick("0", reads="last", attend_cls=True)
-    with pytest.raises(UsageError, match="train"):
-        tsc.sweep(experiment, tmp_path / "quick")
-    assert not (tmp_path / "quick").exists()
-
-
 # -- reading -------------------------------------------------------------------------------------
 
 

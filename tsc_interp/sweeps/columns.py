@@ -39,7 +39,7 @@ RESULTS: dict[str, tuple[type | str, str]] = {
     "test_errors": (int, "test strings that are wrong"),
     "test_false_positives": (int, "of them, label 0"),
     "test_false_negatives": (int, "of them, label 1"),
-    "test_margin": (float, "the least logit on the right side of 0 over the test strings"),
+    "test_margin": (float, "how far the right answer is ahead, at the worst of the test strings"),
     "verified": (str, "prove: the checker derived it; found: the search alone; no: neither"),
     "not_verified": (str, "why not, where verified is no"),
     "horizon": (int, "the largest length without an error; null if no error was found"),

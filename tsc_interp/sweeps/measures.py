@@ -19,9 +19,11 @@ from tsc_interp.model.forward import forward
 from tsc_interp.model.inputs import from_strings
 from tsc_interp.sweeps.columns import NORMS
 from tsc_interp.sweeps.definition import SweepOptions
+from tsc_interp.task import Classes
 from tsc_interp.training.config import RunConfig
 from tsc_interp.training.engine import batches, engine_for, shape_of
 from tsc_interp.training.losses import loss_named
+from tsc_interp.training.testing import answers
 from tsc_interp.verification.horizons import Horizon, horizon
 
 Floats = NDArray[np.float32]
@@ -31,37 +33,37 @@ _STRINGS = 1024
 
 
 def tested(config: RunConfig, many: Sequence[WeightArrays]) -> list[dict[str, Any]]:
-    """Each model on the test set: its errors, and the least margin of a right answer's logit."""
-    engine = engine_for(shape_of(config.classifier), loss_named(config.training.loss))
+    """Each model on the test set: its errors, and how far the right answer is ahead at least."""
+    outputs = config.classifier.n_outputs
+    engine = engine_for(shape_of(config.classifier), loss_named(config.training.loss, outputs))
     parameters = engine.pack(many)
-    margins, labels = [], []
-    for strings, classes in batches(engine, config.training.test, 0, _STRINGS):
-        margins.append(_margins(engine.logits(parameters, strings), classes))
+    least, wrong, labels = [], [], []
+    for strings, given in batches(engine, config.training.test, 0, _STRINGS):
+        logits, classes = engine.logits(parameters, strings), given.astype(np.int64)
+        least.append(_ahead(logits, classes).min(axis=1))
+        wrong.append(answers(logits, outputs) != classes)
         labels.append(classes)
-    margin, label = np.concatenate(margins, axis=1), np.concatenate(labels)
-    # A logit of exactly zero answers no.
-    wrong = np.where(label > 0, margin <= 0, margin < 0)
-    two_classes = config.classifier.n_outputs == 1
+    margin, mistakes = np.min(least, axis=0), np.concatenate(wrong, axis=1)
+    positive = np.concatenate(labels) > 0
+    of_two = {"test_false_positives": ~positive, "test_false_negatives": positive}
     return [
         {
-            "test_errors": int(mistakes.sum()),
-            "test_false_positives": int((mistakes & (label == 0)).sum()) if two_classes else None,
-            "test_false_negatives": int((mistakes & (label > 0)).sum()) if two_classes else None,
-            "test_margin": float(least),
+            "test_errors": int(row.sum()),
+            **{name: int((row & part).sum()) for name, part in of_two.items() if outputs == 1},
+            "test_margin": float(ahead),
         }
-        for mistakes, least in zip(wrong, margin.min(axis=1), strict=True)
+        for row, ahead in zip(mistakes, margin, strict=True)
     ]
 
 
-def _margins(logits: Floats, classes: Floats) -> Floats:
-    """`[model, string]`: how far the right answer is ahead, below zero where it is not."""
+def _ahead(logits: Floats, classes: Classes) -> Floats:
+    """`[model, string]`: the right answer's logit less the largest other, or ±logit of one."""
     if logits.ndim == 2:
         return np.where(classes > 0, logits, -logits)
-    index = classes.astype(np.int64)[None, :, None]
-    right = np.take_along_axis(logits, index, axis=2)
+    index = np.broadcast_to(classes[None, :, None], (*logits.shape[:2], 1))
     others = logits.copy()
     np.put_along_axis(others, index, -np.inf, axis=2)
-    found: Floats = right[..., 0] - others.max(axis=2)
+    found: Floats = np.take_along_axis(logits, index, axis=2)[..., 0] - others.max(axis=2)
     return found
 
 

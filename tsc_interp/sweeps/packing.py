@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -166,10 +166,3 @@ def _cut(pieces: Sequence[Piece], size: int) -> Iterator[list[Piece]]:
                 part, room = [], size
     if part:
         yield part
-
-
-def shapes_of(found: Iterable[Strip]) -> Mapping[tuple[ClassifierConfig, str], Strip]:
-    """One strip for each shape and loss: what has to be trainable."""
-    return {
-        (shape_of(strip.config.classifier), strip.config.training.loss): strip for strip in found
-    }

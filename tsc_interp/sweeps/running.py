@@ -22,16 +22,14 @@ from typing import TYPE_CHECKING
 from tsc_interp.checkpoints.shards import DEFAULT_SWEEPS
 from tsc_interp.errors import TscError, UsageError, shorten
 from tsc_interp.files import shown
-from tsc_interp.sweeps.definition import Definition, Verify, What, definition_of
+from tsc_interp.sweeps.definition import Verify, What, definition_of
 from tsc_interp.sweeps.directory import Sweep, SweepError, prepared, refuse_strangers
 from tsc_interp.sweeps.executors import Lost, Pool, Workers, cluster, is_loss, processes_here
 from tsc_interp.sweeps.interrupts import Interrupts, interrupts
-from tsc_interp.sweeps.packing import Task, pack, shapes_of, strips
+from tsc_interp.sweeps.packing import Task, pack
 from tsc_interp.sweeps.tables import polars
 from tsc_interp.sweeps.work import Done, do_task, rows_path
-from tsc_interp.training.engine import engine_for
 from tsc_interp.training.locking import locked
-from tsc_interp.training.losses import loss_named
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -109,7 +107,6 @@ def sweep(
     _check_counts(processes=processes, ensemble=ensemble)
     path = Path(out) if out is not None else DEFAULT_SWEEPS / definition.name
     workers = processes_here(processes) if client is None else cluster(client)
-    _check_trainable(definition)
     refuse_strangers(path)
     with locked(path, watcher.waiting, "--out"):
         found = prepared(path.absolute(), definition)
@@ -222,16 +219,6 @@ def _failed(errors: Sequence[BaseException]) -> str:
     told = str(first) if isinstance(first, TscError) else f"{type(first).__name__}: {first}"
     more = f" ({len(errors)} ensembles failed)" if len(errors) > 1 else ""
     return f"an ensemble could not be made: {told}{more}; the others that were finished are kept"
-
-
-def _check_trainable(definition: Definition) -> None:
-    """Refuse before anything is written what no trainer can train."""
-    for strip in shapes_of(strips(definition.parts)).values():
-        try:
-            engine_for(strip.config.classifier, loss_named(strip.config.training.loss))
-        except TscError as error:
-            where = f"cell {strip.label}: " if strip.label else ""
-            raise UsageError(f"{where}{error}") from None
 
 
 def _check_counts(**counts: int | None) -> None:
