@@ -1,7 +1,8 @@
 """Probes on a model somebody else made: GPT-2-small's shape, random weights, 8 rows of 64 tokens.
 
-Run by `python -m benchmarks.outside [probe...]`. The model is built here and nothing is downloaded.
-Memory is what the process holds at most, beyond what it held once the model was built.
+Run by `python -m benchmarks.outside [probe...]`, or with `report` for a whole report, page and all.
+The model is built here and nothing is downloaded. Memory is what the process holds at most, beyond
+what it held once the model was built.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import resource
 import sys
+import tempfile
 import time
 import warnings
 from pathlib import Path
@@ -28,6 +30,8 @@ def main(wanted: list[str]) -> None:
 
     model = build()
     tokens = torch.randint(0, 50257, (8, 64), generator=torch.Generator().manual_seed(1))
+    if wanted == ["report"]:
+        return report(model, tokens)
     before = resident()
     print(f"GPT-2-small's shape, 8 x 64 tokens ({before:.0f} MB with the model built):")
     totals = [0.0, 0.0, 0.0]
@@ -44,6 +48,28 @@ def main(wanted: list[str]) -> None:
     clock, cpu, size = totals
     print(f"  {'all':15s} {clock:7.1f} s ({cpu:6.1f} of CPU)   {size:6.2f} MB of JSON")
     print(f"  at most {peak() - before:.0f} MB beyond the model")
+
+
+def report(model: Any, tokens: torch.Tensor) -> None:
+    """All four probes, and the page they make."""
+    import tsc_interp as tsc
+
+    before, started, busy = resident(), time.perf_counter(), time.process_time()
+    print(f"GPT-2-small's shape, 8 x 64 tokens ({before:.0f} MB with the model built):")
+    made = tsc.analyze(model, tokens, direction=model.W_U[:, 5].detach())
+    _took("analyze", started, busy)
+    started, busy = time.perf_counter(), time.process_time()
+    with tempfile.TemporaryDirectory() as place:
+        made.save(place, plotlyjs="directory")
+        _took("save", started, busy)
+        for name in ("index.html", "report.md", "report.json"):
+            print(f"  {name:15s} {(Path(place) / name).stat().st_size / 1e6:7.2f} MB")
+    print(f"  at most {peak() - before:.0f} MB beyond the model")
+
+
+def _took(what: str, started: float, busy: float) -> None:
+    clock, cpu = time.perf_counter() - started, time.process_time() - busy
+    print(f"  {what:15s} {clock:7.1f} s ({cpu:6.1f} of CPU)", flush=True)
 
 
 def build() -> Any:

@@ -199,6 +199,8 @@ class Pair(Record):
 
 MOST_SHOWN = 24
 """Heads of a model without a task that tables and figures have room for."""
+MOST_LAYERS = 4
+"""Layers that get figures of their own."""
 
 
 class HeadsResult(ProbeResult):
@@ -246,14 +248,17 @@ class HeadsResult(ProbeResult):
 
     @property
     def many_heads(self) -> bool:
-        """Whether a model without a task has more heads than tables and figures show."""
-        return self.needs is None and self.lead is not None and self.lead.array.size > MOST_SHOWN
+        """Whether a model without a task has more heads or layers than are shown one by one."""
+        if self.needs is not None or self.lead is None:
+            return False
+        return self.lead.array.size > MOST_SHOWN or len(self.lead.array) > MOST_LAYERS
 
     def of_all_heads(self) -> str:
         """` (24 of 144 heads)`, for titles; empty where all are shown."""
         if not self.many_heads or self.lead is None:
             return ""
-        return f" ({MOST_SHOWN} of {self.lead.array.size} heads)"
+        count = self.lead.array.size
+        return f" ({MOST_SHOWN} of {count} heads)" if count > MOST_SHOWN else ""
 
     def needs_among(self, letters: Sequence[str]) -> str:
         """The letters the task names, if all of them are among these and there is one layer."""

@@ -127,9 +127,10 @@ class Reading:
     def caveats(self) -> tuple[str, ...]:
         """What averaging over occurrences hides and what the strings do not show, in words."""
         varying = [layer for layer in self.layers if layer.varies]
+        rows = "rows" if self.needs is None else "strings"
         noted = [
             f"layer {layer.index}: a token's scores and values differ between its occurrences "
-            f"(by up to {layer.spread:.3g}), so its average over the given strings stands for it"
+            f"(by up to {layer.spread:.3g}), so its average over the given {rows} stands for it"
             for layer in (varying[:2] if len(varying) > 3 else varying)
         ]
         if len(varying) > 3:

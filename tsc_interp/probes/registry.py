@@ -1,74 +1,38 @@
 """Every probe there is: one explicit list, in the order a report asks its questions.
 
 Listing is cheap: a probe's modules are imported when they are needed, and drawing a result imports
-no torch. To add one, write the four files of `probes/NAME/` and add its line here.
+no torch. To add one, write the four files of `probes/NAME/` and add its line here. Probes of other
+packages come in by entry point (`plugins.py`) and are asked when they are named.
 """
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
-from dataclasses import dataclass
-from importlib import import_module
 from os import PathLike
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tsc_interp.checkpoints.format import Checkpoint
 from tsc_interp.checkpoints.resolve import HoldsEpochs
 from tsc_interp.errors import UsageError
 from tsc_interp.probes.base import ProbeResult
+from tsc_interp.probes.plugins import Plugins, load_plugins
+from tsc_interp.probes.probe import Probe, Question
 from tsc_interp.strings import as_strings
 
 if TYPE_CHECKING:
     from tsc_interp.plots.figure import Figures
 
-
-@dataclass(frozen=True, kw_only=True)
-class Question:
-    """One question and the folder that answers it, with `result`, `run`, `words` and `figures`."""
-
-    kind: ClassVar[str]
-    """What this is a question of; its folder is `tsc_interp/ROOM/NAME`."""
-    room: ClassVar[str]
-
-    name: str
-    title: str
-    question: str
-    result: str
-    """The name of its result's class."""
-
-    def module(self, part: str) -> Any:
-        """`result`, `run`, `words` or `figures`."""
-        return import_module(f"tsc_interp.{self.room}.{self.name.replace('-', '_')}.{part}")
-
-    @property
-    def result_type(self) -> type[ProbeResult]:
-        return cast("type[ProbeResult]", getattr(self.module("result"), self.result))
-
-    def figures(self, result: ProbeResult) -> Figures:
-        """Every figure of a result, in reading order."""
-        from tsc_interp.plots.figure import Figures
-
-        return Figures(self.module("figures").figures(result))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Probe(Question):
-    """A question about a model and its strings."""
-
-    kind: ClassVar[str] = "probe"
-    room: ClassVar[str] = "probes"
-
-    chapter: str
-    """The part of the source report it comes from, such as `1-2`; empty if none."""
-    needs_run: bool = False
-    """Whether it is about a run directory: `run` then takes a `run_directory` as well."""
-    on_request: bool = False
-    """Whether it is asked only when named: the probes that intervene take seconds each."""
-
-    def run(self, model: Any, strings: Any, **options: Any) -> ProbeResult:
-        return cast(ProbeResult, self.module("run").run(model, strings, **options))
-
+__all__ = [
+    "PROBES",
+    "Probe",
+    "Question",
+    "figures",
+    "find_named",
+    "find_probe",
+    "plugins",
+    "run_probe",
+]
 
 Q = TypeVar("Q", bound=Question)
 
@@ -86,6 +50,7 @@ PROBES: tuple[Probe, ...] = (
         question="Can a mixture of other letters imitate a letter the model looks for?",
         chapter="3",
         result="SuperpositionResult",
+        any_model=True,
     ),
     Probe(
         name="cone",
@@ -100,6 +65,7 @@ PROBES: tuple[Probe, ...] = (
         question="How many other letters does it take before a head loses the one it reads?",
         chapter="3",
         result="MarginResult",
+        any_model=True,
     ),
     Probe(
         name="specialization",
@@ -107,6 +73,7 @@ PROBES: tuple[Probe, ...] = (
         question="Which letter does each head read, and do heads repeat each other?",
         chapter="2, 4",
         result="SpecializationResult",
+        any_model=True,
     ),
     Probe(
         name="attribution",
@@ -114,6 +81,7 @@ PROBES: tuple[Probe, ...] = (
         question="How much does each head, letter and neuron add to the logit?",
         chapter="2",
         result="AttributionResult",
+        any_model=True,
     ),
     Probe(
         name="atlas",
@@ -180,8 +148,19 @@ PROBES: tuple[Probe, ...] = (
 )
 
 
+def plugins() -> Plugins:
+    """The probes of other packages that are installed here, and those that cannot be loaded."""
+    return load_plugins({probe.name for probe in PROBES})
+
+
 def find_probe(name: str) -> Probe:
     """The probe of that name; an unknown one is refused with the nearest name."""
+    if all(probe.name != name for probe in PROBES):
+        others = plugins()
+        for broken in others.broken:
+            if broken.name == name:
+                raise UsageError(f"the probe {broken.sentence()}")
+        return find_named(name, (*PROBES, *others.probes))
     return find_named(name, PROBES)
 
 

@@ -51,6 +51,7 @@ class Pass:
     visible: NDArray[np.bool_]
     """`[row position]`: what the query may look at; all that is not masked, if nobody knows."""
     logits: Any
+    """`[row ...]`: where each row is read."""
     cache: Any
     config: ClassifierConfig | None
     """Of our own classifier; None for any other model."""
@@ -143,6 +144,8 @@ def start(
         raise UnsupportedError(
             f"this {type(model).__name__} takes no attention_mask; leave the padding out"
         ) from None
+    if logits is not None:  # of a large vocabulary all positions are more than all the rest
+        logits = logits[np.arange(len(rows)), given.query]
     return Pass(
         rows,
         given.tokens,

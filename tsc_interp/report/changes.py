@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tsc_interp.report.model_report import ModelCard
+from tsc_interp.report.card import ModelCard
 
 
 def apart(names: Sequence[str]) -> list[str]:

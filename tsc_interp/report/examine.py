@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-from tsc_interp.checkpoints.resolve import ModelLike, as_checkpoint, run_path
+from numpy.typing import ArrayLike
+
+from tsc_interp.checkpoints.resolve import HoldsWeights, ModelLike, as_checkpoint, run_path
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.model.classifier import Classifier
 from tsc_interp.model.threads import one_thread
 from tsc_interp.probes.atlas.result import AtlasResult
 from tsc_interp.probes.base import ProbeResult
 from tsc_interp.probes.registry import PROBES, Probe, find_probe
+from tsc_interp.probes.rows import Query, TokenNames
+from tsc_interp.report.asking import ProbeFailed, ask
 from tsc_interp.report.cause import Confirmation, confirm
 from tsc_interp.report.front import dissect
 from tsc_interp.report.limits import EXACT, left_out
@@ -24,18 +29,26 @@ from tsc_interp.report.strings import TestScore, score_test_set, sensible_string
 from tsc_interp.strings import as_strings
 from tsc_interp.verification.differences import Difference, difference
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 Progress = Callable[[str], None]
 _SMALL = 250_000
 """Parameters up to which a second thread only costs time."""
 
 
 def analyze(
-    model: ModelLike = "walkthrough",
-    strings: str | Sequence[str] | None = None,
+    model: ModelLike | Any = "walkthrough",
+    strings: str | Sequence[str] | Tensor | None = None,
     *,
     probes: str | Sequence[str] | None = None,
     compare: ModelLike | None = None,
     epoch: int | None = None,
+    query: Query | None = None,
+    token_names: TokenNames | None = None,
+    direction: ArrayLike | Tensor | None = None,
+    attention_mask: ArrayLike | Tensor | None = None,
+    reading: Mapping[str, Any] | None = None,
     progress: Progress = lambda doing: None,
 ) -> Report:
     """Run probes on a model (or on two, side by side) and gather what they say.
@@ -45,11 +58,42 @@ def analyze(
     probe that applies, but for those that intervene, which have to be named; one named here that
     cannot be asked of the model is an error. `compare` is a second model, such as `"RUN@3"`, a run
     at epoch 3, or `"@3"`, the same run at epoch 3. `progress` is called with what is being done.
+
+    A model of TransformerLens (a HookedTransformer or a TransformerBridge) is analysed on token
+    ids `[batch pos]` instead of strings, by the probes that need no task: `query` is the position
+    that reads, one or one per row (the last), `token_names` what tokens are called, `direction`
+    the vector in the residual stream whose read-out attribution takes apart, `attention_mask` 1
+    for tokens and 0 for padding. With `reading`, the options of `tsc.from_transformer_lens`, it
+    is taken over as a classifier with a task, and the report is a classifier's.
     """
     names = None if probes is None else dict.fromkeys(as_strings(probes))
     chosen = None if names is None else [find_probe(name) for name in names]
     if chosen == []:
         raise UsageError(f"no probe to run; the probes are {', '.join(p.name for p in PROBES)}")
+    asked: dict[str, Any] = {
+        "query": query,
+        "token_names": token_names,
+        "direction": direction,
+        "attention_mask": attention_mask,
+    }
+    if reading is None and _of_transformer_lens(model):
+        if compare is not None or epoch is not None:
+            raise UsageError(
+                f"a {type(model).__name__} has no epochs, and is not compared with another model; "
+                "compare and epoch are for classifiers"
+            )
+        from tsc_interp.report.outside import analyze_outside
+
+        return analyze_outside(model, strings, chosen=chosen, progress=progress, **asked)
+    if given := [name for name, value in asked.items() if value is not None]:
+        raise UsageError(
+            f"{', '.join(given)}: for models of TransformerLens, analysed on token ids; a "
+            "classifier knows where it reads, and along what"
+        )
+    if reading is not None:
+        from tsc_interp.model.importing import taken_over
+
+        model = taken_over(model, reading)
     progress("loading")
     subjects = [_Subject(model, epoch)]
     if compare is not None:
@@ -61,6 +105,12 @@ def analyze(
     with one_thread() if small else nullcontext():
         examined = tuple(_examine(subject, texts, chosen, progress) for subject in subjects)
         return Report(examined, _difference(subjects, progress))
+
+
+def _of_transformer_lens(model: Any) -> bool:
+    """A model that is run with a cache and is none of ours."""
+    ours = isinstance(model, HoldsWeights | type)
+    return hasattr(model, "run_with_cache") and hasattr(model, "cfg") and not ours
 
 
 def _parameters(model: Classifier) -> int:
@@ -90,11 +140,11 @@ def _other(model: ModelLike, compare: ModelLike) -> _Subject:
     return _Subject(compare, None)
 
 
-def _strings(given: str | Sequence[str] | None, subjects: Sequence[_Subject]) -> tuple[str, ...]:
+def _strings(given: Any, subjects: Sequence[_Subject]) -> tuple[str, ...]:
     """Canonical, each once; the defaults keep only what every model can read."""
     alphabets = [subject.model.config.alphabet for subject in subjects]
     smallest = min(alphabets, key=lambda alphabet: alphabet.size)
-    if given is not None and given != []:
+    if given is not None and (hasattr(given, "shape") or given != []):
         texts = as_strings(given)
     else:
         texts = sensible_strings(subjects[0].model)
@@ -135,7 +185,11 @@ def _examine(
             continue
         progress(f"{index} of {len(asked)} {probe.name}: {probe.question}")
         try:
-            results.append(probe.run(subject.model, strings, **options))
+            results.append(ask(probe, subject.model, strings, **options))
+        except ProbeFailed as error:
+            if len(asked) == 1:
+                raise
+            not_run[probe.name] = str(error)
         except UnsupportedError as error:
             if chosen is not None:
                 raise UnsupportedError(f"probe {probe.name}: {error}") from None

@@ -6,7 +6,7 @@ weights, which a report read from JSON does not have.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import log10
 
@@ -16,6 +16,7 @@ from tsc_interp.errors import TscError
 from tsc_interp.plots.style import token_style
 from tsc_interp.probes.attribution.result import AttributionResult
 from tsc_interp.probes.trace.result import TraceResult
+from tsc_interp.report.card import ModelCard
 from tsc_interp.report.model_report import ModelReport
 from tsc_interp.report.reach import Reach
 from tsc_interp.source_report import TEST_LENGTH
@@ -113,7 +114,8 @@ def front(model: ModelReport) -> Front:
             picture = Markup(failure_map(model.checkpoint, string=marked))
         except TscError as error:
             reason = f"There is no map: {error}."
-    axis = None if model.card.reach is None else length_axis(model.card.reach)
+    reach = model.card.reach if isinstance(model.card, ModelCard) else None
+    axis = None if reach is None else length_axis(reach)
     return Front(picture, reason, axis, dissection)
 
 
@@ -222,9 +224,13 @@ def _heads(told: TraceResult, effects: AttributionResult, string: str) -> list[H
 
 
 def _parts(effects: AttributionResult, string: str) -> tuple[tuple[Part, ...], float]:
-    """Bars around a common zero, in percent of the width; parts that add nothing are left out."""
+    """What each group of parts adds to this string's logit."""
     names: Sequence[str] = effects.by_group.labels["group"]
-    adds = {name: float(effects.by_group.at(string=string, group=name)) for name in names}
+    return bars({n: float(effects.by_group.at(string=string, group=n)) for n in names})
+
+
+def bars(adds: Mapping[str, float]) -> tuple[tuple[Part, ...], float]:
+    """Bars around a common zero, in percent of the width; parts that add nothing are left out."""
     adds = {name: value for name, value in adds.items() if abs(value) > 1e-9}
     low, high = min([0.0, *adds.values()]), max([0.0, *adds.values()])
     span = (high - low) or 1.0
@@ -232,8 +238,8 @@ def _parts(effects: AttributionResult, string: str) -> tuple[tuple[Part, ...], f
     def across(value: float) -> float:
         return round(100 * (value - low) / span, 2)
 
-    bars = tuple(
+    found = tuple(
         Part(name, value, across(min(value, 0.0)), round(100 * abs(value) / span, 2))
         for name, value in adds.items()
     )
-    return bars, across(0.0)
+    return found, across(0.0)

@@ -21,8 +21,10 @@ from tsc_interp.plots.style import Figure, template
 from tsc_interp.probes.base import SEVERITIES, Finding
 from tsc_interp.report.compare import difference_picture, disagreements, side_by_side
 from tsc_interp.report.extras import Extra
-from tsc_interp.report.front import front
+from tsc_interp.report.front import Front, front
 from tsc_interp.report.markdown import anchor
+from tsc_interp.report.model_report import ModelReport
+from tsc_interp.report.outside_front import OutsideFront, outside_front
 from tsc_interp.report.report import Report
 from tsc_interp.report.reproduce import command, python
 
@@ -39,7 +41,7 @@ def render_html(report: Report, *, plotlyjs: str = "inline", extras: Sequence[Ex
         compared=len(report.models) > 1,
         disagreements=disagreements(report),
         difference_map=difference_picture(report),
-        fronts=[front(model) for model in report.models],
+        fronts=[_front(model) for model in report.models],
         sections=[_section(report, name) for name in _order(report)],
         extras=extras,
         whole_command=command(report),
@@ -53,6 +55,10 @@ def render_page(template_name: str, plotlyjs: str, **known: Any) -> str:
     themes = _embed({"light": _theme(dark=False), "dark": _theme(dark=True)})
     page = environment().get_template(template_name)
     return page.render(plotly=_plotly(plotlyjs), themes=themes, **known)
+
+
+def _front(model: ModelReport) -> Front | OutsideFront:
+    return front(model) if model.outside is None else outside_front(model, model.outside)
 
 
 def environment() -> jinja2.Environment:
@@ -82,14 +88,13 @@ def prose(text: str) -> Markup:
 
 
 def _order(report: Report) -> list[str]:
-    """A run's page opens with its training."""
-    names = report.probe_names()
+    """A run's page opens with its training; what no task was known for is told on screen one."""
+    first = report.models[0]
+    names = report.probe_names() if first.outside is None else list(first.sections)
     return sorted(names, key=lambda name: name != "dynamics")
 
 
 def _section(report: Report, name: str) -> dict[str, Any]:
-    from tsc_interp.probes.registry import find_probe
-
     sides = []
     for model in report.models:
         section = model.sections.get(name)
@@ -104,7 +109,7 @@ def _section(report: Report, name: str) -> dict[str, Any]:
         )
     rows = side_by_side(report, name)
     return {
-        "probe": find_probe(name),
+        "probe": report.models[0].probe(name),
         "sides": sides,
         "figures": [[part_of(figure, i, name) for i, figure in enumerate(row)] for row in rows],
         "more": _more(sides, len(rows)),

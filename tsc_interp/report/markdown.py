@@ -40,6 +40,10 @@ def render_markdown(report: Report, *, images: Mapping[str, str] | None = None) 
             for name, reason in model.not_run.items()
         ]
         lines += ["", f"Weight hash `{model.card.weight_hash}`.", ""]
+        if model.outside is not None:
+            facts = tuple(model.outside.facts())
+            title = "The model, and what was asked"
+            lines += [*_table(Table(title=title, columns=(title, ""), rows=facts)), ""]
     for name in report.probe_names():
         lines += _section(report, name, images or {})
     return "\n".join(lines).rstrip() + "\n"
@@ -79,8 +83,9 @@ def _section(report: Report, name: str, images: Mapping[str, str]) -> list[str]:
 
 
 def again(shell: str, python: str) -> list[str]:
-    """How to get a section again."""
-    return ["In a shell:", "", *_code(shell), "", "In Python:", "", *_code(python), ""]
+    """How to get a section again; a model in a Python process has no shell command."""
+    in_shell = ["In a shell:", "", *_code(shell), ""] if shell else []
+    return [*in_shell, "In Python:", "", *_code(python), ""]
 
 
 def section_lines(section: Section, images: Mapping[str, str], index: int = 0) -> list[str]:

@@ -5,105 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tsc_interp.checkpoints.format import SUFFIX, Checkpoint
-from tsc_interp.checkpoints.run_directory import run_of
+from tsc_interp.checkpoints.format import Checkpoint
 from tsc_interp.errors import UsageError
 from tsc_interp.output.display import Displayed
 from tsc_interp.plots.figure import Figures
-from tsc_interp.probes.base import SEVERITIES, Cell, Finding, ProbeResult, Severity
-from tsc_interp.probes.registry import Question, find_probe
+from tsc_interp.probes.base import SEVERITIES, Finding, ProbeResult
+from tsc_interp.probes.registry import Probe, Question, find_probe
+from tsc_interp.report.card import ModelCard
 from tsc_interp.report.cause import Confirmation
-from tsc_interp.report.reach import Reach
-from tsc_interp.report.strings import TestScore
-from tsc_interp.source_report import TEST_LENGTH
+from tsc_interp.report.outside_card import KIND, OutsideCard
 
-if TYPE_CHECKING:
-    from tsc_interp.model.classifier import Classifier
+__all__ = ["DrawnWhenAsked", "ModelCard", "ModelReport", "Section", "section_of"]
 
 
-@dataclass(frozen=True)
-class ModelCard:
-    """Which model this is, exactly: the weight hash tells apart what the name cannot."""
-
-    name: str
-    source: str
-    """What to type to get it again: a bundled name, a file."""
-    task: str
-    parameters: int
-    weight_hash: str
-    config: Mapping[str, Any]
-    provenance: Mapping[str, Any] = field(default_factory=dict)
-    test: TestScore | None = None
-    reach: Reach | None = None
-
-    @classmethod
-    def of(
-        cls,
-        model: Classifier,
-        provenance: Mapping[str, Any],
-        test: TestScore | None,
-        reach: Reach | None,
-    ) -> ModelCard:
-        checkpoint = model.to_checkpoint()
-        return cls(
-            name=_short_name(model.source),
-            source=model.source,
-            task=model.config.question,
-            parameters=checkpoint.n_parameters,
-            weight_hash=checkpoint.weight_hash(),
-            config=model.config.to_dict(),
-            provenance=dict(provenance),
-            test=test,
-            reach=reach,
-        )
-
-    def verdict(self) -> Finding:
-        """The first things to know: does it fail, how often, from which length on, on what."""
-        name = self.name.replace("`", "'")  # a sentence sets what is between backticks as code
-        sentences = [f"{name} answers “{self.task}?” with {self.parameters:,} parameters."]
-        numbers: dict[str, Cell] = {}
-        if self.test is not None:
-            sentences.append(self.test.sentence())
-            numbers |= {
-                "test strings": self.test.strings,
-                "false positives": self.test.false_positives,
-                "false negatives": self.test.false_negatives,
-            }
-        if self.reach is not None:
-            sentences.append(self.reach.sentence())
-            numbers["right through length"] = self.reach.right_through
-        if self.test is None and self.reach is None:
-            sentences.append("There is no test set for its task.")
-        return Finding(severity=self._severity(), text=" ".join(sentences), numbers=numbers)
-
-    def _severity(self) -> Severity:
-        """An error no longer than test strings are is a failure, tested or not.
-
-        Without one, good is what the test set or a proof speaks for; silence is not.
-        """
-        tested = self.test is not None
-        errors = self.test.errors if self.test is not None else 0
-        proved, shortest = 0, None
-        if self.reach is not None:
-            proved, shortest = self.reach.right_through, self.reach.shortest_error()
-        if errors or (shortest is not None and shortest <= TEST_LENGTH):
-            return "failure"
-        return "good" if tested or proved >= TEST_LENGTH else "note"
-
-
-def _short_name(source: str) -> str:
-    """A file by its name; a run's checkpoint by experiment, seed and epoch."""
-    path = Path(source)
-    if path.suffix != SUFFIX:
-        return source
-    found = run_of(path)
-    if found is None:
-        return path.stem
-    run, epoch = found
-    return f"{run.parent.parent.name} {run.name} epoch={epoch}".strip()
+def _result(data: Mapping[str, Any]) -> ProbeResult:
+    """A result from its JSON, of whichever probe it is; another package's has to be installed."""
+    try:
+        probe = find_probe(data["probe"])
+    except UsageError as error:
+        raise UsageError(f"a result of a probe that is not installed here: {error}") from None
+    return probe.result_type.from_dict(dict(data))
 
 
 @dataclass(frozen=True)
@@ -148,7 +71,7 @@ def section_of(sections: Mapping[str, Section], probe: str) -> Section:
 
 @dataclass(frozen=True, repr=False)
 class ModelReport(Displayed):
-    card: ModelCard
+    card: ModelCard | OutsideCard
     strings: tuple[str, ...]
     results: tuple[ProbeResult, ...]
     not_run: Mapping[str, str] = field(default_factory=dict)
@@ -160,8 +83,18 @@ class ModelReport(Displayed):
 
     @cached_property
     def sections(self) -> dict[str, Section]:
-        found = [Section(find_probe(result.probe), result) for result in self.results]
+        found = [Section(self.probe(result.probe), result) for result in self.results]
         return {section.probe.name: section for section in found}
+
+    def probe(self, name: str) -> Probe:
+        """A probe, in the words of this model: letters, or tokens where there is no task."""
+        probe = find_probe(name)
+        return probe.of_tokens() if isinstance(self.card, OutsideCard) else probe
+
+    @property
+    def outside(self) -> OutsideCard | None:
+        """The card of a TransformerLens model without a task; None for a classifier."""
+        return self.card if isinstance(self.card, OutsideCard) else None
 
     @property
     def figures(self) -> DrawnWhenAsked:
@@ -176,12 +109,14 @@ class ModelReport(Displayed):
     def highlights(self) -> list[tuple[str, Finding]]:
         """What to read first: the verdict, and from each probe the worst of what matters.
 
-        That is a failure or a warning; of a model that has neither, what is good about it.
+        That is a failure or a warning; of a model that has neither, what is good about it. Of a
+        model without a task it is what each probe says first.
         """
         verdict, *told = self.findings()
         serious = [pair for pair in told if pair[1].severity in ("failure", "warning")]
         reassuring = [pair for pair in told if pair[1].severity == "good"]
-        first = dict(reversed(serious or reassuring or told))  # the last one written stays
+        chosen = told if self.outside else serious or reassuring or told
+        first = dict(reversed(chosen))  # the last one written stays
         return [verdict, *((name, first[name]) for name in self.sections if name in first)]
 
     def _facts(self) -> list[str]:
@@ -191,13 +126,8 @@ class ModelReport(Displayed):
         return [(finding.severity, finding.text) for _, finding in self.highlights()]
 
     def to_dict(self) -> dict[str, Any]:
-        test = self.card.test
-        card = {**vars(self.card), "config": dict(self.card.config)}
-        card["provenance"] = dict(self.card.provenance)
-        card["test"] = None if test is None else {**vars(test), "worst": list(test.worst)}
-        card["reach"] = None if self.card.reach is None else dict(vars(self.card.reach))
         return {
-            "model": card,
+            "model": self.card.to_dict(),
             "strings": list(self.strings),
             "verdict": self.card.verdict().model_dump(mode="json"),
             "results": [result.to_dict() for result in self.results],
@@ -207,16 +137,13 @@ class ModelReport(Displayed):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ModelReport:
-        card = dict(data["model"])
-        if card["test"] is not None:
-            card["test"] = TestScore(**{**card["test"], "worst": tuple(card["test"]["worst"])})
-        if card["reach"] is not None:
-            card["reach"] = Reach(**card["reach"])
+        card = data["model"]
+        outside = card.get("kind") == KIND
         told = data.get("confirmation")  # reports from before had none
         return cls(
-            card=ModelCard(**card),
+            card=OutsideCard.from_dict(card) if outside else ModelCard.from_dict(card),
             strings=tuple(data["strings"]),
-            results=tuple(find_probe(r["probe"]).result_type.from_dict(r) for r in data["results"]),
+            results=tuple(_result(result) for result in data["results"]),
             not_run=dict(data["not_run"]),
             confirmation=None if told is None else Confirmation.from_dict(told),
         )

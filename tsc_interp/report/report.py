@@ -16,7 +16,7 @@ from tsc_interp.output.json_form import to_json
 from tsc_interp.plots.figure import Figure
 from tsc_interp.probes.base import Finding
 from tsc_interp.report.changes import apart, changes
-from tsc_interp.report.model_report import DrawnWhenAsked, ModelReport, section_of
+from tsc_interp.report.model_report import DrawnWhenAsked, ModelCard, ModelReport, section_of
 from tsc_interp.verification.differences import Difference
 
 SCHEMA = "tsc-interp/report/1"
@@ -47,9 +47,9 @@ class Report(Displayed):
     @property
     def comparison(self) -> list[str]:
         """Of two models: what changed from the first to the second, and where they differ."""
-        if len(self.models) != 2:
+        cards = [model.card for model in self.models if isinstance(model.card, ModelCard)]
+        if len(cards) != 2:
             return []
-        cards = [model.card for model in self.models]
         told = [changes(cards[0], cards[1], self.short_names), self.difference_sentence]
         return [sentence for sentence in told if sentence is not None]
 

@@ -7,11 +7,30 @@ import shlex
 
 from tsc_interp.checkpoints.run_directory import run_of
 from tsc_interp.laboratories.base import LabResult
+from tsc_interp.report.card import ModelCard
 from tsc_interp.report.report import Report
+
+_OUTSIDE = """import json
+
+import torch
+import tsc_interp as tsc
+
+with open("report.json") as file:  # beside this page
+    card = json.load(file)["models"][0]["model"]
+asked = card["asked"]  # model: the one whose weight hash is {hash}...
+names = {{int(token): name for token, name in asked["names"].items()}}
+options = {{key: asked[key] for key in ("query", "direction", "attention_mask")}}
+report = tsc.analyze(
+    model, torch.tensor(asked["tokens"]), probes=[{probe!r}], token_names=names or None, **options
+)
+report.show(tables=True)"""
 
 
 def command(report: Report, probe: str | None = None) -> str:
-    first, *others = (model.card.source for model in report.models)
+    """Empty for a model that lives in a Python process."""
+    first, *others = _sources(report)
+    if not first:
+        return ""
     where, epoch = _run_and_epoch(first)
     parts = ["tsc-interp", "analyze", "--checkpoint", where]
     parts += [] if epoch is None else ["--epoch", str(epoch)]
@@ -21,7 +40,10 @@ def command(report: Report, probe: str | None = None) -> str:
 
 
 def python(report: Report, probe: str) -> str:
-    first, *others = (model.card.source for model in report.models)
+    card = report.models[0].card
+    if not isinstance(card, ModelCard):
+        return _OUTSIDE.format(hash=card.weight_hash[:12], probe=probe)
+    first, *others = _sources(report)
     where, epoch = _run_and_epoch(first)
     options = f"probes=[{probe!r}]"
     options += "" if epoch is None else f", epoch={epoch}"
@@ -53,6 +75,11 @@ def lab_python(result: LabResult) -> str:
         f"import tsc_interp as tsc\n\nreport = tsc.lab({result.probe!r}{told})\n"
         "report.show(tables=True)"
     )
+
+
+def _sources(report: Report) -> list[str]:
+    cards = [model.card for model in report.models]
+    return [card.source if isinstance(card, ModelCard) else "" for card in cards]
 
 
 def _shell(part: str) -> str:

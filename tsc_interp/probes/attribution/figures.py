@@ -23,7 +23,9 @@ def _stack(result: AttributionResult) -> Figure:
     strings = result.by_group.labels["string"]
     groups, effects = _merged(result)
     place = list(range(len(strings)))
-    figure = new_figure("effect on the logit", height=150 + 36 * len(strings), legend=True)
+    figure = new_figure(
+        f"effect on the {result.total}", height=150 + 36 * len(strings), legend=True
+    )
     for g, group in enumerate(groups):
         figure.add_bar(
             x=effects[:, g],
@@ -46,7 +48,7 @@ def _stack(result: AttributionResult) -> Figure:
         x=result.logits.array,
         y=place,
         mode="markers",
-        name="logit (the sum)",
+        name=f"{result.total} (the sum)",
         marker={"symbol": "diamond", "size": 11, "color": INK, "line": {"width": 2}},
         customdata=list(strings),
         hovertemplate="%{customdata}: %{x:+.4f}<extra></extra>",
@@ -55,6 +57,7 @@ def _stack(result: AttributionResult) -> Figure:
     figure.update_yaxes(
         tickvals=place, ticktext=list(strings), autorange="reversed", showgrid=False, zeroline=False
     )
+    up, down = _pushes(result)
     spoken = "; ".join(
         f"{string} {logit:+.4f} = "
         + ", ".join(f"{group} {x:+.2f}" for group, x in zip(groups, row, strict=True))
@@ -62,12 +65,19 @@ def _stack(result: AttributionResult) -> Figure:
     )
     return Figure(
         "sums",
-        "What each logit is made of",
+        f"What each {result.total} is made of",
         figure,
-        "Bars to the right of zero push towards yes, bars to the left towards no; the diamond is "
-        "their sum, the logit. These are direct effects: what a head tells the MLP counts as MLP.",
+        f"Bars to the right of zero {up}, bars to the left {down}; the diamond is their sum, the "
+        f"{result.total}. These are direct effects: what a head tells the MLP counts as MLP.",
         f"{spoken}.",
     )
+
+
+def _pushes(result: AttributionResult) -> tuple[str, str]:
+    """What a positive and a negative effect do, in words."""
+    if result.chance is not None:
+        return "raise it", "lower it"
+    return "push towards yes", "towards no"
 
 
 def _merged(result: AttributionResult, most: int = 6) -> tuple[list[str], NDArray[np.float64]]:
@@ -88,12 +98,13 @@ def _parts(result: AttributionResult) -> Figure:
     figure = heat(effects.T, names, strings, show="+.1f", hover="+.4f")
     flat = int(np.abs(result.effects.array).argmax())
     row, part = divmod(flat, len(parts))
+    up, down = _pushes(result)
     return Figure(
         "parts",
-        "Every part of every logit",
+        f"Every part of every {result.total}",
         figure,
-        "One column per string; its cells add up to its logit. Vermillion pushes towards yes, blue "
-        "towards no. 'head 0 ← a' is what head 0 adds by looking at a.",
+        f"One column per {result.row}; its cells add up to its {result.total}. Vermillion cells "
+        f"{up}, blue ones {down}. 'head 0 ← a' is what head 0 adds by looking at a.",
         f"The largest single effect is {parts[part]} on {strings[row]}: "
         f"{result.effects.array[row, part]:+.4f}.",
     )

@@ -99,7 +99,7 @@ def _check(
     constant = 0.0 if bias is None else as_array(bias)[:CHECKED]
     constant = constant + (0.0 if shift is None else shift @ columns)
     ours = last @ fold(columns) / scale[:, None] + constant
-    said = as_array(logits[np.arange(len(run.query)), run.query][:, : columns.shape[1]])
+    said = as_array(logits[:, : columns.shape[1]])
     allowed = max(TOLERANCE, 16 * run.epsilon(f"blocks.{model.cfg.n_layers - 1}.hook_resid_post"))
     worst = float(np.abs(ours - said).max())
     if not worst <= allowed * max(1.0, float(np.abs(said).max()), np.abs(last).max()):

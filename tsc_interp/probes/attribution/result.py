@@ -33,6 +33,16 @@ class AttributionResult(ProbeResult):
     """Without a task: the largest mean effect of any head or MLP with shuffled weights."""
 
     @property
+    def row(self) -> str:
+        """What is attributed: strings of our classifier, rows of any other model."""
+        return "row" if self.chance is not None else "string"
+
+    @property
+    def total(self) -> str:
+        """What the parts add up to."""
+        return "read-out" if self.chance is not None else "logit"
+
+    @property
     def error(self) -> float:
         """The largest difference between the sum of the parts and the read-out."""
         return float(np.abs(self.effects.array.sum(1) - self.logits.array).max())
@@ -47,14 +57,14 @@ class AttributionResult(ProbeResult):
         mean, size = self.effects.array.mean(0), np.abs(self.effects.array).mean(0)
         named = self.effects.labels["part"]
         shown = range(len(named))
-        title = "Each part, averaged over the strings"
+        title = f"Each part, averaged over the {self.row}s"
         if len(named) > MOST_ROWS:
             shown = np.argsort(-size, kind="stable")[:MOST_ROWS].tolist()
             title += f" (the {MOST_ROWS} largest)"
         parts = tuple((named[i], self.groups[i], float(mean[i]), float(size[i])) for i in shown)
         if len(groups) > MOST_GROUPS:
             told = Table(
-                title="Each head and MLP, averaged over the strings",
+                title=f"Each head and MLP, averaged over the {self.row}s",
                 columns=("part of the model", "mean", "mean size"),
                 rows=tuple(
                     (
@@ -66,8 +76,8 @@ class AttributionResult(ProbeResult):
                 ),
             )
         else:
-            columns = ("string", *groups, "logit")
-            told = Table(title="Each string's logit", columns=columns, rows=rows)
+            columns = (self.row, *groups, self.total)
+            told = Table(title=f"Each {self.row}'s {self.total}", columns=columns, rows=rows)
         return (
             told,
             Table(

@@ -16,7 +16,7 @@ Reads `hook_embed`, `hook_resid_pre`, `hook_pattern`, `hook_v`, `hook_post`, `ho
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -113,6 +113,7 @@ def run(
     parts = _gathered(parts)
     chance = None
     if given.config is None:
+        given = replace(given, logits=None, cache={})  # a second pass needs the room
         chance = max(under_chance(model, lambda: _largest_by_chance(model, forward(), w, last)))
     result = AttributionResult(
         findings=(),
@@ -197,6 +198,24 @@ def _bias(
         return []
     effect = np.full(len(run.rows), float(bias @ seen.direction))
     return [Part(called, "biases", seen.scaled(effect))]
+
+
+def readouts(
+    model: Any,
+    strings: Any,
+    *,
+    direction: ArrayLike | Tensor,
+    query: Query | None = None,
+    attention_mask: ArrayLike | Tensor | None = None,
+) -> Floats:
+    """`[row]`: what the last layer's residual stream says in the direction, norm included."""
+    w = readout_direction(model, direction)
+    assert w is not None
+    last = f"blocks.{model.cfg.n_layers - 1}.hook_resid_post"
+    reads = (last, "ln_final.hook_scale")
+    run = start(model, strings, reads=reads, query=query, attention_mask=attention_mask)
+    seen = through_final_norm(model, run, w)
+    return seen.of(run.at_query(last)) + seen.shift
 
 
 def _largest_by_chance(model: Any, run: Pass, w: Floats, last: int) -> float:

@@ -97,7 +97,7 @@ class MarginResult(HeadsResult):
             )
             for i, h, t in self._places()
         )
-        columns = ("layer", "head", "reads", "letter", "score", "margin", "halves its weight")
+        columns = ("layer", "head", "reads", self.unit, "score", "margin", "halves its weight")
         title = f"Scores and margins{self.of_all_heads()}"
         tables = [Table(title=title, columns=columns, rows=rows)]
         if self.families:

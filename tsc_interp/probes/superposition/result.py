@@ -76,8 +76,8 @@ class SuperpositionResult(HeadsResult):
             )
             for at in self._places()
         )
-        columns = ("layer", "head", "letter", "value", "same sign", "hull distance", "of the range",
-                   "cone distance", "nearest mixture")  # fmt: skip
+        columns = ("layer", "head", self.unit, "value", "same sign", "hull distance",
+                   "of the range", "cone distance", "nearest mixture")  # fmt: skip
         title = f"How near the others come to each {self.unit}{self.of_all_heads()}"
         return (Table(title=title, columns=columns, rows=rows),)
 

@@ -1,0 +1,44 @@
+"""Asking a probe: ours as it is, one of another package with its mistakes told in a line."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tsc_interp.errors import TscError, UnsupportedError, UsageError
+from tsc_interp.output.json_form import to_json
+from tsc_interp.plots.figure import Figure
+from tsc_interp.probes.base import ProbeResult
+from tsc_interp.probes.plugins import one_line
+from tsc_interp.probes.probe import Probe
+
+
+class ProbeFailed(TscError):
+    """A probe of another package made a mistake; the others are asked all the same."""
+
+
+def ask(probe: Probe, model: Any, strings: Any, **options: Any) -> ProbeResult:
+    """The probe's result. One from outside is told, drawn and read back before it counts."""
+    if not probe.folder:
+        return probe.run(model, strings, **options)
+    try:
+        result = probe.run(model, strings, **options)
+        _check(probe, result)
+    except (UnsupportedError, UsageError):
+        raise
+    except Exception as error:  # whatever somebody else's code does
+        raise ProbeFailed(f"probe {probe.name} failed: {one_line(error)}") from error
+    return result
+
+
+def _check(probe: Probe, result: ProbeResult) -> None:
+    """So that a page, its figures and its JSON can be made of it."""
+    if not isinstance(result, probe.result_type):
+        raise TypeError(f"run gave a {type(result).__name__}, expected {probe.result}")
+    again = probe.result_type.from_dict(json.loads(to_json(result.to_dict())))
+    if again != result:
+        raise ValueError("its result is not the same when read back from JSON")
+    result.tables()
+    for figure in probe.figures(result):
+        if not isinstance(figure, Figure):
+            raise TypeError(f"figures gave a {type(figure).__name__}, expected a Figure")

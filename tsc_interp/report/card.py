@@ -1,0 +1,116 @@
+"""Who a classifier is, exactly, and the first thing to know about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tsc_interp.checkpoints.format import SUFFIX
+from tsc_interp.checkpoints.run_directory import run_of
+from tsc_interp.probes.base import Cell, Finding, Severity
+from tsc_interp.report.reach import Reach
+from tsc_interp.report.strings import TestScore
+from tsc_interp.source_report import TEST_LENGTH
+
+if TYPE_CHECKING:
+    from tsc_interp.model.classifier import Classifier
+
+
+@dataclass(frozen=True)
+class ModelCard:
+    """Which model this is, exactly: the weight hash tells apart what the name cannot."""
+
+    name: str
+    source: str
+    """What to type to get it again: a bundled name, a file."""
+    task: str
+    parameters: int
+    weight_hash: str
+    config: Mapping[str, Any]
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    test: TestScore | None = None
+    reach: Reach | None = None
+
+    @classmethod
+    def of(
+        cls,
+        model: Classifier,
+        provenance: Mapping[str, Any],
+        test: TestScore | None,
+        reach: Reach | None,
+    ) -> ModelCard:
+        checkpoint = model.to_checkpoint()
+        return cls(
+            name=_short_name(model.source),
+            source=model.source,
+            task=model.config.question,
+            parameters=checkpoint.n_parameters,
+            weight_hash=checkpoint.weight_hash(),
+            config=model.config.to_dict(),
+            provenance=dict(provenance),
+            test=test,
+            reach=reach,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        card = {**vars(self), "config": dict(self.config), "provenance": dict(self.provenance)}
+        test = self.test
+        card["test"] = None if test is None else {**vars(test), "worst": list(test.worst)}
+        card["reach"] = None if self.reach is None else dict(vars(self.reach))
+        return card
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> ModelCard:
+        test, reach = data["test"], data["reach"]
+        known = {
+            "test": None if test is None else TestScore(**{**test, "worst": tuple(test["worst"])}),
+            "reach": None if reach is None else Reach(**reach),
+        }
+        return cls(**{**data, **known})
+
+    def verdict(self) -> Finding:
+        """The first things to know: does it fail, how often, from which length on, on what."""
+        name = self.name.replace("`", "'")  # a sentence sets what is between backticks as code
+        sentences = [f"{name} answers “{self.task}?” with {self.parameters:,} parameters."]
+        numbers: dict[str, Cell] = {}
+        if self.test is not None:
+            sentences.append(self.test.sentence())
+            numbers |= {
+                "test strings": self.test.strings,
+                "false positives": self.test.false_positives,
+                "false negatives": self.test.false_negatives,
+            }
+        if self.reach is not None:
+            sentences.append(self.reach.sentence())
+            numbers["right through length"] = self.reach.right_through
+        if self.test is None and self.reach is None:
+            sentences.append("There is no test set for its task.")
+        return Finding(severity=self._severity(), text=" ".join(sentences), numbers=numbers)
+
+    def _severity(self) -> Severity:
+        """An error no longer than test strings are is a failure, tested or not.
+
+        Without one, good is what the test set or a proof speaks for; silence is not.
+        """
+        tested = self.test is not None
+        errors = self.test.errors if self.test is not None else 0
+        proved, shortest = 0, None
+        if self.reach is not None:
+            proved, shortest = self.reach.right_through, self.reach.shortest_error()
+        if errors or (shortest is not None and shortest <= TEST_LENGTH):
+            return "failure"
+        return "good" if tested or proved >= TEST_LENGTH else "note"
+
+
+def _short_name(source: str) -> str:
+    """A file by its name; a run's checkpoint by experiment, seed and epoch."""
+    path = Path(source)
+    if path.suffix != SUFFIX:
+        return source
+    found = run_of(path)
+    if found is None:
+        return path.stem
+    run, epoch = found
+    return f"{run.parent.parent.name} {run.name} epoch={epoch}".strip()

@@ -1,0 +1,148 @@
+"""Who a model of TransformerLens is, and what was asked of it: the card of a report without a task.
+
+What was asked is kept whole (token ids, query, direction, mask), so that a report says how to get
+it again. Nothing here runs a model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from tsc_interp.output.numbers import number
+from tsc_interp.probes.base import Finding
+
+KIND = "transformer_lens"
+_IN_LABELS = 12
+"""Characters of a row's tokens in labels; a phone has room for them."""
+_IN_FULL = 600
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The rows that were read, where, and what they were read for."""
+
+    tokens: tuple[tuple[int, ...], ...]
+    rows: tuple[int, ...]
+    """Their places among the rows given."""
+    given: int
+    """How many rows were given."""
+    query: tuple[int, ...]
+    """The position each is read at."""
+    names: Mapping[int, str] = field(default_factory=dict)
+    """What the tokens that occur are called; a token without a name is its number."""
+    direction: tuple[float, ...] | None = None
+    attention_mask: tuple[tuple[int, ...], ...] | None = None
+    shown: tuple[int, ...] = ()
+    """Of the rows given, those taken apart; the highest read-out first where there is one."""
+
+    def row_name(self, index: int) -> str:
+        """`row 3: … X ?`, with the last tokens up to the one that reads."""
+        tokens = self._tokens(index)
+        kept, size = len(tokens) - 1, len(tokens[-1])
+        while kept and size + 1 + len(tokens[kept - 1]) <= _IN_LABELS:
+            kept, size = kept - 1, size + 1 + len(tokens[kept - 1])
+        ends = [token[:_IN_LABELS] for token in tokens[kept:]]
+        return f"row {self.rows[index]}: {'… ' if kept else ''}{' '.join(ends)}"
+
+    def texts(self) -> list[tuple[str, str]]:
+        """The rows that are shown, and their tokens up to the one that reads."""
+        found = []
+        for row in self.shown:
+            text = " ".join(self._tokens(self.rows.index(row)))
+            found.append((f"row {row}", text if len(text) <= _IN_FULL else f"… {text[-_IN_FULL:]}"))
+        return found
+
+    def _tokens(self, index: int) -> list[str]:
+        row, last = self.tokens[index], self.query[index] + 1
+        mask = self.attention_mask[index] if self.attention_mask is not None else (1,) * len(row)
+        seen = [token for token, kept in zip(row[:last], mask, strict=False) if kept]
+        return [self.names.get(token, str(token)) for token in seen]
+
+    @property
+    def width(self) -> int:
+        return len(self.tokens[0])
+
+    def sentence(self) -> str:
+        """How many rows, how long, where they are read, and along what."""
+        rows = f"{_counted(len(self.rows), 'row')} of {_counted(self.width, 'token')}"
+        if len(self.rows) < self.given:
+            rows = f"{rows} (of {number(self.given)} given, evenly spread)"
+        places = sorted(set(self.query))
+        if len(places) == 1 and places[0] == self.width - 1:
+            where = "the last position"
+        elif len(places) == 1:
+            where = f"position {places[0]}"
+        else:
+            where = f"positions {places[0]} to {places[-1]}, one in each row"
+        masked = " Masked positions are left out." if self.attention_mask is not None else ""
+        along = "" if self.direction is None else " along the direction given"
+        return f"It was read at {where} of {rows}{along}.{masked}"
+
+
+@dataclass(frozen=True)
+class OutsideCard:
+    """A model of TransformerLens, as it is: there is no task to be right or wrong about."""
+
+    name: str
+    parameters: int
+    weight_hash: str
+    shape: Mapping[str, Any]
+    """Layers, heads, widths, norm, positions, vocabulary, ..."""
+    asked: Asked
+
+    def verdict(self) -> Finding:
+        """What it is and what was asked; nothing here can be a failure."""
+        layers, heads = self.shape["layers"], self.shape["heads"]
+        name = self.name.replace("`", "'")
+        of_each = f"of {_counted(heads, 'head')}" + (" each" if layers > 1 else "")
+        text = (
+            f"{name} has {_counted(layers, 'layer')} {of_each} and "
+            f"{number(self.parameters)} parameters. {self.asked.sentence()} It has no task here, "
+            "so nothing is right or wrong: there is no failure map and no horizon."
+        )
+        return Finding(
+            severity="note",
+            text=text,
+            numbers={"layers": layers, "heads": heads, "parameters": self.parameters},
+        )
+
+    def facts(self) -> list[tuple[str, str]]:
+        """The card, line by line."""
+        asked = self.asked
+        told = [("kind", self.name), ("parameters", number(self.parameters))]
+        told += [(name, _written(value)) for name, value in self.shape.items()]
+        told += [("rows", f"{len(asked.rows)} of {number(asked.given)} given")]
+        told += [("tokens a row", number(asked.width))]
+        told += [("read at position", ", ".join(map(str, sorted(set(asked.query)))))]
+        size = len(asked.direction or ())
+        along = f"a vector of {number(size)} numbers" if size else "none given"
+        told += [("read-out direction", along)]
+        masked = "none" if asked.attention_mask is None else "as given"
+        return [*told, ("attention mask", masked)]
+
+    def to_dict(self) -> dict[str, Any]:
+        asked = {**vars(self.asked), "names": {str(k): v for k, v in self.asked.names.items()}}
+        return {"kind": KIND, **vars(self), "shape": dict(self.shape), "asked": asked}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        asked = dict(data["asked"])
+        for name in ("rows", "query", "shown"):
+            asked[name] = tuple(asked[name])
+        for name in ("tokens", "attention_mask"):
+            asked[name] = None if asked[name] is None else tuple(tuple(row) for row in asked[name])
+        if asked["direction"] is not None:
+            asked["direction"] = tuple(asked["direction"])
+        asked["names"] = {int(token): name for token, name in asked["names"].items()}
+        kept = {key: value for key, value in data.items() if key not in ("kind", "asked")}
+        return cls(asked=Asked(**asked), **kept)
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{number(count)} {what}{'s' if count != 1 else ''}"
+
+
+def _written(value: Any) -> str:
+    return number(value) if isinstance(value, int) and not isinstance(value, bool) else str(value)
