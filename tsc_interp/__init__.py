@@ -20,6 +20,8 @@ if TYPE_CHECKING:  # what a type checker reads; the table below is what happens
     from tsc_interp.interventions.hooks import intervene as intervene
     from tsc_interp.interventions.intervention import Intervention as Intervention
     from tsc_interp.interventions.weights import edit as edit
+    from tsc_interp.laboratories.construct.construct import construct as construct
+    from tsc_interp.laboratories.construct.written import Construction as Construction
     from tsc_interp.model.evaluation import Evaluation as Evaluation
     from tsc_interp.model.evaluation import evaluate as evaluate
     from tsc_interp.model.hooked import HookedClassifier as HookedClassifier
@@ -81,6 +83,8 @@ _PUBLIC = {
     "intervene": "tsc_interp.interventions.hooks",
     "Intervention": "tsc_interp.interventions.intervention",
     "edit": "tsc_interp.interventions.weights",
+    "construct": "tsc_interp.laboratories.construct.construct",
+    "Construction": "tsc_interp.laboratories.construct.written",
     "Evaluation": "tsc_interp.model.evaluation",
     "evaluate": "tsc_interp.model.evaluation",
     "HookedClassifier": "tsc_interp.model.hooked",

@@ -14,6 +14,7 @@ import typer
 from tsc_interp._version import __version__
 from tsc_interp.cli import (
     analyze,
+    construct,
     diff,
     evaluate,
     import_,
@@ -44,6 +45,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("analyze")(analyze.command)
+app.command("construct")(construct.command)
 app.command("diff")(diff.command)
 app.command("eval")(evaluate.command)
 app.command("info")(info.command)

@@ -1,0 +1,125 @@
+"""`tsc-interp construct`: a classifier written down for a task and a length, and its proof."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tsc_interp.cli.common import ForceOption, JsonOption, QuietOption, output, print_json, working
+
+if TYPE_CHECKING:
+    from tsc_interp.laboratories.construct.written import Construction
+    from tsc_interp.verification.certificates import Certificate
+
+
+class Task(StrEnum):
+    contains_all = "contains_all"
+    at_least = "at_least"
+    majority = "majority"
+    parity = "parity"
+
+
+def command(
+    task: Annotated[Task, typer.Option(help="What the model decides.")] = Task.contains_all,
+    letters: Annotated[str, typer.Option(help="The letters of contains_all.")] = "ab",
+    letter: Annotated[str, typer.Option(help="The letter of the other tasks.")] = "a",
+    k: Annotated[int, typer.Option("-k", help="How many of it, for at_least.")] = 2,
+    n_letters: Annotated[
+        int | None, typer.Option(help="The size of the alphabet (default: 3, or what is needed).")
+    ] = None,
+    max_length: Annotated[
+        int, typer.Option(help="Up to which length it is right; at_least and --log-n have no end.")
+    ] = 1000,
+    every_length: Annotated[
+        bool,
+        typer.Option(
+            "--every-length", help="Plain softmax for ever: its logit vanishes as strings grow."
+        ),
+    ] = False,
+    log_n: Annotated[
+        bool, typer.Option("--log-n", help="Scores times log n: right at every length.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Write the model here (.safetensors).")
+    ] = None,
+    certificate: Annotated[
+        Path | None, typer.Option(help="Write the certificate here (.json).")
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("--check/--no-check", help="Certify what is promised.")
+    ] = True,
+    force: ForceOption = False,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Write down a classifier, as small as it gets, and prove how far it is right.
+
+    Exit code 3: the checker could not follow as far as the model was written for.
+    """
+    from tsc_interp.checkpoints.format import is_checkpoint
+    from tsc_interp.errors import UsageError
+    from tsc_interp.files import check_output
+    from tsc_interp.laboratories.construct.construct import construct
+    from tsc_interp.verification.certificates import certify, is_certificate
+
+    if certificate is not None and not check:
+        raise UsageError("there is no certificate to write with --no-check")
+    if out is not None:
+        check_output(out, is_checkpoint, force=force)
+    if certificate is not None:
+        check_output(certificate, is_certificate, force=force)
+    model = construct(
+        task.value, letters=letters, letter=letter, k=k, n_letters=n_letters,
+        max_length=None if every_length else max_length, scores="log_n" if log_n else "plain",
+    )  # fmt: skip
+    proof = None
+    if check:
+        with working(quiet) as doing:
+            doing("certifying")
+            limit = 4 * model.length if model.length else min(max(max_length, 2), 10**6)
+            proof = certify(model, limit=limit)
+    if out is not None:
+        model.checkpoint.save(out, force=force)
+    if certificate is not None and proof is not None:
+        proof.save(certificate, force=force)
+    if as_json:
+        print_json("construct/1", _document(model, proof))
+    else:
+        for sentence in _sentences(model, proof):
+            output().print(sentence)
+        if out is not None:
+            output().print(f"The model is {out}.")
+    if proof is not None and not _kept(model, proof):
+        raise typer.Exit(3)
+
+
+def _kept(model: Construction, proof: Certificate) -> bool:
+    """Whether the checker went as far as was promised, or as far as it was asked to look."""
+    if model.length is None:
+        return proof.horizon.infinite or proof.horizon.right_through == proof.horizon.limit
+    return proof.horizon.right_through >= model.length
+
+
+def _sentences(model: Construction, proof: Certificate | None) -> list[str]:
+    task = model.checkpoint.config.task.describe()
+    said = [f"{task[:1].upper()}{task[1:]}: {model.shape()}.", f"Idea: {model.how}."]
+    if proof is None:
+        return [*said, f"Written to be {model.promise}; not checked."]
+    found = proof.horizon
+    if found.infinite:
+        return [*said, "Proved: right on every string of every length."]
+    said.append(f"Proved: right on every string up to {found.right_through:,} letters.")
+    if found.shortest is not None:
+        said.append(f"The first error is {found.shortest.string}.")
+    elif model.length is None:
+        said.append("Beyond that it is right by a proof on paper (documentation, construct).")
+    return said
+
+
+def _document(model: Construction, proof: Certificate | None) -> dict[str, Any]:
+    if proof is None:
+        return {**model.to_dict(), "horizon": None, "proved": []}
+    return {**model.to_dict(), "horizon": proof.horizon.to_dict(), "proved": list(proof.proved)}

@@ -1,0 +1,153 @@
+"""Contains-all, written down: plain softmax up to a length, and scores with log n for ever.
+
+Each positive letter p has a direction e_p, all other letters sit at the origin, and for each p one
+head scores a letter t by S (e_p · e_t) and returns the mean of e_p · e_t under its attention: close
+to 1 if p occurs, no more than the next letter's e_p · e_t if it does not. The logit is the sum of
+these means less a threshold.
+
+    one letter     the weight of the letter, less a threshold
+    two letters    e_a = 1 and e_b = -1: one dimension; the heads return the largest and the
+                   smallest embedding in the string, and their difference is 2 only if both occur
+    P letters      the corners of a regular P-gon: two dimensions
+
+The proofs are in the documentation (laboratories/construct).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import brentq
+
+from tsc_interp.config import ClassifierConfig
+from tsc_interp.laboratories.construct.vanishing import contains_two
+from tsc_interp.laboratories.construct.written import (
+    Construction,
+    checked_length,
+    checked_letters,
+    embedding,
+    written,
+)
+from tsc_interp.strings import LETTERS
+from tsc_interp.task import ContainsAll
+
+LOG_N_SHARPNESS = 2.0
+"""How many times log n the letter read is ahead of every other; it must be above 1."""
+
+
+def contains_all(
+    letters: str, n_letters: int | None, length: int | None, log_n: bool
+) -> Construction:
+    """Right up to `length` with plain softmax, or at every length: with log n, or with None."""
+    task = ContainsAll(letters=letters)
+    positive = task.letters
+    least = 1 + max(LETTERS.index(letter) for letter in positive)
+    n_letters = max(least, 3) if n_letters is None else checked_letters(n_letters, least)
+    if log_n:
+        length = None
+    elif length is not None:
+        checked_length(length, len(positive))
+    config = ClassifierConfig(
+        n_letters=n_letters,
+        task=task,
+        d_model=1 if len(positive) < 3 else 2,
+        n_heads=len(positive),
+        d_head=1,
+        d_mlp=0,
+        score_scale="sqrt_d_head_log_n" if log_n else "sqrt_d_head",
+    )
+    if len(positive) == 1:
+        return _one(config, positive, length)
+    if length is None and not log_n:
+        return contains_two(config, positive)
+    return _several(config, positive, length)
+
+
+def _one(config: ClassifierConfig, letter: str, length: int | None) -> Construction:
+    if config.log_n:
+        weights = {"W_E": embedding(config, -0.5, {letter: 1.0}), "W_Q": -2 * LOG_N_SHARPNESS}
+        how = "one head returns the weight of the letter, at least 4/5 where it occurs"
+        return written(config, {**weights, "W_K": 1, "W_V": 1, "W_O": 1, "W_U": 1}, how, None)
+    how = "the share of the letter, by uniform attention"
+    finite = length is not None and config.n_letters > 1
+    threshold = 1 / (length + 0.5) if length is not None and finite else 0.0
+    weights = {"W_E": embedding(config, -threshold, {letter: 1.0}), "W_V": 1, "W_O": 1, "W_U": 1}
+    return written(config, weights, how, length if finite else None, exactly=finite)
+
+
+def _several(config: ClassifierConfig, positive: str, length: int | None) -> Construction:
+    corners, count = directions(len(positive)), len(positive)
+    nearest = max(0.0, float(np.sort(corners @ corners[0])[-2]))
+    low = count - 1 + nearest  # the most that a string without one of the letters can reach
+    if length is None:
+        # A positive string reaches low + (1 - nearest) / count: the documentation proves it.
+        sharpness, threshold = LOG_N_SHARPNESS / (1 - nearest), low + (1 - nearest) / (2 * count)
+        how = "one head per letter; log n times 2 keeps each letter ahead at every length"
+    else:
+        threshold = low
+        sharpness = _sharpness(corners, config.n_letters > len(positive), threshold, length)
+        how = "one head per letter, its scores just sharp enough for this length"
+    exactly = length is not None and count == 2
+    return written(config, _weights(config, positive, sharpness, threshold), how, length, exactly)
+
+
+def directions(count: int) -> NDArray[np.float64]:
+    """`[letter dimension]`: +1 and -1, or the corners of a regular polygon."""
+    if count == 2:
+        return np.array([[1.0], [-1.0]])
+    angles = 2 * np.pi * np.arange(count) / count
+    return np.stack([np.cos(angles), np.sin(angles)], axis=1)
+
+
+def mean_sum(corners: NDArray[np.float64], sharpness: float, counts: NDArray[np.float64]) -> float:
+    """The sum over heads of what they return; `counts` are of the letters, then of all others."""
+    points = np.vstack([corners, np.zeros(corners.shape[1])])
+    values = corners @ points.T
+    scores = sharpness * values
+    weights = counts * np.exp(scores - scores.max(axis=1, keepdims=True))
+    return float(((weights * values).sum(1) / weights.sum(1)).sum())
+
+
+def _sharpness(corners: NDArray[np.float64], others: bool, threshold: float, length: int) -> float:
+    """The least S for which one of each letter and a filler to `length` is still positive.
+
+    Half a letter more than `length` is where the logit is zero, so that the next length is wrong.
+    """
+    count = len(corners)
+    fillers = range(count + 1 if others else count)
+
+    def worst(sharpness: float) -> float:
+        sums = []
+        for filler in fillers:
+            counts = np.array([1.0] * count + [0.0])
+            counts[filler] += length + 0.5 - count
+            sums.append(mean_sum(corners, sharpness, counts))
+        return min(sums) - threshold
+
+    high = 1.0
+    while worst(high) <= 0:
+        high *= 2
+    return float(brentq(worst, 1e-9, high, xtol=1e-14, rtol=1e-14))
+
+
+def _weights(
+    config: ClassifierConfig, positive: str, sharpness: float, threshold: float
+) -> dict[str, ArrayLike]:
+    """Scores are a product of four weights: each is the fourth root, so that none is large.
+
+    The first coordinate of CLS makes queries and, through the read-out, the threshold.
+    """
+    corners, d = directions(len(positive)), config.d_model
+    size = sharpness**0.25
+    cls = np.zeros(d)
+    cls[0] = -size
+    first = np.eye(d)[0]
+    query = np.broadcast_to(first * -size, (len(positive), d))
+    return {
+        "W_E": embedding(config, cls, dict(zip(positive, size * corners, strict=True))),
+        "W_Q": query[..., None],
+        "W_K": (size * corners)[..., None],
+        "W_V": corners[..., None],
+        "W_O": np.broadcast_to(first / threshold, (len(positive), d))[:, None, :],
+        "W_U": first[:, None],
+    }

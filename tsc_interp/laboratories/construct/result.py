@@ -1,0 +1,118 @@
+"""What the laboratory builds: models with their horizons, the bound on margins, what cannot be."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pydantic import Field, field_validator
+
+from tsc_interp.laboratories.base import Cell, LabeledArray, LabOptions, LabResult, Record, Table
+
+
+class ConstructOptions(LabOptions):
+    QUICK: ClassVar = {"lengths": (10, 100), "seeds": 2, "epochs": 2, "longest_proof": 20}
+
+    lengths: tuple[int, ...] = Field(
+        default=(10, 30, 100, 300, 1000, 3000, 10000),
+        description="Lengths for which contains-all is written down.",
+    )
+    seeds: int = Field(default=16, ge=1, le=256, description="Trained models to compare with.")
+    epochs: int = Field(default=8, ge=1, le=30, description="That they are trained for at most.")
+    longest_proof: int = Field(
+        default=40,
+        ge=2,
+        le=100,
+        description="How far the model with a vanishing logit is put to the checker.",
+    )
+
+    @field_validator("lengths")
+    @classmethod
+    def _in_reach(cls, lengths: tuple[int, ...]) -> tuple[int, ...]:
+        if not lengths or min(lengths) < 3 or max(lengths) > 100_000:
+            raise ValueError("lengths are one or more numbers from 3 to 100,000")
+        return tuple(sorted(set(lengths)))
+
+
+class Built(Record):
+    """One model that was written down, and what the checker made of it."""
+
+    name: str
+    how: str
+    d_model: int
+    heads: int
+    neurons: int
+    parameters: int
+    largest_weight: float
+    promise: str
+    for_ever: bool
+    """Whether every length is promised, by the certificate or by a proof on paper."""
+    length: int | None
+    """The horizon; None where no error was found."""
+    infinite: bool
+    right_through: int
+    proved: bool
+    """Whether the checker derived the horizon, or that there is none."""
+    first_error: str
+    float32_safe: int
+    """No order of float32 sums is wrong up to this length, of the 10,000 that were looked at."""
+
+    @property
+    def reach(self) -> str:
+        if self.infinite:
+            return "every length, proved"
+        if self.length is not None:
+            return f"{self.length:,}{', proved' if self.proved else ''}"
+        return f"every length on paper, {self.right_through:,} proved"
+
+
+class ConstructResult(LabResult):
+    probe: ClassVar[str] = "construct"
+
+    options: ConstructOptions
+    built: tuple[Built, ...]
+    margins: LabeledArray
+    """`[length quantity]` of the plain models for contains a and b."""
+    trained: LabeledArray
+    """`[seed quantity]` of trained models without an MLP."""
+    fading: LabeledArray
+    """`[model n]`: the logit of one a, one b and n c."""
+    one_head: LabeledArray
+    """`[seed quantity]`: horizons of trained single heads, and how far ab is from the mean."""
+    parity: LabeledArray
+    """`[heads quantity]`."""
+
+    def tables(self) -> tuple[Table, ...]:
+        rows: tuple[tuple[Cell, ...], ...] = tuple(
+            (
+                one.name,
+                one.d_model,
+                one.heads,
+                one.neurons,
+                one.parameters,
+                one.largest_weight,
+                one.reach,
+                one.first_error or "none",
+                one.float32_safe,
+            )
+            for one in self.built
+        )
+        columns = (
+            "model", "dimensions", "heads", "neurons", "weights", "largest", "right up to",
+            "first error", "safe in float32 up to",
+        )  # fmt: skip
+        return (
+            Table(title="Models that were written down", columns=columns, rows=rows),
+            _rows("Margins and the bound", "length", self.margins),
+            _rows("Trained models without an MLP", "seed", self.trained),
+            _rows("Trained single heads without an MLP", "seed", self.one_head),
+            _rows("Parity", "heads", self.parity),
+        )
+
+
+def _rows(title: str, down: str, numbers: LabeledArray) -> Table:
+    rows = zip(numbers.labels[down], numbers.array.tolist(), strict=True)
+    return Table(
+        title=title,
+        columns=(down, *numbers.labels["quantity"]),
+        rows=tuple((int(label), *values) for label, values in rows),
+    )

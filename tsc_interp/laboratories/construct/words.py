@@ -1,0 +1,131 @@
+"""What the laboratory says: the smallest models, the bound they meet, and what cannot be built."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tsc_interp.laboratories.base import Finding
+from tsc_interp.laboratories.construct.result import Built, ConstructResult
+
+
+def findings(result: ConstructResult) -> tuple[Finding, ...]:
+    return (
+        _plain(result.built[0]),
+        _log_n(result.built[1]),
+        _bound(result),
+        _trained(result),
+        _vanishing(result.built[2], result),
+        _one_head(result),
+        _parity(result),
+    )
+
+
+def _plain(one: Built) -> Finding:
+    proved = "proved by the checker" if one.proved else "not proved"
+    return Finding(
+        severity="good",
+        text=(
+            f"{one.parameters} weights decide `contains a and b` for every string of up to "
+            f"{one.length or one.right_through:,} letters ({proved}; first error "
+            f"`{one.first_error}`): one dimension, {one.heads} heads of size 1, no MLP, no weight "
+            f"larger than {one.largest_weight:.2f}."
+        ),
+        numbers={"parameters": one.parameters, "horizon": one.length or one.right_through},
+    )
+
+
+def _log_n(one: Built) -> Finding:
+    right = "right on every string of every length, proved" if one.infinite else "not proved"
+    return Finding(
+        severity="good" if one.infinite else "warning",
+        text=(
+            f"The same {one.parameters} weights with scores times log n are {right}. One head per "
+            "letter is the least that can do that, and one dimension the least for two letters; "
+            "three letters or more need two dimensions, and two do for any number."
+        ),
+        numbers={"infinite": one.infinite, "parameters": one.parameters},
+    )
+
+
+def _bound(result: ConstructResult) -> Finding:
+    rows = {name: result.margins.at(quantity=name) for name in result.margins.labels["quantity"]}
+    met = int((rows["allowed"] == rows["horizon"]).sum())
+    above = float((rows["log M"] - rows["least log M"])[-1])
+    longest = int(result.margins.labels["length"][-1])
+    return Finding(
+        severity="good" if met == len(rows["horizon"]) else "note",
+        text=(
+            "Length costs margin: a horizon L needs log M > log((L - 2) / (rho - 1)), where M sums "
+            f"e to the margins of a and b over c and rho = {rows['leverage'][-1]:.3g} is the "
+            f"leverage. The bound is met: at {met} of {len(rows['horizon'])} lengths the built "
+            f"model lasts exactly as long as its margins allow, and at {longest:,} letters its "
+            f"log M of {rows['log M'][-1]:.4f} is {above:.1e} above the least possible."
+        ),
+        numbers={"met": met, "of": len(rows["horizon"]), "above": above},
+    )
+
+
+def _trained(result: ConstructResult) -> Finding:
+    found, allowed = (result.trained.at(quantity=name) for name in ("horizon", "allowed"))
+    used = np.median(found[found > 0] / allowed[found > 0]) if (found > 0).any() else 0.0
+    beyond = int((found > allowed).sum())
+    return Finding(
+        severity="note" if not beyond else "failure",
+        text=(
+            f"Training spends its margins less well: {len(found)} trained models of the same kind "
+            f"last {int(np.median(found)):,} letters (median; the best {int(found.max()):,}), "
+            f"{used:.0%} of what their margins would allow; {beyond} are beyond the bound."
+        ),
+        numbers={"median": float(np.median(found)), "share": float(used), "beyond": beyond},
+    )
+
+
+def _vanishing(one: Built, result: ConstructResult) -> Finding:
+    logits = result.fading.at(model=one.name)
+    n = [int(label) for label in result.fading.labels["n"]]
+    return Finding(
+        severity="warning",
+        text=(
+            "Plain softmax can be right at every length, with all scores zero, but only where the "
+            "logit tends to zero: this model is right for ever on paper, and the checker follows "
+            f"up to {one.right_through:,} letters. The logit of `abc{{n}}` falls like 1 / n²: "
+            f"{logits[0]:.2g} at n = {n[0]:,}, {logits[-1]:.2g} at n = {n[-1]:,}. In float32 it is "
+            f"safe up to {one.float32_safe:,} letters."
+        ),
+        numbers={"checked": one.right_through, "float32": one.float32_safe},
+    )
+
+
+def _one_head(result: ConstructResult) -> Finding:
+    longest = int(result.one_head.at(quantity="horizon").max())
+    ab = result.one_head.at(quantity="logit of ab")
+    mean = result.one_head.at(quantity="weighted mean of aa and bb")
+    off = float(np.abs(ab - mean).max())
+    return Finding(
+        severity="failure",
+        text=(
+            "One head without an MLP cannot do it: its logit on `ab` is a weighted mean of those "
+            f"on `aa` and `bb` (in {len(ab)} trained models to within {off:.0e}), so one of the "
+            f"three is wrong. The longest horizon of these models is {longest}, and no training "
+            "makes it 2."
+        ),
+        numbers={"longest": longest, "off": off},
+    )
+
+
+def _parity(result: ConstructResult) -> Finding:
+    ceiling, built, best = (
+        result.parity.at(quantity=name) for name in ("ceiling", "built", "best trained")
+    )
+    heads = result.parity.labels["heads"][-1]
+    return Finding(
+        severity="failure",
+        text=(
+            "Parity has no such model: on a{n} the logit of H heads without an MLP changes its "
+            "sign at most H times, so with other letters around no horizon is longer than H. "
+            f"Built models reach that ceiling at {int((built == ceiling).sum())} of "
+            f"{len(built)} numbers of heads ({int(built[-1])} letters with {heads} heads); trained "
+            f"ones reach {int(best.max())}."
+        ),
+        numbers={"built": float(built[-1]), "trained": float(best.max())},
+    )
