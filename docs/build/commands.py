@@ -40,6 +40,9 @@ COMMANDS = {
     "-s 'bc{70}' -s ab -s aac",
     "diff": "tsc-interp diff walkthrough attend-cls --out agreement.json",
     "prune": "tsc-interp prune --checkpoint many-heads --keep-horizon --out small.safetensors",
+    "construct": "tsc-interp construct --max-length 1000 --out built.safetensors "
+    "--certificate built.json",
+    "construct-check": "python checker/rational_checker.py built.json built.safetensors",
     "second-checker": "python checker/rational_checker.py walkthrough.json "
     "tsc_interp/checkpoints/bundled/walkthrough.safetensors",
     "check-other": "tsc-interp verify --checkpoint many-heads --check walkthrough.json",

@@ -44,6 +44,13 @@ LABORATORIES: tuple[Laboratory, ...] = (
         source="an attention exploration (a practical's written answers)",
         result="AttentionResult",
     ),
+    Laboratory(
+        name="construct",
+        title="Classifiers written down",
+        question="How small can a classifier be that is right up to a length, or for ever?",
+        source="the theory of the horizon, turned around: what it allows is built",
+        result="ConstructResult",
+    ),
 )
 
 

@@ -10,7 +10,7 @@ from tsc_interp.laboratories.base import Cell, LabeledArray, LabOptions, LabResu
 
 
 class ConstructOptions(LabOptions):
-    QUICK: ClassVar = {"lengths": (10, 100), "seeds": 2, "epochs": 2, "longest_proof": 20}
+    QUICK: ClassVar = {"lengths": (10, 100), "seeds": 2, "epochs": 2, "longest_proof": 8}
 
     lengths: tuple[int, ...] = Field(
         default=(10, 30, 100, 300, 1000, 3000, 10000),

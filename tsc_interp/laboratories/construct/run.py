@@ -75,7 +75,7 @@ def run(*, quick: bool = False, progress: Progress = silent, **options: Any) -> 
 
 def _models(asked: ConstructOptions) -> dict[str, tuple[Construction, int]]:
     """What is built, and how far each is searched."""
-    longest, far = max(asked.lengths), 1_000_000
+    longest, far = max(asked.lengths), 500 if asked.quick else 1_000_000
     few = asked.longest_proof
     return {
         f"contains a and b, {longest:,} letters": (construct(max_length=longest), far),
@@ -87,7 +87,7 @@ def _models(asked: ConstructOptions) -> dict[str, tuple[Construction, int]]:
             far,
         ),
         "at least 3 a": (construct("at_least", k=3), far),
-        "majority of a, 100 letters": (construct("majority", max_length=100), far),
+        "majority of a, 40 letters": (construct("majority", max_length=40), far),
         "odd number of a, 7 letters": (construct("parity", n_letters=2, max_length=7), 100),
     }
 

@@ -1,0 +1,32 @@
+"""Laboratory: classifiers that are written down, and what cannot be.
+
+python examples/lab_construct.py
+"""
+
+# --8<-- [start:weights]
+import tsc_interp as tsc
+
+model = tsc.construct("contains_all", letters="ab", max_length=1000)
+for name, weight in model.checkpoint.weights.items():
+    print(f"{name:18} {weight.ravel().round(4).tolist()}")
+found = tsc.certify(model).horizon
+print(f"right up to {found.length} letters, proved: {found.proved}; then {found.shortest.string}")
+# --8<-- [end:weights]
+assert found.length == 1000
+
+# --8<-- [start:for-ever]
+for letters in ("ab", "abc", "abcd"):
+    model = tsc.construct("contains_all", letters=letters, scores="log_n")
+    certificate = tsc.certify(model)
+    print(f"{letters:5} {model.shape()}: {certificate.proved[-1]}")
+    assert certificate.horizon.infinite
+# --8<-- [end:for-ever]
+
+# --8<-- [start:bound]
+from tsc_interp.laboratories.construct.bound import reach  # noqa: E402
+
+for length in (10, 100, 1000, 10_000):
+    model = tsc.construct("contains_all", max_length=length)
+    bound = reach(model)
+    print(f"log M {bound.margin:.4f} allows {bound.allowed:,.0f}; {tsc.horizon(model).length:,}")
+# --8<-- [end:bound]
