@@ -41,7 +41,7 @@ class SweepOptions(FrozenConfig):
     """What is asked of every model, the same for a whole sweep."""
 
     verify: Verify = Field(
-        default="found",
+        default="prove",
         description="prove: what the search finds goes to the checker; found: only what has no "
         "error up to the limit does, which may be right at every length; off: no horizons",
     )

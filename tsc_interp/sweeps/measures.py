@@ -24,7 +24,7 @@ from tsc_interp.training.config import RunConfig
 from tsc_interp.training.engine import batches, engine_for, shape_of
 from tsc_interp.training.losses import loss_named
 from tsc_interp.training.testing import answers
-from tsc_interp.verification.horizons import Horizon, horizon
+from tsc_interp.verification.first import first_error
 
 Floats = NDArray[np.float32]
 
@@ -71,23 +71,11 @@ def verified(checkpoint: Checkpoint, options: SweepOptions) -> dict[str, Any]:
     """The horizon and the first error, and who says so."""
     if options.verify == "off":
         return {"verified": "no", "not_verified": "verify = off", "proved": False}
-    started = process_time()
+    started, prove = process_time(), options.verify == "prove"
     try:
-        found = _horizon(checkpoint, options)
+        found = first_error(checkpoint, limit=options.limit, budget=options.budget, prove=prove)
     except UnsupportedError as error:
         return {"verified": "no", "not_verified": str(error), "proved": False}
-    return {**_told(found), "seconds_verify": process_time() - started}
-
-
-def _horizon(checkpoint: Checkpoint, options: SweepOptions) -> Horizon:
-    limit, budget, prove = options.limit, options.budget, options.verify == "prove"
-    found = horizon(checkpoint, limit=limit, budget=budget, prove=prove)
-    if not prove and found.length is None and found.settled:  # it may be right at every length
-        return horizon(checkpoint, limit=limit, budget=budget)
-    return found
-
-
-def _told(found: Horizon) -> dict[str, Any]:
     told: dict[str, Any] = {
         "verified": "prove" if found.checked else "found",
         "horizon": found.length,
@@ -95,14 +83,14 @@ def _told(found: Horizon) -> dict[str, Any]:
         "proved": found.proved,
         "settled": found.settled,
         "right_through": found.right_through,
+        "seconds_verify": process_time() - started,
     }
-    first = found.shortest
-    if first is not None:
+    if found.shortest is not None:
         told |= {
-            "first_error": first.string,
-            "first_error_length": first.length,
-            "first_error_label": first.label,
-            "first_error_logit": first.logit,
+            "first_error": found.shortest.string,
+            "first_error_length": found.shortest.length,
+            "first_error_label": found.shortest.label,
+            "first_error_logit": found.shortest.logit,
         }
     return told
 

@@ -212,7 +212,7 @@ class _Builder:
                 shorter = []
                 if start > len(letters):
                     short = search_face(self.faces, search.letters, start - 1)
-                    shorter.append(_up_to_claim(letters, start - 1, short))
+                    shorter.append(up_to_claim(letters, start - 1, short))
                 if self._keep(*shorter, tail):
                     self.tails[letters] = start
                     return
@@ -240,7 +240,7 @@ class _Builder:
         """As far as the search went; if that is much to check, or too much, to the horizon."""
         horizon = self.found.right_through
         for length in dict.fromkeys((search.right_through, horizon)):
-            claim = _up_to_claim(letters, length, search)
+            claim = up_to_claim(letters, length, search)
             if length < len(letters) or (length > horizon and len(claim["boxes"]) > _FEW_BOXES):
                 continue
             if self._keep(claim) or self._keep_finer(claim, search):
@@ -332,7 +332,7 @@ def _always_claim(config: ClassifierConfig, letters: str, proof: AllLengths) -> 
     }
 
 
-def _up_to_claim(letters: str, length: int, search: FaceSearch) -> Claim:
+def up_to_claim(letters: str, length: int, search: FaceSearch) -> Claim:
     boxes = []
     for low, high in search.boxes:
         slack = length - sum(low)

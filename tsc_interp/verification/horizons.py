@@ -29,7 +29,7 @@ from tsc_interp.verification.labels import face_name
 from tsc_interp.verification.search import FaceSearch, search_faces
 
 DEFAULT_LIMIT = 10**6
-_PATIENCE = 20_000_000
+PATIENCE = 20_000_000
 """For what is put to the checker, in microseconds of its work; `certify` has more."""
 
 
@@ -158,7 +158,7 @@ def horizon(
 
         # A model too large for the checker is searched all the same, and nothing called proved.
         with suppress(UnsupportedError):
-            return certify_searches(faces, searches, limit, _PATIENCE).horizon
+            return certify_searches(faces, searches, limit, PATIENCE).horizon
     return summarise(faces, searches, limit)
 
 

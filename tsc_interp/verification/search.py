@@ -100,11 +100,14 @@ class FaceSearch:
     examined: int = 0
 
 
-def search_faces(faces: Faces, limit: int, budget: int) -> list[FaceSearch]:
+def search_faces(
+    faces: Faces, limit: int, budget: int, *, first_only: bool = False
+) -> list[FaceSearch]:
     """`search_face` for every set of letters, `budget` boxes each while all cost `WORK` or less.
 
     What one set does not use is there for the next. Work is estimated, not timed, so the answer is
-    the same on every machine.
+    the same on every machine. With `first_only` no set is searched beyond the shortest error of
+    those before it: of all errors together the first one is found all the same.
     """
     every = all_faces(faces.config)
     costs = [faces[letters].cost for letters in every]
@@ -121,6 +124,9 @@ def search_faces(faces: Faces, limit: int, budget: int) -> list[FaceSearch]:
         share = min(budget, left // (len(every) - done) // cost)
         searches.append(search_face(faces, letters, limit, share))
         left -= searches[-1].examined * cost
+        found = searches[-1].counterexample
+        if first_only and found is not None:
+            limit = sum(found)
     return searches
 
 
