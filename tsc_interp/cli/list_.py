@@ -8,9 +8,12 @@ from tsc_interp.cli.common import JsonOption, output, print_json
 
 
 def command(as_json: JsonOption = False) -> None:
-    """List the source report's experiments, the bundled models and the probes."""
+    """List the source report's experiments, the bundled models and the probes.
+
+    Probes of other packages that are installed here are listed, too.
+    """
     from tsc_interp.checkpoints import bundled_names, load_checkpoint
-    from tsc_interp.probes.registry import PROBES
+    from tsc_interp.probes.registry import PROBES, plugins
     from tsc_interp.reproduction.experiments import SOURCE_EXPERIMENTS
 
     experiments = [
@@ -37,8 +40,25 @@ def command(as_json: JsonOption = False) -> None:
         {"name": probe.name, "question": probe.question, "chapter": probe.chapter}
         for probe in PROBES
     ]
+    installed = plugins()
+    others = [
+        {"name": probe.name, "question": probe.question, "package": package}
+        for probe, package in zip(installed.probes, installed.packages, strict=True)
+    ]
+    broken = [
+        {"name": one.name, "package": one.package, "reason": one.reason} for one in installed.broken
+    ]
     if as_json:
-        print_json("list/1", {"experiments": experiments, "models": models, "probes": probes})
+        print_json(
+            "list/1",
+            {
+                "experiments": experiments,
+                "models": models,
+                "probes": probes,
+                "plugins": others,
+                "broken_plugins": broken,
+            },
+        )
         return
 
     from tsc_interp.output.table import print_table
@@ -48,8 +68,11 @@ def command(as_json: JsonOption = False) -> None:
         "experiments of the source report (tsc-interp reproduce NAME)": experiments,
         "bundled models (--checkpoint NAME)": models,
         "probes (tsc-interp analyze --probe NAME)": probes,
+        "probes of other packages (--probe NAME)": others,
+        "probes that cannot be loaded": broken,
     }
-    for index, (title, rows) in enumerate(tables.items()):
+    shown = {title: rows for title, rows in tables.items() if rows}
+    for index, (title, rows) in enumerate(shown.items()):
         if index:
             console.print()
         headings = list(rows[0])
