@@ -18,7 +18,22 @@ from tsc_interp.checkpoints import Checkpoint
 def logit(checkpoint: Checkpoint, counts: Sequence[int], digits: int = 120) -> Any:
     """The real logit of a count vector, to about `digits` digits of its largest term."""
     with mpmath.workdps(digits):
-        return +_logit(checkpoint, [int(count) for count in counts])
+        return +_outputs(checkpoint, [int(count) for count in counts])[0]
+
+
+def outputs(checkpoint: Checkpoint, counts: Sequence[int], digits: int = 80) -> list[Any]:
+    """Every output of a model that has several."""
+    with mpmath.workdps(digits):
+        return [+value for value in _outputs(checkpoint, [int(count) for count in counts])]
+
+
+def answer(checkpoint: Checkpoint, counts: Sequence[int]) -> int | None:
+    """The largest output's index where two precisions agree on it, else None."""
+    coarse, fine = outputs(checkpoint, counts, 40), outputs(checkpoint, counts, 70)
+    best = max(range(len(fine)), key=lambda j: (fine[j], -j))
+    others = [abs(fine[best] - value) for j, value in enumerate(fine) if j != best]
+    moved = max(abs(a - b) for a, b in zip(coarse, fine, strict=True))
+    return best if min(others) > 4 * moved else None
 
 
 def sign(checkpoint: Checkpoint, counts: Sequence[int]) -> int | None:
@@ -29,7 +44,7 @@ def sign(checkpoint: Checkpoint, counts: Sequence[int]) -> int | None:
     return 1 if fine > 0 else -1
 
 
-def _logit(checkpoint: Checkpoint, counts: list[int]) -> Any:
+def _outputs(checkpoint: Checkpoint, counts: list[int]) -> list[Any]:
     config = checkpoint.config
     w = {name: _exact(array.tolist()) for name, array in checkpoint.weights.items()}
     present = [letter for letter, count in enumerate(counts) if count]
@@ -55,7 +70,7 @@ def _logit(checkpoint: Checkpoint, counts: list[int]) -> Any:
                 x[i] = _plus(row, _times(post, w[f"{block}.mlp.W_out"]))
                 x[i] = _biased(config, x[i], w, f"{block}.mlp.b_out")
     read_out = _norm(config, w, "ln_final", x[0]) if config.final_norm else x[0]
-    return _biased(config, _times(read_out, w["unembed.W_U"]), w, "unembed.b_U")[0]
+    return _biased(config, _times(read_out, w["unembed.W_U"]), w, "unembed.b_U")
 
 
 ACTIVATIONS = {

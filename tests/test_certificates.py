@@ -320,7 +320,7 @@ def test_a_checker_box_of_ratios_contains_its_strings() -> None:
 def test_the_checker_shares_no_search_code() -> None:
     """What it shares with the search is listed in the docs (theory/soundness), and no more."""
     allowed = {
-        "__future__", "collections.abc", "contextlib", "dataclasses", "flint", "functools",
+        "__future__", "collections.abc", "contextlib", "copy", "dataclasses", "flint", "functools",
         "hashlib", "itertools", "json", "numpy", "numpy.typing", "time", "typing",
         "tsc_interp.verification",
         "tsc_interp.checkpoints.format", "tsc_interp.errors", "tsc_interp.strings",

@@ -272,4 +272,4 @@ def test_a_box_has_a_label_where_all_its_strings_do(task: Any) -> None:
                     else (own % 2 == 1) == task.odd
                 )  # fmt: skip
             expected = labels.pop() if len(labels) == 1 else None
-            assert derivation.label(face, low, high) is expected, (face, low, high)
+            assert derivation.label(face, low, high) == expected, (face, low, high)

@@ -125,6 +125,24 @@ def test_what_is_safe_is_right_in_torch(config: ClassifierConfig, seed: int) -> 
                 assert says != bool(config.task.labels(np.array(row)))
 
 
+@pytest.mark.parametrize(
+    "parts", [("W_E", "W_U"), ("W_Q", "W_K"), ("W_V", "W_O"), ("W_in", "W_out")]
+)
+def test_what_may_overflow_is_never_called_safe(parts: tuple[str, str]) -> None:
+    """Reals have room for it and float32 has not: an infinity or no number, whatever is true."""
+    config = ClassifierConfig(act_fn="relu", biases=True)
+    weights = {
+        name: w * np.float32(1e25 if name.endswith(parts) else 1.0)
+        for name, w in random_checkpoint(config, 0, 1.0).weights.items()
+    }
+    checkpoint, rng = Checkpoint(config, weights), np.random.default_rng(0)
+    says = [computed(checkpoint, row, rng) for row in small_vectors(3, 3).tolist()]
+    assert not np.isfinite(says).all()
+    for form in ("tokens", "compressed"):
+        assert Rounding(checkpoint).bound(3, form) == np.inf  # type: ignore[arg-type]
+    assert float32_horizon(checkpoint, limit=4).safe_through == 0
+
+
 def near_tie(gap: float) -> Checkpoint:
     """Says yes to `ab` by `gap`, no more: one head that weighs a and b alike."""
     return hand_built([[0.0, 0.0, -30.0]], [[3.0, 1.0, -9.0]], 2.0 - gap)

@@ -117,7 +117,8 @@ def command(
     if out is not None and verdict.certificate is not None:
         verdict.certificate.save(out, force=force)
     if as_json:
-        print_json("verify/3", verdict.to_dict())
+        schema = "verify-classes/1" if verdict.tally.several else "verify/3"
+        print_json(schema, verdict.to_dict())
     else:
         _print(verdict, loaded)
         if out is not None:

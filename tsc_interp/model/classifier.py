@@ -21,7 +21,7 @@ from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import CheckpointError, UnsupportedError, UsageError
 from tsc_interp.model.forward import NO_EXTRAS, Extras, Tap, forward, untapped
 from tsc_interp.model.initialise import initial_weights
-from tsc_interp.model.inputs import Inputs, from_counts, from_strings, from_tokens
+from tsc_interp.model.inputs import Inputs, from_counts, from_strings, from_tokens, token_rows
 from tsc_interp.model.parts import Part, place
 from tsc_interp.model.stacked import StackedWeights
 from tsc_interp.strings import as_strings
@@ -142,8 +142,8 @@ class Classifier(StackedWeights):
         return self.counts(self.config.alphabet.count_matrix(as_strings(strings)))
 
     def tokens(self, strings: str | Sequence[str]) -> Tensor:
-        """Strings as token ids `[batch pos]`."""
-        return torch.from_numpy(self.config.alphabet.tokens(as_strings(strings)))
+        """Strings as token ids `[batch pos]`, in the rows this model reads."""
+        return torch.from_numpy(token_rows(self.config, as_strings(strings)))
 
 
 def open_classifier(model: ModelLike, *, epoch: int | None = None) -> Classifier:

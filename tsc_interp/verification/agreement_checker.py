@@ -76,6 +76,7 @@ class AgreementChecker:
         self._until, self.seconds = 0.0, seconds
         for one in self.checkpoints:
             require_checkable(one)
+            require(one.config.n_outputs <= 2, "one of the two tells more than two classes apart")
         self.models = [BoxModel(one, self.pay) for one in self.checkpoints]
         self.hashes = [one.weight_hash() for one in self.checkpoints]
 

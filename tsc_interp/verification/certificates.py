@@ -20,11 +20,12 @@ from tsc_interp.errors import UnsupportedError
 from tsc_interp.files import write_output
 from tsc_interp.output.display import Displayed
 from tsc_interp.verification.box_claims import CertificateError
-from tsc_interp.verification.checker import SCHEMA, Checker, digest
+from tsc_interp.verification.checker import Checker, digest
 from tsc_interp.verification.checker_claims import Proved
+from tsc_interp.verification.classes import AnyFaces, ClassFaces, faces_of
 from tsc_interp.verification.cutting import halves
 from tsc_interp.verification.exact import checkpoint_of
-from tsc_interp.verification.faces import Faces
+from tsc_interp.verification.faces import Face
 from tsc_interp.verification.horizons import (
     DEFAULT_LIMIT,
     Counterexample,
@@ -124,12 +125,12 @@ def certify(
     be.
     """
     check_reach(limit, budget)
-    faces = Faces(checkpoint_of(model, reading))
+    faces = faces_of(checkpoint_of(model, reading))
     return certify_searches(faces, search_faces(faces, limit, budget), limit)
 
 
 def certify_searches(
-    faces: Faces, searches: Sequence[FaceSearch], limit: int, patience: int = PATIENCE
+    faces: AnyFaces, searches: Sequence[FaceSearch], limit: int, patience: int = PATIENCE
 ) -> Certificate:
     """The certificate that follows from searches already made; see `PATIENCE`."""
     try:
@@ -144,7 +145,7 @@ class _Builder:
 
     def __init__(
         self,
-        faces: Faces,
+        faces: AnyFaces,
         searches: Sequence[FaceSearch],
         limit: int,
         checker: Checker,
@@ -165,7 +166,8 @@ class _Builder:
         for search in self.searches:
             if search.counterexample is not None:
                 found = counterexample(self.faces, search.letters, search.counterexample)
-                self._keep({"kind": "wrong", "string": found.string})
+                answer = {"answer": found.answer} if found.several else {}
+                self._keep({"kind": "wrong", "string": found.string, **answer})
         for search in self.searches:
             letters = face_name(self.config, search.letters)
             if letters not in self.always and letters not in self.tails:
@@ -198,7 +200,7 @@ class _Builder:
 
     def _for_all_lengths(self, search: FaceSearch) -> None:
         letters = face_name(self.config, search.letters)
-        face, label = self.faces[search.letters], bool(search.label)
+        face, label = self._asked(search)
         if not face.log_n:
             self._at_all_ratios(letters, label, prove_all_lengths(face, label))
             return
@@ -217,6 +219,12 @@ class _Builder:
                     self.tails[letters] = start
                     return
             start *= 2
+
+    def _asked(self, search: FaceSearch) -> tuple[Face, bool]:
+        """What is bounded, and whether it has to be above zero: a class's margin always has."""
+        if isinstance(self.faces, ClassFaces):
+            return self.faces.margin(search.letters, search.label or 0), True
+        return self.faces[search.letters], bool(search.label)
 
     def _at_all_ratios(self, letters: str, label: bool, proof: AllLengths | None) -> None:
         """First with the bound that was found, then with just its sign, then with finer boxes."""
@@ -281,7 +289,7 @@ class _Builder:
         claims = json.loads(json.dumps(self.claims))  # as it will be read: JSON has no tuples
         checked = self.checker.derive(claims)
         document = {
-            "schema": SCHEMA,
+            "schema": self.checker.schema,
             "weight_hash": self.checker.weight_hash,
             "claims": claims,
             "conclusion": checked.conclusion(),
@@ -290,7 +298,7 @@ class _Builder:
         negative = tuple(
             self._face_proof(search, checked.negative_faces)
             for search in self.searches
-            if search.label is False
+            if search.label is not None and not search.label and not self.found.several
         )
         return Certificate(document, checked, as_checked(self.found, checked), negative)
 

@@ -6,7 +6,8 @@ balls (checker_model.py), and judged by a kernel in which what is not known cann
 on the right side of zero, that every counterexample is one, and that the conclusion follows from
 the claims. What it cannot derive again, or not within its budget, it rejects with the reason.
 
-The kinds of claims are in checker_claims.py; the schema is `tsc-interp/certificate/1`.
+The kinds of claims are in checker_claims.py. The schema is `tsc-interp/certificate/1`, and
+`tsc-interp/certificate/2` for what the first does not have: models of more than two classes.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ from typing import Any
 from tsc_interp.checkpoints.format import Checkpoint
 from tsc_interp.errors import TscError
 from tsc_interp.verification.box_claims import CertificateError, require
-from tsc_interp.verification.checker_claims import Derivation, Proved, is_right
+from tsc_interp.verification.checker_claims import Derivation, Proved
 from tsc_interp.verification.checker_model import BoxModel
 
 SCHEMA = "tsc-interp/certificate/1"
+WIDER_SCHEMA = "tsc-interp/certificate/2"
 
 MAX_LETTERS = 12
 """A conclusion speaks of every set of letters: 4,095 of them with 12."""
@@ -61,6 +63,11 @@ def rejecting() -> Iterator[None]:
         raise CertificateError(f"malformed certificate: {type(error).__name__}: {error}") from None
 
 
+def schema_of(checkpoint: Checkpoint) -> str:
+    """The schema of certificates about this model."""
+    return WIDER_SCHEMA if checkpoint.config.n_outputs > 2 else SCHEMA
+
+
 def require_checkable(checkpoint: Checkpoint) -> None:
     """That a model is of a kind and a size for which certificates are checked."""
     config = checkpoint.config
@@ -69,8 +76,8 @@ def require_checkable(checkpoint: Checkpoint) -> None:
         "the model has positions, so counts do not decide its logit: it cannot be certified",
     )
     require(
-        not config.needs_order and config.n_outputs == 1,
-        "the answer is not the sign of one logit that counts decide: it cannot be certified",
+        not config.needs_order,
+        "the answer is not one that counts decide: it cannot be certified",
     )
     require(
         not config.beyond_verification,
@@ -95,6 +102,7 @@ class Checker:
         require_checkable(checkpoint)
         config = checkpoint.config
         self.config, self.weight_hash = config, checkpoint.weight_hash()
+        self.schema = schema_of(checkpoint)
         self.seconds, self._until = seconds, 0.0
         self.model = BoxModel(checkpoint, self._pay)
 
@@ -117,8 +125,9 @@ class Checker:
     def is_right(self, face: tuple[int, ...], low: Sequence[int], high: Sequence[int]) -> bool:
         """Whether every string in a box of counts is proved right."""
         with self._rejecting():
-            label = self._derivation().label(face, low, high)
-            return label is not None and is_right(self.model.count_box(face, low, high), label)
+            derivation = self._derivation()
+            label = derivation.label(face, low, high)
+            return derivation.is_right(label, lambda model: model.count_box(face, low, high))
 
     def _derivation(self) -> Derivation:
         return Derivation(self.config, self.model, self._pay)
@@ -127,7 +136,7 @@ class Checker:
         require(isinstance(document, dict), "a certificate is a JSON object")
         fields = {"schema", "weight_hash", "claims", "conclusion", "digest"}
         require(set(document) == fields, f"a certificate has exactly the fields {sorted(fields)}")
-        require(document["schema"] == SCHEMA, f"the schema must be {SCHEMA!r}")
+        require(document["schema"] == self.schema, f"the schema must be {self.schema!r}")
         require(document["digest"] == digest(document), "the digest does not fit the content")
         require(
             document["weight_hash"] == self.weight_hash,

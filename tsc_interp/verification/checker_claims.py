@@ -9,6 +9,10 @@ The kinds of claims:
     limit               adding ever more of one letter drives the logits of two sets of letters
                         with different labels to one non-zero limit, so one of them fails
 
+Of several classes, the index of the largest output is the answer, of equal ones the lowest. What is
+said of the logit is then said of the right class's margin, which must be above zero; `wrong` names
+the class that is answered, and the limit is one in which some class has a margin above zero.
+
 That boxes are well formed and leave nothing out is checked in box_claims.py. Part of the checker
 (checker.py): nothing here is taken from the search.
 """
@@ -63,13 +67,13 @@ class Derivation(BoxClaims):
 
     def __init__(self, config: ClassifierConfig, model: BoxModel, pay: Callable[[], None]) -> None:
         super().__init__(config, pay)
-        self.model = model
+        self.model, self.several = model, config.n_outputs > 2
         self.wrong: dict[str, tuple[str, int]] = {}
         self.limited = False
 
     def run(self, claims: Any) -> Proved:
         kinds = {
-            "wrong": (self._wrong, {"string"}),
+            "wrong": (self._wrong, {"string", "answer"} if self.several else {"string"}),
             "right_up_to": (self._right_up_to, {"letters", "length", "boxes"}),
             "right_at_all_lengths": (self._right_always, {"letters", "bound", "charts"}),
             "right_beyond": (self._right_beyond, {"letters", "length"}),
@@ -82,18 +86,25 @@ class Derivation(BoxClaims):
     def _wrong(self, claim: Claim) -> str:
         string = claim["string"]
         letters, face, counts = self.string(string)
-        label = bool(self.config.task.labels(np.array(self._full(face, counts))))
-        proved = self.model.is_wrong(face, counts, label)
+        label = int(self.config.task.classes(np.array(self._full(face, counts))))
+        if self.several:
+            answer = whole(claim["answer"])
+            require(answer < self.config.n_outputs, "a class the model has no output for")
+            proved = answer != label and self.model.of_class(answer).is_answer(face, counts)
+            told = f"{string} is of class {label} and answered {answer}"
+        else:
+            proved = self.model.is_wrong(face, counts, bool(label))
+            told = f"{string} is a false {'negative' if label else 'positive'}"
         require(proved, f"{string} is not proved misclassified")
         self.wrong[string] = letters, sum(counts)
-        return f"{string} is a false {'negative' if label else 'positive'}"
+        return told
 
     def _right_up_to(self, claim: Claim) -> str:
         def holds(face: Face, low: Sequence[int], high: Sequence[int]) -> None:
             label = self.label(face, low, high)
             require(label is not None, f"strings from {low} to {high} differ in label")
-            logit = self.model.count_box(face, low, high)
-            require(is_right(logit, label), f"{low}..{high} is not proved right")
+            right = self.is_right(label, lambda model: model.count_box(face, low, high))
+            require(right, f"{low}..{high} is not proved right")
 
         letters, length = self.cover_lengths(claim, holds)
         return f"every string over exactly {letters} up to length {length} is right"
@@ -101,23 +112,25 @@ class Derivation(BoxClaims):
     def _right_always(self, claim: Claim) -> str:
         label = self._shared_label(self.face(claim["letters"])[0])
         require(not self.config.log_n, "ratios alone do not decide a model scaled by log n")
-        bound = number(claim["bound"])
-        require(bound > 0 if label else bound <= 0, "the bound is on the wrong side")
+        bound, above = number(claim["bound"]), bool(label) or self.several
+        require(bound > 0 if above else bound <= 0, "the bound is on the wrong side")
 
         def holds(face: Face, column: int, low: Sequence[float], high: Sequence[float]) -> None:
-            logit, end = self.model.ratio_box(face, column, low, high), arb(bound)
-            held = kernel.is_at_most(end, logit) if label else kernel.is_at_most(logit, end)
+            logit, end = self._asked(label).ratio_box(face, column, low, high), arb(bound)
+            held = kernel.is_at_most(end, logit) if above else kernel.is_at_most(logit, end)
             require(held, f"the logit is not proved to stay beyond {bound}")
 
         letters = self.cover_ratios(claim, holds)
-        side = "at least" if label else "at most"
-        return f"every string over exactly {letters} is right: logit {side} {bound:.6g}"
+        side = "at least" if above else "at most"
+        what = "margin" if self.several else "logit"
+        return f"every string over exactly {letters} is right: {what} {side} {bound:.6g}"
 
     def _right_beyond(self, claim: Claim) -> str:
         letters, face = self.face(claim["letters"])
         start, label = whole(claim["length"]), self._shared_label(letters)
         require(self.config.log_n and start >= 2, "the tail bound needs scores scaled by log n")
-        require(is_right(self.model.tail(face, start), label), f"{letters}: the tail is not proved")
+        right = self.is_right(label, lambda model: model.tail(face, start))
+        require(right, f"{letters}: the tail is not proved")
         self.from_length(letters, start)
         return f"every string over exactly {letters} of {start} letters or more is right"
 
@@ -130,35 +143,56 @@ class Derivation(BoxClaims):
             self._shared_label(letters) != self._shared_label(single),
             "the two sets of letters must have different labels",
         )
-        limit = self.model.limit(face)
-        require(
-            kernel.is_positive(limit) or kernel.is_positive(-limit),
-            f"the limit for {single} may be zero",
-        )
+        settled = any(map(kernel.is_positive, self._limits(face)))
+        require(settled, f"the limit for {single} may be zero")
         self.limited = True
+        what = "limit with one largest output" if self.several else "non-zero limit"
         return (
             f"the logits of {single}^n and of strings over {letters} with ever more {single} share "
-            f"a non-zero limit, so one of them is wrong: the horizon is finite"
+            f"a {what}, so one of them is wrong: the horizon is finite"
         )
+
+    def _limits(self, face: Face) -> Iterator[Ball]:
+        """What is above zero if this class is answered in the limit, one for each class."""
+        if self.several:
+            for label in range(self.config.n_outputs):
+                yield self.model.of_class(label).limit(face)
+        else:
+            limit = self.model.limit(face)
+            yield from (limit, -limit)
+
+    # -- what is asked of the model --------------------------------------------------------------
+
+    def _asked(self, label: int) -> BoxModel:
+        """Who bounds what makes this label right: the logit, or of several classes its margin."""
+        return self.model.of_class(label) if self.several else self.model
+
+    def is_right(self, label: int | None, bound: Callable[[BoxModel], Ball]) -> bool:
+        """Whether what the model is asked to bound proves this label the answer."""
+        if label is None:
+            return False
+        return is_right(bound(self._asked(label)), bool(label) or self.several)
 
     # -- what claims are about -----------------------------------------------------------------
 
-    def _shared_label(self, letters: str) -> bool:
-        label = self.config.task.label_of_support(frozenset(letters))
+    def _shared_label(self, letters: str) -> int:
+        label = self.config.task.class_of_support(frozenset(letters))
         require(label is not None, f"strings over {letters} do not share a label")
-        return bool(label)
+        return int(label or 0)
 
-    def label(self, face: tuple[int, ...], low: Sequence[int], high: Sequence[int]) -> bool | None:
-        """The label of every string in a box of counts, None if they may differ."""
+    def label(self, face: tuple[int, ...], low: Sequence[int], high: Sequence[int]) -> int | None:
+        """The class of every string in a box of counts, None if they may differ."""
         alphabet, task = self.config.alphabet, self.config.task
-        shared = task.label_of_support(frozenset(alphabet.letters[i] for i in face))
+        shared = task.class_of_support(frozenset(alphabet.letters[i] for i in face))
         if shared is not None:
             return shared
+        if task.kind == "most_frequent":
+            return _leader(face, low, high)
         if task.kind not in ("parity", "at_least", "majority"):
             # A rule of which nothing is known but the labels of single strings.
             if list(low) != list(high):
                 return None
-            return bool(task.labels(np.array(self._full(face, low))))
+            return int(task.classes(np.array(self._full(face, low))))
         column = face.index(alphabet.index(task.needs))
         if task.kind == "parity":
             # Only the one letter's number counts, and it must be known.
@@ -170,7 +204,7 @@ class Derivation(BoxClaims):
             ends = [least, most]
         labels = set()
         for counts in ends:
-            labels.add(bool(task.labels(np.array(self._full(face, counts)))))
+            labels.add(int(task.classes(np.array(self._full(face, counts)))))
         return labels.pop() if len(labels) == 1 else None
 
     def _full(self, face: Face, counts: Sequence[int]) -> list[int]:
@@ -196,7 +230,7 @@ class Derivation(BoxClaims):
         negative = {
             letters: False if letters in failing else (True if end is None else None)
             for letters, end in through.items()
-            if self.config.task.label_of_support(frozenset(letters)) is False
+            if not self.several and self.config.task.class_of_support(frozenset(letters)) == 0
         }
         holding = [letters for letters, holds in negative.items() if holds]
         if horizon is not None:
@@ -210,5 +244,17 @@ class Derivation(BoxClaims):
         )
 
 
-def is_right(logit: Ball, label: bool | None) -> bool:
-    return kernel.is_positive(logit) if label else kernel.is_not_positive(logit)
+def is_right(found: Ball, above: bool) -> bool:
+    """Whether a logit is proved to be on this side of zero, which itself is not above."""
+    return kernel.is_positive(found) if above else kernel.is_not_positive(found)
+
+
+def _leader(face: Face, low: Sequence[int], high: Sequence[int]) -> int | None:
+    """The letter that occurs most often throughout a box, ties going to the earlier one."""
+    for i, letter in enumerate(face):
+        ahead = (
+            low[i] > high[j] if j < i else low[i] >= high[j] for j in range(len(face)) if j != i
+        )
+        if all(ahead):
+            return letter
+    return None

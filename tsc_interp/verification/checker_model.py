@@ -5,12 +5,17 @@ each weight is at one of its ends (`kernel.mean`); a ball around the extremes go
 ball arithmetic. Where the last block's MLP reads the residual directly, values are projected onto
 what is read out before the extremes are taken, which keeps the bound tight.
 
+Two classes are told apart by one logit: the model's own, or its second output minus the first. Of
+several, a class has a *margin*: the smallest of its output's differences to the others, each read
+out as one logit is. A `BoxModel` bounds one such number.
+
 No ball is compared here: every judgement is the kernel's, so what is not known cannot prove.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,13 +47,45 @@ class Multiplicities:
 
 
 class BoxModel:
-    """Enclosures of the logit of one classifier without positions."""
+    """Enclosures of the logit of one classifier without positions, or of a class's margin."""
 
     def __init__(self, checkpoint: Checkpoint, pay: Callable[[], None] = lambda: None) -> None:
         self.config, self.pay = checkpoint.config, pay
         self.weights = {name: _balls(array.tolist()) for name, array in checkpoint.weights.items()}
         self.cls = int(self.config.attend_cls)
         self._first_layer: dict[Any, Any] = {}
+        self._classes: dict[int, BoxModel] = {}
+        self.columns: list[list[Ball]] = self.weights["unembed.W_U"]
+        self.offset: list[Ball] | None = self.weights.get("unembed.b_U")
+        self._outputs = [w for name, w in checkpoint.weights.items() if name.startswith("unembed.")]
+        if self.config.n_outputs != 1:
+            self._read_differences([(1, 0)])
+
+    def of_class(self, label: int) -> BoxModel:
+        """The same model, of which the margin of one class is asked."""
+        if label not in self._classes:
+            model = copy(self)
+            model._first_layer = {}
+            # A later output of the same weights loses every tie, and holds nothing up.
+            later = range(label + 1, self.config.n_outputs)
+            others = [*range(label), *(j for j in later if not self._same(j, label))]
+            model._read_differences([(label, j) for j in others])
+            self._classes[label] = model
+        return self._classes[label]
+
+    def _same(self, output: int, other: int) -> bool:
+        """Whether two outputs are read by the same weights."""
+        return all(bool((w[..., output] == w[..., other]).all()) for w in self._outputs)
+
+    def _read_differences(self, pairs: Sequence[tuple[int, int]]) -> None:
+        """Read outputs minus others: 512 bits hold the difference of any two float32 numbers."""
+        with ctx.workprec(512):
+            self.columns = [
+                [row[a] - row[b] for a, b in pairs] for row in self.weights["unembed.W_U"]
+            ]
+            if self.config.biases:
+                bias = self.weights["unembed.b_U"]
+                self.offset = [bias[a] - bias[b] for a, b in pairs]
 
     # -- what the checker asks -----------------------------------------------------------------
 
@@ -60,6 +97,17 @@ class BoxModel:
                 if kernel.is_not_positive(logit) if label else kernel.is_positive(logit):
                     return True
                 if kernel.is_positive(logit) or kernel.is_not_positive(logit):
+                    return False
+        return False
+
+    def is_answer(self, face: tuple[int, ...], counts: Sequence[int]) -> bool:
+        """Whether the margin of one count vector is proved to be above zero."""
+        for precision in _PRECISIONS:
+            with ctx.workprec(precision):
+                margin = self._counts(face, counts, counts)
+                if kernel.is_positive(margin):
+                    return True
+                if kernel.is_not_positive(margin):
                     return False
         return False
 
@@ -125,19 +173,24 @@ class BoxModel:
                 bias = bias if readout is None else _times(bias, readout)
                 out = [_plus(row, bias) for row in out]
             if readout is not None:
-                return self._finish(block, out[0][0], out[0][1:])
+                size = len(self.columns[0])
+                return self._finish(block, out[0][:size], out[0][size:])
             x = out
             if self.config.has_mlp:
                 w_in, w_out = (self.weights[f"{block}.mlp.W_{way}"] for way in ("in", "out"))
                 pre = [_times(self._norm(f"{block}.ln2", row), w_in) for row in x]
                 if last and not self.config.final_norm:
-                    logit = _times(x[0], self.weights["unembed.W_U"])[0]
-                    return self._finish(block, logit, pre[0])
+                    return self._finish(block, _times(x[0], self.columns), pre[0])
                 post = [self._post(block, row) for row in pre]
                 x = [_plus(row, _times(added, w_out)) for row, added in zip(x, post, strict=True)]
                 x = [self._biased(row, f"{block}.mlp.b_out") for row in x]
         read = self._norm("ln_final", x[0])  # the last layer has returned where there is none
-        return self._biased(_times(read, self.weights["unembed.W_U"]), "unembed.b_U")[0]
+        return self._smallest(_times(read, self.columns))
+
+    def _smallest(self, read: list[Ball]) -> Ball:
+        """The logit, or the smallest of several differences, once the bias is added."""
+        read = read if self.offset is None else _plus(read, self.offset)
+        return read[0] if self.config.n_outputs in (1, 2) else kernel.smallest(read)
 
     def _biased(self, row: list[Ball], name: str) -> list[Ball]:
         return _plus(row, self.weights[name]) if self.config.biases else row
@@ -148,22 +201,21 @@ class BoxModel:
         return [kernel.activation(self.config.act_fn, value) for value in pre]
 
     def _readout(self, block: str) -> list[list[Ball]]:
-        """Columns: the logit, then what the last neurons read."""
-        columns: list[list[Ball]] = self.weights["unembed.W_U"]
+        """Columns: the logit (or differences), then what the last neurons read."""
         if not self.config.has_mlp:
-            return columns
-        return [[*u, *w] for u, w in zip(columns, self.weights[f"{block}.mlp.W_in"], strict=True)]
+            return self.columns
+        w_in = self.weights[f"{block}.mlp.W_in"]
+        return [[*u, *w] for u, w in zip(self.columns, w_in, strict=True)]
 
-    def _finish(self, block: str, logit: Ball, pre: Sequence[Ball]) -> Ball:
-        """The logit of the residual before the last MLP, with what that adds, and the bias."""
-        unembed = self.weights["unembed.W_U"]
+    def _finish(self, block: str, read: list[Ball], pre: Sequence[Ball]) -> Ball:
+        """What is read of the residual before the last MLP, with what that adds."""
         if self.config.has_mlp:
             post = self._post(block, pre)
             for row, value in zip(self.weights[f"{block}.mlp.W_out"], post, strict=True):
-                logit = logit + value * _times(row, unembed)[0]
+                read = _plus(read, [value * way for way in _times(row, self.columns)])
             if self.config.biases:
-                logit = logit + _times(self.weights[f"{block}.mlp.b_out"], unembed)[0]
-        return self._biased([logit], "unembed.b_U")[0]
+                read = _plus(read, _times(self.weights[f"{block}.mlp.b_out"], self.columns))
+        return self._smallest(read)
 
     def _scores_and_values(
         self, block: str, head: int, x: list[Any], queries: int, readout: Any, key: Any

@@ -143,7 +143,7 @@ def _elements(config: ClassifierConfig) -> int:
     channels = 1 + config.d_mlp
     if config.n_layers > 1 or config.has_norm:
         channels, tokens = (config.d_model + config.d_mlp) * config.n_layers, tokens**2
-    return max(config.n_heads, 1) * channels * tokens
+    return max(config.n_heads, 1) * channels * tokens * max(config.n_outputs - 1, 1)
 
 
 def duration(seconds: float) -> str:

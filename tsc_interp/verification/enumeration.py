@@ -14,9 +14,11 @@ from math import comb, factorial
 import numpy as np
 from numpy.typing import NDArray
 
+from tsc_interp.verification.classes import AnyFaces, ClassFaces
 from tsc_interp.verification.costs import EXACT_BUDGET
 from tsc_interp.verification.faces import Faces
 from tsc_interp.verification.labels import all_faces, face_label, full_counts, labels_of
+from tsc_interp.verification.search import UNDECIDED, WRONG, corner_verdicts
 from tsc_interp.verification.tally import Integers, Side, Tally
 
 Progress = Callable[[int], None]
@@ -28,15 +30,20 @@ _ROW_BITS = 1 << 32
 """Half a gigabyte of Pascal's triangle; what does not fit is computed again."""
 
 
-def enumerate_counts(faces: Faces, max_length: int, progress: Progress | None = None) -> Tally:
+def enumerate_counts(faces: AnyFaces, max_length: int, progress: Progress | None = None) -> Tally:
     """Every count vector of at most `max_length` letters, one by one."""
     config = faces.config
-    tally = Tally(max_length, config.n_letters, method="enumeration")
+    tally = Tally(
+        max_length, config.n_letters, method="enumeration", several=isinstance(faces, ClassFaces)
+    )
     faces.exact.budget = EXACT_BUDGET
     pascal = PascalRows()
     for letters in all_faces(config, max_length):
         for vectors in positive_vectors(len(letters), max_length):
-            _judge(faces, letters, vectors, tally, pascal)
+            if isinstance(faces, ClassFaces):
+                _judge_classes(faces, letters, vectors, tally, pascal)
+            else:
+                _judge(faces, letters, vectors, tally, pascal)
             tally.evaluated += len(vectors)
             if progress is not None:
                 progress(len(vectors))
@@ -74,8 +81,16 @@ def _judge(
         record(faces, letters, vectors[member], side, pascal)
 
 
+def _judge_classes(
+    faces: ClassFaces, letters: tuple[int, ...], vectors: Integers, tally: Tally, pascal: PascalRows
+) -> None:
+    verdict = corner_verdicts(faces, letters, vectors)
+    for side, what in zip(tally.sides, (WRONG, UNDECIDED), strict=True):
+        record(faces, letters, vectors[verdict == what], side, pascal)
+
+
 def record(
-    faces: Faces, letters: tuple[int, ...], vectors: Integers, side: Side, pascal: PascalRows
+    faces: AnyFaces, letters: tuple[int, ...], vectors: Integers, side: Side, pascal: PascalRows
 ) -> None:
     if not len(vectors):
         return

@@ -5,6 +5,10 @@ raises the precision until that happens; what still touches zero at the highest 
 reported as undecided, never guessed. (A logit that is exactly zero by cancellation cannot be
 proved so this way; one that is zero because weights are zero can, and counts as negative.)
 
+Two of a model's outputs are one logit: the upper minus the lower (`pair`), whose sign says which of
+the two is larger, zero counting for the lower one. So two outputs are verified as one is, and
+several as all their pairs (classes.py).
+
 High precision is slow, so an `ExactModel` has a budget for signs. When it is spent, every further
 sign is undecided.
 """
@@ -20,15 +24,31 @@ from flint import arb, arb_mat, ctx
 
 from tsc_interp.checkpoints.format import Checkpoint
 from tsc_interp.checkpoints.resolve import as_checkpoint
+from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.strings import CLS, FIRST_LETTER
 
 PRECISIONS = (128, 512, 2048, 8192)
-_COST = {128: 1, 512: 2, 2048: 7, 8192: 50}
+COST = {128: 1, 512: 2, 2048: 7, 8192: 50}
 """How much longer a logit takes than at 128 bits, measured."""
 
 SIGN_BUDGET = 60_000_000
 """For all signs of one `ExactModel`, in microseconds of a 2020s processor: about a minute."""
+
+
+Pair = tuple[int, int]
+"""Two outputs, the lower index first."""
+
+
+def only_pair(config: ClassifierConfig) -> Pair | None:
+    """What decides between two classes: the one logit (None), or the difference of two."""
+    if config.n_outputs > 2:
+        raise UnsupportedError(
+            f"this model has {config.n_outputs} outputs, and what is asked here needs a model of "
+            "two classes. The difference of two outputs is one logit: "
+            "tsc.from_transformer_lens(model, classes=(0, 1))"
+        )
+    return (0, 1) if config.n_outputs == 2 else None
 
 
 def checkpoint_of(model: Any, reading: Mapping[str, Any] | None = None) -> Checkpoint:
@@ -60,19 +80,17 @@ def checkpoint_of(model: Any, reading: Mapping[str, Any] | None = None) -> Check
             "boxes of strings for that, so nothing can be searched or proved; tsc.evaluate "
             "answers for single strings"
         )
-    if config.n_outputs > 1:
-        raise UnsupportedError(
-            f"this model has {config.n_outputs} outputs; exact verification of counts needs one. "
-            "The difference of two of them is one: tsc.from_transformer_lens(model, classes=(0, 1))"
-        )
     return checkpoint
 
 
 class ExactModel:
-    """One classifier over the reals, evaluated on letter counts at the working precision."""
+    """One classifier over the reals, evaluated on letter counts at the working precision.
 
-    def __init__(self, checkpoint: Checkpoint) -> None:
-        self.config = checkpoint.config
+    With `pair` it has one output, the upper of these two minus the lower.
+    """
+
+    def __init__(self, checkpoint: Checkpoint, pair: Pair | None = None) -> None:
+        self.config, self.pair = checkpoint.config, pair
         self.weights: Mapping[str, np.ndarray] = checkpoint.weights
         self._matrices: dict[tuple[str, int], Any] = {}
         self.budget = SIGN_BUDGET
@@ -83,6 +101,9 @@ class ExactModel:
             weight = self.weights[name] if head < 0 else self.weights[name][head]
             rows = np.atleast_2d(weight).astype(np.float64).tolist()
             self._matrices[name, head] = arb_mat(rows)
+            if self.pair is not None and name.startswith("unembed."):
+                lower, upper = self.pair
+                self._matrices[name, head] = exact_differences(rows, [upper], [lower])
         return self._matrices[name, head]
 
     @cached_property
@@ -139,6 +160,11 @@ class ExactModel:
 
     def logit(self, counts: Sequence[int]) -> Any:
         """The logit of a count vector, as a ball at the working precision."""
+        x = self.read(counts)
+        return self.biased(x * self.matrix("unembed.W_U"), "unembed.b_U")[0, 0]
+
+    def read(self, counts: Sequence[int]) -> Any:
+        """What the outputs are read from: a row per token, CLS's first."""
         letters = [i for i, count in enumerate(counts) if count]
         multiplicity = [int(self.config.attend_cls), *(int(counts[i]) for i in letters)]
         n = sum(int(c) for c in counts) + self.config.cls_counted
@@ -157,9 +183,7 @@ class ExactModel:
                 act = ACTIVATIONS[self.config.act_fn]
                 post = arb_mat([[act(value) for value in row] for row in pre.tolist()])
                 x = self.biased(x + post * self.matrix(f"{mlp}.W_out"), f"{mlp}.b_out")
-        if self.config.final_norm:
-            x = self.norm("ln_final", x)
-        return self.biased(x * self.matrix("unembed.W_U"), "unembed.b_U")[0, 0]
+        return self.norm("ln_final", x) if self.config.final_norm else x
 
     def sign(self, counts: Sequence[int]) -> int | None:
         """+1 if the logit is positive, -1 if it is negative or exactly zero, None if undecided."""
@@ -167,7 +191,7 @@ class ExactModel:
         for precision in PRECISIONS:
             if self.budget <= 0:
                 return None
-            self.budget -= cost * _COST[precision]
+            self.budget -= cost * COST[precision]
             with ctx.workprec(precision):
                 logit = self.logit(counts)
             if logit > 0:
@@ -192,6 +216,29 @@ class ExactModel:
             if logit.rel_accuracy_bits() > 60 or logit.is_zero():
                 break
         return float(logit)
+
+
+def exact_differences(
+    rows: Sequence[Sequence[float]], uppers: Sequence[int], lowers: Sequence[int]
+) -> Any:
+    """Columns minus columns, exactly: 512 bits hold any difference of two float32 numbers."""
+    pairs = list(zip(uppers, lowers, strict=True))
+    with ctx.workprec(512):
+        return arb_mat([[arb(row[a]) - arb(row[b]) for a, b in pairs] for row in rows])
+
+
+def judged(differences: Sequence[Any], label: int) -> int | None:
+    """Of one output minus each: -1 if it is the largest, a class that beats it, or None."""
+    open_ = False
+    for j, gap in enumerate(differences):
+        if j == label:
+            continue
+        # A tie goes to the lower index.
+        if gap < 0 or (j < label and gap.is_zero()):
+            return j
+        if not (gap > 0 or (j > label and gap.is_zero())):
+            open_ = True
+    return None if open_ else -1
 
 
 def gelu(x: Any) -> Any:

@@ -23,7 +23,7 @@ from typing import Protocol
 import numpy as np
 
 from tsc_interp.checkpoints.format import Checkpoint
-from tsc_interp.verification.exact import ExactModel
+from tsc_interp.verification.exact import ExactModel, Pair, only_pair
 from tsc_interp.verification.intervals import Array, Interval
 from tsc_interp.verification.layered import LayeredFace
 from tsc_interp.verification.tables import Tables
@@ -61,12 +61,15 @@ def _with_cls(counts: Array) -> Array:
 
 
 class Faces:
-    """All faces of one classifier, each compiled when it is first asked for."""
+    """All faces of one classifier, each compiled when it is first asked for.
 
-    def __init__(self, checkpoint: Checkpoint) -> None:
+    What decides is one logit: that of the model, or the difference of two outputs (`pair`).
+    """
+
+    def __init__(self, checkpoint: Checkpoint, pair: Pair | None = None) -> None:
         self.checkpoint = checkpoint
         self.config = checkpoint.config
-        self.exact = ExactModel(checkpoint)
+        self.exact = ExactModel(checkpoint, pair or only_pair(checkpoint.config))
         self._made: dict[tuple[int, ...], Face] = {}
 
     def __getitem__(self, letters: tuple[int, ...]) -> Face:
@@ -82,13 +85,22 @@ class Faces:
     def _float64(self) -> dict[str, Array]:
         return {name: w.astype(np.float64) for name, w in self.checkpoint.weights.items()}
 
+    @cached_property
+    def _reads_nothing(self) -> bool:
+        """Whether the logit is zero whatever the residual: no weight, no bias."""
+        names = ("unembed.W_U", "unembed.b_U") if self.config.biases else ("unembed.W_U",)
+        read = [self.checkpoint.weights[name] for name in names]
+        if self.exact.pair is not None:
+            lower, upper = self.exact.pair
+            return all(bool((w[..., lower] == w[..., upper]).all()) for w in read)
+        return not any(w.any() for w in read)
+
     def _make(self, letters: tuple[int, ...]) -> Face:
         config = self.config
-        weights = self.checkpoint.weights
-        if not (weights["unembed.W_U"].any() or (config.biases and weights["unembed.b_U"].any())):
+        if self._reads_nothing:
             return ZeroFace(letters, config.attend_cls, config.log_n)
         if config.n_layers > 1 or config.final_norm or (config.has_norm and config.has_mlp):
-            return LayeredFace(config, self._float64, letters)
+            return LayeredFace(config, self._float64, letters, self.exact.pair)
         face = self._tables.face(letters)
         return ZeroFace(letters, config.attend_cls, config.log_n) if face.is_zero else face
 

@@ -23,8 +23,8 @@ from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.output.display import Displayed
 from tsc_interp.strings import MAX_REPEAT
 from tsc_interp.verification.checker_claims import Proved
+from tsc_interp.verification.classes import AnyFaces, ClassFaces, faces_of
 from tsc_interp.verification.exact import checkpoint_of
-from tsc_interp.verification.faces import Faces
 from tsc_interp.verification.labels import face_name
 from tsc_interp.verification.search import FaceSearch, search_faces
 
@@ -35,17 +35,35 @@ PATIENCE = 20_000_000
 
 @dataclass(frozen=True)
 class Counterexample:
-    """A string the model gets wrong, with the real-number logit rounded to float64."""
+    """A string the model gets wrong, with the real-number logit rounded to float64.
+
+    Of several classes, `label` is the right one and `logit` its margin: its output minus the
+    largest other one.
+    """
 
     string: str
     length: int
     counts: tuple[int, ...]
     label: int
     logit: float
+    several: bool = False
+    """Whether there are more than two classes."""
+    answer: int | None = None
+    """Of several classes the one the model gives; None if it could not be told."""
 
     @property
     def kind(self) -> str:
+        if self.several:
+            return "wrong"
         return "false_negative" if self.label else "false_positive"
+
+    @property
+    def mistake(self) -> str:
+        """What is wrong, in words."""
+        if self.several:
+            answer = "another" if self.answer is None else str(self.answer)
+            return f"class {self.label}, answered {answer}, margin {self.logit:+.4g}"
+        return f"logit {self.logit:+.4g}"
 
     @property
     def order(self) -> tuple[int, tuple[int, ...]]:
@@ -53,7 +71,13 @@ class Counterexample:
         return self.length, tuple(-count for count in self.counts)
 
     def to_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "counts": list(self.counts), "kind": self.kind}
+        told = {**asdict(self), "counts": list(self.counts), "kind": self.kind}
+        if self.several:
+            told["margin"] = told.pop("logit")
+        else:
+            del told["answer"]
+        del told["several"]
+        return told
 
 
 @dataclass(frozen=True)
@@ -90,6 +114,8 @@ class Horizon(Displayed):
     by_letters: tuple[FaceHorizon, ...]
     checked: bool = False
     """Whether all this was cut down to what the checker derived: then it may be called proved."""
+    several: bool = False
+    """Whether there are more than two classes: then nothing is falsely positive or negative."""
 
     @property
     def shortest(self) -> Counterexample | None:
@@ -97,11 +123,11 @@ class Horizon(Displayed):
 
     @property
     def shortest_false_positive(self) -> Counterexample | None:
-        return _first(self.by_letters, 0)
+        return None if self.several else _first(self.by_letters, 0)
 
     @property
     def shortest_false_negative(self) -> Counterexample | None:
-        return _first(self.by_letters, 1)
+        return None if self.several else _first(self.by_letters, 1)
 
     def _facts(self) -> list[str]:
         length = "infinite" if self.infinite else self.length
@@ -117,7 +143,7 @@ class Horizon(Displayed):
         def written(found: Counterexample | None) -> dict[str, Any] | None:
             return found.to_dict() if found else None
 
-        return {
+        told = {
             "length": self.length,
             "infinite": self.infinite,
             "settled": self.settled,
@@ -125,10 +151,11 @@ class Horizon(Displayed):
             "right_through": self.right_through,
             "limit": self.limit,
             "shortest_counterexample": written(self.shortest),
-            "shortest_false_positive": written(self.shortest_false_positive),
-            "shortest_false_negative": written(self.shortest_false_negative),
-            "by_letters": [face.to_dict() for face in self.by_letters],
         }
+        if not self.several:
+            told["shortest_false_positive"] = written(self.shortest_false_positive)
+            told["shortest_false_negative"] = written(self.shortest_false_negative)
+        return {**told, "by_letters": [face.to_dict() for face in self.by_letters]}
 
 
 def horizon(
@@ -151,7 +178,7 @@ def horizon(
     `prove=False` skips that, for many models at once.
     """
     check_reach(limit, budget)
-    faces = Faces(checkpoint_of(model, reading))
+    faces = faces_of(checkpoint_of(model, reading))
     searches = search_faces(faces, limit, budget)
     if prove:
         from tsc_interp.verification.certificates import certify_searches
@@ -171,14 +198,15 @@ def check_reach(limit: object, budget: object) -> None:
         raise UsageError(f"the budget of a horizon is a number of boxes from 1, got {budget!r}")
 
 
-def summarise(faces: Faces, searches: Sequence[FaceSearch], limit: int) -> Horizon:
+def summarise(faces: AnyFaces, searches: Sequence[FaceSearch], limit: int) -> Horizon:
     """What the search found; nothing of it is proved yet."""
     by_letters = tuple(_face_horizon(faces, search, limit) for search in searches)
     right_through = min(face.right_through for face in by_letters)
     first = _first(by_letters, None)
     length = None if first is None else first.length - 1
     settled = right_through == (limit if length is None else length)
-    return Horizon(length, False, settled, False, right_through, limit, by_letters)
+    several = isinstance(faces, ClassFaces)
+    return Horizon(length, False, settled, False, right_through, limit, by_letters, several=several)
 
 
 def as_checked(found: Horizon, checked: Proved) -> Horizon:
@@ -206,18 +234,21 @@ def _face_as_checked(face: FaceHorizon, checked: Proved, limit: int) -> FaceHori
     return replace(face, shortest=shortest, right_through=through, proved=through == expected)
 
 
-def counterexample(faces: Faces, face: tuple[int, ...], counts: Sequence[int]) -> Counterexample:
+def counterexample(faces: AnyFaces, face: tuple[int, ...], counts: Sequence[int]) -> Counterexample:
     """A wrong vector of a face, written as a string with its logit and label."""
     config = faces.config
     full = [0] * config.n_letters
     for letter, count in zip(face, counts, strict=True):
         full[letter] = int(count)
-    logit = faces.exact.rounded(full)
-    label = int(config.task.labels(np.array(full)))
-    return Counterexample(config.alphabet.write(full), sum(full), tuple(full), label, logit)
+    label = int(config.task.classes(np.array(full)))
+    told = config.alphabet.write(full), sum(full), tuple(full), label
+    if isinstance(faces, ClassFaces):
+        exact = faces.exact
+        return Counterexample(*told, exact.margin(full, label), True, exact.answer(full))
+    return Counterexample(*told, faces.exact.rounded(full))
 
 
-def _face_horizon(faces: Faces, search: FaceSearch, limit: int) -> FaceHorizon:
+def _face_horizon(faces: AnyFaces, search: FaceSearch, limit: int) -> FaceHorizon:
     found = search.counterexample
     shortest = None if found is None else counterexample(faces, search.letters, found)
     expected = limit if shortest is None else shortest.length - 1

@@ -65,6 +65,16 @@ def hull(balls: Iterable[Ball]) -> Ball:
     return UNKNOWN if whole is None else whole
 
 
+def smallest(balls: Iterable[Ball]) -> Ball:
+    """A ball around the smallest of these, `UNKNOWN` if one is not finite or there are none."""
+    found: Ball | None = None
+    for ball in balls:
+        if not ball.is_finite():
+            return UNKNOWN
+        found = ball if found is None else found.min(ball)
+    return UNKNOWN if found is None else found
+
+
 def square(x: Ball) -> Ball:
     """x² without the values below zero that x · x would admit."""
     return hull([x.abs_lower() ** 2, x.abs_upper() ** 2])

@@ -1,4 +1,8 @@
-"""The true label over a whole box of counts: always 0, always 1, or both occur."""
+"""The true label over a whole box of counts: always 0, always 1, or both occur; or its class.
+
+Where a model tells two classes apart, a label is True or False; where it tells more, a whole number
+(`class_of_face`, `classes_of`, `class_range`).
+"""
 
 from __future__ import annotations
 
@@ -39,7 +43,12 @@ def face_name(config: ClassifierConfig, face: tuple[int, ...]) -> str:
 
 def face_label(config: ClassifierConfig, face: tuple[int, ...]) -> bool | None:
     """The label shared by all strings over exactly these letters, if they share one."""
-    return config.task.label_of_support(frozenset(face_name(config, face)))
+    shared = config.task.label_of_support(frozenset(face_name(config, face)))
+    return None if shared is None else bool(shared)
+
+
+def class_of_face(config: ClassifierConfig, face: tuple[int, ...]) -> int | None:
+    return config.task.class_of_support(frozenset(face_name(config, face)))
 
 
 def full_counts(config: ClassifierConfig, face: tuple[int, ...], counts: Boxes) -> Boxes:
@@ -53,7 +62,39 @@ def labels_of(config: ClassifierConfig, face: tuple[int, ...], counts: Boxes) ->
     known = face_label(config, face)
     if known is not None:
         return np.full(counts.shape[:-1], known)
-    return config.task.labels(full_counts(config, face, counts))
+    return np.asarray(config.task.labels(full_counts(config, face, counts)), dtype=bool)
+
+
+def classes_of(config: ClassifierConfig, face: tuple[int, ...], counts: Boxes) -> Boxes:
+    known = class_of_face(config, face)
+    if known is not None:
+        return np.full(counts.shape[:-1], known)
+    return config.task.classes(full_counts(config, face, counts))
+
+
+def class_range(config: ClassifierConfig, face: tuple[int, ...], low: Boxes, high: Boxes) -> Boxes:
+    """The class of all vectors of each box, -1 where they differ or may."""
+    known = class_of_face(config, face)
+    if known is not None:
+        return np.full(len(low), known)
+    if config.task.kind == "most_frequent":
+        return _most_frequent(face, low, high)
+    surely, maybe = label_range(config, face, low, high)
+    if config.task.n_classes(config.n_letters) == 2:
+        return np.where(surely, 1, np.where(maybe, -1, 0))
+    fixed = (low == high).all(axis=1)
+    return np.where(fixed, classes_of(config, face, low), -1)
+
+
+def _most_frequent(face: tuple[int, ...], low: Boxes, high: Boxes) -> Boxes:
+    """The letter that leads throughout: even at its fewest it leads the others at their most."""
+    found = np.full(len(low), -1)
+    for column, letter in enumerate(face):
+        rivals = high.copy()
+        rivals[:, column] = low[:, column]
+        leads = rivals.argmax(axis=1) == column  # of equals the first, as the task has it
+        found[leads] = letter
+    return found
 
 
 def label_range(
@@ -64,6 +105,9 @@ def label_range(
     if known is not None:
         flags = np.full(len(low), known)
         return flags, flags
+    if config.task.kind == "most_frequent":
+        classes = _most_frequent(face, low, high)
+        return classes == 1, classes != 0
     if config.task.kind not in ("at_least", "majority", "parity"):
         # A rule of which nothing is known but the labels of single strings.
         fixed = (low == high).all(axis=1)

@@ -16,6 +16,7 @@ import numpy as np
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.strings import CLS, FIRST_LETTER
 from tsc_interp.verification.activations import ACTIVATIONS
+from tsc_interp.verification.exact import Pair
 from tsc_interp.verification.intervals import (
     Array,
     Interval,
@@ -34,17 +35,30 @@ from tsc_interp.verification.intervals import (
 class LayeredFace:
     """The classifier restricted to the strings over exactly these letters.
 
-    `weights` are the checkpoint's in float64, shared by all faces of a model.
+    `weights` are the checkpoint's in float64, shared by all faces of a model; `pair` are the two
+    outputs whose difference is the logit, where there are several.
     """
 
     def __init__(
-        self, config: ClassifierConfig, weights: Mapping[str, Array], letters: tuple[int, ...]
+        self,
+        config: ClassifierConfig,
+        weights: Mapping[str, Array],
+        letters: tuple[int, ...],
+        pair: Pair | None = None,
     ) -> None:
         self.config, self._weights, self.letters = config, weights, letters
         self.attends_cls, self.log_n = config.attend_cls, config.log_n
         tokens = [CLS, *(FIRST_LETTER + letter for letter in letters)]
         self._embedded = weights["embed.W_E"][tokens]
         self._activation = ACTIVATIONS[config.act_fn]
+        self._unembed = weights["unembed.W_U"]
+        self._offsets = [weights["unembed.b_U"]] if config.biases else []
+        if pair is not None:
+            # A difference of weights is rounded once more, which the slack of products has room
+            # for; biases are added one after the other, so that nothing of them is lost.
+            lower, upper = ([index] for index in pair)
+            self._unembed = self._unembed[:, upper] - self._unembed[:, lower]
+            self._offsets = [end for b in self._offsets for end in (b[upper], -b[lower])]
 
     @property
     def cost(self) -> int:
@@ -104,7 +118,7 @@ class LayeredFace:
         return add(x, (self._weights[name],) * 2)
 
     def _read_out(self, x: Interval, post: Interval | None, out_matrix: Array | None) -> Interval:
-        w = self._weights["unembed.W_U"]
+        w = self._unembed
         logit = times_matrix((x[0][:, 0], x[1][:, 0]), w)
         if post is not None and out_matrix is not None:
             # `slack` is for the rounding of the folded matrix itself.
@@ -114,7 +128,8 @@ class LayeredFace:
             )
             slack = size * (len(w) + 2) * 2.0**-52
             logit = add(logit, (last[0] - slack, last[1] + slack))
-        logit = self._biased(logit, "unembed.b_U")
+        for offset in self._offsets:
+            logit = add(logit, (offset, offset))
         return logit[0][:, 0], logit[1][:, 0]
 
     def _attention(

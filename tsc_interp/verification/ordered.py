@@ -20,8 +20,9 @@ from tsc_interp.checkpoints.format import Checkpoint
 from tsc_interp.checkpoints.resolve import ModelLike, as_checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UsageError
+from tsc_interp.verification.exact import judged
 from tsc_interp.verification.ordered_certificates import certify_ordered
-from tsc_interp.verification.ordered_exact import OrderedExact, judged, longest_string
+from tsc_interp.verification.ordered_exact import OrderedExact, longest_string
 from tsc_interp.verification.ordered_search import LengthSearch, Work, search_length
 from tsc_interp.verification.ordered_tasks import OrderedTask, task_of
 from tsc_interp.verification.ordered_verdict import (

@@ -22,7 +22,7 @@ from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.model.positions import sinusoidal
 from tsc_interp.strings import CLS, FIRST_LETTER
-from tsc_interp.verification.exact import ACTIVATIONS, PRECISIONS, ExactModel
+from tsc_interp.verification.exact import ACTIVATIONS, PRECISIONS, ExactModel, judged
 
 Matrix = Any
 """A `flint.arb_mat`."""
@@ -221,20 +221,6 @@ class OrderedExact(ExactModel):
         head = 4 * config.d_model * config.d_head
         products = (length + 1) * config.n_heads * head + 2 * config.d_model * config.d_mlp
         return 200 + products // 10 + config.d_model * max(config.n_outputs, 2) // 5
-
-
-def judged(differences: Sequence[Any], label: int) -> int | None:
-    """Of balls: -1 if all are on the label's side, a class that beats it, or None."""
-    open_ = False
-    for j, gap in enumerate(differences):
-        if j == label:
-            continue
-        # A tie goes to the lower index.
-        if gap < 0 or (j < label and gap.is_zero()):
-            return j
-        if not (gap > 0 or (j > label and gap.is_zero())):
-            open_ = True
-    return None if open_ else -1
 
 
 def _softmax(scores: Sequence[Any]) -> Matrix:

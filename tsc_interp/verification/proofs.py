@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tsc_interp.verification.classes import MarginFace
 from tsc_interp.verification.cutting import Corner, halve_ratios
 from tsc_interp.verification.faces import Face
 from tsc_interp.verification.intervals import UNIT, Array, Interval, sure
@@ -159,6 +160,10 @@ def finer(proof: AllLengths) -> AllLengths:
 
 def tail_bounds(face: Face, start: int) -> Interval | None:
     """The logit's range over all strings of the face with at least `start` letters (log n only)."""
+    if isinstance(face, MarginFace):
+        ends = [tail_bounds(part, start) for part, _ in face.parts]
+        known = [end for end in ends if end is not None]
+        return face.smallest(known) if len(known) == len(ends) else None
     if not isinstance(face, TableFace) or not face.log_n:
         return None
     with np.errstate(all="ignore"):

@@ -19,23 +19,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tsc_interp.errors import UnsupportedError
+from tsc_interp.verification.classes import AnyFaces, ClassFaces
 from tsc_interp.verification.costs import EXACT_BUDGET, HOPELESS, PATIENCE, Work
 from tsc_interp.verification.cutting import halve_counts
-from tsc_interp.verification.faces import Faces, count_box_bounds
+from tsc_interp.verification.faces import count_box_bounds
 from tsc_interp.verification.labels import all_faces, full_counts, label_range, labels_of
 from tsc_interp.verification.runs import add_boxes, rows_of
-from tsc_interp.verification.search import RIGHT, UNDECIDED, corner_verdicts
+from tsc_interp.verification.search import RIGHT, UNDECIDED, WRONG, corner_verdicts, margin_bounds
 from tsc_interp.verification.tally import Integers, Side, Tally, order
 
 Progress = Callable[[int], None]
 
 _BATCH = 4096
 _LEAF = 64
-# What becomes of a box: wrong as a whole (one of two ways), right, or opened and looked into.
-_FALSE_POSITIVE, _FALSE_NEGATIVE, _RIGHT, _OPENED = range(4)
 
 
-def forecast(faces: Faces, max_length: int) -> float:
+def forecast(faces: AnyFaces, max_length: int) -> float:
     """About how many seconds `count_regions` will take, from what shorter strings take.
 
     Work grows by some factor with each doubling, at most 2^(letters - 1) as a surface does. Each
@@ -59,11 +58,13 @@ def forecast(faces: Faces, max_length: int) -> float:
 
 
 def count_regions(
-    faces: Faces, max_length: int, progress: Progress | None = None, work: Work | None = None
+    faces: AnyFaces, max_length: int, progress: Progress | None = None, work: Work | None = None
 ) -> Tally:
     """The same tally as `enumerate_counts`, for lengths it cannot reach."""
     config = faces.config
-    tally = Tally(max_length, config.n_letters, method="regions")
+    tally = Tally(
+        max_length, config.n_letters, method="regions", several=isinstance(faces, ClassFaces)
+    )
     faces.exact.budget = EXACT_BUDGET
     work = work or Work(config, max_length)
     for letters in all_faces(config, max_length):
@@ -75,11 +76,12 @@ def count_regions(
 class _FaceCount:
     """One face: a stack of boxes to decide, and what has been decided, as boxes."""
 
-    def __init__(self, faces: Faces, letters: tuple[int, ...], tally: Tally, work: Work) -> None:
+    def __init__(self, faces: AnyFaces, letters: tuple[int, ...], tally: Tally, work: Work) -> None:
         self.faces, self.letters, self.tally, self.work = faces, letters, tally, work
         self.limit = tally.max_length
         size = len(letters)
-        self.boxes = [_Boxes(size) for _ in range(4)]
+        # Wrong as a whole (in each way there is), right, or opened and looked into.
+        self.boxes = [_Boxes(size) for _ in (*tally.errors, "right", "opened")]
         self.lines = [_Boxes(size) for _ in tally.sides]
 
     def run(self, progress: Progress | None) -> None:
@@ -104,23 +106,29 @@ class _FaceCount:
     def _step(self, low: Integers, high: Integers) -> NDArray[np.bool_]:
         """Decide what can be decided, and say which boxes are to be cut."""
         self.tally.boxes += len(low)
-        least, most = count_box_bounds(
-            self.faces[self.letters], low.astype(float), high.astype(float)
-        )
-        surely, maybe = label_range(self.faces.config, self.letters, low, high)
-        false_positive, false_negative = (least > 0) & ~maybe, (most <= 0) & surely
-        right = ((least > 0) & surely) | ((most <= 0) & ~maybe)
-        open_ = ~(false_positive | false_negative | right)
+        *wrong, right = self._decided(low, high)
+        open_ = ~np.logical_or.reduce((*wrong, right))
         small = open_ & ((high - low + 1).prod(axis=1, dtype=np.float64) <= _LEAF)
-        for index, member in enumerate((false_positive, false_negative, right, small)):
-            self.boxes[index].add(low[member], high[member])
-        for index, member in enumerate((false_positive, false_negative)):
-            self._offer(self.tally.sides[index], low[member])
+        for kept, member in zip(self.boxes, (*wrong, right, small), strict=True):
+            kept.add(low[member], high[member])
+        for side, member in zip(self.tally.errors, wrong, strict=True):
+            self._offer(side, low[member])
         points = _points(low[small], high[small], self.limit)
         self._judge(points)
         held = sum(kept.bytes for kept in (*self.boxes, *self.lines))
         self.work.spend_boxes(len(low), len(points), self.faces[self.letters].cost, held)
         return np.asarray(open_ & ~small)
+
+    def _decided(self, low: Integers, high: Integers) -> list[NDArray[np.bool_]]:
+        """Which boxes are wrong throughout, in each way there is, and which are right."""
+        if isinstance(self.faces, ClassFaces):
+            least, most = margin_bounds(self.faces, self.letters, low, high)
+            return [most < 0, least > 0]
+        face = self.faces[self.letters]
+        least, most = count_box_bounds(face, low.astype(float), high.astype(float))
+        surely, maybe = label_range(self.faces.config, self.letters, low, high)
+        right = ((least > 0) & surely) | ((most <= 0) & ~maybe)
+        return [(least > 0) & ~maybe, (most <= 0) & surely, right]
 
     def _judge(self, points: Integers) -> None:
         if not len(points):
@@ -129,11 +137,14 @@ class _FaceCount:
         verdict = corner_verdicts(self.faces, self.letters, points)
         if (verdict == RIGHT).all():
             return
-        labels = labels_of(self.faces.config, self.letters, points)
-        wrong = (verdict != RIGHT) & (verdict != UNDECIDED)
-        for index, member in enumerate((wrong & ~labels, wrong & labels, verdict == UNDECIDED)):
-            self.lines[index].add(*_lines(points[member]))
-            self._offer(self.tally.sides[index], points[member])
+        wrong = [verdict == WRONG]
+        if not self.tally.several:
+            labels = labels_of(self.faces.config, self.letters, points)
+            wrong = [wrong[0] & ~labels, wrong[0] & labels]
+        members = (*wrong, verdict == UNDECIDED)
+        for lines, side, member in zip(self.lines, self.tally.sides, members, strict=True):
+            lines.add(*_lines(points[member]))
+            self._offer(side, points[member])
 
     def _offer(self, side: Side, low: Integers) -> None:
         """A wrong box's first string is its low corner, so the first of all is among those."""
@@ -147,7 +158,7 @@ class _FaceCount:
     def _add_up(self, index: int, side: Side) -> None:
         """What is wrong in this way: single points, and either its boxes or all but the others."""
         lines, parts = self.lines[index].joined(), []
-        if index in (_FALSE_POSITIVE, _FALSE_NEGATIVE):
+        if index < len(self.tally.errors):
             wrong = self.boxes[index].joined()
             others = [kept.joined() for i, kept in enumerate(self.boxes) if i != index]
             size = len(self.letters)

@@ -11,6 +11,9 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tsc_interp.checkpoints.resolve import ModelLike
 from tsc_interp.verification.horizons import Counterexample
 
@@ -43,7 +46,17 @@ def replay_all(model: ModelLike, found: Iterable[Counterexample]) -> tuple[Repla
         short = one.length <= MAX_REPLAY_TOKENS
         given = classifier.tokens(one.string) if short else classifier.compressed(one.string)
         with torch.no_grad():
-            logit = float(classifier(given)[0])
+            outputs = np.atleast_1d(classifier(given)[0].numpy())
         form = "tokens" if short else "compressed"
-        replays.append(Replay(one.string, form, logit, one.label, (logit > 0) != bool(one.label)))
+        logit, answer = _answered(outputs, one)
+        replays.append(Replay(one.string, form, logit, one.label, answer != one.label))
     return tuple(replays)
+
+
+def _answered(outputs: NDArray[np.float32], one: Counterexample) -> tuple[float, int]:
+    """The logit (of several classes the right one's margin) and the class it says."""
+    if one.several:
+        others = np.delete(outputs, one.label)
+        return float(outputs[one.label] - others.max()), int(outputs.argmax())
+    logit = float(outputs[-1] - outputs[0]) if len(outputs) == 2 else float(outputs[0])
+    return logit, int(logit > 0)

@@ -3,8 +3,9 @@
 A float32 sum depends on its order, which depends on the library, its threads and the batch. So the
 bound is for every order at once. With u = 2^-24, a sum of k products in any order, with or without
 fused multiply-adds, is off by at most γ_k = k u / (1 - k u) times the sum of their absolute values;
-other operations by u of their result. Of torch's `exp`, `erf` and `log` it is assumed that they are
-good to 4 units in the last place, and that products are of float32 numbers: no TF32, no bfloat16.
+other operations by u of their result. Of torch's `exp`, `erf`, `tanh` and `log` it is assumed that
+they are good to 4 units in the last place, which is 8 u of their result, and that products are of
+float32 numbers: no TF32, no bfloat16.
 
 From the weights alone follows a bound for all strings of at most n letters, as tokens (one key per
 letter, so sums grow with n) or compressed (one key per kind of letter). One layer without norms,
@@ -29,11 +30,15 @@ Form = Literal["tokens", "compressed"]
 _U = 2.0**-24
 _TINY = 2.0**-120
 """More than underflow can do to one operation."""
+_LARGEST = 2.0**126
+"""Beyond, float32 sums may overflow: then nothing is known of what is computed."""
 _ACTIVATION = {"gelu": 8.0, "gelu_new": 24.0, "silu": 12.0, "relu": 0.0}
 """Units of |x| by which torch's activations may be off, for x without error."""
 _SLOPE = 1.2
-_EXP = 8.0
-"""Units: exp itself, the difference from the largest score, the division by the sum."""
+_EXP = 10.0
+"""Units of a weight, twice over, for it and for the sum it is divided by: exp, and the division."""
+_LOG = 10.0
+"""Units of a score times log n: the log, the product, and n as a float32 number."""
 
 
 def _gamma(terms: float) -> float:
@@ -56,11 +61,13 @@ class _Known:
         if bias is not None:
             reach, terms = reach + np.abs(bias), terms + 1
         error = self.error @ wide + _gamma(terms) * reach + terms * _TINY
+        error = np.where(reach < _LARGEST, error, np.inf)
         return _Known(reach if size is None else size, error)
 
     def plus(self, other: _Known) -> _Known:
         size, error = self.size + other.size, self.error + other.error
-        return _Known(size, error + _U * (size + error) + _TINY)
+        error = np.where(size < _LARGEST, error + _U * (size + error) + _TINY, np.inf)
+        return _Known(size, error)
 
 
 class Rounding:
@@ -83,6 +90,8 @@ class Rounding:
 
     def bound(self, length: int, form: Form) -> float:
         """|computed - real| of the logit of any string of at most so many letters.
+
+        With several outputs, of the difference of any two of them.
 
         Taken at the next power of two (or half-way to it): a few lengths stand for all.
         """
@@ -109,7 +118,8 @@ class Rounding:
             out = post.times(w["blocks.0.mlp.W_out"], self._bias("blocks.0.mlp.b_out"))
             state = state.plus(out)
         read = state.times(w["unembed.W_U"], self._bias("unembed.b_U"))
-        return float(read.error[0])
+        # What is compared is one output with zero, or any two of several with each other.
+        return float(np.sort(read.error)[-2:].sum())
 
     def _attention(self, length: float, form: Form) -> _Known:
         """What all heads write, in every component the largest over all tokens."""
@@ -166,5 +176,7 @@ class Rounding:
         size, error = size / root, error / root + 3 * _U * (size + error) / root
         if self.config.log_n:
             log_n = np.log(max(length + self.config.cls_counted, 2.0))
-            size, error = size * log_n, error * log_n + 6 * _U * (size + error) * log_n
+            size, error = size * log_n, error * log_n + _LOG * _U * (size + error) * log_n
+        if not (products.sum(-1) < _LARGEST).all() or not (size < _LARGEST).all():
+            return np.inf, np.inf
         return float(error.max()), float(2 * (size + error).max())

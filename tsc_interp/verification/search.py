@@ -20,10 +20,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tsc_interp.errors import UnsupportedError
+from tsc_interp.verification.classes import AnyFaces, ClassFaces
 from tsc_interp.verification.cutting import Box, Vector, halves
 from tsc_interp.verification.faces import Faces, count_box_bounds
+from tsc_interp.verification.intervals import Interval
 from tsc_interp.verification.labels import (
     all_faces,
+    class_of_face,
+    class_range,
+    classes_of,
     face_label,
     full_counts,
     label_range,
@@ -50,7 +55,7 @@ _BATCH = 48
 class Judge(Protocol):
     """Who says what is right: the task (`TaskJudge`), or another model (agreement.py)."""
 
-    def label(self, letters: tuple[int, ...]) -> bool | None:
+    def label(self, letters: tuple[int, ...]) -> int | None:
         """What all strings over exactly these letters should be called, if they share it."""
 
     def corners(self, letters: tuple[int, ...], vectors: Integers) -> Integers:
@@ -83,12 +88,32 @@ class TaskJudge:
         return self.faces.exact.budget
 
 
+@dataclass(frozen=True)
+class ClassJudge:
+    """The same for a model of several outputs: a box is right where the margin is above zero."""
+
+    faces: ClassFaces
+
+    def label(self, letters: tuple[int, ...]) -> int | None:
+        return class_of_face(self.faces.config, letters)
+
+    def corners(self, letters: tuple[int, ...], vectors: Integers) -> Integers:
+        return corner_verdicts(self.faces, letters, vectors)
+
+    def right(self, letters: tuple[int, ...], low: Integers, high: Integers) -> Flags:
+        return np.asarray(margin_bounds(self.faces, letters, low, high)[0] > 0)
+
+    def exact_left(self) -> int:
+        return self.faces.exact.budget
+
+
 @dataclass
 class FaceSearch:
     """What is known about one face: where it first fails, and up to which length that is proved."""
 
     letters: tuple[int, ...]
-    label: bool | None
+    label: int | None
+    """False or True of two classes, the class of several."""
     counterexample: Vector | None = None
     """Counts of this face's letters, the first error in the order above."""
     right_through: int = 0
@@ -101,7 +126,7 @@ class FaceSearch:
 
 
 def search_faces(
-    faces: Faces, limit: int, budget: int, *, first_only: bool = False
+    faces: AnyFaces, limit: int, budget: int, *, first_only: bool = False
 ) -> list[FaceSearch]:
     """`search_face` for every set of letters, `budget` boxes each while all cost `WORK` or less.
 
@@ -131,10 +156,11 @@ def search_faces(
 
 
 def search_face(
-    faces: Faces, letters: tuple[int, ...], limit: int, budget: int = 200_000
+    faces: AnyFaces, letters: tuple[int, ...], limit: int, budget: int = 200_000
 ) -> FaceSearch:
     """The first error among strings of at most `limit` letters, within a budget of boxes."""
-    return first_failure(TaskJudge(faces), letters, limit, budget)
+    judge = ClassJudge(faces) if isinstance(faces, ClassFaces) else TaskJudge(faces)
+    return first_failure(judge, letters, limit, budget)
 
 
 def first_failure(
@@ -204,8 +230,10 @@ def _examine(
     return wrong, pending
 
 
-def corner_verdicts(faces: Faces, letters: tuple[int, ...], vectors: Integers) -> Integers:
+def corner_verdicts(faces: AnyFaces, letters: tuple[int, ...], vectors: Integers) -> Integers:
     """RIGHT, WRONG or UNDECIDED, for each count vector of a face."""
+    if isinstance(faces, ClassFaces):
+        return _class_verdicts(faces, letters, vectors)
     positive, known = answers(faces, letters, vectors)
     labels = labels_of(faces.config, letters, vectors)
     return np.where(known, np.where(positive == labels, RIGHT, WRONG), UNDECIDED)
@@ -224,3 +252,35 @@ def answers(faces: Faces, letters: tuple[int, ...], vectors: Integers) -> tuple[
         sign = faces.exact.sign(counts.tolist())
         positive[i], known[i] = sign is not None and sign > 0, sign is not None
     return positive, known
+
+
+def _class_verdicts(faces: ClassFaces, letters: tuple[int, ...], vectors: Integers) -> Integers:
+    labels = classes_of(faces.config, letters, vectors)
+    found = np.full(len(vectors), UNDECIDED)
+    for label in np.unique(labels).tolist():
+        of_class = np.flatnonzero(labels == label)
+        margin, error = faces.margin(letters, label).logits(vectors[of_class].astype(float))
+        known = np.abs(margin) > error
+        found[of_class] = np.where(known, np.where(margin > 0, RIGHT, WRONG), UNDECIDED)
+        for i in of_class[~known]:
+            if faces.exact.budget <= 0:
+                break
+            counts = full_counts(faces.config, letters, vectors[i])
+            right = faces.exact.right(counts.tolist(), label)
+            if right is not None:
+                found[i] = RIGHT if right else WRONG
+    return found
+
+
+def margin_bounds(
+    faces: ClassFaces, letters: tuple[int, ...], low: Integers, high: Integers
+) -> Interval:
+    """The range of the class's margin over each box; anything where a box has several classes."""
+    labels = class_range(faces.config, letters, low, high)
+    least, most = np.full(len(low), -np.inf), np.full(len(low), np.inf)
+    for label in np.unique(labels[labels >= 0]).tolist():
+        member = labels == label
+        face = faces.margin(letters, label)
+        ends = count_box_bounds(face, low[member].astype(float), high[member].astype(float))
+        least[member], most[member] = ends
+    return least, most

@@ -9,6 +9,8 @@ from math import comb
 import numpy as np
 from numpy.typing import NDArray
 
+from tsc_interp.errors import UnsupportedError
+
 Integers = NDArray[np.int64]
 Vector = tuple[int, ...]
 
@@ -57,9 +59,10 @@ class Tally:
     max_length: int
     n_letters: int
     method: str
-    false_positives: Side = field(init=False)
-    false_negatives: Side = field(init=False)
-    undecided: Side = field(init=False)
+    several: bool = False
+    """Whether there are more than two classes, and so one way of being wrong instead of two."""
+    sides: tuple[Side, ...] = field(init=False)
+    """The ways of being wrong, and undecided last."""
     evaluated: int = 0
     """Points looked at one by one."""
     boxes: int = 0
@@ -68,12 +71,39 @@ class Tally:
     """Whether exact arithmetic was stopped before it had tried every vector left undecided."""
 
     def __post_init__(self) -> None:
-        for name in ("false_positives", "false_negatives", "undecided"):
-            setattr(self, name, Side(self.max_length))
+        self.sides = tuple(Side(self.max_length) for _ in self.names)
 
     @property
-    def sides(self) -> tuple[Side, Side, Side]:
-        return self.false_positives, self.false_negatives, self.undecided
+    def names(self) -> tuple[str, ...]:
+        """What the sides are called."""
+        if self.several:
+            return "wrong", "undecided"
+        return "false_positives", "false_negatives", "undecided"
+
+    @property
+    def errors(self) -> tuple[Side, ...]:
+        """Every way of being wrong."""
+        return self.sides[:-1]
+
+    @property
+    def undecided(self) -> Side:
+        return self.sides[-1]
+
+    @property
+    def false_positives(self) -> Side:
+        return self._of_two_classes(0)
+
+    @property
+    def false_negatives(self) -> Side:
+        return self._of_two_classes(1)
+
+    def _of_two_classes(self, index: int) -> Side:
+        if self.several:
+            raise UnsupportedError(
+                "with several classes a string is right or wrong, neither falsely positive nor "
+                "falsely negative: see errors[0]"
+            )
+        return self.sides[index]
 
     @property
     def vectors(self) -> int:
@@ -89,7 +119,7 @@ class Tally:
 
     @property
     def first_error_length(self) -> int | None:
-        found = [side.shortest for side in self.sides[:2] if side.shortest is not None]
+        found = [side.shortest for side in self.errors if side.shortest is not None]
         return min(map(sum, found), default=None)
 
     def same_counts(self, other: Tally) -> bool:

@@ -2,8 +2,9 @@
 
 The claim is about the real numbers: the weights are the float32 values, exactly, and the arithmetic
 is that of the reals. `wrong` means that the sign of the logit disagrees with the label; a logit of
-exactly zero counts as negative. Claims about the float32 model are kept apart: `float32_horizon`,
-and what it says of the counterexamples, under `replays`.
+exactly zero counts as negative. With several outputs, it means that the index of the largest (of
+equal ones the lowest) is not the string's class. Claims about the float32 model are kept apart:
+`float32_horizon`, and what it says of the counterexamples, under `replays`.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from tsc_interp.errors import TscError, UnsupportedError, UsageError
 from tsc_interp.output.display import Displayed
 from tsc_interp.source_report import TEST_LENGTH
 from tsc_interp.verification import certificates, horizons
+from tsc_interp.verification.classes import AnyFaces, faces_of
 from tsc_interp.verification.costs import MANY_VECTORS, Plan, accept, plan
 from tsc_interp.verification.enumeration import enumerate_counts
 from tsc_interp.verification.exact import checkpoint_of
-from tsc_interp.verification.faces import Faces
 from tsc_interp.verification.float32 import Float32Horizon, float32_horizon
 from tsc_interp.verification.regions import count_regions, forecast
 from tsc_interp.verification.replay import Replay, replay_all
@@ -58,6 +59,8 @@ class Verdict(Displayed):
     """Up to which length the float32 model is right, whatever the order of its sums."""
     certificate: certificates.Certificate | None = None
     replays: tuple[Replay, ...] | None = None
+    wrong: horizons.Counterexample | None = None
+    """Of several classes the shortest error; then the two above are None."""
 
     @property
     def correct(self) -> bool:
@@ -74,17 +77,19 @@ class Verdict(Displayed):
 
     @property
     def shortest(self) -> horizons.Counterexample | None:
-        found = [one for one in (self.false_positive, self.false_negative) if one is not None]
-        return min(found, key=lambda one: one.order, default=None)
+        return min(self._firsts, key=lambda one: one.order, default=None)
+
+    @property
+    def _firsts(self) -> list[horizons.Counterexample]:
+        firsts = (self.false_positive, self.false_negative, self.wrong)
+        return [one for one in firsts if one is not None]
 
     @property
     def counterexamples(self) -> tuple[horizons.Counterexample, ...]:
         """All that were exhibited, each once, shortest first."""
         known = self.certificate.horizon if self.certificate else self.horizon
         faces = () if known is None else tuple(face.shortest for face in known.by_letters)
-        found = {
-            one for one in (self.false_positive, self.false_negative, *faces) if one is not None
-        }
+        found = {*self._firsts, *(one for one in faces if one is not None)}
         return tuple(sorted(found, key=lambda one: one.order))
 
     def _facts(self) -> list[str]:
@@ -109,9 +114,7 @@ class Verdict(Displayed):
             "method": tally.method,
             "vectors": json_integer(tally.vectors),
             "strings": json_integer(tally.strings),
-            "false_positives": _side(tally.false_positives, _written(self.false_positive)),
-            "false_negatives": _side(tally.false_negatives, _written(self.false_negative)),
-            "undecided": _side(tally.undecided, self.undecided),
+            **self._sides(),
             "undecided_out_of_budget": tally.out_of_budget,
             "accuracy": {
                 "numerator": json_integer(self._right_strings),
@@ -127,6 +130,12 @@ class Verdict(Displayed):
             "certified": list(self.certificate.proved) if self.certificate else None,
             "float32": None if self.replays is None else _float32(self.replays),
         }
+
+    def _sides(self) -> dict[str, Any]:
+        firsts = [self.wrong] if self.tally.several else [self.false_positive, self.false_negative]
+        shown = [*map(_written, firsts), self.undecided]
+        sides = zip(self.tally.names, self.tally.sides, shown, strict=True)
+        return {name: _side(side, shortest) for name, side, shortest in sides}
 
 
 def verify(
@@ -151,7 +160,7 @@ def verify(
     count will take, before it starts.
     """
     checkpoint = checkpoint_of(model, reading)
-    faces = Faces(checkpoint)
+    faces = faces_of(checkpoint)
     planned = _planned(faces, max_length, method)
     if announce is not None and planned.is_long:
         announce(planned.sentence())
@@ -159,12 +168,14 @@ def verify(
     certificate = certificates.certify(checkpoint) if certify else None
     known = certificate.horizon if certificate else None
     known = known or (horizons.horizon(checkpoint) if horizon else None)
+    firsts = [_first(faces, side) for side in tally.errors]
     verdict = Verdict(
         source=checkpoint.source,
         weight_hash=checkpoint.weight_hash(),
         tally=tally,
-        false_positive=_first(faces, tally.false_positives),
-        false_negative=_first(faces, tally.false_negatives),
+        false_positive=None if tally.several else firsts[0],
+        false_negative=None if tally.several else firsts[1],
+        wrong=firsts[0] if tally.several else None,
         undecided=_string(faces, tally.undecided),
         horizon=known,
         float32_horizon=None if known is None else _in_float32(checkpoint, known),
@@ -183,7 +194,7 @@ def _in_float32(checkpoint: Checkpoint, known: horizons.Horizon) -> Float32Horiz
     return None
 
 
-def _planned(faces: Faces, max_length: int, method: Method) -> Plan:
+def _planned(faces: AnyFaces, max_length: int, method: Method) -> Plan:
     if type(max_length) is not int or max_length < 1:
         raise UsageError(f"max_length is a whole number from 1, got {max_length!r}")
     if method not in get_args(Method):
@@ -194,12 +205,12 @@ def _planned(faces: Faces, max_length: int, method: Method) -> Plan:
     return planned
 
 
-def _count(faces: Faces, max_length: int, method: str, progress: Progress | None) -> Tally:
+def _count(faces: AnyFaces, max_length: int, method: str, progress: Progress | None) -> Tally:
     if method == "enumeration":
         return enumerate_counts(faces, max_length, progress)
     tally = count_regions(faces, max_length, progress)
     if method == "both":
-        again = enumerate_counts(Faces(faces.checkpoint), max_length)
+        again = enumerate_counts(faces_of(faces.checkpoint), max_length)
         if tally.out_of_budget or again.out_of_budget:
             raise UnsupportedError(
                 "the two methods cannot be compared: so many logits are too close to zero that "
@@ -212,13 +223,13 @@ def _count(faces: Faces, max_length: int, method: str, progress: Progress | None
     return tally
 
 
-def _first(faces: Faces, side: Side) -> horizons.Counterexample | None:
+def _first(faces: AnyFaces, side: Side) -> horizons.Counterexample | None:
     if side.shortest is None:
         return None
     return horizons.counterexample(faces, tuple(range(len(side.shortest))), side.shortest)
 
 
-def _string(faces: Faces, side: Side) -> str | None:
+def _string(faces: AnyFaces, side: Side) -> str | None:
     return None if side.shortest is None else faces.config.alphabet.write(side.shortest)
 
 
@@ -242,7 +253,6 @@ def _side(side: Side, shortest: Any) -> dict[str, Any]:
 
 def _by_length(tally: Tally) -> list[dict[str, Any]]:
     """Only the lengths at which something is not right."""
-    names = ("false_positives", "false_negatives", "undecided")
     rows = []
     for length in range(1, tally.max_length + 1):
         if any(side.vectors[length] for side in tally.sides):
@@ -251,7 +261,7 @@ def _by_length(tally: Tally) -> list[dict[str, Any]]:
                     "vectors": json_integer(side.vectors[length]),
                     "strings": json_integer(side.strings[length]),
                 }
-                for name, side in zip(names, tally.sides, strict=True)
+                for name, side in zip(tally.names, tally.sides, strict=True)
             }
             rows.append({"length": length, **counts})
     return rows

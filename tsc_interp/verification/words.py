@@ -32,8 +32,11 @@ def summary(verdict: Verdict) -> Iterator[Line]:
         yield _GOOD, f"{checked}: none is wrong."
     else:
         yield _BAD, f"{checked}: {_how_many(verdict)}."
-        yield from _side("false positives", tally.false_positives, verdict.false_positive)
-        yield from _side("false negatives", tally.false_negatives, verdict.false_negative)
+        if tally.several:
+            yield from _side("wrong strings", tally.errors[0], verdict.wrong)
+        else:
+            yield from _side("false positives", tally.false_positives, verdict.false_positive)
+            yield from _side("false negatives", tally.false_negatives, verdict.false_negative)
         if tally.undecided.total_vectors:
             yield _BAD, _undecided(verdict)
     known = verdict.certificate.horizon if verdict.certificate else verdict.horizon
@@ -50,7 +53,7 @@ def summary(verdict: Verdict) -> Iterator[Line]:
 
 def _how_many(verdict: Verdict) -> str:
     tally = verdict.tally
-    wrong = tally.false_positives.total_strings + tally.false_negatives.total_strings
+    wrong = sum(side.total_strings for side in tally.errors)
     open_ = tally.undecided.total_strings
     if not wrong:
         return f"none is found wrong, but {number(open_)} are undecided"
@@ -86,7 +89,7 @@ def _side(name: str, side: Side, first: Counterexample | None) -> Iterator[Line]
     yield (
         _PLAIN,
         f"  {number(side.total_strings)} {name} ({number(side.total_vectors)} count vectors), "
-        f"the first {first.string} (length {first.length}, logit {first.logit:+.4g}).",
+        f"the first {first.string} (length {first.length}, {first.mistake}).",
     )
 
 
@@ -100,7 +103,7 @@ def horizon_lines(known: Horizon) -> Iterator[Line]:
         yield _PLAIN, f"{_first_error(known, known.length)}."
     for face in known.by_letters:
         if face.shortest is not None:
-            kind = face.shortest.kind.replace("_", " ")
+            kind = "error" if known.several else face.shortest.kind.replace("_", " ")
             yield _PLAIN, f"  over exactly {face.letters}: first {kind} {face.shortest.string}"
 
 
