@@ -166,8 +166,7 @@ class _Builder:
         for search in self.searches:
             if search.counterexample is not None:
                 found = counterexample(self.faces, search.letters, search.counterexample)
-                answer = {"answer": found.answer} if found.several else {}
-                self._keep({"kind": "wrong", "string": found.string, **answer})
+                self._keep(wrong_claim(found))
         for search in self.searches:
             letters = face_name(self.config, search.letters)
             if letters not in self.always and letters not in self.tails:
@@ -338,6 +337,12 @@ def _always_claim(config: ClassifierConfig, letters: str, proof: AllLengths) -> 
             for chart in proof.charts
         ],
     }
+
+
+def wrong_claim(found: Counterexample) -> Claim:
+    """Of several classes with the one that is answered."""
+    answered = {"answer": found.answer} if found.several else {}
+    return {"kind": "wrong", "string": found.string, **answered}
 
 
 def up_to_claim(letters: str, length: int, search: FaceSearch) -> Claim:

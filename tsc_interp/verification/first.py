@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from tsc_interp.checkpoints.format import Checkpoint
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.verification.box_claims import CertificateError
-from tsc_interp.verification.certificates import certify_searches, up_to_claim
+from tsc_interp.verification.certificates import certify_searches, up_to_claim, wrong_claim
 from tsc_interp.verification.checker import Checker
 from tsc_interp.verification.checker_claims import Proved
+from tsc_interp.verification.classes import AnyFaces, faces_of
 from tsc_interp.verification.exact import checkpoint_of
-from tsc_interp.verification.faces import Faces
 from tsc_interp.verification.horizons import (
     PATIENCE,
     Counterexample,
@@ -52,7 +52,7 @@ def first_error(
     only the checker can say that there is none at any length.
     """
     check_reach(limit, budget)
-    faces = Faces(checkpoint_of(checkpoint))
+    faces = faces_of(checkpoint_of(checkpoint))
     searches = search_faces(faces, limit, budget, first_only=True)
     found = _summary(faces, searches, limit)
     try:
@@ -68,7 +68,7 @@ def first_error(
         return found
 
 
-def _summary(faces: Faces, searches: Sequence[FaceSearch], limit: int) -> FirstError:
+def _summary(faces: AnyFaces, searches: Sequence[FaceSearch], limit: int) -> FirstError:
     errors = [
         counterexample(faces, search.letters, search.counterexample)
         for search in searches
@@ -82,10 +82,10 @@ def _summary(faces: Faces, searches: Sequence[FaceSearch], limit: int) -> FirstE
 
 
 def _derived(
-    faces: Faces, searches: Sequence[FaceSearch], first: Counterexample, length: int
+    faces: AnyFaces, searches: Sequence[FaceSearch], first: Counterexample, length: int
 ) -> Proved | None:
     """What the checker derives of the error, and of all shorter strings; None if it rejects."""
-    claims = [{"kind": "wrong", "string": first.string}]
+    claims = [wrong_claim(first)]
     claims += [
         up_to_claim(face_name(faces.config, search.letters), length, search)
         for search in searches
@@ -103,7 +103,7 @@ def _as_proved(found: FirstError) -> FirstError:
     )
 
 
-def _in_full(faces: Faces, searches: Sequence[FaceSearch], limit: int) -> FirstError:
+def _in_full(faces: AnyFaces, searches: Sequence[FaceSearch], limit: int) -> FirstError:
     """By way of a whole certificate, which tries more: finer boxes, every length at once."""
     known: Horizon = certify_searches(faces, searches, limit, PATIENCE).horizon
     return FirstError(
