@@ -56,11 +56,12 @@ def _distribution(result: AttentionResult) -> Figure:
     middle = slice(len(labels) // 2 - 1, len(labels) // 2 + 2)
     return Figure(
         "swing",
-        f"One head swings, two heads hold (C = {result.shown:g}, both norms vary)",
+        f"One head {'swings' if result.swings else 'wavers'}, two heads hold (C = "
+        f"{result.shown:g}, both norms vary)",
         figure,
-        "A half is the average that is wanted. One head gives nearly all to v_a or to v_b, from "
-        "draw to draw; the mean of two heads stays at a half but for the draws in which a norm is "
-        "below zero.",
+        "A half is the average that is wanted. Where C is large one head gives nearly all to v_a "
+        "or to v_b, from draw to draw; the mean of two heads stays at a half but for the draws in "
+        "which a norm is below zero.",
         f"v_a's share over {result.options.draws:,} draws: one head has {ends:.1%} of them in the "
         f"two outermost bins, two heads have {float(two[middle].sum()):.1%} in the three around a "
         "half.",
@@ -73,8 +74,9 @@ def _spread_over(result: AttentionResult) -> Figure:
         "variance",
         "variance-by-scale",
         "Variance of v_a's share, over C and alpha",
-        "Lines are closed forms, marks are draws; both norms vary. One head's variance grows "
-        "towards 0.25, a coin flip; two heads' stays below what norms under zero cost.",
+        "Lines are closed forms, marks are draws, one dash for each alpha; both norms vary. One "
+        "head's variance grows towards 0.25, a coin flip; two heads' stays below what norms under "
+        "zero cost.",
     )
 
 
@@ -84,8 +86,8 @@ def _mean_over(result: AttentionResult) -> Figure:
         "mean",
         "mean-by-scale",
         "Mean of v_a's share, over C and alpha (only k_a varies)",
-        "Lines are closed forms, marks are draws. One head is right on average, which says nothing "
-        "of a single draw; two heads lean to v_b, whose key never fails.",
+        "Lines are closed forms, marks are draws, one dash for each alpha. One head is right on "
+        "average, which says nothing of a single draw; two heads lean to v_b, whose key never fails.",
         case="only a varies",
     )
 
@@ -106,12 +108,12 @@ def _over(
             )
             named = f"{design}, alpha {float(alpha):g}"
             figure.add_scatter(
-                x=scales, y=closed, mode="lines", name=named, legendgroup=named,
+                x=scales, y=closed, mode="lines", name=design, legendgroup=design, showlegend=not m,
                 line={"color": colour, "dash": DASHES[m % len(DASHES)], "width": 2},
                 hovertemplate="C = %{x}: %{y:.4f}<extra>" + named + "</extra>",
             )  # fmt: skip
             figure.add_scatter(
-                x=scales, y=drawn, mode="markers", legendgroup=named, showlegend=False,
+                x=scales, y=drawn, mode="markers", legendgroup=design, showlegend=False,
                 marker={"color": colour, "symbol": _SYMBOLS[m % len(_SYMBOLS)], "size": 8},
                 hovertemplate="C = %{x}: %{y:.4f}<extra>" + named + ", drawn</extra>",
             )  # fmt: skip
@@ -208,7 +210,7 @@ def _averaging(result: AttentionResult) -> Figure:
     scales = [float(scale) for scale in result.averaging.labels["scale"]]
     figure = new_figure("C", "weight on a and b together", legend=True)
     spoken = []
-    for place, keys in enumerate(result.averaging.labels["keys"]):
+    for place, keys in enumerate(result.averaging.labels["keys"][::2]):
         weights = result.averaging.at(keys=keys, statistic="closed")
         name = f"{int(keys):,} keys"
         figure.add_scatter(

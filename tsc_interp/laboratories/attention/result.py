@@ -71,6 +71,12 @@ class AttentionResult(LabResult):
     leads: LabeledArray
     """`[added multiple]`: by how much x_2's score of itself leads, in units of gamma squared."""
 
+    @property
+    def swings(self) -> bool:
+        """Whether one head's shares have two peaks, at the scale that is shown."""
+        norms = 2 * self.options.spread + 4 * self.options.alphas[0]
+        return self.shown**2 * norms > 2
+
     def tables(self) -> tuple[Table, ...]:
         return (self._moments(), self._copying(), self._construction())
 

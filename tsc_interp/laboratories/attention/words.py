@@ -35,13 +35,14 @@ def _swing(result: AttentionResult) -> Finding:
     }
     one, two = (math.sqrt(cells["both vary", d][2]) for d in ("one head", "two heads"))
     single, pair = (math.sqrt(cells["only a varies", d][2]) for d in ("one head", "two heads"))
+    swings = result.swings
+    what = "does not return their average but swings between" if swings else "mixes"
     return Finding(
-        severity="warning",
+        severity="warning" if swings else "note",
         text=f"When the norms of k_a and k_b vary (variance {result.options.spread:g}), one head "
-        f"asked for both with C = {result.shown:g} does not return their average but swings "
-        f"between v_a and v_b: v_a's share has standard deviation {one:.3f} (a coin flip between "
-        f"the two has 0.5). Two heads, one for each key, have {two:.3f}. If only k_a varies: "
-        f"{single:.3f} and {pair:.3f}.",
+        f"asked for both with C = {result.shown:g} {what} v_a and v_b: v_a's share has standard "
+        f"deviation {one:.3f} (a coin flip between the two has 0.5). Two heads, one for each key, "
+        f"have {two:.3f}. If only k_a varies: {single:.3f} and {pair:.3f}.",
         numbers={"one head": one, "two heads": two, "one head, a": single, "two heads, a": pair},
     )
 
