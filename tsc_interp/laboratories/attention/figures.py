@@ -87,7 +87,8 @@ def _mean_over(result: AttentionResult) -> Figure:
         "mean-by-scale",
         "Mean of v_a's share, over C and alpha (only k_a varies)",
         "Lines are closed forms, marks are draws, one dash for each alpha. One head is right on "
-        "average, which says nothing of a single draw; two heads lean to v_b, whose key never fails.",
+        "average, which says nothing of a single draw; two heads lean to v_b, whose key never "
+        "fails.",
         case="only a varies",
     )
 
