@@ -51,6 +51,13 @@ LABORATORIES: tuple[Laboratory, ...] = (
         source="the theory of the horizon, turned around: what it allows is built",
         result="ConstructResult",
     ),
+    Laboratory(
+        name="efficient",
+        title="Cheaper attention, and what it costs",
+        question="What do cheaper forms of attention cost, and what is exact at no cost?",
+        source="an attention exploration (Linformer, BigBird) and Performer's random features",
+        result="EfficientResult",
+    ),
 )
 
 

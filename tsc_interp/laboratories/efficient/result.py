@@ -1,0 +1,116 @@
+"""What the efficient laboratory found: errors by budget and length, exact horizons, seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from tsc_interp.laboratories.base import Cell, LabeledArray, LabOptions, LabResult, Table
+
+Length = Annotated[int, Field(ge=2, le=2048)]
+Budget = Annotated[int, Field(ge=1, le=4096)]
+
+RANK, RANDOM, LEARNED = "low rank (SVD)", "random projection", "learned projection"
+WINDOW, GLOBAL, FEATURES = "window and random", "window, random and CLS", "random features"
+WAYS = (RANK, RANDOM, LEARNED, WINDOW, GLOBAL, FEATURES)
+"""Linformer's two and what it starts from, BigBird without and with its global token, Performer."""
+
+
+class EfficientOptions(LabOptions):
+    QUICK: ClassVar[Mapping[str, Any]] = {
+        "lengths": (16, 48),
+        "budgets": (1, 2, 4, 16),
+        "strings": 48,
+        "features": (4, 64, 1024),
+        "draws": 2,
+        "max_length": 16,
+        "steps": 60,
+        "clock_lengths": (128, 512, 2048),
+    }
+
+    model: str = Field(default="walkthrough", description="A bundled model, a file or a run.")
+    seed: int = Field(default=0, ge=0, description="Of strings, projections and features.")
+    strings: int = Field(default=192, ge=8, le=5000, description="Strings of each length.")
+    lengths: tuple[Length, ...] = Field(
+        default=(16, 64, 256), min_length=1, description="Lengths of those strings."
+    )
+    budgets: tuple[Budget, ...] = Field(
+        default=(1, 2, 4, 8, 16, 32, 64), min_length=1, description="Keys, ranks or features."
+    )
+    features: tuple[Budget, ...] = Field(
+        default=(4, 16, 64, 256, 1024, 4096), min_length=1, description="For exact horizons."
+    )
+    draws: int = Field(default=4, ge=1, le=64, description="Sets of random features of each size.")
+    max_length: int = Field(
+        default=40, ge=2, le=80, description="Every string up to this length, for low rank."
+    )
+    steps: int = Field(default=300, ge=1, le=5000, description="Of training a projection.")
+    clock_lengths: tuple[Length, ...] = Field(
+        default=(128, 256, 512, 1024, 2048), description="Lengths timed."
+    )
+
+
+class EfficientResult(LabResult):
+    probe: ClassVar[str] = "efficient"
+
+    options: EfficientOptions
+    n_letters: int
+    n_heads: int
+    own_horizon: float
+    """Of the model as it is: every string up to this length is right; inf: of any length."""
+    errors: LabeledArray
+    """`[way length budget statistic]`: mean error of the logit, flips, wrong answers."""
+    unmoved: LabeledArray
+    """`[length statistic]`: of the model as it is."""
+    ranks: LabeledArray
+    """`[rank statistic]`: over every vector of counts up to the length."""
+    horizons: LabeledArray
+    """`[draw features]`: the exact horizon with random features instead of scores."""
+    windows: LabeledArray
+    """`[budget]`: the exact horizon with a window and random keys, CLS not reading all."""
+
+    def tables(self) -> tuple[Table, ...]:
+        tables = [self._errors(), self._horizons(), self._ranks()]
+        return (*tables, *([] if self.clock is None else [self._clock(self.clock)]))
+
+    def _errors(self) -> Table:
+        labels = self.errors.labels
+        rows: list[tuple[Cell, ...]] = []
+        for at in np.ndindex(self.errors.shape[:-1]):
+            cells = self.errors.array[at]
+            if np.isfinite(cells).all():
+                way, length, budget = (
+                    labels[dim][i] for dim, i in zip(self.errors.dims, at, strict=False)
+                )
+                rows.append((way, int(length), int(budget), *map(float, cells)))
+        columns = ("way", "length", "budget", *labels["statistic"])
+        return Table(title="Against the full attention", columns=columns, rows=tuple(rows))
+
+    def _horizons(self) -> Table:
+        rows = tuple(
+            (int(features), *map(float, self.horizons.array[:, i]))
+            for i, features in enumerate(self.horizons.labels["features"])
+        )
+        columns = ("features", *(f"draw {draw}" for draw in self.horizons.labels["draw"]))
+        title = f"Exact horizons with random features (the model's own: {self.own_horizon:g})"
+        return Table(title=title, columns=columns, rows=rows)
+
+    def _ranks(self) -> Table:
+        rows = tuple(
+            (int(rank), *map(float, self.ranks.array[i]))
+            for i, rank in enumerate(self.ranks.labels["rank"])
+        )
+        columns = ("rank", *self.ranks.labels["statistic"])
+        title = f"Low rank, on every string up to {self.options.max_length} letters"
+        return Table(title=title, columns=columns, rows=rows)
+
+    def _clock(self, clock: LabeledArray) -> Table:
+        rows = tuple(
+            (way, *(1e3 * seconds for seconds in clock.array[i].tolist()))
+            for i, way in enumerate(clock.labels["way"])
+        )
+        columns = ("way", *(f"{length} letters" for length in clock.labels["length"]))
+        return Table(title="Milliseconds, on this machine", columns=columns, rows=rows)

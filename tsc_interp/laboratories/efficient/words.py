@@ -1,0 +1,142 @@
+"""What the efficient laboratory found, in sentences."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tsc_interp.laboratories.base import Finding, LabeledArray
+from tsc_interp.laboratories.efficient.result import (
+    FEATURES,
+    GLOBAL,
+    LEARNED,
+    RANDOM,
+    WINDOW,
+    EfficientResult,
+)
+
+
+def findings(result: EfficientResult) -> tuple[Finding, ...]:
+    found = [
+        _global(result), _features(result), _rank(result), _projections(result), _weights(result)
+    ]  # fmt: skip
+    return (*found, *([] if result.clock is None else [_clock(result, result.clock)]))
+
+
+def reach(horizon: float) -> str:
+    return "any length" if np.isinf(horizon) else f"{horizon:,.0f} letters"
+
+
+def _global(result: EfficientResult) -> Finding:
+    """Budget and length at which the difference is plainest: the longest and the largest below."""
+    length = result.options.lengths[-1]
+    budgets = [b for b in result.options.budgets if b < length] or [result.options.budgets[0]]
+    budget = budgets[-1]
+    window = result.errors.at(way=WINDOW, length=length, budget=budget)
+    whole = result.errors.at(way=GLOBAL, length=length, budget=budget)
+    horizon = float(result.windows.at(budget=budget))
+    return Finding(
+        severity="failure",
+        text=f"A window with random keys cannot work here unless CLS reads everything: reading "
+        f"{budget} of {length} letters, {window[1]:.1%} of the answers flip, and the exact horizon "
+        f"is {reach(horizon)}, for a letter that is not read changes the label and not the logit. "
+        f"With CLS as a global token {whole[1]:.1%} flip (logits {whole[0]:.1e} apart), and the "
+        f"horizon is the model's own, {reach(result.own_horizon)}.",
+        numbers={"flips": float(window[1]), "horizon": horizon, "own": result.own_horizon},
+    )
+
+
+def _features(result: EfficientResult) -> Finding:
+    features = [int(m) for m in result.horizons.labels["features"]]
+    few, many = result.horizons.array[:, 0], result.horizons.array[:, -1]
+    length = result.options.lengths[-1]
+    flips = result.errors.at(way=FEATURES, length=length)[:, 1]
+    return Finding(
+        severity="warning",
+        text="Random features stand in for exp(q·k), and where one score must lead by much they "
+        f"miss: with {features[0]} of them the exact horizon is {_between(few)}, with "
+        f"{features[-1]:,} of them {_between(many)}, against the model's own "
+        f"{reach(result.own_horizon)}. At {length} letters and {result.options.budgets[-1]} features {flips[-1]:.1%} of the "
+        "answers flip.",
+        numbers={
+            f"best with {features[-1]}": float(many.max()),
+            "own": result.own_horizon,
+            "flips": float(flips[-1]),
+        },
+    )
+
+
+def _between(horizons: NDArray[np.float64]) -> str:
+    low, high = float(horizons.min()), float(horizons.max())
+    return f"{low:,.0f}" if low == high else f"{low:,.0f} to {high:,.0f} (over draws)"
+
+
+def _rank(result: EfficientResult) -> Finding:
+    error, flips = result.ranks.at(statistic="largest error"), result.ranks.at(statistic="flips")
+    told = "; ".join(
+        f"rank {rank}: {flip:.1%} of the count vectors flip, a logit is up to {miss:.2g} off"
+        for rank, flip, miss in zip(result.ranks.labels["rank"], flips, error, strict=True)
+    )
+    return Finding(
+        severity="good",
+        text=f"The n × n pattern has rank {result.n_letters} at most, the number of letters, "
+        f"whatever n is. Over every string of up to {result.options.max_length} letters: {told}.",
+        numbers={
+            "largest error at full rank": float(error[-1]),
+            "flips at rank 1": float(flips[0]),
+        },
+    )
+
+
+def _projections(result: EfficientResult) -> Finding:
+    """Learned against random, at the largest budget below the longest length learned for."""
+    learned = result.errors.at(way=LEARNED, statistic="flips")
+    tried = np.argwhere(np.isfinite(learned))
+    i, j = max(
+        (
+            (int(i), int(j))
+            for i, j in tried
+            if result.options.budgets[j] < result.options.lengths[i]
+        ),
+        default=(0, 0),
+    )
+    length, budget = result.options.lengths[i], result.options.budgets[j]
+    cells = {
+        way: result.errors.at(way=way, length=length, budget=budget) for way in (RANDOM, LEARNED)
+    }
+    return Finding(
+        severity="warning",
+        text=f"A projection of {length} positions to {budget} mixes keys before the softmax can "
+        f"tell them apart: {cells[RANDOM][1]:.1%} of the answers flip with a random one, "
+        f"{cells[LEARNED][1]:.1%} with one learned for this length "
+        f"({result.options.steps} steps). Where letters may stand anywhere, no few mixtures of "
+        "positions keep a single one apart.",
+        numbers={"random": float(cells[RANDOM][1]), "learned": float(cells[LEARNED][1])},
+    )
+
+
+def _weights(result: EfficientResult) -> Finding:
+    wrong = result.unmoved.at(statistic="wrong")
+    lengths = result.options.lengths
+    return Finding(
+        severity="note",
+        text=f"Full attention is wrong on {wrong[0]:.1%} of the {result.options.strings} strings "
+        f"of {lengths[0]} letters and on {wrong[-1]:.1%} of those of {lengths[-1]}; the answers "
+        "that flip are counted against it, not against the labels.",
+        numbers={f"wrong at {n}": float(w) for n, w in zip(lengths, wrong, strict=True)},
+    )
+
+
+def _clock(result: EfficientResult, clock: LabeledArray) -> Finding:
+    first, last = clock.labels["length"][0], clock.labels["length"][-1]
+    full, same = clock.at(way="full"), clock.at(way="multiplicities")
+    cheap = {way: clock.at(way=way)[-1] for way in clock.labels["way"][1:-1]}
+    name = min(cheap, key=lambda way: float(cheap[way]))
+    return Finding(
+        severity="good",
+        text=f"From {first} to {last} letters full attention takes {full[-1] / full[0]:.1f} times "
+        f"as long on this machine; over multiplicities {same[-1] / same[0]:.1f} times, exact as it "
+        f"is. At {last} letters they take {1e3 * full[-1]:.3f} and {1e3 * same[-1]:.3f} ms, the "
+        f"fastest approximation ({name}) {1e3 * cheap[name]:.3f} ms.",
+        numbers={"full": float(full[-1]), "multiplicities": float(same[-1])},
+    )
