@@ -56,8 +56,8 @@ def _features(result: EfficientResult) -> Finding:
         text="Random features stand in for exp(q·k), and where one score must lead by much they "
         f"miss: with {features[0]} of them the exact horizon is {_between(few)}, with "
         f"{features[-1]:,} of them {_between(many)}, against the model's own "
-        f"{reach(result.own_horizon)}. At {length} letters and {result.options.budgets[-1]} features {flips[-1]:.1%} of the "
-        "answers flip.",
+        f"{reach(result.own_horizon)}. At {length} letters and {result.options.budgets[-1]} "
+        f"features {flips[-1]:.1%} of the answers flip.",
         numbers={
             f"best with {features[-1]}": float(many.max()),
             "own": result.own_horizon,
