@@ -56,6 +56,15 @@ def test_random_models_have_the_same_first_error(options, seed):
     same(random_model(seed, **options))
 
 
+def test_of_errors_of_one_length_the_first_in_the_alphabet_counts():
+    """Here `cc` is found before `ab`, whose letters are searched later."""
+    known = same(random_model(23, attend_cls=True, n_heads=3))
+    assert known.shortest.string == "ab"
+    assert "c" in [
+        face.letters for face in known.by_letters if face.shortest and face.shortest.length == 2
+    ]
+
+
 def separated():
     """Two heads, each reading one letter far above the rest, with scores scaled by log n."""
     config = ClassifierConfig(d_model=4, d_mlp=1, score_scale="sqrt_d_head_log_n")

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
+import signal
+import threading
+import time
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -57,6 +61,7 @@ class Here:
 
     def __init__(self, count=2, behave=lambda number: None):
         self.count, self.behave, self.asked, self.recovered = count, behave, 0, 0
+        self.killed = False
 
     @contextmanager
     def opened(self):
@@ -96,8 +101,8 @@ class Counting(running.SweepWatcher):
     def planned(self, plan):
         self.plans.append(plan)
 
-    def finished(self, done):
-        self.names.append(done.name)
+    def finished(self, task):
+        self.names.append(task.name)
 
     def lost(self, reason):
         self.losses.append(reason)
@@ -345,6 +350,31 @@ def test_lost_workers_are_replaced_and_their_tasks_done_again(here, tmp_path):
         tsc.sweep(quick(), tmp_path / "never", verify="off")
 
 
+@pytest.mark.parametrize(("presses", "made"), [(1, 1), (2, 0)])
+def test_ctrl_c_finishes_what_is_running_and_pressed_again_stops(
+    here, tmp_path, capsys, presses, made
+):
+    def press(number):
+        if number == 1:
+            for _ in range(presses):
+                signal.raise_signal(signal.SIGINT)
+
+    before = signal.getsignal(signal.SIGINT)
+    workers = here(count=1, behave=press)
+    file, place = tmp_path / "quick.toml", tmp_path / "out"
+    file.write_text(TOML + "\n")
+    arguments = ["sweep", str(file), "--out", str(place), "--ensemble", "1"]
+    assert main(arguments) == 130
+    captured = capsys.readouterr()
+    assert "the same command goes on from there" in captured.err
+    assert ("press Ctrl-C again" in captured.err) == (presses == 1)
+    assert signal.getsignal(signal.SIGINT) is before
+    assert int(tsc.Sweep.open(place).present().sum()) == made
+    assert workers.killed == (presses == 2)
+    here()
+    assert main(arguments) == 0
+
+
 def test_a_full_disk_ends_a_sweep_and_leaves_nothing_half_done(here, tmp_path):
     def full_from_the_second(number):
         if number >= 2:
@@ -371,8 +401,11 @@ def test_a_refused_write_says_so_and_leaves_no_temporary_file(tmp_path, monkeypa
         do_task(task, str(tmp_path / "full"))
     assert not list(tmp_path.rglob("*"))
     monkeypatch.undo()
-    assert do_task(task, str(tmp_path / "full")).models == 1
-    assert do_task(task, str(tmp_path / "full")).seconds == 0.0  # there already
+    do_task(task, str(tmp_path / "full"))
+    file = rows_path(tmp_path / "full", task.name)
+    before = file.stat().st_mtime_ns
+    do_task(task, str(tmp_path / "full"))
+    assert file.stat().st_mtime_ns == before  # it was there already
     with pytest.raises(UsageError, match="must be the same"):
         do_task(task, str(tmp_path / "full"), "0.0.0")
 
@@ -422,13 +455,23 @@ def test_conditions_are_sql_on_columns(made):
             found.table(wrong)
 
 
-def test_the_command_makes_a_sweep_and_says_what_it_found(tmp_path, capsys):
+def test_the_command_makes_a_sweep_though_its_process_is_killed(tmp_path, capsys):
     file = tmp_path / "quick.toml"
     file.write_text(TOML)
     place = tmp_path / "out"
+
+    def kill() -> None:
+        while not (children := multiprocessing.active_children()):
+            time.sleep(0.01)
+        children[0].kill()
+
+    killer = threading.Thread(target=kill)
+    killer.start()
     assert main(["sweep", str(file), "--out", str(place), "--processes", "1"]) == 0
+    killer.join()
     captured = capsys.readouterr()
     assert "10 models to make" in captured.err
+    assert "ended abruptly" in captured.err
     assert "models/s" in captured.err
     assert "d_model=3" in captured.out
     assert main(["sweep", str(file), "--out", str(place), "--json", "--quiet"]) == 0

@@ -80,7 +80,6 @@ def watching(quiet: bool) -> Iterator[SweepWatcher]:
 def _watcher(console: Console, update: Callable[..., None] | None) -> SweepWatcher:
     from tsc_interp.sweeps.packing import Task
     from tsc_interp.sweeps.running import SweepPlan, SweepWatcher
-    from tsc_interp.sweeps.work import Done
 
     def say(text: str) -> None:
         console.print(text, soft_wrap=True)
@@ -95,10 +94,10 @@ def _watcher(console: Console, update: Callable[..., None] | None) -> SweepWatch
             if update:
                 update("starting", total=plan.models, completed=plan.finished)
 
-        def finished(self, done: Done) -> None:
-            self.pace.finish(done.models)
+        def finished(self, task: Task) -> None:
+            self.pace.finish(task.models)
             if update:
-                update(self.pace.told(), advance=done.models)
+                update(self.pace.told(), advance=task.models)
             else:
                 say(f"{self.pace.done:,} of {self.plan.missing:,} models, {self.pace.told()}")
 

@@ -1,21 +1,23 @@
 """Who does the tasks: processes of this machine, or the workers of a Dask cluster.
 
-Both are `concurrent.futures` executors, so a sweep is run in the same way on either. Retries,
+Both give `concurrent.futures` futures, so a sweep is run in the same way on either. Retries,
 spilling and what happens when a worker dies on a cluster are Dask's; here a process that dies takes
 the pool with it (that is how the standard library has it), and a new pool goes on.
 """
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import os
 import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Executor, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Protocol
+from weakref import WeakSet
 
 from tsc_interp.errors import TscError, UsageError, shorten
 
@@ -26,6 +28,7 @@ _RETRIES = 2
 """How often Dask tries a task again, on whichever worker; a worker's death does not count."""
 _PATIENCE = 60.0
 """Seconds to wait for a scheduler that went away, and for the first worker."""
+_ASK_AGAIN = 5.0
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "POLARS_MAX_THREADS")
 
 
@@ -138,16 +141,20 @@ class Cluster:
     in_flight = 1
 
     def __init__(self, client: Client) -> None:
-        self._client = client
+        self._client, self._count, self._asked = client, 1, -math.inf
 
     @property
     def count(self) -> int:
-        return max(1, int(sum(self._client.nthreads().values())))
+        """Asked of the scheduler now and then: workers come and go."""
+        if monotonic() - self._asked > _ASK_AGAIN:
+            with suppress(OSError):  # it is away; its tasks will be lost, and that is seen
+                self._count = max(1, int(sum(self._client.nthreads().values())))
+            self._asked = monotonic()
+        return self._count
 
     @contextmanager
     def opened(self) -> Iterator[Pool]:
-        executor = self._client.get_executor(retries=_RETRIES, pure=False)
-        pool = _ClusterPool(executor)
+        pool = _ClusterPool(self._client)
         try:
             yield pool
         finally:
@@ -155,23 +162,44 @@ class Cluster:
 
     def recover(self) -> None:
         _wait_for_workers(self._client)
+        self._asked = -math.inf
 
 
 class _ClusterPool:
-    def __init__(self, executor: Any) -> None:
-        self._executor = executor
+    """Dask's futures as standard ones, told how tasks ended; what they return is not fetched.
+
+    Dask's own executor fetches it, and waits for ever when the scheduler dies meanwhile.
+    """
+
+    def __init__(self, client: Any) -> None:
+        self._client, self._futures = client, WeakSet[Any]()
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
-        found: Future[Any] = self._executor.submit(function, *arguments)
-        return found
+        told: Future[Any] = Future()
+        asked = self._client.submit(function, *arguments, retries=_RETRIES, pure=False)
+        self._futures.add(asked)
+
+        def tell(ended: Any) -> None:
+            if ended.status == "finished":
+                told.set_result(None)
+            elif ended.status == "error":
+                told.set_exception(ended.exception())
+            else:
+                told.set_exception(CancelledError())
+
+        # The future must live as long as anybody waits: Dask drops tasks that nobody holds.
+        told.asked = asked  # type: ignore[attr-defined]
+        asked.add_done_callback(tell)
+        return told
 
     def kill(self) -> None:
-        self._executor.shutdown(wait=False)
+        with suppress(Exception):  # a client that is closed, or a scheduler that is not there
+            self._client.cancel(list(self._futures))
 
 
 def cluster(client: Any) -> Cluster:
     """The workers behind a client, of which there must be one at least."""
-    if not hasattr(client, "get_executor") or not hasattr(client, "nthreads"):
+    if not hasattr(client, "submit") or not hasattr(client, "nthreads"):
         raise UsageError(f"client is a dask.distributed.Client, got {shorten(client)}")
     _wait_for_workers(client)
     return Cluster(client)

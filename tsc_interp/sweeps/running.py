@@ -17,7 +17,7 @@ from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, 
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic, sleep
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tsc_interp.checkpoints.shards import DEFAULT_SWEEPS
 from tsc_interp.errors import TscError, UsageError, shorten
@@ -28,7 +28,7 @@ from tsc_interp.sweeps.executors import Lost, Pool, Workers, cluster, is_loss, p
 from tsc_interp.sweeps.interrupts import Interrupts, interrupts
 from tsc_interp.sweeps.packing import Task, pack
 from tsc_interp.sweeps.tables import polars
-from tsc_interp.sweeps.work import Done, do_task, rows_path
+from tsc_interp.sweeps.work import do_task, rows_path
 from tsc_interp.training.locking import locked
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class SweepWatcher:
     def planned(self, plan: SweepPlan) -> None:
         """What was found on disk, and what is left to do."""
 
-    def finished(self, done: Done) -> None:
+    def finished(self, task: Task) -> None:
         """An ensemble is on disk."""
 
     def failed(self, task: Task, error: BaseException) -> None:
@@ -137,7 +137,7 @@ class _Run:
     def do(self, tasks: Sequence[Task]) -> None:
         left = deque(tasks)
         while left and not self._ending:
-            running: dict[Future[Done], Task] = {}
+            running: dict[Future[Any], Task] = {}
             try:
                 with self._workers.opened() as pool:
                     self._drain(pool, left, running)
@@ -161,7 +161,7 @@ class _Run:
     def _ending(self) -> bool:
         return self._stop.pressed or len(self._failures) >= _MOST_FAILURES
 
-    def _drain(self, pool: Pool, left: deque[Task], running: dict[Future[Done], Task]) -> None:
+    def _drain(self, pool: Pool, left: deque[Task], running: dict[Future[Any], Task]) -> None:
         try:
             while running or (left and not self._ending):
                 most = self._workers.count * (1 + self._workers.in_flight)
@@ -177,10 +177,10 @@ class _Run:
             pool.kill()
             raise
 
-    def _take(self, future: Future[Done], running: dict[Future[Done], Task]) -> None:
+    def _take(self, future: Future[Any], running: dict[Future[Any], Task]) -> None:
         task = running[future]
         try:
-            done = future.result()
+            future.result()
         except (Exception, CancelledError) as error:
             if told := is_loss(error):
                 raise Lost(told) from None
@@ -189,25 +189,25 @@ class _Run:
             self._watcher.failed(task, error)
             return
         del running[future]
-        _require_shared(self._path, done)
+        _require_shared(self._path, task.name)
         self._losses = 0
-        self._watcher.finished(done)
+        self._watcher.finished(task)
 
 
-def _submitted(pool: Pool, task: Task, path: Path) -> Future[Done]:
+def _submitted(pool: Pool, task: Task, path: Path) -> Future[Any]:
     try:
         return pool.submit(do_task, task, str(path))
-    except BrokenExecutor as error:
-        raise Lost(is_loss(error) or str(error)) from None
+    except (BrokenExecutor, OSError, RuntimeError) as error:
+        raise Lost(is_loss(error) or f"the workers do not answer ({error})") from None
 
 
-def _require_shared(path: Path, done: Done) -> None:
+def _require_shared(path: Path, name: str) -> None:
     """A worker elsewhere may write to a directory of the same name that is another one."""
     ends = monotonic() + _SHARED
-    while not rows_path(path, done.name).exists():
+    while not rows_path(path, name).exists():
         if monotonic() > ends:
             raise SweepError(
-                f"a worker has written {done.name} to {shown(path)}, but it is not there: the "
+                f"a worker has written {name} to {shown(path)}, but it is not there: the "
                 "workers of a cluster must share the sweep's directory (--out DIR) with this "
                 "machine, under the same name"
             )

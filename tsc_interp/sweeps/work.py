@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from time import perf_counter, process_time
+from time import process_time
 from typing import Any
 
 from tsc_interp._version import __version__
@@ -26,16 +26,6 @@ from tsc_interp.training.ensemble import TrainingState, start, train_ensemble
 from tsc_interp.training.stopping import chosen_epoch
 
 ROWS_SUFFIX = ".parquet"
-
-
-@dataclass(frozen=True)
-class Done:
-    """A finished task: small, for it travels from the worker to whoever waits."""
-
-    name: str
-    models: int
-    seconds: float
-    """On the worker's clock."""
 
 
 @dataclass(frozen=True)
@@ -60,16 +50,16 @@ def weights_path(directory: Path, name: str) -> Path:
     return weights_folder(directory) / f"{name}{SUFFIX}"
 
 
-def do_task(task: Task, directory: str, version: str = __version__) -> Done:
+def do_task(task: Task, directory: str, version: str = __version__) -> None:
     """Everything that is to be known of one ensemble, on disk when this returns."""
     if version != __version__:
         raise UsageError(
             f"this worker has tsc-interp {__version__}, and the sweep is run by {version}; they "
             "must be the same"
         )
-    place, began = Path(directory), perf_counter()
+    place = Path(directory)
     if rows_path(place, task.name).exists() and weights_path(place, task.name).exists():
-        return Done(task.name, task.models, 0.0)  # the answer was lost, not the work
+        return  # the answer was lost, not the work
     with one_thread():
         trained, seconds = _timed(_train, task)
         rows = _rows(task, trained, seconds)
@@ -82,7 +72,6 @@ def do_task(task: Task, directory: str, version: str = __version__) -> Done:
     table = parquet(frame(rows))
     _write(weights_path(place, task.name), content)
     _write(rows_path(place, task.name), table)
-    return Done(task.name, task.models, perf_counter() - began)
 
 
 def _train(task: Task) -> list[_Trained]:
