@@ -166,10 +166,10 @@ RUNNING = [
         s, "set_use_split_qkv_input", "hook_q_input", "hook_k_input", "hook_v_input"),
         note=_FURTHER),
     works("set_use_hook_mlp_in", lambda s: extra(s, "set_use_hook_mlp_in", "hook_mlp_in")),
-    works("input_to_embed", lambda s: s.model.input_to_embed(s.tokens)),
+    works("input_to_embed", lambda s: s.model.input_to_embed(s.tokens)[:2]),
     differs("loss_fn", lambda s: s.model.loss_fn(
-        torch.tensor([2.0, -1.0, 0.5]), s.tokens, per_token=True),
-        "binary cross-entropy of the task's labels; there is no next token",
+        torch.tensor([[0.0, 2.0], [0.0, -1.0], [0.0, 0.5]]), s.tokens, per_token=True),
+        "cross-entropy of the task's classes; there is no next token",
         expected=torch.tensor([math.log1p(math.exp(x)) for x in (-2.0, -1.0, 0.5)])),
 ]  # fmt: skip
 

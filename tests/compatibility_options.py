@@ -23,10 +23,10 @@ FORWARD = [
     works("stop_at_layer", lambda s: [s.model(s.tokens, stop_at_layer=i) for i in (0, 1, -1)],
           note="the residual stream before that layer"),
     differs("start_at_layer", lambda s: logits(s, s.model(
-        residual(s, 1), start_at_layer=1, **({"tokens": s.tokens} if s.ours else remembered(s)))),
+        residual(s, 1), start_at_layer=1, tokens=s.tokens)),
         "needs `tokens=`, which say what may be attended to"),
     differs("tokens", lambda s: logits(s, s.model(
-        residual(s, 1), start_at_layer=1, **({"tokens": s.tokens} if s.ours else remembered(s)))),
+        residual(s, 1), start_at_layer=1, tokens=s.tokens)),
         "with `start_at_layer`, whatever the return type", OLD),
 ]  # fmt: skip
 _VERSIONS = {"padding_side": BOTH, "attention_mask": BOTH, "past_kv_cache": OLD,
@@ -56,9 +56,3 @@ def both(side: Side) -> list[bool]:
         bool((out.logits == side.model(side.tokens)).all() and out.loss == loss),
         bool((each == side.model.loss_fn(out.logits, side.tokens, per_token=True)).all()),
     ]
-
-
-def remembered(side: Side) -> dict[str, Any]:
-    """The exported model masks by the tokens it embedded last: let these be the ones."""
-    side.model(side.tokens)
-    return {}

@@ -45,8 +45,9 @@ def public(kind: type) -> set[str]:
 def sides() -> Iterator[tuple[Side, Side]]:
     """The same model twice, with positions so that TransformerLens decomposes it alike."""
     config = ClassifierConfig(
-        n_letters=5, d_model=7, n_heads=3, d_head=2, d_mlp=11, n_layers=2, n_positions=13
-    )
+        n_letters=5, d_model=7, n_heads=3, d_head=2, d_mlp=11, n_layers=2, n_positions=13,
+        n_outputs=2,
+    )  # fmt: skip
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = HookedClassifier(config, shaken_weights(config))

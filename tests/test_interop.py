@@ -12,18 +12,19 @@ from typing import Any
 import pytest
 import torch
 
-from tests.cases import CONFIGS, POSITIONED
+from tests.cases import CONFIGS, FAMILY, POSITIONED
 from tests.test_forward import random_strings, shaken_weights
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.model.hooked import HookedClassifier
 from tsc_interp.model.initialise import initial_weights, stack_weights
+from tsc_interp.model.inputs import from_tokens, token_rows
 from tsc_interp.model.interop import HAS_BRIDGE_ONLY
 
 EXPORTABLE = [
     config
-    for config in [*CONFIGS, POSITIONED]
-    if config.n_heads and config.score_scale == "sqrt_d_head"
+    for config in [*CONFIGS, POSITIONED, *FAMILY]
+    if config.n_heads and not config.log_n and not config.beyond_verification
 ]
 # The bridge shows its own reconstruction of scores, without the mask and without effect.
 NOT_COMPARED = {"hook_attn_scores"} if HAS_BRIDGE_ONLY else set()
@@ -36,14 +37,21 @@ def _quiet() -> object:
         yield
 
 
+def read(config: ClassifierConfig, out: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+    """Our logits out of an exported model's: where we read, and of two outputs the difference."""
+    at = from_tokens(config, tokens).reading
+    read = out[:, 0] if at is None else out[torch.arange(len(out)), at]
+    return read if config.n_outputs > 1 else read[:, 1] - read[:, 0]
+
+
 @pytest.mark.parametrize("config", EXPORTABLE, ids=lambda config: config.key()[:6])
 def test_same_logits_and_activations(config: ClassifierConfig) -> None:
     model = HookedClassifier(config, shaken_weights(config))
-    tokens = model.tokens(random_strings(config))
+    tokens = torch.from_numpy(token_rows(config, random_strings(config)))
     logits, cache = model.run_with_cache(tokens)
     exported = model.to_transformer_lens()
     their_logits, theirs = exported.run_with_cache(tokens)
-    assert torch.allclose(their_logits[:, 0, 0], logits, atol=1e-5)
+    assert torch.allclose(read(config, their_logits, tokens), logits, atol=1e-5)
     assert torch.equal(exported(tokens), their_logits)
 
     shared = [name for name in cache if name in theirs and name.split(".")[-1] not in NOT_COMPARED]
@@ -70,7 +78,7 @@ def test_an_edit_there_is_the_same_edit_here(odd_model: HookedClassifier, name: 
 
     hooks = [(f"blocks.0.{name}", edit)]
     ours = odd_model.run_with_hooks(tokens, fwd_hooks=hooks)
-    theirs = exported.run_with_hooks(tokens, fwd_hooks=hooks)[:, 0, 0]
+    theirs = read(odd_model.config, exported.run_with_hooks(tokens, fwd_hooks=hooks), tokens)
     assert torch.allclose(ours, theirs, atol=1e-5)
     assert not torch.allclose(ours, odd_model(tokens), atol=1e-4)
 
@@ -88,7 +96,7 @@ def test_what_the_bridge_cannot_do(odd_model: HookedClassifier) -> None:
 
     def both(name: str) -> tuple[torch.Tensor, torch.Tensor]:
         hooks = [(f"blocks.0.{name}", halve)]
-        theirs = exported.run_with_hooks(tokens, fwd_hooks=hooks)[:, 0, 0]
+        theirs = read(odd_model.config, exported.run_with_hooks(tokens, fwd_hooks=hooks), tokens)
         return odd_model.run_with_hooks(tokens, fwd_hooks=hooks), theirs
 
     plain = odd_model(tokens)
@@ -146,7 +154,7 @@ def test_the_config_gives_our_logits_or_says_why_it_cannot(config: ClassifierCon
 
 def test_what_cannot_be_exported_is_refused() -> None:
     for config, words in [
-        (ClassifierConfig(n_heads=0), "have attention"),
+        (ClassifierConfig(n_heads=0), "has attention"),
         (ClassifierConfig(score_scale="sqrt_d_head_log_n"), "log n"),
     ]:
         with pytest.raises(UnsupportedError, match=words):

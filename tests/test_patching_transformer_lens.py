@@ -55,6 +55,11 @@ def _quiet() -> object:
         yield
 
 
+def logit(out: torch.Tensor) -> torch.Tensor:
+    """Of an exported classifier: the difference of its two outputs at CLS."""
+    return out[0, 0, 1] - out[0, 0, 0]
+
+
 def normalised(metrics: Any, clean: float, corrupted: float) -> np.ndarray:
     return (metrics.detach().double().numpy() - corrupted) / (clean - corrupted)
 
@@ -66,14 +71,14 @@ def test_every_site_is_what_transformer_lens_patches(name: str) -> None:
     exported = model.to_transformer_lens(n_ctx=16)
     tokens = model.tokens([CLEAN, CORRUPTED])
     logits, cache = exported.run_with_cache(tokens[:1])
-    clean, corrupted = float(logits[0, 0, 0]), float(exported(tokens[1:])[0, 0, 0])
+    clean, corrupted = float(logit(logits)), float(logit(exported(tokens[1:])))
 
     ours = patching.run(model, ["a"], pairs=[(CLEAN, CORRUPTED)], by="position").pairs[0]
     on_theirs = patching.run(exported, tokens, query=0).pairs[0]
     assert ours.pair.clean_logit == pytest.approx(clean, abs=1e-5)
 
     for site, function in FUNCTIONS.items():
-        metric = function(exported, tokens[1:], cache, lambda out: out[0, 0, 0])
+        metric = function(exported, tokens[1:], cache, logit)
         expected = normalised(metric, clean, corrupted)
         tolerance = 3e-5 / min(1.0, abs(clean - corrupted))
         if site == "resid_mid" and HAS_BRIDGE_ONLY:
@@ -97,7 +102,7 @@ def test_a_bundled_model_by_position() -> None:
     exported = model.to_transformer_lens(n_ctx=16)
     tokens = model.tokens(["aabcc", "aaccc"])
     _, cache = exported.run_with_cache(tokens[:1])
-    metric = theirs.get_act_patch_resid_pre(exported, tokens[1:], cache, lambda x: x[0, 0, 0])
+    metric = theirs.get_act_patch_resid_pre(exported, tokens[1:], cache, logit)
     ours = patching.run(model, ["aabcc", "aaccc"], by="position").pairs[0]
     expected = normalised(metric, ours.pair.clean_logit, ours.pair.corrupted_logit)
     np.testing.assert_allclose(ours.site("resid_pre").effect.array, expected, atol=1e-5)

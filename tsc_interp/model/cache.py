@@ -1,8 +1,8 @@
-"""TransformerLens's `ActivationCache` for a model whose read-out has no norm in front.
+"""TransformerLens's `ActivationCache` for a model whose read-out may have no norm in front.
 
 TransformerLens knows two kinds of models: with norms everywhere, the last one before the read-out,
-or with none. This classifier's blocks may have norms, its read-out never does, so where a stack is
-prepared for the read-out (`apply_ln` at the final layer, `logit_attrs`) it is left as it is.
+or with none. A classifier's blocks may have norms and its read-out none, so where a stack is
+prepared for such a read-out (`apply_ln` at the final layer, `logit_attrs`) it is left as it is.
 """
 
 from __future__ import annotations
@@ -64,4 +64,6 @@ class ClassifierCache(ActivationCache):  # type: ignore[misc]
         return rearrange(torch.cat(of_layers, dim=-2), "... neuron out -> neuron ... out")
 
     def _is_final(self, layer: int | None) -> bool:
-        return layer in (None, -1, self.model.cfg.n_layers)
+        """Whether a stack is prepared for a read-out without a norm."""
+        config = getattr(self.model, "classifier_config", None) or self.model.config
+        return layer in (None, -1, self.model.cfg.n_layers) and not config.final_norm

@@ -201,7 +201,12 @@ class HookedClassifier(Circuits, HookedRootModule):  # type: ignore[misc]
         return self.hook_dict.get(hook_name)
 
     def to_transformer_lens(self, n_ctx: int = 256) -> Any:
-        """This model as a `TransformerBridge` (4.x) or `HookedTransformer` (3.x)."""
+        """This model as a `TransformerBridge` (4.x) or `HookedTransformer` (3.x).
+
+        It returns `[batch pos output]`; ours stands at position 0, or at the last token of a causal
+        model. One output becomes two, of which the second minus the first is our logit: a single
+        column would not survive TransformerLens's centring of the unembedding.
+        """
         return export(self, n_ctx)
 
     def _head_labels(self) -> list[str]:

@@ -172,8 +172,15 @@ def _config(model: Any, cfg: Any, reading: Reading, task: Any) -> ClassifierConf
         )
     state = dict(model.state_dict())
     norm = "off" if kind is None else _NORMS[kind]
-    if norm in ("layer", "rms") and _norm_weight(state, "ln_final", "w") is None:
+    if norm in ("layer", "rms") and _norm_weight(state, "blocks.0.ln1", "w") is None:
         norm += "_pre"  # folded into what follows
+    ours = exported_from(model)
+    final_norm = norm != "off" and (ours is None or ours.final_norm)
+    if final_norm and norm.startswith("layer") and getattr(cfg, "final_rms", False):
+        raise UnsupportedError(
+            "this model has LayerNorms and a final RMS norm (final_rms); what can be taken over "
+            "has one kind of norm"
+        )
     has_mlp = not getattr(cfg, "attn_only", False)
     act = str(getattr(cfg, "act_fn", None) or "gelu")
     if has_mlp and act not in _ACTIVATIONS:
@@ -192,8 +199,8 @@ def _config(model: Any, cfg: Any, reading: Reading, task: Any) -> ClassifierConf
         "d_mlp": model.W_in.shape[-1] if has_mlp else 0,
         "norm": norm,
         "norm_eps": float(getattr(cfg, "eps", 1e-5)),
-        "final_norm": norm != "off",
-        "attend_cls": True,
+        "final_norm": final_norm,
+        "attend_cls": ours is None or ours.attend_cls,
         "n_positions": model.W_pos.shape[0] if positions else 0,
         "biases": True,
         "act_fn": _ACTIVATIONS[act] if has_mlp else "gelu",
@@ -202,6 +209,13 @@ def _config(model: Any, cfg: Any, reading: Reading, task: Any) -> ClassifierConf
         "token_names": reading.names,
     }
     return ClassifierConfig(**options)
+
+
+def exported_from(model: Any) -> ClassifierConfig | None:
+    """What `to_transformer_lens` made this model of: it may mask CLS, and have no final norm."""
+    inner = model if hasattr(model, "classifier_config") else getattr(model, "original_model", None)
+    config = getattr(inner, "classifier_config", None)
+    return config if isinstance(config, ClassifierConfig) else None
 
 
 # -- weights -----------------------------------------------------------------------------------
@@ -233,7 +247,8 @@ def _weights(model: Any, cfg: Any, config: ClassifierConfig, reading: Reading) -
                 found[f"{block}.mlp.{name}"] = getattr(model, name)[layer]
         for name in ("ln1", "ln2")[: 1 + config.has_mlp]:
             found |= _norm_weights(state, config, f"{block}.{name}")
-    found |= _norm_weights(state, config, "ln_final")
+    if config.final_norm:
+        found |= _norm_weights(state, config, "ln_final")
     found["unembed.W_U"] = difference(model.W_U, reading.classes)
     found["unembed.b_U"] = difference(_b_u(model), reading.classes)
     return found

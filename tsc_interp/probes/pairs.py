@@ -184,10 +184,13 @@ def _rows(
     at = -1 if query is None else query
 
     def metric(output: Any) -> Any:
-        if answer is None and output.shape[-1] != 1:
+        outputs = output.shape[-1]
+        if answer is None and outputs > 2:
             raise UsageError(
-                f"the model has {output.shape[-1]} logits; answer=TOKEN says which one to look at"
+                f"the model has {outputs} logits; answer=TOKEN says which one to look at"
             )
+        if answer is None and outputs == 2:  # no and yes, as in an exported classifier
+            return output[:, at, 1] - output[:, at, 0]
         return output[:, at, answer or 0]
 
     found = []

@@ -1,0 +1,158 @@
+"""The exported classifier for TransformerLens 3.x: HookedTransformer, knowing what is masked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from einops import rearrange
+from torch import Tensor, nn
+from transformer_lens import HookedTransformer
+from transformer_lens.components import Attention
+from transformer_lens.hook_points import HookPoint
+
+from tsc_interp.config import ClassifierConfig
+from tsc_interp.errors import UsageError
+from tsc_interp.model.cache import ClassifierCache
+from tsc_interp.model.inputs import from_tokens
+
+
+class MaskedAttention(Attention):  # type: ignore[misc]
+    """Attention that honours `attention_mask` whether it is causal or not."""
+
+    def forward(
+        self,
+        query_input: Tensor,
+        key_input: Tensor,
+        value_input: Tensor,
+        past_kv_cache_entry: Any = None,
+        additive_attention_mask: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        position_bias: Tensor | None = None,
+    ) -> Tensor:
+        if attention_mask is None:
+            raise UsageError(
+                "which positions may be attended to is not known here: run the whole model, or "
+                "pass attention_mask=..., 1 for those that may"
+            )
+        masked = attention_mask.to(query_input.dtype).log()
+        masked = rearrange(masked, "batch key -> batch 1 1 key")
+        if additive_attention_mask is not None:
+            masked = masked + additive_attention_mask
+        out: Tensor = super().forward(
+            query_input,
+            key_input,
+            value_input,
+            past_kv_cache_entry=past_kv_cache_entry,
+            additive_attention_mask=masked,
+            position_bias=position_bias,
+        )
+        return out
+
+
+class NoFinalNorm(nn.Module):
+    """Where TransformerLens looks for a final norm: nothing is changed, and the scale is 1."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hook_scale = HookPoint()
+        self.hook_normalized = HookPoint()
+
+    def forward(self, x: Tensor) -> Tensor:
+        scale = self.hook_scale(torch.ones_like(x[..., :1]))
+        out: Tensor = self.hook_normalized(x / scale)
+        return out
+
+
+class MaskingTransformer(HookedTransformer):  # type: ignore[misc]
+    """A HookedTransformer that attends to what our classifier attends to.
+
+    Which positions those are is read off the tokens in every call, so nothing is remembered. A call
+    that begins with a residual stream (`start_at_layer`) has to say it: `tokens=` or
+    `attention_mask=` (1 for what is attended to).
+    """
+
+    def __init__(self, cfg: Any, config: ClassifierConfig) -> None:
+        super().__init__(cfg)
+        self.classifier_config = config
+        for layer, block in enumerate(self.blocks):
+            block.attn = MaskedAttention(self.cfg, "global", layer)
+        self._without_final_norm()
+
+    def input_to_embed(self, input: Any, *args: Any, **options: Any) -> tuple[Any, ...]:
+        # Not passed on: with it, TransformerLens would count positions from the first that is 1.
+        given = options.pop("attention_mask", None)
+        residual, tokens, positions, _ = super().input_to_embed(input, *args, **options)
+        return residual, tokens, positions, self._attended(tokens, given)
+
+    def forward(
+        self,
+        input: Any,
+        *args: Any,
+        start_at_layer: int | None = None,
+        tokens: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        **options: Any,
+    ) -> Any:
+        if start_at_layer is not None:
+            if tokens is None and attention_mask is None:
+                raise UsageError(
+                    "a residual stream does not say which of its positions may be attended to: "
+                    "pass tokens=... with start_at_layer"
+                )
+            if tokens is not None:
+                attention_mask = self._attended(tokens, attention_mask)
+        return super().forward(
+            input,
+            *args,
+            start_at_layer=start_at_layer,
+            tokens=tokens,
+            attention_mask=attention_mask,
+            **options,
+        )
+
+    def run_with_cache(
+        self,
+        *args: Any,
+        return_cache_object: bool = True,
+        remove_batch_dim: bool = False,
+        **options: Any,
+    ) -> tuple[Any, Any]:
+        """TransformerLens's, with a cache that knows whether there is a final norm."""
+        out, cache = super().run_with_cache(
+            *args, return_cache_object=False, remove_batch_dim=remove_batch_dim, **options
+        )
+        if not return_cache_object:
+            return out, cache
+        return out, ClassifierCache(cache, self, has_batch_dim=not remove_batch_dim)
+
+    def load_and_process_state_dict(self, state_dict: Any, **options: Any) -> None:
+        """TransformerLens's. Without a final norm none is put there with the folding of the others,
+        and what writes into the residual stream is not centred, because all of it is read."""
+        if self._reads_residual:
+            options["center_writing_weights"] = False
+        super().load_and_process_state_dict(state_dict, **options)
+        self._without_final_norm()
+
+    @property
+    def _reads_residual(self) -> bool:
+        return self.classifier_config.has_norm and not self.classifier_config.final_norm
+
+    def _without_final_norm(self) -> None:
+        if self._reads_residual:
+            self.ln_final = NoFinalNorm()
+        self.setup()
+
+    def _attended(self, tokens: Tensor, given: Tensor | None) -> Tensor:
+        attended = from_tokens(self.classifier_config, tokens).multiplicity
+        return attended if given is None else attended * given.to(attended)
+
+
+def hooked_transformer(config: ClassifierConfig, cfg: Any, state: dict[str, Tensor]) -> Any:
+    """A `HookedTransformer` with these weights."""
+    built = MaskingTransformer(cfg, config)
+    missing, unexpected = built.load_state_dict(state, strict=False)
+    rest = [name for name in missing if not name.endswith((".mask", ".IGNORE"))]
+    if rest or unexpected:  # a TransformerLens that names its weights otherwise
+        raise UsageError(f"the export does not fit this TransformerLens: {rest} {unexpected}")
+    return built.eval()
