@@ -58,6 +58,13 @@ LABORATORIES: tuple[Laboratory, ...] = (
         source="an attention exploration (Linformer, BigBird) and Performer's random features",
         result="EfficientResult",
     ),
+    Laboratory(
+        name="bounds",
+        title="What a validation set can say",
+        question="What does a validation set say about a model, and what does it not?",
+        source="lecture notes on generalisation (6.7900, 13)",
+        result="BoundsResult",
+    ),
 )
 
 

@@ -1,0 +1,1 @@
+"""What does a validation set say about a model, and what does it not?"""

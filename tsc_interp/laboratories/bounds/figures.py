@@ -1,0 +1,150 @@
+"""Figures of bounds: risk by length beside the bound, each model's interval, claims by width."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tsc_interp.laboratories.bounds.result import CLAIMS, DRAWS, BoundsResult
+from tsc_interp.plots.colours import DASHES, INK, MUTED, WRONG
+from tsc_interp.plots.style import Figure, new_figure
+
+
+def figures(result: BoundsResult) -> list[Figure]:
+    return [_by_length(result), _models(result), _claims(result)]
+
+
+def _by_length(result: BoundsResult) -> Figure:
+    figure = new_figure("length", "risk, exactly", height=460, legend=True)
+    lengths = [int(label) for label in result.by_length.labels["length"]]
+    others = [int(s) for s in result.by_length.labels["seed"] if int(s) not in result.best]
+    for place, seed in enumerate((*others, *result.best)):
+        best = seed in result.best
+        figure.add_scatter(
+            x=lengths,
+            y=result.by_length.at(seed=seed),
+            mode="lines+markers" if best else "lines",
+            name="fewest errors" if best else "other seeds",
+            legendgroup=str(best),
+            showlegend=place in (0, len(others)),
+            line={"color": WRONG if best else INK, "width": 3 if best else 1},
+            hovertemplate=f"seed {seed}, %{{x:,}} letters: %{{y:.4f}}<extra></extra>",
+        )
+    errors = float(result.risks.at(seed=result.best[0], quantity="validation error"))
+    most = errors + float(result.bounds.at(bound=CLAIMS[0]))
+    longest = result.options.max_length
+    figure.add_scatter(
+        x=[lengths[0], longest],
+        y=[most, most],
+        mode="lines",
+        name="their bound",
+        line={"color": MUTED[0], "width": 3, "dash": "dash"},
+        hovertemplate=f"at most {most:.4f}, over lengths 1 to {longest}<extra></extra>",
+    )
+    figure.update_xaxes(type="log", tickvals=lengths, ticktext=[f"{n:,}" for n in lengths])
+    figure.update_layout(margin_t=36)
+    spoken = "; ".join(
+        f"seed {seed}: "
+        + ", ".join(
+            f"{risk:.3f} at {n:,}"
+            for n, risk in zip(lengths, result.by_length.at(seed=seed), strict=True)
+        )
+        for seed in result.best
+    )
+    return Figure(
+        "by-length",
+        "What the bound is about, and what it is not",
+        figure,
+        "The exact risk on the stream's strings given their length. The dashed line is what the "
+        f"validation set guarantees for lengths up to {longest} taken together; it ends there.",
+        f"Risks of the models with the fewest errors, {spoken}. Their bound is {most:.4f}, up to "
+        f"{longest} letters.",
+    )
+
+
+def _models(result: BoundsResult) -> Figure:
+    figure = new_figure("seed", "risk", height=420, legend=True)
+    seeds = [int(label) for label in result.risks.labels["seed"]]
+    seen = result.risks.at(quantity="validation error")
+    exact = result.risks.at(quantity="exact risk")
+    bound = float(result.bounds.at(bound=CLAIMS[0]))
+    figure.add_scatter(
+        x=seeds,
+        y=seen,
+        mode="markers",
+        name="validation error, with the uniform bound",
+        marker={"color": MUTED[0], "symbol": "line-ew-open", "size": 12},
+        error_y={
+            "type": "data",
+            "array": [bound] * len(seeds),
+            "arrayminus": np.minimum(bound, seen),
+            "color": MUTED[0],
+            "width": 5,
+        },
+        hovertemplate="seed %{x}: %{y:.4f}<extra></extra>",
+    )
+    figure.add_scatter(
+        x=seeds,
+        y=exact,
+        mode="markers",
+        name="exact risk",
+        marker={"color": MUTED[2], "symbol": "diamond", "size": 8},
+        hovertemplate="seed %{x}: exactly %{y:.5f}<extra></extra>",
+    )
+    figure.update_xaxes(range=[-0.7, len(seeds) - 0.3])
+    figure.update_layout(margin_t=36)
+    spoken = ", ".join(f"seed {s} {risk:.4f}" for s, risk in zip(seeds, exact, strict=True))
+    return Figure(
+        "models",
+        "One validation set, every model's exact risk",
+        figure,
+        f"Bars reach the uniform bound of {bound:.4f} around each validation error. All exact "
+        "risks lie inside at once; that is what the bound promises, and most of the bar is slack.",
+        f"Exact risks: {spoken}.",
+    )
+
+
+def _claims(result: BoundsResult) -> Figure:
+    figure = new_figure("half-width of the claim", "how often it holds", height=420, legend=True)
+    for place, draws in enumerate(DRAWS):
+        figure.add_scatter(
+            x=result.widths.at(draws=draws),
+            y=result.coverage.at(draws=draws),
+            mode="markers",
+            name=draws,
+            marker={
+                "size": 11,
+                "color": MUTED[place],
+                "symbol": ("circle", "diamond", "square")[place],
+            },
+            customdata=CLAIMS,
+            hovertemplate="%{customdata}: %{x:.4f}, holds %{y:.2%}<extra>" + draws + "</extra>",
+        )
+    promised = 1 - result.options.delta
+    figure.add_hline(y=promised, line={"color": INK, "dash": DASHES[1]})
+    for claim in CLAIMS:
+        held, above = result.coverage.at(claim=claim), claim == CLAIMS[3]
+        figure.add_annotation(
+            x=float(result.widths.at(draws=DRAWS[0], claim=claim)),
+            y=float(held.max() if above else held.min()),
+            text=claim.removeprefix("Clopper-Pearson, "),
+            yshift=20 if above else -20,
+            font={"size": 11},
+        )
+    low = min(promised, float(result.coverage.array.min()))
+    figure.update_yaxes(range=[low - 0.03, 1.008], tickformat=".0%")
+    figure.update_xaxes(rangemode="tozero")
+    figure.update_layout(margin_t=36)
+    told = "; ".join(
+        f"{claim}: half-width {result.widths.at(draws=DRAWS[0], claim=claim):.4f}, holds "
+        f"{result.coverage.at(draws=DRAWS[0], claim=claim):.1%}"
+        for claim in CLAIMS
+    )
+    return Figure(
+        "claims",
+        "What each claim costs, and how often it holds",
+        figure,
+        "Half-widths are means over models; the two on the left are Clopper-Pearson's, for one "
+        "model and for all at once. All claims but the first of these are about every model at once. "
+        "Dashed: what is promised. Farther left says more.",
+        f"{told}.",
+    )

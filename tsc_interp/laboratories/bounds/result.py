@@ -1,0 +1,104 @@
+"""What the bounds laboratory found: exact risks, and what validation sets say of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from pydantic import Field, field_validator
+
+from tsc_interp.laboratories.base import LabeledArray, LabOptions, LabResult, Number, Table
+
+DRAWS = ("independent", "stratified", "the stream itself")
+CLAIMS = ("uniform", "the source's", "Clopper-Pearson, one model", "Clopper-Pearson, all models")
+CHOICE = ("validation error", "risk", "at delta", "at delta / M")
+
+
+class BoundsOptions(LabOptions):
+    QUICK: ClassVar[Mapping[str, Any]] = {
+        "seeds": 6,
+        "epochs": 1,
+        "max_length": 60,
+        "sets": 500,
+        "stream_sets": 30,
+        "lengths": (10, 50, 200),
+    }
+
+    seeds: int = Field(default=16, ge=2, le=256, description="M, the models to choose from.")
+    epochs: int = Field(default=30, ge=1, le=30, description="Each is trained for, at most.")
+    batches: int = Field(
+        default=15, ge=1, le=1000, description="Of 64 strings, in a validation set: N / 64."
+    )
+    max_length: int = Field(default=200, ge=2, le=200, description="Of a validation string.")
+    alpha: float = Field(default=0.1, ge=0.01, le=1000, description="How even its counts are.")
+    delta: float = Field(default=0.05, gt=0, lt=1, description="A bound may fail so often.")
+    sets: int = Field(default=4000, ge=100, le=100_000, description="Validation sets simulated.")
+    stream_sets: int = Field(
+        default=300, ge=10, le=5000, description="Validation sets taken from the stream."
+    )
+    lengths: tuple[int, ...] = Field(
+        default=(5, 10, 20, 50, 100, 200, 500, 1000), description="At which risk is exact."
+    )
+    seed: int = Field(default=1, ge=0, lt=2**32, description="Of the draws.")
+
+    @field_validator("lengths")
+    @classmethod
+    def _in_reach(cls, lengths: tuple[int, ...]) -> tuple[int, ...]:
+        if not lengths or min(lengths) < 2 or max(lengths) > 1000:
+            raise ValueError("lengths are one or more numbers from 2 to 1,000")
+        return tuple(sorted(set(lengths)))
+
+
+class BoundsResult(LabResult):
+    probe: ClassVar[str] = "bounds"
+
+    options: BoundsOptions
+    strings: int
+    """N."""
+    bounds: LabeledArray
+    """`[bound]`: how far the two uniform ones let a validation error be from the risk."""
+    risks: LabeledArray
+    """`[seed quantity]`: the exact risk, and one validation set's errors."""
+    best: tuple[int, ...]
+    """The seeds with the fewest errors on that set."""
+    coverage: LabeledArray
+    """`[draws claim]`: how often the claim held."""
+    farthest: LabeledArray
+    """`[draws quantile]`: of the largest distance between validation error and risk."""
+    widths: LabeledArray
+    """`[draws claim]`: the mean half-width of what is claimed, over models."""
+    choosing: LabeledArray
+    """`[strings quantity]`: of the model a set chooses among those that have a risk, the mean
+    validation error and risk, and how often Clopper-Pearson's interval holds the risk."""
+    imperfect: int
+    """How many models have a risk."""
+    by_length: LabeledArray
+    """`[seed length]`: the exact risk given the length."""
+    fit: LabeledArray
+    """`[quantity]`: the stream against its derived distribution."""
+    binomial_gap: Number
+    """Simulated against exact: the largest difference of a chance, over models."""
+
+    def tables(self) -> tuple[Table, ...]:
+        return (
+            _table("Models, exactly and on one validation set", "seed", "quantity", self.risks),
+            _table("How often each claim holds", "draws", "claim", self.coverage),
+            _table("How wide each claim is", "draws", "claim", self.widths),
+            _table("The farthest of all models", "draws", "quantile", self.farthest),
+            _table("What choosing does", "strings", "quantity", self.choosing),
+            _table("Exact risk by length", "seed", "length", self.by_length),
+            Table(
+                title="The stream and its derived distribution",
+                columns=tuple(self.fit.labels["quantity"]),
+                rows=(tuple(self.fit.array.tolist()),),
+            ),
+        )
+
+
+def _table(title: str, down: str, across: str, numbers: LabeledArray) -> Table:
+    rows = zip(numbers.labels[down], numbers.array.tolist(), strict=True)
+    return Table(
+        title=title,
+        columns=(down, *numbers.labels[across]),
+        rows=tuple((label, *values) for label, values in rows),
+    )

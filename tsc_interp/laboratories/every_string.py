@@ -1,0 +1,90 @@
+"""Every count vector of some lengths with its logit and whether it is answered right, exactly.
+
+The enumeration of `verify` (float64 with an error bound, `arb` where that leaves a sign open), kept
+vector by vector, for laboratories that weigh strings in ways of their own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+from tsc_interp.checkpoints.resolve import ModelLike
+from tsc_interp.config import ClassifierConfig
+from tsc_interp.errors import UnsupportedError
+from tsc_interp.verification.enumeration import positive_vectors
+from tsc_interp.verification.exact import checkpoint_of
+from tsc_interp.verification.faces import Faces
+from tsc_interp.verification.labels import all_faces, full_counts
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Aligned by vector. A logit of zero or less answers no."""
+
+    config: ClassifierConfig
+    counts: Integers
+    """`[vector letter]`."""
+    logits: Floats
+    labels: Flags
+    positive: Flags
+    """What the model over the reals answers."""
+
+    @property
+    def wrong(self) -> Flags:
+        return np.asarray(self.positive != self.labels)
+
+    @property
+    def lengths(self) -> Integers:
+        return np.asarray(self.counts.sum(axis=1))
+
+    def log_strings(self) -> Floats:
+        """The logarithm of how many strings have these counts."""
+        return np.asarray(gammaln(self.lengths + 1) - gammaln(self.counts + 1).sum(axis=1))
+
+
+def vectors_up_to(n_letters: int, longest: int, shortest: int = 1) -> Integers:
+    """Every vector of a length in this range, set of letters by set of letters."""
+    found = []
+    for size in range(1, n_letters + 1):
+        blocks = [b[b.sum(axis=1) >= shortest] for b in positive_vectors(size, longest)]
+        for letters in combinations(range(n_letters), size) if blocks else ():
+            own = np.concatenate(blocks)
+            full = np.zeros((len(own), n_letters), dtype=np.int64)
+            full[:, list(letters)] = own
+            found.append(full)
+    return np.concatenate(found)
+
+
+def judge(model: ModelLike, counts: Integers) -> Judged:
+    """Decide these vectors, exactly."""
+    faces = Faces(checkpoint_of(model))
+    config = faces.config
+    logits = np.zeros(len(counts))
+    positive = np.zeros(len(counts), dtype=bool)
+    present = counts > 0
+    for letters in all_faces(config, int(counts.sum(axis=1).max(initial=1))):
+        there = np.zeros(config.n_letters, dtype=bool)
+        there[list(letters)] = True
+        rows = np.flatnonzero((present == there).all(axis=1))
+        if not len(rows):
+            continue
+        own = counts[rows][:, list(letters)]
+        values, error = faces[letters].logits(own.astype(np.float64))
+        logits[rows], positive[rows] = values, values > 0
+        for i in np.flatnonzero(~(np.abs(values) > error)):
+            sign = faces.exact.sign(full_counts(config, letters, own[i]).tolist())
+            if sign is None:
+                raise UnsupportedError(
+                    "a logit of this model cannot be told from zero, so not every string is decided"
+                )
+            positive[rows[i]] = sign == 1
+    return Judged(config, counts, logits, np.asarray(config.task.labels(counts)), positive)
