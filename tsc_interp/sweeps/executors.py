@@ -11,12 +11,14 @@ import math
 import multiprocessing
 import os
 import signal
+import socket
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Executor, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import urlsplit
 from weakref import WeakSet
 
 from tsc_interp.errors import TscError, UsageError, shorten
@@ -226,7 +228,10 @@ def _connect(address: str) -> Client:
             "a cluster needs dask.distributed: pip install 'tsc-interp[cluster]'"
         ) from None
     try:
-        return Client(address, timeout=10)
+        # Dask itself would try for as long as it will wait for a scheduler that goes away later.
+        found = urlsplit(address)
+        socket.create_connection((found.hostname or "", found.port or 8786), timeout=5).close()
+        return Client(address, timeout=_PATIENCE)
     except (OSError, ValueError) as error:
         raise UsageError(
             f"no Dask scheduler answers at {shorten(address)} ({type(error).__name__}); start one "
