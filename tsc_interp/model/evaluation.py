@@ -65,7 +65,7 @@ def _batch(checkpoint: Checkpoint, strings: Sequence[str]) -> list[Evaluation]:
             "tsc.load(model)(strings) gives all of them"
         )
     logits, counts = _logits_and_counts(checkpoint, strings)
-    labels = config.task.labels(counts)
+    labels = config.classes(strings)
     letters = config.alphabet.letters
     return [
         Evaluation(

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UsageError
 from tsc_interp.strings import LETTERS, Alphabet
+from tsc_interp.task import Before as BeforeRule
 from tsc_interp.task import ContainsAll, Parity, Rule
 
 Rows = NDArray[np.int64]
@@ -255,7 +256,7 @@ def partition(
 
 def task_of(config: ClassifierConfig, task: OrderedTask | None) -> OrderedTask:
     """The given task, or the model's own; refused if the model has too few outputs or letters."""
-    chosen = CountTask(config.task) if task is None else task
+    chosen = _own(config.task) if task is None else task
     classes, outputs = chosen.n_classes(config.n_letters), max(config.n_outputs, 2)
     if classes > outputs:
         raise UsageError(
@@ -267,6 +268,12 @@ def task_of(config: ClassifierConfig, task: OrderedTask | None) -> OrderedTask:
     if missing:
         raise UsageError(f"the task needs {''.join(sorted(missing))}, not in the model's alphabet")
     return chosen
+
+
+def _own(rule: Rule) -> OrderedTask:
+    if isinstance(rule, BeforeRule):
+        return Before(rule.first, rule.second)
+    return CountTask(rule)
 
 
 def task_from_dict(data: Any, config: ClassifierConfig) -> OrderedTask:

@@ -248,8 +248,7 @@ def _gathered(parts: list[Part]) -> list[Part]:
 def _labels(run: Pass) -> tuple[int, ...] | None:
     if run.config is None:
         return None
-    labels = run.config.task.labels(run.config.alphabet.count_matrix(run.rows))
-    return tuple(int(label) for label in labels)
+    return tuple(int(label) for label in run.config.classes(run.rows))
 
 
 def _check_sum(run: Pass, effects: Floats, logits: Floats, last: int) -> None:

@@ -145,7 +145,7 @@ def _range(values: Floats) -> float:
 def _false_positives(model: Any, config: ClassifierConfig, reading: Reading) -> dict[str, Any]:
     """The given strings that lack a letter the task names and are taken for positive."""
     logits = as_array(model(list(reading.rows)))
-    labels = config.task.labels(config.alphabet.count_matrix(reading.rows))
+    labels = config.classes(reading.rows)
     imitations, others = [], []
     for row, string in enumerate(reading.rows):
         missing = [letter for letter in config.task.needs if letter not in string]

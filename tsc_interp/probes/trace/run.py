@@ -68,8 +68,7 @@ def run(model: Classifier, strings: Sequence[str]) -> TraceResult:
         not_applicable.append(
             "Attention and MLP read the normalised residual; the residual is drawn as it is."
         )
-    counts = config.alphabet.count_matrix(strings)
-    labels = tuple(int(label) for label in config.task.labels(counts))
+    labels = tuple(int(label) for label in config.classes(strings))
     result = TraceResult(
         findings=(),
         not_applicable=tuple(not_applicable),
