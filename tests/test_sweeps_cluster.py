@@ -8,6 +8,8 @@ import signal
 import socket
 import subprocess
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -106,6 +108,10 @@ class Processes:
     def start(self) -> None:
         common = ["--host", "127.0.0.1", "--no-dashboard"]
         self._run("scheduler", "--port", str(self.port), *common)
+        while True:
+            with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=5):
+                break
+            time.sleep(0.1)
         self._run("worker", self.address, *common, "--no-nanny", "--nthreads", "1",
                   "--memory-limit", "0", "--local-directory", str(self._place))  # fmt: skip
 
