@@ -28,7 +28,10 @@ from tsc_interp.verification import (
     check,
     checker,
     checker_claims,
+    checker_float32,
+    checker_labels,
     checker_model,
+    checker_rounding,
     coverage,
     kernel,
     read_certificate,
@@ -325,11 +328,13 @@ def test_the_checker_shares_no_search_code() -> None:
         "tsc_interp.verification",
         "tsc_interp.checkpoints.format", "tsc_interp.errors", "tsc_interp.strings",
         "tsc_interp.config", "tsc_interp.verification.box_claims",
-        "tsc_interp.verification.checker_claims",
-        "tsc_interp.verification.checker_model", "tsc_interp.verification.coverage",
+        "tsc_interp.verification.checker_claims", "tsc_interp.verification.checker_float32",
+        "tsc_interp.verification.checker_labels", "tsc_interp.verification.checker_model",
+        "tsc_interp.verification.checker_rounding", "tsc_interp.verification.coverage",
         "tsc_interp.verification.kernel",
     }  # fmt: skip
-    for module in (box_claims, checker, checker_claims, checker_model, coverage, kernel):
+    for module in (box_claims, checker, checker_claims, checker_float32, checker_labels,
+                   checker_model, checker_rounding, coverage, kernel):  # fmt: skip
         tree = ast.parse(Path(module.__file__ or "").read_text())
         for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom):

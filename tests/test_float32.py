@@ -28,7 +28,7 @@ from tsc_interp.verification.exact import ExactModel
 from tsc_interp.verification.float32 import certainty, float32_horizon
 from tsc_interp.verification.rounding import Rounding
 
-ROUNDED = [c for c in [*CONFIGS, *COUNTED] if c.n_layers == 1 and not c.has_norm and not c.causal]
+ROUNDED = [c for c in [*CONFIGS, *COUNTED] if c.n_layers == 1 and not c.has_norm]
 
 
 def shuffled(checkpoint: Checkpoint, rng: np.random.Generator) -> Checkpoint:
@@ -51,7 +51,8 @@ def computed(checkpoint: Checkpoint, counts: list[int], rng: np.random.Generator
     """The float32 logit as tokens in a random order, and compressed."""
     weights = {name: torch.from_numpy(w) for name, w in checkpoint.weights.items()}
     letters = np.repeat(np.arange(len(counts)), counts) + 2
-    row = torch.from_numpy(np.concatenate([[0], rng.permutation(letters)]))
+    parts = [[0], rng.permutation(letters)]
+    row = torch.from_numpy(np.concatenate(parts if not checkpoint.config.causal else parts[::-1]))
     config = checkpoint.config
     with torch.no_grad():
         tokens = forward(config, weights, from_tokens(config, row[None]))

@@ -423,7 +423,7 @@ def test_right_and_wrong_at_once_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
     checkpoint = planted(6, c_score=-1.0)
     wrong = {"kind": "wrong", "string": "ab{6}"}
     assert Checker(checkpoint).derive([wrong]).wrong == ("ab{6}",)
-    monkeypatch.setattr("tsc_interp.verification.checker_claims.is_right", lambda *_: True)
+    monkeypatch.setattr("tsc_interp.verification.checker_labels.is_right", lambda *_: True)
     box = [[1, 1], [9, 9]]
     claim = {"kind": "right_up_to", "letters": "ab", "length": 7, "boxes": [box]}
     with pytest.raises(CertificateError, match="right and wrong"):

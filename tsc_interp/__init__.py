@@ -65,6 +65,7 @@ if TYPE_CHECKING:  # what a type checker reads; the table below is what happens
     from tsc_interp.verification import check_ordered as check_ordered
     from tsc_interp.verification import diff as diff
     from tsc_interp.verification import difference as difference
+    from tsc_interp.verification import float32_answers as float32_answers
     from tsc_interp.verification import float32_horizon as float32_horizon
     from tsc_interp.verification import horizon as horizon
     from tsc_interp.verification import read_certificate as read_certificate
@@ -128,6 +129,7 @@ _PUBLIC = {
     "diff": "tsc_interp.verification",
     "difference": "tsc_interp.verification",
     "Float32Horizon": "tsc_interp.verification",
+    "float32_answers": "tsc_interp.verification",
     "float32_horizon": "tsc_interp.verification",
     "horizon": "tsc_interp.verification",
     "read_certificate": "tsc_interp.verification",

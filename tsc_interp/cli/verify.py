@@ -56,6 +56,14 @@ def command(
     certify: Annotated[
         bool, typer.Option("--certify", help="Also prove what holds for every length.")
     ] = False,
+    float32: Annotated[
+        str | None,
+        typer.Option(
+            "--float32",
+            help="With --certify: also prove up to which length the float32 model is right, any "
+            "order of sums; strings given as 'tokens' or 'compressed'.",
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", help="Write the certificate here (with --certify)."),
@@ -88,6 +96,8 @@ def command(
 
     if out is not None and not certify:
         raise UsageError("--out writes a certificate, so it needs --certify")
+    if float32 is not None and not certify:
+        raise UsageError("--float32 is claimed in a certificate, so it needs --certify")
     loaded = load_checkpoint(checkpoint, epoch=epoch)
     if out is not None:
         own = is_ordered_certificate if loaded.config.needs_order else is_certificate
@@ -96,10 +106,10 @@ def command(
         _check(check, loaded, as_json)
         return
     if loaded.config.needs_order:
-        if horizon or method != "auto":
+        if horizon or method != "auto" or float32 is not None:
             raise UsageError(
                 "this model sees the order of letters: its strings are counted length by length, "
-                "without --horizon and --method"
+                "without --horizon, --method and --float32"
             )
         verify_ordered.verify(
             loaded,
@@ -111,7 +121,8 @@ def command(
             quiet=quiet,
         )
         return
-    verdict = _verify(loaded, max_length or TEST_LENGTH, method, horizon, certify, quiet)
+    asked = {"method": method, "horizon": horizon, "certify": certify, "float32": float32}
+    verdict = _verify(loaded, max_length or TEST_LENGTH, asked, quiet)
     if replay and verdict.counterexamples:
         verdict = _replayed(verdict, loaded, quiet)
     if out is not None and verdict.certificate is not None:
@@ -127,9 +138,7 @@ def command(
         raise typer.Exit(_DOES_NOT_HOLD)
 
 
-def _verify(
-    loaded: Checkpoint, max_length: int, method: Any, horizon: bool, certify: bool, quiet: bool
-) -> Verdict:
+def _verify(loaded: Checkpoint, max_length: int, asked: Any, quiet: bool) -> Verdict:
     from math import comb
 
     from tsc_interp.verification import verify
@@ -140,7 +149,7 @@ def _verify(
     shown = not quiet and total > _QUICK
     with _progress(console, total) if shown else nullcontext(None) as told:
         return verify(
-            loaded, max_length, method=method, horizon=horizon, certify=certify,
+            loaded, max_length, **asked,
             progress=told, announce=lambda sentence: _print_line(console, sentence),
         )  # fmt: skip
 

@@ -49,8 +49,11 @@ RESULTS: dict[str, tuple[type | str, str]] = {
     "right_through": (int, "every string up to this length is right"),
     "first_error": (str, "the shortest wrong string"),
     "first_error_length": (int, "its length"),
-    "first_error_label": (int, "1: a false negative, 0: a false positive"),
-    "first_error_logit": (float, "over the reals, rounded to float64"),
+    "first_error_label": (int, "its class; of two, 1: a false negative, 0: a false positive"),
+    "first_error_logit": (
+        float,
+        "over the reals, rounded; of several classes the margin",
+    ),
     "head_letters": (str, "the letter each head of the first layer scores highest"),
     "head_margins": ("floats", "by how much, over the letter that comes next"),
     **{f"norm_{name}": (float, f"of the weights {name}, over all layers") for name in NORMS},

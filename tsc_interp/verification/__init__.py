@@ -18,7 +18,12 @@ from tsc_interp.verification.checker import check
 from tsc_interp.verification.checker_claims import Proved
 from tsc_interp.verification.comparison import Diff, diff
 from tsc_interp.verification.differences import Difference, difference
-from tsc_interp.verification.float32 import Float32Horizon, float32_horizon
+from tsc_interp.verification.float32 import (
+    Float32Answer,
+    Float32Horizon,
+    float32_answers,
+    float32_horizon,
+)
 from tsc_interp.verification.horizons import Counterexample, Horizon, horizon
 from tsc_interp.verification.ordered import verify_ordered
 from tsc_interp.verification.ordered_certificates import OrderedCertificate
@@ -34,6 +39,7 @@ __all__ = [
     "Counterexample",
     "Diff",
     "Difference",
+    "Float32Answer",
     "Float32Horizon",
     "Horizon",
     "MaxOf",
@@ -47,6 +53,7 @@ __all__ = [
     "check_ordered",
     "diff",
     "difference",
+    "float32_answers",
     "float32_horizon",
     "horizon",
     "read_certificate",

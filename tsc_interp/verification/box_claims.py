@@ -62,8 +62,13 @@ class BoxClaims:
             self.pay()
             yield derive(claim)
 
-    def cover_lengths(self, claim: Claim, holds: HoldsOnCounts) -> tuple[str, int]:
-        """The letters and the length up to which a claim's boxes hold every string."""
+    def cover_lengths(
+        self, claim: Claim, holds: HoldsOnCounts, into: dict[str, int] | None = None
+    ) -> tuple[str, int]:
+        """The letters and the length up to which a claim's boxes hold every string.
+
+        What is known is kept `into` a mapping, by default the one of what holds over the reals.
+        """
         letters, face = self.face(claim["letters"])
         length = whole(claim["length"])
         boxes = [
@@ -79,7 +84,8 @@ class BoxClaims:
         halfopen = [(low, [end + 1 for end in high]) for low, high in boxes]
         complete = covered(everything, halfopen, length, self.pay)
         require(complete, f"{letters}: the boxes leave strings out")
-        self.up_to[letters] = max(length, self.up_to.get(letters, 0))
+        known = self.up_to if into is None else into
+        known[letters] = max(length, known.get(letters, 0))
         return letters, length
 
     def cover_ratios(self, claim: Claim, holds: HoldsOnRatios) -> str:
@@ -111,9 +117,11 @@ class BoxClaims:
 
     def through(self) -> dict[str, int | None]:
         """Per set of letters the length up to which its strings hold; None is every length."""
+        return {letters: self._through(letters) for letters in self.letter_sets()}
+
+    def letter_sets(self) -> list[str]:
         known = self.config.alphabet.letters
-        sets = ["".join(s) for k in range(1, len(known) + 1) for s in combinations(known, k)]
-        return {letters: self._through(letters) for letters in sets}
+        return ["".join(s) for k in range(1, len(known) + 1) for s in combinations(known, k)]
 
     def _through(self, letters: str) -> int | None:
         """Shorter strings than letters there are none; a tail must begin where a proof ends."""

@@ -20,12 +20,13 @@ from tsc_interp.errors import UnsupportedError
 from tsc_interp.files import write_output
 from tsc_interp.output.display import Displayed
 from tsc_interp.verification.box_claims import CertificateError
-from tsc_interp.verification.checker import Checker, digest
+from tsc_interp.verification.checker import Checker, digest, schema_of
 from tsc_interp.verification.checker_claims import Proved
 from tsc_interp.verification.classes import AnyFaces, ClassFaces, faces_of
-from tsc_interp.verification.cutting import halves
+from tsc_interp.verification.cutting import Vector, halves
 from tsc_interp.verification.exact import checkpoint_of
 from tsc_interp.verification.faces import Face
+from tsc_interp.verification.float32 import Float32Horizon, search_float32
 from tsc_interp.verification.horizons import (
     DEFAULT_LIMIT,
     Counterexample,
@@ -37,6 +38,7 @@ from tsc_interp.verification.horizons import (
 )
 from tsc_interp.verification.labels import face_name
 from tsc_interp.verification.proofs import AllLengths, finer, prove_all_lengths, tail_bounds
+from tsc_interp.verification.rounding import Form
 from tsc_interp.verification.search import FaceSearch, search_face, search_faces
 
 Claim = dict[str, Any]
@@ -51,6 +53,7 @@ PER_BOX = 5
 """A box takes the checker so many times what one logit takes in exact arithmetic, measured."""
 _FEW_BOXES = 200
 _FINER_BOXES = 20_000
+_FLOAT32_BOXES = 100_000
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,8 @@ class Certificate(Displayed):
     checked: Proved
     horizon: Horizon
     negative_faces: tuple[FaceProof, ...]
+    float32: Float32Horizon | None = None
+    """What holds in float32, where that was asked for."""
 
     @property
     def proved(self) -> tuple[str, ...]:
@@ -116,28 +121,34 @@ def certify(
     *,
     limit: int = DEFAULT_LIMIT,
     budget: int = 200_000,
+    float32: Form | None = None,
     reading: Mapping[str, Any] | None = None,
 ) -> Certificate:
     """Everything that can be proved at every length, checked in exact arithmetic.
 
     `model` is a hooked model, a checkpoint, a bundled name, a path, or a run; or, with `reading`, a
     model of TransformerLens (see `from_transformer_lens`). `limit` is how long a first error may
-    be.
+    be. With `float32`, the form strings are given in ('tokens' or 'compressed'), the certificate
+    also says up to which length the float32 model is right, whatever the order of its sums.
     """
     check_reach(limit, budget)
     faces = faces_of(checkpoint_of(model, reading))
-    return certify_searches(faces, search_faces(faces, limit, budget), limit)
+    return certify_searches(faces, search_faces(faces, limit, budget), limit, float32=float32)
 
 
 def certify_searches(
-    faces: AnyFaces, searches: Sequence[FaceSearch], limit: int, patience: int = PATIENCE
+    faces: AnyFaces,
+    searches: Sequence[FaceSearch],
+    limit: int,
+    patience: int = PATIENCE,
+    float32: Form | None = None,
 ) -> Certificate:
     """The certificate that follows from searches already made; see `PATIENCE`."""
     try:
         checker = Checker(faces.checkpoint)
     except CertificateError as error:
         raise UnsupportedError(str(error).removeprefix("rejected: ")) from None
-    return _Builder(faces, searches, limit, checker, patience).build()
+    return _Builder(faces, searches, limit, checker, patience).build(float32)
 
 
 class _Builder:
@@ -159,7 +170,7 @@ class _Builder:
         self.tails: dict[str, int] = {}
         self.always: dict[str, AllLengths] = {}
 
-    def build(self) -> Certificate:
+    def build(self, float32: Form | None = None) -> Certificate:
         for search in self.searches:
             if search.label is not None and search.counterexample is None:
                 self._for_all_lengths(search)
@@ -173,7 +184,25 @@ class _Builder:
                 self._right_up_to(letters, search)
         if self.found.shortest is None:
             self._limit()
-        return self._finish()
+        return self._finish(None if float32 is None else self._in_float32(float32))
+
+    def _in_float32(self, form: Form) -> Float32Horizon:
+        """What holds in float32 too, for strings given in this form, as the search has it."""
+        length = self.found.length
+        reach = self.limit if length is None else max(length + 1, 1)
+        known = search_float32(self.faces.checkpoint, reach, form, _FLOAT32_BOXES)
+        summary, wrong = known.summary(), True
+        for search in known.searches:
+            letters = face_name(self.config, search.letters)
+            claim = up_to_claim(letters, summary.safe_through, search)
+            claim |= {"kind": "float32_right_up_to", "form": form}
+            if summary.safe_through >= len(letters):
+                _ = self._keep(claim) or self._keep_finer(claim, search)
+        if summary.first is not None and summary.certainty == "wrong":
+            counts = self.config.alphabet.counts(summary.first).tolist()
+            found = counterexample(self.faces, tuple(range(len(counts))), counts)
+            wrong = self._keep({**wrong_claim(found), "kind": "float32_wrong", "form": form})
+        return replace(summary, proved=wrong)
 
     def _keep(self, *claims: Claim) -> bool:
         """Keep claims that the checker can derive, each on its own, while patience lasts."""
@@ -263,13 +292,19 @@ class _Builder:
                 continue
             if not self._affordable(self.faces.exact.cost(len(search.letters)) * PER_BOX):
                 return False
-            if self.checker.is_right(search.letters, low, high):
+            if self._shown(claim, search, low, high):
                 boxes.append([list(low), list(high)])
             elif low == high:
                 return False
             else:
                 waiting += halves(low, high)
         return not waiting and self._keep({**claim, "boxes": boxes})
+
+    def _shown(self, claim: Claim, search: FaceSearch, low: Vector, high: Vector) -> bool:
+        """Whether the checker shows of a box what the claim says of it."""
+        if "form" not in claim:
+            return self.checker.is_right(search.letters, low, high)
+        return self.checker.is_safe(claim["form"], claim["length"], search.letters, low, high)
 
     def _limit(self) -> None:
         """Without an error in reach, plain softmax still has one: two labels share a limit."""
@@ -283,12 +318,12 @@ class _Builder:
 
     # -- the document --------------------------------------------------------------------------
 
-    def _finish(self) -> Certificate:
+    def _finish(self, float32: Float32Horizon | None) -> Certificate:
         """The document says what follows from its claims, as the checker derives them again."""
         claims = json.loads(json.dumps(self.claims))  # as it will be read: JSON has no tuples
         checked = self.checker.derive(claims)
         document = {
-            "schema": self.checker.schema,
+            "schema": schema_of(checked),
             "weight_hash": self.checker.weight_hash,
             "claims": claims,
             "conclusion": checked.conclusion(),
@@ -299,7 +334,12 @@ class _Builder:
             for search in self.searches
             if search.label is not None and not search.label and not self.found.several
         )
-        return Certificate(document, checked, as_checked(self.found, checked), negative)
+        if float32 is not None:
+            derived = checked.float32.get(float32.form)
+            through = 0 if derived is None else derived.safe_through
+            proved = float32.proved and derived is not None and through == float32.safe_through
+            float32 = replace(float32, safe_through=through, proved=proved)
+        return Certificate(document, checked, as_checked(self.found, checked), negative, float32)
 
     def _face_proof(self, search: FaceSearch, verdicts: Mapping[str, bool | None]) -> FaceProof:
         letters = face_name(self.config, search.letters)

@@ -7,7 +7,8 @@ on the right side of zero, that every counterexample is one, and that the conclu
 the claims. What it cannot derive again, or not within its budget, it rejects with the reason.
 
 The kinds of claims are in checker_claims.py. The schema is `tsc-interp/certificate/1`, and
-`tsc-interp/certificate/2` for what the first does not have: models of more than two classes.
+`tsc-interp/certificate/2` for what the first does not have: models of more than two classes, and
+claims about the float32 model.
 """
 
 from __future__ import annotations
@@ -63,9 +64,9 @@ def rejecting() -> Iterator[None]:
         raise CertificateError(f"malformed certificate: {type(error).__name__}: {error}") from None
 
 
-def schema_of(checkpoint: Checkpoint) -> str:
-    """The schema of certificates about this model."""
-    return WIDER_SCHEMA if checkpoint.config.n_outputs > 2 else SCHEMA
+def schema_of(proved: Proved) -> str:
+    """The schema in which this is stated."""
+    return WIDER_SCHEMA if proved.several or proved.float32 else SCHEMA
 
 
 def require_checkable(checkpoint: Checkpoint) -> None:
@@ -102,7 +103,6 @@ class Checker:
         require_checkable(checkpoint)
         config = checkpoint.config
         self.config, self.weight_hash = config, checkpoint.weight_hash()
-        self.schema = schema_of(checkpoint)
         self.seconds, self._until = seconds, 0.0
         self.model = BoxModel(checkpoint, self._pay)
 
@@ -115,6 +115,8 @@ class Checker:
                 json_text(one) for one in (document["conclusion"], proved.conclusion())
             )
             require(given == derived, f"the conclusion does not follow; what does is {derived}")
+            schema = schema_of(proved)
+            require(document["schema"] == schema, f"the schema of such claims must be {schema!r}")
             return proved
 
     def derive(self, claims: Sequence[Mapping[str, Any]]) -> Proved:
@@ -129,6 +131,13 @@ class Checker:
             label = derivation.label(face, low, high)
             return derivation.is_right(label, lambda model: model.count_box(face, low, high))
 
+    def is_safe(
+        self, form: str, length: int, face: tuple[int, ...], low: Sequence[int], high: Sequence[int]
+    ) -> bool:
+        """The same in float32, of strings up to this length, whatever the order of sums."""
+        with self._rejecting():
+            return self._derivation().is_safe(form, length, face, low, high)
+
     def _derivation(self) -> Derivation:
         return Derivation(self.config, self.model, self._pay)
 
@@ -136,7 +145,8 @@ class Checker:
         require(isinstance(document, dict), "a certificate is a JSON object")
         fields = {"schema", "weight_hash", "claims", "conclusion", "digest"}
         require(set(document) == fields, f"a certificate has exactly the fields {sorted(fields)}")
-        require(document["schema"] == self.schema, f"the schema must be {self.schema!r}")
+        known = (SCHEMA, WIDER_SCHEMA)
+        require(document["schema"] in known, f"the schema must be {' or '.join(map(repr, known))}")
         require(document["digest"] == digest(document), "the digest does not fit the content")
         require(
             document["weight_hash"] == self.weight_hash,

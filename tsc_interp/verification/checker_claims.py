@@ -6,6 +6,7 @@ The kinds of claims:
     right_up_to         every string over exactly these letters, up to this length, is right
     right_at_all_lengths   the same for every length: boxes of ratios, one chart per largest letter
     right_beyond        the same from this length on, by the tail bound (scores scaled by log n)
+    float32_right_up_to, float32_wrong   the same of the float32 model (checker_float32.py)
     limit               adding ever more of one letter drives the logits of two sets of letters
                         with different labels to one non-zero limit, so one of them fails
 
@@ -20,7 +21,7 @@ That boxes are well formed and leave nothing out is checked in box_claims.py. Pa
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,8 @@ from flint import arb
 
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.verification import kernel
-from tsc_interp.verification.box_claims import BoxClaims, Claim, Face, number, require, whole
+from tsc_interp.verification.box_claims import Claim, Face, number, require, whole
+from tsc_interp.verification.checker_float32 import Float32Proved, FloatClaims
 from tsc_interp.verification.checker_model import BoxModel
 from tsc_interp.verification.kernel import Ball
 
@@ -45,6 +47,10 @@ class Proved:
     """Per set of letters, the length up to which its strings are right; None is every length."""
     wrong: tuple[str, ...]
     negative_faces: Mapping[str, bool | None]
+    float32: Mapping[str, Float32Proved] = field(default_factory=dict)
+    """By form of the strings: what holds in float32, whatever the order of sums."""
+    several: bool = False
+    """Whether the model tells more than two classes apart."""
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.sentences)
@@ -54,20 +60,22 @@ class Proved:
 
     def conclusion(self) -> dict[str, Any]:
         """As a certificate states it."""
-        return {
+        stated: dict[str, Any] = {
             "horizon": self.horizon,
             "infinite": self.infinite,
             "finite": self.finite,
             "negative_faces": dict(self.negative_faces),
         }
+        if self.float32:
+            stated["float32"] = {form: one.to_dict() for form, one in self.float32.items()}
+        return stated
 
 
-class Derivation(BoxClaims):
+class Derivation(FloatClaims):
     """Claims in turn, then what follows from all of them."""
 
     def __init__(self, config: ClassifierConfig, model: BoxModel, pay: Callable[[], None]) -> None:
-        super().__init__(config, pay)
-        self.model, self.several = model, config.n_outputs > 2
+        super().__init__(config, model, pay)
         self.wrong: dict[str, tuple[str, int]] = {}
         self.limited = False
 
@@ -78,6 +86,7 @@ class Derivation(BoxClaims):
             "right_at_all_lengths": (self._right_always, {"letters", "bound", "charts"}),
             "right_beyond": (self._right_beyond, {"letters", "length"}),
             "limit": (self._limit, {"letter", "letters"}),
+            **self.float32_kinds(),
         }
         return self._conclude(list(self.sentences(claims, kinds)))
 
@@ -86,7 +95,7 @@ class Derivation(BoxClaims):
     def _wrong(self, claim: Claim) -> str:
         string = claim["string"]
         letters, face, counts = self.string(string)
-        label = int(self.config.task.classes(np.array(self._full(face, counts))))
+        label = int(self.config.task.classes(np.array(self.full(face, counts))))
         if self.several:
             answer = whole(claim["answer"])
             require(answer < self.config.n_outputs, "a class the model has no output for")
@@ -110,13 +119,13 @@ class Derivation(BoxClaims):
         return f"every string over exactly {letters} up to length {length} is right"
 
     def _right_always(self, claim: Claim) -> str:
-        label = self._shared_label(self.face(claim["letters"])[0])
+        label = self.shared_label(self.face(claim["letters"])[0])
         require(not self.config.log_n, "ratios alone do not decide a model scaled by log n")
-        bound, above = number(claim["bound"]), bool(label) or self.several
+        bound, above = number(claim["bound"]), self.above(label)
         require(bound > 0 if above else bound <= 0, "the bound is on the wrong side")
 
         def holds(face: Face, column: int, low: Sequence[float], high: Sequence[float]) -> None:
-            logit, end = self._asked(label).ratio_box(face, column, low, high), arb(bound)
+            logit, end = self.asked(label).ratio_box(face, column, low, high), arb(bound)
             held = kernel.is_at_most(end, logit) if above else kernel.is_at_most(logit, end)
             require(held, f"the logit is not proved to stay beyond {bound}")
 
@@ -127,7 +136,7 @@ class Derivation(BoxClaims):
 
     def _right_beyond(self, claim: Claim) -> str:
         letters, face = self.face(claim["letters"])
-        start, label = whole(claim["length"]), self._shared_label(letters)
+        start, label = whole(claim["length"]), self.shared_label(letters)
         require(self.config.log_n and start >= 2, "the tail bound needs scores scaled by log n")
         right = self.is_right(label, lambda model: model.tail(face, start))
         require(right, f"{letters}: the tail is not proved")
@@ -140,7 +149,7 @@ class Derivation(BoxClaims):
         require(not self.config.log_n, "the limit argument needs scores that do not grow")
         require(single in letters and len(single) == 1, "the letter must be one of the letters")
         require(
-            self._shared_label(letters) != self._shared_label(single),
+            self.shared_label(letters) != self.shared_label(single),
             "the two sets of letters must have different labels",
         )
         settled = any(map(kernel.is_positive, self._limits(face)))
@@ -160,59 +169,6 @@ class Derivation(BoxClaims):
         else:
             limit = self.model.limit(face)
             yield from (limit, -limit)
-
-    # -- what is asked of the model --------------------------------------------------------------
-
-    def _asked(self, label: int) -> BoxModel:
-        """Who bounds what makes this label right: the logit, or of several classes its margin."""
-        return self.model.of_class(label) if self.several else self.model
-
-    def is_right(self, label: int | None, bound: Callable[[BoxModel], Ball]) -> bool:
-        """Whether what the model is asked to bound proves this label the answer."""
-        if label is None:
-            return False
-        return is_right(bound(self._asked(label)), bool(label) or self.several)
-
-    # -- what claims are about -----------------------------------------------------------------
-
-    def _shared_label(self, letters: str) -> int:
-        label = self.config.task.class_of_support(frozenset(letters))
-        require(label is not None, f"strings over {letters} do not share a label")
-        return int(label or 0)
-
-    def label(self, face: tuple[int, ...], low: Sequence[int], high: Sequence[int]) -> int | None:
-        """The class of every string in a box of counts, None if they may differ."""
-        alphabet, task = self.config.alphabet, self.config.task
-        shared = task.class_of_support(frozenset(alphabet.letters[i] for i in face))
-        if shared is not None:
-            return shared
-        if task.kind == "most_frequent":
-            return _leader(face, low, high)
-        if task.kind not in ("parity", "at_least", "majority"):
-            # A rule of which nothing is known but the labels of single strings.
-            if list(low) != list(high):
-                return None
-            return int(task.classes(np.array(self._full(face, low))))
-        column = face.index(alphabet.index(task.needs))
-        if task.kind == "parity":
-            # Only the one letter's number counts, and it must be known.
-            ends = [low, low] if low[column] == high[column] else []
-        else:
-            # at_least and majority rise with their own letter, and fall or stay with the others.
-            least, most = [*high], [*low]
-            least[column], most[column] = low[column], high[column]
-            ends = [least, most]
-        labels = set()
-        for counts in ends:
-            labels.add(int(task.classes(np.array(self._full(face, counts)))))
-        return labels.pop() if len(labels) == 1 else None
-
-    def _full(self, face: Face, counts: Sequence[int]) -> list[int]:
-        """Counts of some letters among zeros for the others."""
-        full = [0] * self.config.alphabet.size
-        for letter, count in zip(face, counts, strict=True):
-            full[letter] = count
-        return full
 
     # -- conclusion --------------------------------------------------------------------------
 
@@ -239,22 +195,13 @@ class Derivation(BoxClaims):
             sentences.append(f"no false positive of any length over {', '.join(holding)}")
         if infinite:
             sentences.append("the horizon is infinite: no string of any length is misclassified")
+        float32 = self.float32_proved()
+        for form, one in float32.items():
+            sentences.append(
+                f"in float32 ({form}, any order of sums) every string up to length "
+                f"{one.safe_through} is right"
+            )
         return Proved(
-            tuple(sentences), horizon, infinite, finite, through, tuple(self.wrong), negative
-        )
-
-
-def is_right(found: Ball, above: bool) -> bool:
-    """Whether a logit is proved to be on this side of zero, which itself is not above."""
-    return kernel.is_positive(found) if above else kernel.is_not_positive(found)
-
-
-def _leader(face: Face, low: Sequence[int], high: Sequence[int]) -> int | None:
-    """The letter that occurs most often throughout a box, ties going to the earlier one."""
-    for i, letter in enumerate(face):
-        ahead = (
-            low[i] > high[j] if j < i else low[i] >= high[j] for j in range(len(face)) if j != i
-        )
-        if all(ahead):
-            return letter
-    return None
+            tuple(sentences), horizon, infinite, finite, through, tuple(self.wrong), negative,
+            float32, self.several,
+        )  # fmt: skip

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from flint import arb, ctx
@@ -24,6 +25,7 @@ from flint import arb, ctx
 from tsc_interp.checkpoints.format import Checkpoint
 from tsc_interp.strings import CLS, FIRST_LETTER
 from tsc_interp.verification import kernel
+from tsc_interp.verification.checker_rounding import FloatBound
 from tsc_interp.verification.kernel import Ball, Range
 
 PRECISION = 128
@@ -60,6 +62,11 @@ class BoxModel:
         self._outputs = [w for name, w in checkpoint.weights.items() if name.startswith("unembed.")]
         if self.config.n_outputs != 1:
             self._read_differences([(1, 0)])
+
+    @cached_property
+    def rounding(self) -> FloatBound:
+        """How far float32 can be from what is bounded here."""
+        return FloatBound(self.config, self.weights)
 
     def of_class(self, label: int) -> BoxModel:
         """The same model, of which the margin of one class is asked."""

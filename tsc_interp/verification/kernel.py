@@ -75,6 +75,10 @@ def smallest(balls: Iterable[Ball]) -> Ball:
     return UNKNOWN if found is None else found
 
 
+def largest(balls: Iterable[Ball]) -> Ball:
+    return -smallest(-ball for ball in balls)
+
+
 def square(x: Ball) -> Ball:
     """x² without the values below zero that x · x would admit."""
     return hull([x.abs_lower() ** 2, x.abs_upper() ** 2])

@@ -170,7 +170,7 @@ class Rounding:
         products = (q.size + q.error) * (k.size + k.error)
         moved = q.error * k.size + q.size * k.error + q.error * k.error
         terms = self.config.d_head + 1
-        error = (moved + _gamma(terms) * products).sum(-1)
+        error = (moved + _gamma(terms) * products).sum(-1) + terms * _TINY
         size = (q.size * k.size).sum(-1)
         root = np.sqrt(self.config.d_head)
         size, error = size / root, error / root + 3 * _U * (size + error) / root

@@ -30,6 +30,7 @@ from tsc_interp.verification.exact import checkpoint_of
 from tsc_interp.verification.float32 import Float32Horizon, float32_horizon
 from tsc_interp.verification.regions import count_regions, forecast
 from tsc_interp.verification.replay import Replay, replay_all
+from tsc_interp.verification.rounding import Form
 from tsc_interp.verification.tally import Side, Tally
 
 Method = Literal["auto", "enumeration", "regions", "both"]
@@ -145,6 +146,7 @@ def verify(
     method: Method = "auto",
     horizon: bool = False,
     certify: bool = False,
+    float32: Form | None = None,
     replay: bool | None = None,
     reading: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
@@ -154,7 +156,7 @@ def verify(
 
     `model` is a hooked model, a checkpoint, a bundled name, a path, or a run; or, with `reading`, a
     model of TransformerLens (see `from_transformer_lens`). `horizon` and `certify` add those
-    answers.
+    answers, `float32` (a form of strings) what the certificate says of the float32 model.
     `replay` puts the counterexamples to the float32 model; by default when a hooked model is given.
     `progress` is told how many count vectors more have been decided, and `announce` what a long
     count will take, before it starts.
@@ -165,7 +167,9 @@ def verify(
     if announce is not None and planned.is_long:
         announce(planned.sentence())
     tally = _count(faces, max_length, planned.method, progress)
-    certificate = certificates.certify(checkpoint) if certify else None
+    if float32 is not None and not certify:
+        raise UsageError("float32 says what a certificate claims besides, so it needs certify")
+    certificate = certificates.certify(checkpoint, float32=float32) if certify else None
     known = certificate.horizon if certificate else None
     known = known or (horizons.horizon(checkpoint) if horizon else None)
     firsts = [_first(faces, side) for side in tally.errors]
@@ -178,7 +182,7 @@ def verify(
         wrong=firsts[0] if tally.several else None,
         undecided=_string(faces, tally.undecided),
         horizon=known,
-        float32_horizon=None if known is None else _in_float32(checkpoint, known),
+        float32_horizon=_in_float32(checkpoint, known, certificate),
         certificate=certificate,
     )
     if replay or (replay is None and isinstance(model, HoldsWeights)):
@@ -186,8 +190,14 @@ def verify(
     return verdict
 
 
-def _in_float32(checkpoint: Checkpoint, known: horizons.Horizon) -> Float32Horizon | None:
+def _in_float32(
+    checkpoint: Checkpoint,
+    known: horizons.Horizon | None,
+    certificate: certificates.Certificate | None,
+) -> Float32Horizon | None:
     """As far as the real model is right; None for models whose rounding is not bounded."""
+    if known is None or (certificate is not None and certificate.float32 is not None):
+        return None if certificate is None else certificate.float32
     reach = known.limit if known.length is None else known.length + 1
     with suppress(UnsupportedError):
         return float32_horizon(checkpoint, limit=max(reach, 1))
