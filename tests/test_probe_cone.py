@@ -152,7 +152,7 @@ def test_negative_sets() -> None:
 
 
 def test_refusals() -> None:
-    with pytest.raises(UnsupportedError, match="positions"):
+    with pytest.raises(UnsupportedError, match="order"):
         cone.run(HookedClassifier(POSITIONED), ["ab"])
     with pytest.raises(UnsupportedError, match="labels"):
         cone.run(transformer_lens_model(), TOKENS)

@@ -13,7 +13,8 @@ import tsc_interp as tsc
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.model.hooked import HookedClassifier
 from tsc_interp.probes.base import SEVERITIES, Finding
-from tsc_interp.report.model_report import ModelCard, ModelReport, _short_name, section_of
+from tsc_interp.report.card import ModelCard, _short_name
+from tsc_interp.report.model_report import ModelReport, section_of
 from tsc_interp.report.reach import Reach, reach, reach_of_atlas
 from tsc_interp.report.strings import TestScore
 

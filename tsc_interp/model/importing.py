@@ -74,7 +74,7 @@ def from_transformer_lens(
         config,
         as_arrays(config, weights),
         {"imported_from": type(model).__name__, "token_ids": list(ids), "query": query},
-        source=str(getattr(cfg, "model_name", None) or type(model).__name__),
+        source=_name(model, cfg),
     )
 
     def original(letters: Tensor) -> Tensor:
@@ -83,6 +83,12 @@ def from_transformer_lens(
 
     compare(checkpoint, reading, original, samples, seed)
     return checkpoint
+
+
+def _name(model: Any, cfg: Any) -> str:
+    """The model's own name, if it has one."""
+    named = getattr(cfg, "model_name", None)
+    return type(model).__name__ if named in (None, "", "custom", "native") else str(named)
 
 
 def taken_over(model: Any, reading: Mapping[str, Any]) -> Checkpoint:

@@ -81,11 +81,11 @@ def pair_runs(
 def _form(config: ClassifierConfig, by: By | None) -> By:
     if by not in (None, "letter", "position"):
         raise UsageError(f"by is 'letter' or 'position', got {by!r}")
-    if by == "letter" and config.has_positions:
+    if by == "letter" and config.needs_order:
         raise UsageError(
             "this model has positions, so a letter is not the same at two places: by='position'"
         )
-    return by or ("position" if config.has_positions else "letter")
+    return by or ("position" if config.needs_order else "letter")
 
 
 def _two(config: ClassifierConfig, one: Any) -> tuple[str, str]:

@@ -240,7 +240,17 @@ def need_classifier(model: Any, probe: str) -> ClassifierConfig:
             f"the {probe} probe asks about a task's labels, so it needs a tsc-interp classifier, "
             f"not a {type(model).__name__}"
         )
+    need_one_logit(config, probe)
     return config
+
+
+def need_one_logit(config: ClassifierConfig, probe: str) -> None:
+    """For the probes that ask for yes or no, the sign of one logit."""
+    if config.n_outputs > 1:
+        raise UnsupportedError(
+            f"this model has {config.n_outputs} outputs, and the {probe} probe asks about the sign "
+            "of one; taken over with classes=(no, yes), two of them are one"
+        )
 
 
 def readout_direction(model: Any, direction: ArrayLike | Tensor | None) -> Floats | None:

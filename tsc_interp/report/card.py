@@ -70,6 +70,11 @@ class ModelCard:
         }
         return cls(**{**data, **known})
 
+    @property
+    def on_disk(self) -> bool:
+        """Whether `source` can be typed; what was taken over and not saved has a name only."""
+        return "imported_from" not in self.provenance or self.source.endswith(SUFFIX)
+
     def verdict(self) -> Finding:
         """The first things to know: does it fail, how often, from which length on, on what."""
         name = self.name.replace("`", "'")  # a sentence sets what is between backticks as code
@@ -77,17 +82,24 @@ class ModelCard:
         numbers: dict[str, Cell] = {}
         if self.test is not None:
             sentences.append(self.test.sentence())
-            numbers |= {
-                "test strings": self.test.strings,
-                "false positives": self.test.false_positives,
-                "false negatives": self.test.false_negatives,
-            }
+            numbers |= self.test.numbers()
         if self.reach is not None:
             sentences.append(self.reach.sentence())
             numbers["right through length"] = self.reach.right_through
         if self.test is None and self.reach is None:
-            sentences.append("There is no test set for its task.")
+            sentences.append(self._untested())
         return Finding(severity=self._severity(), text=" ".join(sentences), numbers=numbers)
+
+    def _untested(self) -> str:
+        read, places = self.config.get("reads", "first"), self.config.get("n_positions", 0)
+        deep = self.config.get("n_layers", 1) > 1
+        if places or read == "last_letter" or (read == "last" and deep):
+            known = f" up to its {places} positions" if places else ""
+            return (
+                "Its answers depend on the order of letters, which the test strings and the "
+                f"horizon are not about; `tsc-interp verify` decides strings{known}."
+            )
+        return "There is no test set for its task."
 
     def _severity(self) -> Severity:
         """An error no longer than test strings are is a failure, tested or not.

@@ -123,7 +123,7 @@ def confirm(model: Classifier, string: str) -> Confirmation:
 
 
 def _cannot(config: ClassifierConfig) -> str | None:
-    if config.has_positions:
+    if config.needs_order:
         return "with positions, a letter has no one key and value"
     if config.has_norm or config.n_layers > 1:
         return "with norms or several layers, the changed model is not counted in a report"

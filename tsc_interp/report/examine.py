@@ -179,7 +179,7 @@ def _examine(
     ]
     for index, probe in enumerate(asked, start=1):
         options = {"run_directory": subject.run_directory} if probe.needs_run else {}
-        reason = None if chosen else left_out(probe.name, subject.model.config, parameters)
+        reason = None if chosen else _left_out(probe.name, subject, parameters)
         if reason is not None:
             not_run[probe.name] = reason
             continue
@@ -197,6 +197,12 @@ def _examine(
     card = ModelCard.of(subject.model, subject.provenance, subject.test, _reach(subject, results))
     told = ModelReport(card, strings, tuple(results), not_run, checkpoint)
     return replace(told, confirmation=_confirmation(subject, told, progress))
+
+
+def _left_out(probe: str, subject: _Subject, parameters: int) -> str | None:
+    if probe == "init-norm" and "imported_from" in subject.provenance:
+        return "it was trained elsewhere, and how it was initialised is not known"
+    return left_out(probe, subject.model.config, parameters)
 
 
 def _confirmation(subject: _Subject, told: ModelReport, progress: Progress) -> Confirmation | None:

@@ -129,10 +129,10 @@ def place(length: int) -> float:
 
 def length_axis(reach: Reach) -> LengthAxis:
     errors = []
-    for string, kind in ((reach.false_positive, "positive"), (reach.false_negative, "negative")):
-        if string is not None:
-            length = int(_ANY.counts(string).sum())
-            errors.append(Mark(place(length), f"{string} (false {kind}, {length:,})", kind))
+    for string, kind in reach.errors():
+        length = int(_ANY.counts(string).sum())
+        told = f"{kind}, {length:,}" if kind else f"{length:,}"
+        errors.append(Mark(place(length), f"{string} ({told})", kind.removeprefix("false ")))
     ticks = tuple(Mark(place(10**k), f"{10**k:,}", "tick") for k in range(7))
     seen = tuple(Mark(place(length), word, "seen") for length, word in _SEEN)
     return LengthAxis(

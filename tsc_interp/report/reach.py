@@ -29,21 +29,24 @@ class Reach:
     """Whether the next length has an error, so that `right_through` is the horizon itself."""
     false_positive: str | None
     false_negative: str | None
+    wrong: str | None = None
+    """Of a model with several classes, whose errors have no kinds: the shortest."""
+
+    def errors(self) -> list[tuple[str, str]]:
+        """(string, kind): the shortest error of each kind that is known."""
+        known = (
+            (self.false_positive, "false positive"),
+            (self.false_negative, "false negative"),
+            (self.wrong, ""),
+        )
+        return [(string, kind) for string, kind in known if string is not None]
 
     def shortest_error(self) -> int | None:
         """The length of the shortest string known to be wrong."""
-        known = [string for string in (self.false_positive, self.false_negative) if string]
-        return min((int(_ANY.counts(string).sum()) for string in known), default=None)
+        return min((int(_ANY.counts(string).sum()) for string, _ in self.errors()), default=None)
 
     def sentence(self) -> str:
-        first = [
-            f"`{string}` ({kind})"
-            for string, kind in (
-                (self.false_positive, "a false positive"),
-                (self.false_negative, "a false negative"),
-            )
-            if string is not None
-        ]
+        first = [f"`{string}`" + f" (a {kind})" * bool(kind) for string, kind in self.errors()]
         if self.right_through:
             letters = "letter" if self.right_through == 1 else "letters"
             proved = f"Every string of up to {self.right_through:,} {letters} is proved right"
@@ -72,12 +75,14 @@ def reach(model: Classifier | Checkpoint) -> Reach | None:
     def written(error: Counterexample | None) -> str | None:
         return None if error is None else error.string
 
+    first = found.shortest if model.config.n_outputs > 1 else None
     return Reach(
         # What the checker did not derive again may be true, but is not proved.
         right_through=found.right_through if found.checked else 0,
         exact=found.proved and found.length is not None,
         false_positive=written(found.shortest_false_positive),
         false_negative=written(found.shortest_false_negative),
+        wrong=written(first) if first is not None and first.several else None,
     )
 
 

@@ -29,7 +29,7 @@ report.show(tables=True)"""
 def command(report: Report, probe: str | None = None) -> str:
     """Empty for a model that lives in a Python process."""
     first, *others = _sources(report)
-    if not first:
+    if not all([first, *others]):
         return ""
     where, epoch = _run_and_epoch(first)
     parts = ["tsc-interp", "analyze", "--checkpoint", where]
@@ -44,6 +44,15 @@ def python(report: Report, probe: str) -> str:
     if not isinstance(card, ModelCard):
         return _OUTSIDE.format(hash=card.weight_hash[:12], probe=probe)
     first, *others = _sources(report)
+    if not all([first, *others]):
+        return (
+            "import tsc_interp as tsc\n\n"
+            "# checkpoint: as tsc.from_transformer_lens or tsc.from_torch gave it; its weight hash "
+            f"is {card.weight_hash[:12]}...\n"
+            f"strings = {list(report.models[0].strings)!r}\n"
+            f"report = tsc.analyze(checkpoint, strings, probes=[{probe!r}])\n"
+            "report.show(tables=True)"
+        )
     where, epoch = _run_and_epoch(first)
     options = f"probes=[{probe!r}]"
     options += "" if epoch is None else f", epoch={epoch}"
@@ -78,8 +87,9 @@ def lab_python(result: LabResult) -> str:
 
 
 def _sources(report: Report) -> list[str]:
+    """What to type for each model; nothing for one that is in a Python process only."""
     cards = [model.card for model in report.models]
-    return [card.source if isinstance(card, ModelCard) else "" for card in cards]
+    return [card.source if isinstance(card, ModelCard) and card.on_disk else "" for card in cards]
 
 
 def _shell(part: str) -> str:

@@ -9,10 +9,12 @@ import numpy as np
 
 from tsc_interp.data import source_test_set
 from tsc_interp.errors import ConfigError
+from tsc_interp.output.numbers import Cell
 from tsc_interp.source_report import EXAMPLES, TEST_LENGTH
-from tsc_interp.strings import Counts
+from tsc_interp.strings import Alphabet, Counts
 
 if TYPE_CHECKING:
+    from tsc_interp.config import ClassifierConfig
     from tsc_interp.model.classifier import Classifier
 
 
@@ -27,10 +29,21 @@ class TestScore:
     false_negatives: int
     worst: tuple[str, ...]
     """The most wrong string of each kind; with no errors, the two nearest to one."""
+    wrong: int | None = None
+    """Of a model with several classes, which has no kinds of errors: how many it gets wrong."""
 
     @property
     def errors(self) -> int:
-        return self.false_positives + self.false_negatives
+        return self.false_positives + self.false_negatives + (self.wrong or 0)
+
+    def numbers(self) -> dict[str, Cell]:
+        if self.wrong is not None:
+            return {"test strings": self.strings, "wrong": self.wrong}
+        return {
+            "test strings": self.strings,
+            "false positives": self.false_positives,
+            "false negatives": self.false_negatives,
+        }
 
     def sentence(self) -> str:
         worst = " and ".join(f"`{string}`" for string in self.worst)
@@ -38,6 +51,11 @@ class TestScore:
             return (
                 f"It makes no error on the {self.strings:,} test strings (up to {TEST_LENGTH} "
                 f"letters) and comes nearest to one on {worst}."
+            )
+        if self.wrong is not None:
+            return (
+                f"It is wrong on {self.errors:,} of the {self.strings:,} test strings (up to "
+                f"{TEST_LENGTH} letters), the worst being {worst}."
             )
         return (
             f"It is wrong on {self.errors:,} of the {self.strings:,} test strings (up to "
@@ -49,7 +67,20 @@ class TestScore:
 def sensible_strings(model: Classifier) -> list[str]:
     """A few strings that exercise the task: each letter missing, each letter outnumbered."""
     config = model.config
-    needed = config.task.needs
+    longest = config.n_positions - int(config.has_cls) if config.has_positions else None
+    texts = _exercises(config)
+    if longest is not None:
+        texts = [_cut(config.alphabet, text, longest) for text in texts]
+    return list(dict.fromkeys(config.alphabet.canonical(text) for text in texts if text))
+
+
+def _exercises(config: ClassifierConfig) -> list[str]:
+    needed, letters = config.task.needs, config.alphabet.letters
+    if not needed:
+        several = letters[:3]
+        many = [f"{letter}{{50}}" for letter in several]
+        mixed = [several, several + several[0], several[::-1], f"{letters[0]}{many[-1]}"]
+        return [letters[0], *mixed, "".join(many[:2]) + letters[0]]
     others = [letter for letter in config.alphabet.letters if letter not in needed]
     if needed == "ab" and "c" in others:
         return list(EXAMPLES)
@@ -59,11 +90,25 @@ def sensible_strings(model: Classifier) -> list[str]:
         rest = needed.replace(letter, "")
         found += [f"{letter}{rest[0]}{{100}}"] if rest else []
         found += [f"{rest}{other}" or letter]
-    return list(dict.fromkeys(config.alphabet.canonical(string) for string in found))
+    return found
+
+
+def _cut(alphabet: Alphabet, text: str, longest: int) -> str:
+    """The string with its longest run shortened until it fits; empty if nothing is left of it."""
+    runs = alphabet.runs(text)
+    excess = sum(repeat for _, repeat in runs) - longest
+    at = max(range(len(runs)), key=lambda index: runs[index][1])
+    letter, repeat = runs[at]
+    if excess <= 0:
+        return text
+    if repeat <= excess:
+        return ""
+    runs[at] = (letter, repeat - excess)
+    return "".join(f"{letter}{{{repeat}}}" for letter, repeat in runs)
 
 
 def score_test_set(model: Classifier) -> TestScore | None:
-    """None where the test set does not fit: no letter outside the task, or learned positions."""
+    """None where the test set does not fit: no letter outside the task, or order that matters."""
     import torch
 
     config = model.config
@@ -71,12 +116,14 @@ def score_test_set(model: Classifier) -> TestScore | None:
         counts = source_test_set(config)
     except ConfigError:
         return None
-    if config.has_positions:
+    if config.needs_order:
         return None
     with torch.no_grad():
         logits = torch.cat(
             [model(model.counts(rows.copy())) for rows in np.array_split(counts, 5)]
         ).numpy()
+    if config.n_outputs > 1:
+        return _score_classes(config, counts, logits)
     labels = config.task.labels(counts)
     margins = np.where(labels, logits, -logits)
     wrong = (logits > 0) != labels
@@ -85,6 +132,23 @@ def score_test_set(model: Classifier) -> TestScore | None:
         false_positives=int((wrong & ~labels).sum()),
         false_negatives=int((wrong & labels).sum()),
         worst=_worst(model, counts, margins, wrong, labels),
+    )
+
+
+def _score_classes(config: ClassifierConfig, counts: Counts, outputs: np.ndarray) -> TestScore:
+    """By the margin of the right output over the largest other one; not ahead of all is wrong."""
+    right = config.task.classes(counts)[:, None]
+    own = np.take_along_axis(outputs, right, axis=1)[:, 0]
+    others = outputs.copy()
+    np.put_along_axis(others, right, -np.inf, axis=1)
+    margins = own - others.max(axis=1)
+    worst = [int(margins.argmin())]
+    return TestScore(
+        strings=len(counts),
+        false_positives=0,
+        false_negatives=0,
+        worst=tuple(config.alphabet.write(counts[index]) for index in worst),
+        wrong=int((margins <= 0).sum()),
     )
 
 

@@ -71,7 +71,7 @@ def run(
     counts = _test_set(config)
     changes: dict[str, Change] = {"zero": Zero()}
     average = _spaced(counts, MEAN_OVER) if counts is not None else None
-    if not config.has_positions:
+    if not config.needs_order:
         averaged = given if average is None else tuple(map(config.alphabet.write, average))
         changes["mean"] = Mean(averaged)
     effects = _effects(model, given, parts, changes)
@@ -120,7 +120,7 @@ def _name(part: Part, config: ClassifierConfig) -> str:
 
 def _test_set(config: ClassifierConfig) -> Counts | None:
     try:
-        return None if config.has_positions else source_test_set(config)
+        return None if config.needs_order else source_test_set(config)
     except ConfigError:
         return None
 
@@ -153,7 +153,7 @@ def _chosen(
     config: ClassifierConfig, parts: Sequence[Part], effects: Floats, exact: int | None
 ) -> list[Part]:
     """The parts to judge exactly: whole ones first, each kind by its largest mean effect."""
-    if config.has_positions:
+    if config.needs_order:
         return []
     easy = config.n_letters <= MOST_LETTERS and config.n_layers == 1 and not config.has_norm
     most = exact if exact is not None else EXACT_PARTS if easy else 0
@@ -201,7 +201,7 @@ def _resampled(
 def _not_applicable(
     config: ClassifierConfig, counts: Counts | None, parts: Sequence[Part], chosen: Sequence[Part]
 ) -> Iterator[str]:
-    if config.has_positions:
+    if config.needs_order:
         yield (
             "this model has positions: only zero, and only on the given strings; an edited model "
             "has no weights of the form that could be verified, and the test set is of counts"

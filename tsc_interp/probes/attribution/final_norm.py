@@ -52,7 +52,7 @@ def through_final_norm(model: Any, run: Pass, w: Floats) -> Seen:
     last = run.at_query(f"blocks.{model.cfg.n_layers - 1}.hook_resid_post")
     scale = run.at_query("ln_final.hook_scale").reshape(len(last))
     gain, shift = (_weight(model, names) for names in (("w", "weight"), ("b", "bias")))
-    if getattr(model.ln_final, "uses_weight_offset", False) and gain is not None:
+    if gain is not None and getattr(model.ln_final, "uses_weight_offset", False):
         gain = 1.0 + gain
     centred = _centred(model, run, last, scale)
 
@@ -66,7 +66,7 @@ def through_final_norm(model: Any, run: Pass, w: Floats) -> Seen:
 
 def _weight(model: Any, names: tuple[str, ...]) -> Floats | None:
     for name in names:
-        found = getattr(model.ln_final, name, None)
+        found = getattr(getattr(model, "ln_final", None), name, None)
         if found is not None:
             return as_array(found)
     return None

@@ -35,6 +35,7 @@ from tsc_interp.probes.running import (
     Pass,
     as_array,
     chosen_layers,
+    classifier_config,
     readout_direction,
     start,
     weight,
@@ -82,6 +83,12 @@ def run(
     A TransformerLens model needs a `direction`: a vector in residual space, say a column of W_U.
     """
     w = readout_direction(model, direction)
+    config = classifier_config(model)
+    if w is None and config is not None:
+        raise UnsupportedError(
+            f"this model has {config.n_outputs} outputs, so it is to be said what is attributed: "
+            "run_probe('attribution', model, strings, direction=model.W_U[:, 1] - model.W_U[:, 0])"
+        )
     if w is None:
         raise UsageError(
             "attribution needs a read-out direction, a vector of length d_model: "
@@ -246,9 +253,9 @@ def _gathered(parts: list[Part]) -> list[Part]:
 
 
 def _labels(run: Pass) -> tuple[int, ...] | None:
-    if run.config is None:
+    if run.config is None or run.config.n_outputs > 1:
         return None
-    return tuple(int(label) for label in run.config.classes(run.rows))
+    return tuple(run.config.classes(run.rows).tolist())
 
 
 def _check_sum(run: Pass, effects: Floats, logits: Floats, last: int) -> None:

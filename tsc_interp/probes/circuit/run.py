@@ -117,7 +117,7 @@ def _checked(model: Any, graph: str, fill: str) -> Checkpoint:
             "graph='nodes'"
         )
     require_report_family(config, "the search for circuits")
-    if config.n_layers > 1 or config.has_norm or config.has_positions or not config.has_attention:
+    if config.n_layers > 1 or config.has_norm or config.needs_order or not config.has_attention:
         raise UnsupportedError(
             "circuits are searched in models of one layer with attention, without norms and "
             "positions: there a reader hears a plain sum of writers"

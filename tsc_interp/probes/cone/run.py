@@ -51,9 +51,9 @@ RATIOS = np.round(np.linspace(-9, 9, 361), 6)
 def run(model: Any, strings: Sequence[str], *, visible: int = TEST_LENGTH) -> ConeResult:
     """`visible` is the length up to which a test would see an error; beyond it is latent."""
     config = need_classifier(model, "cone")
-    if config.has_positions:
+    if config.needs_order:
         raise UnsupportedError(
-            "this model has positions, so a mixture of letters does not determine its logit"
+            "this model sees order, so a mixture of letters does not determine its logit"
         )
     negative, undecided = negative_sets(config)
     budget = min(MOST_PER_SET, BUDGET // max(1, len(negative)))

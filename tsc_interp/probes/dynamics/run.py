@@ -103,7 +103,7 @@ def _losses(metrics: Sequence[EpochMetrics], epochs: Sequence[int]) -> LabeledAr
 
 def _errors(ensemble: Classifier, epochs: Sequence[int]) -> LabeledArray | None:
     config = ensemble.config
-    if config.has_positions:
+    if config.needs_order:
         return None
     try:
         counts = source_test_set(config)
@@ -131,7 +131,7 @@ def _horizons(history: Mapping[int, Checkpoint]) -> LabeledArray | None:
 
 def _heads(ensemble: Classifier, epochs: Sequence[int]) -> dict[str, LabeledArray | None]:
     config = ensemble.config
-    if not config.has_attention or config.has_positions:
+    if not config.has_attention or config.needs_order:
         return {"scores": None, "values": None}
     letters = config.alphabet.letters
     wanted = [f"blocks.0.attn.hook_{name}" for name in ("attn_scores", "v")]
@@ -159,14 +159,14 @@ def _magnitudes(ensemble: Classifier, epochs: Sequence[int]) -> LabeledArray:
 
 def _remarks(config: ClassifierConfig) -> tuple[str, ...]:
     remarks = []
-    if config.has_positions:
+    if config.needs_order:
         remarks.append(
             "Heads, test errors and horizons are not followed: this model has positions, so counts "
             "do not describe its input."
         )
     elif not config.has_attention:
         remarks.append("No head is followed: this model has no attention.")
-    if config.n_letters > _MOST_LETTERS and not config.has_positions:
+    if config.n_letters > _MOST_LETTERS and not config.needs_order:
         remarks.append(f"Horizons are followed for up to {_MOST_LETTERS} letters only.")
     if config.n_layers > 1:
         remarks.append("Scores and values are those of the first layer.")

@@ -52,7 +52,7 @@ def run(
     config = need_classifier(model, "key-noise")
     if not config.has_attention:
         raise UnsupportedError("this model has no attention (n_heads = 0), so no keys")
-    if config.has_positions:
+    if config.needs_order:
         raise UnsupportedError("with positions a letter has no one key; key-noise needs none")
     if draws < 1 or not sizes:
         raise UsageError(f"noise needs one or more draws and sizes, got {draws} and {len(sizes)}")

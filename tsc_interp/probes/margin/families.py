@@ -67,7 +67,8 @@ def _family(config: ClassifierConfig, counts: NDArray[np.int64], letter: str) ->
         for each, count in zip(alphabet.letters, fixed, strict=True)
         if count or each == letter
     )
-    room = config.n_positions - 1 - int(fixed.sum()) if config.has_positions else CAP
+    places = config.n_positions - int(config.has_cls)
+    room = places - int(fixed.sum()) if config.has_positions else CAP
     return Family(name=name, letter=letter, counts=tuple(counts.tolist()), cap=min(CAP, room))
 
 

@@ -90,9 +90,9 @@ def run(
             np.stack([_sign_change(layer, reading.direction) for layer in reading.layers]), **axes
         ),
     )
-    if config is not None:
+    if config is not None and not _no_flips(config):
         found = _flips(model, config, reading, result)
-        if config.n_layers == 1 and not config.has_positions:
+        if config.n_layers == 1 and not config.needs_order:
             found["lost"] = lost_letters(model, config, reading)
         result = result.model_copy(update=found)
     return result.with_findings(findings(result))
@@ -123,7 +123,7 @@ def _flips(
     model: Any, config: ClassifierConfig, reading: Reading, result: MarginResult
 ) -> dict[str, Any]:
     """The families with their flips, and the curves behind the figures."""
-    closed_form = config.n_layers == 1 and not config.has_positions
+    closed_form = config.n_layers == 1 and not config.needs_order
     made = []
     for family in families(config, reading.rows):
         if family.cap < 1:
@@ -139,7 +139,7 @@ def _flips(
             else None,
         }
         made.append(family.model_copy(update=found))
-    if config.has_positions:
+    if config.needs_order:
         return {"families": tuple(made)}
     names, grid = [family.name for family in made], [str(n) for n in GRID]
     counts = np.stack([counts_of(config, family, GRID) for family in made])
@@ -181,11 +181,24 @@ def _target_weights(model: Any, reading: Reading, result: MarginResult, counts: 
     return np.stack(kept)
 
 
+def _no_flips(config: ClassifierConfig) -> str | None:
+    """Why there are no families whose answers could be followed; None where there are."""
+    if config.n_outputs > 1:
+        return f"flips are of the sign of one logit, and this model has {config.n_outputs} outputs"
+    if config.task.ordered:
+        return "flips of families such as ab{n} are of counts, and this task is about order"
+    if config.needs_order and not config.has_positions:
+        return "flips of families such as ab{n} are of counts, and this model sees order"
+    return None
+
+
 def _not_applicable(config: ClassifierConfig | None) -> list[str]:
     if config is None:
         return [
             "flips of families such as ab{n} need a task with labels, which only our classifier has"
         ]
+    if (reason := _no_flips(config)) is not None:
+        return [reason]
     notes = []
     if config.n_layers > 1:
         notes.append("flips are measured but not predicted: with several layers scores and values "

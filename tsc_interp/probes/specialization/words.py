@@ -23,7 +23,8 @@ def findings(result: SpecializationResult) -> tuple[Finding, ...]:
         found += _repeats(result, i)
     if needs := result.needs_among(result.attention.labels["letter"]):
         found += _signs(result, needs)
-        found += _unread(result, needs)
+        # Where a letter's scores depend on its place, who reads it is known on average only.
+        found += _unread(result, needs) if result.lead is None else []
     return tuple(found)
 
 
@@ -131,7 +132,8 @@ def _unread(result: SpecializationResult, needs: str) -> list[Finding]:
         return [Finding(severity="good", text=text)]
     readable = " and ".join(f"`{letter}`" for letter in sorted(set(result.reads[0])))
     count = len(result.reads[0])
-    heads = {1: "its one head reads", 2: "both heads read"}.get(count, f"all {count} heads read")
+    every = {1: "its one head reads", 2: "both heads read"}.get(count, f"all {count} heads read")
+    heads = every if len(set(result.reads[0])) == 1 else f"its {count} heads read"
     return [_effect_of_not_reading(one, f"{heads} {readable}") for one in result.unread]
 
 
@@ -145,8 +147,8 @@ def _effect_of_not_reading(one: Unread, instead: str) -> Finding:
         text = f"No head reads `{one.letter}` ({instead}), yet the logit still tells: {pair}."
         return Finding(severity="warning", text=text, numbers=numbers)
     text = (
-        f"No head reads `{one.letter}` ({instead}), so the model does not see whether it is "
-        f"there: {pair}."
+        f"No head reads `{one.letter}` ({instead}), and whether it is there does not change the "
+        f"answer: {pair}."
     )
     return Finding(severity="failure", text=text, numbers=numbers)
 

@@ -101,7 +101,9 @@ def run(
             letter=reading.tokens,
         ),
     )
-    if config is not None and result.needs_among(reading.tokens):
+    # Imitation is told of one logit, and of letters whose values are the same wherever they stand.
+    told = config is not None and config.n_outputs == 1 and result.lead is None
+    if config is not None and told and result.needs_among(reading.tokens):
         result = result.model_copy(update=_false_positives(model, config, reading))
     return result.with_findings(findings(result))
 

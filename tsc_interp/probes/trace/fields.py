@@ -19,7 +19,7 @@ _GRID = 41
 def value_field(model: Classifier, cache: Any) -> LabeledArray | None:
     """The logit where the two one-dimensional heads of a one-layer model have values (x, y)."""
     config = model.config
-    if (config.n_layers, config.n_heads, config.d_head) != (1, 2, 1) or config.has_positions:
+    if (config.n_layers, config.n_heads, config.d_head) != (1, 2, 1) or config.needs_order:
         return None
     values = cache["blocks.0.attn.hook_v"][..., 0].double().flatten(0, -2).numpy()
     return _field(model, "blocks.0.attn.hook_z", values, lambda xy: xy[:, :, None])
@@ -29,7 +29,7 @@ def residual_field(model: Classifier, cache: Any) -> LabeledArray | None:
     """The logit where CLS's residual after the last attention is (x, y)."""
     config = model.config
     last = f"blocks.{config.n_layers - 1}.hook_resid_mid"
-    if config.d_model != 2 or config.has_positions or last not in cache:
+    if config.d_model != 2 or config.needs_order or last not in cache:
         return None
     return _field(model, last, cache[last][:, 0].double().numpy(), lambda xy: xy)
 

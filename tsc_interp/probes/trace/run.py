@@ -19,9 +19,11 @@ import torch
 from einops import einsum, rearrange
 from numpy.typing import NDArray
 
+from tsc_interp.errors import UnsupportedError
 from tsc_interp.model.classifier import Classifier
 from tsc_interp.model.inputs import Inputs
 from tsc_interp.probes.base import LabeledArray
+from tsc_interp.probes.running import need_classifier
 from tsc_interp.probes.trace.fields import residual_field, value_field
 from tsc_interp.probes.trace.result import TraceResult
 from tsc_interp.probes.trace.words import findings
@@ -32,7 +34,9 @@ STAGES = ("resid_pre", "attn_out", "resid_mid", "mlp_out", "resid_post")
 
 def run(model: Classifier, strings: Sequence[str]) -> TraceResult:
     """Trace each string. A model with positions is traced at CLS only, weights summed by letter."""
-    config = model.config
+    config = need_classifier(model, "trace")
+    if not config.has_cls:
+        raise UnsupportedError("a trace follows CLS, and here the last letter reads; there is none")
     inputs = model.inputs(list(strings))
     tokens = ("CLS", *config.alphabet.letters)
     with torch.no_grad():
@@ -46,7 +50,7 @@ def run(model: Classifier, strings: Sequence[str]) -> TraceResult:
             "head_values": seen.at_cls("attn.hook_z", "head", "component"),
             "value_field": value_field(model, cache),
         }
-        if not config.has_positions:
+        if not config.needs_order:
             attention |= {
                 name: seen.everywhere(f"attn.hook_{name[0]}", "head", "component")
                 for name in ("query", "key", "value")
@@ -54,9 +58,9 @@ def run(model: Classifier, strings: Sequence[str]) -> TraceResult:
             attention["scores"] = seen.scores()
     else:
         not_applicable.append("No head is drawn: this model has no attention.")
-    if config.has_positions:
+    if config.needs_order:
         not_applicable.append(
-            "Queries, keys, values and scores are not drawn: this model has positions, so equal "
+            "Queries, keys, values and scores are not drawn: this model sees order, so equal "
             "letters differ by where they stand. Weights are sums over a letter's positions."
         )
     if config.n_layers > 1:
@@ -68,7 +72,7 @@ def run(model: Classifier, strings: Sequence[str]) -> TraceResult:
         not_applicable.append(
             "Attention and MLP read the normalised residual; the residual is drawn as it is."
         )
-    labels = tuple(int(label) for label in config.classes(strings))
+    labels = tuple(config.classes(strings).tolist())
     result = TraceResult(
         findings=(),
         not_applicable=tuple(not_applicable),
@@ -99,6 +103,8 @@ class _Reader:
     ) -> None:  # fmt: skip
         self.cache, self.layers = cache, range(n_layers)
         self.strings, self.tokens, self.inputs = strings, tokens, inputs
+        first = [0] * len(strings)
+        self.cls = first if inputs.reading is None else inputs.reading.tolist()
 
     def _stack(self, name: str) -> NDArray[np.float64]:
         layers = [self.cache[f"blocks.{layer}.{name}"] for layer in self.layers]
@@ -109,9 +115,13 @@ class _Reader:
         return {name: known.get(name) for name in names}
 
     def at_cls(self, name: str, *trailing: str) -> LabeledArray:
-        values = self._stack(name)[:, :, 0]
+        values = self._at_cls(self._stack(name))
         sizes = {axis: range(size) for axis, size in zip(trailing, values.shape[2:], strict=True)}
         return LabeledArray.of(values, **self._labels("layer", "string"), **sizes)
+
+    def _at_cls(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """`[layer string pos ...]` where each string's CLS stands."""
+        return np.stack([values[:, row, at] for row, at in enumerate(self.cls)], axis=1)
 
     def everywhere(self, name: str, *trailing: str) -> LabeledArray:
         values = self._stack(name)
@@ -119,7 +129,8 @@ class _Reader:
         return LabeledArray.of(values, **self._labels("layer", "string", "token"), **sizes)
 
     def weights(self) -> LabeledArray:
-        pattern = self._stack("attn.hook_pattern")[:, :, :, 0, :]
+        every = self._stack("attn.hook_pattern")
+        pattern = self._at_cls(rearrange(every, "layer string head q k -> layer string q head k"))
         members = self.inputs.tokens.numpy()[:, :, None] == self._token_ids()
         summed = einsum(
             pattern, members, "layer string head key, string key token -> layer string head token"
@@ -148,10 +159,13 @@ class _Reader:
 
     def states(self) -> LabeledArray:
         stages = [s for s in STAGES if f"blocks.0.hook_{s}" in self.cache]
-        values = np.stack([self._stack(f"hook_{stage}") for stage in stages], axis=1)
-        tokens = self.tokens if self.inputs.compressed else self.tokens[:1]
+        every = [self._stack(f"hook_{stage}") for stage in stages]
+        tokens = self.tokens
+        if not self.inputs.compressed:
+            tokens, every = tokens[:1], [self._at_cls(values)[:, :, None] for values in every]
+        values = np.stack(every, axis=1)
         return LabeledArray.of(
-            values[:, :, :, : len(tokens)],
+            values,
             layer=self.layers,
             stage=stages,
             string=self.strings,
