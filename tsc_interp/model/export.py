@@ -57,7 +57,8 @@ def _beyond_export(config: ClassifierConfig) -> dict[str, bool]:
         "every block of its models has attention": not attends,
         "it has no attention scores that grow with log n": config.log_n,
         "it has no adaptive temperature": attends and config.adaptive_temperature,
-        "it has no norm after attention alone": attends and config.attention_norm != "off",
+        "none of its models has a norm after attention alone": attends
+        and config.attention_norm != "off",
     }
 
 
@@ -107,11 +108,12 @@ def _buildable_config(config: ClassifierConfig, n_ctx: int, **options: Any) -> A
 def export(model: HookedClassifier, n_ctx: int) -> Any:
     """A TransformerLens model with the same logits (where ours reads) and activations."""
     config = model.config
-    reasons = {"an ensemble is many models": bool(model.ensemble_shape)}
-    reasons |= {f"of TransformerLens, {why}": on for why, on in _beyond_export(config).items()}
+    reasons = {"an ensemble is many models": bool(model.ensemble_shape), **_beyond_export(config)}
     for reason, applies in reasons.items():
         if applies:
-            raise UnsupportedError(f"this classifier cannot be exported: {reason}")
+            raise UnsupportedError(
+                f"this classifier cannot be exported to TransformerLens: {reason}"
+            )
     cfg = _buildable_config(
         config,
         n_ctx,
