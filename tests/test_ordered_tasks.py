@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from itertools import product
+from typing import ClassVar, Literal
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import tsc_interp as tsc
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UsageError
 from tsc_interp.task import AtLeast, ContainsAll, Majority, Parity
@@ -17,10 +19,33 @@ from tsc_interp.verification.ordered_tasks import (
     CountTask,
     LabelledBy,
     MaxOf,
+    MostFrequentOf,
+    boxes_of,
     partition,
     task_from_dict,
     task_of,
 )
+
+
+class EndsAlike(tsc.OwnTask):
+    kind: Literal["test_ends_alike"] = "test_ends_alike"
+    ordered: ClassVar[bool] = True
+
+    def labels(self, letters):
+        return letters[:, 0] == letters[:, -1]
+
+
+class Lengthy(tsc.OwnTask):
+    """Several classes on counts: the length, up to three, and more."""
+
+    kind: Literal["test_lengthy"] = "test_lengthy"
+
+    def n_classes(self, n_letters):
+        return 4
+
+    def labels(self, counts):
+        return np.minimum(counts.sum(-1), 4) - 1
+
 
 TASKS = [
     CountTask(ContainsAll(letters="ab")),
@@ -33,6 +58,9 @@ TASKS = [
     Before("a", "b"),
     Before("c", "a"),
     LabelledBy(lambda rows: (rows[:, 0] == rows[:, -1]).astype(int), 2, "ends alike"),
+    MostFrequentOf(),
+    boxes_of(EndsAlike()),
+    boxes_of(Lengthy()),
 ]
 LETTERS = 3
 
@@ -46,14 +74,18 @@ def by_hand(task, string):
     text = "".join("abc"[i] for i in string)
     if isinstance(task, MaxOf):
         return max(string)
-    if isinstance(task, Before):
+    rule = getattr(task, "rule", None)
+    if isinstance(rule, tsc.Before):
         for letter in text:
-            if letter in (task.first, task.second):
-                return int(letter == task.first)
+            if letter in (rule.first, rule.second):
+                return int(letter == rule.first)
         return 0
-    if isinstance(task, LabelledBy):
+    if isinstance(task, LabelledBy) or isinstance(rule, EndsAlike):
         return int(text[0] == text[-1])
-    rule = task.rule
+    if isinstance(rule, Lengthy):
+        return min(len(text), 4) - 1
+    if isinstance(task, MostFrequentOf):
+        return min(range(LETTERS), key=lambda letter: (-string.count(letter), letter))
     if isinstance(rule, ContainsAll):
         return int(all(letter in text for letter in rule.letters))
     count = text.count(rule.letter)
@@ -112,6 +144,11 @@ def test_a_task_must_fit_the_model():
         task_of(one, MaxOf())
     with pytest.raises(UsageError, match="not in the model's alphabet"):
         task_of(one, Before("a", "z"))
+    with pytest.raises(UsageError, match="no task of kind 'nobody'"):
+        task_of(one, "nobody")
+    with pytest.raises(UsageError, match=r"one of tsc-interp's or a tsc\.OwnTask, got 7"):
+        task_of(one, 7)
+    assert task_of(one, "before") == Before("a", "b") == task_of(one, tsc.Before())
     with pytest.raises(UsageError, match="two different letters"):
         Before("a", "a")
     with pytest.raises(UsageError, match="a class from 0 to 1"):
@@ -124,6 +161,13 @@ def test_a_certificate_can_name_it(task):
     assert task_from_dict(task.to_dict(), config) == task
     own = CountTask(config.task)
     assert task_from_dict(own.to_dict(), config) == own
-    for wrong in ({}, None, {"kind": "max_of", "k": 4}, {"kind": "before", "first": "a"}, "max_of"):
+    no_such = [{"kind": kind} for kind in ("max_of", "test_ends_alike", [])]
+    for wrong in (
+        {},
+        None,
+        {"kind": "maximum", "k": 4},
+        {"kind": "before", "first": "a"},
+        *no_such,
+    ):
         with pytest.raises(UsageError):
             task_from_dict(wrong, config)

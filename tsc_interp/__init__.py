@@ -41,8 +41,11 @@ if TYPE_CHECKING:  # what a type checker reads; the table below is what happens
     from tsc_interp.sweeps import Sweep as Sweep
     from tsc_interp.sweeps import sweep as sweep
     from tsc_interp.task import AtLeast as AtLeast
+    from tsc_interp.task import Before as Before
     from tsc_interp.task import ContainsAll as ContainsAll
     from tsc_interp.task import Majority as Majority
+    from tsc_interp.task import Maximum as Maximum
+    from tsc_interp.task import MostFrequent as MostFrequent
     from tsc_interp.task import OwnTask as OwnTask
     from tsc_interp.task import Parity as Parity
     from tsc_interp.training.config import RunConfig as RunConfig
@@ -105,8 +108,11 @@ _PUBLIC = {
     "Sweep": "tsc_interp.sweeps",
     "sweep": "tsc_interp.sweeps",
     "AtLeast": "tsc_interp.task",
+    "Before": "tsc_interp.task",
     "ContainsAll": "tsc_interp.task",
     "Majority": "tsc_interp.task",
+    "Maximum": "tsc_interp.task",
+    "MostFrequent": "tsc_interp.task",
     "OwnTask": "tsc_interp.task",
     "Parity": "tsc_interp.task",
     "RunConfig": "tsc_interp.training.config",

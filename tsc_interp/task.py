@@ -222,10 +222,10 @@ class MostFrequent(_BaseRule):
     def n_classes(self, n_letters: int) -> int:
         return n_letters
 
-    def labels(self, counts: Counts) -> Classes:
+    def labels(self, counts: Counts) -> Any:
         return np.asarray(counts.argmax(axis=-1))  # the first of equals
 
-    def label_of_support(self, letters: frozenset[str]) -> int | None:
+    def label_of_support(self, letters: frozenset[str]) -> Any:
         return LETTERS.index(next(iter(letters))) if len(letters) == 1 else None
 
     def describe(self) -> str:
@@ -240,10 +240,10 @@ class Maximum(_BaseRule):
     def n_classes(self, n_letters: int) -> int:
         return n_letters
 
-    def labels(self, counts: Counts) -> Classes:
+    def labels(self, counts: Counts) -> Any:
         return np.asarray(counts.shape[-1] - 1 - (counts[..., ::-1] > 0).argmax(axis=-1))
 
-    def label_of_support(self, letters: frozenset[str]) -> int | None:
+    def label_of_support(self, letters: frozenset[str]) -> Any:
         return max(map(LETTERS.index, letters))
 
     def describe(self) -> str:
@@ -317,14 +317,15 @@ SHIPPED: tuple[type[Any], ...] = (
 _OWN: list[type[OwnTask]] = []
 
 
-def _kind(task: type[Any]) -> str:
+def kind_of(task: type[Any]) -> str:
+    """What JSON calls it."""
     field = task.model_fields.get("kind")
     return str(field.default) if field is not None else ""
 
 
-def task_of_kind(kind: str) -> type[Any] | None:
+def task_ofkind_of(kind: str) -> type[Any] | None:
     """The class behind a name: shipped, imported, or an entry point; the youngest of a name."""
-    known: dict[str, type[Any]] = {_kind(task): task for task in (*_OWN, *SHIPPED)}
+    known: dict[str, type[Any]] = {kind_of(task): task for task in (*_OWN, *SHIPPED)}
     if kind not in known:
         for entry in entry_points(group="tsc_interp.tasks", name=kind):
             known[kind] = entry.load()
@@ -337,9 +338,9 @@ def read_task(given: object) -> Any:
         given = {"kind": given.replace("-", "_")}
     if isinstance(given, Mapping):
         kind = given.get("kind")
-        task = task_of_kind(kind) if isinstance(kind, str) else None
+        task = task_ofkind_of(kind) if isinstance(kind, str) else None
         if task is None:
-            names = ", ".join(repr(_kind(task)) for task in (*SHIPPED, *_OWN))
+            names = ", ".join(repr(kind_of(task)) for task in (*SHIPPED, *_OWN))
             raise ValueError(
                 f"there is no task of kind {shorten(kind)}; those known here are {names}. One of "
                 "your own must be imported first, or be an entry point of tsc_interp.tasks"
@@ -347,7 +348,7 @@ def read_task(given: object) -> Any:
         given = task(**{str(name): value for name, value in given.items()})
     if not isinstance(given, (*SHIPPED, OwnTask)):
         raise ValueError(f"a task is one of tsc-interp's or a tsc.OwnTask, got {shorten(given)}")
-    if isinstance(given, OwnTask) and not _kind(type(given)):
+    if isinstance(given, OwnTask) and not kind_of(type(given)):
         raise ValueError(f"{type(given).__name__} needs a kind: Literal[...] = ...")
     return given
 

@@ -20,6 +20,7 @@ from tsc_interp.checkpoints.format import Checkpoint
 from tsc_interp.checkpoints.resolve import ModelLike, as_checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UsageError
+from tsc_interp.task import Rule
 from tsc_interp.verification.exact import judged
 from tsc_interp.verification.ordered_certificates import certify_ordered
 from tsc_interp.verification.ordered_exact import OrderedExact, longest_string
@@ -40,16 +41,16 @@ def verify_ordered(
     max_length: int | None = None,
     *,
     min_length: int = 1,
-    task: OrderedTask | None = None,
+    task: OrderedTask | Rule | str | None = None,
     certify: bool = False,
     budget: float = BUDGET,
 ) -> OrderedVerdict:
     """Count every misclassified string of `min_length` to `max_length` letters, exactly.
 
     `model` is a hooked model, a checkpoint, a bundled name, a path, or a run. `max_length` is by
-    default what the model's positions hold. `task` is by default the model's own. `certify` has
-    what was found derived again by the independent checker. `budget` is estimated seconds of
-    searching; what is left when it is spent is undecided.
+    default what the model's positions hold. `task` is by default the model's own; another one is an
+    object or a name (`"maximum"`). `certify` has what was found derived again by the independent
+    checker. `budget` is estimated seconds of searching; what is left when it is spent is undecided.
     """
     checkpoint = as_checkpoint(model)
     config, chosen = checkpoint.config, task_of(checkpoint.config, task)

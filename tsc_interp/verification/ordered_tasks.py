@@ -5,15 +5,15 @@ A task says the class of single strings (`labels`), the class all strings of a b
 (`box_label`) and, where they share none, how to cut the box so that they soon do (`cut`). The
 checker believes these three and nothing else about a task.
 
-    CountTask   a task on counts: class 1 where it is positive
-    MaxOf       the class is the largest letter's index
-    Before      class 1 if the string has the letter `first` and no `second` stands before it
+What single strings are is said by the tasks in `tsc_interp/task.py`; `boxes_of` finds what is known
+here about boxes of each. Of a task of one's own that is nothing: its boxes are looked at string by
+string, which is right and slow.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from itertools import product
 from math import prod
 from typing import Any, Protocol
@@ -24,8 +24,19 @@ from numpy.typing import NDArray
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UsageError
 from tsc_interp.strings import LETTERS, Alphabet
+from tsc_interp.task import (
+    SHIPPED,
+    AtLeast,
+    ContainsAll,
+    Majority,
+    Maximum,
+    MostFrequent,
+    Parity,
+    Rule,
+    kind_of,
+    read_task,
+)
 from tsc_interp.task import Before as BeforeRule
-from tsc_interp.task import ContainsAll, Parity, Rule
 
 Rows = NDArray[np.int64]
 Sets = tuple[frozenset[int], ...]
@@ -59,8 +70,8 @@ class OrderedTask(Protocol):
 
 
 @dataclass(frozen=True)
-class CountTask:
-    """One of the tasks on letter counts."""
+class _OfRule:
+    """A task as it is, which says the class of strings; what is added is about boxes."""
 
     rule: Rule
 
@@ -69,16 +80,27 @@ class CountTask:
         return self.rule.kind
 
     def n_classes(self, n_letters: int) -> int:
-        return 2
+        return self.rule.n_classes(n_letters)
 
     def labels(self, rows: Rows, n_letters: int) -> Rows:
-        counts = (rows[:, :, None] == np.arange(n_letters)).sum(1)
-        return np.asarray(self.rule.labels(counts)).astype(np.int64)
+        if self.rule.ordered:
+            return self.rule.classes(rows)
+        return self.rule.classes((rows[:, :, None] == np.arange(n_letters)).sum(1))
+
+    def describe(self) -> str:
+        return self.rule.describe()
+
+    def to_dict(self) -> dict[str, Any]:
+        return self.rule.model_dump(mode="json")  # type: ignore[attr-defined, no-any-return]
+
+
+@dataclass(frozen=True)
+class CountTask(_OfRule):
+    """One of the report's tasks on letter counts: all of one letter's, or that letters occur."""
 
     def box_label(self, sets: Sets, n_letters: int) -> int | None:
         needed = [LETTERS.index(letter) for letter in self.rule.needs]
-        sure = [sum(one == {letter} for one in sets) for letter in needed]
-        possible = [sum(letter in one for one in sets) for letter in needed]
+        sure, possible = _least_and_most(sets, needed)
         if isinstance(self.rule, ContainsAll):
             # Each needed letter is somewhere for certain, or one of them nowhere.
             return 1 if all(sure) else 0 if not all(possible) else None
@@ -106,24 +128,12 @@ class CountTask:
                     return position, frozenset({index})
         raise AssertionError("a box without a class can be cut")
 
-    def describe(self) -> str:
-        return self.rule.describe()
-
-    def to_dict(self) -> dict[str, Any]:
-        return self.rule.model_dump(mode="json")  # type: ignore[attr-defined, no-any-return]
-
 
 @dataclass(frozen=True)
-class MaxOf:
+class MaxOf(_OfRule):
     """The class is the index of the largest letter: max-of-k for strings of length k."""
 
-    kind: str = "max_of"
-
-    def n_classes(self, n_letters: int) -> int:
-        return n_letters
-
-    def labels(self, rows: Rows, n_letters: int) -> Rows:
-        return np.asarray(rows.max(1))
+    rule: Rule = field(default_factory=Maximum)
 
     def box_label(self, sets: Sets, n_letters: int) -> int | None:
         largest = max(map(max, sets))
@@ -133,44 +143,42 @@ class MaxOf:
         largest = max(map(max, sets))
         return next(i for i, one in enumerate(sets) if largest in one), frozenset({largest})
 
-    def describe(self) -> str:
-        return "the largest letter"
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind}
+@dataclass(frozen=True)
+class MostFrequentOf(_OfRule):
+    """The class is the most frequent letter; of those that tie, the first."""
+
+    rule: Rule = field(default_factory=MostFrequent)
+
+    def box_label(self, sets: Sets, n_letters: int) -> int | None:
+        sure, possible = _least_and_most(sets, range(n_letters))
+        for letter, least in enumerate(sure):
+            # A tie is won against the letters that come after.
+            wins = (
+                least > most or (least == most and letter < other)
+                for other, most in enumerate(possible)
+                if other != letter
+            )
+            if all(wins):
+                return letter
+        return None
+
+    def cut(self, sets: Sets, n_letters: int) -> Cut:
+        _, possible = _least_and_most(sets, range(n_letters))
+        for letter in sorted(range(n_letters), key=lambda one: -possible[one]):
+            for position, one in enumerate(sets):
+                if letter in one and len(one) > 1:
+                    return position, frozenset({letter})
+        raise AssertionError("a box without a class can be cut")
 
 
 @dataclass(frozen=True)
-class Before:
-    """Class 1: the letter `first` occurs, and no `second` stands before its first occurrence.
-
-    So a string with `first` and without `second` is of class 1, and one without `first` of class 0,
-    whether it has `second` or not.
-    """
-
-    first: str = "a"
-    second: str = "b"
-    kind: str = "before"
-
-    def __post_init__(self) -> None:
-        known = all(isinstance(x, str) and len(x) == 1 for x in (self.first, self.second))
-        if not known or self.first == self.second or not {self.first, self.second} <= set(LETTERS):
-            raise UsageError(
-                f"before needs two different letters, got {self.first!r} and {self.second!r}"
-            )
-
-    def n_classes(self, n_letters: int) -> int:
-        return 2
-
+class _BeforeOf(_OfRule):
     @property
     def _indices(self) -> tuple[int, int]:
-        return LETTERS.index(self.first), LETTERS.index(self.second)
-
-    def labels(self, rows: Rows, n_letters: int) -> Rows:
-        first, second = self._indices
-        either = (rows == first) | (rows == second)
-        at = either.argmax(1)  # where the first of the two stands; 0 where neither does
-        return np.asarray(rows[np.arange(len(rows)), at] == first).astype(np.int64)
+        rule = self.rule
+        assert isinstance(rule, BeforeRule)
+        return LETTERS.index(rule.first), LETTERS.index(rule.second)
 
     def box_label(self, sets: Sets, n_letters: int) -> int | None:
         first, second = self._indices
@@ -191,16 +199,41 @@ class Before:
                     return position, frozenset({letter})
         raise AssertionError("a box without a class can be cut")
 
-    def describe(self) -> str:
-        return f"an {self.first} before any {self.second}"
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, "first": self.first, "second": self.second}
+def Before(first: str = "a", second: str = "b") -> _BeforeOf:
+    """Class 1: the letter `first` occurs, and no `second` stands before its first occurrence."""
+    return _BeforeOf(BeforeRule(first=first, second=second))
+
+
+class _Enumerating:
+    """Boxes get a class by looking at every string, so they stay small."""
+
+    def labels(self, rows: Rows, n_letters: int) -> Rows:
+        raise NotImplementedError
+
+    def box_label(self, sets: Sets, n_letters: int) -> int | None:
+        if prod(map(len, sets)) > _ENUMERATED:
+            return None
+        rows = np.array(list(product(*map(sorted, sets))), dtype=np.int64)
+        labels = set(self.labels(rows, n_letters).tolist())
+        return labels.pop() if len(labels) == 1 else None
+
+    def cut(self, sets: Sets, n_letters: int) -> Cut:
+        position = max(range(len(sets)), key=lambda i: len(sets[i]))
+        letters = sorted(sets[position])
+        return position, frozenset(letters[: len(letters) // 2])
 
 
 @dataclass(frozen=True)
-class LabelledBy:
-    """Any function of strings: boxes get a class by looking at every string, so they stay small."""
+class OwnBoxes(_Enumerating, _OfRule):
+    """A task of one's own, on counts or on order."""
+
+    labels = _OfRule.labels
+
+
+@dataclass(frozen=True)
+class LabelledBy(_Enumerating):
+    """Any function of strings."""
 
     function: Callable[[Rows], Rows]
     classes: int
@@ -219,23 +252,18 @@ class LabelledBy:
             )
         return found.astype(np.int64)
 
-    def box_label(self, sets: Sets, n_letters: int) -> int | None:
-        if prod(map(len, sets)) > _ENUMERATED:
-            return None
-        rows = np.array(list(product(*map(sorted, sets))), dtype=np.int64)
-        labels = set(self.labels(rows, n_letters).tolist())
-        return labels.pop() if len(labels) == 1 else None
-
-    def cut(self, sets: Sets, n_letters: int) -> Cut:
-        position = max(range(len(sets)), key=lambda i: len(sets[i]))
-        letters = sorted(sets[position])
-        return position, frozenset(letters[: len(letters) // 2])
-
     def describe(self) -> str:
         return self.name
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, "name": self.name}
+
+
+def _least_and_most(sets: Sets, letters: Iterable[int]) -> tuple[list[int], list[int]]:
+    """How often each letter occurs at least and at most in the strings of a box."""
+    letters = list(letters)
+    sure = [sum(one == {letter} for one in sets) for letter in letters]
+    return sure, [sum(letter in one for one in sets) for letter in letters]
 
 
 def partition(
@@ -254,35 +282,52 @@ def partition(
         waiting += [(*before, piece, *after) for piece in (sets[position] - part, part)]
 
 
-def task_of(config: ClassifierConfig, task: OrderedTask | None) -> OrderedTask:
+def boxes_of(rule: Rule) -> OrderedTask:
+    """A task, with what is known about boxes of its strings."""
+    return _KNOWN.get(type(rule), OwnBoxes)(rule)
+
+
+_KNOWN: dict[type, Callable[[Rule], OrderedTask]] = {
+    ContainsAll: CountTask,
+    AtLeast: CountTask,
+    Majority: CountTask,
+    Parity: CountTask,
+    MostFrequent: MostFrequentOf,
+    Maximum: MaxOf,
+    BeforeRule: _BeforeOf,
+}
+
+
+def task_of(config: ClassifierConfig, task: OrderedTask | Rule | str | None) -> OrderedTask:
     """The given task, or the model's own; refused if the model has too few outputs or letters."""
-    chosen = _own(config.task) if task is None else task
+    given: Any = config.task if task is None else _named(task) if isinstance(task, str) else task
+    chosen: OrderedTask = given if hasattr(given, "box_label") else boxes_of(_named(given))
     classes, outputs = chosen.n_classes(config.n_letters), max(config.n_outputs, 2)
     if classes > outputs:
         raise UsageError(
             f"the task ({chosen.describe()}) has {classes} classes, but the model tells {outputs} "
             f"apart (n_outputs = {config.n_outputs})"
         )
-    named = {chosen.first, chosen.second} if isinstance(chosen, Before) else set()
+    named = set(chosen.rule.needs) if isinstance(chosen, _OfRule) else set()
     missing = named - set(Alphabet(config.n_letters).letters)
     if missing:
         raise UsageError(f"the task needs {''.join(sorted(missing))}, not in the model's alphabet")
     return chosen
 
 
-def _own(rule: Rule) -> OrderedTask:
-    if isinstance(rule, BeforeRule):
-        return Before(rule.first, rule.second)
-    return CountTask(rule)
+def _named(task: Any) -> Any:
+    try:
+        return read_task(task)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
 
 
 def task_from_dict(data: Any, config: ClassifierConfig) -> OrderedTask:
-    """The task a certificate names; what it does not name exactly is refused."""
-    made: OrderedTask = CountTask(config.task)
-    if isinstance(data, dict) and data.get("kind") == "max_of":
-        made = MaxOf()
-    elif isinstance(data, dict) and data.get("kind") == "before":
-        made = Before(data.get("first", ""), data.get("second", ""))
+    """The task a certificate names: the model's own, or one of those shipped."""
+    made = boxes_of(config.task)
+    shipped = [kind_of(task) for task in SHIPPED]
+    if isinstance(data, dict) and data.get("kind") in shipped and data != made.to_dict():
+        made = boxes_of(_named(data))
     if made.to_dict() != data:
         raise UsageError(f"the certificate is about a task that is not known here: {data!r}")
     return task_of(config, made)
