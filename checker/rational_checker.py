@@ -30,6 +30,7 @@ OPTIONS = {
     "n_positions": int, "attend_cls": bool, "norm": str, "norm_eps": float, "score_scale": str,
     "task": dict, "dropout": float, "embedding_init": str, "attention_init": str, "mlp_init": str,
 }  # fmt: skip
+WIDER = {"biases": bool, "act_fn": str, "reads": str, "token_names": list}  # if not the default
 TASKS = {"contains_all": {"letters": str}, "at_least": {"letter": str, "k": int},
          "majority": {"letter": str}, "parity": {"letter": str, "odd": bool}}  # fmt: skip
 
@@ -143,6 +144,10 @@ def gelu(interval, p):
     return max(least, at_lo[0] - 2 * (hi - lo)), max(at_lo[1], at_hi[1])
 
 
+def relu(interval, p):
+    return max(interval[0], 0), max(interval[1], 0)
+
+
 def dot(a, b, p):
     lo = hi = 0
     for (al, ah), (bl, bh) in zip(a, b, strict=True):
@@ -244,12 +249,23 @@ class Model:
         def extended(rows):
             return [[*a, *b] for a, b in zip(rows, self.times(rows, readout), strict=True)]
 
-        self.embed, self.layers = extended(w["embed.W_E"]), []
+        def bias(name, *shape):  # zero where there is none
+            zero = [(0, 0)] * shape[-1]
+            return w.get(name, [zero] * shape[0] if len(shape) > 1 else zero)
+
+        d, k, h, m = (config[name] for name in ("d_model", "d_head", "n_heads", "d_mlp"))
+        self.embed, self.layers, self.offset = extended(w["embed.W_E"]), [], bias("unembed.b_U", 1)
         for block in (f"blocks.{layer}." for layer in range(config["n_layers"])):
-            parts = zip(*(w.get(f"{block}attn.W_{part}", ()) for part in "QKVO"), strict=True)
-            heads = [(q, k, extended(self.times(v, o))) for q, k, v, o in parts]
+            parts = [w.get(f"{block}attn.W_{part}", ()) for part in "QKVO"]
+            parts += [bias(f"{block}attn.b_{part}", h, k) for part in "QKV"]
+            heads = []
+            for w_q, w_k, w_v, w_o, b_q, b_k, b_v in zip(*parts, strict=True):
+                held, (own,) = (extended(self.times(rows, w_o)) for rows in (w_v, [b_v]))
+                heads.append((w_q, w_k, held, b_q, b_k, own))
             w_in, w_out = w.get(f"{block}mlp.W_in"), w.get(f"{block}mlp.W_out", ())
-            self.layers.append((block, heads, w_in, extended(w_out)))
+            b_o, b_out = extended([bias(f"{block}{name}", d) for name in ("attn.b_O", "mlp.b_out")])
+            b_in = bias(f"{block}mlp.b_in", m)
+            self.layers.append((block, heads, b_o, w_in, b_in, extended(w_out), b_out))
 
     def times(self, rows, matrix):
         self.tick()
@@ -274,16 +290,18 @@ class Model:
         root = math.isqrt((1 << 2 * p) // d_head)  # 2^p / sqrt(d_head), rounded down
         scale = [(root, root + (root * root * d_head < 1 << 2 * p))]
         read = [self.read(f"{block}ln1", row) for row in x] if heads else []
-        for w_q, w_k, w_value in heads:
-            asked, keys = self.times(read[:queries], w_q), self.times(read, w_k)
+        for w_q, w_k, w_value, b_q, b_k, b_value in heads:
+            asked = [plus(row, b_q) for row in self.times(read[:queries], w_q)]
+            keys = [plus(row, b_k) for row in self.times(read, w_k)]
             scores = [[dot([dot(q, k, p)], scale, p) for k in keys] for q in asked]
-            yield scores, self.times(read, w_value)
+            yield scores, [plus(row, b_value) for row in self.times(read, w_value)]
 
     def bound(self, face, ends, logs, tail):
         """The logit's interval; `ends` are the multiplicities of CLS and of the face's letters."""
         x = [self.embed[token] for token in (0, *(2 + i for i in face))]
         keys, d = [k for k, (_, heavy) in enumerate(ends) if heavy], self.config["d_model"]
-        for block, heads, w_in, w_out in self.layers:
+        act = relu if self.config.get("act_fn") == "relu" else gelu
+        for block, heads, b_o, w_in, b_in, w_out, b_out in self.layers:
             last = block == self.layers[-1][0]
             tables = self.tables(block, heads, x, 1 if last else len(x))
             if block == self.layers[0][0]:
@@ -296,13 +314,15 @@ class Model:
                     near, times = [scores[query][k] for k in keys], [ends[k] for k in keys]
                     weights = list(attention_weights(near, times, logs, tail, self.p))
                     row[unread:] = plus(row[unread:], [mean(weights, column) for column in columns])
+            x = [plus(row, b_o) for row in x]
             if w_in:
                 pre = [row[d + 1 :] for row in x]
                 if not (last and self.direct):
                     pre = self.times([self.read(f"{block}ln2", row) for row in x], w_in)
-                post = self.times([[gelu(v, self.p) for v in row] for row in pre], w_out)
-                x = [plus(a, b) for a, b in zip(x, post, strict=True)]
-        return x[0][d]
+                post = [[act(v, self.p) for v in plus(row, b_in)] for row in pre]
+                post = self.times(post, w_out)
+                x = [plus(plus(a, b), b_out) for a, b in zip(x, post, strict=True)]
+        return plus([x[0][d]], self.offset)[0]
 
 
 # -- the files -----------------------------------------------------------------------------------
@@ -322,8 +342,18 @@ def read_json(text, what):
 def read_config(text):
     config = read_json(text, "the configuration")
     task, sizes = config["task"], [config[name] for name in OPTIONS][:6]
-    for given, options in (config, OPTIONS), (task, {"kind": str, **TASKS[task["kind"]]}):
+    beyond = ", ".join(sorted(config.keys() - {*OPTIONS, *WIDER}))
+    require(not beyond, f"models with {beyond} are not known here")
+    require(task["kind"] in TASKS, f"the task {task['kind']!a:.40} is not known here")
+    wider = {name: kind for name, kind in WIDER.items() if name in config}
+    for given, options in (config, OPTIONS | wider), (task, {"kind": str, **TASKS[task["kind"]]}):
         require({name: type(given[name]) for name in given} == options, "unknown options")
+    act, norm, scale = config.get("act_fn", "gelu"), config["norm"], config["score_scale"]
+    require(act in ("gelu", "relu"), f"the activation {act!a:.40} is not known here")
+    last = config.get("reads") == "last" and sizes[1] == 1  # CLS at the end: it sees all, once
+    require("reads" not in config or last, "causal attention makes the order of letters count")
+    require(norm in NORMS, f"the norm {norm!a:.40} is not known here")
+    require(scale in SCALES, f"scores scaled by {scale!a:.40} are not known here")
     require(text == json.dumps(config, sort_keys=True, separators=(",", ":")), "not as saved")
     require(min(sizes[:4]) > 0 <= min(sizes) and max(sizes) <= 1 << 16, "an impossible size")
     require(sizes[0] <= MAX_LETTERS, f"only alphabets of up to {MAX_LETTERS} letters are checked")
@@ -344,6 +374,10 @@ def read_model(content):
     each |= {"mlp.W_in": [d, m], "mlp.W_out": [m, d]}
     shapes, parts = {"embed.W_E": [2 + n, d], "unembed.W_U": [d, 1]}, NORMS[config["norm"]]
     each |= {f"ln{i}.{part}": [d] for i, on in ((1, h), (2, m)) if on for part in parts}
+    if config.get("biases"):
+        shapes["unembed.b_U"] = [1]
+        each |= {f"attn.b_{part}": [h, k] for part in "QKV"} | ({"attn.b_O": [d]} if h else {})
+        each |= {"mlp.b_in": [m], "mlp.b_out": [d]} if m else {}
     for layer in range(depth):
         shapes |= {f"blocks.{layer}.{name}": shape for name, shape in each.items() if all(shape)}
     require(header.keys() == shapes.keys(), "the tensors do not fit the configuration")
@@ -548,7 +582,9 @@ def check(certificate, model, seconds=SECONDS):
     digest = document.pop("digest")
     rest = hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
     require(digest == rest, "the digest does not fit the content")
-    require(document.pop("schema") == "tsc-interp/certificate/1", "the schema is another one")
+    schema = document.pop("schema")
+    require(schema != "tsc-interp/certificate/2", "several classes and float32 are not known here")
+    require(schema == "tsc-interp/certificate/1", "the schema is another one")
     require(document.pop("weight_hash") == weight_hash, "the certificate is about another model")
     checker, said = Check(config, tensors, seconds), []
     for claim in document.pop("claims"):

@@ -38,6 +38,11 @@ OTHERS = [
     ClassifierConfig(n_letters=2, task=Parity(letter="b", odd=False), norm="rms"),
     ClassifierConfig(n_letters=2, task=Parity(letter="a"), score_scale=LOG_N),
     ClassifierConfig(n_letters=2, task=ContainsAll(letters="b"), n_heads=0),
+    ClassifierConfig(n_letters=2, d_model=3, biases=True, act_fn="relu", d_head=2, attend_cls=True),
+    ClassifierConfig(n_letters=2, n_layers=2, d_model=3, biases=True, norm="rms", act_fn="relu"),
+    ClassifierConfig(n_letters=2, biases=True, reads="last", attend_cls=True),
+    ClassifierConfig(n_letters=2, n_heads=0, biases=True, act_fn="relu"),
+    ClassifierConfig(n_letters=2, d_mlp=0, biases=True, score_scale=LOG_N),
 ]
 
 
