@@ -18,6 +18,7 @@ from tsc_interp.cli import main
 from tsc_interp.errors import ConfigError, TscError, UnsupportedError, UsageError
 from tsc_interp.model.import_files import build, read_transformer_lens
 from tsc_interp.model.interop import HAS_BRIDGE_ONLY
+from tsc_interp.verification import check
 
 ABC = {2: "a", 4: "b", 1: "c"}
 OPTIONS: list[dict[str, Any]] = [
@@ -99,6 +100,32 @@ def test_horizons_of_what_was_taken_over_are_proved() -> None:
             assert found.proved
         else:
             assert found.right_through >= 6
+
+
+@pytest.mark.parametrize("task", ["maximum", "most-frequent"])
+def test_one_causal_layer_of_several_outputs(task: str) -> None:
+    """Read at a fixed last token it is a function of counts: counted as the original answers."""
+    reading = {"tokens": ABC, "query": 3, "task": task}
+    for seed, options in enumerate([{}, {"attn_only": True}, {"normalization_type": "LNPre"}]):
+        model = tl_model(seed, d_vocab_out=3, **options)
+        verdict = tsc.verify(model, 5, reading=reading, method="both")
+        wrong, shortest = [0] * 6, None
+        for length in range(1, 6):
+            picked = np.array(list(np.ndindex(*[3] * length)))
+            rows = np.concatenate([np.array([2, 4, 1])[picked], np.full((len(picked), 1), 3)], 1)
+            says = model(torch.from_numpy(rows))[:, -1].detach().argmax(-1).numpy()
+            counts = (picked[:, :, None] == np.arange(3)).sum(1)
+            label = picked.max(1) if task == "maximum" else counts.argmax(1)
+            wrong[length] = int((says != label).sum())
+            shortest = length if shortest is None and wrong[length] else shortest
+        assert verdict.tally.errors[0].strings == wrong
+        assert not verdict.tally.undecided.total_vectors
+        found = tsc.certify(model, reading=reading, limit=5)
+        assert found.horizon.proved
+        assert found.checked.horizon == (None if shortest is None else shortest - 1)
+        checkpoint = taken(model, task=task)
+        assert (checkpoint.config.reads, checkpoint.config.n_outputs) == ("last", 3)
+        assert check(found.document, checkpoint) == found.checked
 
 
 def test_one_call_is_enough() -> None:
