@@ -65,6 +65,13 @@ LABORATORIES: tuple[Laboratory, ...] = (
         source="lecture notes on generalisation (6.7900, 13)",
         result="BoundsResult",
     ),
+    Laboratory(
+        name="failures",
+        title="Failures foreseen",
+        question="Are failures predictable from the problem, and are wrong answers roughly right?",
+        source="a paper on what transformers do when they fail at mathematics (Charton, 2022)",
+        result="FailuresResult",
+    ),
 )
 
 

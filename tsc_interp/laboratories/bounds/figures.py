@@ -144,7 +144,7 @@ def _claims(result: BoundsResult) -> Figure:
         "What each claim costs, and how often it holds",
         figure,
         "Half-widths are means over models; the two on the left are Clopper-Pearson's, for one "
-        "model and for all at once. All claims but the first of these are about every model at once. "
+        "model and for all at once. All claims but the first of these are about every model. "
         "Dashed: what is promised. Farther left says more.",
         f"{told}.",
     )

@@ -1,0 +1,1 @@
+"""Are failures predictable from the problem, and are wrong answers roughly right?"""

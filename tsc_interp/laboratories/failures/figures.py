@@ -1,0 +1,156 @@
+"""Figures of failures: who foresees them, what separates them, horizons by training data."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tsc_interp.laboratories.failures.result import RULES, TESTS, FailuresResult
+from tsc_interp.plots.colours import INK, MUTED, NEGATIVE, POSITIVE, WRONG
+from tsc_interp.plots.style import Figure, new_figure
+
+_SYMBOLS = ("circle", "diamond", "square", "triangle-up", "cross")
+
+
+def figures(result: FailuresResult) -> list[Figure]:
+    return [_foreseen(result), _training(result), _separated(result), _logits(result)]
+
+
+def _foreseen(result: FailuresResult) -> Figure:
+    figure = new_figure("recall", "precision", height=460, legend=True)
+    words = []
+    for place, rule in enumerate(RULES):
+        scores = result.scores.at(rule=rule, weight="vectors")
+        figure.add_scatter(
+            x=scores[1:, 1],
+            y=scores[1:, 0],
+            mode="lines+markers",
+            name=rule,
+            line={"color": MUTED[place % len(MUTED)], "width": 1, "dash": "dot"},
+            marker={
+                "size": [13, 8],
+                "symbol": _SYMBOLS[place],
+                "color": MUTED[place % len(MUTED)],
+            },
+            customdata=TESTS[1:],
+            hovertemplate=f"{rule}, %{{customdata}}: precision %{{y:.1%}}, recall %{{x:.1%}}"
+            "<extra></extra>",
+        )
+        words.append(
+            f"{rule}: {scores[1, 0]:.0%} and {scores[1, 1]:.0%} on the same seed, "
+            f"{scores[2, 0]:.0%} and {scores[2, 1]:.0%} on others"
+        )
+    figure.update_xaxes(range=[-0.03, 1.04], tickformat=".0%")
+    figure.update_yaxes(range=[-0.03, 1.04], tickformat=".0%")
+    figure.update_layout(margin_t=36)
+    return Figure(
+        "foreseen",
+        "Who foresees a failure",
+        figure,
+        "Precision and recall over every vector of counts. Large marks: longer strings of the seed "
+        "that was learned from; small: other seeds, on average. The two rules read each model's "
+        "own weights; the others know the string only.",
+        f"Precision and recall. {'; '.join(words)}.",
+    )
+
+
+def _training(result: FailuresResult) -> Figure:
+    figure = new_figure("horizon", "", height=420)
+    cells = result.horizons.labels["cell"]
+    words = []
+    for row, cell in enumerate(cells):
+        found = result.horizons.at(cell=cell)
+        middle = float(np.median(found))
+        spread = (np.arange(len(found)) / max(len(found) - 1, 1) - 0.5) * 0.5
+        figure.add_scatter(
+            x=np.maximum(found, 0.7),
+            y=row + spread,
+            mode="markers",
+            marker={
+                "size": 8,
+                "color": np.where(found > 0, MUTED[0], WRONG).tolist(),
+                "symbol": np.where(found > 0, "circle", "x").tolist(),
+            },
+            customdata=found,
+            hovertemplate=f"{cell}: %{{customdata:,}}<extra></extra>",
+        )
+        figure.add_shape(
+            type="line", x0=max(middle, 0.7), x1=max(middle, 0.7), y0=row - 0.35, y1=row + 0.35,
+            line={"color": INK, "width": 3},
+        )  # fmt: skip
+        words.append(f"{cell}: median {middle:,.0f}, best {found.max():,.0f}")
+    figure.update_xaxes(type="log", dtick=1, exponentformat="power")
+    figure.update_yaxes(
+        tickvals=list(range(len(cells))), ticktext=list(cells), autorange="reversed", zeroline=False
+    )
+    return Figure(
+        "training",
+        "How far models go, by what they were trained on",
+        figure,
+        "One mark per seed, its exact horizon; the bar is the median. Crosses at the left: a "
+        "string of one letter is wrong. length=L: balanced strings of up to L letters (the "
+        "report's is 10); alpha: how even their counts are (the report's is 1); all strings: of "
+        "nine letters.",
+        f"{'; '.join(words)}.",
+    )
+
+
+def _separated(result: FailuresResult) -> Figure:
+    table = result.percentiles
+    seeds = list(table.labels["seed"])
+    figure = new_figure("weight of the worst-read letter", "seed", legend=True)
+    looks = (("right, 2nd percentile", "share, right 2 %", POSITIVE, "circle"),
+             ("wrong, 98th percentile", "share, wrong 98 %", WRONG, "x"))  # fmt: skip
+    for name, quantity, colour, symbol in looks:
+        figure.add_scatter(
+            x=table.at(quantity=quantity),
+            y=seeds,
+            mode="markers",
+            name=name,
+            marker={"size": 10, "color": colour, "symbol": symbol},
+            hovertemplate=f"seed %{{y}}, {name}: %{{x:.3f}}<extra></extra>",
+        )
+    figure.update_yaxes(type="category")
+    figure.update_layout(margin_t=36)
+    low, high = (table.at(quantity=quantity) for quantity in (looks[1][1], looks[0][1]))
+    known = ~np.isnan(low)
+    return Figure(
+        "separated",
+        "One number that separates right from wrong",
+        figure,
+        "The weight in its best head, of positive strings: where the circle is to the right of the cross, hardly a right string "
+        "has as little weight on its worst-read letter as hardly a wrong one has as much.",
+        f"Separated in {int((high > low)[known].sum())} of {int(known.sum())} seeds with wrong "
+        "positive strings.",
+    )
+
+
+def _logits(result: FailuresResult) -> Figure:
+    table, seeds = result.logits, list(result.logits.labels["seed"])
+    figure = new_figure("size of the logit", "seed", legend=True)
+    looks = (("wrong, median", "wrong, median size", WRONG, "x"),
+             ("wrong, largest", "wrong, largest", WRONG, "line-ns-open"),
+             ("right, median", "right, median size", NEGATIVE, "circle"))  # fmt: skip
+    for name, quantity, colour, symbol in looks:
+        figure.add_scatter(
+            x=table.at(quantity=quantity),
+            y=seeds,
+            mode="markers",
+            name=name,
+            marker={"size": 10, "color": colour, "symbol": symbol, "line": {"width": 2}},
+            hovertemplate=f"seed %{{y}}, {name}: %{{x:.3f}}<extra></extra>",
+        )
+    figure.update_yaxes(type="category")
+    figure.update_xaxes(rangemode="tozero")
+    figure.update_layout(margin_t=36)
+    told = ", ".join(
+        f"seed {seed} {row[0]:.2f} and {row[2]:.2f}"
+        for seed, row in zip(seeds, table.array.tolist(), strict=True)
+    )
+    return Figure(
+        "logits",
+        "Wrong answers are said with less conviction",
+        figure,
+        "The size of logits over every vector of counts, wrong and right, for each seed with "
+        "errors.",
+        f"Median size of wrong and right logits: {told}.",
+    )

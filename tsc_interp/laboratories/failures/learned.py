@@ -1,0 +1,73 @@
+"""A logistic model and a small tree on features of the problem, by scikit-learn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tsc_interp.errors import UsageError
+from tsc_interp.laboratories.every_string import Flags, Floats
+
+Predictor = Callable[[Floats], Flags]
+DEPTH = 3
+
+
+def fit(table: Floats, wrong: Flags, seed: int, most: int = 20_000) -> Fitted:
+    """Fitted on as many right as wrong strings, at most so many; the same on every run.
+
+    Wrong strings are rare, so what is told wrong begins where F1 is largest over all of them.
+    """
+    linear, tree, pipeline, scale = _library()
+    rows = _balanced(np.random.default_rng(seed), wrong, most)
+    logistic = pipeline(scale(), linear(max_iter=2000)).fit(table[rows], wrong[rows])
+    small = tree(max_depth=DEPTH, random_state=0).fit(table[rows], wrong[rows])
+    return Fitted(
+        {name: _cut(one, table, wrong) for name, one in (("logistic", logistic), ("tree", small))},
+        int(small.tree_.feature[0]),
+        float(small.tree_.threshold[0]),
+    )
+
+
+@dataclass(frozen=True)
+class Fitted:
+    tell: dict[str, Predictor]
+    feature: int
+    """That the tree asks about first, and where it draws the line."""
+    threshold: float
+
+
+def _cut(model: Any, table: Floats, wrong: Flags) -> Predictor:
+    chance = np.asarray(model.predict_proba(table)[:, 1])
+    order = np.argsort(-chance, kind="stable")
+    hits = np.cumsum(wrong[order])
+    f1 = 2 * hits / (np.arange(1, len(order) + 1) + wrong.sum())
+    ends = np.r_[np.diff(chance[order]) != 0, True]  # equal chances are told alike
+    best = chance[order][np.flatnonzero(ends)[f1[ends].argmax()]]
+    return lambda given: np.asarray(model.predict_proba(given)[:, 1] >= best)
+
+
+def _balanced(rng: np.random.Generator, wrong: Flags, most: int) -> Any:
+    """As many of each kind as the rarer one has, or as there is room for."""
+    bad, good = np.flatnonzero(wrong), np.flatnonzero(~wrong)
+    size = min(len(bad), len(good), most // 2)
+    if not size:
+        raise UsageError("nothing to learn from: the strings are all right, or all wrong")
+    chosen = [rng.choice(kind, size, replace=False) for kind in (bad, good)]
+    return np.sort(np.concatenate(chosen))
+
+
+def _library() -> tuple[Any, Any, Any, Any]:
+    try:
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import StandardScaler
+        from sklearn.tree import DecisionTreeClassifier
+    except ImportError:
+        raise UsageError(
+            "the laboratory failures needs scikit-learn, which is not installed: "
+            "pip install 'tsc-interp[labs]'"
+        ) from None
+    return LogisticRegression, DecisionTreeClassifier, make_pipeline, StandardScaler

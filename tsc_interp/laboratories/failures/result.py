@@ -1,0 +1,95 @@
+"""What the failures laboratory found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from pydantic import Field
+
+from tsc_interp.laboratories.base import LabeledArray, LabOptions, LabResult, Table
+
+RULES = ("margin rule", "cone rule", "tree", "logistic", "largest ratio")
+TESTS = ("same seed, short", "same seed, longer", "other seeds")
+WEIGHTS = ("vectors", "strings")
+SCORES = ("precision", "recall")
+
+
+class FailuresOptions(LabOptions):
+    QUICK: ClassVar[Mapping[str, Any]] = {
+        "seeds": 4,
+        "epochs": 8,
+        "max_length": 100,
+        "fitted_to": 80,
+        "cells": "length=10,length=20",
+    }
+
+    seeds: int = Field(default=16, ge=2, le=64, description="Models trained in each cell.")
+    epochs: int = Field(default=10, ge=1, le=30, description="Each is trained for, at most.")
+    fit_seed: int = Field(default=2, ge=0, description="The seed that predictors are fitted on.")
+    max_length: int = Field(default=200, ge=20, le=200, description="Every string up to it.")
+    fitted_to: int = Field(
+        default=120, ge=10, le=200, description="Predictors see strings up to this length."
+    )
+    cells: str = Field(
+        default="length=5,length=10,length=20,length=40,alpha=0.1,alpha=10,all strings",
+        description="Training distributions, between commas: length=L, alpha=A, all strings.",
+    )
+
+
+class FailuresResult(LabResult):
+    probe: ClassVar[str] = "failures"
+
+    options: FailuresOptions
+    scores: LabeledArray
+    """`[rule test weight score]`; a mean over the seeds that have errors."""
+    tested: int
+    """Other seeds with errors."""
+    first_question: str
+    """What the tree asks first."""
+    percentiles: LabeledArray
+    """`[seed quantity]`: 98th percentile of right positive strings, 2nd of wrong ones."""
+    logits: LabeledArray
+    """`[seed quantity]`: size of logits, wrong and right, and the share of wrong ones below 1."""
+    halves: LabeledArray
+    """`[seed kind]`: wrong vectors by what they violate."""
+    steps: LabeledArray
+    """`[seed quantity]`: letters to add or drop until right."""
+    horizons: LabeledArray
+    """`[cell seed]`: exact, of models trained on another distribution."""
+
+    def tables(self) -> tuple[Table, ...]:
+        rows = tuple(
+            (rule, test, weight, *self.scores.at(rule=rule, test=test, weight=weight).tolist())
+            for rule in RULES
+            for test in TESTS
+            for weight in WEIGHTS
+        )
+        cells = self.horizons.labels["cell"]
+        return (
+            Table(
+                title="Who foresees a failure",
+                columns=("rule", "tested on", "weighing", *SCORES),
+                rows=rows,
+            ),
+            _table("Thresholds", self.percentiles, "quantity"),
+            _table("Wrong logits", self.logits, "quantity"),
+            _table("Which half of the rule is violated", self.halves, "kind"),
+            _table("How far the nearest right string is", self.steps, "quantity"),
+            Table(
+                title="Horizons by training distribution",
+                columns=("trained on", *(f"seed {s}" for s in self.horizons.labels["seed"])),
+                rows=tuple(
+                    (cell, *map(int, self.horizons.at(cell=cell).tolist())) for cell in cells
+                ),
+            ),
+        )
+
+
+def _table(title: str, numbers: LabeledArray, across: str) -> Table:
+    rows = zip(numbers.labels["seed"], numbers.array.tolist(), strict=True)
+    return Table(
+        title=title,
+        columns=("seed", *numbers.labels[across]),
+        rows=tuple((int(seed), *values) for seed, values in rows),
+    )

@@ -1,0 +1,96 @@
+"""What predicts a failure: features of the problem, and rules read off the weights.
+
+Features are of the string alone: counts (as logarithms), the length, and ratios of counts. Rules
+know the model, and nothing of its answers but its first errors:
+
+    margin     a positive string fails where some letter of the task has less than half of the
+               weight in every head
+    cone       a positive string fails where that letter has no more of the weight than in the
+               first error it caused: a linear inequality in the counts, so the region is a cone;
+               a negative string fails where its most frequent letter outnumbers the other by at
+               least as much as in the first error over the same letters
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tsc_interp.checkpoints.format import Checkpoint
+from tsc_interp.laboratories.every_string import Flags, Floats, Judged, judge
+from tsc_interp.laboratories.heads import letter_scores, letter_weights
+from tsc_interp.verification.horizons import Counterexample, horizon
+
+FEATURES = (
+    "log count of a",
+    "log count of b",
+    "log count of c",
+    "log length",
+    "log ratio of a to b",
+    "log ratio of the letters of the task to c",
+    "largest log ratio",
+    "label",
+)
+
+
+def largest_ratio(judged: Judged) -> Floats:
+    """The most frequent letter's count over that of the rarest one that occurs."""
+    counts = judged.counts
+    rarest = np.where(counts > 0, counts, counts.max(initial=1) + 1).min(axis=1)
+    return np.asarray(counts.max(axis=1) / rarest)
+
+
+def features(judged: Judged) -> Floats:
+    """`[vector feature]`; a letter that does not occur counts as half a letter in logarithms."""
+    counts = judged.counts
+    logs = np.log(np.maximum(counts, 0.5))
+    return np.stack(
+        [
+            *logs.T,
+            np.log(judged.lengths),
+            logs[:, 0] - logs[:, 1],
+            np.minimum(logs[:, 0], logs[:, 1]) - logs[:, 2],
+            np.log(largest_ratio(judged)),
+            judged.labels.astype(np.float64),
+        ],
+        axis=1,
+    )
+
+
+def shares(checkpoint: Checkpoint, judged: Judged) -> Floats:
+    """`[vector letter]`, of the task's letters: the most weight that a head gives it."""
+    named = [checkpoint.config.alphabet.index(letter) for letter in checkpoint.config.task.needs]
+    weights = letter_weights(letter_scores(checkpoint), judged.counts.astype(np.float64))
+    return np.asarray(weights[:, :, named].max(axis=1))
+
+
+def margin_rule(held: Floats, judged: Judged) -> Flags:
+    """`held` are the shares."""
+    return np.asarray(judged.labels & (held.min(axis=1) < 0.5))
+
+
+def cone_rule(checkpoint: Checkpoint, held: Floats, judged: Judged) -> Flags:
+    """One number for each letter of the task, and for each set of letters with label 0."""
+    found = np.zeros(len(judged.counts), dtype=bool)
+    victim, least = held.argmin(axis=1), held.min(axis=1)
+    critical = np.full(held.shape[1], -1.0)
+    for error in _first_errors(checkpoint):
+        first = judge(checkpoint, np.array([error.counts]))
+        if error.label:
+            own = shares(checkpoint, first)[0]
+            critical[own.argmin()] = max(critical[own.argmin()], own.min())
+        else:
+            found |= _beyond(judged, first)
+    return np.asarray(found | (judged.labels & (least <= critical[victim] + 1e-12)))
+
+
+def _first_errors(checkpoint: Checkpoint) -> list[Counterexample]:
+    """The first error over each set of letters."""
+    faces = horizon(checkpoint, prove=False, limit=100_000).by_letters
+    return [face.shortest for face in faces if face.shortest is not None]
+
+
+def _beyond(judged: Judged, first: Judged) -> Flags:
+    """Strings over the letters of this one in which the same letter is as far ahead or farther."""
+    same = ((judged.counts > 0) == (first.counts > 0)).all(axis=1)
+    leads = judged.counts.argmax(axis=1) == first.counts.argmax()
+    return np.asarray(same & leads & (largest_ratio(judged) >= largest_ratio(first)))

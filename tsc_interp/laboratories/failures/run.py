@@ -1,0 +1,206 @@
+"""Are failures predictable from the problem, and are wrong answers roughly right?
+
+A paper on transformers that do mathematics finds that nearly all failures can be predicted from
+properties of the problem, that wrong answers stay roughly right, and that the training distribution
+decides what generalises. Here every string up to a length is decided exactly, so that a prediction
+is scored over all of them and not on a sample: precision (of what is told wrong, how much is) and
+recall (of what is wrong, how much is told), each vector of counts once, and each string once.
+
+Predictors are fitted on one seed and its shorter strings, and tested on its longer strings and on
+other seeds: rules read off the weights (rules.py), a tree of depth 3 and a logistic model on
+features of the problem, and the source's own way, a threshold on one feature: between the 98th
+percentile of right strings and the 2nd of wrong ones.
+
+*Roughly right*: how large wrong logits are, which half of the rule is violated, and how many
+letters have to be added or dropped until the answer is right. *Training distribution*: exact
+horizons of models trained on strings of other lengths, other skews, or all strings of a length.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tsc_interp.checkpoints.format import Checkpoint
+from tsc_interp.config import ClassifierConfig
+from tsc_interp.data import TRAIN, AllStrings
+from tsc_interp.errors import UsageError
+from tsc_interp.laboratories.base import LabeledArray, Progress, silent
+from tsc_interp.laboratories.every_string import Flags, Floats, Judged, judge, vectors_up_to
+from tsc_interp.laboratories.failures import learned, rules
+from tsc_interp.laboratories.failures.result import (
+    RULES,
+    SCORES,
+    TESTS,
+    WEIGHTS,
+    FailuresOptions,
+    FailuresResult,
+)
+from tsc_interp.laboratories.failures.scores import precision_and_recall, steps_to_right
+from tsc_interp.laboratories.failures.words import findings
+from tsc_interp.laboratories.trained import trained
+from tsc_interp.training.config import TrainingConfig
+from tsc_interp.verification.horizons import horizon
+
+PERCENTILES = ("ratio, right 98 %", "ratio, wrong 2 %", "share, right 2 %", "share, wrong 98 %")
+LOGITS = ("wrong, median size", "wrong, largest", "right, median size", "wrong below 1")
+HALVES = ("false negatives", "false positives")
+STEPS = ("median", "90 %", "largest")
+_FAR = 100_000
+
+
+def run(*, quick: bool = False, progress: Progress = silent, **options: Any) -> FailuresResult:
+    asked = FailuresOptions(quick=quick, **options)
+    training = TrainingConfig(max_epochs=asked.epochs)
+    sources = _sources(asked.cells, training)
+    if asked.fit_seed >= asked.seeds or asked.fitted_to >= asked.max_length:
+        raise UsageError("fit_seed must be one of the seeds, and fitted_to below max_length")
+    progress(f"training {asked.seeds} models")
+    models = trained(ClassifierConfig(), range(asked.seeds), training)
+    progress(f"deciding every string up to {asked.max_length} letters")
+    vectors = vectors_up_to(3, asked.max_length)
+    judged = [judge(model, vectors) for model in models]
+    progress("predicting failures")
+    held = [rules.shares(model, one) for model, one in zip(models, judged, strict=True)]
+    fields = _predicted(asked, models, judged, held, progress)
+    progress("how wrong wrong answers are")
+    fields |= _roughly(judged, held)
+    horizons = []
+    for name, config in sources.items():
+        progress(f"training {asked.seeds} models on {name}")
+        own = trained(ClassifierConfig(), range(asked.seeds), config)
+        horizons.append([horizon(one, limit=_FAR, prove=False).right_through for one in own])
+    result = FailuresResult(
+        findings=(),
+        options=asked,
+        horizons=LabeledArray.of(horizons, cell=tuple(sources), seed=range(asked.seeds)),
+        **fields,
+    )
+    return result.with_findings(findings(result))
+
+
+def _sources(cells: str, training: TrainingConfig) -> dict[str, TrainingConfig]:
+    """`length=5` and the like, as what to train on."""
+    found = {}
+    for cell in filter(None, (part.strip() for part in cells.split(","))):
+        name, _, value = cell.partition("=")
+        try:
+            if cell == "all strings":
+                train: Any = AllStrings()
+            elif name == "length":
+                train = TRAIN.replace(max_length=int(value))
+            elif name == "alpha":
+                train = TRAIN.replace(alpha=float(value))
+            else:
+                raise ValueError
+        except ValueError:
+            raise UsageError(
+                f"a training distribution is length=L, alpha=A or 'all strings', got {cell!r}"
+            ) from None
+        found[cell] = training.replace(train=train)
+    if not found:
+        raise UsageError("name one training distribution or more, such as length=20")
+    return found
+
+
+# -- who foresees a failure ------------------------------------------------------------------------
+
+
+def _predicted(
+    asked: FailuresOptions,
+    models: list[Checkpoint],
+    judged: list[Judged],
+    held: list[Floats],
+    progress: Progress,
+) -> dict[str, Any]:
+    own = judged[asked.fit_seed]
+    short = own.lengths <= asked.fitted_to
+    table = rules.features(own)
+    if not own.wrong[short].any():
+        raise UsageError(
+            f"seed {asked.fit_seed} has no error up to {asked.fitted_to} letters to learn from; "
+            "take another fit_seed, or a longer fitted_to"
+        )
+    fitted = learned.fit(table[short], own.wrong[short], asked.fit_seed)
+    threshold = _threshold(own, short)
+    # Features of a string are the same for every model; only the rules read weights.
+    learnt = {name: tell(table) for name, tell in fitted.tell.items()}
+    others = [s for s in range(len(models)) if s != asked.fit_seed and judged[s].wrong.any()]
+    log_strings = own.log_strings()
+    weights = {"vectors": np.zeros(len(log_strings)), "strings": log_strings}
+    found = np.zeros((len(RULES), len(TESTS), len(WEIGHTS), len(SCORES)))
+    for seed in (asked.fit_seed, *others):
+        progress(f"predicting failures of seed {seed}")
+        told = {
+            "margin rule": rules.margin_rule(held[seed], judged[seed]),
+            "cone rule": rules.cone_rule(models[seed], held[seed], judged[seed]),
+            **learnt,
+            "largest ratio": judged[seed].labels & (rules.largest_ratio(judged[seed]) > threshold),
+        }
+        parts = {0: short, 1: ~short} if seed == asked.fit_seed else {2: np.ones_like(short)}
+        share = 1 if seed == asked.fit_seed else len(others)
+        for t, part in parts.items():
+            for (r, rule), (w, weight) in _pairs(RULES, WEIGHTS):
+                scored = _scored(told[rule], judged[seed].wrong, part, weights[weight])
+                found[r, t, w] += np.array(scored) / share
+    return {
+        "scores": LabeledArray.of(found, rule=RULES, test=TESTS, weight=WEIGHTS, score=SCORES),
+        "tested": len(others),
+        "first_question": f"{rules.FEATURES[fitted.feature]} above {fitted.threshold:.2f}",
+    }
+
+
+def _pairs(first: tuple[str, ...], second: tuple[str, ...]) -> Any:
+    return ((one, two) for one in enumerate(first) for two in enumerate(second))
+
+
+def _scored(told: Flags, wrong: Flags, part: Flags, log_weight: Floats) -> tuple[float, float]:
+    return precision_and_recall(told[part], wrong[part], log_weight[part])
+
+
+def _threshold(own: Judged, short: Flags) -> float:
+    """Half-way, in logarithms, between the percentiles of right and of wrong positive strings."""
+    ratio = np.log(rules.largest_ratio(own))
+    some = short & own.labels
+    right, wrong = ratio[some & ~own.wrong], ratio[some & own.wrong]
+    if not len(wrong):
+        return math.inf
+    return math.exp((np.percentile(right, 98) + np.percentile(wrong, 2)) / 2)
+
+
+# -- how wrong -------------------------------------------------------------------------------------
+
+
+def _roughly(judged: list[Judged], held: list[Floats]) -> dict[str, Any]:
+    seeds = [s for s, one in enumerate(judged) if one.wrong.any()]
+    percentiles, logits, halves, steps = [], [], [], []
+    for seed in seeds:
+        own = judged[seed]
+        ratio, share = rules.largest_ratio(own), held[seed].min(axis=1)
+        right, wrong = own.labels & ~own.wrong, own.labels & own.wrong
+        percentiles.append(
+            [_percent(ratio[right], 98), _percent(ratio[wrong], 2),
+             _percent(share[right], 2), _percent(share[wrong], 98)]
+        )  # fmt: skip
+        size = np.abs(own.logits)
+        bad = size[own.wrong]
+        logits.append([np.median(bad), bad.max(), np.median(size[~own.wrong]), (bad < 1).mean()])
+        halves.append([(own.wrong & own.labels).sum(), (own.wrong & ~own.labels).sum()])
+        moved = steps_to_right(own, int(own.lengths.max()) * 3 // 4)
+        steps.append(
+            [np.median(moved), np.percentile(moved, 90), moved.max()]
+            if len(moved)
+            else [math.nan] * len(STEPS)
+        )
+    return {
+        "percentiles": LabeledArray.of(percentiles, seed=seeds, quantity=PERCENTILES),
+        "logits": LabeledArray.of(logits, seed=seeds, quantity=LOGITS),
+        "halves": LabeledArray.of(halves, seed=seeds, kind=HALVES),
+        "steps": LabeledArray.of(steps, seed=seeds, quantity=STEPS),
+    }
+
+
+def _percent(values: Floats, percent: float) -> float:
+    return float(np.percentile(values, percent)) if len(values) else math.nan
