@@ -117,8 +117,9 @@ def _separated(result: FailuresResult) -> Figure:
         "separated",
         "One number that separates right from wrong",
         figure,
-        "The weight in its best head, of positive strings: where the circle is to the right of the cross, hardly a right string "
-        "has as little weight on its worst-read letter as hardly a wrong one has as much.",
+        "Of positive strings, the weight that the letter keeps in its best head. Where the circle "
+        "is to the right of the cross, one threshold tells nearly all right strings from nearly "
+        "all wrong ones.",
         f"Separated in {int((high > low)[known].sum())} of {int(known.sum())} seeds with wrong "
         "positive strings.",
     )
