@@ -37,6 +37,7 @@ if TYPE_CHECKING:  # what a type checker reads; the table below is what happens
     from tsc_interp.report.grid import write_grid as write_grid
     from tsc_interp.report.laboratory import LabReport as LabReport
     from tsc_interp.report.laboratory import lab as lab
+    from tsc_interp.report.sweep import sweep_report as sweep_report
     from tsc_interp.strings import Alphabet as Alphabet
     from tsc_interp.sweeps import Sweep as Sweep
     from tsc_interp.sweeps import sweep as sweep
@@ -106,6 +107,7 @@ _PUBLIC = {
     "lab": "tsc_interp.report.laboratory",
     "Alphabet": "tsc_interp.strings",
     "Sweep": "tsc_interp.sweeps",
+    "sweep_report": "tsc_interp.report.sweep",
     "sweep": "tsc_interp.sweeps",
     "AtLeast": "tsc_interp.task",
     "Before": "tsc_interp.task",

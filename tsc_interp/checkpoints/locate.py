@@ -11,7 +11,7 @@ from pathlib import Path
 from tsc_interp.checkpoints.format import SUFFIX, Checkpoint, read_checkpoint
 from tsc_interp.checkpoints.run_directory import RunDirectory
 from tsc_interp.checkpoints.run_list import find_run
-from tsc_interp.checkpoints.shards import DEFAULT_SWEEPS, is_sweep, row_checkpoint
+from tsc_interp.checkpoints.shards import find_sweep, row_checkpoint
 from tsc_interp.errors import CheckpointError, UsageError, shorten
 from tsc_interp.files import reason, shown
 
@@ -76,8 +76,8 @@ def split_row(where: str | os.PathLike[str]) -> tuple[Path, int] | None:
     match = _AT_ROW.fullmatch(where) if isinstance(where, str) else None
     if match is None or _kind(where) is not None:
         return None
-    places = (Path(match[1]), DEFAULT_SWEEPS / match[1])
-    return next(((place, int(match[2])) for place in places if is_sweep(place)), None)
+    place = find_sweep(match[1])
+    return None if place is None else (place, int(match[2]))
 
 
 def open_run(where: str | os.PathLike[str]) -> RunDirectory | None:

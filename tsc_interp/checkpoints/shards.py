@@ -66,7 +66,25 @@ def shard_bytes(
 
 
 def is_sweep(directory: str | os.PathLike[str]) -> bool:
-    return (Path(directory) / DESCRIPTION).is_file()
+    try:
+        return (Path(directory) / DESCRIPTION).is_file()
+    except (OSError, ValueError):  # a name that no directory can have
+        return False
+
+
+def find_sweep(name: str) -> Path | None:
+    """The directory of a sweep: as it is named, or of that name in `sweeps`."""
+    return next((place for place in (Path(name), DEFAULT_SWEEPS / name) if is_sweep(place)), None)
+
+
+def sweeps_in(directory: Path = DEFAULT_SWEEPS) -> list[Path]:
+    """Every sweep in a directory."""
+    try:
+        return sorted(place for place in directory.iterdir() if is_sweep(place))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise CheckpointError(f"cannot look into {shown(directory)}: {reason(error)}") from None
 
 
 def row_checkpoint(directory: str | os.PathLike[str], row: int) -> Checkpoint:

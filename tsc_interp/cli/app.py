@@ -27,6 +27,7 @@ from tsc_interp.cli import (
     reproduce,
     runs,
     sweep,
+    sweep_report,
     train,
     verify,
 )
@@ -57,6 +58,7 @@ app.command("prune")(prune.command)
 app.command("reproduce")(reproduce.command)
 app.command("runs")(runs.command)
 app.command("sweep")(sweep.command)
+app.command("sweep-report")(sweep_report.command)
 app.command("train")(train.command)
 app.command("playground")(playground.command)
 app.command("verify")(verify.command)

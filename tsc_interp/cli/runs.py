@@ -27,7 +27,11 @@ if TYPE_CHECKING:
 def command(
     experiment: Annotated[
         str | None,
-        typer.Argument(metavar="[EXPERIMENT]", help="Only its runs.", show_default=False),
+        typer.Argument(
+            metavar="[NAME]",
+            help="Only this experiment's runs, or the rows of this sweep.",
+            show_default=False,
+        ),
     ] = None,
     runs: RunsOption = Path("runs"),
     horizon: Annotated[
@@ -40,18 +44,35 @@ def command(
             "--out", "-o", metavar="FILE.html", help="Write a page with every run's failure map."
         ),
     ] = None,
+    where: Annotated[
+        str | None,
+        typer.Option(metavar="SQL", help="Only these rows of a sweep: 'd_model = 4'."),
+    ] = None,
+    sort: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Of a sweep's rows; -COLUMN: falling.")
+    ] = None,
+    limit: Annotated[int, typer.Option(help="At most so many rows of a sweep.")] = 20,
     force: ForceOption = False,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """List what has been trained: each run by a name that --checkpoint takes.
+    """List what has been trained: each run by a name that --checkpoint takes, and each sweep.
 
     With --out a page shows all of them: a small failure map for each cell of a grid and each seed.
+    The name or directory of a sweep lists its rows, with --where, --sort and --limit.
     """
     from tsc_interp.checkpoints.run_list import runs as stored_runs
+    from tsc_interp.checkpoints.shards import find_sweep, sweeps_in
+    from tsc_interp.cli.sweep_rows import list_rows, list_sweeps
     from tsc_interp.errors import UsageError
 
+    if experiment is not None and (place := find_sweep(experiment)):
+        list_rows(place, where, sort, limit, as_json)
+        return
+    if where is not None or sort is not None:
+        raise UsageError("--where and --sort are for the rows of a sweep: name one")
     found = stored_runs(runs, experiment)
+    sweeps = sweeps_in() if experiment is None and out is None else []
     if experiment is not None and not found:
         raise UsageError(f"no runs of an experiment {experiment!r} in {runs}")
     if out is not None:
@@ -66,11 +87,15 @@ def command(
         if not as_json:
             return
     if as_json:
-        print_json("runs/1", {"runs": [_row(run, horizon) for run in found]})
-    elif found:
+        rows = [_row(run, horizon) for run in found]
+        print_json("runs/1", {"runs": rows, "sweeps": list_sweeps(sweeps, quietly=True)})
+        return
+    if found:
         _print(found, horizon, runs)
     else:
         messages().print(f"no runs in {runs}; 'tsc-interp train' makes some", soft_wrap=True)
+    if sweeps:
+        list_sweeps(sweeps)
 
 
 def _row(run: StoredRun, with_horizon: bool) -> dict[str, Any]:

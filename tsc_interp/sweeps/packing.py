@@ -148,8 +148,10 @@ def _size(shape: ClassifierConfig, models: int, processes: int, asked: int | Non
     return max(1, min(ENSEMBLE, max(even, _FEWEST), _PARAMETERS // parameters))
 
 
-def _cut(pieces: Sequence[Piece], size: int) -> Iterator[list[Piece]]:
-    """The same models, `size` of them at a time."""
+def _cut(pieces: Sequence[Piece], most: int) -> Iterator[list[Piece]]:
+    """The same models in as few parts as may be, none larger than `most`, and all alike."""
+    models = sum(len(piece.rows) for piece in pieces)
+    size = -(-models // -(-models // most))
     part: list[Piece] = []
     room = size
     for piece in pieces:

@@ -1,0 +1,41 @@
+"""`tsc-interp sweep-report`: the page about a sweep."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tsc_interp.cli.common import ForceOption, QuietOption, messages
+from tsc_interp.output.visible import visible
+
+WhereOption = Annotated[
+    str | None,
+    typer.Option(metavar="SQL", help="Only these rows, such as 'd_model = 4 and horizon < 50'."),
+]
+
+
+def command(
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR", help="A sweep's directory, such as sweeps/width.")
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="FILE.html", help="Default: DIR/report.html."),
+    ] = None,
+    where: WhereOption = None,
+    plotlyjs: Annotated[
+        str, typer.Option(help="inline, cdn, or directory (plotly.min.js beside the page).")
+    ] = "inline",
+    force: ForceOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Write a page: distributions by option, options together, outliers and how to explain them."""
+    from tsc_interp.report.sweep import sweep_report
+
+    written = sweep_report(directory, out, where=where, plotlyjs=plotlyjs, force=force)
+    size = written.stat().st_size / 1000
+    messages(quiet).print(
+        f"wrote {visible(written)} ({size:,.0f} kB); open it in a browser", soft_wrap=True
+    )
