@@ -14,7 +14,7 @@ from pydantic import Field, field_validator, model_validator
 
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.frozen import FrozenConfig
-from tsc_interp.strings import MAX_LETTERS, Alphabet, letters_of_tokens
+from tsc_interp.strings import FIRST_LETTER, MAX_LETTERS, Alphabet, letters_of_tokens
 from tsc_interp.task import Classes, ContainsAll, Task
 
 
@@ -164,6 +164,12 @@ class ClassifierConfig(FrozenConfig):
         named = zip(self.alphabet.letters, self.token_names, strict=False)
         legend = ", ".join(f"{letter} is {name}" for letter, name in named)
         return f"{asked} ({legend})" if legend else asked
+
+    @property
+    def called(self) -> tuple[str, ...]:
+        """What each token is called, in token order: by its letter, or by a name of its own."""
+        special = self.alphabet.token_names[:FIRST_LETTER]
+        return (*special, *(self.token_names or self.alphabet.letters))
 
     def classes(self, strings: Sequence[str]) -> Classes:
         """The task's class of each string in run-length notation; of two classes, 1 is yes."""

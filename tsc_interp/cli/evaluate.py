@@ -42,7 +42,7 @@ def command(
         rows = [result.to_dict() for result in results]
         print_json("eval/1", {"checkpoint": loaded.source, "results": rows})
     else:
-        _print_table(loaded.source, loaded.config.task.describe(), results)
+        _print_table(loaded.source, loaded.config.question, results)
 
 
 def _examples(letters: str) -> list[str]:
@@ -64,7 +64,8 @@ def _print_table(source: str, question: str, results: list[Evaluation]) -> None:
         for row in results:
             said = Text(str(row.prediction), style="green" if row.correct else "bold red")
             rows.append([row.string, *_numbers(row), said, str(row.label)])
-        headings = ["string", "length", "logit", "P(1)", "predicted", "label"]
+        share = "P" if results and results[0].logits else "P(1)"
+        headings = ["string", "length", "logit", share, "predicted", "label"]
         print_table(console, headings, rows, title=title, right=range(1, 6))
     console.print(_summary(results), soft_wrap=True)
 
@@ -95,6 +96,8 @@ def _summary(results: list[Evaluation]) -> str:
 
 
 def _mistake(row: Evaluation) -> str:
-    if isnan(row.logit):
+    if isnan(row.logit) or any(map(isnan, row.logits)):
         return "the logit is not a number"
+    if row.logits:
+        return f"{row.prediction}, not {row.label}"
     return f"false {'positive' if row.prediction else 'negative'}"

@@ -142,10 +142,10 @@ def _effects(loaded: Checkpoint, edited: Checkpoint, quiet: bool) -> dict[str, A
 def _print(loaded: Checkpoint, changes: list[str], rows: list[dict[str, Any]]) -> None:
     from tsc_interp.output.table import print_table
 
-    question = loaded.config.task.describe()
+    question = loaded.config.question
     cells = []
     for row in rows:
-        label = int(loaded.config.task.labels(loaded.config.alphabet.counts(row["string"])))
+        label = int(loaded.config.classes([row["string"]])[0])
         answers = [int(row[when] > 0) for when in ("before", "after")]
         words = {(True, True): "right", (False, False): "wrong",
                  (True, False): "now wrong", (False, True): "now right"}  # fmt: skip

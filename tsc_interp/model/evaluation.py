@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from tsc_interp.checkpoints.format import Checkpoint
 from tsc_interp.checkpoints.resolve import ModelLike, as_checkpoint
-from tsc_interp.errors import UnsupportedError
 from tsc_interp.strings import Counts, as_strings
+from tsc_interp.task import Classes
 
 _BATCH = 4096
 """Strings at once: bounds the memory, whatever the model's width."""
@@ -27,28 +27,43 @@ class Evaluation:
     length: int
     counts: dict[str, int]
     logit: float
+    """The one output; of several, the largest."""
     probability: float
+    """Of class 1; of several outputs, the largest one's."""
     prediction: int
     label: int
+    logits: tuple[float, ...] = ()
+    """Every output, where there are several."""
 
     @property
     def correct(self) -> bool:
         """A logit that is not a number is no answer, whatever the label."""
-        return self.prediction == self.label and not math.isnan(self.logit)
+        said = self.logits or (self.logit,)
+        return self.prediction == self.label and not any(map(math.isnan, said))
 
     @property
     def margin(self) -> float:
-        """How far the logit is on the right side of zero; negative when the model is wrong."""
-        return self.logit if self.label else -self.logit
+        """How far the logit is on the right side; negative when the model is wrong.
+
+        Of several outputs: the label's minus the largest of the others.
+        """
+        if not self.logits:
+            return self.logit if self.label else -self.logit
+        others = [one for index, one in enumerate(self.logits) if index != self.label]
+        return self.logits[self.label] - max(others)
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        fields = asdict(self)
+        if not self.logits:
+            del fields["logits"]
+        return fields
 
 
 def evaluate(model: ModelLike, strings: str | Iterable[str]) -> list[Evaluation]:
     """What the float32 model says of each string in run-length notation, in the order given.
 
-    `model` is a hooked model, a checkpoint, a bundled name, a path, or a run.
+    `model` is a hooked model, a checkpoint, a bundled name, a path, or a run. Of several outputs
+    the largest is the answer, the first of those that tie.
     """
     checkpoint, strings = as_checkpoint(model), as_strings(strings)
     results: list[Evaluation] = []
@@ -59,29 +74,39 @@ def evaluate(model: ModelLike, strings: str | Iterable[str]) -> list[Evaluation]
 
 def _batch(checkpoint: Checkpoint, strings: Sequence[str]) -> list[Evaluation]:
     config = checkpoint.config
-    if config.n_outputs > 1:
-        raise UnsupportedError(
-            f"this model has {config.n_outputs} outputs, and an answer here is the sign of one; "
-            "tsc.load(model)(strings) gives all of them"
-        )
-    logits, counts = _logits_and_counts(checkpoint, strings)
-    labels = config.classes(strings)
+    logits, counts, labels = _logits_counts_and_classes(checkpoint, strings)
     letters = config.alphabet.letters
+    answer = _one_output if config.n_outputs == 1 else _several_outputs
     return [
         Evaluation(
             string=string,
             length=sum(row),
             counts=dict(zip(letters, row, strict=True)),
-            logit=logit,
-            probability=sigmoid(logit),
-            # A logit of exactly zero counts as negative.
-            prediction=int(logit > 0),
-            label=int(label),
+            label=label,
+            **answer(said),
         )
-        for string, row, logit, label in zip(
+        for string, row, said, label in zip(
             strings, counts.tolist(), logits.tolist(), labels.tolist(), strict=True
         )
     ]
+
+
+def _one_output(logit: float) -> dict[str, Any]:
+    # A logit of exactly zero counts as negative.
+    return {"logit": logit, "probability": sigmoid(logit), "prediction": int(logit > 0)}
+
+
+def _several_outputs(logits: list[float]) -> dict[str, Any]:
+    known = [-math.inf if math.isnan(one) else one for one in logits]
+    largest = max(known)
+    # Of outputs that are all infinite there are no shares.
+    total = sum(math.exp(one - largest) for one in known) if math.isfinite(largest) else math.nan
+    return {
+        "logit": largest,
+        "probability": 1.0 / total,
+        "prediction": known.index(largest),
+        "logits": tuple(logits),
+    }
 
 
 def sigmoid(x: float) -> float:
@@ -90,18 +115,18 @@ def sigmoid(x: float) -> float:
     return (1.0 if x >= 0 else decay) / (1.0 + decay)
 
 
-def _logits_and_counts(
+def _logits_counts_and_classes(
     checkpoint: Checkpoint, strings: Sequence[str]
-) -> tuple[NDArray[np.float64], Counts]:
-    """One logit per string, from the float32 model, and how many of each letter it has."""
+) -> tuple[NDArray[np.float64], Counts, Classes]:
+    """Of each string: the float32 model's outputs, how many of each letter it has, its class."""
     import torch
 
     from tsc_interp.model.forward import forward
-    from tsc_interp.model.inputs import from_strings, letter_counts
+    from tsc_interp.model.inputs import from_strings, letter_counts, true_classes
 
     config = checkpoint.config
     weights = {name: torch.from_numpy(array) for name, array in checkpoint.weights.items()}
     inputs = from_strings(config, strings)
     with torch.no_grad():
         logits = forward(config, weights, inputs)
-    return logits.double().numpy(), letter_counts(config, inputs)
+    return logits.double().numpy(), letter_counts(config, inputs), true_classes(config, inputs)

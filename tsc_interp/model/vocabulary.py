@@ -22,13 +22,16 @@ class Vocabulary(Classifier):
     def to_tokens(
         self, input: str | Sequence[str], prepend_bos: bool | None = None, **_: Any
     ) -> Tensor:
-        """Strings as token ids `[batch pos]`, CLS first, PAD at the end."""
+        """Strings as token ids `[batch pos]`, CLS where the model reads, PAD at the end."""
         return self.tokens(input)
 
     def to_str_tokens(
         self, input: str | Sequence[str] | Tokens, prepend_bos: bool | None = None, **_: Any
     ) -> list[str] | list[list[str]]:
-        """`["CLS", "a", "a", "c"]` for a string or a row of tokens; a list of such for strings."""
+        """`["CLS", "a", "a", "c"]` for a string or a row of tokens; a list of such for strings.
+
+        Letters that stand for tokens with names of their own are called by those.
+        """
         if isinstance(input, str):
             return self._names(self.tokens(input)[0])
         if isinstance(input, Sequence) and input and isinstance(input[0], str):
@@ -43,10 +46,12 @@ class Vocabulary(Classifier):
         return self._text(ids)
 
     def to_single_token(self, string: str) -> int:
-        names = self.config.alphabet.token_names
-        if string not in names:
-            raise UsageError(f"{string!r} is not one token; the tokens are {', '.join(names)}")
-        return names.index(string)
+        """By its letter, or by its name."""
+        for names in (self.config.alphabet.token_names, self.config.called):
+            if string in names:
+                return names.index(string)
+        known = ", ".join(self.config.called)
+        raise UsageError(f"{string!r} is not one token; the tokens are {known}")
 
     def to_single_str_token(self, int_token: int) -> str:
         return self._names(torch.tensor([int_token]))[0]
@@ -92,7 +97,7 @@ class Vocabulary(Classifier):
         return ids
 
     def _names(self, ids: Tensor) -> list[str]:
-        names = self.config.alphabet.token_names
+        names = self.config.called
         wrong = [i for i in ids.tolist() if not 0 <= i < len(names)]
         if wrong:
             raise UsageError(

@@ -69,7 +69,7 @@ class _Answers:
             return
         with torch.no_grad():
             logits: Floats = as_array(self.model(new))
-        labels = self.config.task.labels(self.config.alphabet.count_matrix(new))
+        labels = self.config.classes(new)
         self.logits |= dict(zip(new, logits.tolist(), strict=True))
         self.labels |= dict(zip(new, labels.tolist(), strict=True))
 

@@ -18,7 +18,7 @@ from tsc_interp.interventions.changes import Patch
 from tsc_interp.interventions.singly import Metric, logit
 from tsc_interp.probes.base import Pair
 from tsc_interp.probes.pair_search import find_pairs
-from tsc_interp.probes.running import as_array, classifier_config
+from tsc_interp.probes.running import as_array, classifier_config, need_one_logit
 
 By = Literal["letter", "position"]
 MOST_PAIRS = 16
@@ -63,6 +63,7 @@ def pair_runs(
     config = classifier_config(model)
     if config is None:
         return _rows(model, strings, pairs, query, answer, token_names)
+    need_one_logit(config, "patching or paths")
     if isinstance(strings, str) or len(strings) == 0:
         raise UsageError("a probe needs a list of one or more strings (or rows of token ids)")
     texts = [config.alphabet.canonical(string) for string in strings]
@@ -120,7 +121,7 @@ def _pair_run(
         positions, differ = _places(rows[0], rows[1], names)
     with torch.no_grad():
         logits = [float(model(one)) for one in inputs]
-    labels = config.task.labels(config.alphabet.count_matrix([clean, corrupted]))
+    labels = config.classes([clean, corrupted])
     pair = Pair(
         clean=clean,
         corrupted=corrupted,

@@ -47,8 +47,7 @@ def without(checkpoint: Checkpoint, gone: Sequence[Part]) -> Checkpoint:
 
 def by_gradient(checkpoint: Checkpoint, strings: Sequence[str]) -> dict[Part, float]:
     model, config = Classifier.from_checkpoint(checkpoint), checkpoint.config
-    counts = config.alphabet.count_matrix(list(strings))
-    labels = torch.tensor(config.task.labels(counts)).float()
+    labels = torch.tensor(config.classes(strings)).float()
     masks: dict[str, torch.Tensor] = {}
     hooks = []
     for layer in range(config.n_layers):

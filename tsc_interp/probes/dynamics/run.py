@@ -28,6 +28,7 @@ from tsc_interp.model.initialise import stack_weights
 from tsc_interp.probes.base import LabeledArray
 from tsc_interp.probes.dynamics.result import DynamicsResult
 from tsc_interp.probes.dynamics.words import findings
+from tsc_interp.probes.running import need_one_logit
 from tsc_interp.verification import horizon
 
 _BUDGET = 20_000
@@ -49,6 +50,7 @@ def run(
         raise UsageError(
             f"the model is not an epoch of {directory.path}: its configuration differs"
         )
+    need_one_logit(config, "dynamics")
     if not history:
         raise UsageError(f"{directory.path} has no checkpoint yet, so there is nothing to follow")
     epochs = list(history)
@@ -60,7 +62,6 @@ def run(
         logits, cache = ensemble.run_with_cache(
             list(strings), names_filter=[last], return_cache_object=False
         )
-    counts = config.alphabet.count_matrix(strings)
     tokens = [0, *range(2, config.alphabet.vocab_size)]
     result = DynamicsResult(
         findings=(),
@@ -72,7 +73,7 @@ def run(
         **_heads(ensemble, epochs),
         magnitudes=_magnitudes(ensemble, epochs),
         logits=LabeledArray.of(logits.numpy(), epoch=epochs, string=strings),
-        labels=tuple(int(label) for label in config.task.labels(counts)),
+        labels=tuple(config.classes(strings).tolist()),
         embeddings=LabeledArray.of(
             ensemble.W_E.detach().numpy()[:, tokens],
             epoch=epochs,

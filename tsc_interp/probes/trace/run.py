@@ -76,7 +76,7 @@ def run(model: Classifier, strings: Sequence[str]) -> TraceResult:
     result = TraceResult(
         findings=(),
         not_applicable=tuple(not_applicable),
-        task=config.task.describe(),
+        task=config.question,
         logits=LabeledArray.of(logits.numpy(), string=strings),
         labels=labels,
         embeddings=LabeledArray.of(
