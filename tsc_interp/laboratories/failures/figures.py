@@ -112,7 +112,6 @@ def _separated(result: FailuresResult) -> Figure:
     figure.update_yaxes(type="category")
     figure.update_layout(margin_t=36)
     low, high = (table.at(quantity=quantity) for quantity in (looks[1][1], looks[0][1]))
-    known = ~np.isnan(low)
     return Figure(
         "separated",
         "One number that separates right from wrong",
@@ -120,8 +119,7 @@ def _separated(result: FailuresResult) -> Figure:
         "Of positive strings, the weight that the letter keeps in its best head. Where the circle "
         "is to the right of the cross, one threshold tells nearly all right strings from nearly "
         "all wrong ones.",
-        f"Separated in {int((high > low)[known].sum())} of {int(known.sum())} seeds with wrong "
-        "positive strings.",
+        f"Separated in {int((high > low).sum())} of {len(low)} seeds with wrong positive strings.",
     )
 
 

@@ -174,33 +174,34 @@ def _threshold(own: Judged, short: Flags) -> float:
 
 
 def _roughly(judged: list[Judged], held: list[Floats]) -> dict[str, Any]:
-    seeds = [s for s, one in enumerate(judged) if one.wrong.any()]
-    percentiles, logits, halves, steps = [], [], [], []
-    for seed in seeds:
-        own = judged[seed]
-        ratio, share = rules.largest_ratio(own), held[seed].min(axis=1)
-        right, wrong = own.labels & ~own.wrong, own.labels & own.wrong
-        percentiles.append(
-            [_percent(ratio[right], 98), _percent(ratio[wrong], 2),
-             _percent(share[right], 2), _percent(share[wrong], 98)]
-        )  # fmt: skip
+    """By seed, where there is something to be said: of errors, positive errors, near ones."""
+    percentiles, logits, halves, steps = {}, {}, {}, {}
+    for seed, own in enumerate(judged):
+        if not own.wrong.any():
+            continue
         size = np.abs(own.logits)
         bad = size[own.wrong]
-        logits.append([np.median(bad), bad.max(), np.median(size[~own.wrong]), (bad < 1).mean()])
-        halves.append([(own.wrong & own.labels).sum(), (own.wrong & ~own.labels).sum()])
+        logits[seed] = [np.median(bad), bad.max(), np.median(size[~own.wrong]), (bad < 1).mean()]
+        halves[seed] = [(own.wrong & own.labels).sum(), (own.wrong & ~own.labels).sum()]
+        right, wrong = own.labels & ~own.wrong, own.labels & own.wrong
+        if right.any() and wrong.any():
+            ratio, share = rules.largest_ratio(own), held[seed].min(axis=1)
+            percentiles[seed] = [
+                *(np.percentile(ratio[some], at) for some, at in ((right, 98), (wrong, 2))),
+                *(np.percentile(share[some], at) for some, at in ((right, 2), (wrong, 98))),
+            ]
         moved = steps_to_right(own, int(own.lengths.max()) * 3 // 4)
-        steps.append(
-            [np.median(moved), np.percentile(moved, 90), moved.max()]
-            if len(moved)
-            else [math.nan] * len(STEPS)
-        )
+        if len(moved):
+            steps[seed] = [np.median(moved), np.percentile(moved, 90), moved.max()]
     return {
-        "percentiles": LabeledArray.of(percentiles, seed=seeds, quantity=PERCENTILES),
-        "logits": LabeledArray.of(logits, seed=seeds, quantity=LOGITS),
-        "halves": LabeledArray.of(halves, seed=seeds, kind=HALVES),
-        "steps": LabeledArray.of(steps, seed=seeds, quantity=STEPS),
+        "percentiles": _by_seed(percentiles, quantity=PERCENTILES),
+        "logits": _by_seed(logits, quantity=LOGITS),
+        "halves": _by_seed(halves, kind=HALVES),
+        "steps": _by_seed(steps, quantity=STEPS),
     }
 
 
-def _percent(values: Floats, percent: float) -> float:
-    return float(np.percentile(values, percent)) if len(values) else math.nan
+def _by_seed(rows: dict[int, Any], **across: tuple[str, ...]) -> LabeledArray:
+    (columns,) = across.values()
+    values = np.array(list(rows.values()), dtype=np.float64).reshape(len(rows), len(columns))
+    return LabeledArray.of(values, seed=list(rows), **across)

@@ -60,17 +60,16 @@ def _thresholds(result: FailuresResult) -> Finding:
     table = result.percentiles
     right, wrong = (table.at(quantity=f"ratio, {name}") for name in ("right 98 %", "wrong 2 %"))
     high, low = (table.at(quantity=f"share, {name}") for name in ("right 2 %", "wrong 98 %"))
-    known = ~np.isnan(wrong)
-    by_ratio, by_share = int((right < wrong)[known].sum()), int((high > low)[known].sum())
+    by_ratio, by_share = int((right < wrong).sum()), int((high > low).sum())
     return Finding(
         severity="note",
         text=(
             "In the source's style (98th percentile of right strings against the 2nd of wrong "
-            f"ones) the largest ratio of counts separates {by_ratio} of {int(known.sum())} seeds; "
+            f"ones) the largest ratio of counts separates {by_ratio} of {len(right)} seeds; "
             "the weight that the worst-read letter of the task keeps in its best head separates "
             f"{by_share}."
         ),
-        numbers={"ratio": by_ratio, "share": by_share, "seeds": int(known.sum())},
+        numbers={"ratio": by_ratio, "share": by_share, "seeds": len(right)},
     )
 
 
@@ -78,11 +77,10 @@ def _roughly(result: FailuresResult) -> Finding:
     wrong = float(np.median(result.logits.at(quantity="wrong, median size")))
     right = float(np.median(result.logits.at(quantity="right, median size")))
     steps = result.steps.at(quantity="median")
-    steps = steps[~np.isnan(steps)]
     near = int((steps <= 2).sum())
     far = (
         f" In the others nothing near is right: {steps.max():.0f} letters."
-        if near < len(steps)
+        if 0 < near < len(steps)
         else ""
     )
     return Finding(
