@@ -59,6 +59,13 @@ LABORATORIES: tuple[Laboratory, ...] = (
         result="EfficientResult",
     ),
     Laboratory(
+        name="positions",
+        title="What positions cost, and what they make possible",
+        question="What do positions cost, and what do they make possible?",
+        source="6.7900 lecture notes 13: attention is permutation invariant until positions come",
+        result="PositionsResult",
+    ),
+    Laboratory(
         name="bounds",
         title="What a validation set can say",
         question="What does a validation set say about a model, and what does it not?",

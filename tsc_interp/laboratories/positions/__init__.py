@@ -1,0 +1,1 @@
+"""What do positions cost, and what do they make possible?"""

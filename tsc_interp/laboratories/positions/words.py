@@ -1,0 +1,175 @@
+"""What the positions laboratory found, in sentences."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tsc_interp.laboratories.base import Cell, Finding
+from tsc_interp.laboratories.positions.result import (
+    BEFORE,
+    CONTAINS,
+    LEARNED,
+    NONE,
+    SINUSOIDAL,
+    PositionsResult,
+)
+
+
+def findings(result: PositionsResult) -> tuple[Finding, ...]:
+    found = [_cost(result), _possible(result), _untrained(result), _reading(result)]
+    found += [_blind(result), _invariance(result), _without(result)]
+    return (*found, *_undecided(result))
+
+
+def _cost(result: PositionsResult) -> Finding:
+    """On a task that needs no order."""
+    asked, most = result.options, result.options.max_length
+    held = {
+        kind: int((result.through.at(task=CONTAINS, kind=kind) == most).sum())
+        for kind in (NONE, LEARNED, SINUSOIDAL)
+    }
+    first, last = (
+        [result.share(CONTAINS, kind, length) for kind in (LEARNED, SINUSOIDAL)]
+        for length in (asked.train_length + 1, most)
+    )
+    costs = min(held[LEARNED], held[SINUSOIDAL]) < held[NONE]
+    what = "Positions cost" if costs else f"Up to {most} letters these positions do not cost"
+    return Finding(
+        severity="warning" if costs else "note",
+        text=f"{what} generalisation where order does not matter (“{CONTAINS}”). Trained on "
+        f"strings of up to {asked.train_length} letters, {held[NONE]} of {asked.seeds} without "
+        f"positions get every string of up to {most} right, {held[LEARNED]} with learned positions "
+        f"and {held[SINUSOIDAL]} with sinusoidal ones. With learned positions "
+        f"{first[0]:.2%} of all strings of {asked.train_length + 1} letters are wrong and "
+        f"{last[0]:.2%} of those of {most}, in the mean over models; with sinusoidal ones "
+        f"{first[1]:.2%} and {last[1]:.2%}.",
+        numbers={**{f"right with {kind}": held[kind] for kind in held}, "wrong, learned": last[0]},
+    )
+
+
+def _possible(result: PositionsResult) -> Finding:
+    asked = result.options
+    numbers: dict[str, Cell] = {}
+    told = []
+    for kind in (LEARNED, SINUSOIDAL):
+        through = result.through.at(task=BEFORE, kind=kind)
+        most = asked.max_length
+        numbers |= {f"{kind}, best": int(through.max()), f"{kind}, worst": int(through.min())}
+        told.append(
+            f"with {kind} ones {_range(through)} letters, and at {most} letters "
+            f"{result.share(BEFORE, kind, most):.1%} of all strings are wrong"
+        )
+    return Finding(
+        severity="good",
+        text=f"Positions make order possible: trained on “{BEFORE}” with up to "
+        f"{asked.train_length} letters, models are right on every string up to: {'; '.join(told)}.",
+        numbers=numbers,
+    )
+
+
+def _range(through: NDArray[np.float64]) -> str:
+    low, high = int(through.min()), int(through.max())
+    return f"{low}" if low == high else f"{low} to {high}"
+
+
+def _untrained(result: PositionsResult) -> Finding:
+    """Why learned positions end where training ends."""
+    moved, last = result.moved.array, result.options.train_length
+    trained, never = moved[1 : last + 1], moved[last + 1 :]
+    return Finding(
+        severity="note",
+        text=f"A learned position is trained only where strings reach: positions 1 to {last} moved "
+        f"by {trained.mean():.3f} in the mean, those beyond by {never.mean():.3f}, which is weight "
+        "decay alone. What they add to a letter is what they were drawn with.",
+        numbers={"trained": float(trained.mean()), "never": float(never.mean())},
+    )
+
+
+def _reading(result: PositionsResult) -> Finding:
+    """The head that tells `ab` from `ba`, and what the trace shows of it."""
+    last, h = result.options.train_length, result.order_head()
+    scores = result.places.array[h, :2].mean(axis=0)
+    first, second = result.weights.labels["string"][:2]
+    earlier = [
+        float(result.weights.at(string=string, head=h, letter=string[0]))
+        for string in (first, second)
+    ]
+    logits = [float(result.logits.at(string=string)) for string in (first, second)]
+    reads = (
+        "whichever letter comes first has its weight"
+        if min(earlier) > 0.5
+        else "its weight moves with the order"
+    )
+    return Finding(
+        severity="note",
+        text=f"How order is read ({result.traced}): head {h} scores `a` and `b` by where they "
+        f"stand, {scores[0]:.2f} at the first place and {scores[last - 1]:.2f} at place {last} in "
+        f"the mean, so {reads}. It gives the first letter {earlier[0]:.1%} in `{first}` (logit "
+        f"{logits[0]:+.2f}) and {earlier[1]:.1%} in `{second}` (logit {logits[1]:+.2f}).",
+        numbers={
+            "first place": float(scores[0]),
+            "last trained place": float(scores[last - 1]),
+            f"logit of {first}": logits[0],
+            f"logit of {second}": logits[1],
+        },
+    )
+
+
+def _blind(result: PositionsResult) -> Finding:
+    last = result.options.train_length
+    bound = float(result.blind.at(length=last))
+    best = {kind: result.share(BEFORE, kind, last) for kind in (LEARNED, SINUSOIDAL)}
+    return Finding(
+        severity="note",
+        text=f"No model blind to order does this: of n_a a's and n_b b's in all orders it is wrong "
+        f"on min(n_a, n_b) / (n_a + n_b) of them, {bound:.1%} of all strings of {last} letters at "
+        f"the least. With learned positions {best[LEARNED]:.2%} are wrong, with sinusoidal ones "
+        f"{best[SINUSOIDAL]:.2%}.",
+        numbers={"blind": bound, **best},
+    )
+
+
+def _invariance(result: PositionsResult) -> Finding:
+    without = float(result.swing.at(task=CONTAINS, kind=NONE).max())
+    spread = {
+        (task, kind): float(result.swing.at(task=task, kind=kind).mean())
+        for task in (CONTAINS, BEFORE)
+        for kind in (LEARNED, SINUSOIDAL)
+    }
+    return Finding(
+        severity="note",
+        text="Without positions the orders of `aabc` have one logit (largest difference "
+        f"{without:.0e}). With them logits differ by {spread[CONTAINS, LEARNED]:.2f} (learned) and "
+        f"{spread[CONTAINS, SINUSOIDAL]:.2f} (sinusoidal) though the task does not ask for it, and "
+        f"by {spread[BEFORE, LEARNED]:.2f} and {spread[BEFORE, SINUSOIDAL]:.2f} where it does.",
+        numbers={"none": without, **{f"{k}, {t}": v for (t, k), v in spread.items()}},
+    )
+
+
+def _without(result: PositionsResult) -> Finding:
+    horizons = result.horizons.array
+    told = ", ".join("any length" if np.isinf(h) else f"{h:,.0f}" for h in horizons)
+    return Finding(
+        severity="note",
+        text=f"What permutation invariance buys: without positions a model is decided over all "
+        f"lengths at once. Exact horizons, model by model: {told} letters, after "
+        f"training on {result.options.train_length}.",
+        numbers={"longest": float(horizons.max()), "shortest": float(horizons.min())},
+    )
+
+
+def _undecided(result: PositionsResult) -> list[Finding]:
+    most = float(np.nanmax(result.undecided.array))
+    if not most:
+        return []
+    cells = int((np.nan_to_num(result.undecided.array) > 0).any(axis=-1).sum())
+    return [
+        Finding(
+            severity="warning",
+            text=f"In {cells} models the search's budget ({result.options.budget:g} estimated "
+            f"seconds) left strings undecided, up to {most:.1%} of a length: their shares of wrong "
+            "strings are lower bounds there. A larger `--budget` decides them.",
+            numbers={"models": cells, "largest share": most},
+        )
+    ]
