@@ -1,7 +1,7 @@
 """A projection of keys and one of values, trained for one length to keep what heads return.
 
 Linformer learns its projections with the model; here the model is given, so they are fitted to it:
-Adam on the squared error of each head's output, on fresh random strings at every step.
+Adam on the squared error of each head's output, on other random strings at every step.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tsc_interp.laboratories.efficient.heads import Floats, Heads, random_string
 from tsc_interp.laboratories.efficient.ways import random_projection
 from tsc_interp.model.threads import one_thread
 
-_BATCH = 64
+_POOL, _BATCH = 1024, 64
 _RATE = 0.02
 
 
@@ -27,8 +27,9 @@ def learn(
     mix_keys, mix_values = (torch.tensor(start, requires_grad=True) for _ in range(2))
     queries, keys, values = map(torch.as_tensor, (heads.queries[0], heads.keys, heads.values))
     optimizer = torch.optim.Adam([mix_keys, mix_values], lr=_RATE)
+    pool = torch.as_tensor(random_strings(rng, n_letters, length, _POOL))
     for _ in range(steps):
-        rows = torch.as_tensor(random_strings(rng, n_letters, length, _BATCH))
+        rows = pool[torch.as_tensor(rng.integers(_POOL, size=_BATCH))]
         k, v = keys[rows], values[rows]
         full = torch.einsum("hd,sphd->shp", queries, k).softmax(-1)
         wanted = torch.einsum("shp,sphd->shd", full, v)
