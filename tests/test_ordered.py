@@ -166,6 +166,18 @@ def test_a_budget_that_ends_leaves_the_rest_undecided():
     assert verify_ordered(checkpoint, length, budget=1e-9).right_through == 0
 
 
+def test_what_takes_too_long_to_cut_by_class_is_given_up_whole():
+    """A rule of which nothing is known has 3^24 / 256 boxes at length 24: none of them is made."""
+    config = ClassifierConfig(n_positions=26, d_model=3)
+    checkpoint = ordered_checkpoint(config, 1)
+    task = LabelledBy(lambda rows: (rows.sum(1) % 2).astype(int), 2, "an odd sum")
+    verdict = verify_ordered(checkpoint, 24, min_length=24, task=task, budget=1e-3)
+    assert verdict.strings == 3**24
+    assert verdict.total_undecided > 3**24 // 2
+    assert verdict.lengths[0].right + verdict.total_wrong + verdict.total_undecided == 3**24
+    assert verdict.undecided is not None
+
+
 @pytest.mark.parametrize("size", [1e30, 3e38])
 @pytest.mark.parametrize("part", ["W_V", "W_Q", "W_E", "W_U", "W_in"])
 def test_huge_weights_prove_nothing_false(size, part):

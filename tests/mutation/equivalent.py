@@ -9,7 +9,7 @@ from __future__ import annotations
 _V = "tsc_interp/verification"
 
 EQUIVALENT: dict[str, str] = {
-    f"{_V}/box_claims.py::BoxClaims.through: 1 -> 2 (#2)": (
+    f"{_V}/box_claims.py::BoxClaims.letter_sets: 1 -> 2 (#2)": (
         "there is no set of more letters than the alphabet has"
     ),
     f"{_V}/box_claims.py::BoxClaims.cover_lengths: length - len(face) -> length + len(face)": (

@@ -29,6 +29,9 @@ _CLAIMS = (
     "and not is_sealed and not bounds_hold and not strips and not brute_force and not softmax "
     "and not returned"
 )
+_CLASSES = ("tests/test_classes.py",)
+_FLOAT32 = "accepted or field or document or real_boxes or at_once or refusals or orders_decide"
+_ORDERED = ("tests/test_ordered_certificates.py",)
 _FACES = ("tests/test_face_bounds.py", "tests/test_search_bounds.py")
 _PROOFS = (
     "proof or every_length or positive_labels or wrong_somewhere or tails or charts or "
@@ -45,14 +48,33 @@ TARGETS = (
     ),
     Target(f"{_VERIFICATION}/checker.py", _CHECKER, _OPENING),
     Target(f"{_VERIFICATION}/box_claims.py", (*_CHECKER, "tests/test_diff.py"), _CLAIMS),
-    Target(f"{_VERIFICATION}/checker_claims.py", _CHECKER, _CLAIMS),
+    Target(f"{_VERIFICATION}/checker_claims.py", (*_CHECKER, *_CLASSES), _CLAIMS),
+    Target(f"{_VERIFICATION}/checker_labels.py", (*_CHECKER, *_CLASSES), _CLAIMS),
+    Target(
+        f"{_VERIFICATION}/checker_float32.py", ("tests/test_float32_certificates.py",), _FLOAT32
+    ),
+    Target(
+        f"{_VERIFICATION}/checker_rounding.py",
+        ("tests/test_float32_certificates.py",),
+        "derivations or rooms_hold or refusals or walk_through",
+    ),
+    Target(
+        f"{_VERIFICATION}/rounding.py",
+        ("tests/test_float32_certificates.py", "tests/test_float32.py"),
+        "derivations or rooms_hold or overflow or walk_through or bounds_grow",
+    ),
+    Target(f"{_VERIFICATION}/classes.py", _CLASSES, "not certificates and not accepted"),
+    Target(f"{_VERIFICATION}/ordered_checker.py", _ORDERED),
+    Target(f"{_VERIFICATION}/ordered_checker_boxes.py", _ORDERED),
+    Target(f"{_VERIFICATION}/ordered_checker_model.py", _ORDERED),
+    Target(f"{_VERIFICATION}/ordered_disjoint.py", _ORDERED, "disjoint or two_boxes"),
     Target(
         f"{_VERIFICATION}/agreement_checker.py",
         ("tests/test_diff.py",),
         "false_certificates or planted or every_length or refused or claims_by_hand",
     ),
     Target(f"{_VERIFICATION}/identity.py", ("tests/test_diff.py",), "same_function or fractions"),
-    Target(f"{_VERIFICATION}/checker_model.py", ("tests/test_checker_model.py",)),
+    Target(f"{_VERIFICATION}/checker_model.py", ("tests/test_checker_model.py", *_CLASSES)),
     Target(f"{_VERIFICATION}/intervals.py", ("tests/test_intervals.py",)),
     Target(f"{_VERIFICATION}/tables.py", _FACES, "not any_model and not verdicts"),
     Target(f"{_VERIFICATION}/faces.py", _FACES, "not any_model and not verdicts"),

@@ -66,13 +66,14 @@ def checkpoint_of(model: Any, reading: Mapping[str, Any] | None = None) -> Check
     if config.has_positions:
         raise UnsupportedError(
             "this model has positions, so its logit depends on the order of the letters and not on "
-            "their counts alone; exact verification needs a model with n_positions = 0"
+            "their counts alone; exact verification of counts needs a model with n_positions = 0. "
+            "tsc.verify_ordered decides one layer with positions, length by length"
         )
     if config.needs_order:
         raise UnsupportedError(
             "this model's attention is causal and what it reads depends on the order of the "
             "letters; exact verification of counts needs attention both ways, or one causal layer "
-            "read at a token of its own"
+            "read at a token of its own. tsc.verify_ordered decides one layer, length by length"
         )
     if config.beyond_verification:
         raise UnsupportedError(

@@ -98,7 +98,9 @@ def search_length(
     bounds: Separable | General = (
         Separable(tables) if is_separable(tables) else General(tables, checkpoint.config)
     )
-    pieces = partition(task, length, checkpoint.config.n_letters)
+    # When the budget is spent, boxes without a class are given up as they are.
+    n_letters = checkpoint.config.n_letters
+    pieces = partition(task, length, n_letters, enough=lambda: work.left <= 0)
     while True:
         some = list(islice(pieces, _PIECES_AT_ONCE))
         if not some:

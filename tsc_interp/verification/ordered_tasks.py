@@ -267,13 +267,20 @@ def _least_and_most(sets: Sets, letters: Iterable[int]) -> tuple[list[int], list
 
 
 def partition(
-    task: OrderedTask, length: int, n_letters: int, within: Sets | None = None
+    task: OrderedTask,
+    length: int,
+    n_letters: int,
+    within: Sets | None = None,
+    enough: Callable[[], bool] = lambda: False,
 ) -> Iterator[tuple[int, Sets]]:
-    """Disjoint boxes of one class each that hold every string of this length (or of a box)."""
+    """Disjoint boxes of one class each that hold every string of this length (or of a box).
+
+    Once `enough` says so nothing is cut any more: what is left comes as it is, its class -1.
+    """
     waiting = [within or (frozenset(range(n_letters)),) * length]
     while waiting:
         sets = waiting.pop()
-        label = task.box_label(sets, n_letters)
+        label = -1 if enough() else task.box_label(sets, n_letters)
         if label is not None:
             yield label, sets
             continue
