@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from flint import ctx
+from flint import arb, ctx
 
 import tsc_interp as tsc
 from tests.test_classes import SEVERAL, mutated
@@ -30,6 +30,7 @@ from tsc_interp.model.inputs import from_tokens
 from tsc_interp.task import ContainsAll, Maximum
 from tsc_interp.verification import CertificateError, check
 from tsc_interp.verification.checker import Checker, digest
+from tsc_interp.verification.checker_float32 import beyond
 from tsc_interp.verification.checker_model import BoxModel
 from tsc_interp.verification.classes import faces_of
 from tsc_interp.verification.exact import ExactModel
@@ -261,6 +262,35 @@ def test_real_boxes_do_not_do_for_float32() -> None:
     for c, form, safe in ((2149, "tokens", True), (2150, "tokens", False),
                           (2163, "compressed", True), (2164, "compressed", False)):  # fmt: skip
         assert Checker(checkpoint).is_safe(form, 10**6, (0, 1, 2), (1, 1, c), (1, 1, c)) == safe
+
+
+def test_every_set_of_letters_has_to_be_claimed() -> None:
+    """Strings over two letters have two at least; what is not claimed is not safe."""
+    checkpoint = tsc.load_checkpoint("walkthrough")
+    single = [
+        {"kind": "float32_right_up_to", "form": "tokens", "letters": letter, "length": 1,
+         "boxes": [[[1], [1]]]}
+        for letter in "abc"
+    ]  # fmt: skip
+    both = {**single[0], "letters": "ab", "length": 2, "boxes": [[[1, 1], [1, 1]]]}
+    checker = Checker(checkpoint)
+    assert checker.derive([both]).float32["tokens"].safe_through == 0
+    assert checker.derive([*single[:2], both]).float32["tokens"].safe_through == 0
+    assert checker.derive(single).float32["tokens"].safe_through == 1
+    assert checker.derive([*single, both]).float32["tokens"].safe_through == 1
+    assert not checker.derive([*single, both]).right_through["a"]
+
+
+def test_beyond_is_strict_where_zero_would_be_another_answer() -> None:
+    """A computed zero counts as negative: a logit as large as the bound may become one."""
+    one = arb(1)
+    assert beyond(one * 2, one, True)
+    assert not beyond(one, one, True)
+    assert beyond(-one, one, False)
+    assert not beyond(one * 0, one, False)
+    for above in (True, False):
+        assert not beyond(arb("nan"), one, above)
+        assert not beyond(one * 9, arb("nan"), above)
 
 
 def test_right_and_wrong_at_once_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
