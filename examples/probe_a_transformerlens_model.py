@@ -11,7 +11,7 @@ occurred somewhere before the question mark. Then four of our probes are asked a
 import torch
 from transformer_lens import TransformerBridge, TransformerBridgeConfig
 
-from tsc_interp.probes.registry import run_probe
+import tsc_interp as tsc
 
 VOCABULARY = ["?", "X", "Y", "k", "l", "m", "n", "o"]
 QUESTION, X, Y, FIRST_NOISE = 0, 1, 2, 3
@@ -64,15 +64,21 @@ direction = (model.W_U[:, X] - model.W_U[:, Y]).detach()  # positive: X rather t
 asked = {"query": -1, "token_names": VOCABULARY}
 
 results = {
-    "specialization": run_probe("specialization", model, tokens, **asked),
-    "margin": run_probe("margin", model, tokens, **asked),
-    "superposition": run_probe("superposition", model, tokens, **asked),
-    "attribution": run_probe("attribution", model, tokens[:4], direction=direction, **asked),
+    "specialization": tsc.run_probe("specialization", model, tokens, **asked),
+    "margin": tsc.run_probe("margin", model, tokens, **asked),
+    "superposition": tsc.run_probe("superposition", model, tokens, **asked),
+    "attribution": tsc.run_probe("attribution", model, tokens[:4], direction=direction, **asked),
 }
 for name, result in results.items():
     for finding in result.findings[:4]:
         print(f"{name}: [{finding.severity}] {finding.text}")
 # --8<-- [end:probe]
+
+# --8<-- [start:report]
+report = tsc.analyze(model, tokens, direction=direction, **asked)
+report.show()
+print("report:", report.save("marker-report"))
+# --8<-- [end:report]
 
 # --8<-- [start:neither]
 # Put it to the test: strings with no marker at all. What does the model say?

@@ -117,6 +117,8 @@ def _will_be_written(path: str) -> bool:
     stem = rest.removesuffix(".txt")
     if kind == "commands":
         return stem in COMMANDS
+    if kind == "notebooks":
+        return (ROOT / "examples" / f"{stem}.ipynb").is_file()
     if kind == "probes":
         return stem in {"index", *(probe.name for probe in PROBES)}
     if kind == "laboratories":

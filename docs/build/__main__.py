@@ -11,6 +11,7 @@ from docs.build.cli_reference import cli_reference
 from docs.build.commands import write_commands
 from docs.build.figures import write_assets
 from docs.build.lab_pages import write_lab_pages
+from docs.build.notebooks import write_notebooks
 from docs.build.playgrounds import write_playgrounds
 from docs.build.probe_pages import write_probe_pages
 from docs.build.scripts import run_and_write
@@ -38,6 +39,7 @@ def steps() -> Iterator[tuple[str, Callable[[], object]]]:
     yield "commands", lambda: write_commands(INCLUDED / "commands")
     yield "probe pages", lambda: write_probe_pages(INCLUDED / "probes")
     yield "laboratories", lambda: write_lab_pages(INCLUDED / "laboratories")
+    yield "notebooks", lambda: write_notebooks(INCLUDED / "notebooks", SERVED / "notebooks")
     yield "playgrounds", lambda: write_playgrounds(SERVED / "playground")
     for folder in (ROOT / "docs" / "checks", ROOT / "examples"):
         for script in sorted(folder.glob("*.py")):
