@@ -105,6 +105,20 @@ def test_the_command_shows_classes_and_names(
     assert len(first["logits"]) == 3
 
 
+def test_a_change_is_shown_by_its_answers(
+    tmp_path: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = checkpoint(**MODELS["most frequent"])
+    made.save(tmp_path / "made.safetensors")
+    given = ["intervene", "head0=zero", "-s", "aab", "-s", "cab", "-c"]
+    assert main([*given, str(tmp_path / "made.safetensors")]) == 0
+    shown = capsys.readouterr().out
+    assert "answer before" in shown
+    said = tsc.evaluate(made, ["aab", "cab"])
+    (row,) = (line.split() for line in shown.splitlines() if line.startswith("cab"))
+    assert row[1] == str(said[1].prediction)
+
+
 def test_tokens_are_called_by_their_names() -> None:
     model = tsc.load(checkpoint(token_names=("(", ")", "<end>"), **CAUSAL))
     assert model.config.called == ("CLS", "PAD", "(", ")", "<end>")

@@ -69,7 +69,8 @@ def test_blocks_run(page: Path) -> None:
             if block.remark.startswith("not run: "):
                 continue
             if block.kind == "python":
-                exec(compile(block.body, str(page), "exec"), namespace)
+                code = compile(block.body, str(page), "exec", dont_inherit=True)
+                exec(code, namespace)
             else:
                 _run_commands(block)
 

@@ -142,16 +142,22 @@ def _effects(loaded: Checkpoint, edited: Checkpoint, quiet: bool) -> dict[str, A
 def _print(loaded: Checkpoint, changes: list[str], rows: list[dict[str, Any]]) -> None:
     from tsc_interp.output.table import print_table
 
-    question = loaded.config.question
+    question, one = loaded.config.question, loaded.config.n_outputs == 1
     cells = []
     for row in rows:
         label = int(loaded.config.classes([row["string"]])[0])
-        answers = [int(row[when] > 0) for when in ("before", "after")]
+        answers = [_answer(row[when]) for when in ("before", "after")]
         words = {(True, True): "right", (False, False): "wrong",
                  (True, False): "now wrong", (False, True): "now right"}  # fmt: skip
         verdict = words[answers[0] == label, answers[1] == label]
-        logits = [f"{row[when]:+.4f}" for when in ("before", "after")]
-        cells.append([row["string"], *logits, verdict])
+        shown = [f"{row[when]:+.4f}" for when in ("before", "after")] if one else map(str, answers)
+        cells.append([row["string"], *shown, verdict])
     title = f"{loaded.source}: {question}? with {', '.join(changes)}"
-    columns = ["string", "logit before", "logit after", ""]
+    what = "logit" if one else "answer"
+    columns = ["string", f"{what} before", f"{what} after", ""]
     print_table(output(), columns, cells, title=title, right=(1, 2))
+
+
+def _answer(said: float | list[float]) -> int:
+    """The sign of one output, or the first of the largest."""
+    return said.index(max(said)) if isinstance(said, list) else int(said > 0)
