@@ -102,7 +102,7 @@ def _section(report: Report, name: str) -> dict[str, Any]:
             {
                 "model": model.card.name,
                 "missing": model.not_run.get(name),
-                "findings": worst_first(section.result.findings) if section else [],
+                "findings": _worst_first(section.result.findings) if section else [],
                 "remarks": section.result.not_applicable if section else [],
                 "tables": section.result.tables() if section else [],
             }
@@ -118,7 +118,7 @@ def _section(report: Report, name: str) -> dict[str, Any]:
     }
 
 
-def worst_first(findings: Sequence[Finding]) -> list[Finding]:
+def _worst_first(findings: Sequence[Finding]) -> list[Finding]:
     return sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity))
 
 

@@ -87,7 +87,7 @@ class LabReport(Displayed):
         return Path("tsc-report") / f"lab-{self.laboratory.name}"
 
     def to_page(self, *, plotlyjs: str = "inline") -> str:
-        from tsc_interp.report.html import part_of, render_page, worst_first
+        from tsc_interp.report.html import part_of, render_page
         from tsc_interp.report.reproduce import lab_command, lab_python
 
         name = self.laboratory.name
@@ -96,7 +96,7 @@ class LabReport(Displayed):
             plotlyjs,
             lab=self.laboratory,
             first=self.findings[0],
-            findings=worst_first(self.findings[1:]),
+            findings=self.findings[1:],
             figures=[part_of(figure, 0, name) for figure in self.figures],
             result=self.result,
             options=self.result.options.model_dump(),

@@ -72,6 +72,7 @@ def _errors(result: PositionsResult, task: str) -> Figure:
     _end_of_training(figure, last + 0.5)
     figure.update_xaxes(tickvals=lengths)
     top = max(float(np.nanmax(result.wrong.at(task=task))), 0.01)
+    top = max(top, float(result.blind.array.max())) if task == BEFORE else top
     figure.update_yaxes(tickformat=".2~%", range=[-0.02 * top, 1.05 * top])
     return Figure(
         "cost" if task == CONTAINS else "order",
@@ -84,7 +85,7 @@ def _errors(result: PositionsResult, task: str) -> Figure:
 
 
 def _places(result: PositionsResult) -> Figure:
-    """Of the head that tells the traced model's orders apart."""
+    """Of the head that gives most to the earlier letter."""
     h, last = result.order_head(), result.options.train_length
     positions = [int(p) for p in result.places.labels["position"]]
     figure = new_figure("place of the letter", "CLS's score for it", height=420, legend=True)

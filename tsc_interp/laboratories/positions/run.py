@@ -37,6 +37,7 @@ from tsc_interp.laboratories.positions.result import (
     TASKS,
     PositionsOptions,
     PositionsResult,
+    leads,
 )
 from tsc_interp.laboratories.positions.training import classifier, trained
 from tsc_interp.laboratories.positions.words import findings
@@ -149,25 +150,32 @@ def _trace(
         if (BEFORE, KINDS[j], asked.seed + k) in models:
             model = Classifier.from_checkpoint(models[BEFORE, KINDS[j], asked.seed + k])
             traced: Any = run_probe("trace", model, strings)
-            # How far attention moves between `ab` and `ba`, in the head where it moves most.
-            moves = float(np.abs(np.diff(traced.weights.array[0, :2], axis=0)).max())
             learned = min(int(through[j, k]), asked.train_length)
-            known.append((learned, moves, j, k, model, traced))
-    _, _, j, k, model, traced = max(known, key=lambda one: one[:4])
-    letters = model.config.alphabet.letters
-    heads = range(model.config.n_heads)
-    kept = [traced.weights.labels["token"].index(letter) for letter in letters]
+            weights = _by_letter(traced)
+            plain = float(leads(weights).min(axis=0).max())
+            known.append((learned, plain, j, k, model, weights, traced.logits))
+    _, _, j, k, model, weights, logits = max(known, key=lambda one: one[:4])
+    letters, heads = model.config.alphabet.letters, range(model.config.n_heads)
     return {
         "traced": f"{KINDS[j]} positions, seed {asked.seed + k}",
-        "logits": traced.logits,
-        "weights": LabeledArray.of(
-            traced.weights.array[0][..., kept], string=strings, head=heads, letter=letters
-        ),
+        "logits": logits,
+        "weights": weights,
         "places": LabeledArray.of(
             _scores_by_place(model, asked.max_length),
             head=heads, letter=letters, position=range(1, asked.max_length + 1),
         ),
     }  # fmt: skip
+
+
+def _by_letter(traced: Any) -> LabeledArray:
+    """`[string head letter]` of a trace; CLS is not attended to."""
+    labels = traced.weights.labels
+    kept = [labels["token"].index(letter) for letter in labels["token"] if letter != "CLS"]
+    letters = [labels["token"][place] for place in kept]
+    return LabeledArray.of(
+        traced.weights.array[0][..., kept],
+        string=labels["string"], head=labels["head"], letter=letters,
+    )  # fmt: skip
 
 
 def _scores_by_place(model: Classifier, length: int) -> Floats:

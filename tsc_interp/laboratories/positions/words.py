@@ -13,6 +13,7 @@ from tsc_interp.laboratories.positions.result import (
     NONE,
     SINUSOIDAL,
     PositionsResult,
+    leads,
 )
 
 
@@ -33,8 +34,12 @@ def _cost(result: PositionsResult) -> Finding:
         [result.share(CONTAINS, kind, length) for kind in (LEARNED, SINUSOIDAL)]
         for length in (asked.train_length + 1, most)
     )
-    costs = min(held[LEARNED], held[SINUSOIDAL]) < held[NONE]
-    what = "Positions cost" if costs else f"Up to {most} letters these positions do not cost"
+    costs = [kind for kind in (LEARNED, SINUSOIDAL) if held[kind] < held[NONE]]
+    what = (
+        f"{' and '.join(costs).capitalize()} positions cost"
+        if costs
+        else f"Up to {most} letters these positions do not cost"
+    )
     return Finding(
         severity="warning" if costs else "note",
         text=f"{what} generalisation where order does not matter (“{CONTAINS}”). Trained on "
@@ -87,31 +92,26 @@ def _untrained(result: PositionsResult) -> Finding:
 
 
 def _reading(result: PositionsResult) -> Finding:
-    """The head that tells `ab` from `ba`, and what the trace shows of it."""
+    """The head that gives most to the earlier letter, and what the trace shows of it."""
     last, h = result.options.train_length, result.order_head()
     scores = result.places.array[h, :2].mean(axis=0)
-    first, second = result.weights.labels["string"][:2]
-    earlier = [
-        float(result.weights.at(string=string, head=h, letter=string[0]))
-        for string in (first, second)
-    ]
-    logits = [float(result.logits.at(string=string)) for string in (first, second)]
-    reads = (
-        "whichever letter comes first has its weight"
-        if min(earlier) > 0.5
-        else "its weight moves with the order"
+    strings = result.weights.labels["string"]
+    ahead = int((leads(result.weights)[:, h] > 0).sum())
+    told = ", ".join(
+        f"`{string}` {float(result.weights.at(string=string, head=h, letter=string[0])):.1%} "
+        f"(logit {float(result.logits.at(string=string)):+.2f})"
+        for string in strings[:2]
     )
     return Finding(
         severity="note",
         text=f"How order is read ({result.traced}): head {h} scores `a` and `b` by where they "
-        f"stand, {scores[0]:.2f} at the first place and {scores[last - 1]:.2f} at place {last} in "
-        f"the mean, so {reads}. It gives the first letter {earlier[0]:.1%} in `{first}` (logit "
-        f"{logits[0]:+.2f}) and {earlier[1]:.1%} in `{second}` (logit {logits[1]:+.2f}).",
+        f"stand, {scores[0]:.2f} at the first place, {scores[1]:.2f} at the second and "
+        f"{scores[last - 1]:.2f} at place {last}. In {ahead} of {len(strings)} strings traced the "
+        f"earlier of the two has more of its weight; what it gives the first letter: {told}.",
         numbers={
             "first place": float(scores[0]),
             "last trained place": float(scores[last - 1]),
-            f"logit of {first}": logits[0],
-            f"logit of {second}": logits[1],
+            "earlier ahead": ahead,
         },
     )
 
