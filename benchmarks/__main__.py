@@ -8,7 +8,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-NAMES = ("training", "forward", "verification", "causes", "outside")
+NAMES = ("training", "forward", "verification", "causes", "outside", "sweeps")
 
 
 def main(wanted: list[str]) -> int:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from tsc_interp.cli import main
 from tsc_interp.errors import UsageError
 from tsc_interp.sweeps import running
 from tsc_interp.sweeps.analysis import analyse
+from tsc_interp.sweeps.columns import RESULTS
 from tsc_interp.sweeps.figures import figures
 from tsc_interp.sweeps.tables import frame
 
@@ -164,3 +167,10 @@ def test_runs_lists_sweeps_and_their_rows(sweep, capsys, monkeypatch):
     assert main(["runs", "--where", "seed = 1"]) == 2
     with pytest.raises(UsageError):
         sweep.table("nothing = 1")
+
+
+def test_the_guide_names_every_column():
+    guide = (Path(__file__).parents[1] / "docs/pages/how-to/sweep.md").read_text("utf-8")
+    named = set(re.findall(r"^\| `(\w+)`", guide, re.MULTILINE))
+    kinds = {name for name in RESULTS if "norm_W_" not in name}
+    assert kinds <= named

@@ -41,6 +41,7 @@ def command(
 
     Runs already in the runs directory are not trained again.
     """
+    import os
     import time
 
     from tsc_interp.reproduction.experiments import SOURCE_EXPERIMENTS, experiment_named
@@ -54,7 +55,7 @@ def command(
     )
     with watching(quiet) as watcher:
         jobs = [job for experiment in experiments for job in experiment.jobs()]
-        finished = train(jobs, runs, watcher)
+        finished = train(jobs, runs, watcher, processes=len(os.sched_getaffinity(0)))
     figures = check_figures(finished)
     seconds = time.perf_counter() - started
     if as_json:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tsc_interp.checkpoints.run_records import TestResult
     from tsc_interp.output.table import Cell
     from tsc_interp.training.jobs import TrainedRun, Watcher
-    from tsc_interp.verification import Horizon
+    from tsc_interp.verification.first import FirstError
 
 RunsOption = Annotated[
     Path, typer.Option("--runs", metavar="DIR", help="Where runs are kept and looked for.")
@@ -155,20 +155,21 @@ def run_row(run: TrainedRun) -> dict[str, Any]:
     }
 
 
-def horizon_of(run: TrainedRun | StoredRun) -> Horizon | None:
+def horizon_of(run: TrainedRun | StoredRun) -> FirstError | None:
     """The length up to which a run's model makes no error at all; None where there is no such."""
     from tsc_interp.errors import UnsupportedError
-    from tsc_interp.verification import horizon
+    from tsc_interp.verification.first import first_error
+    from tsc_interp.verification.horizons import DEFAULT_LIMIT
 
     if run.result is None or run.result.diverged:
         return None
     try:
-        return horizon(run.checkpoint(), budget=20_000)
+        return first_error(run.checkpoint(), limit=DEFAULT_LIMIT, budget=20_000)
     except UnsupportedError:
         return None
 
 
-def written_horizon(found: Horizon | None) -> str:
+def written_horizon(found: FirstError | None) -> str:
     if found is None:
         return ""
     if found.proved and found.length is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor, Future
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import chain
@@ -19,6 +20,7 @@ from tsc_interp.training.ensemble import TrainingState, start, train_ensemble
 from tsc_interp.training.experiments import Experiment
 from tsc_interp.training.locking import locked
 from tsc_interp.training.run_writer import Found, RunWriter
+from tsc_interp.training.sharing import Same, groups_of, helpers, shared_out
 from tsc_interp.training.stopping import chosen_epoch
 from tsc_interp.training.testing import evaluate_ensemble
 
@@ -83,8 +85,14 @@ def train(
     jobs: Experiment | Iterable[Job],
     runs: str | Path = DEFAULT_RUNS,
     watcher: Watcher | None = None,
+    *,
+    processes: int = 1,
 ) -> list[TrainedRun]:
-    """All jobs, finished, in the order given. What is on disk already is not done again."""
+    """All jobs, finished, in the order given. What is on disk already is not done again.
+
+    With `processes`, what takes long is shared out: this process does a part of it itself, and is
+    told of the others' runs when they have ended.
+    """
     jobs = _listed(jobs)
     runs, watcher = Path(runs), watcher or Watcher()
     wanted: dict[tuple[RunConfig, int], list[Job]] = {}
@@ -92,8 +100,13 @@ def train(
         wanted.setdefault((job.config, job.seed), []).append(job)
     done: dict[Path, RunResult] = {}
     waiting = _look(wanted.values(), runs, watcher, done)
-    for part in _parts(waiting, runs):
-        _do(part, runs, watcher, done)
+    own, others = shared_out(waiting, processes)
+    with helpers(len(others)) as helper:
+        asked = [(share, helper.submit(_finish_share, share, runs)) for share in others]
+        for part in _parts(own, runs):
+            _do(part, runs, watcher, done)
+        for share, future in asked:
+            _take_share(share, future, runs, watcher, done)
     directories = [_directory(runs, job) for job in jobs]
     return [
         TrainedRun(job, done[directory.path], directory)
@@ -126,9 +139,6 @@ def _listed(jobs: object) -> list[Job]:
 
 
 # -- what is there -----------------------------------------------------------------------------
-
-Same = Sequence[Job]
-"""Jobs of one configuration and seed: one run, wanted under one or more names."""
 
 
 def _look(
@@ -189,14 +199,9 @@ def _usable(run: RunWriter) -> bool:
 
 def _parts(waiting: Sequence[Same], runs: Path) -> Iterator[list[Same]]:
     """What is locked and trained at a time: few locks, and alike configurations together."""
-
-    groups: dict[tuple[ClassifierConfig, TrainingConfig], list[Same]] = {}
-    for same in waiting:
-        config = same[0].config
-        groups.setdefault((shape_of(config.classifier), config.training), []).append(same)
     part: list[Same] = []
     folders: set[Path] = set()
-    for same in chain.from_iterable(groups.values()):
+    for same in chain.from_iterable(groups_of(waiting)):
         needed = {_directory(runs, job).path.parent for job in same}
         if part and len(folders | needed) > LOCKS_AT_ONCE:
             yield part
@@ -205,6 +210,31 @@ def _parts(waiting: Sequence[Same], runs: Path) -> Iterator[list[Same]]:
         folders |= needed
     if part:
         yield part
+
+
+def _finish_share(share: Sequence[Same], runs: Path) -> dict[Path, RunResult]:
+    """In another process: all of a share's jobs, and where their results are."""
+    finished = train([job for same in share for job in same], runs)
+    return {run.path: run.result for run in finished}
+
+
+def _take_share(
+    share: Sequence[Same],
+    future: Future[dict[Path, RunResult]],
+    runs: Path,
+    watcher: Watcher,
+    done: dict[Path, RunResult],
+) -> None:
+    """What another process has done; if it died, it is done here."""
+    try:
+        results = future.result()
+    except BrokenExecutor:
+        for part in _parts(share, runs):
+            _do(part, runs, watcher, done)
+        return
+    done |= results
+    for same in share:
+        watcher.finished(same[0], results[_directory(runs, same[0]).path])
 
 
 def _do(part: Sequence[Same], runs: Path, watcher: Watcher, done: dict[Path, RunResult]) -> None:

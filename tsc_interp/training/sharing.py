@@ -1,0 +1,75 @@
+"""Runs shared out over processes: whole ensembles, so that no training loop is run twice.
+
+A process takes seconds to start, so it gets that much less to do, and little work is not shared.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import contextmanager
+
+from tsc_interp.config import ClassifierConfig
+from tsc_interp.data import AllStrings
+from tsc_interp.training.config import Job, TrainingConfig
+from tsc_interp.training.engine import shape_of
+
+Same = Sequence[Job]
+"""Jobs of one configuration and seed: one run, wanted under one or more names."""
+
+START = 2.0
+"""Seconds until another process has imported what it needs."""
+# Measured: seconds a step takes, whatever it trains, and for each model in it.
+_STEP, _MODEL = 150e-6, 3.5e-6
+
+
+def groups_of(waiting: Sequence[Same]) -> list[list[Same]]:
+    """Runs that can share a training loop together."""
+    groups: dict[tuple[ClassifierConfig, TrainingConfig], list[Same]] = {}
+    for same in waiting:
+        config = same[0].config
+        groups.setdefault((shape_of(config.classifier), config.training), []).append(same)
+    return list(groups.values())
+
+
+def shared_out(waiting: Sequence[Same], processes: int) -> tuple[list[Same], list[list[Same]]]:
+    """What this process does, and what each of the others does; those with nothing are left out.
+
+    The longest first, each to whoever would end first with it.
+    """
+    shares: list[list[list[Same]]] = [[] for _ in range(processes)]
+    ends = [0.0] + [START] * (processes - 1)
+    for group in sorted(groups_of(waiting), key=seconds, reverse=True):
+        first = min(range(processes), key=lambda process: ends[process])
+        ends[first] += seconds(group)
+        shares[first].append(group)
+    own, *others = [[same for group in share for same in group] for share in shares]
+    return own, [share for share in others if share]
+
+
+def seconds(group: Sequence[Same]) -> float:
+    """About how long a group trains, if no run stops early."""
+    config = group[0][0].config
+    source = config.training.train
+    if isinstance(source, AllStrings):
+        batches = -(-int(config.classifier.n_letters**source.length) // source.batch_size)
+    else:
+        batches = source.batches
+    return config.training.max_epochs * batches * (_STEP + _MODEL * len(group))
+
+
+@contextmanager
+def helpers(count: int) -> Iterator[Executor]:
+    """So many other processes; Ctrl-C ends them at once, and what they finished stays on disk."""
+    context = multiprocessing.get_context("spawn")
+    executor = ProcessPoolExecutor(max(count, 1), context, initializer=_die_quietly)
+    try:
+        yield executor
+    finally:
+        executor.shutdown(cancel_futures=True)
+
+
+def _die_quietly() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
