@@ -14,11 +14,10 @@ from tsc_interp.cli.common import (
     EpochOption,
     JsonOption,
     QuietOption,
-    messages,
     output,
+    tell_page,
     working,
 )
-from tsc_interp.output.visible import visible
 
 
 class ImageKind(StrEnum):
@@ -116,6 +115,4 @@ def command(
 
         print_report(report, output(), tables=tables)
     if page is not None:
-        messages(quiet).print(f"report: {visible(page)}", soft_wrap=True)
-        if open_page:
-            typer.launch(str(page.resolve()))
+        tell_page(page, quiet=quiet, open_page=open_page)

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rich.console import Console
 
 
@@ -61,6 +63,15 @@ def messages(quiet: bool = False) -> Console:
     from tsc_interp.output.console import SafeConsole
 
     return SafeConsole(stderr=True, quiet=quiet)
+
+
+def tell_page(page: Path, *, quiet: bool, open_page: bool) -> None:
+    """Where a page was written, and open it if asked."""
+    from tsc_interp.output.visible import visible
+
+    messages(quiet).print(f"report: {visible(page)}", soft_wrap=True)
+    if open_page:
+        typer.launch(str(page.resolve()))
 
 
 def print_json(schema: str, document: dict[str, Any]) -> None:

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from tsc_interp.cli.common import JsonOption, QuietOption, messages, output, print_json, working
-from tsc_interp.output.visible import visible
+from tsc_interp.cli.common import JsonOption, QuietOption, output, print_json, tell_page, working
 
 if TYPE_CHECKING:
     from tsc_interp.laboratories.registry import Laboratory
@@ -157,6 +156,4 @@ def _run(
 
         print_lab(report, output(), tables=tables)
     if page is not None:
-        messages(quiet).print(f"report: {visible(page)}", soft_wrap=True)
-        if open_page:
-            typer.launch(str(page.resolve()))
+        tell_page(page, quiet=quiet, open_page=open_page)
