@@ -5,6 +5,7 @@ python examples/lab_construct.py
 
 # --8<-- [start:weights]
 import tsc_interp as tsc
+from tsc_interp.laboratories.construct.bound import reach
 
 model = tsc.construct("contains_all", letters="ab", max_length=1000)
 for name, weight in model.checkpoint.weights.items():
@@ -23,10 +24,9 @@ for letters in ("ab", "abc", "abcd"):
 # --8<-- [end:for-ever]
 
 # --8<-- [start:bound]
-from tsc_interp.laboratories.construct.bound import reach  # noqa: E402
-
 for length in (10, 100, 1000, 10_000):
     model = tsc.construct("contains_all", max_length=length)
     bound = reach(model)
-    print(f"log M {bound.margin:.4f} allows {bound.allowed:,.0f}; {tsc.horizon(model).length:,}")
+    lasts = tsc.horizon(model).length
+    print(f"log M = {bound.margin:.4f} allows {bound.allowed:,.0f} letters; it lasts {lasts:,}")
 # --8<-- [end:bound]

@@ -21,6 +21,7 @@ import numpy as np
 from tsc_interp.checkpoints.resolve import ModelLike, as_checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
+from tsc_interp.laboratories.heads import letter_scores
 from tsc_interp.task import ContainsAll
 
 
@@ -57,9 +58,7 @@ def reach(model: ModelLike) -> Reach:
     weights = {name: weight.astype(np.float64) for name, weight in checkpoint.weights.items()}
     embedded = weights["embed.W_E"]
     letters, cls = embedded[2:], embedded[0]
-    query = np.einsum("d,hdk->hk", cls, weights["blocks.0.attn.W_Q"])
-    keys = np.einsum("td,hdk->htk", letters, weights["blocks.0.attn.W_K"])
-    scores = np.einsum("hk,htk->ht", query, keys) / math.sqrt(config.d_head)
+    scores = letter_scores(checkpoint)
     direction = weights["unembed.W_U"][:, 0]
     values = np.einsum("td,hdk->htk", letters, weights["blocks.0.attn.W_V"])
     read = np.einsum("hkd,d->hk", weights["blocks.0.attn.W_O"], direction)

@@ -11,7 +11,6 @@ vanishing.py), and each model is put to the search and to the independent checke
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,6 +24,7 @@ from tsc_interp.laboratories.construct.construct import construct
 from tsc_interp.laboratories.construct.result import Built, ConstructOptions, ConstructResult
 from tsc_interp.laboratories.construct.words import findings
 from tsc_interp.laboratories.construct.written import Construction
+from tsc_interp.laboratories.heads import letter_scores
 from tsc_interp.laboratories.trained import trained
 from tsc_interp.task import Parity
 from tsc_interp.training.config import TrainingConfig
@@ -156,10 +156,7 @@ def _on_two(checkpoint: Checkpoint) -> tuple[float, float]:
     aa, bb, ab = (
         exact.rounded(list(config.alphabet.counts(string))) for string in ("aa", "bb", "ab")
     )
-    w = {name: weight.astype(np.float64) for name, weight in checkpoint.weights.items()}
-    embedded = w["embed.W_E"]
-    query = embedded[0] @ w["blocks.0.attn.W_Q"][0]
-    scores = embedded[2:4] @ w["blocks.0.attn.W_K"][0] @ query / math.sqrt(config.d_head)
+    scores = letter_scores(checkpoint)[0, :2]
     a, b = np.exp(scores - scores.max())
     return ab, float((a * aa + b * bb) / (a + b))
 

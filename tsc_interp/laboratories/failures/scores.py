@@ -23,10 +23,6 @@ def _share(part: float, whole: float) -> float:
     return float(np.exp(part - whole)) if np.isfinite(whole) and np.isfinite(part) else 0.0
 
 
-def weighted_percentile(values: Floats, percent: float) -> float:
-    return float(np.percentile(values, percent)) if len(values) else float("nan")
-
-
 def steps_to_right(judged: Judged, longest: int) -> Integers:
     """For each wrong vector of at most `longest` letters: letters to add or drop until right.
 
@@ -43,11 +39,6 @@ def steps_to_right(judged: Judged, longest: int) -> Integers:
         away = np.ones((size,) * judged.counts.shape[1], dtype=np.int8)
         away[tuple(judged.counts[kind & ~judged.wrong].T)] = 0
         steps = distance_transform_cdt(away, metric="taxicab")
-        found[label_places(judged, rows)] = steps[tuple(judged.counts[rows].T)]
+        found[rows[judged.wrong]] = steps[tuple(judged.counts[rows].T)]
     near = judged.lengths[judged.wrong] <= longest
     return np.asarray(found[near])
-
-
-def label_places(judged: Judged, rows: Flags) -> Integers:
-    """Where these wrong vectors stand among all wrong ones."""
-    return np.flatnonzero(rows[judged.wrong])
