@@ -213,3 +213,24 @@ def test_two_kinds_of_norm_are_not_taken_over() -> None:
     theirs = tl_model(1, normalization_type="LN", final_rms=True)
     with pytest.raises(UnsupportedError, match="one kind of norm"):
         tsc.from_transformer_lens(theirs, tokens=[0, 1, 2], query=5)
+
+
+def test_a_short_context_is_room_enough() -> None:
+    """An export without positions reads up to `n_ctx` tokens, and is taken over all the same."""
+    model = tsc.load("walkthrough")
+    letters = {2: "a", 3: "b", 4: "c"}
+    for n_ctx in (2, 7):
+        exported = model.to_transformer_lens(n_ctx=n_ctx)
+        back = tsc.from_transformer_lens(exported, tokens=letters, query=0)
+        assert torch.allclose(tsc.load(back)(["aab{9}"]), model(["aab{9}"]), atol=1e-5)
+    found = tsc.horizon(exported, reading={"tokens": letters, "query": 0})
+    assert found.length == tsc.horizon("walkthrough").length
+
+
+def test_directions_of_several_outputs() -> None:
+    model, exported, _ = made(n_outputs=3)
+    for one in (0, 2, torch.tensor([[2, 1]])):
+        ours = model.tokens_to_residual_directions(one)
+        assert torch.equal(ours, exported.tokens_to_residual_directions(one))
+    with pytest.raises(UsageError, match="outputs 0 to 2"):
+        model.tokens_to_residual_directions(3)

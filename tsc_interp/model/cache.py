@@ -39,13 +39,14 @@ class ClassifierCache(ActivationCache):  # type: ignore[misc]
         return sliced
 
     def logit_lens(self, **options: Any) -> Any:
-        """TransformerLens 4's, read at CLS unless `positions` says otherwise."""
+        """TransformerLens 4's, read at CLS in front unless `positions` says otherwise."""
         if not hasattr(ActivationCache, "logit_lens"):
             raise UnsupportedError(
                 "this TransformerLens has no logit_lens; model.unembed(cache.accumulated_resid()) "
                 "gives the same numbers"
             )
-        return super().logit_lens(**{"positions": 0, **options})
+        front = {} if self.model.config.causal else {"positions": 0}
+        return super().logit_lens(**{**front, **options})
 
     def _stack_neuron_results_apply_ln_projected(
         self, layer: int, pos_slice: Any, neuron_slice: Any, project_2d: Tensor, **options: Any

@@ -50,13 +50,16 @@ def compare(
     original: Callable[[Tensor], Tensor],
     samples: int,
     seed: int,
+    room: int | None = None,
 ) -> None:
     """That both say the same of random strings of one to sixteen letters, if there is room.
 
-    `original` takes letters `[batch pos]` and gives outputs `[batch out]`.
+    `original` takes letters `[batch pos]` and gives outputs `[batch out]`; `room` is how many
+    tokens it reads at most, where that is not the number of its positions.
     """
     config = checkpoint.config
-    longest = min(16, config.n_positions - int(config.has_cls)) if config.has_positions else 16
+    room = config.n_positions or room
+    longest = 16 if room is None else max(1, min(16, room - int(config.has_cls)))
     weights = {name: torch.from_numpy(array) for name, array in checkpoint.weights.items()}
     generator = torch.Generator().manual_seed(seed)
     worst, largest = 0.0, 0.0

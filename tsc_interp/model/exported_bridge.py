@@ -13,7 +13,7 @@ from transformer_lens.utilities.tl_checkpoint_conversion import convert_tl_check
 
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UsageError
-from tsc_interp.model.inputs import from_tokens
+from tsc_interp.model.inputs import TOKENS_NEEDED, from_tokens
 
 _ARCHITECTURE = "TransformerLensNative"
 
@@ -50,10 +50,7 @@ class MaskingModel(NativeModel):  # type: ignore[misc]
             attended = from_tokens(self.classifier_config, seen).multiplicity.long()
             attention_mask = attended if attention_mask is None else attended * attention_mask
         elif attention_mask is None:
-            raise UsageError(
-                "a residual stream does not say which of its positions may be attended to: pass "
-                "tokens=... with start_at_layer"
-            )
+            raise UsageError(TOKENS_NEEDED)
         logits: Tensor = super().forward(
             input_ids, attention_mask, position_ids, inputs_embeds, **options
         )

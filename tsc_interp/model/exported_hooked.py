@@ -14,7 +14,7 @@ from transformer_lens.hook_points import HookPoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UsageError
 from tsc_interp.model.cache import ClassifierCache
-from tsc_interp.model.inputs import from_tokens
+from tsc_interp.model.inputs import TOKENS_NEEDED, from_tokens
 
 
 class MaskedAttention(Attention):  # type: ignore[misc]
@@ -65,11 +65,10 @@ class NoFinalNorm(nn.Module):
 
 
 class MaskingTransformer(HookedTransformer):  # type: ignore[misc]
-    """A HookedTransformer that attends to what our classifier attends to.
+    """A HookedTransformer that attends to what our classifier attends to, whatever was run before.
 
-    Which positions those are is read off the tokens in every call, so nothing is remembered. A call
-    that begins with a residual stream (`start_at_layer`) has to say it: `tokens=` or
-    `attention_mask=` (1 for what is attended to).
+    Like `exported_bridge.MaskingModel`, it takes `tokens=` or `attention_mask=` with
+    `start_at_layer`.
     """
 
     def __init__(self, cfg: Any, config: ClassifierConfig) -> None:
@@ -96,10 +95,7 @@ class MaskingTransformer(HookedTransformer):  # type: ignore[misc]
     ) -> Any:
         if start_at_layer is not None:
             if tokens is None and attention_mask is None:
-                raise UsageError(
-                    "a residual stream does not say which of its positions may be attended to: "
-                    "pass tokens=... with start_at_layer"
-                )
+                raise UsageError(TOKENS_NEEDED)
             if tokens is not None:
                 attention_mask = self._attended(tokens, attention_mask)
         return super().forward(

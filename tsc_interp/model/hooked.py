@@ -25,7 +25,7 @@ from tsc_interp.model.circuits import Circuits
 from tsc_interp.model.classifier import Input
 from tsc_interp.model.export import export, transformer_lens_config
 from tsc_interp.model.forward import ALL_EXTRAS, Extras, block, embed, hook_names, read_out
-from tsc_interp.model.inputs import Inputs, from_tokens, true_classes
+from tsc_interp.model.inputs import TOKENS_NEEDED, Inputs, from_tokens, true_classes
 from tsc_interp.model.interop import HAS_BRIDGE_ONLY, untangle_state_dict
 from tsc_interp.model.parts import FinalNorm, place
 from tsc_interp.model.refused import option_refusal, refusal
@@ -237,10 +237,7 @@ class HookedClassifier(Circuits, HookedRootModule):  # type: ignore[misc]
         if start_at_layer is None:
             return self.inputs(x)
         if tokens is None:
-            raise UsageError(
-                "start_at_layer needs tokens=...: a residual stream does not say which of its "
-                "positions may be attended to"
-            )
+            raise UsageError(TOKENS_NEEDED)
         return from_tokens(self.config, tokens)
 
     def _loss(self, logits: Tensor, given: Inputs, per_string: bool) -> Tensor:

@@ -81,7 +81,7 @@ def from_transformer_lens(
         out: Tensor = model(reading.rows(letters).to(model.W_E.device))
         return out[:, 0 if reads == "first" else -1].float().cpu()
 
-    compare(checkpoint, reading, original, samples, seed)
+    compare(checkpoint, reading, original, samples, seed, getattr(cfg, "n_ctx", None))
     return checkpoint
 
 

@@ -28,6 +28,11 @@ from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.strings import CLS, FIRST_LETTER, PAD, Counts, letters_of_tokens
 from tsc_interp.task import Classes
 
+TOKENS_NEEDED = (
+    "a residual stream does not say which of its positions may be attended to: pass tokens=... "
+    "with start_at_layer"
+)
+
 
 @dataclass(frozen=True)
 class Inputs:

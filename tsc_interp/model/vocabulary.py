@@ -72,14 +72,14 @@ class Vocabulary(Classifier):
         return int(found[0] if mode == "first" else found[-1])
 
     def tokens_to_residual_directions(self, tokens: int | str | Tensor) -> Tensor:
-        """The read-out direction, for output 0 (yes), the only one: `[... d_model]`."""
+        """An output's read-out direction, 0 (yes) where it is the only one: `[... d_model]`."""
         wanted = torch.as_tensor(-1 if isinstance(tokens, str) else tokens)
-        if wanted.is_floating_point() or bool((wanted != 0).any()):
-            raise UsageError(
-                f"this classifier has one output, 0 (yes), whatever it reads; got {tokens!r}"
-            )
-        shape = wanted.shape if wanted.numel() > 1 else ()
-        return self.W_U[..., 0].expand(*shape, -1) if shape else self.W_U[..., 0]
+        outputs = self.config.n_outputs
+        if wanted.is_floating_point() or bool(((wanted < 0) | (wanted >= outputs)).any()):
+            have = "one output, 0 (yes)" if outputs == 1 else f"outputs 0 to {outputs - 1}"
+            raise UsageError(f"this classifier has {have}, whatever it reads; got {tokens!r}")
+        directions = self.W_U.movedim(-1, 0)[wanted]
+        return directions if wanted.numel() > 1 else directions.reshape(self.W_U.shape[:-1])
 
     def input_to_embed(
         self, input: str | Sequence[str] | Tensor, prepend_bos: bool | None = None, **_: Any
