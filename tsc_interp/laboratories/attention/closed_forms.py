@@ -61,7 +61,7 @@ def two_heads(scale: float, spread: float, alpha: float, *, varying: int) -> tup
     """
     of_a, of_b = (
         logistic_moments(scale, scale * math.sqrt(own * spread + 2 * alpha))
-        for own in (1, varying - 1)
+        for own in (varying >= 1, varying >= 2)
     )
     return (of_a[0] + 1 - of_b[0]) / 2, (of_a[1] + of_b[1]) / 4
 

@@ -54,6 +54,8 @@ class AttentionResult(LabResult):
     """`[keys scale statistic]`: the weight on a and b together, closed and computed."""
     moments: LabeledArray
     """`[case design scale alpha statistic]`: of v_a's share of the output."""
+    steady: LabeledArray
+    """`[scale alpha statistic]`: of one head's shares where no norm varies, only directions."""
     shown: float
     """The scale of the distributions below; alpha is the first of the options'."""
     distribution: LabeledArray

@@ -4,7 +4,8 @@
 are equal, the weight is 1 - ε when the lead is log((n - 1)(1 - ε) / ε).
 
 **Averaging.** With orthonormal keys, q = C(k_a + k_b) puts 2 / (2 + (n - 2) exp(-C)) of the weight
-on a and b, half each.
+on a and b, half each. With keys N(μ, αI) the share of v_a is the logistic of N(0, 4αC²): the
+average holds while C √α is small.
 
 **Keys whose norm varies.** k_a ~ N(μ_a, αI + s μ_a μ_aᵀ), its direction (nearly) fixed and its norm
 not, and k_b alike or N(μ_b, αI). One head with q = C(μ_a + μ_b) gives v_a the logistic of
@@ -135,6 +136,7 @@ def _drawn(asked: AttentionOptions, progress: Progress) -> dict[str, Any]:
                 bins[i, j + 1] = np.histogram(shares, EDGES)[0] / asked.draws
     axes = {"case": CASES, "scale": asked.scales}
     return {
+        "steady": _steady(asked),
         "shown": shown,
         "turned": closed_forms.turned(asked.spread),
         "moments": LabeledArray.of(
@@ -146,6 +148,20 @@ def _drawn(asked: AttentionOptions, progress: Progress) -> dict[str, Any]:
             bins, case=CASES, form=FORMS, share=[f"{edge:.2f}" for edge in EDGES[:-1]]
         ),
     }  # fmt: skip
+
+
+def _steady(asked: AttentionOptions) -> LabeledArray:
+    """Keys N(μ, αI): how far an average holds while C √α is small."""
+    found = np.zeros((len(asked.scales), len(asked.alphas), 2))
+    for m, alpha in enumerate(asked.alphas):
+        rng = np.random.default_rng([asked.seed, len(CASES), m])
+        keys = draw_keys(rng, asked.draws, asked.spread, alpha, varying=0)
+        for k, scale in enumerate(asked.scales):
+            closed = closed_forms.one_head(scale, asked.spread, alpha, varying=0)
+            found[k, m] = closed[1], share_of_a(keys, scale, "one head").var()
+    return LabeledArray.of(
+        found, scale=asked.scales, alpha=asked.alphas, statistic=("variance", "variance drawn")
+    )
 
 
 # -- the construction ------------------------------------------------------------------------------

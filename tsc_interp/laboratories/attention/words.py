@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tsc_interp.laboratories.attention.result import AttentionResult
-from tsc_interp.laboratories.base import Finding
+from tsc_interp.laboratories.base import Cell, Finding
 
 
 def findings(result: AttentionResult) -> tuple[Finding, ...]:
@@ -21,6 +21,7 @@ def findings(result: AttentionResult) -> tuple[Finding, ...]:
         _plain(result),
         _copying(result),
         _averaging(result),
+        _steady(result),
         _agreement(result),
     )
 
@@ -142,6 +143,25 @@ def _averaging(result: AttentionResult) -> Finding:
         f"{int(keys[-1]):,} keys the two have {closed[0]:.4f} of the weight at C = {scales[0]}, "
         f"and {told}. Closed form and softmax differ by at most {apart:.1e}.",
         numbers={"largest difference": apart},
+    )
+
+
+def _steady(result: AttentionResult) -> Finding:
+    """Noise in every direction and none in the norm, beside what the norm does."""
+    told: list[str] = []
+    numbers: dict[str, Cell] = {}
+    for alpha in result.options.alphas:
+        cell = result.steady.at(scale=result.shown, alpha=alpha, statistic="variance")
+        deviation = math.sqrt(float(cell))
+        numbers[f"alpha {alpha:g}"] = deviation
+        told.append(f"{deviation:.3f} at alpha {alpha:g}")
+    apart = float(np.abs(np.diff(result.steady.array, axis=-1)).max())
+    return Finding(
+        severity="note",
+        text="Keys that vary in every direction alike, N(μ, αI), and not in norm besides, keep the "
+        f"average while C √α is small: with C = {result.shown:g} v_a's share has standard "
+        f"deviation {', '.join(told)} (variances as drawn differ by at most {apart:.4f}).",
+        numbers=numbers,
     )
 
 
