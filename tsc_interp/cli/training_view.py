@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from tsc_interp.training.jobs import TrainedRun, Watcher
     from tsc_interp.verification.first import FirstError
 
+_WORTH_A_PROCESS = 16
+"""Horizons: a tenth of a second each, and a process needs about one to start."""
+
 RunsOption = Annotated[
     Path, typer.Option("--runs", metavar="DIR", help="Where runs are kept and looked for.")
 ]
@@ -157,16 +160,36 @@ def run_row(run: TrainedRun) -> dict[str, Any]:
 
 def horizon_of(run: TrainedRun | StoredRun) -> FirstError | None:
     """The length up to which a run's model makes no error at all; None where there is no such."""
-    from tsc_interp.errors import UnsupportedError
-    from tsc_interp.verification.first import first_error
+    return horizons_of([run])[0]
+
+
+def horizons_of(runs: Sequence[TrainedRun | StoredRun]) -> list[FirstError | None]:
+    """The same of many runs; if they are more than a few, a second process does half of them."""
+    from functools import partial
+
+    from tsc_interp.verification.first import first_errors
     from tsc_interp.verification.horizons import DEFAULT_LIMIT
 
-    if run.result is None or run.result.diverged:
-        return None
-    try:
-        return first_error(run.checkpoint(), limit=DEFAULT_LIMIT, budget=20_000)
-    except UnsupportedError:
-        return None
+    ask = partial(first_errors, limit=DEFAULT_LIMIT, budget=20_000)
+    places = [i for i, run in enumerate(runs) if run.result is not None and not run.result.diverged]
+    checkpoints = [runs[place].checkpoint() for place in places]
+    if len(checkpoints) < _WORTH_A_PROCESS:
+        found = ask(checkpoints)
+    else:
+        from concurrent.futures import BrokenExecutor
+
+        from tsc_interp.training.sharing import helpers
+
+        found = [None] * len(checkpoints)
+        with helpers(1) as helper:
+            other = helper.submit(ask, checkpoints[1::2])
+            found[::2] = ask(checkpoints[::2])
+            try:
+                found[1::2] = other.result()
+            except BrokenExecutor:
+                found[1::2] = ask(checkpoints[1::2])
+    known = dict(zip(places, found, strict=True))
+    return [known.get(place) for place in range(len(runs))]
 
 
 def written_horizon(found: FirstError | None) -> str:
@@ -185,11 +208,12 @@ def print_runs(
 
     from tsc_interp.output.table import print_table
 
-    labelled = list(zip(runs, labels or [""] * len(runs), strict=True))
+    reached = horizons_of(runs) if with_horizon else [None] * len(runs)
+    labelled = list(zip(runs, labels or [""] * len(runs), reached, strict=True))
     with_cell = any(labels or [])
     for experiment, group in groupby(labelled, key=lambda row: row[0].job.experiment):
         rows = list(group)
-        two = all(len(run.result.test.confusion_matrix) == 2 for run, _ in rows)
+        two = all(len(run.result.test.confusion_matrix) == 2 for run, _, _ in rows)
         headings = ["cell"] * with_cell + ["seed", "epochs", "chosen", "validation loss"]
         headings += ["TN", "FP", "FN", "TP"] if two else ["tested", "wrong"]
         headings += ["horizon"] * with_horizon
@@ -197,8 +221,8 @@ def print_runs(
             [label] * with_cell
             + _cells(run)
             + (_two_classes(run.result.test) if two else _any_classes(run.result.test))
-            + ([written_horizon(horizon_of(run))] if with_horizon else [])
-            for run, label in rows
+            + ([written_horizon(horizon)] if with_horizon else [])
+            for run, label, horizon in rows
         ]
         right = range(int(with_cell), len(headings))
         print_table(output(), headings, cells, title=experiment, right=right)

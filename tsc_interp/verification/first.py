@@ -8,6 +8,7 @@ that error and what comes before it; so it takes a fraction of the time and says
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from tsc_interp.checkpoints.format import Checkpoint
@@ -66,6 +67,19 @@ def first_error(
         return _in_full(faces, search_faces(faces, limit, budget), limit)
     except UnsupportedError:  # too large for the checker: nothing is called proved
         return found
+
+
+def first_errors(
+    checkpoints: Sequence[Checkpoint], *, limit: int, budget: int
+) -> list[FirstError | None]:
+    """The same of many models; None where the question cannot be asked."""
+    found: list[FirstError | None] = []
+    for checkpoint in checkpoints:
+        with suppress(UnsupportedError):
+            found.append(first_error(checkpoint, limit=limit, budget=budget))
+            continue
+        found.append(None)
+    return found
 
 
 def _summary(faces: AnyFaces, searches: Sequence[FaceSearch], limit: int) -> FirstError:
