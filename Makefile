@@ -14,7 +14,7 @@ test: $(VENV)/.dev  ## All tests
 	$(BIN)/python -m pytest -n 2
 
 test-tl3: .venv-tl3/.ready  ## The interoperation tests against TransformerLens 3.9
-	.venv-tl3/bin/python -m pytest tests/test_interop.py tests/test_export.py tests/test_importing.py tests/test_hooks.py tests/test_compatibility.py tests/test_patching_transformer_lens.py
+	.venv-tl3/bin/python -m pytest tests/test_interop.py tests/test_export.py tests/test_importing.py tests/test_hooks.py tests/test_compatibility.py tests/test_patching_transformer_lens.py tests/test_probe_any_model.py tests/test_report_outside.py tests/test_report_imported.py
 
 check: lint types test docs  ## Everything that must hold before a change lands
 

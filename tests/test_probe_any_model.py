@@ -57,7 +57,7 @@ def test_number_formats(dtype: torch.dtype) -> None:
     model = make_transformer_lens_model().to(dtype)
     plain = transformer_lens_model()
     for probe in PROBES:
-        ask(probe, model, TOKENS, query=QUERY)
+        ask(probe, model, TOKENS, query=QUERY, direction=torch.ones(12, dtype=dtype))
     coarse, fine = (
         ask("specialization", m, TOKENS, query=QUERY).attention.array for m in (model, plain)
     )
@@ -141,6 +141,13 @@ def test_a_model_that_ignores_its_mask_is_refused() -> None:
         (TOKENS, {"direction": [1.0]}, r"must have shape \[12\]"),
         (TOKENS, {"direction": "up"}, "vector of 12 numbers"),
         (TOKENS, {"token_names": ["a", "b"]}, "token_names has 2 names"),
+        (TOKENS, {"direction": [float("nan")] * 12}, "not finite"),
+        (TOKENS, {"direction": [1j] * 12}, "vector of 12 numbers"),
+        (TOKENS, {"token_names": 5}, "a list or a dictionary"),
+        (TOKENS, {"token_names": {"3": "x"}}, "maps token ids"),
+        (TOKENS, {"query": torch.zeros(5, dtype=torch.long, device="meta")}, "meta device"),
+        (TOKENS, {"attention_mask": [[1, 0], [1]]}, "attention_mask must be shaped"),
+        (TOKENS, {"attention_mask": torch.ones(5, 7, device="meta")}, "meta device"),
         (TOKENS, {"attention_mask": [[1, 0]]}, "attention_mask must be shaped"),
         (TOKENS, {"attention_mask": torch.zeros_like(TOKENS)}, "masked altogether"),
         (TOKENS, {"attention_mask": TOKENS.new_ones(5, 7).tril(), "query": 6}, "leaves out"),

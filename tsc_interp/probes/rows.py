@@ -65,13 +65,21 @@ def name_of(names: TokenNames | None, token: int) -> str:
     if names is None:
         return str(token)
     if isinstance(names, Mapping):
-        return str(names.get(token, token)) or str(token)
+        if not all(isinstance(key, int) for key in names):
+            raise UsageError(f"token_names maps token ids, whole numbers; got {shorten(names)}")
+        return _said(names.get(token), token)
+    if not hasattr(names, "__len__"):
+        raise UsageError(f"token_names is a list or a dictionary, got {shorten(names)}")
     if not 0 <= token < len(names):
         raise UsageError(
             f"token_names has {len(names)} names, but token {token} occurs; give a name for each "
             "token id, or a dictionary {token id: name}"
         )
-    return str(names[token]) or str(token)
+    return _said(names[token], token)
+
+
+def _said(name: object, token: int) -> str:
+    return str(token) if name is None or not str(name) else str(name)
 
 
 def _filler(tokens: NDArray[np.int64]) -> int | None:
@@ -96,14 +104,7 @@ def _run(row: NDArray[np.int64]) -> tuple[int, int]:
 
 
 def _ids(model: Any, tokens: Any) -> NDArray[np.int64]:
-    if getattr(getattr(tokens, "device", None), "type", None) == "meta":
-        raise UsageError("the tokens are on the meta device, where tensors have no numbers")
-    if hasattr(tokens, "detach"):
-        tokens = tokens.detach().cpu()
-    try:
-        ids = np.asarray(tokens)
-    except (TypeError, ValueError):
-        ids = np.empty(0)
+    ids = _array(tokens, "the tokens are")
     if ids.ndim != 2 or not np.issubdtype(ids.dtype, np.integer) or 0 in ids.shape:
         raise UsageError(
             "a TransformerLens model is probed on token ids, a whole-number tensor [batch pos]; "
@@ -122,12 +123,20 @@ def _ids(model: Any, tokens: Any) -> NDArray[np.int64]:
     return ids.astype(np.int64)
 
 
+def _array(given: Any, what: str) -> NDArray[Any]:
+    """Whatever was given as an array; empty where it is none, so that its shape is refused."""
+    if getattr(getattr(given, "device", None), "type", None) == "meta":
+        raise UsageError(f"{what} on the meta device, where tensors have no numbers")
+    try:
+        return np.asarray(given.detach().cpu() if hasattr(given, "detach") else given)
+    except (TypeError, ValueError):
+        return np.empty(0)
+
+
 def _mask(mask: Any, shape: tuple[int, ...]) -> NDArray[np.bool_]:
     if mask is None:
         return np.ones(shape, dtype=bool)
-    if hasattr(mask, "detach"):
-        mask = mask.detach().cpu()
-    kept = np.asarray(mask)
+    kept = _array(mask, "attention_mask is")
     if kept.shape != shape or not np.isin(kept, (0, 1)).all():
         raise UsageError(
             f"attention_mask must be shaped {list(shape)} like the tokens, 1 for tokens and 0 for "
@@ -142,9 +151,7 @@ def queries(query: Any, shape: tuple[int, ...], kept: NDArray[np.bool_]) -> NDAr
     rows, width = shape
     if query is None:
         return np.asarray(width - 1 - kept[:, ::-1].argmax(axis=1), dtype=np.int64)
-    if hasattr(query, "detach"):
-        query = query.detach().cpu()
-    at = np.asarray(query)
+    at = _array(query, "query is")
     if at.shape not in ((), (rows,)) or not np.issubdtype(at.dtype, np.integer):
         raise UsageError(
             f"query is one position, or one for each of the {rows} rows; got {shorten(query)}"

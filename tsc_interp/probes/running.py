@@ -260,6 +260,9 @@ def readout_direction(model: Any, direction: ArrayLike | Tensor | None) -> Float
         alone = config is not None and config.n_outputs == 1
         return as_array(model.W_U)[:, 0] if alone else None
     try:
+        asked = getattr(direction, "is_complex", None)
+        if np.iscomplexobj(direction) if asked is None else asked():
+            raise TypeError
         vector = as_array(direction)
     except (TypeError, ValueError):
         raise UsageError(
@@ -271,6 +274,8 @@ def readout_direction(model: Any, direction: ArrayLike | Tensor | None) -> Float
             f"the read-out direction must have shape [{model.cfg.d_model}] (d_model); "
             f"got {list(vector.shape)}"
         )
+    if not np.isfinite(vector).all():
+        raise UsageError("the read-out direction has entries that are not finite numbers")
     return vector
 
 
