@@ -281,6 +281,34 @@ def test_every_set_of_letters_has_to_be_claimed() -> None:
     assert not checker.derive([*single, both]).right_through["a"]
 
 
+def test_the_first_of_the_wrong_strings_is_claimed_so() -> None:
+    checkpoint = tsc.load_checkpoint("generalization-errors")
+    wrong = [{"kind": "float32_wrong", "form": "tokens", "string": s}
+             for s in ("ab{67}", "ab{66}", "ab{66}c")]  # fmt: skip
+    for claims in (wrong, wrong[::-1]):
+        found = Checker(checkpoint).derive(claims).float32
+        assert found["tokens"].first_wrong == "ab{66}"
+        assert found.keys() == {"tokens"}
+
+
+def test_an_answer_is_one_of_the_outputs_and_the_claimed_one() -> None:
+    config = CLASSES[0]
+    checkpoint = random_checkpoint(config, 1)
+    checker = Checker(checkpoint)
+    answer = faces_of(checkpoint).exact.answer([1, 0, 0])  # type: ignore[union-attr]
+    for kind in ("wrong", "float32_wrong"):
+        form = {"form": "tokens"} if kind == "float32_wrong" else {}
+        claim = {"kind": kind, "string": "a", **form}
+        assert checker.derive([{**claim, "answer": answer}])
+        for other in range(config.n_outputs):
+            if other != answer:
+                with pytest.raises(CertificateError, match="not proved"):
+                    checker.derive([{**claim, "answer": other}])
+        for none in (config.n_outputs, config.n_outputs + 5):
+            with pytest.raises(CertificateError, match="no output for"):
+                checker.derive([{**claim, "answer": none}])
+
+
 def test_beyond_is_strict_where_zero_would_be_another_answer() -> None:
     """A computed zero counts as negative: a logit as large as the bound may become one."""
     one = arb(1)

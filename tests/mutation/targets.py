@@ -32,7 +32,7 @@ _CLAIMS = (
 _CLASSES = ("tests/test_classes.py",)
 _FLOAT32 = (
     "accepted or field or document or real_boxes or at_once or refusals or decides or claimed "
-    "or strict"
+    "or strict or an_answer"
 )
 _ORDERED = ("tests/test_ordered_certificates.py",)
 _FACES = ("tests/test_face_bounds.py", "tests/test_search_bounds.py")
