@@ -245,7 +245,7 @@ def test_a_document_cannot_bring_its_own_bound_or_schema() -> None:
         check(resealed(real, schema="tsc-interp/certificate/2"), checkpoint)
     for form in ("bf16", None, ["tokens"]):
         forged = [*claims[:at], {**claims[at], "form": form}, *claims[at + 1 :]]
-        with pytest.raises(CertificateError):
+        with pytest.raises(CertificateError, match="the form is one of"):
             check(resealed(document, claims=forged), checkpoint)
 
 

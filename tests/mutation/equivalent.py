@@ -18,6 +18,7 @@ EQUIVALENT: dict[str, str] = {
     f"{_V}/box_claims.py::BoxClaims.cover_lengths: 1 -> 2 (#3)": (
         "the box around all strings may be larger: only strings up to the length must be covered"
     ),
+    f"{_V}/classes.py::MarginFace.smallest: sign > 0 -> sign >= 0": "a sign is 1 or -1",
     f"{_V}/agreement_checker.py::AgreementChecker.__init__: 0.0 -> 1.0": (
         "the time at which to stop is set anew before anything is checked"
     ),
