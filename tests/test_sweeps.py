@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tsc_interp as tsc
+from tests.test_experiments import QUICK as FILE
 from tsc_interp.cli import main
 from tsc_interp.errors import CheckpointError, ConfigError, OutputError, UsageError
 from tsc_interp.sweeps import running
@@ -34,20 +35,7 @@ QUICK = {
     "validation": {"batches": 1},
     "test": {"batches": 2},
 }
-TOML = """
-name = "quick"
-seeds = "0..4"
-[classifier]
-d_model = [2, 3]
-[training]
-max_epochs = 2
-[training.train]
-batches = 4
-[training.validation]
-batches = 1
-[training.test]
-batches = 2
-"""
+TOML = 'name = "quick"\n' + FILE.replace('"0..1"', '"0..4"')
 
 
 def quick(seeds="0..4", **classifier):
@@ -281,6 +269,28 @@ def test_margins_and_norms_are_those_of_the_weights(made):
         assert row["test_margin"] == pytest.approx(
             np.where(labels, logits, -logits).min(), abs=1e-4
         )
+
+
+@pytest.mark.parametrize("options", [
+    {"n_outputs": 3, "task": "most_frequent"},
+    {"n_positions": 256},
+    {"reads": "last", "attend_cls": True},
+    {"n_heads": 0},
+    {"norm": "rms", "n_layers": 2},
+    {"score_scale": "sqrt_d_head_log_n", "attend_cls": True},
+], ids=lambda options: next(iter(options)))  # fmt: skip
+def test_any_configuration_has_its_row(here, tmp_path, options):
+    """As far as it goes: what cannot be verified says why, and errors are those of `train`."""
+    here()
+    experiment = quick("0..1", **options)
+    found = tsc.sweep(experiment, tmp_path / "sweep", limit=50, budget=500)
+    runs = tsc.train(experiment, tmp_path / "runs")
+    for row, run in zip(found.table().to_dicts(), runs, strict=True):
+        assert row["weight_hash"] == run.checkpoint().weight_hash()
+        assert row["test_errors"] == run.result.test.errors
+        assert (row["verified"] == "no") == bool(row["not_verified"])
+        heads = run.job.config.classifier.n_heads
+        assert len(row["head_letters"] or "") in (0, heads)
 
 
 # -- going on ------------------------------------------------------------------------------------
