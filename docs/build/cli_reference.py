@@ -8,10 +8,19 @@ from typing import Any
 import typer
 
 from tsc_interp.cli.app import app
+from tsc_interp.cli.lab import laboratory_command
+from tsc_interp.laboratories.registry import LABORATORIES
 
 
 def commands() -> dict[str, Any]:
-    return dict(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+    """By name, in the order of the help; a laboratory, `lab NAME`, stands behind `lab`."""
+    found = dict(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+    found |= {f"lab {one.name}": laboratory_command(one) for one in LABORATORIES}
+    order = list(found)
+    return {
+        name: found[name]
+        for name in sorted(order, key=lambda n: (order.index(n.split()[0]), order.index(n)))
+    }
 
 
 def cli_reference() -> str:
