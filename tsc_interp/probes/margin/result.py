@@ -59,6 +59,18 @@ class LostLetter(Record):
     reduced: Reduced | None = None
 
 
+class Foretold(Record):
+    """The first error of all: by the formula (formula.py), and by the exact search."""
+
+    predicted: str | None
+    predicted_length: int | None
+    """None: the formula expects no error."""
+    exact: str | None
+    exact_length: int | None
+    """None: there is none up to `searched` letters."""
+    searched: int
+
+
 class MarginResult(HeadsResult):
     probe: ClassVar[str] = "margin"
 
@@ -76,6 +88,7 @@ class MarginResult(HeadsResult):
     weights: LabeledArray | None = None
     """`[layer family head n]`: the weight of the letter the head reads."""
     lost: tuple[LostLetter, ...] = ()
+    foretold: Foretold | None = None
 
     @property
     def reads(self) -> tuple[tuple[str, ...], ...]:

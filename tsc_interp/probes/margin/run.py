@@ -7,8 +7,9 @@ it. (Where scores grow with log n, a margin above 1 is never outnumbered; below,
 weight, a head's effect changes sign at k = exp(margin) · (-r_t / r_o), if the signs differ.
 
 For our classifier: the exact counts at which families such as `ab{n}`, `a{n}b`, `abc{n}` flip,
-predicted from scores and values against measured on the model (`families` says how); and for false
-negatives which head lost its letter, and whether the other letters matter.
+predicted from scores and values against measured on the model (`families` says how); the first
+error of all from a closed formula against the exact one (`formula`); and for false negatives which
+head lost its letter, and whether the other letters matter.
 
 Reads `hook_q`, `hook_k`, `hook_v`, `hook_pattern`; edits `hook_z` of our own classifier to predict.
 """
@@ -23,6 +24,7 @@ from einops import rearrange
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
+from tsc_interp.checkpoints.resolve import as_checkpoint
 from tsc_interp.probes.base import LabeledArray
 from tsc_interp.probes.margin.families import (
     CAP,
@@ -33,8 +35,9 @@ from tsc_interp.probes.margin.families import (
     predicted_error,
     varied_letters,
 )
+from tsc_interp.probes.margin.formula import formula_applies, predicted_first_error
 from tsc_interp.probes.margin.lost import lost_letters
-from tsc_interp.probes.margin.result import MarginResult
+from tsc_interp.probes.margin.result import Foretold, MarginResult
 from tsc_interp.probes.margin.words import findings
 from tsc_interp.probes.reading import Layer, Reading, read_beside_chance
 from tsc_interp.probes.rows import Query, TokenNames
@@ -94,8 +97,28 @@ def run(
         found = _flips(model, config, reading, result)
         if config.n_layers == 1 and not config.needs_order:
             found["lost"] = lost_letters(model, config, reading)
+        found["foretold"] = _foretold(model, config)
         result = result.model_copy(update=found)
     return result.with_findings(findings(result))
+
+
+def _foretold(model: Any, config: ClassifierConfig) -> Foretold | None:
+    """The closed formula beside the exact answer; None where either is out of reach."""
+    if not formula_applies(config):
+        return None
+    from tsc_interp.verification.horizons import horizon
+
+    checkpoint = as_checkpoint(model)
+    predicted, exact = predicted_first_error(checkpoint), horizon(checkpoint, prove=False)
+    if not exact.settled:
+        return None
+    return Foretold(
+        predicted=None if predicted is None else predicted.string,
+        predicted_length=None if predicted is None else predicted.length,
+        exact=None if exact.shortest is None else exact.shortest.string,
+        exact_length=None if exact.shortest is None else exact.shortest.length,
+        searched=exact.limit,
+    )
 
 
 def half_weight_count(margin: float, grows: bool = False) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tsc_interp.probes.base import Cell, Finding, Severity
-from tsc_interp.probes.margin.result import EVERY, Family, LostLetter, MarginResult
+from tsc_interp.probes.margin.result import EVERY, Family, Foretold, LostLetter, MarginResult
 from tsc_interp.probes.standing_out import against_chance, heads_to_tell
 from tsc_interp.probes.wording import capital, write_share, write_strings
 from tsc_interp.source_report import TEST_LENGTH
@@ -27,6 +27,7 @@ def findings(result: MarginResult) -> tuple[Finding, ...]:
     ]
     found += [_lost_letter(result, lost) for lost in result.lost[:MOST_STRINGS]]
     found += [_flip(family) for family in result.families if family.first_error is not None]
+    found += [] if result.foretold is None else [_foretold(result.foretold)]
     right = [family for family in result.families if family.first_error is None]
     if right:
         found.append(_always_right(right))
@@ -85,6 +86,26 @@ def _flip(family: Family) -> Finding:
     if not family.exact:
         text += f"; beyond {EVERY:,} searched in steps of 1%"
     return Finding(severity=severity, text=text + ".", numbers=numbers)
+
+
+def _foretold(foretold: Foretold) -> Finding:
+    """ "Horizon from margins, values and read-out: predicted 1,959, exact 2,166"."""
+    numbers: dict[str, Cell] = {
+        "predicted": foretold.predicted_length and foretold.predicted_length - 1,
+        "exact": foretold.exact_length and foretold.exact_length - 1,
+    }
+    said = (
+        "predicted none to be wrong"
+        if foretold.predicted_length is None
+        else f"predicted {foretold.predicted_length - 1:,} (first error `{foretold.predicted}`)"
+    )
+    is_so = (
+        f"exact: no error up to {foretold.searched:,} letters"
+        if foretold.exact_length is None
+        else f"exact {foretold.exact_length - 1:,} (`{foretold.exact}`)"
+    )
+    text = f"Horizon from margins, values and read-out: {said}, {is_so}."
+    return Finding(severity="note", text=text, numbers=numbers)
 
 
 def _always_right(families: Sequence[Family]) -> Finding:
