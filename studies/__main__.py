@@ -1,0 +1,53 @@
+"""`python -m studies NAME ...`: train and verify a study's models again, and store what was found.
+
+A study is a module with `cells()`, the work in parts that do not depend on each other, and
+`rows(cell)`, one row per model. The parts are spread over the cores. What comes out is
+`studies/results/NAME.csv.gz`; the pages of the documentation are made from it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+from studies.tables import Row, write
+
+NAMES = ("formula", "attention", "mending", "epochs", "heads", "init_norm", "tasks")
+
+
+def main(wanted: list[str]) -> None:
+    unknown = sorted(set(wanted) - set(NAMES))
+    if unknown or not wanted:
+        given = f"no study {unknown[0]!r}; " if unknown else ""
+        sys.exit(f"{given}python -m studies NAME ...; the studies are {', '.join(NAMES)}")
+    for name in wanted:
+        run(name)
+
+
+def run(name: str) -> None:
+    cells, started = import_module(f"studies.{name}").cells(), time.perf_counter()
+    found: list[Row] = []
+    seconds = 0.0
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        for done, (rows, spent) in enumerate(pool.map(partial(timed, name), cells), 1):
+            found += rows
+            seconds += spent
+            print(f"{name}: {done} of {len(cells)} parts, {len(found):,} models", flush=True)
+    wall = time.perf_counter() - started
+    write(name, found, {"processor_seconds": round(seconds), "seconds": round(wall)})
+    print(f"{name}: {len(found):,} rows, {seconds:.0f} s of processor time, {wall:.0f} s")
+
+
+def timed(name: str, cell: Any) -> tuple[list[Row], float]:
+    started = time.process_time()
+    rows = import_module(f"studies.{name}").rows(cell)
+    return rows, time.process_time() - started
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
