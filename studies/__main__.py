@@ -1,8 +1,9 @@
 """`python -m studies NAME ...`: train and verify a study's models again, and store what was found.
 
 A study is a module with `cells()`, the work in parts that do not depend on each other, and
-`rows(cell)`, one row per model. The parts are spread over the cores. What comes out is
-`studies/results/NAME.csv.gz`; the pages of the documentation are made from it.
+`rows(cell)`, one row per model. The parts are spread over the cores (or as many processes as
+`TSC_STUDY_PROCESSES` says). What comes out is `studies/results/NAME.csv.gz`; the pages of the
+documentation are made from it.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ def run(name: str) -> None:
     cells, started = import_module(f"studies.{name}").cells(), time.perf_counter()
     found: list[Row] = []
     seconds = 0.0
-    with ProcessPoolExecutor(os.cpu_count()) as pool:
+    processes = int(os.environ.get("TSC_STUDY_PROCESSES", os.cpu_count() or 1))
+    with ProcessPoolExecutor(processes) as pool:
         for done, (rows, spent) in enumerate(pool.map(partial(timed, name), cells), 1):
             found += rows
             seconds += spent

@@ -15,18 +15,20 @@ Cell = tuple[str, int, range]
 def cells() -> list[Cell]:
     parts = [range(start, start + 32) for start in range(0, 128, 32)]
     wide = [("plain", 16, part) for part in parts]
-    grows = [("log n", 2, part) for part in parts[:2]]
-    return [("plain", 2, part) for part in parts] + wide + grows
+    others = [("log n", 2, part) for part in parts[:2]]
+    others += [("plain, no weight decay", d, part) for d in (2, 16) for part in parts[:2]]
+    return [("plain", 2, part) for part in parts] + wide + others
 
 
 def rows(cell: Cell) -> list[Row]:
     attention, d_model, seeds = cell
-    scale = "sqrt_d_head" if attention == "plain" else "sqrt_d_head_log_n"
+    scale = "sqrt_d_head_log_n" if attention == "log n" else "sqrt_d_head"
     config = Config(d_model=d_model, score_scale=scale)
+    training = ALL_EPOCHS.replace(weight_decay=0.0) if "no weight" in attention else ALL_EPOCHS
     found = []
-    for model in trained(config, seeds, training=ALL_EPOCHS):
+    for model in trained(config, seeds, training=training):
         for epoch, loss in enumerate(model.losses, 1):
-            exact = judged(model.at(epoch), prove=attention != "plain")
+            exact = judged(model.at(epoch), prove=attention == "log n")
             found.append(
                 {
                     "attention": attention,

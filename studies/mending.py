@@ -35,9 +35,8 @@ Cell = tuple[str, int, int, range]
 def cells() -> list[Cell]:
     """How it begins, heads, d_model, seeds."""
     parts = [range(first, first + 64) for first in range(0, 256, 64)]
-    shapes = [(name, 2, d) for name in BEGINNINGS for d in (2, 4, 16)]
-    shapes += [("default", heads, d) for heads in (4, 8) for d in (4, 16)]
-    shapes += [("signs", 4, 16)]
+    shapes = [(name, 2, d) for name in BEGINNINGS for d in (4, 16)]
+    shapes += [("default", heads, 16) for heads in (4, 8)]
     return [(*shape, part) for shape in shapes for part in parts]
 
 
@@ -47,7 +46,7 @@ def rows(cell: Cell) -> list[Row]:
     found = []
     for model in trained(config, seeds, begin=BEGINNINGS[name]):
         exact = judged(model.checkpoint, prove=True)
-        pruned = None if heads == 2 or d_model == 4 else pruned_to_two(model.checkpoint)
+        pruned = None if heads == 2 else pruned_to_two(model.checkpoint)
         found.append(
             {
                 "begins": name,

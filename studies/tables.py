@@ -30,7 +30,7 @@ def read(name: str) -> list[Row]:
     """Every row, numbers as numbers; an empty entry is None."""
     text = gzip.decompress((RESULTS / f"{name}.csv.gz").read_bytes()).decode()
     return [
-        {key: _value(entry) for key, entry in row.items()}
+        {key: entry if key == "weights" else _value(entry) for key, entry in row.items()}
         for row in csv.DictReader(io.StringIO(text))
     ]
 

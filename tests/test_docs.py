@@ -124,9 +124,9 @@ def _will_be_written(path: str) -> bool:
         return stem in {"index", *(probe.name for probe in PROBES)}
     if kind == "laboratories":
         return stem in {"index", *(one.name for one in LABORATORIES)}
-    if kind in ("examples", "checks"):
+    if kind in ("examples", "checks", "studies"):
         script, section = stem.split("/")
-        folder = ROOT / ("examples" if kind == "examples" else "docs/checks")
+        folder = ROOT / ("examples" if kind == "examples" else f"docs/{kind}")
         return section == "all" or section in dict(pieces((folder / f"{script}.py").read_text()))
     return path == "cli.txt"
 

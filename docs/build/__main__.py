@@ -41,7 +41,7 @@ def steps() -> Iterator[tuple[str, Callable[[], object]]]:
     yield "laboratories", lambda: write_lab_pages(INCLUDED / "laboratories")
     yield "notebooks", lambda: write_notebooks(INCLUDED / "notebooks", SERVED / "notebooks")
     yield "playgrounds", lambda: write_playgrounds(SERVED / "playground")
-    for folder in (ROOT / "docs" / "checks", ROOT / "examples"):
+    for folder in (ROOT / "docs" / "checks", ROOT / "docs" / "studies", ROOT / "examples"):
         for script in sorted(folder.glob("*.py")):
             place = INCLUDED / folder.name
             yield script.name, lambda script=script, place=place: run_and_write(script, place)

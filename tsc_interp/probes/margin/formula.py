@@ -4,15 +4,16 @@ Long strings fail because one letter outnumbers the others. So take every *famil
 letters S, and n of another letter t. A head's weight on t is n / (n + exp(D)), where D, its margin,
 is log Σ exp(s) over S (and CLS, where it is attended to) minus s_t: the head lets go at n = exp(D).
 Between what S gives it and what t gives it, its value moves by that weight, and the read-out turns
-values into the logit. All of this is evaluated at n = 1, at exp(D) times 1/9, 1/3, 1, 3, 9 for each
-head, and in the limit. The first of these points that is wrong brackets the flip:
+values into the logit. All of this is evaluated at n = 1, at exp(D) times 1/16, 1/8, ..., 16 for
+each head, and in the limit. Between the first of these points that is wrong, y, and the one before,
+x, the logit f is taken to be linear in u = 1 / (1 + n exp(-D)), the weight that the head nearest to
+x keeps:
 
-    log n* = linear interpolation of the logit between two points, in log n
-    n*     = n (f(n) - f(∞)) / -f(∞)     beyond the last one, where the logit nears f(∞) like 1 / n
+    u* = u(x) + (u(y) - u(x)) f(x) / (f(x) - f(y)),     n* = exp(D) (1 / u* - 1)
 
-The prediction is the smallest |S| + n* of all families, rounded up. `studies/formula.py` measures
-it against the exact horizon: what it misses is strings in which two letters grow, so the truth is
-shorter there.
+which is exact where one head lets go and no neuron bends. The prediction is the smallest |S| + n*
+of all families, rounded up. `studies/formula.py` measures it against the exact horizon: what it
+misses is strings in which two letters grow, so the truth is shorter there.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from tsc_interp.strings import CLS, FIRST_LETTER
 
 LETTERS = 6
 """With more there are too many families."""
-FACTORS = (1 / 9, 1 / 3, 1.0, 3.0, 9.0)
+FACTORS = tuple(2.0**power for power in range(-4, 5))
 
 
 @dataclass(frozen=True)
@@ -95,11 +96,13 @@ def _first_wrong(model: _OneLayer, others: tuple[int, ...], letter: int, sign: f
     at = int(wrong[0])
     if at == 0:
         return 1.0
-    before, after, x, y = logits[at - 1], logits[at], points[at - 1], points[at]
-    if np.isinf(y):
-        return float(np.ceil(x * (before - after) / -after)) if after < 0 else np.inf
-    share = before / (before - after)
-    return float(np.ceil(np.exp((1 - share) * np.log(x) + share * np.log(y))))
+    before, after = logits[at - 1], logits[at]
+    if after == 0 and np.isinf(points[at]):
+        return np.inf
+    near = releases[np.argmin(np.abs(np.log(releases / points[at - 1])))]
+    held, lost = near / (near + points[at - 1 : at + 1])
+    kept = held + (lost - held) * before / (before - after)
+    return float(np.ceil(near / kept - near))
 
 
 class _OneLayer:

@@ -89,7 +89,7 @@ def _flip(family: Family) -> Finding:
 
 
 def _foretold(foretold: Foretold) -> Finding:
-    """ "Horizon from margins, values and read-out: predicted 1,959, exact 2,166"."""
+    """ "Horizon from margins, values and read-out: predicted 1,948, exact 2,166"."""
     numbers: dict[str, Cell] = {
         "predicted": foretold.predicted_length and foretold.predicted_length - 1,
         "exact": foretold.exact_length and foretold.exact_length - 1,
