@@ -11,6 +11,7 @@ import pytest
 from docs.build.sections import run
 from studies.__main__ import NAMES, main
 from studies.tables import RESULTS, Row, read, took
+from tsc_interp.sweeps.definition import load_definition
 
 ROOT = Path(__file__).parents[1]
 SAMPLES = {
@@ -22,12 +23,6 @@ SAMPLES = {
         (("adaptive temperature", 2, 2, range(2)),),
     ],
     "mending": [(("directions", 2, 4, range(2)),), (("default", 4, 16, range(12, 14)),)],
-    "heads": [((3, 4, 4, "small", range(2)),)],
-    "init_norm": [
-        (("scores", "small", 16, 4.0, range(2)),),
-        (("decay", "default", 16, 0.0, range(2)),),
-    ],
-    "tasks": [(("majority of a", "sqrt_d_head", False, range(2)),)],
 }
 """What is computed again, by study: the arguments of `rows`."""
 
@@ -94,3 +89,8 @@ def test_an_unknown_study_is_refused() -> None:
     for wanted in ([], ["horizons"]):
         with pytest.raises(SystemExit, match="the studies are formula, attention"):
             main(wanted)
+
+
+def test_the_larger_grid_is_a_sweep() -> None:
+    sweep = load_definition(ROOT / "studies" / "attention.toml")
+    assert sum(part.models for part in sweep.parts) == 36 * 1024

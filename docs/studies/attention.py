@@ -46,11 +46,11 @@ told = ", ".join(f"{name} {share(of(name), proved):.0%}" for name in GROWING)
 more = ", ".join(f"{name} {share(of(name, 4), proved):.0%}" for name in GROWING)
 print(
     "- **Only scores that grow with log n last, and most seeds find it.** Proved right at every "
-    f"length, two heads, d_model 2 to 64, 256 seeds each: {told}; no other variant has one. With "
-    f"four heads (64 seeds each): {more}."
+    f"length with two heads (d_model 2 and 16, 256 seeds each, and 64, 64 seeds): {told}; no other "
+    f"variant has one. With four heads (d_model 16, 64 seeds): {more}."
 )
 print(
-    f"- **Which log n hardly matters; which letters heads read does.** Of the {len(wrong)} growing "
+    f"- **Which log n matters little; which letters heads read does.** Of the {len(wrong)} growing "
     f"models with two heads that are wrong, {share(wrong, alike):.0%} have both heads on one "
     "letter. A learned factor (SSMax) is a change of W_Q that training can make anyway."
 )
@@ -65,8 +65,8 @@ normed = of("norm after attention")
 beside = [row for row in cells["plain softmax", 2, 16] if row["seed"] < 32]
 print(
     f"- **A norm after attention does not help here.** Median horizon {typical(normed):,.0f} "
-    f"(d_model 16, 32 seeds) beside {typical(beside):,.0f} without it: it restores the size of "
-    "what attention returns, not the share of the lone letter in it."
+    f"(d_model 16, 32 seeds) beside {typical(beside):,.0f} without it. A norm restores the size of "
+    "what attention returns, not the lone letter's share in it."
 )
 # --8<-- [end:conclusions]
 
