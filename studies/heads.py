@@ -20,8 +20,9 @@ PRUNED = range(32)
 
 def cells() -> list[Cell]:
     """Letters needed, heads, d_model, initialisation, seeds."""
-    grid = product((2, 3), (1, 2, 3, 4, 8, 16), (4, 16), ("default", "small"))
-    return [(*cell, SEEDS) for cell in grid if cell[0] == 2 or cell[1] > 2]
+    two = product((2,), (1, 2, 3, 4, 8, 16), (4, 16), ("default", "small"))
+    three = product((3,), (3, 4, 8, 16), (16,), ("default",))
+    return [(*cell, SEEDS) for cell in (*two, *three)]
 
 
 def rows(cell: Cell) -> list[Row]:
