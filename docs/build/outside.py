@@ -1,0 +1,130 @@
+"""Figures of runs with other people's models, from the results they left."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tsc_interp.plots.colours import DASHES, INK, MUTED
+from tsc_interp.plots.style import Figure, new_figure
+
+Rows = Sequence[Mapping[str, Any]]
+_SYMBOLS = {3: "circle", 4: "diamond"}
+
+
+def own_models(runs: Mapping[int, Rows]) -> Figure:
+    """Where each of the models fails first, beside the length it was tested at."""
+    figure = new_figure("length of the shortest failure (log)", height=380, legend=True)
+    for (version, rows), colour in zip(runs.items(), MUTED, strict=False):
+        lengths = sorted(row["right_through"] + 1 for row in rows)
+        figure.add_scatter(
+            x=lengths,
+            y=[f"{i + 1}." for i in range(len(lengths))],
+            mode="markers",
+            marker={"size": 11, "color": colour, "symbol": _SYMBOLS[version]},
+            name=f"TransformerLens {version}.x",
+            hovertemplate="wrong at length %{x}<extra></extra>",
+        )
+    figure.add_vline(x=20, line={"color": INK, "dash": "dash"})
+    figure.add_annotation(
+        x=1.301,
+        y=1.0,
+        yref="paper",
+        text="tested here",
+        showarrow=False,
+        xanchor="right",
+        xshift=-6,
+    )
+    figure.update_xaxes(type="log", range=[1.0, 2.0], tickvals=[10, 20, 30, 50, 100])
+    figure.update_yaxes(title="model, in order of failure", autorange="reversed")
+    figure.update_layout(legend={"orientation": "h", "y": 1.12, "x": 0})
+    every = [row["right_through"] + 1 for rows in runs.values() for row in rows]
+    return Figure(
+        "own-models",
+        f"{len(every)} models, all right on 10,000 test strings of 20 letters",
+        figure,
+        "Each mark is the length of a model's shortest failure, proved. Each model was trained on "
+        "strings of up to 20 letters and right on all it was tested on.",
+        f"Marks between {min(every)} and {max(every)} letters, right of a line at 20.",
+    )
+
+
+def wrong_by_maximum(rows: Rows) -> Figure:
+    """The wrong sequences of max-of-4 by their maximum."""
+    figure = new_figure("the sequence's maximum", "share of its sequences wrong", legend=True)
+    for row, colour, dash in zip(rows, MUTED, DASHES, strict=False):
+        shares = [
+            wrong / ((m + 1) ** 4 - m**4) or None for m, wrong in enumerate(row["by_maximum"])
+        ]
+        figure.add_scatter(
+            y=shares,
+            mode="lines+markers",
+            line={"color": colour, "dash": dash, "width": 1},
+            marker={"size": 5},
+            name=f"seed {row['seed']}",
+        )
+    figure.update_yaxes(type="log", exponentformat="power", dtick=1)
+    figure.update_layout(legend={"orientation": "h", "y": 1.12, "x": 0})
+    return Figure(
+        "wrong-by-maximum",
+        "Small maxima are rare in training, and there the models are wrong",
+        figure,
+        "For each maximum, the exact share of its sequences that a model gets wrong; no mark where "
+        "all are right.",
+        "Shares are near one for the smallest maxima and fall to zero for most above twenty.",
+    )
+
+
+def errors_by_length(rows: Rows) -> Figure:
+    """The exact share of wrong strings per length."""
+    figure = new_figure("length", "share of strings wrong", legend=True)
+    for row, colour, dash in zip(rows, MUTED, DASHES, strict=False):
+        figure.add_scatter(
+            y=[share or None for share in row["shares"]],
+            mode="lines+markers",
+            line={"color": colour, "dash": dash, "width": 1},
+            marker={"size": 3},
+            name=f"d_model {row['d_model']}, seed {row['seed']}",
+        )
+    for length, words in ((50, "trained to here"), (150, "tested to here")):
+        figure.add_vline(x=length, line={"color": INK, "dash": "dash"})
+        figure.add_annotation(
+            x=length, y=0.02, yref="paper", text=words, showarrow=False, textangle=-90, xshift=-9,
+            yanchor="bottom",
+        )  # fmt: skip
+    figure.update_xaxes(range=[0, 505])
+    figure.update_yaxes(type="log", exponentformat="power")
+    figure.update_layout(legend={"orientation": "h", "y": 1.2, "x": 0})
+    return Figure(
+        "majority-by-length",
+        "Nothing is wrong up to length 150, and then it is",
+        figure,
+        "Exact shares of all strings of a length (ties left out); no mark where all are right. "
+        "A test of 2,000 strings of up to 150 letters cannot see any of it.",
+        "Errors begin beyond length 150 for every model, at lengths that differ from seed to seed.",
+    )
+
+
+def marker_errors(runs: Mapping[int, Rows]) -> Figure:
+    """Wrong strings of the marker classifier per length."""
+    figure = new_figure("words in the string", "strings wrong", legend=True)
+    lines = [(version, row) for version, rows in runs.items() for row in rows]
+    for (version, row), colour, dash in zip(lines, MUTED, DASHES, strict=False):
+        figure.add_scatter(
+            x=list(range(1, len(row["wrong"]) + 1)),
+            y=[wrong or None for wrong in row["wrong"]],
+            mode="lines+markers",
+            line={"color": colour, "dash": dash},
+            marker={"size": 8, "symbol": _SYMBOLS[version]},
+            name=f"{version}.x, seed {row['seed']}",
+        )
+    figure.update_xaxes(range=[0.5, 8.5], dtick=1)
+    figure.update_yaxes(type="log", dtick=1, exponentformat="power")
+    figure.update_layout(legend={"orientation": "h", "y": 1.2, "x": 0})
+    return Figure(
+        "marker-errors",
+        "Every string of up to 8 words, counted",
+        figure,
+        "The exact number of wrong strings of each length; no mark where there is none.",
+        "Wrong strings grow with length; the shortest strings are all right.",
+    )
