@@ -40,8 +40,8 @@ SEEDS = (0, 1, 2)
 def main(seeds: tuple[int, ...]) -> None:
     torch.set_num_threads(1)
     print(f"an opening marker before any closing one, TransformerLens {VERSION}\n")
-    print("seed   training     wrong   by TransformerLens   right up to   first error   search"
-          "   forward passes   proof")  # fmt: skip
+    print("seed   training     wrong   by TransformerLens   right up to   search   forward passes"
+          "   proof   first error")  # fmt: skip
     found = [_row(seed) for seed in seeds]
     print(json.dumps({"transformer_lens": VERSION, "models": found}))
 

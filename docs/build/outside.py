@@ -9,7 +9,8 @@ from tsc_interp.plots.colours import DASHES, INK, MUTED
 from tsc_interp.plots.style import Figure, new_figure
 
 Rows = Sequence[Mapping[str, Any]]
-_SYMBOLS = {3: "circle", 4: "diamond"}
+_SYMBOLS = {3: "circle-open", 4: "diamond"}
+_SHAPES = ("circle", "square", "diamond", "cross", "triangle-up")
 
 
 def own_models(runs: Mapping[int, Rows]) -> Figure:
@@ -21,7 +22,12 @@ def own_models(runs: Mapping[int, Rows]) -> Figure:
             x=lengths,
             y=[f"{i + 1}." for i in range(len(lengths))],
             mode="markers",
-            marker={"size": 11, "color": colour, "symbol": _SYMBOLS[version]},
+            marker={
+                "size": {3: 15, 4: 9}[version],
+                "color": colour,
+                "symbol": _SYMBOLS[version],
+                "line": {"width": 2, "color": colour},
+            },
             name=f"TransformerLens {version}.x",
             hovertemplate="wrong at length %{x}<extra></extra>",
         )
@@ -52,15 +58,14 @@ def own_models(runs: Mapping[int, Rows]) -> Figure:
 def wrong_by_maximum(rows: Rows) -> Figure:
     """The wrong sequences of max-of-4 by their maximum."""
     figure = new_figure("the sequence's maximum", "share of its sequences wrong", legend=True)
-    for row, colour, dash in zip(rows, MUTED, DASHES, strict=False):
+    for row, colour, shape in zip(rows, MUTED, _SHAPES, strict=False):
         shares = [
             wrong / ((m + 1) ** 4 - m**4) or None for m, wrong in enumerate(row["by_maximum"])
         ]
         figure.add_scatter(
             y=shares,
-            mode="lines+markers",
-            line={"color": colour, "dash": dash, "width": 1},
-            marker={"size": 5},
+            mode="markers",
+            marker={"size": 7, "color": colour, "symbol": shape},
             name=f"seed {row['seed']}",
         )
     figure.update_yaxes(type="log", exponentformat="power", dtick=1)
