@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib.metadata import version
 from typing import Any
 
@@ -39,7 +39,6 @@ def fit(
     batches: Iterator[tuple[Tensor, Tensor]],
     *,
     steps: int,
-    answer: Callable[[Tensor], Tensor] = lambda out: out[:, -1],
     **options: Any,
 ) -> float:
     """A plain training loop, AdamW and cross-entropy at the last place; the last batch's loss."""
@@ -48,7 +47,7 @@ def fit(
     loss = torch.zeros(())
     for _ in range(steps):
         tokens, labels = next(batches)
-        loss = torch.nn.functional.cross_entropy(answer(model(tokens)), labels)
+        loss = torch.nn.functional.cross_entropy(model(tokens)[:, -1], labels)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
