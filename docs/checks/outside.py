@@ -3,6 +3,7 @@
 # --8<-- [start:own-models]
 import tsc_interp as tsc
 from benchmarks.keep import model, results
+from benchmarks.majority import errors
 from docs.build.outside import errors_by_length, marker_errors, own_models, wrong_by_maximum
 
 found = tsc.horizon(model("own_models"))
@@ -50,10 +51,16 @@ print(f"mean accuracy {mean:.4f}")
 wrong_sequences = wrong_by_maximum(four)
 
 # --8<-- [start:majority]
-majority = tsc.verify(model("majority"), max_length=150)
-print(f"{majority.tally.vectors:,} count vectors stand for every string up to length 150")
+majority = errors(model("majority"), 255)
+first = next(length for length, wrong in enumerate(majority["wrong"]) if wrong)
+print(
+    f"no error up to length {first - 1}; at length {first} {majority['wrong'][first]:.3e} strings"
+)
+print(f"of {2.0**first:.3e} are wrong, such as {majority['first']}; none is undecided")
 # --8<-- [end:majority]
 many = results("majority", 4)
+assert (first - 1, majority["first"]) == (many[0]["right_through"], many[0]["first"])
+assert not any(majority["undecided"])
 
 # --8<-- [start:majority-table]
 print("d_model   seed   right of 3 × 2,000   every string right up to   some error   seconds")
