@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tsc_interp.plots.colours import DASHES, INK, MUTED
+from tsc_interp.plots.colours import DASHES, INK, MUTED, WRONG
 from tsc_interp.plots.style import Figure, new_figure
+from tsc_interp.strings import Alphabet
 
 Rows = Sequence[Mapping[str, Any]]
 _SYMBOLS = {3: "circle-open", 4: "diamond"}
@@ -80,33 +81,48 @@ def wrong_by_maximum(rows: Rows) -> Figure:
     )
 
 
-def errors_by_length(rows: Rows) -> Figure:
-    """The exact share of wrong strings per length."""
-    figure = new_figure("length", "share of strings wrong", legend=True)
-    for row, colour, dash in zip(rows, MUTED, DASHES, strict=False):
+def majority_reach(rows: Rows) -> Figure:
+    """How far each model is right on everything, and an error beyond."""
+    figure = new_figure("length", height=340, legend=True)
+    names = [f"{row['d_model']} dimensions, seed {row['seed']}" for row in rows]
+    for name, row in zip(names, rows, strict=True):
         figure.add_scatter(
-            y=[share or None for share in row["shares"]],
-            mode="lines+markers",
-            line={"color": colour, "dash": dash, "width": 1},
-            marker={"size": 3},
-            name=f"d_model {row['d_model']}, seed {row['seed']}",
+            x=[1, row["right_through"]],
+            y=[name, name],
+            mode="lines",
+            line={"color": MUTED[0], "width": 8},
+            name="every string right",
+            showlegend=name == names[0],
         )
-    for length, words in ((50, "trained to here"), (150, "tested to here")):
+    figure.add_scatter(
+        x=[sum(Alphabet(2).counts(row["some"])) for row in rows],
+        y=names,
+        mode="markers",
+        marker={"color": WRONG, "size": 12, "symbol": "x"},
+        name="an error",
+        text=[row["some"] for row in rows],
+        hovertemplate="%{text}<extra></extra>",
+    )
+    for length, words in ((50, "trained"), (150, "tested")):
         figure.add_vline(x=length, line={"color": INK, "dash": "dash"})
         figure.add_annotation(
-            x=length, y=0.02, yref="paper", text=words, showarrow=False, textangle=-90, xshift=-9,
+            x=length, y=1.0, yref="paper", text=words, showarrow=False, xanchor="left", xshift=4,
             yanchor="bottom",
         )  # fmt: skip
-    figure.update_xaxes(range=[0, 505])
-    figure.update_yaxes(type="log", exponentformat="power")
-    figure.update_layout(legend={"orientation": "h", "y": 1.2, "x": 0})
+    figure.update_xaxes(range=[0, 720])
+    figure.update_yaxes(autorange="reversed", automargin=True)
+    figure.update_layout(legend={"orientation": "h", "y": 1.28, "x": 0}, margin_t=70)
     return Figure(
-        "majority-by-length",
-        "Nothing is wrong up to length 150, and then it is",
+        "majority-reach",
+        "Right on everything that was tested, and then not",
         figure,
-        "Exact shares of all strings of a length (ties left out); no mark where all are right. "
-        "A test of 2,000 strings of up to 150 letters cannot see any of it.",
-        "Errors begin beyond length 150 for every model, at lengths that differ from seed to seed.",
+        "Bars: every string up to that length is right, ties left out (500 is as far as all of "
+        "them were decided). Crosses: the first error, or beyond 500 some error.",
+        "Bars end at "
+        + ", ".join(
+            f"{row['right_through']} ({name})" for name, row in zip(names, rows, strict=True)
+        )
+        + "; all of them beyond the tested 150.",
     )
 
 

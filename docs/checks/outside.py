@@ -4,7 +4,7 @@
 import tsc_interp as tsc
 from benchmarks.keep import model, results
 from benchmarks.majority import errors
-from docs.build.outside import errors_by_length, marker_errors, own_models, wrong_by_maximum
+from docs.build.outside import majority_reach, marker_errors, own_models, wrong_by_maximum
 
 found = tsc.horizon(model("own_models"))
 print(f"right up to {found.length} letters, then wrong on {found.shortest.string}")
@@ -71,7 +71,7 @@ for row in many:
         f"{row['exact_seconds']:10.1f}"
     )
 # --8<-- [end:majority-table]
-shares = errors_by_length(many)
+reach = majority_reach(many)
 
 # --8<-- [start:markers]
 marked = tsc.verify_ordered(model("markers"), 8, certify=True)
