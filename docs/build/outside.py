@@ -103,11 +103,11 @@ def majority_reach(rows: Rows) -> Figure:
         text=[row["some"] for row in rows],
         hovertemplate="%{text}<extra></extra>",
     )
-    for length, words in ((50, "trained"), (150, "tested")):
+    for length, words, side in ((50, "trained", "right"), (150, "tested", "left")):
         figure.add_vline(x=length, line={"color": INK, "dash": "dash"})
         figure.add_annotation(
-            x=length, y=1.0, yref="paper", text=words, showarrow=False, xanchor="left", xshift=4,
-            yanchor="bottom",
+            x=length, y=1.0, yref="paper", text=words, showarrow=False, xanchor=side,
+            xshift=4 if side == "left" else -4, yanchor="bottom",
         )  # fmt: skip
     figure.update_xaxes(range=[0, 720])
     figure.update_yaxes(autorange="reversed", automargin=True)
