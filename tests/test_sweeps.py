@@ -451,6 +451,10 @@ def test_damaged_weights_and_descriptions_are_noticed(here, tmp_path):
     shard.write_bytes(content[:100])
     with pytest.raises(CheckpointError, match="safetensors"):
         found.checkpoint(0)
+    (rows,) = (found.path / "rows").iterdir()
+    rows.write_bytes(rows.read_bytes()[:1000])
+    with pytest.raises(CheckpointError, match="run again makes what it held"):
+        found.present()
     description = found.path / "sweep.json"
     description.write_text(description.read_text().replace("quick", "quack"))
     with pytest.raises(CheckpointError, match="checksum"):

@@ -41,12 +41,12 @@ def command(
 
     Runs already in the runs directory are not trained again.
     """
-    import os
     import time
 
     from tsc_interp.reproduction.experiments import SOURCE_EXPERIMENTS, experiment_named
     from tsc_interp.reproduction.published import check_figures
     from tsc_interp.training.jobs import train
+    from tsc_interp.training.sharing import cores
 
     started = time.perf_counter()
     wanted = list(dict.fromkeys(names or ["all"]))
@@ -55,7 +55,7 @@ def command(
     )
     with watching(quiet) as watcher:
         jobs = [job for experiment in experiments for job in experiment.jobs()]
-        finished = train(jobs, runs, watcher, processes=len(os.sched_getaffinity(0)))
+        finished = train(jobs, runs, watcher, processes=cores())
     figures = check_figures(finished)
     seconds = time.perf_counter() - started
     if as_json:

@@ -139,7 +139,10 @@ class Sweep:
                 f"{shorten(where)} is not a condition on a sweep's columns, such as "
                 f'"d_model = 4 and horizon < 50": {shown(first)}'
             )
-        return SweepError(f"the rows of {shown(self.path)} cannot be read: {shown(first)}")
+        return SweepError(
+            f"the rows of {shown(self.path)} cannot be read: {shown(first)}; a damaged file in "
+            "rows/ can be deleted, and the sweep run again makes what it held"
+        )
 
     def present(self) -> Flags:
         """Of every row, whether it is there."""

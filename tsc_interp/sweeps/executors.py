@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 from weakref import WeakSet
 
 from tsc_interp.errors import TscError, UsageError, shorten
+from tsc_interp.training.sharing import cores
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -112,7 +113,7 @@ class _ProcessPool:
 
 def processes_here(count: int | None) -> Processes:
     """So many processes, or one for every core this process may use."""
-    return Processes(count or len(os.sched_getaffinity(0)))
+    return Processes(count or cores())
 
 
 def _ignore_interrupts() -> None:

@@ -6,6 +6,7 @@ A process takes seconds to start, so it gets that much less to do, and little wo
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
@@ -58,6 +59,12 @@ def seconds(group: Sequence[Same]) -> float:
     else:
         batches = source.batches
     return config.training.max_epochs * batches * (_STEP + _MODEL * len(group))
+
+
+def cores() -> int:
+    """How many processors this process may use; not every system tells which."""
+    allowed = getattr(os, "sched_getaffinity", None)
+    return len(allowed(0)) if allowed else os.cpu_count() or 1
 
 
 @contextmanager
