@@ -18,7 +18,7 @@ from typing import Any
 
 from studies.tables import Row, write
 
-NAMES = ("formula", "attention", "mending", "epochs")
+NAMES = ("formula", "attention", "mending", "epochs", "heads")
 
 
 def main(wanted: list[str]) -> None:

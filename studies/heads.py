@@ -16,6 +16,7 @@ from tsc_interp.task import ContainsAll
 Cell = tuple[int, int, int, str, range]
 SEEDS = range(32)
 PRUNED = range(32)
+PRUNE_LIMIT = 20_000
 
 
 def cells() -> list[Cell]:
@@ -39,7 +40,7 @@ def rows(cell: Cell) -> list[Row]:
         exact = judged(model.checkpoint)
         kept = None
         if (needed, heads, d_model, begins) == (2, 16, 16, "small") and model.seed in PRUNED:
-            kept = prune(model.checkpoint, keep=2, limit=20_000)
+            kept = prune(model.checkpoint, keep=2, limit=PRUNE_LIMIT)
         found.append(
             {
                 "needed": needed,

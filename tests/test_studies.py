@@ -22,6 +22,7 @@ SAMPLES = {
         (("log n, CLS counted", 4, 16, range(60, 62)),),
         (("adaptive temperature", 2, 2, range(2)),),
     ],
+    "heads": [((2, 4, 4, "small", range(2)),)],
     "mending": [(("directions", 2, 4, range(2)),), (("default", 4, 16, range(12, 14)),)],
 }
 """What is computed again, by study: the arguments of `rows`."""
