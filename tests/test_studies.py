@@ -23,6 +23,10 @@ SAMPLES = {
         (("adaptive temperature", 2, 2, range(2)),),
     ],
     "heads": [((2, 4, 4, "small", range(2)),)],
+    "init_norm": [
+        (("scores", "small", 16, 4.0, range(2)),),
+        (("decay", "default", 16, 0.0, range(2)),),
+    ],
     "mending": [(("directions", 2, 4, range(2)),), (("default", 4, 16, range(12, 14)),)],
 }
 """What is computed again, by study: the arguments of `rows`."""
