@@ -18,7 +18,7 @@ from typing import Any
 
 from studies.tables import Row, write
 
-NAMES = ("formula", "attention", "mending", "epochs", "heads", "init_norm")
+NAMES = ("formula", "attention", "mending", "epochs", "heads", "init_norm", "tasks")
 
 
 def main(wanted: list[str]) -> None:
