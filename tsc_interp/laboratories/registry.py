@@ -59,6 +59,13 @@ LABORATORIES: tuple[Laboratory, ...] = (
         result="EfficientResult",
     ),
     Laboratory(
+        name="pretrain",
+        title="What pre-training gives",
+        question="When does pre-training on corrupted strings help, and when not?",
+        source="an attention exploration (span corruption: 23.0 % against 0.6 %)",
+        result="PretrainResult",
+    ),
+    Laboratory(
         name="positions",
         title="What positions cost, and what they make possible",
         question="What do positions cost, and what do they make possible?",

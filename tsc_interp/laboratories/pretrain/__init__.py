@@ -1,0 +1,1 @@
+"""When does pre-training on corrupted strings help?"""

@@ -1,0 +1,117 @@
+"""What the pretrain laboratory found: two tasks, with and without span corruption before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, field_validator
+
+from tsc_interp.laboratories.base import Cell, LabeledArray, LabOptions, LabResult, Table
+
+BOTH, ALONE, LONGER = "pre-trained, fine-tuned", "fine-tuned alone", "alone, as many steps"
+ONLY = "pre-trained only"
+TRAINED = (BOTH, ALONE, LONGER)
+ARMS = (*TRAINED, ONLY)
+GROUPS = ("shown", "held out", "strangers")
+STAGES = ("initial", "pre-trained", "fine-tuned")
+
+
+class PretrainOptions(LabOptions):
+    QUICK: ClassVar[Mapping[str, Any]] = {
+        "seeds": 4,
+        "pretrain_steps": 150,
+        "finetune_steps": 60,
+        "batch": 32,
+        "labels": (8, 32),
+    }
+
+    seeds: int = Field(default=16, ge=2, le=128, description="Models of each arm.")
+    seed: int = Field(default=0, ge=0, lt=2**31, description="The first of them.")
+    labels: tuple[int, ...] = Field(
+        default=(8, 16, 32), description="Labelled strings for contains a and b, even numbers."
+    )
+    pretrain_steps: int = Field(default=600, ge=1, le=20_000, description="Of span corruption.")
+    finetune_steps: int = Field(default=200, ge=1, le=20_000, description="On the task.")
+    batch: int = Field(default=64, ge=1, le=1024, description="Corrupted strings in a step.")
+    max_length: int = Field(
+        default=20, ge=10, le=60, description="Accuracy is over every string up to it."
+    )
+    limit: int = Field(
+        default=1_000_000, ge=10, le=10**9, description="Horizons are sought up to it."
+    )
+
+    @field_validator("labels")
+    @classmethod
+    def _even(cls, labels: tuple[int, ...]) -> tuple[int, ...]:
+        if not labels or any(n < 2 or n > 200 or n % 2 for n in labels):
+            raise ValueError("labels are one or more even numbers from 2 to 200")
+        return tuple(sorted(set(labels)))
+
+
+class PretrainResult(LabResult):
+    probe: ClassVar[str] = "pretrain"
+
+    options: PretrainOptions
+    partners: LabeledArray
+    """`[arm group seed]`: the share of questions about a letter's partner answered right."""
+    confidence: LabeledArray
+    """`[arm group seed]`: the mean probability of the answer given, right or wrong."""
+    constant: LabeledArray
+    """`[seed]`: right answers about held-out names of who always says one partner."""
+    questions: int
+    """Held-out names, over all seeds."""
+    contains: LabeledArray
+    """`[arm labels seed]`: contains a and b, half the weight on either label; constant: 0.5."""
+    horizons: LabeledArray
+    """`[arm labels seed]`: every string up to this length is right; sought up to `limit`."""
+    heads: LabeledArray
+    """`[stage seed head letter]`: attention weights on a string with each letter once."""
+    gaps: LabeledArray
+    """`[restoring]`: distance (total variation) from the best restoration of a letter taken out."""
+
+    def tables(self) -> tuple[Table, ...]:
+        return (self._partners(), self._contains(), self._heads())
+
+    def paired(self, against: str, labels: int) -> tuple[float, float]:
+        """What pre-training adds to accuracy, and the standard error, seed against its twin."""
+        mine, other = (self.contains.at(arm=arm, labels=labels) for arm in (BOTH, against))
+        return mean_and_error(mine - other)
+
+    def _partners(self) -> Table:
+        rows: list[tuple[Cell, ...]] = []
+        for arm in ARMS:
+            for group in GROUPS:
+                right = mean_and_error(self.partners.at(arm=arm, group=group))
+                sure = float(self.confidence.at(arm=arm, group=group).mean())
+                rows.append((arm, group, *right, sure))
+        rows.append(("constant answer", GROUPS[1], *mean_and_error(self.constant.array), None))
+        columns = ("training", "names", "right", "standard error", "confidence")
+        return Table(title="A letter's partner", columns=columns, rows=tuple(rows))
+
+    def _contains(self) -> Table:
+        rows: list[tuple[Cell, ...]] = []
+        for labels in self.options.labels:
+            for arm in TRAINED:
+                right = mean_and_error(self.contains.at(arm=arm, labels=labels))
+                gain = self.paired(arm, labels) if arm != BOTH else (None, None)
+                through = self.horizons.at(arm=arm, labels=labels)
+                learned = int((through >= 10).sum())
+                rows.append((labels, arm, *right, *gain, float(np.median(through)), learned))
+        columns = ("labels", "training", "accuracy", "standard error", "pre-training adds",
+                   "its standard error", "median horizon", "right to 10 letters")  # fmt: skip
+        return Table(title="Contains a and b", columns=columns, rows=tuple(rows))
+
+    def _heads(self) -> Table:
+        rows: list[tuple[Cell, ...]] = []
+        for stage in STAGES:
+            largest = self.heads.at(stage=stage).max(-1)
+            rows.append((stage, float(largest.mean()), int((largest > 0.9).sum()), largest.size))
+        columns = ("stage", "mean largest weight", "heads above 90 %", "heads")
+        return Table(title="What heads read of abc", columns=columns, rows=tuple(rows))
+
+
+def mean_and_error(values: NDArray[np.float64]) -> tuple[float, float]:
+    return float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values)))

@@ -1,0 +1,61 @@
+"""When does pre-training on corrupted strings help?
+
+Pre-training is span corruption: a stretch of a string is taken out, and what stood there is to be
+told. Then the same model is fine-tuned on a task, against the same initial weights fine-tuned
+alone, for as many steps of fine-tuning and for as many steps in all, and against a constant answer.
+
+    contains a and b       what the answer depends on is in the string; labels are few
+    a letter's partner     it is not: N names have partners drawn at random, the corpus holds the
+                           facts, fine-tuning asks for some of them, the test for others
+
+Each seed has initial weights, a corpus and labelled strings of its own, the same in every arm, so
+differences are taken seed by seed. Accuracy on the first task is over every vector of counts, and
+horizons are found by the exact search, nothing is sampled; the best possible restoration of a
+letter of the first corpus has a closed form, Laplace's rule.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tsc_interp.laboratories.base import LabeledArray, Progress, silent
+from tsc_interp.laboratories.pretrain import contains, partners
+from tsc_interp.laboratories.pretrain.result import (
+    ARMS,
+    GROUPS,
+    STAGES,
+    TRAINED,
+    PretrainOptions,
+    PretrainResult,
+)
+from tsc_interp.laboratories.pretrain.words import findings
+from tsc_interp.model.threads import one_thread
+
+
+@one_thread()
+def run(*, quick: bool = False, progress: Progress = silent, **options: Any) -> PretrainResult:
+    asked = PretrainOptions(quick=quick, **options)
+    seeds = range(asked.seed, asked.seed + asked.seeds)
+    facts = partners.study(asked, progress)
+    few = contains.study(asked, progress)
+    by_group = {"arm": ARMS, "group": GROUPS, "seed": seeds}
+    by_labels = {"arm": TRAINED, "labels": asked.labels, "seed": seeds}
+    result = PretrainResult(
+        findings=(),
+        options=asked,
+        partners=LabeledArray.of(facts.accuracy, **by_group),
+        confidence=LabeledArray.of(facts.confidence, **by_group),
+        constant=LabeledArray.of(facts.constant, seed=seeds),
+        questions=asked.seeds * partners.HELD_OUT,
+        contains=LabeledArray.of(few.accuracy, **by_labels),
+        horizons=LabeledArray.of(few.horizons, **by_labels),
+        heads=LabeledArray.of(
+            few.heads,
+            stage=STAGES,
+            seed=seeds,
+            head=range(contains.TASK.n_heads),
+            letter=contains.TASK.alphabet.letters,
+        ),
+        gaps=LabeledArray.of(few.gaps, restoring=("pre-trained", "all letters alike")),
+    )
+    return result.with_findings(findings(result))
