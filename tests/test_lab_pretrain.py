@@ -94,7 +94,7 @@ def test_the_corpus_has_every_vector_of_counts_equally_often():
 
 def _batch() -> Batch:
     rng = np.random.default_rng(7)
-    counts = rng.integers(0, 4, size=(3, 6, 3)) + [1, 0, 0]
+    counts = rng.integers(0, 4, size=(3, 6, 3)) + np.array([1, 0, 0])
     kept = np.arange(6) < np.array([6, 4, 2])[:, None]
     return Batch(Strings.of_counts(counts), (counts[..., 1] > 0).astype(float), kept)
 
