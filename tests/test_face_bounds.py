@@ -454,7 +454,8 @@ def part(d_model: int, d_head: int = 1, norm: Any = "off", **weights: Any) -> La
     """Only what is asked for matters; the embeddings are zeros."""
     config = ClassifierConfig(d_model=d_model, d_head=d_head, n_heads=1, norm=norm, norm_eps=1e-12)
     arrays = {name.replace("__", "."): np.array(w, float) for name, w in weights.items()}
-    return LayeredFace(config, {"embed.W_E": np.zeros((5, d_model)), **arrays}, (0, 1))
+    ends = {"embed.W_E": np.zeros((5, d_model)), "unembed.W_U": np.zeros((d_model, 1))}
+    return LayeredFace(config, {**ends, **arrays}, (0, 1))
 
 
 def box(low: Any, high: Any) -> tuple[Any, Any]:
