@@ -6,7 +6,7 @@ from typing import Any
 
 from studies.tables import Row
 from studies.training import Config, judged, mark, reads, trained
-from tsc_interp.task import AtLeast, ContainsAll, Majority, Parity
+from tsc_interp.task import AtLeast, ContainsAll, Majority, MostFrequent, Parity
 
 SEEDS = range(32)
 SHAPE = {"d_model": 16, "d_mlp": 8}
@@ -20,6 +20,7 @@ TASKS: dict[str, tuple[Any, int, int]] = {
     "at least 3 a": (AtLeast(letter="a", k=3), 2, 4),
     "majority of a": (Majority(letter="a"), 2, 4),
     "parity of a": (Parity(letter="a"), 2, 4),
+    "most frequent letter": (MostFrequent(), 3, 4),
 }
 """The rule, the letters of the alphabet, and the heads."""
 LIMIT = 2000
@@ -36,8 +37,15 @@ def cells() -> list[Cell]:
 def rows(cell: Cell) -> list[Row]:
     name, scale, cls, seeds = cell
     task, letters, heads = TASKS[name]
+    classes = task.n_classes(letters)
     config = Config(
-        task=task, n_letters=letters, n_heads=heads, score_scale=scale, attend_cls=cls, **SHAPE
+        task=task,
+        n_letters=letters,
+        n_heads=heads,
+        n_outputs=classes if classes > 2 else 1,
+        score_scale=scale,
+        attend_cls=cls,
+        **SHAPE,
     )
     found = []
     for model in trained(config, seeds):

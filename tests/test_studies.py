@@ -28,7 +28,10 @@ SAMPLES = {
         (("decay", "default", 16, 0.0, range(2)),),
     ],
     "mending": [(("directions", 2, 4, range(2)),), (("default", 4, 16, range(12, 14)),)],
-    "tasks": [(("majority of a", "sqrt_d_head", False, range(2)),)],
+    "tasks": [
+        (("majority of a", "sqrt_d_head", False, range(2)),),
+        (("most frequent letter", "sqrt_d_head", False, range(1)),),
+    ],
 }
 """What is computed again, by study: the arguments of `rows`."""
 

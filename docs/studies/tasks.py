@@ -67,6 +67,16 @@ print(
     + ": no boundary lies at exactly one half."
 )
 print(
+    "- **So is the most frequent of three letters** (three outputs, ties to the earlier letter). "
+    "Median horizons "
+    + ", ".join(
+        f"{np.median(lengths('most frequent letter', *kind)):,.0f} ({name})"
+        for kind, name in KINDS.items()
+    )
+    + f", at most {max(lengths('most frequent letter', *kind).max() for kind in KINDS)}: three "
+    "boundaries have to be hit, and meet."
+)
+print(
     "- **Parity is not learned.** No model gets beyond "
     f"{max(lengths('parity of a', *kind).max() for kind in KINDS)} letters."
 )
