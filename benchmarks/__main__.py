@@ -1,7 +1,5 @@
 """`python -m benchmarks [NAME...]`: every benchmark, or those named, one after the other.
 
-Those that train models with TransformerLens are run only when named: minutes of training each.
-
 Each runs in a process of its own, so that one's memory and warm caches are not another's.
 """
 
@@ -10,15 +8,13 @@ from __future__ import annotations
 import subprocess
 import sys
 
-NAMES = ("training", "forward", "verification", "causes", "outside", "sweeps")
-ON_REQUEST = ("own_models", "max_of_four", "majority", "markers")
+NAMES = ("training", "forward", "verification", "outside", "sweeps")
 
 
 def main(wanted: list[str]) -> int:
     for name in wanted or NAMES:
-        if name not in NAMES + ON_REQUEST:
-            known = ", ".join(NAMES + ON_REQUEST)
-            sys.exit(f"no benchmark {name!r}; the benchmarks are {known}")
+        if name not in NAMES:
+            sys.exit(f"no benchmark {name!r}; the benchmarks are {', '.join(NAMES)}")
     failed = 0
     for name in wanted or NAMES:
         print(f"# benchmarks.{name}\n", flush=True)

@@ -37,7 +37,7 @@ def children() -> float:
 
 
 def measure(name: str, models: int, place: Path, cpu: Callable[[], float], **how: object) -> None:
-    experiment = tsc.make_experiment("default", f"0..{models - 1}")
+    experiment = tsc.Experiment.of("default", f"0..{models - 1}")
     used, began = cpu(), time.perf_counter()
     found = tsc.sweep(experiment, place, **how)  # type: ignore[arg-type]
     seconds, used = time.perf_counter() - began, cpu() - used
@@ -60,7 +60,7 @@ def measure(name: str, models: int, place: Path, cpu: Callable[[], float], **how
 
 def empty_tasks(name: str, workers: object, place: Path) -> None:
     """The time per task that there is nothing to do for."""
-    definition = definition_of(tsc.make_experiment("default", f"0..{FEWER - 1}"))
+    definition = definition_of(tsc.Experiment.of("default", f"0..{FEWER - 1}"))
     flags = np.ones(FEWER, dtype=bool)
     task = pack(strips(definition.parts), flags, definition.options, 1, FEWER)[0]
     do_task(task, str(place))

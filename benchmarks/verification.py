@@ -23,14 +23,14 @@ from tsc_interp import certify, horizon
 from tsc_interp.checkpoints import Checkpoint, bundled_names, load_checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.model.initialise import initial_weights
-from tsc_interp.verification.enumeration import enumerate_counts
-from tsc_interp.verification.faces import Faces
-from tsc_interp.verification.regions import count_regions
-from tsc_interp.verification.tally import Tally
+from tsc_interp.verification.bounds.supports import Supports
+from tsc_interp.verification.counting.enumeration import enumerate_counts
+from tsc_interp.verification.counting.regions import count_regions
+from tsc_interp.verification.counting.tally import Tally
 
 
 def main() -> None:
-    enumerate_counts(Faces(load_checkpoint("walkthrough")), 20)
+    enumerate_counts(Supports(load_checkpoint("walkthrough")), 20)
     _bundled()
     _lengths()
     _letters()
@@ -56,10 +56,10 @@ def _bundled() -> None:
     print("                           to 200        1000        memory    found  proved  certified")
     for name in bundled_names():
         checkpoint = load_checkpoint(name)
-        regions = _seconds(lambda c=checkpoint: count_regions(Faces(c), 1000), once=True)
+        regions = _seconds(lambda c=checkpoint: count_regions(Supports(c), 1000), once=True)
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         times = [
-            _seconds(lambda c=checkpoint: enumerate_counts(Faces(c), 200)),
+            _seconds(lambda c=checkpoint: enumerate_counts(Supports(c), 200)),
             _seconds(lambda c=checkpoint: horizon(c, prove=False)),
             _seconds(lambda c=checkpoint: horizon(c)),
             _seconds(lambda c=checkpoint: certify(c)),
@@ -82,7 +82,9 @@ def _lengths() -> None:
         for name, checkpoint in models.items():
             if name == "untrained" and length > 1000:
                 continue
-            taken = _seconds(lambda c=checkpoint, n=length: count_regions(Faces(c), n), once=True)
+            taken = _seconds(
+                lambda c=checkpoint, n=length: count_regions(Supports(c), n), once=True
+            )
             row += f"   {name} {taken:8.2f}"
         print(row)
     print(f"  peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB")
@@ -93,11 +95,13 @@ def _letters() -> None:
     for letters, length in ((2, 1000), (3, 200), (4, 80), (5, 45), (6, 30)):
         checkpoint = _untrained(ClassifierConfig(n_letters=letters))
         vectors = Tally(length, letters, method="").vectors
-        by_one = _seconds(lambda c=checkpoint, n=length: enumerate_counts(Faces(c), n), once=True)
-        regions = _seconds(lambda c=checkpoint, n=length: count_regions(Faces(c), n), once=True)
-        known = horizon(checkpoint, limit=10_000, budget=20_000)
-        search = _seconds(lambda c=checkpoint: horizon(c, limit=10_000, budget=20_000), once=True)
-        proved = sum(face.proved for face in known.by_letters)
+        by_one = _seconds(
+            lambda c=checkpoint, n=length: enumerate_counts(Supports(c), n), once=True
+        )
+        regions = _seconds(lambda c=checkpoint, n=length: count_regions(Supports(c), n), once=True)
+        known = horizon(checkpoint, limit=10_000, boxes=20_000)
+        search = _seconds(lambda c=checkpoint: horizon(c, limit=10_000, boxes=20_000), once=True)
+        proved = sum(support.proved for support in known.by_letters)
         print(
             f"  {letters} to length {length:4d} {2**letters - 1:4d} {vectors:10,d}"
             f" {by_one:7.2f} s {regions:7.2f} s {search:7.2f} s"
@@ -107,12 +111,12 @@ def _letters() -> None:
 
 def _one_size(name: str, checkpoint: Checkpoint) -> None:
     times = [
-        _seconds(lambda: enumerate_counts(Faces(checkpoint), 100), once=True),
-        _seconds(lambda: count_regions(Faces(checkpoint), 100), once=True),
+        _seconds(lambda: enumerate_counts(Supports(checkpoint), 100), once=True),
+        _seconds(lambda: count_regions(Supports(checkpoint), 100), once=True),
     ]
-    known = horizon(checkpoint, budget=5_000)
-    times.append(_seconds(lambda: horizon(checkpoint, budget=5_000), once=True))
-    proved = sum(face.proved for face in known.by_letters)
+    known = horizon(checkpoint, boxes=5_000)
+    times.append(_seconds(lambda: horizon(checkpoint, boxes=5_000), once=True))
+    proved = sum(support.proved for support in known.by_letters)
     row = "   ".join(f"{taken:11.3f} s" for taken in times)
     print(f"  {name:12s} {row}   ({proved} of {len(known.by_letters)} sets of letters decided)")
 

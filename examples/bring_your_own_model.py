@@ -3,7 +3,7 @@
     python examples/bring_your_own_model.py
 
 A small transformer is trained with TransformerLens and plain torch, not with this package, to say
-whether a string has an `a` and a `b`. Then it is taken over, and decided on every string there is.
+whether a string has an `a` and a `b`. Then it is imported, and decided on every string there is.
 (With TransformerLens 3, HookedTransformer and HookedTransformerConfig take the same options.)
 """
 
@@ -50,13 +50,13 @@ print(f"right on {accuracy:.2%} of 10,000 random strings of 20 letters")
 import tsc_interp as tsc
 
 reading = {"tokens": {A: "a", B: "b", C: "c"}, "query": ASK, "task": "contains_all"}
-found = tsc.horizon(model, reading=reading)
+checkpoint = tsc.from_transformer_lens(model, **reading)
+found = tsc.horizon(checkpoint)
 print("every string is right up to", found.right_through, "letters; the first error is",
       found.shortest.string)  # fmt: skip
-tsc.certify(model, reading=reading).save("certificate.json")
-checkpoint = tsc.from_transformer_lens(model, **reading)
+tsc.certify(checkpoint).save("certificate.json")
 checkpoint.save("mine.safetensors")
-proved = tsc.check(tsc.read_certificate("certificate.json"), checkpoint)
+proved = tsc.check("certificate.json", checkpoint)
 print(*proved, sep="\n")
 # --8<-- [end:certificate]
 
@@ -69,7 +69,7 @@ print(f"the original on {found.shortest.string}: {'yes' if yes > no else 'no'} (
 # --8<-- [end:witness]
 
 # --8<-- [start:report]
-report = tsc.analyze(model, reading=reading, probes=["trace", "margin", "attribution"])
+report = tsc.analyze(checkpoint, probes=["trace", "margin", "attribution"])
 report.show()
 # --8<-- [end:report]
 
@@ -102,13 +102,12 @@ main(["verify", "--checkpoint", "saved.safetensors", "--horizon"])
 # --8<-- [end:saved]
 
 # --8<-- [start:refused]
-rotary = TransformerBridgeConfig(
+capped = TransformerBridgeConfig(
     n_layers=1, d_model=16, n_heads=2, d_head=8, d_mlp=32, n_ctx=24, d_vocab=4, d_vocab_out=2,
-    act_fn="gelu", normalization_type=None, device="cpu", positional_embedding_type="rotary",
-    rotary_dim=8,
+    act_fn="gelu", normalization_type=None, device="cpu", attn_scores_soft_cap=30.0,
 )  # fmt: skip
 try:
-    tsc.from_transformer_lens(TransformerBridge.boot_native(rotary), **reading)
+    tsc.from_transformer_lens(TransformerBridge.boot_native(capped), **reading)
 except tsc.TscError as error:
     print(error)
 # --8<-- [end:refused]
@@ -117,7 +116,7 @@ except tsc.TscError as error:
 from typing import Literal
 
 
-class Both(tsc.OwnTask):
+class Both(tsc.tasks.OwnTask):
     """At least two of a and one of b."""
 
     kind: Literal["two_a_and_b"] = "two_a_and_b"
@@ -126,7 +125,7 @@ class Both(tsc.OwnTask):
         return (counts[..., 0] >= 2) & (counts[..., 1] >= 1)
 
 
-verdict = tsc.verify(model, 12, reading={**reading, "task": Both()})
+verdict = tsc.verify(tsc.from_transformer_lens(model, **{**reading, "task": Both()}), 12)
 print(f"as an answer to “two a and a b?”: right on {float(verdict.accuracy):.1%}, "
       f"first wrong on {verdict.shortest.string}")  # fmt: skip
 # --8<-- [end:task]
@@ -135,7 +134,7 @@ print(f"as an answer to “two a and a b?”: right on {float(verdict.accuracy):
 ordered = TransformerBridge.boot_native(config)  # its positions left as they are
 ordered.eval()
 with_order = tsc.from_transformer_lens(ordered, **{**reading, "task": "before"})
-verdict = tsc.verify_ordered(with_order, 8)
+verdict = tsc.verify(with_order, 8)
 print(f"“{with_order.config.question}?”: {verdict.total_wrong:,} of {verdict.strings:,} strings of "
       f"up to 8 letters are wrong, the first is {verdict.shortest.string}")  # fmt: skip
 # --8<-- [end:ordered]

@@ -61,7 +61,7 @@ for string in ("aac", "baac", "ac{100}", "a{100}b", "c", "c{100}"):
 every_string = {"kind": "all_strings", "length": 9}
 sources = {"all_strings_of_length_9": every_string, "balanced_up_to_length_9": {"max_length": 9}}
 for source, options in sources.items():
-    train_and_judge(tsc.make_experiment(source, "0..7", training={"train": options}))
+    train_and_judge(tsc.Experiment.of(source, "0..7", training={"train": options}))
 for source in sources:
     print(
         f"{source}: median of test errors {np.median(errors[source]):,.0f}, "

@@ -11,8 +11,9 @@ import tempfile
 from pathlib import Path
 
 import tsc_interp as tsc
+from tsc_interp.checkpoints import bundled_names, load_checkpoint
 from tsc_interp.reproduction.experiments import experiment_named
-from tsc_interp.verification import CertificateError, check, read_certificate
+from tsc_interp.verification import CertificateError
 
 model = tsc.load("generalization-errors")
 verdict = tsc.verify(model, max_length=200)
@@ -38,7 +39,7 @@ for length in (66, 67, 100, 150, 200):
 # --8<-- [end:lengths]
 
 # --8<-- [start:horizons]
-models = {name: tsc.load_checkpoint(name) for name in tsc.bundled_names()}
+models = {name: load_checkpoint(name) for name in bundled_names()}
 with tempfile.TemporaryDirectory() as place:
     for run in tsc.train(experiment_named("all_initializations").jobs(), place):
         chosen = run.directory.checkpoint(run.result.chosen_epoch)
@@ -48,14 +49,14 @@ print("model                     horizon   first false positive   first false ne
 for name, checkpoint in models.items():
     certificate = tsc.certify(checkpoint)
     known = certificate.horizon
-    none_ever = all(face.holds_for_all_lengths for face in certificate.negative_faces)
+    none_ever = all(support.holds_for_all_lengths for support in certificate.negative_supports)
     positive, negative = known.shortest_false_positive, known.shortest_false_negative
     shown = positive.string if positive else "none, proved" if none_ever else "none found"
     print(f"{name:24} {known.length:>8,}   {shown:22} {negative.string}")
 # --8<-- [end:horizons]
 
 # --8<-- [start:certify]
-certificate = tsc.certify(tsc.load_checkpoint("walkthrough"))
+certificate = tsc.certify("walkthrough")
 for sentence in certificate.proved:
     print("-", sentence)
 # --8<-- [end:certify]
@@ -64,10 +65,10 @@ for sentence in certificate.proved:
 with tempfile.TemporaryDirectory() as place:
     file = Path(place) / "walkthrough.json"
     certificate.save(file)
-    accepted = check(read_certificate(file), tsc.load_checkpoint("walkthrough"))
+    accepted = tsc.check(file, "walkthrough")
     print(f"{file.name}: {file.stat().st_size:,} bytes, {len(accepted)} statements derived again")
     try:
-        check(read_certificate(file), tsc.load_checkpoint("generalization-errors"))
+        tsc.check(file, "generalization-errors")
     except CertificateError as error:
         print("for another model:", error)
 # --8<-- [end:check]

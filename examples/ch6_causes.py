@@ -10,6 +10,7 @@ of letter counts, so what an intervention does is not sampled: it is counted ove
 import textwrap
 
 import tsc_interp as tsc
+from tsc_interp.checkpoints import load_checkpoint
 
 model = tsc.load("generalization-errors")
 outcome = tsc.intervene(model, ["bc{70}", "ab", "aac"], "head0.value[c]=like(b)")
@@ -30,7 +31,7 @@ def errors(checkpoint: tsc.Checkpoint) -> str:
     )
 
 
-original = tsc.load_checkpoint("generalization-errors")
+original = load_checkpoint("generalization-errors")
 print("as trained                ", errors(original))
 for change in (
     "head0.value[c]=like(b)",
@@ -47,7 +48,7 @@ edited = tsc.edit(original, "head0.value[c]=like(b)")
 found = tsc.diff(original, edited)
 for sentence in found.sentences():
     print(textwrap.fill(sentence, 88))
-print("accepted:", tsc.check_agreement(found.document, original, edited).conclusion())
+print("accepted:", tsc.check(found, original, edited).conclusion())
 # --8<-- [end:diff]
 
 # --8<-- [start:circuit]

@@ -15,6 +15,15 @@ print(f"right up to {found.length} letters, proved: {found.proved}; then {found.
 # --8<-- [end:weights]
 assert found.length == 1000
 
+# --8<-- [start:two-heads]
+model = tsc.construct("contains_all", letters="ab", max_length=1000, mlp=False)
+for name, weight in model.checkpoint.weights.items():
+    print(f"{name:18} {weight.ravel().round(4).tolist()}")
+found = tsc.certify(model).horizon
+print(f"right up to {found.length} letters, proved: {found.proved}; then {found.shortest.string}")
+# --8<-- [end:two-heads]
+assert found.length == 1000
+
 # --8<-- [start:for-ever]
 for letters in ("ab", "abc", "abcd"):
     model = tsc.construct("contains_all", letters=letters, scores="log_n")
@@ -25,7 +34,7 @@ for letters in ("ab", "abc", "abcd"):
 
 # --8<-- [start:bound]
 for length in (10, 100, 1000, 10_000):
-    model = tsc.construct("contains_all", max_length=length)
+    model = tsc.construct("contains_all", max_length=length, mlp=False)
     bound = reach(model)
     lasts = tsc.horizon(model).length
     print(f"log M = {bound.margin:.4f} allows {bound.allowed:,.0f} letters; it lasts {lasts:,}")

@@ -16,7 +16,7 @@ import plotly.graph_objects as go
 
 import tsc_interp as tsc
 from tsc_interp.plots.style import Figure, diverging, new_figure
-from tsc_interp.probes.base import Finding, LabeledArray, ProbeResult, Table
+from tsc_interp.results.base import Finding, LabeledArray, ProbeResult, Table
 
 
 class DoublingResult(ProbeResult):

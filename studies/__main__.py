@@ -1,14 +1,18 @@
 """`python -m studies NAME ...`: train and verify a study's models again, and store what was found.
 
-A study is a module with `cells()`, the work in parts that do not depend on each other, and
-`rows(cell)`, one row per model. The parts are spread over the cores (or as many processes as
-`TSC_STUDY_PROCESSES` says). What comes out is `studies/results/NAME.csv.gz`; the pages of the
-documentation are made from it.
+A study is a folder: `run.py` makes its results, `page.py` the numbers and figures of its page. Most
+have `cells()`, the work in parts that do not depend on each other, and `rows(cell)`, one row per
+model. The parts are spread over the cores (or as many processes as `TSC_STUDY_PROCESSES` says).
+What comes out is `studies/results/NAME.csv.gz`.
+
+The studies in `SCRIPTS` print their tables instead, each in a process of its own.
+`python -m studies public_models FOLDER` takes a folder with your copies of public models.
 """
 
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
@@ -18,20 +22,38 @@ from typing import Any
 
 from studies.tables import Row, write
 
-NAMES = ("formula", "attention", "mending", "epochs", "heads", "init_norm", "tasks")
+NAMES = (
+    "formula",
+    "attention",
+    "mending",
+    "epochs",
+    "heads",
+    "init_norm",
+    "tasks",
+    "decay",
+    "frontier",
+    "lengths",
+)
+SCRIPTS = ("own_models", "max_of_four", "majority", "markers", "causes")
 
 
 def main(wanted: list[str]) -> None:
-    unknown = sorted(set(wanted) - set(NAMES))
+    if wanted[:1] == ["public_models"]:
+        import_module("studies.public_models.run").main(wanted[1:])
+        return
+    unknown = sorted(set(wanted) - {*NAMES, *SCRIPTS})
     if unknown or not wanted:
         given = f"no study {unknown[0]!r}; " if unknown else ""
-        sys.exit(f"{given}python -m studies NAME ...; the studies are {', '.join(NAMES)}")
+        sys.exit(f"{given}python -m studies NAME ...; the studies are {', '.join(NAMES + SCRIPTS)}")
     for name in wanted:
-        run(name)
+        if name in SCRIPTS:
+            subprocess.run([sys.executable, "-m", f"studies.{name}.run"], check=True)
+        else:
+            run(name)
 
 
 def run(name: str) -> None:
-    cells, started = import_module(f"studies.{name}").cells(), time.perf_counter()
+    cells, started = import_module(f"studies.{name}.run").cells(), time.perf_counter()
     found: list[Row] = []
     seconds = 0.0
     processes = int(os.environ.get("TSC_STUDY_PROCESSES", os.cpu_count() or 1))
@@ -47,7 +69,7 @@ def run(name: str) -> None:
 
 def timed(name: str, cell: Any) -> tuple[list[Row], float]:
     started = time.process_time()
-    rows = import_module(f"studies.{name}").rows(cell)
+    rows = import_module(f"studies.{name}.run").rows(cell)
     return rows, time.process_time() - started
 
 

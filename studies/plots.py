@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from studies.tables import Row, took
 from tsc_interp.plots.colours import INK, MUTED, muted
 from tsc_interp.plots.style import new_figure
+from tsc_interp.results.intervals import share_interval, told_percent
 
 LOG = {"type": "log", "dtick": 1, "exponentformat": "power"}
 LIMIT = 10**6
@@ -32,6 +33,17 @@ def grouped(rows: Sequence[Row], key: Callable[[Row], Any]) -> dict[Any, list[Ro
 
 def share(rows: Sequence[Row], holds: Callable[[Row], bool]) -> float:
     return sum(map(holds, rows)) / len(rows)
+
+
+def told(rows: Sequence[Row], holds: Callable[[Row], bool], digits: int = 0) -> str:
+    """Return the share of rows for which something holds, with its interval over seeds."""
+    return told_percent(sum(map(holds, rows)), len(rows), digits)
+
+
+def ends(rows: Sequence[Row], holds: Callable[[Row], bool]) -> str:
+    """Return the interval of a share for a table: `77-84%`."""
+    low, high = share_interval(sum(map(holds, rows)), len(rows))
+    return f"{low:.0%}-{high:.0%}".replace("%-", "-")
 
 
 def costs(*names: str) -> str:

@@ -35,6 +35,12 @@ def read(name: str) -> list[Row]:
     ]
 
 
+def laboratory(name: str) -> dict[str, Any]:
+    """Return the stored result of a laboratory's whole run, as `tsc-interp lab NAME --json`."""
+    stored = json.loads((RESULTS / f"lab-{name}.json").read_text(encoding="utf-8"))
+    return dict(stored["result"])
+
+
 def took(name: str) -> dict[str, int]:
     return dict(_times()[name])
 

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 import tsc_interp as tsc
-from tsc_interp.checkpoints.format import Checkpoint, WeightArrays
+from tsc_interp.checkpoints.checkpoint import Checkpoint, WeightArrays
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.strings import CLS, FIRST_LETTER
 from tsc_interp.training.config import RunConfig, TrainingConfig
 from tsc_interp.training.ensemble import TrainingState, start, train_ensemble
 from tsc_interp.training.stopping import chosen_epoch
-from tsc_interp.verification.first import FirstError, first_error
+from tsc_interp.verification.horizon_result import Horizon
+from tsc_interp.verification.horizons import first_error
 
 LIMIT = 10**6
 BUDGET = 200_000
@@ -75,7 +76,7 @@ def trained(
 
 def judged(checkpoint: Checkpoint, *, prove: bool = False, limit: int = LIMIT) -> dict[str, Any]:
     """The first error, and what is known: proved (for ever), wrong, or none found up to `limit`."""
-    found: FirstError = first_error(checkpoint, limit=limit, budget=BUDGET, prove=prove)
+    found: Horizon = first_error(checkpoint, limit=limit, boxes=BUDGET, prove=prove)
     shortest = found.shortest
     outcome = "proved" if found.infinite else "wrong" if shortest else "open"
     return {

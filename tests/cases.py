@@ -61,6 +61,34 @@ ATTENTION = [
 ]
 """Variants of attention that are trained and run, but not verified."""
 
+PUBLIC = [
+    ClassifierConfig(n_positions=13, positions="rotary", d_head=4, d_model=5),
+    ClassifierConfig(
+        n_positions=13, positions="rotary", d_head=6, rotary_dim=4, rotary_base=50.0, d_model=5,
+        rotary_adjacent_pairs=True, reads="last", attend_cls=True, n_layers=2, biases=True,
+    ),
+    ClassifierConfig(
+        n_positions=13, positions="alibi", n_heads=3, reads="last_letter", attend_cls=True,
+        n_outputs=3, d_head=2,
+    ),
+    ClassifierConfig(n_positions=13, positions="shortformer", norm="layer", d_model=5, n_layers=2),
+    ClassifierConfig(n_heads=4, n_key_value_heads=2, d_head=3, biases=True, d_model=5),
+    ClassifierConfig(n_heads=3, n_key_value_heads=1, d_head=2, n_layers=2, d_model=4),
+    ClassifierConfig(gated_mlp=True, act_fn="silu", d_mlp=5, d_model=4, biases=True, n_layers=2),
+    ClassifierConfig(gated_mlp=True, act_fn="gelu", d_mlp=3, d_model=4, norm="rms"),
+    ClassifierConfig(qk_norm="rms", d_head=3, norm_eps=1e-8, biases=True),
+    ClassifierConfig(qk_norm="rms_pre", d_head=3, n_layers=2, d_model=4),
+    ClassifierConfig(attention_scale=0.3, d_head=3, biases=True),
+    ClassifierConfig(tied_embeddings=True, n_outputs=3, d_model=4, biases=True),
+    ClassifierConfig(
+        n_letters=4, n_outputs=4, tied_embeddings=True, n_heads=4, n_key_value_heads=2, d_head=4,
+        n_positions=13, positions="rotary", norm="rms", final_norm=True, qk_norm="rms", d_model=7,
+        gated_mlp=True, act_fn="silu", d_mlp=5, attention_scale=2.5, norm_eps=1e-6,
+        reads="last_letter", attend_cls=True,
+    ),
+]  # fmt: skip
+"""What public models have besides; each option alone, and most of them together."""
+
 POSITIONED = ClassifierConfig(n_letters=4, d_model=5, n_positions=13)
 
 

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import atexit
 import importlib.util
 import os
+import shutil
+import tempfile
 import warnings
 
 import pytest
 
 # Two test processes share two cores; more threads than that only get in each other's way.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-# Tests draw their own data instead of trusting whatever is in somebody's cache.
-os.environ.setdefault("TSC_CACHE", "off")
+# Tests draw their own data, once for all processes of a session, instead of trusting whatever is in
+# somebody's cache. The first process makes the folder; the others inherit its name.
+if "TSC_CACHE" not in os.environ:
+    os.environ["TSC_CACHE"] = tempfile.mkdtemp(prefix="tsc-tests-")
+    atexit.register(shutil.rmtree, os.environ["TSC_CACHE"], ignore_errors=True)
 
 with warnings.catch_warnings():
     # TransformerLens and what it imports warn on import; that is theirs to mend.

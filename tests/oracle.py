@@ -27,7 +27,7 @@ def logits(config: ClassifierConfig, weights: dict[str, NDArray], text: str) -> 
     letters = [2 + "abcdefghijklmnopqrstuvwxyz".index(letter) for letter in text]
     tokens = {"first": [0, *letters], "last": [*letters, 0], "last_letter": letters}[config.reads]
     states = [w["embed.W_E"][token] for token in tokens]
-    if config.n_positions:
+    if config.n_positions and config.positions in ("learned", "sinusoidal"):
         states = [state + _position(config, w, i) for i, state in enumerate(states)]
     causal = config.reads != "first"
     for layer in range(config.n_layers):
@@ -35,7 +35,7 @@ def logits(config: ClassifierConfig, weights: dict[str, NDArray], text: str) -> 
         if config.n_heads:
             normed = [_norm(config, w, f"{block}.ln1", x) for x in states]
             states = [
-                x + _attend(config, w, f"{block}.attn", y, normed[: i + 1] if causal else normed)
+                x + _attend(config, w, f"{block}.attn", y, normed[: i + 1] if causal else normed, i)
                 for i, (x, y) in enumerate(zip(states, normed, strict=True))
             ]
         if config.d_mlp:
@@ -46,7 +46,8 @@ def logits(config: ClassifierConfig, weights: dict[str, NDArray], text: str) -> 
     read = states[0] if config.reads == "first" else states[-1]
     if config.final_norm:
         read = _norm(config, w, "ln_final", read)
-    return np.asarray(read @ w["unembed.W_U"] + _bias(config, w, "unembed.b_U"))
+    columns = w["embed.W_E"][2:].T if config.tied_embeddings else w["unembed.W_U"]
+    return np.asarray(read @ columns + _bias(config, w, "unembed.b_U"))
 
 
 def _position(config: ClassifierConfig, w: dict[str, Vector], place: int) -> Vector:
@@ -61,17 +62,28 @@ def _bias(config: ClassifierConfig, w: dict[str, Vector], name: str) -> Vector |
 
 
 def _attend(
-    config: ClassifierConfig, w: dict[str, Vector], name: str, x: Vector, everyone: list[Vector]
+    config: ClassifierConfig,
+    w: dict[str, Vector],
+    name: str,
+    x: Vector,
+    everyone: list[Vector],
+    place: int,
 ) -> Vector:
-    keys = everyone if config.attend_cls else everyone[1:]
+    skipped = 0 if config.attend_cls else 1
+    keys = everyone[skipped:]
     out = np.zeros(config.d_model) + _bias(config, w, f"{name}.b_O")
     b = {part: w[f"{name}.b_{part}"] if config.biases else np.zeros((99, 1)) for part in "QKV"}
     for head in range(config.n_heads):
-        query = x @ w[f"{name}.W_Q"][head] + b["Q"][head]
+        shared = head * (config.n_key_value_heads or config.n_heads) // config.n_heads
+        query = _seen(config, w, x, place) @ w[f"{name}.W_Q"][head] + b["Q"][head]
+        query = _turn(config, _head_norm(config, w, f"{name}.q_norm.w", query), place)
         scores = []
-        for key in keys:
-            looked_at = key @ w[f"{name}.W_K"][head] + b["K"][head]
-            score = float(query @ looked_at) / math.sqrt(config.d_head)
+        for where, key in enumerate(keys, skipped):
+            looked_at = _seen(config, w, key, where) @ w[f"{name}.W_K"][shared] + b["K"][shared]
+            looked_at = _turn(config, _head_norm(config, w, f"{name}.k_norm.w", looked_at), where)
+            score = float(query @ looked_at) / (config.attention_scale or math.sqrt(config.d_head))
+            if config.positions == "alibi":
+                score -= (place - where) * 2 ** (-8 * (head + 1) / config.n_heads)
             if config.score_scale in ("sqrt_d_head_log_n", "sqrt_d_head_ssmax"):
                 score *= math.log(len(everyone) - 1)
             if config.score_scale == "sqrt_d_head_ssmax":
@@ -84,12 +96,36 @@ def _attend(
         top = max(scores)
         shares = [math.exp(score - top) for score in scores]
         for share, key in zip(shares, keys, strict=True):
-            value = key @ w[f"{name}.W_V"][head] + b["V"][head]
+            value = key @ w[f"{name}.W_V"][shared] + b["V"][shared]
             out += share / sum(shares) * (value @ w[f"{name}.W_O"][head])
     if config.attention_norm == "off":
         return out
     normed = config.replace(norm=config.attention_norm)
     return _norm(normed, w, name.replace("attn", "ln1_post"), out)
+
+
+def _seen(config: ClassifierConfig, w: dict[str, Vector], x: Vector, place: int) -> Vector:
+    return x + w["pos_embed.W_pos"][place] if config.positions == "shortformer" else x
+
+
+def _head_norm(config: ClassifierConfig, w: dict[str, Vector], name: str, x: Vector) -> Vector:
+    if config.qk_norm == "off":
+        return x
+    return x / math.sqrt((x * x).mean() + config.norm_eps) * w.get(name, 1.0)
+
+
+def _turn(config: ClassifierConfig, x: Vector, place: int) -> Vector:
+    """Complex numbers, each turned by its own angle."""
+    if config.positions != "rotary":
+        return x
+    width, out = config.rotary_dim or config.d_head, x.copy()
+    for pair in range(width // 2):
+        step = width // 2
+        i, j = (2 * pair, 2 * pair + 1) if config.rotary_adjacent_pairs else (pair, pair + step)
+        angle = place * config.rotary_base ** (-2 * pair / width)
+        turned = complex(x[i], x[j]) * complex(math.cos(angle), math.sin(angle))
+        out[i], out[j] = turned.real, turned.imag
+    return out
 
 
 def _inverse_temperature(scores: list[float]) -> float:
@@ -101,8 +137,13 @@ def _inverse_temperature(scores: list[float]) -> float:
 
 
 def _mlp(config: ClassifierConfig, w: dict[str, Vector], name: str, x: Vector) -> Vector:
-    pre = x @ w[f"{name}.W_in"] + _bias(config, w, f"{name}.b_in")
-    post = np.array([ACTIVATIONS[config.act_fn](float(t)) for t in pre])
+    act = ACTIVATIONS[config.act_fn]
+    if config.gated_mlp:
+        opened = np.array([act(float(t)) for t in x @ w[f"{name}.W_gate"]])
+        post = opened * (x @ w[f"{name}.W_in"]) + _bias(config, w, f"{name}.b_in")
+    else:
+        pre = x @ w[f"{name}.W_in"] + _bias(config, w, f"{name}.b_in")
+        post = np.array([act(float(t)) for t in pre])
     return np.asarray(post @ w[f"{name}.W_out"] + _bias(config, w, f"{name}.b_out"))
 
 

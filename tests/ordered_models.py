@@ -10,8 +10,7 @@ import numpy as np
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.model.initialise import initial_weights
-from tsc_interp.task import AtLeast, ContainsAll, Majority, Parity
-from tsc_interp.verification.ordered_tasks import Before, CountTask, MaxOf, OrderedTask
+from tsc_interp.task import AtLeast, Before, ContainsAll, Majority, Maximum, Parity
 
 
 def random_config(seed: int) -> ClassifierConfig:
@@ -43,6 +42,29 @@ def random_config(seed: int) -> ClassifierConfig:
     )
 
 
+def wide_config(seed: int, *, gated: bool = True) -> ClassifierConfig:
+    """The same with every option of the family that public models have."""
+    draw, config = random.Random(1000 + seed), random_config(seed)
+    heads = draw.choice([1, 2, 4])
+    kinds = ["learned", "sinusoidal", "rotary", "shortformer", *["alibi"] * config.causal]
+    positions = draw.choice(kinds) if config.n_positions else "learned"
+    rotary = positions == "rotary"
+    return config.replace(
+        n_heads=heads,
+        d_head=draw.choice([2, 4]),
+        n_key_value_heads=draw.choice([n for n in (0, 1, 2, 4) if not n or heads % n == 0]),
+        positions=positions,
+        rotary_dim=2 if rotary and draw.random() < 0.5 else 0,
+        rotary_base=100.0 if rotary and draw.random() < 0.5 else 10_000.0,
+        rotary_adjacent_pairs=rotary and draw.random() < 0.5,
+        qk_norm=draw.choice(["off", "rms", "rms_pre"]),
+        attention_scale=draw.choice([0.0, 0.7, 3.0]),
+        gated_mlp=gated and config.has_mlp and draw.random() < 0.5,
+        tied_embeddings=config.n_outputs == config.n_letters and draw.random() < 0.8,
+        norm_eps=draw.choice([1e-5, 1e-8, 0.01]),
+    )
+
+
 def ordered_checkpoint(config: ClassifierConfig, seed: int, scale: float = 2.0) -> Checkpoint:
     """Fresh weights made larger and none of them zero, so that every part has a say."""
     noise = np.random.default_rng(seed)
@@ -55,12 +77,22 @@ def ordered_checkpoint(config: ClassifierConfig, seed: int, scale: float = 2.0) 
     )
 
 
-def random_task(config: ClassifierConfig, seed: int) -> OrderedTask:
+def random_task(config: ClassifierConfig, seed: int) -> Any:
     """One that the model has outputs for."""
-    known: list[OrderedTask] = [CountTask(config.task), Before("b", "a")]
+    known: list[Any] = [config.task, Before(first="b", second="a")]
     if config.n_outputs >= config.n_letters:
-        known += [MaxOf(), MaxOf()]
+        known += [Maximum(), Maximum()]
     return random.Random(seed).choice(known)
+
+
+def with_task(checkpoint: Checkpoint, task: Any) -> Checkpoint:
+    """The same weights, asked about another task."""
+    return Checkpoint(checkpoint.config.replace(task=task), checkpoint.weights)
+
+
+def labels_of(task: Any, rows: Any, n_letters: int) -> Any:
+    """Classes of strings `[string position]`, whatever the task looks at."""
+    return task.classes(rows if task.ordered else (rows[:, :, None] == np.arange(n_letters)).sum(1))
 
 
 def longest(config: ClassifierConfig, most: int) -> int:

@@ -19,7 +19,7 @@ import tsc_interp as tsc
 from tests.cases import CONFIGS
 from tests.playground_changes import change_cases, notation_cases
 from tests.playground_copied import python_scripts, run_script
-from tsc_interp.checkpoints import Checkpoint
+from tsc_interp.checkpoints import Checkpoint, bundled_names, load_checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import StringError
 from tsc_interp.model.forward import forward
@@ -30,8 +30,8 @@ from tsc_interp.playground.mapfigure import layers, summary
 from tsc_interp.playground.payload import encoded_weights
 from tsc_interp.strings import Alphabet
 from tsc_interp.task import AtLeast, ContainsAll, Majority, Parity
-from tsc_interp.verification.exact import ExactModel
-from tsc_interp.verification.faces import Faces
+from tsc_interp.verification.bounds.exact import ExactModel
+from tsc_interp.verification.bounds.supports import Supports
 
 BAD_AND_GOOD = [
     *["", "a", "aac", "a{3}b", "a{003}", "a{0}", "a{", "a{}", "a{2", "a{2}{3}", "{3}a", "}", "a}"],
@@ -126,7 +126,7 @@ def first_error_by_enumeration(checkpoint: Checkpoint, limit: int) -> list[int] 
 
 def weaker(name: str, factor: float, **changes: Any) -> Checkpoint:
     """A bundled model with its scores scaled down: it fails on strings short enough to list."""
-    checkpoint = tsc.load_checkpoint(name)
+    checkpoint = load_checkpoint(name)
     weights = {
         key: w * np.float32(factor if "W_Q" in key else 1) for key, w in checkpoint.weights.items()
     }
@@ -135,12 +135,12 @@ def weaker(name: str, factor: float, **changes: Any) -> Checkpoint:
 
 def search_cases() -> list[dict[str, Any]]:
     models = {
-        "generalization-errors": tsc.load_checkpoint("generalization-errors"),
+        "generalization-errors": load_checkpoint("generalization-errors"),
         "walkthrough, weaker": weaker("walkthrough", 0.45),
         "attend-cls, weaker": weaker("attend-cls", 0.5),
         "wide, weaker": weaker("increased-dimensionality", 0.6),
         "many heads, weaker": weaker("many-heads", 0.75),
-        "lower-magnitude": tsc.load_checkpoint("lower-magnitude"),
+        "lower-magnitude": load_checkpoint("lower-magnitude"),
         "log n": weaker("walkthrough", 0.12, score_scale="sqrt_d_head_log_n"),
         "log n with CLS": weaker("attend-cls", 0.12, score_scale="sqrt_d_head_log_n"),
         "at least 2 a": weaker("walkthrough", 1, task=AtLeast(letter="a", k=2)),
@@ -152,8 +152,8 @@ def search_cases() -> list[dict[str, Any]]:
         assert counts is not None, f"{name} makes no error that a test can list"
         cases.append({"name": name, **given(checkpoint), "counts": counts})
     # Beyond what can be listed: the verifier's answers, proved by interval arithmetic.
-    for name in tsc.bundled_names():
-        checkpoint = tsc.load_checkpoint(name)
+    for name in bundled_names():
+        checkpoint = load_checkpoint(name)
         found = tsc.horizon(checkpoint).shortest
         assert found is not None
         cases.append({"name": name, **given(checkpoint), "counts": list(found.counts)})
@@ -222,8 +222,8 @@ def rounding_cases() -> list[dict[str, Any]]:
 
 def map_cases() -> list[dict[str, Any]]:
     """Every bundled model's map as Python draws it, and some of other shapes, tasks and lengths."""
-    models = [(tsc.load_checkpoint(name), 4.0, 1000) for name in tsc.bundled_names()]
-    models += [(tsc.load_checkpoint("attend-cls"), 4.0, n) for n in (1, 2, 4, 57, 1427)]
+    models = [(load_checkpoint(name), 4.0, 1000) for name in bundled_names()]
+    models += [(load_checkpoint("attend-cls"), 4.0, n) for n in (1, 2, 4, 57, 1427)]
     models += [(weaker("walkthrough", 0.5), 1.0, 9), (weaker("walkthrough", 1), 2.5, 9)]
     models += [(weaker("walkthrough", 1, task=Majority(letter="b")), 2.0, 30)]
     models += [(weaker("walkthrough", 1, task=AtLeast(letter="a", k=k)), 4.0, 30) for k in (1, 2)]
@@ -234,7 +234,7 @@ def map_cases() -> list[dict[str, Any]]:
     for checkpoint, lens, length in models:
         config = checkpoint.config
         view = MapView(config, tuple(range(config.n_letters)), lens, map_length(config, length))
-        fields = view.fields(Faces(checkpoint))
+        fields = view.fields(Supports(checkpoint))
         cases.append(
             {
                 **given(checkpoint),
@@ -250,7 +250,7 @@ def edited_cases() -> list[dict[str, Any]]:
     deep = fresh(
         ClassifierConfig(n_layers=2, d_model=5, n_heads=3, d_head=2, d_mlp=7, norm="layer"), 4
     )
-    flat = tsc.load_checkpoint("walkthrough")
+    flat = load_checkpoint("walkthrough")
     frozen = [f"head{i}.pattern=patch(ab{{3}}c)" for i in range(3)]
     edits: list[tuple[Checkpoint, dict[str, Any]]] = [
         (flat, {"changes": ["head1=zero"]}),
@@ -315,7 +315,7 @@ def all_cases() -> dict[str, Any]:
     points = [*np.linspace(-7, 7, 2801), 1e-9, -1e-300, 0.0, 30.0, 5.9999999, 6.0000001]
     gelu = torch.nn.functional.gelu(torch.tensor(points, dtype=torch.float64)).tolist()
     odd = [fresh(config, seed) for seed, config in enumerate(CONFIGS)]
-    bundled = [tsc.load_checkpoint(name) for name in tsc.bundled_names()]
+    bundled = [load_checkpoint(name) for name in bundled_names()]
     return {
         "erf": [
             {"x": float(x), "erf": math.erf(x), "gelu": smooth}

@@ -11,7 +11,7 @@ import numpy as np
 
 import tsc_interp as tsc
 from tests.cases import CONFIGS
-from tsc_interp.checkpoints import Checkpoint
+from tsc_interp.checkpoints import Checkpoint, bundled_names, load_checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import TscError
 from tsc_interp.interventions.intervention import Intervention
@@ -87,7 +87,7 @@ def change_case(checkpoint: Checkpoint, seed: int) -> dict[str, Any]:
 
 
 def change_cases() -> list[dict[str, Any]]:
-    models = [tsc.load_checkpoint(name) for name in tsc.bundled_names()]
+    models = [load_checkpoint(name) for name in bundled_names()]
     for seed, config in enumerate(CONFIGS):
         weights = {n: w.numpy() * 1.7 for n, w in initial_weights(config, seed).items()}
         models.append(Checkpoint(config, weights))

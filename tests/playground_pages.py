@@ -1,4 +1,4 @@
-"""Playground pages in a real browser, for the tests that need one: fixtures and small helpers.
+"""Playground pages in a real browser, for the tests that need one: small helpers.
 
 Pages are opened from disk, without a network; a test fails on any console message or request.
 """
@@ -9,58 +9,29 @@ import contextlib
 import io
 import os
 import shutil
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tsc_interp as tsc
-from tsc_interp.checkpoints import Checkpoint
+from tsc_interp.checkpoints import Checkpoint, bundled_names, load_checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.model.initialise import initial_weights
-from tsc_interp.playground import write_playground
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 IN_BROWSER = [
     pytest.mark.browser,
+    pytest.mark.xdist_group("playground"),  # one browser and one set of pages
     pytest.mark.skipif(
         CHROMIUM is None and os.environ.get("TSC_REQUIRE_BROWSER") != "1",
         reason="chromium is not installed",
     ),
 ]
 
-BUNDLED = tsc.bundled_names()
+BUNDLED = bundled_names()
 Open = Callable[..., Any]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield launched
-        launched.close()
-
-
-@pytest.fixture(scope="session")
-def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One page per bundled model, a comparison, one with history, and odd shapes."""
-    folder = tmp_path_factory.mktemp("pages")
-    for name in BUNDLED:
-        write_playground(name, folder / f"{name}.html")
-    write_playground("walkthrough", folder / "compare.html", compare="many-heads")
-    others = [name for name in BUNDLED if name != "walkthrough"]
-    five = fresh(ODD["five-letters"], 1)
-    write_playground("walkthrough", folder / "several.html", also=[*others, five])
-    history = training()
-    write_playground(history[8], folder / "history.html", history=history)
-    for name, config in ODD.items():
-        write_playground(fresh(config, 1), folder / f"{name}.html")
-    return folder
-
 
 ODD = {
     "deep": ClassifierConfig(n_layers=3, d_model=5, n_heads=2, d_head=3, norm="rms"),
@@ -80,7 +51,7 @@ def fresh(config: ClassifierConfig, seed: int) -> Checkpoint:
 
 def training() -> dict[int, Checkpoint]:
     """Something like a run: from initial weights to the walk-through model in a straight line."""
-    end = tsc.load_checkpoint("walkthrough")
+    end = load_checkpoint("walkthrough")
     start = fresh(end.config, 5).weights
     return {
         epoch: Checkpoint(
@@ -94,34 +65,6 @@ def training() -> dict[int, Checkpoint]:
         )
         for epoch in range(9)
     }
-
-
-@pytest.fixture
-def visit(browser: Any, pages: Path) -> Iterator[Open]:
-    """Open a page; afterwards, nothing may have been logged and nothing requested."""
-    contexts, problems = [], []
-
-    def go(name: str, fragment: str = "", **options: Any) -> Any:
-        given = {"viewport": {"width": 1280, "height": 900}, "accept_downloads": True, **options}
-        context = browser.new_context(**given)
-        context.set_offline(True)
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(30_000)
-        page.on("console", lambda message: problems.append(message.text))
-        page.on("pageerror", lambda error: problems.append(str(error)))
-        page.on("request", lambda request: check_request(request.url, problems))
-        page.goto((pages / f"{name}.html").as_uri() + fragment)
-        page.wait_for_selector("html[data-ready=yes]")
-        return page
-
-    yield go
-    for context in contexts:
-        context.close()
-    assert problems == []
-
-
-FIXTURES = browser, pages, visit
 
 
 def check_request(url: str, problems: list[str]) -> None:
@@ -140,7 +83,7 @@ def settle(page: Any) -> None:
 
 
 def logit(model: str | Checkpoint, text: str) -> float:
-    checkpoint = tsc.load_checkpoint(model) if isinstance(model, str) else model
+    checkpoint = load_checkpoint(model) if isinstance(model, str) else model
     return tsc.evaluate(checkpoint, [text])[0].logit
 
 

@@ -1,6 +1,6 @@
 """A forward pass over strings in their order at 256 bits: mpmath, plain loops, every option.
 
-It shares nothing with the package but the configuration, the weights and the sinusoidal table.
+It shares nothing with the package but the configuration, the weights and the tables of positions.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from typing import Any
 import mpmath
 from mpmath import mpf
 
+from tests.ordered_models import labels_of
 from tsc_interp.checkpoints import Checkpoint
-from tsc_interp.model.positions import sinusoidal
+from tsc_interp.model.positions import alibi_slopes, rotary, sinusoidal
 
 BITS = 256
 
@@ -48,7 +49,7 @@ def wrong_strings(checkpoint: Checkpoint, task: Any, length: int) -> list[tuple[
         said = answer(checkpoint, string)
         if said is None:
             return None
-        if said != task.labels(np.array([string]), letters)[0]:
+        if said != labels_of(task, np.array([string]), letters)[0]:
             found.append(string)
     return found
 
@@ -63,7 +64,7 @@ def outputs_of(checkpoint: Checkpoint, string: Sequence[int]) -> list[Any]:
     reading = 0 if config.reads == "first" else len(tokens) - 1
     attended = [t != 0 or config.attend_cls for t in tokens]
     x = [list(w["embed.W_E"][token]) for token in tokens]
-    if config.n_positions:
+    if config.n_positions and config.positions in ("learned", "sinusoidal"):
         table = (
             w["pos_embed.W_pos"]
             if config.positions == "learned"
@@ -74,31 +75,54 @@ def outputs_of(checkpoint: Checkpoint, string: Sequence[int]) -> list[Any]:
     if config.n_heads:
         state = _attend(config, w, x, reading, attended, state, len(string))
     if config.d_mlp:
-        pre = _affine(_norm(config, w, "blocks.0.ln2", state), w, "blocks.0.mlp", "in")
-        post = [_activation(config.act_fn, value) for value in pre]
+        post = _neurons(config, w, _norm(config, w, "blocks.0.ln2", state))
         state = _plus(state, _affine(post, w, "blocks.0.mlp", "out"))
     if config.final_norm:
         state = _norm(config, w, "ln_final", state)
+    if config.tied_embeddings:
+        w["unembed.W_U"] = [list(column) for column in zip(*w["embed.W_E"][2:], strict=True)]
     return _affine(state, w, "unembed", "U")
+
+
+def _neurons(config: Any, w: Any, read: list[Any]) -> list[Any]:
+    if not config.gated_mlp:
+        pre = _affine(read, w, "blocks.0.mlp", "in")
+        return [_activation(config.act_fn, value) for value in pre]
+    gates = _times(read, w["blocks.0.mlp.W_gate"])
+    pairs = zip(gates, _times(read, w["blocks.0.mlp.W_in"]), strict=True)
+    post = [_activation(config.act_fn, gate) * value for gate, value in pairs]
+    return _plus(post, w.get("blocks.0.mlp.b_in"))
 
 
 def _attend(
     config: Any, w: Any, x: Any, reading: int, attended: Any, state: Any, length: int
 ) -> Any:
     read = [_norm(config, w, "blocks.0.ln1", row) for row in x]
+    seen = read
+    if config.positions == "shortformer":
+        seen = [_plus(row, w["pos_embed.W_pos"][i]) for i, row in enumerate(read)]
+    group = config.n_heads // (config.n_key_value_heads or config.n_heads)
     for head in range(config.n_heads):
         name = "blocks.0.attn"
         q, k, v = (
             [
-                _plus(_times(row, w[f"{name}.W_{p}"][head]), _bias(w, f"{name}.b_{p}", head))
-                for row in read
+                _plus(_times(row, w[f"{name}.W_{p}"][own]), _bias(w, f"{name}.b_{p}", own))
+                for row in rows
             ]
-            for p in "QKV"
+            for p, own, rows in (
+                ("Q", head, seen),
+                ("K", head // group, seen),
+                ("V", head // group, read),
+            )
         )
-        scale = mpmath.sqrt(config.d_head)
+        q, k = (_met(config, w, p, rows) for p, rows in (("q", q), ("k", k)))
+        scale = mpf(config.attention_scale) or mpmath.sqrt(config.d_head)
         stretch = mpmath.log(length + config.cls_counted) if config.log_n else 1
         keys = [i for i, seen in enumerate(attended) if seen]
         scores = [mpmath.fdot(q[reading], k[i]) / scale * stretch for i in keys]
+        if config.positions == "alibi":
+            slope = mpf(float(alibi_slopes(config.n_heads)[head]))
+            scores = [s - slope * (reading - i) for s, i in zip(scores, keys, strict=True)]
         top = max(scores)
         raw = [mpmath.exp(score - top) for score in scores]
         z = [
@@ -108,6 +132,27 @@ def _attend(
         ]
         state = _plus(state, _times(z, w[f"{name}.W_O"][head]))
     return _plus(state, w["blocks.0.attn.b_O"]) if config.biases else state
+
+
+def _met(config: Any, w: Any, part: str, rows: list[list[Any]]) -> list[list[Any]]:
+    """Queries or keys after their norm and their turn."""
+    if config.qk_norm != "off":
+        kept = config.replace(norm="rms_pre", final_norm=False)
+        rows = [_norm(kept, w, f"blocks.0.attn.{part}_norm", row) for row in rows]
+    if config.positions != "rotary":
+        return rows
+    width = config.rotary_dim or config.d_head
+    table = _exact(rotary(config.n_positions, width, config.rotary_base).tolist())
+    found = []
+    for place, row in enumerate(rows):
+        turned = list(row)
+        for pair, (cos, sin) in enumerate(zip(*table[place], strict=True)):
+            i, j = (2 * pair, 2 * pair + 1)
+            if not config.rotary_adjacent_pairs:
+                i, j = pair, pair + width // 2
+            turned[i], turned[j] = cos * row[i] - sin * row[j], cos * row[j] + sin * row[i]
+        found.append(turned)
+    return found
 
 
 def _norm(config: Any, w: Any, name: str, row: list[Any]) -> list[Any]:
@@ -156,7 +201,11 @@ def _times(row: list[Any], matrix: list[Any]) -> list[Any]:
 
 
 def _columns(checkpoint: Checkpoint) -> list[tuple[float, ...]]:
-    weights = checkpoint.weights["unembed.W_U"].tolist()
+    weights = (
+        checkpoint.weights["embed.W_E"][2:].T
+        if checkpoint.config.tied_embeddings
+        else checkpoint.weights["unembed.W_U"]
+    ).tolist()
     bias = checkpoint.weights.get("unembed.b_U")
     rows = weights if bias is None else [*weights, bias.tolist()]
     if len(rows[0]) == 1:

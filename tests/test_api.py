@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,11 @@ import pytest
 import torch
 
 import tsc_interp as tsc
-from tsc_interp.checkpoints import bundled_names
+from tsc_interp.checkpoints import load_checkpoint
 from tsc_interp.checkpoints.locate import bundled_path
 from tsc_interp.checkpoints.resolve import as_checkpoint
 from tsc_interp.checkpoints.run_directory import RunDirectory
+from tsc_interp.verification import read_certificate
 
 NAME = "generalization-errors"
 
@@ -42,7 +43,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A run that ends with the bundled model's configuration, trained for a moment."""
     training = tsc.TrainingConfig(max_epochs=1)
     runs = tmp_path_factory.mktemp("runs")
-    return tsc.train_seeds(tsc.ClassifierConfig(), [2], training, runs=runs)[0]
+    return tsc.train(tsc.ClassifierConfig(), runs, seeds=[2], training=training)[0]
 
 
 def forms(checkpoint: tsc.Checkpoint, folder: Path) -> dict[str, Any]:
@@ -60,7 +61,7 @@ def forms(checkpoint: tsc.Checkpoint, folder: Path) -> dict[str, Any]:
 @pytest.mark.parametrize("function", TAKE_A_MODEL)
 def test_every_form_of_a_model_gives_the_same_answer(function: str, tmp_path: Path) -> None:
     do = TAKE_A_MODEL[function]
-    checkpoint = tsc.load_checkpoint(NAME)
+    checkpoint = load_checkpoint(NAME)
     expected = do(NAME, tmp_path)
     for form, model in forms(checkpoint, tmp_path).items():
         if isinstance(model, str | Path):
@@ -141,7 +142,7 @@ def test_what_is_no_string_is_refused(do: Callable[[Any], Any], strings: Any) ->
     lambda: tsc.analyze(probes="no-such-probe"),
     lambda: tsc.analyze(probes=[]),
     lambda: tsc.analyze("walkthrough", epoch=3),
-    lambda: tsc.analyze(tsc.load_checkpoint(), epoch=3),
+    lambda: tsc.analyze(load_checkpoint(), epoch=3),
     lambda: tsc.load("walkthrough", epoch=3),
     lambda: tsc.verify("walkthrough", 0),
     lambda: tsc.verify("walkthrough", "200"),
@@ -150,18 +151,18 @@ def test_what_is_no_string_is_refused(do: Callable[[Any], Any], strings: Any) ->
     lambda: tsc.verify("walkthrough", 5, method="magic"),
     lambda: tsc.horizon("walkthrough", limit=0),
     lambda: tsc.horizon("walkthrough", limit="100"),
-    lambda: tsc.horizon("walkthrough", budget="many"),
+    lambda: tsc.horizon("walkthrough", boxes="many"),
     lambda: tsc.certify("walkthrough", limit=-5),
-    lambda: tsc.certify("walkthrough", limit=None),
+    lambda: tsc.certify("walkthrough", limit="9"),
     lambda: tsc.run_probe(7, "walkthrough", "ab"),
-    lambda: tsc.read_certificate("nowhere.json"),
-    lambda: tsc.read_certificate(5),
-    lambda: tsc.check({}, tsc.load_checkpoint()),
-    lambda: tsc.load_experiment("nowhere.toml"),
-    lambda: tsc.make_experiment(5),
+    lambda: read_certificate("nowhere.json"),
+    lambda: read_certificate(5),
+    lambda: tsc.check({}, load_checkpoint()),
+    lambda: tsc.Experiment.load("nowhere.toml"),
+    lambda: tsc.Experiment.of(5),
     lambda: tsc.ClassifierConfig(task="contains"),
-    lambda: tsc.AtLeast(letter="a", count="two"),
-    lambda: tsc.ContainsAll(letters=5),
+    lambda: tsc.tasks.AtLeast(letter="a", count="two"),
+    lambda: tsc.tasks.ContainsAll(letters=5),
 ])  # fmt: skip
 def test_wrong_use_is_one_family_of_errors(call: Callable[[], Any]) -> None:
     with pytest.raises(tsc.TscError):
@@ -180,7 +181,7 @@ def test_what_a_model_is_needs_no_torch() -> None:
 import sys
 from tsc_interp.checkpoints.resolve import as_checkpoint
 from tsc_interp.checkpoints.run_directory import RunDirectory
-from tsc_interp import Checkpoint, horizon, load_checkpoint
+from tsc_interp import Checkpoint, horizon
 assert as_checkpoint({str(bundled_path(NAME))!r}).weight_hash()
 assert horizon({NAME!r}, limit=50).limit == 50
 sys.exit("torch" in sys.modules)
@@ -188,23 +189,103 @@ sys.exit("torch" in sys.modules)
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 
 
-def imported_for_types() -> dict[str, str]:
-    tree = ast.parse(Path(tsc.__file__).read_text())
-    guarded = next(node for node in tree.body if isinstance(node, ast.If))
-    return {
-        alias.asname: f"{node.module}" for node in guarded.body
-        if isinstance(node, ast.ImportFrom) for alias in node.names if alias.asname
-    }  # fmt: skip
-
-
-def test_every_public_name_is_there_and_typed() -> None:
-    assert imported_for_types() == tsc._PUBLIC
+def test_every_public_name_is_there() -> None:
+    assert 30 <= len(tsc.__all__) <= 36
     for name in tsc.__all__:
         assert getattr(tsc, name) is not None
     assert set(dir(tsc)) == set(tsc.__all__)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = tsc.nothing
-    assert bundled_names() == tsc.bundled_names()
+
+
+@pytest.mark.parametrize("name", tsc._MOVED)
+def test_names_that_were_public_still_work_and_say_where_they_are(name: str) -> None:
+    place = tsc._MOVED[name]
+    with pytest.warns(DeprecationWarning, match=rf"from {place} import {name}$"):
+        found = getattr(tsc, name)
+    assert found is getattr(import_module(place), name)
+    assert name not in tsc.__all__
+
+
+def test_importing_the_package_loads_nothing_else() -> None:
+    script = """
+import sys
+import tsc_interp
+sys.exit(len([name for name in sys.modules if name.startswith("tsc_interp.")]) - 1)
+"""
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("call", [
+    lambda model, reading: tsc.verify(model, 5, reading=reading).weight_hash,
+    lambda model, reading: tsc.horizon(model=model, limit=9, reading=reading).to_dict(),
+    lambda model, reading: tsc.certify(model, limit=9, reading=reading).document,
+    lambda model, reading: tsc.analyze(model, "ab", probes="trace", reading=reading).to_json(),
+], ids=["verify", "horizon", "certify", "analyze"])  # fmt: skip
+def test_reading_is_importing_first(call: Callable[[Any, Any], Any]) -> None:
+    model = tsc.load(NAME).to_transformer_lens(n_ctx=70)
+    reading = {"tokens": [2, 3, 4], "query": 0}
+    with pytest.warns(DeprecationWarning, match="tsc.from_transformer_lens"):
+        old = call(model, reading)
+    assert old == call(tsc.from_transformer_lens(model, **reading), None)
+
+
+def test_check_takes_what_certify_takes(tmp_path: Path) -> None:
+    certificate = tsc.certify(NAME, limit=70)
+    certificate.save(tmp_path / "certificate.json")
+    given = [certificate, certificate.document, tmp_path / "certificate.json"]
+    models = forms(load_checkpoint(NAME), tmp_path).values()
+    assert {tsc.check(document, NAME).horizon for document in given} == {66}
+    assert {tsc.check(certificate, model).horizon for model in models} == {66}
+    with pytest.raises(tsc.TscError, match="other weights"):
+        tsc.check(certificate, "walkthrough")
+    with pytest.raises(tsc.TscError, match="about one model, got 2"):
+        tsc.check(certificate, NAME, NAME)
+
+
+def test_check_tells_the_kinds_of_certificates_apart(tmp_path: Path) -> None:
+    agreement = tsc.diff("walkthrough", NAME, max_length=5, limit=70)
+    agreement.save(tmp_path / "agreement.json")
+    proved = tsc.check(tmp_path / "agreement.json", "walkthrough", tsc.load(NAME))
+    assert proved == agreement.proved
+    with pytest.raises(tsc.TscError, match="other order"):
+        tsc.check(agreement, NAME, "walkthrough")
+    with pytest.raises(tsc.TscError, match="about two models, got 1"):
+        tsc.check(agreement, NAME)
+    config = tsc.ClassifierConfig(task="before", n_positions=4)
+    ordered = tsc.HookedClassifier(config, seed=1)
+    certificate = tsc.certify(ordered, lengths=[1, 2])
+    assert tsc.check(certificate, ordered).sentences == certificate.proved
+
+
+def test_old_keywords_are_translated() -> None:
+    with pytest.warns(DeprecationWarning, match="boxes="):
+        old = tsc.horizon("walkthrough", budget=30, limit=9000, prove=False)
+    assert old == tsc.horizon("walkthrough", boxes=30, limit=9000, prove=False)
+    assert not old.complete
+    with pytest.warns(DeprecationWarning, match="seconds="):
+        claims = tsc.diff("walkthrough", NAME, max_length=3, limit=9, patience=1).document["claims"]
+    assert claims == []
+
+
+@pytest.mark.parametrize("ask", [tsc.horizon, tsc.certify])
+def test_seconds_bound_a_search(ask: Callable[..., Any]) -> None:
+    with pytest.raises(tsc.TscError, match=r"horizon\(model, seconds=1\)"):
+        ask("walkthrough", seconds=1e-5)
+
+
+def test_float32_is_an_option() -> None:
+    found = tsc.horizon(NAME, limit=80, float32="tokens").float32
+    assert found == tsc.verify(NAME, 67, float32="tokens", replay=False).float32_horizon
+    proved = tsc.certify(NAME, limit=80, float32="tokens").float32
+    assert found.safe_through == proved.safe_through == 66
+    assert (found.proved, proved.proved) == (False, True)
+    assert tsc.verify(NAME, 5).float32_horizon is None
+
+
+def test_a_difference_need_not_be_proved() -> None:
+    whole = tsc.diff("walkthrough", NAME, max_length=68, limit=70)
+    assert tsc.diff("walkthrough", NAME, max_length=68, prove=False) == whole.counted
 
 
 SCRIPT = '''
@@ -213,15 +294,15 @@ import tsc_interp as tsc
 model = tsc.load("walkthrough")
 reveal_type(model)
 reveal_type(model.ensemble_shape)
-reveal_type(tsc.load_checkpoint("walkthrough").config.d_model)
+reveal_type(model.to_checkpoint().config.d_model)
 reveal_type(tsc.analyze(model, "aab", probes="trace"))
 reveal_type(tsc.verify("walkthrough").accuracy)
 reveal_type(tsc.horizon(model).length)
-reveal_type(tsc.certify(tsc.load_checkpoint()))
+reveal_type(tsc.certify("walkthrough"))
 reveal_type(tsc.evaluate(model, ["ab"])[0].logit)
 reveal_type(tsc.write_playground(model, "page.html"))
-reveal_type(tsc.make_experiment("width", seeds="0..3"))
-reveal_type(tsc.Majority(letter="a"))
+reveal_type(tsc.Experiment.of("width", seeds="0..3"))
+reveal_type(tsc.tasks.Majority(letter="a"))
 reveal_type(tsc.runs()[0].path)
 reveal_type(tsc.__version__)
 tsc.horizn(model)
@@ -230,7 +311,8 @@ tsc.verify(5)
 REVEALED = [
     "tsc_interp.model.hooked.HookedClassifier", "tuple[int, ...]", "int",
     "tsc_interp.report.report.Report", "fractions.Fraction", "int | None",
-    "tsc_interp.verification.certificates.Certificate", "float", "pathlib.Path",
+    "tsc_interp.verification.certificates.Certificate | "
+    "tsc_interp.verification.order.certificates.OrderedCertificate", "float", "pathlib.Path",
     "tsc_interp.training.experiments.Experiment", "tsc_interp.task.Majority", "pathlib.Path", "str",
 ]  # fmt: skip
 

@@ -17,6 +17,7 @@ import tsc_interp
 from docs.build.check_site import problems
 from docs.build.cli_reference import cli_reference, commands
 from docs.build.commands import COMMANDS
+from docs.build.scripts import scripts
 from docs.build.sections import inside, pieces
 from tsc_interp.cli import main
 from tsc_interp.laboratories.registry import LABORATORIES
@@ -124,11 +125,11 @@ def _will_be_written(path: str) -> bool:
         return stem in {"index", *(probe.name for probe in PROBES)}
     if kind == "laboratories":
         return stem in {"index", *(one.name for one in LABORATORIES)}
-    if kind in ("examples", "checks", "studies"):
+    if kind in ("examples", "theory", "studies"):
         script, section = stem.split("/")
-        folder = ROOT / ("examples" if kind == "examples" else f"docs/{kind}")
-        return section == "all" or section in dict(pieces((folder / f"{script}.py").read_text()))
-    return path == "cli.txt"
+        source = scripts()[f"{kind}/{script}"].read_text()
+        return section == "all" or section in dict(pieces(source))
+    return path in ("cli.txt", "trusted.txt")
 
 
 def test_nothing_is_left_out() -> None:

@@ -8,11 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from docs.build.scripts import scripts
 from docs.build.sections import pieces, run
+from studies.__main__ import SCRIPTS
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-CHECKS = sorted((ROOT / "docs" / "checks").glob("*.py"))
+CHECKS = [script for place, script in scripts().items() if place.startswith("theory/")]
+OF_MODELS = [ROOT / "studies" / name / "page.py" for name in SCRIPTS if name != "causes"]
 
 
 @pytest.mark.parametrize("script", EXAMPLES, ids=lambda script: script.stem)
@@ -33,7 +36,9 @@ def test_example_runs_and_says_something_in_every_section_that_prints(script: Pa
         assert f"report: tsc-report/{script.stem[:3]}/index.html" in finished.printed["report"]
 
 
-@pytest.mark.parametrize("script", CHECKS, ids=lambda script: script.stem)
+@pytest.mark.parametrize(
+    "script", CHECKS + OF_MODELS, ids=lambda script: f"{script.parent.name}-{script.stem}"
+)
 def test_numerical_check_holds(script: Path) -> None:
     """Each check ends its sections with assertions about what it has just printed."""
     assert "assert " in script.read_text()
@@ -41,7 +46,7 @@ def test_numerical_check_holds(script: Path) -> None:
 
 
 def test_a_script_needs_nothing_but_the_package(tmp_path: Path) -> None:
-    script = ROOT / "docs" / "checks" / "projective.py"
+    script = ROOT / "studies" / "theory" / "projective.py"
     done = subprocess.run(
         [sys.executable, script], cwd=tmp_path, capture_output=True, text=True, timeout=120
     )

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import tsc_interp as tsc
-from tests.test_report_import import as_the_report_stores_it
+from tests.report.test_import import as_the_report_stores_it
 from tsc_interp.checkpoints import read_checkpoint
 from tsc_interp.checkpoints.locate import bundled_path
 from tsc_interp.cli import main

@@ -6,7 +6,11 @@ Every import counts, also inside a function and under `TYPE_CHECKING`: a type is
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -17,11 +21,15 @@ ROOMS = (
     "_version",
     "source_report",
     "errors",
+    "deprecation",
     "files",
     "output",
     "frozen",
+    "results",
     "strings",
     "task",
+    "tasks",
+    "task_check",
     "config",
     "data",
     "checkpoints",
@@ -43,23 +51,44 @@ ROOMS = (
 # Being moved by others; a line leaves when its import does.
 KNOWN: frozenset[tuple[str, str]] = frozenset()
 
+VERIFICATION = ("checker", "bounds", "search", "counting", "order")
+"""Inside verification: each imports from those before it, the files beside them from all."""
+
+TRUSTED = (
+    "strings", "task", "tasks", "config", "errors", "files", "checkpoints.checkpoint",
+    "model.positions",  # fixed tables: what a model's weights are without being stored
+)  # fmt: skip
+"""What the checker, which has to be trusted, imports of the package besides its own files."""
+
+# Replaced by the trellis, with what imports it.
+ORDERED = frozenset({("checker", "order"), ("order", "top")})
+
+# Rooms whose files do not import each other in a circle, not even inside a function.
+WITHOUT_CYCLES = ("model", "verification.checker", "verification.bounds", "verification.search",
+                  "verification.counting", "verification")  # fmt: skip
+
+
+@cache
+def import_statements(path: Path) -> list[ast.Import | ast.ImportFrom]:
+    """Read once: a dozen tests ask about the same files."""
+    found = ast.walk(ast.parse(path.read_text()))
+    return [node for node in found if isinstance(node, ast.Import | ast.ImportFrom)]
+
 
 def imports(path: Path, package: Path = PACKAGE) -> Iterator[tuple[str, str]]:
     """(the module, a module of ours that it imports), for every import statement in a file."""
     parts = (package.name, *path.relative_to(package).with_suffix("").parts)
     name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in import_statements(path):
         if isinstance(node, ast.Import):
             found = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.level:
+        elif node.level:
             base = parts[: -node.level]
             found = [".".join((*base, *filter(None, [node.module])))]
-        elif isinstance(node, ast.ImportFrom) and node.module == package.name:
+        elif node.module == package.name:
             found = [f"{node.module}.{alias.name}" for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            found = [node.module or ""]
         else:
-            continue
+            found = [node.module or ""]
         yield from ((name, other) for other in found if f"{other}.".startswith(f"{package.name}."))
 
 
@@ -85,6 +114,92 @@ def test_every_room_has_its_place():
     present = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or path.is_dir()}
     assert present - {"__init__", "__pycache__", "py"} <= set(ROOMS)
     assert len(set(ROOMS)) == len(ROOMS)
+
+
+def part(module: str) -> str:
+    """The room inside verification; the files beside the rooms stand after all of them."""
+    inside = module.split(".")[2:3]
+    return inside[0] if inside and inside[0] in VERIFICATION else "top"
+
+
+def module_graph(package: Path = PACKAGE) -> dict[str, set[str]]:
+    """Every module and the modules of ours that it imports."""
+    files = [path for path in package.rglob("*.py") if path != package / "__init__.py"]
+    graph: dict[str, set[str]] = {}
+    names = {".".join((package.name, *f.relative_to(package).with_suffix("").parts)) for f in files}
+    for path in files:
+        for module, other in imports(path, package):
+            found = graph.setdefault(module, set())
+            if other in names:
+                found.add(other)
+            else:  # a name of a package: what it stands for is elsewhere, or one of its files
+                found.update(set(_files_named(path, other)) & names)
+    return graph
+
+
+def _files_named(path: Path, package: str) -> Iterator[str]:
+    for node in import_statements(path):
+        if isinstance(node, ast.ImportFrom) and node.module == package:
+            yield from (f"{package}.{alias.name}" for alias in node.names)
+
+
+def cycles(graph: dict[str, set[str]]) -> list[tuple[str, ...]]:
+    try:
+        list(TopologicalSorter(graph).static_order())
+    except CycleError as error:
+        return [tuple(error.args[1])]
+    return []
+
+
+@pytest.mark.parametrize("name", WITHOUT_CYCLES)
+def test_no_file_imports_itself_by_way_of_others(name):
+    start = f"{PACKAGE.name}.{name}."
+    graph = {
+        module: {other for other in others if other.startswith(start)}
+        for module, others in module_graph().items()
+        if module.startswith(start) and part(module) in (name.split(".")[-1], "top")
+    }
+    assert cycles(graph) == []
+
+
+def test_rooms_of_verification_follow_each_other():
+    order = (*VERIFICATION, "top")
+    against = {
+        (part(module), part(other))
+        for path in (PACKAGE / "verification").rglob("*.py")
+        if path != PACKAGE / "verification" / "__init__.py"  # names everything, loads nothing
+        for module, other in imports(path)
+        if room(other) == "verification" and order.index(part(other)) > order.index(part(module))
+    }
+    assert against - ORDERED == set()
+
+
+def test_the_trusted_base_imports_the_domain_and_itself():
+    own = f"{PACKAGE.name}.verification.checker"
+    allowed = (own, *(f"{PACKAGE.name}.{name}" for name in TRUSTED))
+    beyond = {
+        (module, other)
+        for path in (PACKAGE / "verification" / "checker").glob("*.py")
+        for module, other in imports(path)
+        if not any(f"{other}.".startswith(f"{name}.") for name in allowed)
+    }
+    assert beyond == set()
+
+
+def test_importing_the_checker_loads_the_checker():
+    """Not the search, not the model: what is loaded is what has to be read."""
+    code = "import sys, tsc_interp.verification.checker.check; print(*sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    ours = {name for name in run.stdout.split() if name.startswith(f"{PACKAGE.name}.")}
+    domain = {"_version", "errors", "files", "frozen", "output", "strings", "task", "task_check",
+              "config", "checkpoints"}  # fmt: skip
+    assert {room(name) for name in ours} <= {*domain, "verification"}
+    assert {part(name) for name in ours if room(name) == "verification"} == {"checker", "top"}
+    assert [n for n in ours if room(n) == "verification" and part(n) == "top"] == [
+        "tsc_interp.verification"
+    ]
+    assert len(ours) <= 36
+    assert not {"torch", "scipy"} & set(run.stdout.split())
 
 
 @pytest.mark.parametrize("statement", [

@@ -13,6 +13,7 @@ from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.model.initialise import initial_weights
 from tsc_interp.task import AtLeast, ContainsAll, Majority, Parity
+from tsc_interp.verification.bounds.supports import MarginSupport, Support
 
 VERIFIED = [
     *CONFIGS,
@@ -94,6 +95,30 @@ def planted(first_failing: int, c_score: float = 0.0, **options: Any) -> Checkpo
     return hand_built([scores], [[1, 0, 0]], 0.5, task=ContainsAll(letters="a"), **options)
 
 
+def twelve_weights() -> Checkpoint:
+    """One head, one dimension, one GELU neuron, no biases: right on every string up to 1,000.
+
+    With CLS at -1, what the neuron reads is r = the mean of -0.1 (a), 1 (b) and -10 (c), in which b
+    outweighs a by e^5.5 and c by e^55. The logit r - α GELU(2 r) is above zero for 0 < r < 1 - 1e-6
+    alone: r is below that interval without b, above it without a, and inside it with both.
+    """
+    inner = 1 - 1e-6
+    alpha = inner / (inner * (1 + math.erf(2 * inner / math.sqrt(2))))
+    one = np.ones((1, 1, 1), dtype=np.float32)
+    config = ClassifierConfig(d_model=1, n_heads=1, d_head=1, d_mlp=1)
+    arrays = {
+        "embed.W_E": np.array([[-1], [0], [0.9], [2], [-9]]),
+        "blocks.0.attn.W_Q": one,
+        "blocks.0.attn.W_K": -5 * one,
+        "blocks.0.attn.W_V": one,
+        "blocks.0.attn.W_O": one,
+        "blocks.0.mlp.W_in": 2 * one[0],
+        "blocks.0.mlp.W_out": -alpha * one[0],
+        "unembed.W_U": one[0],
+    }
+    return Checkpoint(config, {name: array.astype(np.float32) for name, array in arrays.items()})
+
+
 def unfailing() -> Checkpoint:
     """Scores scaled by log n, two specialised heads: right on every string of every length.
 
@@ -139,3 +164,8 @@ def rescaled(checkpoint: Checkpoint, power: int) -> Checkpoint:
             for name, weight in checkpoint.weights.items()
         },
     )
+
+
+def below(support: Support) -> Support:
+    """The margin of class 0 of two: what is above zero where the logit is not."""
+    return MarginSupport(support.letters, [(support, -1.0)])

@@ -8,7 +8,16 @@ from __future__ import annotations
 
 
 class TscError(Exception):
-    """Base of the family: catch this to catch all of them."""
+    """Base of every error that this package raises on purpose.
+
+    Example:
+        >>> import tsc_interp as tsc
+        >>> try:
+        ...     tsc.evaluate("walk-through", "ab")
+        ... except tsc.TscError as error:
+        ...     print(str(error)[:59])
+        no checkpoint 'walk-through': did you mean 'walkthrough'? e
+    """
 
     exit_code = 1
 

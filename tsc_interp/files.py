@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import secrets
 import stat
 from collections.abc import Callable, Iterable, Iterator
@@ -159,3 +160,8 @@ def shown(path: str | os.PathLike[str]) -> str:
     """A path, or any text, for a message: a very long one keeps its ends."""
     text = os.fspath(path)
     return text if len(text) <= 100 else f"{text[:60]}...{text[-30:]}"
+
+
+def slug(name: str) -> str:
+    """A name as part of a path: letters, digits, dots, hyphens and underscores."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "model"

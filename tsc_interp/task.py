@@ -10,13 +10,13 @@ A rule about the order of letters (`ordered`) has `labels(letters)` instead: `[s
 
 A task of one's own is a subclass of `OwnTask`:
 
-    class EvenLength(tsc.OwnTask):
+    class EvenLength(tsc.tasks.OwnTask):
         kind: Literal["even_length"] = "even_length"
 
         def labels(self, counts):
             return counts.sum(-1) % 2 == 0
 
-    class EndsLikeItBegins(tsc.OwnTask):
+    class EndsLikeItBegins(tsc.tasks.OwnTask):
         kind: Literal["ends_like_it_begins"] = "ends_like_it_begins"
         ordered: ClassVar[bool] = True
 
@@ -31,6 +31,7 @@ are read, or be an entry point of the group `tsc_interp.tasks` in an installed p
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Annotated, Any, ClassVar, Literal, Protocol, Self
 
@@ -294,7 +295,8 @@ class OwnTask(_BaseRule):
     With more than two classes it says how many (`n_classes`); about the order of letters it is with
     `ordered: ClassVar[bool] = True`. A verifier knows the label of single strings then. Where all
     strings over a set of letters share a label, `label_of_support` says so, which is what makes
-    proofs about every length possible.
+    proofs about every length possible. A configuration compares it with `labels` on short strings
+    (`task_check.py`) and refuses a task that contradicts itself; beyond these it is believed.
     """
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -316,6 +318,19 @@ SHIPPED: tuple[type[Any], ...] = (
 )
 _OWN: list[type[OwnTask]] = []
 
+# Rules on order that are more than a few lines: loaded from tsc_interp/tasks when first named.
+_IN_TASKS = {
+    "automaton": ("automaton", "Automaton"),
+    "regex": ("regex", "Regex"),
+    "sum_sign": ("order", "SumSign"),
+    "brackets": ("order", "Brackets"),
+    "ends_with": ("order", "EndsWith"),
+    "palindrome": ("order", "Palindrome"),
+    "transducer": ("transducer", "Transducer"),
+    "addition": ("writing", "Addition"),
+    "copy": ("writing", "Copy"),
+}
+
 
 def kind_of(task: type[Any]) -> str:
     """What JSON calls it."""
@@ -326,10 +341,18 @@ def kind_of(task: type[Any]) -> str:
 def task_ofkind_of(kind: str) -> type[Any] | None:
     """The class behind a name: shipped, imported, or an entry point; the youngest of a name."""
     known: dict[str, type[Any]] = {kind_of(task): task for task in (*_OWN, *SHIPPED)}
+    if kind in _IN_TASKS:
+        known[kind] = _loaded(kind)
     if kind not in known:
         for entry in entry_points(group="tsc_interp.tasks", name=kind):
             known[kind] = entry.load()
     return known.get(kind)
+
+
+def _loaded(kind: str) -> type[Any]:
+    module, name = _IN_TASKS[kind]
+    found: type[Any] = getattr(import_module(f"tsc_interp.tasks.{module}"), name)
+    return found
 
 
 def read_task(given: object) -> Any:
@@ -340,17 +363,42 @@ def read_task(given: object) -> Any:
         kind = given.get("kind")
         task = task_ofkind_of(kind) if isinstance(kind, str) else None
         if task is None:
-            names = ", ".join(repr(kind_of(task)) for task in (*SHIPPED, *_OWN))
+            names = ", ".join([*map(repr, map(kind_of, (*SHIPPED, *_OWN))), *map(repr, _IN_TASKS)])
             raise ValueError(
                 f"there is no task of kind {shorten(kind)}; those known here are {names}. One of "
                 "your own must be imported first, or be an entry point of tsc_interp.tasks"
             )
         given = task(**{str(name): value for name, value in given.items()})
-    if not isinstance(given, (*SHIPPED, OwnTask)):
-        raise ValueError(f"a task is one of tsc-interp's or a tsc.OwnTask, got {shorten(given)}")
-    if isinstance(given, OwnTask) and not kind_of(type(given)):
-        raise ValueError(f"{type(given).__name__} needs a kind: Literal[...] = ...")
+    if not isinstance(given, _BaseRule):
+        raise ValueError(
+            f"a task is one of tsc-interp's or a tsc.tasks.OwnTask, got {shorten(given)}"
+        )
+    if type(given) not in SHIPPED:
+        _refuse_disguise(given)
     return given
+
+
+def _refuse_disguise(task: Any) -> None:
+    """Refuse a task that would pass for a shipped one, whose rules verification knows by name."""
+    name, kind = type(task).__name__, kind_of(type(task))
+    every = (*SHIPPED, *map(_loaded, _IN_TASKS))
+    if type(task) in every:
+        return
+    if isinstance(task, every):
+        shipped = next(one for one in every if isinstance(task, one))
+        raise ValueError(
+            f"{name} is a subclass of {shipped.__name__}, and would be taken for it where its "
+            "labels differ; derive it from tsc.tasks.OwnTask alone"
+        )
+    if not kind:
+        raise ValueError(f"{name} needs a kind: Literal[...] = ...")
+    if {kind, task.kind} & {kind_of(one) for one in every}:
+        raise ValueError(
+            f"{name} calls itself {task.kind!r}, the name of a task of tsc-interp; "
+            "give it a kind of its own"
+        )
+    if task.kind != kind:
+        raise ValueError(f"{name} is of kind {kind!r}, and this one says {task.kind!r}")
 
 
 Task = Annotated[Rule, PlainValidator(read_task)]

@@ -14,7 +14,8 @@ from docs.build.lab_pages import write_lab_pages
 from docs.build.notebooks import write_notebooks
 from docs.build.playgrounds import write_playgrounds
 from docs.build.probe_pages import write_probe_pages
-from docs.build.scripts import run_and_write
+from docs.build.scripts import run_and_write, scripts
+from docs.build.trusted import trusted_files
 
 ROOT = Path(__file__).resolve().parents[2]
 INCLUDED = ROOT / "docs" / "generated"
@@ -36,15 +37,15 @@ def main() -> None:
 def steps() -> Iterator[tuple[str, Callable[[], object]]]:
     yield "plotly.js and themes", lambda: write_assets(SERVED / "assets")
     yield "command-line reference", lambda: write_text("cli.txt", cli_reference())
+    yield "trusted files", lambda: write_text("trusted.txt", trusted_files())
     yield "commands", lambda: write_commands(INCLUDED / "commands")
     yield "probe pages", lambda: write_probe_pages(INCLUDED / "probes")
     yield "laboratories", lambda: write_lab_pages(INCLUDED / "laboratories")
     yield "notebooks", lambda: write_notebooks(INCLUDED / "notebooks", SERVED / "notebooks")
     yield "playgrounds", lambda: write_playgrounds(SERVED / "playground")
-    for folder in (ROOT / "docs" / "checks", ROOT / "docs" / "studies", ROOT / "examples"):
-        for script in sorted(folder.glob("*.py")):
-            place = INCLUDED / folder.name
-            yield script.name, lambda script=script, place=place: run_and_write(script, place)
+    for place, script in scripts().items():
+        folder = INCLUDED / place
+        yield place, lambda script=script, folder=folder: run_and_write(script, folder)
 
 
 def write_text(name: str, text: str) -> None:

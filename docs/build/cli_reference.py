@@ -34,7 +34,7 @@ def _section(name: str, command: Any) -> str:
     records = [(parameter, _record(parameter, context)) for parameter in command.params]
     arguments = [row for parameter, row in records if parameter.param_type_name == "argument"]
     options = [row for parameter, row in records if parameter.param_type_name == "option"]
-    parts = [f"## {name}", _plain(command.help or ""), f"```text\n{_tidy(usage)}\n```"]
+    parts = [f"## {name}", _plain(command.help or ""), f"```text\n{usage}\n```"]
     for heading, rows in (("argument", arguments), ("option", options)):
         if rows:
             lines = [f"| <code>{left}</code> | {right} |" for left, right in rows]
@@ -44,13 +44,8 @@ def _section(name: str, command: Any) -> str:
 
 def _record(parameter: Any, context: Any) -> tuple[str, str]:
     left, right = parameter.get_help_record(context) or (parameter.name, parameter.help or "")
-    left = _tidy(left).split(" <list")[0] if parameter.param_type_name == "argument" else left
+    left = left.split(" <")[0] if parameter.param_type_name == "argument" else left
     return _cell(left), _cell(right)
-
-
-def _tidy(text: str) -> str:
-    """`[[STRING]...]...` is how the library writes a metavar that has its own brackets."""
-    return re.sub(r"\[(\[\w+\]\.\.\.)\]\.\.\.", r"\1", text)
 
 
 def _cell(text: str) -> str:
@@ -60,4 +55,4 @@ def _cell(text: str) -> str:
 
 def _plain(text: str) -> str:
     """Help text as Markdown: braces and brackets are meant literally."""
-    return re.sub(r"\\?\[(?=default|required)", r"\\[", text).replace("<", "&lt;").strip()
+    return re.sub(r"\[(?=default|required)", r"\\[", text).replace("<", "&lt;").strip()

@@ -7,7 +7,7 @@ from pathlib import Path
 import tsc_interp as tsc
 from docs.build.probe_pages import computes, told
 from tsc_interp.laboratories.registry import LABORATORIES, Laboratory
-from tsc_interp.report.reproduce import lab_command
+from tsc_interp.report.commands import lab_command
 
 
 def write_lab_pages(folder: Path) -> None:

@@ -10,8 +10,8 @@ import tsc_interp as tsc
 from docs.build.figures import fragment
 from tsc_interp.probes.registry import PROBES, Probe, Question
 from tsc_interp.report import Report
+from tsc_interp.report.commands import command
 from tsc_interp.report.model_report import Section
-from tsc_interp.report.reproduce import command
 from tsc_interp.reproduction.experiments import experiment_named
 from tsc_interp.source_report import EXAMPLES
 from tsc_interp.training.jobs import train

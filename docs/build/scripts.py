@@ -1,4 +1,4 @@
-"""Run the example scripts and the numerical checks; write what they printed and drew."""
+"""Run the scripts behind the pages; write what they printed and drew."""
 
 from __future__ import annotations
 
@@ -11,11 +11,21 @@ from docs.build.sections import Finished, run
 from tsc_interp.plots.style import Figure
 from tsc_interp.report import Report
 
+ROOT = Path(__file__).resolve().parents[2]
 
-def run_and_write(script: Path, folder: Path) -> Finished:
-    """`folder/SCRIPT/SECTION.txt` for what a section printed, `VARIABLE.html` for what it drew."""
+
+def scripts() -> dict[str, Path]:
+    """Every script behind a page, by the folder its output goes to, such as `studies/heads`."""
+    found = {f"studies/{page.parent.name}": page for page in ROOT.glob("studies/*/page.py")}
+    for folder, place in (("studies/theory", "theory"), ("examples", "examples")):
+        of_folder = (ROOT / folder).glob("[a-z]*.py")  # without __init__
+        found |= {f"{place}/{script.stem}": script for script in of_folder}
+    return dict(sorted(found.items()))
+
+
+def run_and_write(script: Path, place: Path) -> Finished:
+    """`place/SECTION.txt` for what a section printed, `VARIABLE.html` for what it drew."""
     finished = run(script)
-    place = folder / finished.name
     place.mkdir(parents=True, exist_ok=True)
     for section, text in finished.printed.items():
         (place / f"{section or 'all'}.txt").write_text(text.rstrip() + "\n", encoding="utf-8")

@@ -15,8 +15,8 @@ import sys
 from collections import Counter
 from typing import Any
 
-from tests.test_certificates import at, places, sealed
-from tests.test_forged_certificates import contradicted, stretched
+from tests.verification.test_certificates import at, places, sealed
+from tests.verification.test_forged_certificates import contradicted, stretched
 from tests.verification_models import planted, random_checkpoint, unfailing
 from tsc_interp import certify
 from tsc_interp.checkpoints import Checkpoint
@@ -79,7 +79,7 @@ def main() -> int:
     options = parser.parse_args()
     rng = random.Random(options.seed)
     models = [
-        (name, checkpoint, certify(checkpoint, limit=200, budget=500).document)
+        (name, checkpoint, certify(checkpoint, limit=200, boxes=500).document)
         for name, checkpoint in subjects()
     ]
     endings: Counter[tuple[str, str]] = Counter()

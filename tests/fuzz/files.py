@@ -111,7 +111,7 @@ def _odd_header(rng: random.Random, content: bytes) -> bytes:
 def _source_model() -> tuple[bytes, str]:
     import torch
 
-    from tests.test_report_import import as_the_report_stores_it
+    from tests.report.test_import import as_the_report_stores_it
     from tsc_interp.reproduction.source_models import read_source_model
 
     path = Path(mkdtemp()) / "model.pt"

@@ -39,7 +39,7 @@ def _quiet() -> str:
 
 
 def page(rng: random.Random, place: Path) -> Case:
-    from tests.test_report_escaping import html_is_ours
+    from tests.report.test_escaping import html_is_ours
 
     name = hostile(rng)
 
@@ -51,7 +51,7 @@ def page(rng: random.Random, place: Path) -> Case:
 
 
 def markdown(rng: random.Random, place: Path) -> Case:
-    from tests.test_report_escaping import markdown_is_ours
+    from tests.report.test_escaping import markdown_is_ours
 
     name = hostile(rng)
 

@@ -1,4 +1,4 @@
-// The cases Python wrote for these tests: run them through tests/test_playground_js.py.
+// The cases Python wrote for these tests: run them through tests/playground/test_js.py.
 
 import { readFileSync } from "node:fs";
 
@@ -6,5 +6,5 @@ const path = process.env.TSC_PLAYGROUND_CASES;
 
 /** One list of cases by name, or null when Python did not write any. */
 export const casesOf = (name) => (path ? JSON.parse(readFileSync(path, "utf8"))[name] : null);
-export const skipWithout = (cases) => (cases ? false : "the cases come from tests/test_playground_js.py");
+export const skipWithout = (cases) => (cases ? false : "the cases come from tests/playground/test_js.py");
 export const assets = new URL("../../tsc_interp/playground/assets/", import.meta.url);

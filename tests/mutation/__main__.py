@@ -13,6 +13,7 @@ import argparse
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import json
 import os
 import random
 import resource
@@ -113,6 +114,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--only", default="", help="only files whose name contains this")
+    parser.add_argument("--table", type=Path, help="a JSON file to add this run's rows to")
     options = parser.parse_args()
     started = time.monotonic()
     targets = [target for target in TARGETS if options.only in target.file]
@@ -138,6 +140,8 @@ def main() -> int:
     spent = sum(ending.cpu_seconds for ending in (*alone.values(), *results.values()))
     print(f"seed {options.seed}, at most {options.most} mutants per file")
     rate = _report(results, drawn_from)
+    if options.table is not None:
+        _store(options.table, results, drawn_from, options.seed)
     print(f"{time.monotonic() - started:.0f} s on the clock, {spent:.0f} s of processor time")
     return 0 if rate >= 0.95 else 1
 
@@ -151,6 +155,25 @@ def _load_what_is_not_ours(targets: list[Target]) -> None:
     for name in list(sys.modules):
         if name.split(".")[0] in ("tsc_interp", "tests", "checker"):
             del sys.modules[name]
+
+
+def _store(
+    path: Path, results: dict[Mutant, Ending], drawn_from: dict[str, int], seed: int
+) -> None:
+    """One row per file; rows of other files stay, so that a long run can be made in parts."""
+    rows = json.loads(path.read_text()) if path.exists() else {}
+    for file, every in drawn_from.items():
+        mine = {mutant: ending for mutant, ending in results.items() if mutant.file == file}
+        alive = [mutant.name for mutant, ending in mine.items() if ending.survived]
+        rows[file] = {
+            "seed": seed,
+            "mutants": every,
+            "tried": len(mine),
+            "killed": len(mine) - len(alive),
+            "equivalent": [name for name in alive if reason(name)],
+            "survived": [name for name in alive if not reason(name)],
+        }
+    path.write_text(json.dumps(rows, indent=2, sort_keys=True) + "\n")
 
 
 def _report(results: dict[Mutant, Ending], drawn_from: dict[str, int]) -> float:

@@ -1,3 +1,4 @@
+# ruff: noqa: E501  -- keys name a file, a function and a mutation
 """Mutants that no test can tell from the original, each with the reason.
 
 A name is `file::function: before -> after`, with `(#2)` for the second such place in the function;
@@ -9,48 +10,45 @@ from __future__ import annotations
 _V = "tsc_interp/verification"
 
 EQUIVALENT: dict[str, str] = {
-    f"{_V}/box_claims.py::BoxClaims.letter_sets: 1 -> 2 (#2)": (
+    f"{_V}/checker/box_claims.py::BoxClaims.letter_sets: 1 -> 2 (#2)": (
         "there is no set of more letters than the alphabet has"
     ),
-    f"{_V}/box_claims.py::BoxClaims.cover_lengths: length - len(face) -> length + len(face)": (
+    f"{_V}/checker/box_claims.py::BoxClaims.cover_lengths: length - len(support) -> length + len(support)": (
         "the box around all strings may be larger: only strings up to the length must be covered"
     ),
-    f"{_V}/box_claims.py::BoxClaims.cover_lengths: 1 -> 2 (#3)": (
+    f"{_V}/checker/box_claims.py::BoxClaims.cover_lengths: 1 -> 2 (#3)": (
         "the box around all strings may be larger: only strings up to the length must be covered"
     ),
-    f"{_V}/classes.py::MarginFace.smallest: sign > 0 -> sign >= 0": "a sign is 1 or -1",
-    f"{_V}/agreement_checker.py::AgreementChecker.__init__: 0.0 -> 1.0": (
-        "the time at which to stop is set anew before anything is checked"
-    ),
-    f"{_V}/kernel.py::_largest_mean: break -> pass": (
+    f"{_V}/bounds/supports.py::MarginSupport.combined: sign > 0 -> sign >= 0": "a sign is 1 or -1",
+    f"{_V}/checker/kernel.py::_largest_mean: break -> pass": (
         "smaller values cannot raise the mean (shown in its docstring): the scan only ends later"
     ),
-    f"{_V}/kernel.py::_largest_mean: is_less(bound, largest) -> is_at_most(bound, largest)": (
+    f"{_V}/checker/kernel.py::_largest_mean: is_less(bound, largest) -> is_at_most(bound, largest)": (
         "where the two are equal, either is the answer"
     ),
-    f"{_V}/kernel.py::_compare: x < y -> x <= y": (
+    f"{_V}/checker/kernel.py::_compare: x < y -> x <= y": (
         "equal values are called ascending one way: the order among them changes no mean"
     ),
-    f"{_V}/coverage.py::_best_plane: *": (
+    f"{_V}/checker/coverage.py::_best_plane: *": (
         "which side is cut along first decides how long it takes; every side strictly inside the "
         "piece leads to the same answer, and none but those is offered"
     ),
-    f"{_V}/coverage.py::covered: ((bottom < high) & (low < top)).all(axis=1) ->*": (
+    f"{_V}/checker/coverage.py::covered: ((bottom < high) & (low < top)).all(axis=1) ->*": (
         "boxes beside the piece are kept: none of them holds it, and their sides only cut it finer"
     ),
-    f"{_V}/coverage.py::covered: bottom < high -> bottom <= high": (
+    f"{_V}/checker/coverage.py::covered: bottom < high -> bottom <= high": (
         "a box that only touches the piece from outside cannot hold it, and its sides do not cut it"
     ),
-    f"{_V}/coverage.py::covered: low < top -> low <= top": (
+    f"{_V}/checker/coverage.py::covered: low < top -> low <= top": (
         "a box that only touches the piece from outside cannot hold it, and its sides do not cut it"
     ),
-    f"{_V}/checker_model.py::_columns: 0 -> 1": (
+    f"{_V}/checker/model.py::_columns: 0 -> 1": (
         "every key has a row and all rows are of one length; there are two at least, CLS's first"
     ),
-    f"{_V}/checker.py::Checker.__init__: 0.0 -> 1.0": (
+    f"{_V}/checker/document.py::Deadline.__init__: 0.0 -> 1.0": (
         "a time long past: every check sets it before anything is paid for"
     ),
-    f"{_V}/checker.py::Checker._pay: monotonic() < self._until -> monotonic() <= self._until": (
+    f"{_V}/checker/document.py::Deadline.pay: monotonic() < self._until -> monotonic() <= self._until": (
         "one instant more"
     ),
     "tsc_interp/output/console.py::SafeConsole.__init__: False -> True": (
@@ -59,45 +57,45 @@ EQUIVALENT: dict[str, str] = {
     "checker/rational_checker.py::Check.check_right_at_all_lengths: 0 -> 1 (#2)": (
         "both entries of this pair are the same"
     ),
-    f"{_V}/search.py::search_face: len(batch) < _BATCH -> len(batch) <= _BATCH": (
+    f"{_V}/search/search.py::search_support: len(batch) < _BATCH -> len(batch) <= _BATCH": (
         "one box more at a time: the same boxes in the same order"
     ),
-    f"{_V}/intervals.py::square: high >= 0 -> high > 0": (
+    f"{_V}/bounds/intervals.py::square: high >= 0 -> high > 0": (
         "where one end is zero, the smaller square is zero either way"
     ),
-    f"{_V}/intervals.py::square: low <= 0 -> low < 0": (
+    f"{_V}/bounds/intervals.py::square: low <= 0 -> low < 0": (
         "where one end is zero, the smaller square is zero either way"
     ),
-    f"{_V}/intervals.py::largest_sorted_mean: 1 -> 2 (#6)": (
+    f"{_V}/bounds/intervals.py::largest_sorted_mean: 1 -> 2 (#6)": (
         "one candidate more, with light + heavy as weights: in the middle of their box, so a mean "
         "that is no larger than the best corner's"
     ),
-    f"{_V}/cutting.py::halve_counts: top - 1 -> top + 1": (
+    f"{_V}/search/cutting.py::halve_counts: top - 1 -> top + 1": (
         "the middle of two numbers is below the larger one unless rounding lifts it; up to 10^9 it "
         "does not"
     ),
-    f"{_V}/cutting.py::_middle: bottom < middle < top -> bottom <= middle < top": (
+    f"{_V}/search/cutting.py::_middle: bottom < middle < top -> bottom <= middle < top": (
         "a middle that is the bottom is replaced by the one halfway, or there is no number between"
     ),
-    f"{_V}/cutting.py::_middle: middle > 0.001 -> middle >= 0.001": (
+    f"{_V}/search/cutting.py::_middle: middle > 0.001 -> middle >= 0.001": (
         "no middle is 0.001, which is no float64 of few bits; either rounding keeps it inside"
     ),
-    f"{_V}/faces.py::count_box_bounds: -1 -> 1*": "counts have two axes, so the last is the second",
-    f"{_V}/faces.py::_with_cls: -1 -> 1*": "counts have two axes, so the last is the second",
-    f"{_V}/faces.py::ZeroFace.logits: 1.0 -> 2.0": "any number below zero says the same",
-    f"{_V}/proofs.py::tail_bounds: 1 + 64 * UNIT -> 1 - 64 * UNIT": (
-        "a second guard: the face's own error bound has 16 · 746 units for log n, twice"
+    f"{_V}/bounds/supports.py::count_box_bounds: -1 -> 1*": "counts have two axes, so the last is the second",
+    f"{_V}/bounds/supports.py::_with_cls: -1 -> 1*": "counts have two axes, so the last is the second",
+    f"{_V}/bounds/supports.py::ZeroSupport.logits: 1.0 -> 2.0": "any number below zero says the same",
+    f"{_V}/search/proofs.py::tail_bounds: 1 + 64 * UNIT -> 1 - 64 * UNIT": (
+        "a second guard: the support's own error bound has 16 · 746 units for log n, twice"
     ),
-    f"{_V}/proofs.py::tail_bounds: np.exp(power) * (1 + 64 * UNIT) ->*": (
-        "a second guard: the face's own error bound has 16 · 746 units for log n, twice"
+    f"{_V}/search/proofs.py::tail_bounds: np.exp(power) * (1 + 64 * UNIT) ->*": (
+        "a second guard: the support's own error bound has 16 · 746 units for log n, twice"
     ),
-    f"{_V}/proofs.py::tail_bounds: gaps < -1 -> gaps <= -1": (
+    f"{_V}/search/proofs.py::tail_bounds: gaps < -1 -> gaps <= -1": (
         "gaps are rounded up first: one that is -1 then was below it, and N^0 = 1 bounds it"
     ),
-    f"{_V}/proofs.py::_ChartSearch._add: at_corner.max() -> at_corner.min()": (
+    f"{_V}/search/proofs.py::_ChartSearch._add: at_corner.min() -> at_corner.max()": (
         "how soon a search that cannot succeed gives up; what is proved is the same"
     ),
-    f"{_V}/tables.py::Tables._compute: 1 -> 2*": (
+    f"{_V}/bounds/tables.py::Tables._compute: 1 -> 2*": (
         "the columns of a table without rows, for models without an MLP"
     ),
     "tsc_interp/report/model_report.py::ModelCard._severity: 0 -> 1 (#2)": (

@@ -15,10 +15,10 @@ class Target:
 
 _VERIFICATION = "tsc_interp/verification"
 _CHECKER = (
-    "tests/test_checker_claims.py",
-    "tests/test_checker_model.py",
-    "tests/test_certificates.py",
-    "tests/test_forged_certificates.py",
+    "tests/verification/test_checker_claims.py",
+    "tests/verification/test_checker_model.py",
+    "tests/verification/test_certificates.py",
+    "tests/verification/test_forged_certificates.py",
 )
 _OPENING = (
     "nonsense or other_weights or field_matters or smuggled or positions or before_any_work or "
@@ -29,77 +29,120 @@ _CLAIMS = (
     "and not is_sealed and not bounds_hold and not strips and not brute_force and not softmax "
     "and not returned"
 )
-_CLASSES = ("tests/test_classes.py",)
+_CLASSES = ("tests/verification/test_classes.py",)
 _FLOAT32 = (
     "accepted or field or document or real_boxes or at_once or refusals or decides or claimed "
     "or strict or an_answer"
 )
-_ORDERED = ("tests/test_ordered_certificates.py",)
-_FACES = ("tests/test_face_bounds.py", "tests/test_search_bounds.py")
+_FACES = ("tests/verification/test_support_bounds.py", "tests/verification/test_search_bounds.py")
 _PROOFS = (
     "proof or every_length or positive_labels or wrong_somewhere or tails or charts or "
     "bound_that_is_none or logit_of_zero or boxes_are_cut or charts_ends or corner_of_zero or "
     "sharpened"
 )
 
+_TRELLIS = ("tests/verification/test_trellis_checker.py",)
+_EDGES = "tests/verification/test_trusted_edges.py"
+_MEMORY = "tests/verification/test_checker_memory.py"
+
 TARGETS = (
-    Target(f"{_VERIFICATION}/kernel.py", ("tests/test_kernel.py",)),
+    Target(f"{_VERIFICATION}/checker/budget.py", (_MEMORY,)),
+    Target(f"{_VERIFICATION}/checker/kernel.py", ("tests/verification/test_kernel.py",)),
     Target(
-        f"{_VERIFICATION}/coverage.py",
-        ("tests/test_forged_certificates.py",),
+        f"{_VERIFICATION}/checker/coverage.py",
+        ("tests/verification/test_forged_certificates.py",),
         "coverage or strips",
     ),
-    Target(f"{_VERIFICATION}/checker.py", _CHECKER, _OPENING),
-    Target(f"{_VERIFICATION}/box_claims.py", (*_CHECKER, "tests/test_diff.py"), _CLAIMS),
-    Target(f"{_VERIFICATION}/checker_claims.py", (*_CHECKER, *_CLASSES), _CLAIMS),
-    Target(f"{_VERIFICATION}/checker_labels.py", (*_CHECKER, *_CLASSES), _CLAIMS),
+    Target(f"{_VERIFICATION}/checker/check.py", _CHECKER, _OPENING),
+    Target(f"{_VERIFICATION}/checker/document.py", _CHECKER, _OPENING),
     Target(
-        f"{_VERIFICATION}/checker_float32.py", ("tests/test_float32_certificates.py",), _FLOAT32
+        f"{_VERIFICATION}/checker/box_claims.py",
+        (*_CHECKER, "tests/verification/test_diff.py"),
+        _CLAIMS,
+    ),
+    Target(f"{_VERIFICATION}/checker/claims.py", (*_CHECKER, *_CLASSES), _CLAIMS),
+    Target(f"{_VERIFICATION}/checker/labels.py", (*_CHECKER, *_CLASSES), _CLAIMS),
+    Target(
+        f"{_VERIFICATION}/checker/float32.py",
+        ("tests/verification/test_float32_certificates.py", _EDGES),
+        f"{_FLOAT32} or room",
     ),
     Target(
-        f"{_VERIFICATION}/checker_rounding.py",
-        ("tests/test_float32_certificates.py",),
-        "derivations or rooms_hold or refusals or walk_through",
+        f"{_VERIFICATION}/checker/rounding.py",
+        ("tests/verification/test_float32_certificates.py", _EDGES),
+        "derivations or rooms_hold or refusals or walk_through or room",
     ),
     Target(
-        f"{_VERIFICATION}/rounding.py",
-        ("tests/test_float32_certificates.py", "tests/test_float32.py"),
+        f"{_VERIFICATION}/bounds/rounding.py",
+        ("tests/verification/test_float32_certificates.py", "tests/verification/test_float32.py"),
         "derivations or rooms_hold or overflow or walk_through or bounds_grow",
     ),
-    Target(f"{_VERIFICATION}/classes.py", _CLASSES, "not certificates and not accepted"),
-    Target(f"{_VERIFICATION}/ordered_checker.py", _ORDERED),
-    Target(f"{_VERIFICATION}/ordered_checker_boxes.py", _ORDERED),
-    Target(f"{_VERIFICATION}/ordered_checker_model.py", _ORDERED),
-    Target(f"{_VERIFICATION}/ordered_disjoint.py", _ORDERED, "disjoint or two_boxes"),
+    *(
+        Target(
+            f"{_VERIFICATION}/checker/{name}_rounding.py",
+            ("tests/verification/test_forward_rounding.py",),
+        )
+        for name in ("forward", "norm", "compared")
+    ),
     Target(
-        f"{_VERIFICATION}/agreement_checker.py",
-        ("tests/test_diff.py",),
+        f"{_VERIFICATION}/checker/heads.py",
+        ("tests/verification/test_public_family.py",),
+        "scores_and_values or certified",
+    ),
+    Target(f"{_VERIFICATION}/checker/paths.py", _TRELLIS, "not curvature"),
+    Target(f"{_VERIFICATION}/checker/relaxation.py", _TRELLIS),
+    Target(f"{_VERIFICATION}/checker/trellis.py", _TRELLIS, "not curvature"),
+    Target(f"{_VERIFICATION}/checker/trellis_model.py", _TRELLIS, "not curvature"),
+    Target(
+        f"{_VERIFICATION}/checker/agreement.py",
+        ("tests/verification/test_diff.py",),
         "false_certificates or planted or every_length or refused or claims_by_hand",
     ),
-    Target(f"{_VERIFICATION}/identity.py", ("tests/test_diff.py",), "same_function or fractions"),
-    Target(f"{_VERIFICATION}/checker_model.py", ("tests/test_checker_model.py", *_CLASSES)),
-    Target(f"{_VERIFICATION}/intervals.py", ("tests/test_intervals.py",)),
-    Target(f"{_VERIFICATION}/tables.py", _FACES, "not any_model and not verdicts"),
-    Target(f"{_VERIFICATION}/faces.py", _FACES, "not any_model and not verdicts"),
-    Target(f"{_VERIFICATION}/layered.py", _FACES, "not any_model and not verdicts"),
     Target(
-        f"{_VERIFICATION}/cutting.py",
-        ("tests/test_search_faces.py", "tests/test_search_limits.py"),
+        f"{_VERIFICATION}/checker/identity.py",
+        ("tests/verification/test_diff.py", _EDGES),
+        "same_function or fractions or wider_heads or neurons",
+    ),
+    Target(
+        f"{_VERIFICATION}/checker/model.py",
+        ("tests/verification/test_checker_model.py", *_CLASSES, _EDGES),
+    ),
+    Target(f"{_VERIFICATION}/bounds/intervals.py", ("tests/verification/test_intervals.py",)),
+    Target(f"{_VERIFICATION}/bounds/tables.py", _FACES, "not any_model and not verdicts"),
+    Target(
+        f"{_VERIFICATION}/bounds/supports.py",
+        (*_FACES, *_CLASSES),
+        "not any_model and not verdicts and not certificates and not accepted",
+    ),
+    Target(f"{_VERIFICATION}/bounds/layered.py", _FACES, "not any_model and not verdicts"),
+    Target(
+        f"{_VERIFICATION}/search/cutting.py",
+        ("tests/verification/test_search_supports.py", "tests/verification/test_search_limits.py"),
         "cut or halves",
     ),
     Target(
-        f"{_VERIFICATION}/search.py", ("tests/test_search_faces.py", "tests/test_search_limits.py")
+        f"{_VERIFICATION}/search/search.py",
+        ("tests/verification/test_search_supports.py", "tests/verification/test_search_limits.py"),
     ),
-    Target(f"{_VERIFICATION}/proofs.py", (*_FACES, "tests/test_search_limits.py"), _PROOFS),
-    Target("tsc_interp/training/locking.py", ("tests/test_runs.py",), "lock or written_to"),
-    Target("tsc_interp/report/reach.py", ("tests/test_report_verdict.py",)),
-    Target("tsc_interp/report/model_report.py", ("tests/test_report_verdict.py",)),
-    Target("tsc_interp/report/markdown.py", ("tests/test_report_escaping.py",)),
+    Target(
+        f"{_VERIFICATION}/search/proofs.py",
+        (*_FACES, "tests/verification/test_search_limits.py"),
+        _PROOFS,
+    ),
+    Target(
+        "tsc_interp/training/locking.py", ("tests/checkpoints/test_runs.py",), "lock or written_to"
+    ),
+    Target("tsc_interp/report/reach.py", ("tests/report/test_verdict.py",)),
+    Target("tsc_interp/report/model_report.py", ("tests/report/test_verdict.py",)),
+    Target("tsc_interp/report/markdown.py", ("tests/report/test_escaping.py",)),
     Target("tsc_interp/output/visible.py", ("tests/test_output.py",)),
     Target("tsc_interp/output/console.py", ("tests/test_output.py",)),
     Target(
         "checker/rational_checker.py",
-        ("tests/test_second_checker_arithmetic.py", "tests/test_second_checker_forged.py"),
+        (
+            "tests/verification/test_second_checker_arithmetic.py",
+            "tests/verification/test_second_checker_forged.py",
+        ),
         "not slices and not 2-layer and not matters[plain]",
     ),
 )

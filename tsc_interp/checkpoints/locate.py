@@ -8,7 +8,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from tsc_interp.checkpoints.format import SUFFIX, Checkpoint, read_checkpoint
+from tsc_interp.checkpoints.checkpoint import SUFFIX, Checkpoint, read_checkpoint
 from tsc_interp.checkpoints.run_directory import RunDirectory
 from tsc_interp.checkpoints.run_list import find_run
 from tsc_interp.checkpoints.shards import find_sweep, row_checkpoint
@@ -63,6 +63,26 @@ def load_checkpoint(
     raise CheckpointError(_nothing_there(str(where)))
 
 
+def names_a_model(text: str) -> bool:
+    """Tell a model from a string of letters, where a command line may start with either.
+
+    A model is a bundled name (or nearly one: the error then says which), a `.safetensors` file, a
+    run directory, the address of a run, or a row of a sweep.
+
+    Example:
+        >>> names_a_model("walkthrough"), names_a_model("walkthru"), names_a_model("ab{66}")
+        (True, True, False)
+    """
+    if _bundled_name(text) or _nearest(text) or text.endswith(SUFFIX):
+        return True
+    try:
+        return split_row(text) is not None or open_run(text) is not None
+    except UsageError:  # an experiment whose name fits several of its runs
+        return "\0" not in text
+    except CheckpointError:  # too long for a name, or a folder that is no run
+        return os.sep in text
+
+
 def split_epoch(where: str | os.PathLike[str]) -> tuple[str | os.PathLike[str], int | None]:
     """`RUN@3` as the run and the epoch; anything that is there under its whole name stays whole."""
     match = _AT_EPOCH.fullmatch(where) if isinstance(where, str) else None
@@ -113,10 +133,14 @@ def _path(where: str | os.PathLike[str]) -> Path:
     raise UsageError(f"a checkpoint is a name or a path, got {shorten(where)}")
 
 
+def _nearest(where: str) -> str | None:
+    found = difflib.get_close_matches(where.replace("_", "-"), bundled_names(), n=1)
+    return found[0] if found else None
+
+
 def _nothing_there(where: str) -> str:
-    names = bundled_names()
-    nearest = difflib.get_close_matches(where.replace("_", "-"), names, n=1)
-    hint = f"did you mean {nearest[0]!r}? " if nearest else ""
+    names, nearest = bundled_names(), _nearest(where)
+    hint = f"did you mean {nearest!r}? " if nearest else ""
     return (
         f"no checkpoint {shown(where)!r}: {hint}expected a bundled model ({', '.join(names)}), "
         f"a {SUFFIX} file, a run directory, or a run by its address ('tsc-interp runs' lists them; "

@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from tsc_interp.checkpoints.format import Checkpoint
+from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.locate import load_checkpoint, open_run
 from tsc_interp.errors import UsageError
 
@@ -53,7 +53,7 @@ def as_checkpoint(model: ModelLike, *, epoch: int | None = None) -> Checkpoint:
         return model.to_checkpoint()
     if hasattr(model, "cfg") and hasattr(model, "W_U"):
         raise UsageError(
-            f"a {type(model).__name__} has to be taken over first, so that it is known which of "
+            f"a {type(model).__name__} has to be imported first, so that it is known which of "
             "its tokens are letters and where its answer is read: tsc.from_transformer_lens(model, "
             'tokens={0: "a", 1: "b"}, query=..., task=...)'
         )

@@ -23,7 +23,7 @@ from typing import Any, Self
 
 from pydantic import ValidationError
 
-from tsc_interp.checkpoints.format import SUFFIX, Checkpoint, read_checkpoint
+from tsc_interp.checkpoints.checkpoint import SUFFIX, Checkpoint, read_checkpoint
 from tsc_interp.checkpoints.run_records import (
     EpochMetrics,
     RunResult,

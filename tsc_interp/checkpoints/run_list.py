@@ -18,7 +18,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from tsc_interp.checkpoints.format import Checkpoint
+from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.run_directory import DEFAULT_RUNS, RunDirectory, RunError
 from tsc_interp.checkpoints.run_records import RunResult
 from tsc_interp.errors import UsageError
@@ -84,7 +84,22 @@ class StoredRun:
 def runs(
     directory: str | os.PathLike[str] = DEFAULT_RUNS, experiment: str | None = None
 ) -> list[StoredRun]:
-    """Every run below a directory, or every run of one experiment, finished or not."""
+    """List the runs below a directory, finished or not.
+
+    Args:
+        directory: Where runs are kept.
+        experiment: The name of one experiment, by default all.
+
+    Returns:
+        The runs by experiment, options and seed. Each can be given wherever a model is taken.
+
+    Raises:
+        RunError: The directory cannot be read.
+
+    Example:
+        >>> len(runs("no-such-directory"))
+        0
+    """
     found: list[StoredRun] = []
     ordered = sorted(_run_directories(Path(directory), experiment), key=lambda run: run.experiment)
     for _, group in groupby(ordered, key=lambda run: run.experiment):

@@ -20,7 +20,7 @@ import numpy as np
 
 from tsc_interp._version import __version__
 from tsc_interp.checkpoints import safe
-from tsc_interp.checkpoints.format import SUFFIX, Checkpoint, WeightArrays, hash_arrays
+from tsc_interp.checkpoints.checkpoint import SUFFIX, Checkpoint, WeightArrays, hash_arrays
 from tsc_interp.checkpoints.run_records import run_key
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import CheckpointError, ConfigError, UsageError

@@ -13,7 +13,10 @@ from tsc_interp.cli.common import (
     CheckpointOption,
     EpochOption,
     JsonOption,
+    ModelArgument,
+    OpenOption,
     QuietOption,
+    model_and_strings,
     output,
     tell_page,
     working,
@@ -32,15 +35,16 @@ class Plotlyjs(StrEnum):
 
 
 def command(
+    model: ModelArgument = None,
     strings: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[STRING]...",
+            metavar="STRING",
             help="Strings such as aac or 'ab{100}c{55}' (default: examples and the model's worst).",
             show_default=False,
         ),
     ] = None,
-    checkpoint: CheckpointOption = "walkthrough",
+    checkpoint: CheckpointOption = None,
     epoch: EpochOption = None,
     probe: Annotated[
         list[str] | None,
@@ -70,7 +74,7 @@ def command(
     tables: Annotated[
         bool, typer.Option("--tables", help="Print every finding and every table.")
     ] = False,
-    open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    open_page: OpenOption = False,
     force: Annotated[
         bool, typer.Option("--force", help="Write into a directory that holds other files.")
     ] = False,
@@ -82,8 +86,9 @@ def command(
     With --json the report goes to standard output, and to disk only if --out says where.
     """
     from tsc_interp.report.examine import analyze
-    from tsc_interp.report.files import check_directory, check_options, default_directory
+    from tsc_interp.report.files import check_directory, check_options
 
+    named, texts = model_and_strings(model, strings, checkpoint)
     wanted = [name.strip() for name in formats.split(",") if name.strip()]
     kind = None if images is None else images.value
     check_options(wanted, plotlyjs.value, kind)
@@ -95,14 +100,12 @@ def command(
 
             say("starting a browser for the images")
             check_images(kind)
-        report = analyze(
-            checkpoint, strings, probes=probe, compare=compare, epoch=epoch, progress=say
-        )
+        report = analyze(named, texts, probes=probe, compare=compare, epoch=epoch, progress=say)
         page = None
         if out is not None or not as_json:
             say("writing the report")
             page = report.save(
-                out or default_directory(report),
+                out,
                 formats=wanted,
                 plotlyjs=plotlyjs.value,
                 images=kind,
@@ -116,3 +119,7 @@ def command(
         print_report(report, output(), tables=tables)
     if page is not None:
         tell_page(page, quiet=quiet, open_page=open_page)
+    if not (as_json or quiet):
+        from tsc_interp.report.terminal import print_lessons
+
+        print_lessons(report, output())

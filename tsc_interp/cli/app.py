@@ -31,6 +31,7 @@ from tsc_interp.cli import (
     train,
     verify,
 )
+from tsc_interp.cli.grouped import GroupedCommands
 from tsc_interp.errors import TscError
 from tsc_interp.output.visible import visible, write_everything
 
@@ -39,29 +40,40 @@ _ClickError: Any = typer.BadParameter.__mro__[2]
 
 app = typer.Typer(
     name="tsc-interp",
-    help="Why a small transformer sequence classifier is right or wrong, exactly.",
+    cls=GroupedCommands,
+    help="Find the shortest input a small transformer gets wrong, and see why. Start with: "
+    "tsc-interp analyze generalization-errors",
     no_args_is_help=True,
-    rich_markup_mode="rich",
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("analyze")(analyze.command)
-app.command("construct")(construct.command)
-app.command("diff")(diff.command)
-app.command("eval")(evaluate.command)
-app.command("info")(info.command)
-app.command("import")(import_.command)
-app.command("intervene")(intervene.command)
-app.add_typer(lab.group, name="lab")
-app.command("list")(list_.command)
-app.command("prune")(prune.command)
-app.command("reproduce")(reproduce.command)
-app.command("runs")(runs.command)
-app.command("sweep")(sweep.command)
-app.command("sweep-report")(sweep_report.command)
-app.command("train")(train.command)
-app.command("playground")(playground.command)
-app.command("verify")(verify.command)
+_GROUPS: dict[str, dict[str, Any]] = {
+    "Understand a model": {
+        "analyze": analyze.command,
+        "playground": playground.command,
+        "eval": evaluate.command,
+        "info": info.command,
+    },
+    "Decide every string": {"verify": verify.command, "diff": diff.command},
+    "Change a model": {"intervene": intervene.command, "prune": prune.command},
+    "Get a model": {
+        "list": list_.command,
+        "import": import_.command,
+        "construct": construct.command,
+        "train": train.command,
+        "runs": runs.command,
+    },
+    "Study many models": {
+        "sweep": sweep.command,
+        "sweep-report": sweep_report.command,
+        "reproduce": reproduce.command,
+    },
+}
+for _title, _commands in _GROUPS.items():
+    for _name, _command in _commands.items():
+        app.command(_name, rich_help_panel=_title)(_command)
+app.add_typer(lab.group, name="lab", rich_help_panel="Study many models")
 
 
 def _print_version(wanted: bool) -> None:

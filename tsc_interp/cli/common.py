@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
+DEFAULT_MODEL = "walkthrough"
+
+
 def complete_checkpoint(start: str) -> list[str]:
     """Bundled names and runs for the shell to offer; it completes files by itself."""
     from tsc_interp.checkpoints.locate import bundled_names
@@ -27,16 +30,33 @@ def complete_checkpoint(start: str) -> list[str]:
     return [name for name in names if name.startswith(start)]
 
 
+_MODEL = "A bundled model, a .safetensors file, a run (see tsc-interp runs), RUN@EPOCH or DIR:ROW."
+
+
+def model_argument(default: str) -> Any:
+    """The positional MODEL of a command that takes `default` without one."""
+    return typer.Argument(
+        metavar="MODEL",
+        help=f"{_MODEL} Default: {default}.",
+        autocompletion=complete_checkpoint,
+        show_default=False,
+    )
+
+
+ModelArgument = Annotated[str | None, model_argument(DEFAULT_MODEL)]
 CheckpointOption = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--checkpoint",
+        "--model",
         "-c",
         metavar="MODEL",
-        help="A bundled model, a .safetensors file, or a run (see tsc-interp runs), or RUN@EPOCH.",
+        help=_MODEL,
         autocompletion=complete_checkpoint,
+        show_default=False,
     ),
 ]
+OpenOption = Annotated[bool, typer.Option("--open", help="Open the page in a browser.")]
 EpochOption = Annotated[
     int | None,
     typer.Option("--epoch", help="Which epoch of a run directory (default: the chosen one)."),
@@ -49,6 +69,28 @@ ForceOption = Annotated[
     bool, typer.Option("--force", help="Replace a file or files that tsc-interp did not write.")
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No messages, no progress.")]
+
+
+def named_model(model: str | None, checkpoint: str | None, default: str = DEFAULT_MODEL) -> str:
+    """The one model that a command line names, by position or by `--checkpoint`."""
+    from tsc_interp.errors import UsageError
+
+    if None not in (model, checkpoint) and model != checkpoint:
+        raise UsageError(f"two models are named, {model} and --checkpoint {checkpoint}; name one")
+    return model or checkpoint or default
+
+
+def model_and_strings(
+    first: str | None, strings: list[str] | None, checkpoint: str | None
+) -> tuple[str, list[str] | None]:
+    """Which model, and which strings: the first word is the model if it can only be one."""
+    from tsc_interp.checkpoints.locate import names_a_model
+
+    if first is None:
+        return checkpoint or DEFAULT_MODEL, strings
+    if checkpoint is None and names_a_model(first):
+        return first, strings
+    return checkpoint or DEFAULT_MODEL, [first, *(strings or [])]
 
 
 def output() -> Console:
@@ -65,11 +107,11 @@ def messages(quiet: bool = False) -> Console:
     return SafeConsole(stderr=True, quiet=quiet)
 
 
-def tell_page(page: Path, *, quiet: bool, open_page: bool) -> None:
-    """Where a page was written, and open it if asked."""
+def tell_page(page: Path, *, quiet: bool, open_page: bool, what: str = "report") -> None:
+    """Say where a page was written, and open it if asked."""
     from tsc_interp.output.visible import visible
 
-    messages(quiet).print(f"report: {visible(page)}", soft_wrap=True)
+    messages(quiet).print(f"{what}: {visible(page)}", soft_wrap=True)
     if open_page:
         typer.launch(str(page.resolve()))
 

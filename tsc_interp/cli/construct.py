@@ -36,12 +36,15 @@ def command(
     every_length: Annotated[
         bool,
         typer.Option(
-            "--every-length", help="Plain softmax for ever: its logit vanishes as strings grow."
+            "--every-length", help="Plain softmax at every length: its logit tends to zero."
         ),
     ] = False,
     log_n: Annotated[
         bool, typer.Option("--log-n", help="Scores times log n: right at every length.")
     ] = False,
+    mlp: Annotated[
+        bool, typer.Option("--mlp/--no-mlp", help="For two letters, a neuron or a second head.")
+    ] = True,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write the model here (.safetensors).")
     ] = None,
@@ -55,15 +58,18 @@ def command(
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Write down a classifier, as small as it gets, and prove how far it is right.
+    """Write down a small classifier and prove how far it is right.
+
+    For two letters up to a length, no classifier of this family has fewer weights.
+
 
     Exit code 3: the checker could not follow as far as the model was written for.
     """
-    from tsc_interp.checkpoints.format import is_checkpoint
+    from tsc_interp.checkpoints.checkpoint import is_checkpoint
     from tsc_interp.errors import UsageError
     from tsc_interp.files import check_output
     from tsc_interp.laboratories.construct.construct import construct
-    from tsc_interp.verification.certificates import certify, is_certificate
+    from tsc_interp.verification.certificates import certify_counts, is_certificate
 
     if certificate is not None and not check:
         raise UsageError("there is no certificate to write with --no-check")
@@ -74,13 +80,14 @@ def command(
     model = construct(
         task.value, letters=letters, letter=letter, k=k, n_letters=n_letters,
         max_length=None if every_length else max_length, scores="log_n" if log_n else "plain",
+        mlp=mlp,
     )  # fmt: skip
     proof = None
     if check:
         with working(quiet) as doing:
             doing("certifying")
             limit = 4 * model.length if model.length else min(max(max_length, 2), 10**6)
-            proof = certify(model, limit=limit)
+            proof = certify_counts(model, limit=limit)
     if out is not None:
         model.checkpoint.save(out, force=force)
     if certificate is not None and proof is not None:

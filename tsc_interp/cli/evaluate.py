@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tsc_interp.cli.common import CheckpointOption, EpochOption, JsonOption, output, print_json
+from tsc_interp.cli.common import (
+    CheckpointOption,
+    EpochOption,
+    JsonOption,
+    ModelArgument,
+    model_and_strings,
+    output,
+    print_json,
+)
 from tsc_interp.source_report import EXAMPLES
 
 if TYPE_CHECKING:
@@ -19,13 +27,14 @@ _MOST_NAMED = 10
 
 
 def command(
+    model: ModelArgument = None,
     strings: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[STRING]...", help="Strings such as aac or 'ab{100}c{55}'.", show_default=False
+            metavar="STRING", help="Strings such as aac or 'ab{100}c{55}'.", show_default=False
         ),
     ] = None,
-    checkpoint: CheckpointOption = "walkthrough",
+    checkpoint: CheckpointOption = None,
     epoch: EpochOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -36,8 +45,9 @@ def command(
     from tsc_interp.checkpoints import load_checkpoint
     from tsc_interp.model.evaluation import evaluate
 
-    loaded = load_checkpoint(checkpoint, epoch=epoch)
-    results = evaluate(loaded, strings or _examples(loaded.config.alphabet.letters))
+    named, texts = model_and_strings(model, strings, checkpoint)
+    loaded = load_checkpoint(named, epoch=epoch)
+    results = evaluate(loaded, texts or _examples(loaded.config.alphabet.letters))
     if as_json:
         rows = [result.to_dict() for result in results]
         print_json("eval/1", {"checkpoint": loaded.source, "results": rows})

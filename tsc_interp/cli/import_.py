@@ -42,10 +42,10 @@ def command(
     norm_eps: Annotated[float, typer.Option(help="The norm's epsilon.")] = 1e-5,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
 ) -> None:
-    """Take over a model someone else trained: TransformerLens's (with --config) or the report's.
+    """Import a model trained elsewhere: with TransformerLens (--config) or the source report.
 
-    Nothing in the file is run. A TransformerLens model is built again from its options and compared
-    with what was taken over, on random strings, before anything is written.
+    Nothing in the file is run. A TransformerLens model is rebuilt from its options, and its answers
+    on random strings are compared with the imported model's before anything is written.
     """
     from tsc_interp.errors import UsageError
     from tsc_interp.files import check_output

@@ -5,18 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tsc_interp.cli.common import CheckpointOption, EpochOption, JsonOption, output, print_json
+from tsc_interp.cli.common import (
+    CheckpointOption,
+    EpochOption,
+    JsonOption,
+    ModelArgument,
+    named_model,
+    output,
+    print_json,
+)
 
 
 def command(
-    checkpoint: CheckpointOption = "walkthrough",
+    model: ModelArgument = None,
+    checkpoint: CheckpointOption = None,
     epoch: EpochOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show a model's configuration, parameters and provenance."""
     from tsc_interp.checkpoints import load_checkpoint
 
-    loaded = load_checkpoint(checkpoint, epoch=epoch)
+    loaded = load_checkpoint(named_model(model, checkpoint), epoch=epoch)
     shapes = {name: list(weight.shape) for name, weight in loaded.weights.items()}
     document: dict[str, Any] = {
         "checkpoint": loaded.source,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tsc_interp.cli.common import (
+    DEFAULT_MODEL,
     CheckpointOption,
     EpochOption,
     ForceOption,
@@ -28,12 +29,12 @@ def command(
     changes: Annotated[
         list[str],
         typer.Argument(
-            metavar="PART=CHANGE...",
+            metavar="PART=CHANGE",
             help="Such as head0=zero, 'head0.value[c]=like(b)', 'head1->neuron0=mean(aab, abc)'.",
             show_default=False,
         ),
     ],
-    checkpoint: CheckpointOption = "walkthrough",
+    checkpoint: CheckpointOption = None,
     epoch: EpochOption = None,
     strings: Annotated[
         list[str] | None,
@@ -57,12 +58,12 @@ def command(
     like(b), set(0.7), scale(0.5), noise(0.1, seed=0), resample(seed=0), patch(aab).
     """
     from tsc_interp.checkpoints import load_checkpoint
-    from tsc_interp.checkpoints.format import is_checkpoint
+    from tsc_interp.checkpoints.checkpoint import is_checkpoint
     from tsc_interp.files import check_output
     from tsc_interp.interventions.hooks import intervene
     from tsc_interp.model.classifier import Classifier
 
-    loaded = load_checkpoint(checkpoint, epoch=epoch)
+    loaded = load_checkpoint(checkpoint or DEFAULT_MODEL, epoch=epoch)
     if out is not None:
         check_output(out, is_checkpoint, force=force, reads=[loaded.source])
     letters = set(loaded.config.alphabet.letters) | set("{}0123456789")
@@ -111,13 +112,14 @@ def _edited(
 
 def _effects(loaded: Checkpoint, edited: Checkpoint, quiet: bool) -> dict[str, Any]:
     from tsc_interp.output.numbers import number
-    from tsc_interp.verification import diff, horizon, verify
+    from tsc_interp.verification import diff, horizon
+    from tsc_interp.verification.verdict import verify_counts
 
     with working(quiet) as doing:
         doing("deciding every string before and after")
         found = diff(loaded, edited)
         length = found.counted.max_length
-        wrong = [verify(model, length).tally for model in (loaded, edited)]
+        wrong = [verify_counts(model, length).tally for model in (loaded, edited)]
         horizons = [horizon(model) for model in (loaded, edited)]
     errors = [t.false_positives.total_strings + t.false_negatives.total_strings for t in wrong]
     first = [h.shortest.string if h.shortest else None for h in horizons]

@@ -12,15 +12,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
-from tsc_interp.cli.common import JsonOption, QuietOption, output, print_json, tell_page, working
+from tsc_interp.cli.common import (
+    JsonOption,
+    OpenOption,
+    QuietOption,
+    output,
+    print_json,
+    tell_page,
+    working,
+)
+from tsc_interp.cli.grouped import GroupedCommands
 
 if TYPE_CHECKING:
     from tsc_interp.laboratories.registry import Laboratory
 
 
-class Laboratories(TyperGroup):
+class Laboratories(GroupedCommands):
     """A command for each laboratory of the registry, made when it is asked for."""
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -37,13 +45,14 @@ class Laboratories(TyperGroup):
 def laboratory_command(laboratory: Laboratory) -> Any:
     """The command of one laboratory: the options of all, and its own."""
     settings = {"help_option_names": ["-h", "--help"]}
-    alone = typer.Typer(add_completion=False, rich_markup_mode="rich", context_settings=settings)
+    alone = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings=settings)
     alone.command(laboratory.name)(_function(laboratory))
     return typer.main.get_command(alone)
 
 
 group = typer.Typer(
     cls=Laboratories,
+    rich_markup_mode=None,
     invoke_without_command=True,
     no_args_is_help=False,
     help="Experiments from the other sources. Alone it lists them; with a name it runs one.",
@@ -76,7 +85,7 @@ def _shared(
         typer.Option("--out", "-o", metavar="DIR", help="Where (default: tsc-report/lab-NAME)."),
     ] = None,
     tables: Annotated[bool, typer.Option("--tables", help="Print every table as well.")] = False,
-    open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    open_page: OpenOption = False,
     force: Annotated[
         bool, typer.Option("--force", help="Write into a directory that holds other files.")
     ] = False,
@@ -119,7 +128,7 @@ def _option(name: str, field: Any) -> Any:
     flags = [f"{written}/{written.replace('--', '--no-', 1)}"] if kind is bool else [written]
     described = f"{field.description or ''} [default: {usual}]".strip()
     option = typer.Option(
-        *flags, help=described.replace("[default", r"\[default"), show_default=False,
+        *flags, help=described, show_default=False,
         metavar="LIST" if several else None,
     )  # fmt: skip
     return Annotated[kind | None, option]

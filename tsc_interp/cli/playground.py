@@ -11,15 +11,18 @@ from tsc_interp.cli.common import (
     CheckpointOption,
     EpochOption,
     ForceOption,
+    ModelArgument,
+    OpenOption,
     QuietOption,
-    messages,
+    named_model,
+    tell_page,
     working,
 )
-from tsc_interp.output.visible import visible
 
 
 def command(
-    checkpoint: CheckpointOption = "walkthrough",
+    model: ModelArgument = None,
+    checkpoint: CheckpointOption = None,
     epoch: EpochOption = None,
     compare: Annotated[
         str | None,
@@ -45,6 +48,7 @@ def command(
             "--out", "-o", help="The page to write.", show_default="playground-MODEL.html"
         ),
     ] = None,
+    open_page: OpenOption = False,
     force: ForceOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -56,8 +60,9 @@ def command(
     from tsc_interp.files import check_output
     from tsc_interp.playground import is_playground, page_name, read_history, write_playground
 
-    loaded = load_checkpoint(checkpoint, epoch=epoch)
-    history = read_history(checkpoint) if with_history else None
+    named = named_model(model, checkpoint)
+    loaded = load_checkpoint(named, epoch=epoch)
+    history = read_history(named) if with_history else None
     target = out or Path(f"playground-{page_name(loaded).replace('/', '-')}.html")
     check_output(target, is_playground, force=force, reads=[loaded.source])
     with working(quiet) as doing:
@@ -67,6 +72,4 @@ def command(
             loaded, target, compare, history, also=also or (), circuit=circuit, force=force
         )
     size = target.stat().st_size / 1000
-    messages(quiet).print(
-        f"wrote {visible(target)} ({size:.0f} kB); open it in a browser", soft_wrap=True
-    )
+    tell_page(target, quiet=quiet, open_page=open_page, what=f"playground ({size:.0f} kB)")

@@ -13,14 +13,19 @@ from tsc_interp.cli.common import (
     ForceOption,
     JsonOption,
     QuietOption,
+    model_argument,
+    named_model,
     output,
     print_json,
     working,
 )
 
+_DEFAULT = "many-heads"
+
 
 def command(
-    checkpoint: CheckpointOption = "many-heads",
+    model: Annotated[str | None, model_argument(_DEFAULT)] = None,
+    checkpoint: CheckpointOption = None,
     epoch: EpochOption = None,
     keep: Annotated[
         int | None, typer.Option("--keep", min=1, help="How many heads to keep.")
@@ -41,11 +46,11 @@ def command(
 ) -> None:
     """Remove heads, neurons and dimensions, judged by exact horizons."""
     from tsc_interp.checkpoints import load_checkpoint
-    from tsc_interp.checkpoints.format import is_checkpoint
+    from tsc_interp.checkpoints.checkpoint import is_checkpoint
     from tsc_interp.files import check_output
     from tsc_interp.pruning import prune
 
-    loaded = load_checkpoint(checkpoint, epoch=epoch)
+    loaded = load_checkpoint(named_model(model, checkpoint, _DEFAULT), epoch=epoch)
     if out is not None:
         check_output(out, is_checkpoint, force=force, reads=[loaded.source])
     with working(quiet) as doing:

@@ -24,7 +24,7 @@ def command(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[NAME]...",
+            metavar="NAME",
             help="Experiments, or all (see tsc-interp list).",
             show_default=False,
         ),

@@ -9,16 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tsc_interp.cli.common import (
-    ForceOption,
     JsonOption,
     QuietOption,
     messages,
     output,
     print_json,
-    working,
 )
 from tsc_interp.cli.training_view import RunsOption, horizon_of, written_horizon
-from tsc_interp.output.visible import visible
 
 if TYPE_CHECKING:
     from tsc_interp.checkpoints.run_list import StoredRun
@@ -28,7 +25,7 @@ def command(
     experiment: Annotated[
         str | None,
         typer.Argument(
-            metavar="[NAME]",
+            metavar="NAME",
             help="Only this experiment's runs, or the rows of this sweep.",
             show_default=False,
         ),
@@ -38,12 +35,6 @@ def command(
         bool,
         typer.Option("--horizon", help="Also find the length up to which each is always right."),
     ] = False,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", "-o", metavar="FILE.html", help="Write a page with every run's failure map."
-        ),
-    ] = None,
     where: Annotated[
         str | None,
         typer.Option(metavar="SQL", help="Only these rows of a sweep: 'd_model = 4'."),
@@ -52,13 +43,11 @@ def command(
         str | None, typer.Option(metavar="COLUMN", help="Of a sweep's rows; -COLUMN: falling.")
     ] = None,
     limit: Annotated[int, typer.Option(help="At most so many rows of a sweep.")] = 20,
-    force: ForceOption = False,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
     """List what has been trained: each run by a name that --checkpoint takes, and each sweep.
 
-    With --out a page shows all of them: a small failure map for each cell of a grid and each seed.
     The name or directory of a sweep lists its rows, with --where, --sort and --limit.
     """
     from tsc_interp.checkpoints.run_list import runs as stored_runs
@@ -72,20 +61,9 @@ def command(
     if where is not None or sort is not None:
         raise UsageError("--where and --sort are for the rows of a sweep: name one")
     found = stored_runs(runs, experiment)
-    sweeps = sweeps_in() if experiment is None and out is None else []
+    sweeps = sweeps_in() if experiment is None else []
     if experiment is not None and not found:
         raise UsageError(f"no runs of an experiment {experiment!r} in {runs}")
-    if out is not None:
-        from tsc_interp.report.grid import write_grid
-
-        with working(quiet) as say:
-            write_grid(found, out, force=force, progress=say)
-        size = out.stat().st_size / 1000
-        messages(quiet).print(
-            f"wrote {visible(out)} ({size:.0f} kB); open it in a browser", soft_wrap=True
-        )
-        if not as_json:
-            return
     if as_json:
         rows = [_row(run, horizon) for run in found]
         print_json("runs/1", {"runs": rows, "sweeps": list_sweeps(sweeps, quietly=True)})
@@ -93,7 +71,7 @@ def command(
     if found:
         _print(found, horizon, runs)
     else:
-        messages().print(f"no runs in {runs}; 'tsc-interp train' makes some", soft_wrap=True)
+        messages(quiet).print(f"no runs in {runs}; 'tsc-interp train' makes some", soft_wrap=True)
     if sweeps:
         list_sweeps(sweeps)
 

@@ -79,19 +79,26 @@ def _summary(found: Sweep) -> list[dict[str, Any]]:
     return by(found.table(), "cell")
 
 
+def _horizons(row: dict[str, Any]) -> list[str]:
+    shortest, median, low, high, longest = (
+        written_length(row[key])
+        for key in ("shortest", "median", "median_low", "median_high", "longest")
+    )
+    return [shortest, median, f"{low} to {high}" if low else "", longest, f"{row['infinite']:,}"]
+
+
 def _print(found: Sweep, rows: list[dict[str, Any]]) -> None:
     from tsc_interp.output.table import print_table
 
     verified = found.options.verify != "off"
     headings = ["cell", "models", "no test errors"]
-    headings += ["horizon min", "median", "max", "infinite"] * verified
+    headings += ["horizon min", "median", "95% CI", "max", "infinite"] * verified
     cells = [
         [
             row["cell"] or "all",
             f"{row['models']:,}",
             f"{row['no_test_errors']:,}",
-            *([written_length(row[key]) for key in ("shortest", "median", "longest")] * verified),
-            *([f"{row['infinite']:,}"] * verified),
+            *(_horizons(row) if verified else []),
         ]
         for row in rows
     ]
@@ -101,7 +108,7 @@ def _print(found: Sweep, rows: list[dict[str, Any]]) -> None:
         output().print(
             "horizon: every string up to that length is right, as the search finds; of "
             f"{proved:,} of {models:,} models the independent checker derived it again; infinite: "
-            "proved right at every length",
+            "proved right at every length; 95% CI: of the median, over seeds",
             soft_wrap=True,
         )
     diverged = sum(row["diverged"] for row in rows)

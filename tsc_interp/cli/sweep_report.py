@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tsc_interp.cli.common import ForceOption, QuietOption, messages
-from tsc_interp.output.visible import visible
+from tsc_interp.cli.common import ForceOption, OpenOption, QuietOption, tell_page
 
 WhereOption = Annotated[
     str | None,
@@ -28,6 +27,7 @@ def command(
     plotlyjs: Annotated[
         str, typer.Option(help="inline, cdn, or directory (plotly.min.js beside the page).")
     ] = "inline",
+    open_page: OpenOption = False,
     force: ForceOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -36,6 +36,4 @@ def command(
 
     written = sweep_report(directory, out, where=where, plotlyjs=plotlyjs, force=force)
     size = written.stat().st_size / 1000
-    messages(quiet).print(
-        f"wrote {visible(written)} ({size:,.0f} kB); open it in a browser", soft_wrap=True
-    )
+    tell_page(written, quiet=quiet, open_page=open_page, what=f"report ({size:,.0f} kB)")

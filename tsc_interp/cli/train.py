@@ -24,7 +24,7 @@ def command(
     file: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[FILE.toml]", help="An experiment: name, seeds, options.", show_default=False
+            metavar="FILE.toml", help="An experiment: name, seeds, options.", show_default=False
         ),
     ] = None,
     seeds: Annotated[

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tsc_interp.checkpoints.run_records import TestResult
     from tsc_interp.output.table import Cell
     from tsc_interp.training.jobs import TrainedRun, Watcher
-    from tsc_interp.verification.first import FirstError
+    from tsc_interp.verification import Horizon
 
 _WORTH_A_PROCESS = 16
 """Horizons: a tenth of a second each, and a process needs about one to start."""
@@ -158,19 +158,19 @@ def run_row(run: TrainedRun) -> dict[str, Any]:
     }
 
 
-def horizon_of(run: TrainedRun | StoredRun) -> FirstError | None:
+def horizon_of(run: TrainedRun | StoredRun) -> Horizon | None:
     """The length up to which a run's model makes no error at all; None where there is no such."""
     return horizons_of([run])[0]
 
 
-def horizons_of(runs: Sequence[TrainedRun | StoredRun]) -> list[FirstError | None]:
+def horizons_of(runs: Sequence[TrainedRun | StoredRun]) -> list[Horizon | None]:
     """The same of many runs; if they are more than a few, a second process does half of them."""
     from functools import partial
 
-    from tsc_interp.verification.first import first_errors
-    from tsc_interp.verification.horizons import DEFAULT_LIMIT
+    from tsc_interp.verification.horizons import first_errors
+    from tsc_interp.verification.summaries import DEFAULT_LIMIT
 
-    ask = partial(first_errors, limit=DEFAULT_LIMIT, budget=20_000)
+    ask = partial(first_errors, limit=DEFAULT_LIMIT, boxes=20_000)
     places = [i for i, run in enumerate(runs) if run.result is not None and not run.result.diverged]
     checkpoints = [runs[place].checkpoint() for place in places]
     if len(checkpoints) < _WORTH_A_PROCESS:
@@ -192,12 +192,12 @@ def horizons_of(runs: Sequence[TrainedRun | StoredRun]) -> list[FirstError | Non
     return [known.get(place) for place in range(len(runs))]
 
 
-def written_horizon(found: FirstError | None) -> str:
+def written_horizon(found: Horizon | None) -> str:
     if found is None:
         return ""
     if found.proved and found.length is not None:
         return f"{found.length:,}"
-    return f"{found.right_through:,} or more"
+    return f"{found.verified_length:,} or more"
 
 
 def print_runs(

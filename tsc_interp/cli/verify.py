@@ -16,8 +16,10 @@ from tsc_interp.cli.common import (
     EpochOption,
     ForceOption,
     JsonOption,
+    ModelArgument,
     QuietOption,
     messages,
+    named_model,
     output,
     print_json,
     working,
@@ -38,7 +40,8 @@ _SECONDS_BETWEEN_LINES = 10
 
 
 def command(
-    checkpoint: CheckpointOption = "walkthrough",
+    model: ModelArgument = None,
+    checkpoint: CheckpointOption = None,
     epoch: EpochOption = None,
     max_length: Annotated[
         int | None,
@@ -48,6 +51,21 @@ def command(
             min=1,
             help=f"Count every string up to this length (default: {TEST_LENGTH}, or what a model's "
             "positions have room for).",
+        ),
+    ] = None,
+    length: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--length",
+            min=1,
+            help="Order-sensitive models: this length; may be given several times.",
+        ),
+    ] = None,
+    seconds: Annotated[
+        float | None,
+        typer.Option(
+            "--seconds",
+            help="Order-sensitive models: what is left after so many seconds is undecided.",
         ),
     ] = None,
     horizon: Annotated[
@@ -92,13 +110,13 @@ def command(
     from tsc_interp.errors import UsageError
     from tsc_interp.files import check_output
     from tsc_interp.verification.certificates import is_certificate
-    from tsc_interp.verification.ordered_certificates import is_ordered_certificate
+    from tsc_interp.verification.order.certificates import is_ordered_certificate
 
     if out is not None and not certify:
         raise UsageError("--out writes a certificate, so it needs --certify")
     if float32 is not None and not certify:
         raise UsageError("--float32 is claimed in a certificate, so it needs --certify")
-    loaded = load_checkpoint(checkpoint, epoch=epoch)
+    loaded = load_checkpoint(named_model(model, checkpoint), epoch=epoch)
     if out is not None:
         own = is_ordered_certificate if loaded.config.needs_order else is_certificate
         check_output(out, own, force=force, reads=[loaded.source])
@@ -114,6 +132,8 @@ def command(
         verify_ordered.verify(
             loaded,
             max_length,
+            lengths=length,
+            seconds=seconds,
             certify=certify,
             out=out,
             force=force,
@@ -121,6 +141,8 @@ def command(
             quiet=quiet,
         )
         return
+    if length or seconds is not None:
+        raise UsageError("--length and --seconds are for models that see the order of letters")
     asked = {"method": method, "horizon": horizon, "certify": certify, "float32": float32}
     verdict = _verify(loaded, max_length or TEST_LENGTH, asked, quiet)
     if replay and verdict.counterexamples:
@@ -128,7 +150,7 @@ def command(
     if out is not None and verdict.certificate is not None:
         verdict.certificate.save(out, force=force)
     if as_json:
-        schema = "verify-classes/1" if verdict.tally.several else "verify/3"
+        schema = "verify-classes/1" if verdict.tally.multiclass else "verify/3"
         print_json(schema, verdict.to_dict())
     else:
         _print(verdict, loaded)
@@ -141,14 +163,14 @@ def command(
 def _verify(loaded: Checkpoint, max_length: int, asked: Any, quiet: bool) -> Verdict:
     from math import comb
 
-    from tsc_interp.verification import verify
+    from tsc_interp.verification.verdict import verify_counts
 
     console, letters = messages(quiet), loaded.config.n_letters
     # The total is for the bar alone; a length beyond reach is refused before there is one.
     total = comb(min(max_length, 10**6) + letters, letters) - 1
     shown = not quiet and total > _QUICK
     with _progress(console, total) if shown else nullcontext(None) as told:
-        return verify(
+        return verify_counts(
             loaded, max_length, **asked,
             progress=told, announce=lambda sentence: _print_line(console, sentence),
         )  # fmt: skip
@@ -188,13 +210,13 @@ def _replayed(verdict: Verdict, loaded: Checkpoint, quiet: bool) -> Verdict:
 
 
 def _check(path: Path, loaded: Checkpoint, as_json: bool) -> None:
-    from tsc_interp.verification import CertificateError, check, read_certificate
+    from tsc_interp.verification import CertificateError, check
 
     try:
         if loaded.config.needs_order:
             proved: Sequence[str] = verify_ordered.check(path, loaded)
         else:
-            proved = tuple(check(read_certificate(path), loaded))
+            proved = check(path, loaded).sentences
     except CertificateError as error:
         if not as_json:
             raise
@@ -209,11 +231,9 @@ def _check(path: Path, loaded: Checkpoint, as_json: bool) -> None:
 
 
 def _print(verdict: Verdict, loaded: Checkpoint) -> None:
-    from tsc_interp.verification.words import summary
-
     console = output()
     console.print(f"{loaded.source}: {visible(loaded.config.question)}?", style="bold")
-    for style, sentence in summary(verdict):
+    for style, sentence in verdict.lines():
         _print_line(console, sentence, style)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from tsc_interp.output.visible import visible
 
 if TYPE_CHECKING:
     from tsc_interp.checkpoints import Checkpoint
+    from tsc_interp.verification import OrderedVerdict
 
 _DOES_NOT_HOLD = 3
 
@@ -20,41 +22,54 @@ def verify(
     loaded: Checkpoint,
     max_length: int | None,
     *,
+    lengths: Sequence[int] | None = None,
+    seconds: float | None = None,
     certify: bool,
     out: Path | None,
     force: bool,
     as_json: bool,
     quiet: bool,
 ) -> None:
-    from tsc_interp.verification import verify_ordered
+    from tsc_interp.verification import OrderedVerdict
+    from tsc_interp.verification import verify as decide
 
     with working(quiet) as doing:
-        doing("deciding every string, length by length")
-        verdict = verify_ordered(loaded, max_length, certify=certify)
+        doing("deciding every input")
+        verdict = decide(
+            loaded, max_length, lengths=lengths or None, seconds=seconds, certify=certify
+        )
+    assert isinstance(verdict, OrderedVerdict)
     if out is not None and verdict.certificate is not None:
         verdict.certificate.save(out, force=force)
     if as_json:
-        print_json("verify-ordered/1", verdict.to_dict())
+        print_json("verify-ordered/2", verdict.to_dict())
     else:
-        console = output()
-        console.print(f"{visible(loaded.source)}: {visible(loaded.config.question)}?", style="bold")
-        for one in verdict.lengths:
-            told = f"{one.wrong:,} of {one.strings:,} wrong"
-            told += f", {one.undecided:,} undecided" if one.undecided else ""
-            console.print(f"  length {one.length:,}: {told}")
-        proved = verdict.certificate.proved if verdict.certificate else ()
-        for _, sentence in verdict._lines():
-            said = f"  proved: {sentence}" if sentence in proved else sentence
-            console.print(visible(said.replace("`", "")))
-        console.print("Statements about real numbers, the float32 weights taken as exact.")
+        _print(loaded, verdict)
         if out is not None:
-            console.print(f"Certificate written to {out}.")
+            output().print(f"Certificate written to {out}.")
     if not verdict.correct:
         raise typer.Exit(_DOES_NOT_HOLD)
 
 
+def _print(loaded: Checkpoint, verdict: OrderedVerdict) -> None:
+    console = output()
+    console.print(f"{visible(loaded.source)}: {visible(loaded.config.question)}?", style="bold")
+    for one in verdict.counts:
+        name = f"length {one.length:,}" if one.step is None else f"step {one.step}"
+        open_ = f", {one.undecided:,} undecided" if one.undecided else ""
+        console.print(f"  {name}: {one.wrong:,} of {one.inputs:,} wrong{open_}")
+    if verdict.steps:
+        open_ = f", {verdict.undecided:,} undecided" if verdict.undecided else ""
+        console.print(f"{verdict.wrong:,} of {verdict.inputs:,} inputs wrong{open_}.")
+    for kind, sentence in verdict._lines():
+        said = f"  proved: {sentence}" if kind == "proved" else sentence
+        console.print(visible(said.replace("`", "")))
+    console.print("Statements about real numbers, the float32 weights taken as exact.")
+
+
 def check(path: Path, loaded: Checkpoint) -> tuple[str, ...]:
     """What a certificate proves of this model."""
-    from tsc_interp.verification import check_ordered, read_certificate
+    from tsc_interp.verification import check as derive
+    from tsc_interp.verification import read_certificate
 
-    return check_ordered(read_certificate(path), loaded).sentences
+    return derive(read_certificate(path), loaded).sentences

@@ -66,6 +66,8 @@ class Runs:
     def token(self, letter: str) -> int:
         if self.token_names is not None and letter in self.token_names:
             return list(self.token_names).index(letter)
+        if self.config is not None and letter in self.config.called:  # by its own name
+            return int(self.config.called.index(letter))
         if self.token_names is None and letter.isdigit():
             return int(letter)
         known = "ids, as in key[17]" if self.token_names is None else ", ".join(self.token_names)

@@ -245,10 +245,27 @@ class Outcome:
 def intervene(
     model: Any, input: Any, interventions: Given, *, token_names: Sequence[str] | None = None
 ) -> Outcome:
-    """Run a model as it is and with the interventions, through hooks.
+    """Run a model as it is and with interventions, through hooks.
 
-    `model` is our classifier, or whatever stands for one, run on strings; or any TransformerLens
-    model, run on token ids. A mean that names no strings is over those given here.
+    Args:
+        model: A hooked model, a checkpoint, a bundled name, a path, or a run; or any model of
+            TransformerLens.
+        input: One or more strings; token ids `[batch pos]` for a TransformerLens model.
+        interventions: One or several, as text such as `"head0=zero"` or as `Intervention`. A mean
+            that names no strings is taken over `input`.
+        token_names: What the tokens of a TransformerLens model are called in the notation.
+
+    Returns:
+        The logits `before` and `after`, and `remarks` on interventions that changed nothing.
+
+    Raises:
+        UsageError: The notation cannot be read, or the model has no such part.
+        UnsupportedError: The model discards an edit at that place.
+
+    Example:
+        >>> outcome = intervene("walkthrough", "baac", "head0=zero")
+        >>> round(outcome.before.item(), 2), round(outcome.after.item(), 2)
+        (10.96, 9.59)
     """
     if not hasattr(model, "run_with_hooks"):
         from tsc_interp.model.classifier import open_classifier

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -16,9 +17,28 @@ from tsc_interp.errors import UsageError
 from tsc_interp.interventions.changes import Change, Like, Mean, Noise, Resample, change
 from tsc_interp.interventions.parts import Edge, Part, Place, place
 
+# A token may itself be called "=", so the sign is sought outside of brackets.
+_SIGN = re.compile(r"((?:[^=\[]|\[.+?\])*)(=)(.*)", re.DOTALL)
+
 
 @dataclass(frozen=True)
 class Intervention:
+    """A part of a model, and how it is changed.
+
+    Args:
+        place: The part, or the edge between two parts.
+        change: What is done to it.
+
+    Raises:
+        UsageError: This part cannot be changed so.
+
+    Example:
+        >>> str(Intervention.parse("head0.value[c]=like(b)"))
+        'head0.value[c]=like(b)'
+        >>> Intervention.of("head0", "zero") == Intervention.parse("head0=zero")
+        True
+    """
+
     place: Place
     change: Change
 
@@ -39,7 +59,8 @@ class Intervention:
 
     @classmethod
     def parse(cls, text: str) -> Intervention:
-        where, equals, how = text.partition("=")
+        found = _SIGN.fullmatch(text)
+        where, equals, how = found.groups() if found else (text, "", "")
         if not equals:
             raise UsageError(
                 f"{text!r}: an intervention is written part=change, such as head0=zero or "

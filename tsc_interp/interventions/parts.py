@@ -55,7 +55,7 @@ _HOOKS: dict[str, str] = {
 }
 _NOTATION = re.compile(
     r"(?:layer(?P<layer>\d+)\.)?"
-    r"(?:head(?P<head>\d+)(?:\.(?P<of>query|key|value|score|pattern))?(?:\[(?P<letter>\w+)\])?"
+    r"(?:head(?P<head>\d+)(?:\.(?P<of>query|key|value|score|pattern))?(?:\[(?P<letter>.+?)\])?"
     r"|neuron(?P<neuron>\d+)|(?P<whole>mlp|attn|resid_(?:pre|mid|post)|embed|logit))"
     r"(?:@(?P<position>\d+)?(?:<-(?P<seen>\d+))?)?"
 )

@@ -118,20 +118,16 @@ def _weights(name: str) -> str:
 
 def repeated(model: Any, input: Any, count: int) -> Any:
     """So many rows of one string (or of one row of token ids)."""
-    if not hasattr(model, "inputs"):
-        rows = torch.as_tensor(input)
-        rows = rows[None] if rows.ndim == 1 else rows
-        return _one(rows).expand(count, -1)
-    given = model.inputs(input)
-    return Inputs(
-        _one(given.tokens).expand(count, -1),
-        given.multiplicity.expand(count, -1),
-        given.lengths.expand(count),
-        given.compressed,
-    )
+    if hasattr(model, "inputs"):
+        given: Inputs = model.inputs(input)
+        _need_one(len(given.tokens))
+        return given.repeated(count)
+    rows = torch.as_tensor(input)
+    rows = rows[None] if rows.ndim == 1 else rows
+    _need_one(len(rows))
+    return rows.expand(count, -1)
 
 
-def _one(rows: Tensor) -> Tensor:
-    if len(rows) != 1:
-        raise UsageError(f"interventions one at a time need one string, got {len(rows)}")
-    return rows
+def _need_one(rows: int) -> None:
+    if rows != 1:
+        raise UsageError(f"interventions one at a time need one string, got {rows}")

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tsc_interp.checkpoints.format import Checkpoint
+from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.resolve import ModelLike, as_checkpoint
 from tsc_interp.config import require_report_family
 from tsc_interp.errors import UnsupportedError, UsageError
@@ -38,10 +38,24 @@ _READ_WEIGHT = {"query": "attn.W_Q", "key": "attn.W_K", "value": "attn.W_V", "ne
 
 
 def edit(model: ModelLike, interventions: Given, *, strings: Sequence[str] = ()) -> Checkpoint:
-    """The model with the interventions built in, as a checkpoint.
+    """Build interventions into the weights of a model.
 
-    `strings` are what a mean that names none is taken over. What cannot be written as weights is
-    refused with the reason.
+    Args:
+        model: A hooked model, a checkpoint, a bundled name, a path, or a run.
+        interventions: One or several, as text such as `"head0=zero"` or as `Intervention`.
+        strings: What a mean that names no strings is taken over.
+
+    Returns:
+        The changed model, which can be verified like any other.
+
+    Raises:
+        UsageError: The notation cannot be read, or the model has no such part.
+        UnsupportedError: The change cannot be written as weights; the message says why.
+
+    Example:
+        >>> edited = edit("walkthrough", "head0.value[c]=like(b)")
+        >>> edited.source
+        'walkthrough with head0.value[c]=like(b)'
     """
     checkpoint = as_checkpoint(model)
     editor = _Editor(checkpoint, tuple(strings))

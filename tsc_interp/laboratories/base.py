@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from pydantic import ConfigDict, Field, model_validator
 
 from tsc_interp.frozen import Frozen
-from tsc_interp.probes.base import Cell, Finding, LabeledArray, Number, ProbeResult, Record, Table
+from tsc_interp.results.base import Cell, Finding, LabeledArray, Number, ProbeResult, Record, Table
 
 __all__ = [
     "Cell",

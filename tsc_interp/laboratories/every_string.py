@@ -16,10 +16,10 @@ from scipy.special import gammaln
 from tsc_interp.checkpoints.resolve import ModelLike
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
-from tsc_interp.verification.enumeration import positive_vectors
-from tsc_interp.verification.exact import checkpoint_of
-from tsc_interp.verification.faces import Faces
-from tsc_interp.verification.labels import all_faces, full_counts
+from tsc_interp.verification.bounds.exact import checkpoint_of
+from tsc_interp.verification.bounds.labels import all_supports, full_counts
+from tsc_interp.verification.bounds.supports import Supports
+from tsc_interp.verification.counting.enumeration import positive_vectors
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -66,22 +66,22 @@ def vectors_up_to(n_letters: int, longest: int, shortest: int = 1) -> Integers:
 
 def judge(model: ModelLike, counts: Integers) -> Judged:
     """Decide these vectors, exactly."""
-    faces = Faces(checkpoint_of(model))
-    config = faces.config
+    supports = Supports(checkpoint_of(model))
+    config = supports.config
     logits = np.zeros(len(counts))
     positive = np.zeros(len(counts), dtype=bool)
     present = counts > 0
-    for letters in all_faces(config, int(counts.sum(axis=1).max(initial=1))):
+    for letters in all_supports(config, int(counts.sum(axis=1).max(initial=1))):
         there = np.zeros(config.n_letters, dtype=bool)
         there[list(letters)] = True
         rows = np.flatnonzero((present == there).all(axis=1))
         if not len(rows):
             continue
         own = counts[rows][:, list(letters)]
-        values, error = faces[letters].logits(own.astype(np.float64))
+        values, error = supports[letters].logits(own.astype(np.float64))
         logits[rows], positive[rows] = values, values > 0
         for i in np.flatnonzero(~(np.abs(values) > error)):
-            sign = faces.exact.sign(full_counts(config, letters, own[i]).tolist())
+            sign = supports.exact.sign(full_counts(config, letters, own[i]).tolist())
             if sign is None:
                 raise UnsupportedError(
                     "a logit of this model cannot be told from zero, so not every string is decided"

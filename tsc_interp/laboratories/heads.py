@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from tsc_interp.checkpoints.format import Checkpoint
+from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.laboratories.every_string import Floats
 
 

@@ -45,9 +45,16 @@ LABORATORIES: tuple[Laboratory, ...] = (
         result="AttentionResult",
     ),
     Laboratory(
+        name="image",
+        title="Attention over a picture",
+        question="How does attention find the place in a picture that a sentence names?",
+        source="6.7900 lecture notes 13: attention over an image with a context vector",
+        result="ImageResult",
+    ),
+    Laboratory(
         name="construct",
         title="Classifiers written down",
-        question="How small can a classifier be that is right up to a length, or for ever?",
+        question="How small can a classifier be that is right up to a length, or at every length?",
         source="the theory of the horizon, turned around: what it allows is built",
         result="ConstructResult",
     ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Sequence
 
-from tsc_interp.checkpoints.format import Checkpoint
+from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.training.config import TrainingConfig
 from tsc_interp.training.jobs import train_seeds
@@ -18,3 +18,15 @@ def trained(
     with tempfile.TemporaryDirectory() as folder:
         runs = train_seeds(config, seeds, training, runs=folder)
         return [run.checkpoint() for run in runs]
+
+
+def trained_by_epoch(
+    config: ClassifierConfig, seeds: Sequence[int], training: TrainingConfig
+) -> list[tuple[Checkpoint, list[Checkpoint]]]:
+    """Return each seed's chosen epoch, and every epoch from the first on."""
+    with tempfile.TemporaryDirectory() as folder:
+        runs = train_seeds(config, seeds, training, runs=folder)
+        return [
+            (run.checkpoint(), [run.checkpoint(1 + i) for i in range(run.result.epochs)])
+            for run in runs
+        ]

@@ -15,14 +15,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from tsc_interp.checkpoints.format import Checkpoint
+from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.resolve import ModelLike, as_checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import CheckpointError, UnsupportedError, UsageError
-from tsc_interp.model.forward import NO_EXTRAS, Extras, Tap, forward, untapped
+from tsc_interp.model.forward import forward
 from tsc_interp.model.initialise import initial_weights
 from tsc_interp.model.inputs import Inputs, from_counts, from_strings, from_tokens, token_rows
-from tsc_interp.model.parts import Part, place
+from tsc_interp.model.layers import NO_EXTRAS, Extras, Tap, untapped
+from tsc_interp.model.parts import Component, place
 from tsc_interp.model.stacked import StackedWeights
 from tsc_interp.strings import as_strings
 
@@ -56,10 +57,11 @@ class Classifier(StackedWeights):
         """Sizes under the name TransformerLens users know: `cfg.n_layers`, `cfg.d_model`, ..."""
         given = initial_weights(config, seed) if weights is None else weights
         self.ensemble_shape = _check_shapes(config, given)
-        self.blocks = nn.ModuleList(Part(config) for _ in range(config.n_layers))
+        self.blocks = nn.ModuleList(Component(config) for _ in range(config.n_layers))
         for path in config.weight_shapes():
             parent, leaf = place(self, config, path)
             parent.register_parameter(leaf, nn.Parameter(_copy(given[path])))
+        place(self, config, "unembed.W_U")  # a part without weights where embeddings are tied
         self.eval()
 
     @classmethod

@@ -1,30 +1,32 @@
-"""Whether a model taken over says what the original says: both run on the same random strings."""
+"""Whether an imported model computes what the original computes: both run on the same strings."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
 from torch import Tensor
 
-from tsc_interp.checkpoints.format import Checkpoint
+from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
-from tsc_interp.model.forward import forward
+from tsc_interp.model.forward import forward, unembedding
 from tsc_interp.model.inputs import from_tokens
 from tsc_interp.strings import CLS, FIRST_LETTER
+from tsc_interp.task import ContainsAll
 
 _TOLERANCE = 3e-5
-"""Of the largest logit: many roundings of float32, far less than another function."""
+"""Of the sizes that meet in an output: many roundings of float32, and no other function."""
+_SHORT = 16
+_LONGEST = 512
 
 Reads = Literal["first", "last", "last_letter"]
 
 
 @dataclass(frozen=True)
-class Reading:
+class InputMap:
     """Which of a model's tokens are letters, where its answer is read, and what it is."""
 
     ids: tuple[int, ...]
@@ -46,43 +48,82 @@ class Reading:
 
 def compare(
     checkpoint: Checkpoint,
-    reading: Reading,
+    reading: InputMap,
     original: Callable[[Tensor], Tensor],
     samples: int,
     seed: int,
     room: int | None = None,
 ) -> None:
-    """That both say the same of random strings of one to sixteen letters, if there is room.
+    """Check that the import computes what the original computes, on each string and each output.
 
-    `original` takes letters `[batch pos]` and gives outputs `[batch out]`; `room` is how many
-    tokens it reads at most, where that is not the number of its positions.
+    The strings are every single letter, `samples` random strings of up to sixteen letters, and a
+    few of 32, 64, ... letters up to the original's context, or 512 letters.
+
+    Args:
+        checkpoint: The import.
+        reading: Which of the original's tokens are letters, and where it is read.
+        original: Takes letters `[batch pos]` and returns outputs `[batch out]`.
+        samples: How many short strings are drawn.
+        seed: Of the strings.
+        room: How many tokens the original reads at most, where it has no positions.
+
+    Raises:
+        UnsupportedError: An output differs by more than float32 rounding.
     """
     config = checkpoint.config
-    room = config.n_positions or room
-    longest = 16 if room is None else max(1, min(16, room - int(config.has_cls)))
     weights = {name: torch.from_numpy(array) for name, array in checkpoint.weights.items()}
-    generator = torch.Generator().manual_seed(seed)
-    worst, largest = 0.0, 0.0
-    for length in range(1, longest + 1):
-        shape = (max(1, samples // longest), length)
-        letters = torch.randint(0, config.n_letters, shape, generator=generator)
+    columns = unembedding(config, weights)
+    offset = weights.get("unembed.b_U", torch.zeros(config.n_outputs))
+    for letters in _strings(config, samples, seed, room):
         with torch.no_grad():
             theirs = original(letters)
-            ours = forward(config, weights, from_tokens(config, own_rows(config, letters)))
+            read = _read(config, weights, letters)
         if reading.classes:
             no, yes = reading.classes
-            theirs = theirs[:, yes] - theirs[:, no]
-        elif theirs.shape[-1] == 1:
-            theirs = theirs[:, 0]
-        gap = (ours - theirs).abs().max()
-        worst = max(worst, math.inf if bool(gap.isnan()) else float(gap))
-        largest = max(largest, float(theirs.abs().max()))
-    if not worst <= _TOLERANCE * (1 + largest):
-        raise UnsupportedError(
-            f"taken over, the model does not compute what the original does: logits differ by "
-            f"{worst:.3g} (the largest is {largest:.3g}). Something about it has no counterpart "
-            "here, or tokens, query or classes are not what it was trained with"
-        )
+            theirs = theirs[:, [yes]] - theirs[:, [no]]
+        ours = read @ columns + offset
+        # What meets in an output, without its signs: how large the rounding of a sum can be.
+        size = read.abs() @ columns.abs() + offset.abs()
+        gap = (ours - theirs).abs()
+        wrong = ~(gap <= _TOLERANCE * (1 + size))  # and not >, which no NaN is
+        if bool(wrong.any()):
+            string, output = (int(index) for index in wrong.nonzero()[0])
+            raise UnsupportedError(
+                f"imported, the model does not compute what the original does: on a string of "
+                f"{letters.shape[1]} letters output {output} is {float(ours[string, output]):.6g} "
+                f"instead of {float(theirs[string, output]):.6g}. Something about it has no "
+                "counterpart here, or tokens, query or classes are not what it was trained with"
+            )
+
+
+def _strings(
+    config: ClassifierConfig, samples: int, seed: int, room: int | None
+) -> Iterator[Tensor]:
+    """Letters `[batch pos]`, length after length."""
+    room = config.n_positions or room
+    longest = _LONGEST if room is None else max(1, min(_LONGEST, room - int(config.has_cls)))
+    generator = torch.Generator().manual_seed(seed)
+    yield torch.arange(config.n_letters)[:, None]
+    short = min(_SHORT, longest)
+    for length in range(1, short + 1):
+        shape = (max(1, samples // short), length)
+        yield torch.randint(0, config.n_letters, shape, generator=generator)
+    doubled = [2**power for power in range(5, 20) if 2**power < longest]
+    for length in [*doubled, longest][: len(doubled) + (longest > short)]:
+        mixed = torch.randint(0, config.n_letters, (2, length), generator=generator)
+        # Two letters only, one of them rare: a mixture of all hides what a single letter does.
+        pair = torch.randint(0, config.n_letters, (2, 2), generator=generator)
+        rare = (torch.rand(2, length, generator=generator) < 0.1).long()
+        yield torch.cat([mixed, pair.gather(1, rare)])
+
+
+def _read(config: ClassifierConfig, weights: dict[str, Tensor], letters: Tensor) -> Tensor:
+    """What the read-out reads, `[batch d_model]`: the outputs of an identity in its place."""
+    width = config.d_model
+    identity = {"unembed.W_U": torch.eye(width), "unembed.b_U": torch.zeros(width)}
+    bare = config.replace(n_outputs=width, task=ContainsAll(letters="a"), tied_embeddings=False)
+    inputs = from_tokens(bare, own_rows(bare, letters))
+    return forward(bare, {**weights, **identity}, inputs).reshape(len(letters), width)
 
 
 def own_rows(config: ClassifierConfig, letters: Tensor) -> Tensor:

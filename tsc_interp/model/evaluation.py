@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tsc_interp.checkpoints.format import Checkpoint
+from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.resolve import ModelLike, as_checkpoint
 from tsc_interp.strings import Counts, as_strings
 from tsc_interp.task import Classes
@@ -60,10 +60,24 @@ class Evaluation:
 
 
 def evaluate(model: ModelLike, strings: str | Iterable[str]) -> list[Evaluation]:
-    """What the float32 model says of each string in run-length notation, in the order given.
+    """Return the float32 model's answer to each string, beside the right one.
 
-    `model` is a hooked model, a checkpoint, a bundled name, a path, or a run. Of several outputs
-    the largest is the answer, the first of those that tie.
+    Args:
+        model: A hooked model, a checkpoint, a bundled name, a path, or a run.
+        strings: One or more, in run-length notation.
+
+    Returns:
+        One evaluation per string, in the order given. A multiclass model answers with its largest
+        output, the first of those that tie.
+
+    Raises:
+        StringError: A string has letters that the model does not read.
+
+    Example:
+        >>> for said in evaluate("generalization-errors", ["baac", "ab{100}"]):
+        ...     print(said.string, round(said.logit, 2), said.correct)
+        baac 19.94 True
+        ab{100} -1.97 False
     """
     checkpoint, strings = as_checkpoint(model), as_strings(strings)
     results: list[Evaluation] = []

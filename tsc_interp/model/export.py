@@ -14,7 +14,9 @@ be exported is refused with the reason, never approximated.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from itertools import product
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -23,8 +25,26 @@ from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.model.interop import HAS_BRIDGE_ONLY
 
-if TYPE_CHECKING:
-    from tsc_interp.model.hooked import HookedClassifier
+
+class Exported(Protocol):
+    """What is read of a hooked classifier."""
+
+    config: ClassifierConfig
+
+    @property
+    def ensemble_shape(self) -> tuple[int, ...]: ...
+
+    @property
+    def W_pos(self) -> Tensor: ...
+
+    @property
+    def W_U(self) -> Tensor: ...
+
+    @property
+    def b_U(self) -> Tensor: ...
+
+    def named_parameters(self) -> Iterator[tuple[str, Tensor]]: ...
+
 
 _NORM_TYPES = {
     "off": None,
@@ -33,6 +53,7 @@ _NORM_TYPES = {
     "rms_pre": "RMSPre",
     "layer_pre": "LNPre",
 }
+_POSITIONS = {name: name for name in ("rotary", "alibi", "shortformer")}
 
 
 def beyond_transformer_lens(config: ClassifierConfig) -> tuple[str, ...]:
@@ -59,6 +80,24 @@ def _beyond_export(config: ClassifierConfig) -> dict[str, bool]:
         "it has no adaptive temperature": attends and config.adaptive_temperature,
         "none of its models has a norm after attention alone": attends
         and config.attention_norm != "off",
+        **(_beyond_bridge(config) if HAS_BRIDGE_ONLY else {}),
+    }
+
+
+def _beyond_bridge(config: ClassifierConfig) -> dict[str, bool]:
+    """What TransformerLens 4's native model has no place for, and a HookedTransformer (3.x) has."""
+    rotary = config.positions == "rotary"
+    unscaled = config.attention_scale == 1.0 and config.d_head > 1
+    return {
+        f"version 4 builds no models with {config.positions} positions": config.positions
+        in ("alibi", "shortformer"),
+        "version 4 turns adjacent pairs only (rotary_adjacent_pairs)": rotary
+        and not config.rotary_adjacent_pairs,
+        "version 4 rounds rotary_base to a whole number": rotary
+        and config.rotary_base != int(config.rotary_base),
+        "version 4 builds no models with norms of queries and keys": config.qk_norm != "off",
+        "version 4 refuses scores that are divided by 1": unscaled,
+        "version 4 builds gated MLPs without biases only": config.gated_mlp and config.biases,
     }
 
 
@@ -83,7 +122,15 @@ def _buildable_config(config: ClassifierConfig, n_ctx: int, **options: Any) -> A
     else:
         from transformer_lens import HookedTransformerConfig as Config
     # TransformerLens reads d_mlp 0 as "unset"; attn_only says there is no MLP.
-    sizes = {"d_mlp": config.d_mlp} if config.has_mlp else {"attn_only": True}
+    sizes: dict[str, Any] = {"d_mlp": config.d_mlp} if config.has_mlp else {"attn_only": True}
+    if config.grouped:
+        sizes["n_key_value_heads"] = config.kv_heads
+    if config.positions == "rotary":
+        sizes["rotary_dim"] = config.turned
+        sizes["rotary_base"] = config.rotary_base
+        sizes["rotary_adjacent_pairs"] = config.rotary_adjacent_pairs
+    if config.attention_scale:
+        sizes["attn_scale"] = config.attention_scale
     return Config(
         **{
             "d_model": config.d_model,
@@ -96,6 +143,9 @@ def _buildable_config(config: ClassifierConfig, n_ctx: int, **options: Any) -> A
             "act_fn": config.act_fn,
             "normalization_type": _NORM_TYPES[config.norm],
             "eps": config.norm_eps,
+            "positional_embedding_type": _POSITIONS.get(config.positions, "standard"),
+            "gated_mlp": config.gated_mlp,
+            "use_qk_norm": config.qk_norm != "off",
             "attention_dir": "causal" if config.causal else "bidirectional",
             "init_weights": False,
             "device": "cpu",
@@ -105,7 +155,7 @@ def _buildable_config(config: ClassifierConfig, n_ctx: int, **options: Any) -> A
     )
 
 
-def export(model: HookedClassifier, n_ctx: int) -> Any:
+def export(model: Exported, n_ctx: int) -> Any:
     """A TransformerLens model with the same logits (where ours reads) and activations."""
     config = model.config
     reasons = {"an ensemble is many models": bool(model.ensemble_shape), **_beyond_export(config)}
@@ -131,21 +181,28 @@ def export(model: HookedClassifier, n_ctx: int) -> Any:
     return hooked_transformer(config, cfg, _tl_state(model, cfg))
 
 
-def _tl_state(model: HookedClassifier, cfg: Any) -> dict[str, Tensor]:
+def _tl_state(model: Exported, cfg: Any) -> dict[str, Tensor]:
     """Every weight of a TransformerLens model under HookedTransformer's names."""
     config = model.config
     state = {name: weight.detach().clone() for name, weight in model.named_parameters()}
-    if config.has_positions:
-        state["pos_embed.W_pos"] = model.W_pos.detach().clone()
-    else:
-        state["pos_embed.W_pos"] = torch.zeros(cfg.n_ctx, cfg.d_model)
+    state["unembed.W_U"] = model.W_U.detach().clone()
+    if config.positions != "rotary":
+        table = model.W_pos if config.has_positions else torch.zeros(cfg.n_ctx, cfg.d_model)
+        state["pos_embed.W_pos"] = table.detach().clone()
     if not config.biases:
         for layer in range(config.n_layers):
             for part in ("Q", "K", "V", "O"):
                 name = f"b_{part}"
-                state[f"blocks.{layer}.attn.{name}"] = getattr(model, name)[layer].detach()
-            for name in ("b_in", "b_out")[: 2 * config.has_mlp]:
+                shared = part in "KV" and config.grouped
+                bias = getattr(model, name)[layer].detach()
+                kept = bias[:: config.n_heads // config.kv_heads] if shared else bias
+                state[f"blocks.{layer}.attn.{name}"] = kept
+            gateless = not (HAS_BRIDGE_ONLY and config.gated_mlp)
+            for name in ("b_in", "b_out")[: 2 * (config.has_mlp and gateless)]:
                 state[f"blocks.{layer}.mlp.{name}"] = getattr(model, name)[layer].detach()
+    if config.qk_norm == "rms_pre":
+        for layer, part in product(range(config.n_layers), "qk"):
+            state[f"blocks.{layer}.attn.{part}_norm.w"] = torch.ones(config.d_head)
     state["unembed.b_U"] = model.b_U.detach()
     if config.n_outputs == 1:
         for name in ("unembed.W_U", "unembed.b_U"):

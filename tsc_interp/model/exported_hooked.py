@@ -8,7 +8,7 @@ import torch
 from einops import rearrange
 from torch import Tensor, nn
 from transformer_lens import HookedTransformer
-from transformer_lens.components import Attention
+from transformer_lens.components import Attention, GroupedQueryAttention
 from transformer_lens.hook_points import HookPoint
 
 from tsc_interp.config import ClassifierConfig
@@ -17,8 +17,12 @@ from tsc_interp.model.cache import ClassifierCache
 from tsc_interp.model.inputs import TOKENS_NEEDED, from_tokens
 
 
-class MaskedAttention(Attention):  # type: ignore[misc]
-    """Attention that honours `attention_mask` whether it is causal or not."""
+class Masked:
+    """Attention that honours `attention_mask` whether it is causal or not.
+
+    Mixed into TransformerLens's attention; the mask is added to scores and not passed on, because
+    TransformerLens would count positions from the first token that is attended to.
+    """
 
     def forward(
         self,
@@ -39,7 +43,7 @@ class MaskedAttention(Attention):  # type: ignore[misc]
         masked = rearrange(masked, "batch key -> batch 1 1 key")
         if additive_attention_mask is not None:
             masked = masked + additive_attention_mask
-        out: Tensor = super().forward(
+        out: Tensor = super().forward(  # type: ignore[misc]
             query_input,
             key_input,
             value_input,
@@ -48,6 +52,14 @@ class MaskedAttention(Attention):  # type: ignore[misc]
             position_bias=position_bias,
         )
         return out
+
+
+class MaskedAttention(Masked, Attention):  # type: ignore[misc]
+    """Every head with keys and values of its own."""
+
+
+class MaskedGroupedAttention(Masked, GroupedQueryAttention):  # type: ignore[misc]
+    """Heads that share keys and values."""
 
 
 class NoFinalNorm(nn.Module):
@@ -75,7 +87,8 @@ class MaskingTransformer(HookedTransformer):  # type: ignore[misc]
         super().__init__(cfg)
         self.classifier_config = config
         for layer, block in enumerate(self.blocks):
-            block.attn = MaskedAttention(self.cfg, "global", layer)
+            kind = MaskedGroupedAttention if config.grouped else MaskedAttention
+            block.attn = kind(self.cfg, "global", layer)
         self._without_final_norm()
 
     def input_to_embed(self, input: Any, *args: Any, **options: Any) -> tuple[Any, ...]:
@@ -147,8 +160,15 @@ class MaskingTransformer(HookedTransformer):  # type: ignore[misc]
 def hooked_transformer(config: ClassifierConfig, cfg: Any, state: dict[str, Tensor]) -> Any:
     """A `HookedTransformer` with these weights."""
     built = MaskingTransformer(cfg, config)
+    if config.grouped:  # kept under names of their own there
+        shared = ("attn.W_K", "attn.W_V", "attn.b_K", "attn.b_V")
+        state = {
+            name.replace("attn.", "attn._") if name.endswith(shared) else name: weight
+            for name, weight in state.items()
+        }
     missing, unexpected = built.load_state_dict(state, strict=False)
-    rest = [name for name in missing if not name.endswith((".mask", ".IGNORE"))]
+    fixed = (".mask", ".IGNORE", ".rotary_sin", ".rotary_cos")
+    rest = [name for name in missing if not name.endswith(fixed)]
     if rest or unexpected:  # a TransformerLens that names its weights otherwise
         raise UsageError(f"the export does not fit this TransformerLens: {rest} {unexpected}")
     return built.eval()

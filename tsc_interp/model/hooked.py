@@ -24,9 +24,10 @@ from tsc_interp.model.cache import ClassifierCache
 from tsc_interp.model.circuits import Circuits
 from tsc_interp.model.classifier import Input
 from tsc_interp.model.export import export, transformer_lens_config
-from tsc_interp.model.forward import ALL_EXTRAS, Extras, block, embed, hook_names, read_out
+from tsc_interp.model.forward import block, embed, hook_names, read_out, shortformer
 from tsc_interp.model.inputs import TOKENS_NEEDED, Inputs, from_tokens, true_classes
 from tsc_interp.model.interop import HAS_BRIDGE_ONLY, untangle_state_dict
+from tsc_interp.model.layers import ALL_EXTRAS, Extras
 from tsc_interp.model.parts import FinalNorm, place
 from tsc_interp.model.refused import option_refusal, refusal
 
@@ -49,6 +50,18 @@ class HookedClassifier(Circuits, HookedRootModule):  # type: ignore[misc]
     """A `Classifier` whose `run_with_cache`, `run_with_hooks` and `hooks` are TransformerLens's.
 
     All of them accept what `Classifier` does, and the options of `forward`.
+
+    Args:
+        config: The shape of the model and its task.
+        weights: Under HookedTransformer's names. By default the model is freshly initialised.
+        seed: Of the initial weights.
+        name: What the model is called in messages and reports.
+
+    Example:
+        >>> model = HookedClassifier(ClassifierConfig(d_model=4), seed=1)
+        >>> logits, cache = model.run_with_cache(["aab", "ab{100}"])
+        >>> logits.shape, cache["pattern", 0].shape
+        (torch.Size([2]), torch.Size([2, 2, 4, 4]))
     """
 
     def __init__(
@@ -114,9 +127,18 @@ class HookedClassifier(Circuits, HookedRootModule):  # type: ignore[misc]
             if start_at_layer is None
             else torch.as_tensor(input)
         )
+        asked_at = shortformer(self.config, weights, given, self._tap)
         for layer in range(self.config.n_layers)[start_at_layer:stop_at_layer]:
             residual = block(
-                self.config, weights, layer, residual, given, self._tap, self.training, extras
+                self.config,
+                weights,
+                layer,
+                residual,
+                given,
+                self._tap,
+                self.training,
+                extras,
+                asked_at,
             )
         if stop_at_layer is not None:
             return residual
@@ -168,6 +190,11 @@ class HookedClassifier(Circuits, HookedRootModule):  # type: ignore[misc]
 
     def set_use_attn_in(self, use_attn_in: bool) -> None:
         """Whether `hook_attn_in` fires: what each head reads, `[batch pos head d_model]`."""
+        if use_attn_in and self.config.grouped:
+            raise UnsupportedError(
+                "hook_attn_in has one input per head, but these heads share keys and values: use "
+                "set_use_split_qkv_input, which has one per group"
+            )
         self.cfg.use_attn_in = use_attn_in
 
     def set_use_split_qkv_input(self, use_split_qkv_input: bool) -> None:
@@ -190,11 +217,6 @@ class HookedClassifier(Circuits, HookedRootModule):  # type: ignore[misc]
         return cls.from_checkpoint(as_checkpoint(model_name))
 
     from_pretrained_no_processing = from_pretrained
-
-    @property
-    def W_gate(self) -> None:
-        """The MLP has no gate; TransformerLens says None then, too."""
-        return None
 
     def get_hook_point(self, hook_name: str) -> Any:
         """The hook point of that name, or None."""
@@ -256,7 +278,24 @@ class HookedClassifier(Circuits, HookedRootModule):  # type: ignore[misc]
 
 
 def load(model: ModelLike = DEFAULT, *, epoch: int | None = None) -> HookedClassifier:
-    """The hooked model behind a bundled name, a file, a run, a checkpoint, or a model itself."""
+    """Return a model with TransformerLens's hooks.
+
+    Args:
+        model: A hooked model, a checkpoint, a bundled name, a path, or a run.
+        epoch: The epoch of a run, by default the chosen one.
+
+    Returns:
+        The model; a hooked one is returned as it is.
+
+    Raises:
+        CheckpointError: There is no such model, or its file cannot be trusted.
+        UsageError: What is given is no model, or has no epochs.
+
+    Example:
+        >>> model = load("walkthrough")
+        >>> model(["aac", "baac"]) > 0
+        tensor([False,  True])
+    """
     if isinstance(model, HookedClassifier) and epoch is None:
         return model
     return HookedClassifier.from_checkpoint(as_checkpoint(model, epoch=epoch))

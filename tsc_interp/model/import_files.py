@@ -12,7 +12,7 @@
 
 TOML or JSON. The state is a `.pt` of `torch.save(model.state_dict(), ...)`, read without running
 code, or a safetensors file; its keys are HookedTransformer's or a TransformerBridge's. The original
-is built again by TransformerLens and compared with what was taken over (importing.py).
+is built again by TransformerLens and compared with what was imported (importing.py).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from typing import Any
 
 from torch import Tensor
 
-from tsc_interp.checkpoints.format import Checkpoint
+from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.torch_files import read_tensors
 from tsc_interp.errors import CheckpointError, ConfigError, UnsupportedError, shorten
 from tsc_interp.files import read_regular, shown

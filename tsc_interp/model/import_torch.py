@@ -1,4 +1,4 @@
-"""Plain PyTorch, taken over: an embedding, encoder layers that look both ways, a linear head.
+"""Plain PyTorch, imported: an embedding, encoder layers that look both ways, a linear head.
 
     tsc.from_torch(embedding, encoder, head, tokens=[0, 1, 2], query=3, task="contains_all")
 
@@ -17,11 +17,12 @@ from einops import rearrange
 from torch import Tensor, nn
 from torch.nn import functional
 
-from tsc_interp.checkpoints.format import Checkpoint
+from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError, UsageError
-from tsc_interp.model.comparing import Reading, compare
+from tsc_interp.model.comparing import InputMap, compare
 from tsc_interp.model.importing import as_arrays, chosen_classes, chosen_letters, difference
+from tsc_interp.model.unaltered import require_unaltered
 from tsc_interp.strings import CLS, FIRST_LETTER
 
 
@@ -38,14 +39,44 @@ def from_torch(
     samples: int = 64,
     seed: int = 0,
 ) -> Checkpoint:
-    """The model as a checkpoint, after it was compared with the original on `samples` strings.
+    """Import a plain PyTorch encoder, and compare it with the original.
 
-    It computes `head(encoder(embedding(tokens) + positions)[0])`, the query token in front;
-    `tokens`, `query`, `classes` and `task` are those of `from_transformer_lens`.
+    The original computes `head(encoder(embedding(tokens) + positions)[0])`, the query token first.
+
+    Args:
+        embedding: Of the tokens.
+        encoder: A layer, or a stack of layers, with `norm_first=True`.
+        head: The read-out.
+        tokens: Which token ids are letters, and what they are called; a list is a, b, c, ...
+        query: The id of the token at which the answer is read.
+        task: What the model should decide: the name of a rule, or one of `tsc.tasks`.
+        classes: The outputs that mean no and yes; their difference is the logit.
+        positions: A table that is added to the embeddings.
+        samples: How many random strings both models are run on.
+        seed: Which strings these are.
+
+    Returns:
+        The model as a checkpoint, which every function here takes as a model.
+
+    Raises:
+        UsageError: The options do not fit the model.
+        UnsupportedError: The model has a part that cannot be imported, or the two disagree.
+
+    Example:
+        >>> layer = nn.TransformerEncoderLayer(
+        ...     8, nhead=2, dim_feedforward=16, norm_first=True, batch_first=True
+        ... )
+        >>> parts = nn.Embedding(4, 8), layer, nn.Linear(8, 1)
+        >>> from_torch(*parts, tokens=[0, 1, 2], query=3, samples=4).n_parameters
+        649
     """
     layers, final = _layers(encoder)
+    _require_plain(embedding, nn.Embedding)
+    _require_plain(head, nn.Linear)
+    if not isinstance(positions, Tensor | None):
+        _require_plain(positions, nn.Embedding)
     ids, names = chosen_letters(tokens, embedding.num_embeddings, query)
-    reading = Reading(ids, names, query, "first", chosen_classes(classes, head.out_features))
+    reading = InputMap(ids, names, query, "first", chosen_classes(classes, head.out_features))
     table = positions.weight if isinstance(positions, nn.Embedding) else positions
     outputs = 1 if reading.classes else head.out_features
     config = _config(layers, final, reading, task, table, outputs)
@@ -68,45 +99,99 @@ def from_torch(
         out: Tensor = head(read)
         return out.float().cpu()
 
-    was_training = encoder.training
+    training = [module for module in encoder.modules() if module.training]
     encoder.eval()
     try:
         compare(checkpoint, reading, original, samples, seed)
     finally:
-        encoder.train(was_training)
+        for module in training:
+            module.training = True
     return checkpoint
 
 
 def _layers(encoder: Any) -> tuple[list[nn.TransformerEncoderLayer], nn.LayerNorm | None]:
-    stacked = isinstance(encoder, nn.TransformerEncoder)
+    stacked = type(encoder) is nn.TransformerEncoder
     layers = list(encoder.layers) if stacked else [encoder]
     final = encoder.norm if stacked else None
-    if not layers or not all(isinstance(one, nn.TransformerEncoderLayer) for one in layers):
+    if not layers or not all(type(one) is nn.TransformerEncoderLayer for one in layers):
+        kinds = sorted({type(one).__name__ for one in (encoder, *layers)})
         raise UsageError(
-            "the encoder is an nn.TransformerEncoderLayer, or an nn.TransformerEncoder"
+            "the encoder is an nn.TransformerEncoderLayer, or an nn.TransformerEncoder of them, "
+            f"and no subclass; got {', '.join(kinds)}"
         )
+    require_unaltered(encoder)
     if not all(one.norm_first for one in layers):
         raise UnsupportedError(
             "these layers have their norms after attention and MLP (norm_first=False), for which a "
-            "classifier here has no place; with norm_first=True they can be taken over"
+            "classifier here has no place; with norm_first=True they can be imported"
         )
-    if final is not None and not isinstance(final, nn.LayerNorm):
-        raise UnsupportedError(f"a final {type(final).__name__}; a LayerNorm can be taken over")
+    if final is not None and type(final) is not nn.LayerNorm:
+        raise UnsupportedError(f"a final {type(final).__name__}; a LayerNorm can be imported")
+    for layer in layers:
+        _require_parts(layer)
+    _require_equal(layers, final)
     return layers, final
+
+
+def _require_equal(layers: list[nn.TransformerEncoderLayer], final: nn.LayerNorm | None) -> None:
+    """One size, one order of axes, one activation, and one eps in every norm."""
+    norms = [norm for one in layers for norm in (one.norm1, one.norm2)]
+    options = {
+        "sizes": {(one.self_attn.num_heads, one.linear1.out_features) for one in layers},
+        "batch_first": {one.self_attn.batch_first for one in layers},
+        "activation": {_activation(one.activation) for one in layers},
+        "eps of norms": {norm.eps for norm in (norms if final is None else [*norms, final])},
+    }
+    for option, values in options.items():
+        if len(values) > 1:
+            raise UnsupportedError(
+                f"layers differ in {option} ({', '.join(map(str, sorted(values)))}); equal ones "
+                "can be imported"
+            )
+
+
+def _require_plain(module: Any, kind: type[nn.Module]) -> None:
+    """Refuse what is not exactly this class of PyTorch's, or changes what it holds."""
+    if type(module) is not kind:
+        raise UnsupportedError(
+            f"a {type(module).__name__} instead of an nn.{kind.__name__}, of which no subclass is "
+            "imported"
+        )
+    require_unaltered(module)
+    if getattr(module, "max_norm", None) is not None:
+        raise UnsupportedError("an nn.Embedding with max_norm; one without can be imported")
+
+
+def _require_parts(layer: nn.TransformerEncoderLayer) -> None:
+    """Refuse a layer whose parts are not those PyTorch puts there, or that attends to more."""
+    attention = layer.self_attn
+    usual = nn.TransformerEncoderLayer(1, 1, 1, norm_first=True)
+    for name, module in layer.named_modules():
+        expected = dict(usual.named_modules()).get(name)
+        if name != "activation" and type(module) is not type(expected):
+            raise UnsupportedError(f"{name} is a {type(module).__name__}, not as PyTorch made it")
+    if attention.add_zero_attn or attention.bias_k is not None or attention.bias_v is not None:
+        raise UnsupportedError(
+            "attention with add_zero_attn or bias_k attends to a token that is not there; without "
+            "them it can be imported"
+        )
+    fused = {0: None, 1: "relu", 2: "gelu"}.get(layer.activation_relu_or_gelu, "")
+    if fused is not None and fused != _activation(layer.activation).removesuffix("_new"):
+        raise UnsupportedError(
+            f"the activation is {layer.activation!r}, but PyTorch's fused evaluation would use "
+            f"{fused}; set activation_relu_or_gelu to 0"
+        )
 
 
 def _config(
     layers: list[nn.TransformerEncoderLayer],
     final: nn.LayerNorm | None,
-    reading: Reading,
+    reading: InputMap,
     task: Any,
     positions: Tensor | None,
     outputs: int,
 ) -> ClassifierConfig:
     first = layers[0]
-    sizes = {(one.self_attn.num_heads, one.linear1.out_features, one.norm1.eps) for one in layers}
-    if len(sizes) > 1:
-        raise UnsupportedError("layers of different sizes; equal ones can be taken over")
     width = first.self_attn.embed_dim
     options: dict[str, Any] = {
         "n_letters": len(reading.ids),
@@ -132,11 +217,11 @@ def _config(
 def _activation(function: Any) -> str:
     known = {functional.relu: "relu", functional.gelu: "gelu", functional.silu: "silu"}
     classes = {nn.ReLU: "relu", nn.SiLU: "silu"}
-    if isinstance(function, nn.GELU):
+    if type(function) is nn.GELU:
         return "gelu" if function.approximate == "none" else "gelu_new"
     found = known.get(function) or classes.get(type(function))
     if found is None:
-        raise UnsupportedError(f"the activation {function!r}; relu, gelu and silu are taken over")
+        raise UnsupportedError(f"the activation {function!r}; relu, gelu and silu are imported")
     return found
 
 
@@ -146,7 +231,7 @@ def _weights(
     layers: list[nn.TransformerEncoderLayer],
     final: nn.LayerNorm | None,
     head: nn.Linear,
-    reading: Reading,
+    reading: InputMap,
 ) -> dict[str, Tensor]:
     table = torch.zeros(config.alphabet.vocab_size, config.d_model)
     ids = [reading.query, *reading.ids]

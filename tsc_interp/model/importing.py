@@ -1,18 +1,19 @@
-"""A model that someone else trained, taken over: weights, options, and a comparison.
+"""A model that someone else trained, imported: weights, options, and a comparison.
 
     tsc.from_transformer_lens(model, tokens={0: "a", 1: "b", 2: "c"}, query=3, task="contains_all")
 
 takes a `HookedTransformer` (3.x) or a `TransformerBridge` (4.x). What this family of classifiers
-has no place for is refused with the reason and the nearest thing that fits. What fits is built, run
-on random strings beside the original, and accepted only if the two agree to float32 rounding. Two
-of the original's steps are folded into weights, which rounds them once more: the difference of two
-outputs, and a scale of attention scores other than the square root of d_head. Whatever is proved
-afterwards is about the weights taken over.
+has no place for is refused with the reason and the nearest thing that fits. So are hooks,
+subclasses and replaced methods (`unaltered.py`), which could do something else on strings nobody
+tried. What fits is built, run beside the original, and accepted only if the two agree to float32
+rounding on every string tried and every output (`comparing.py`). Two of the original's steps are
+folded into weights, which rounds them once more: the difference of two outputs, and a scale of
+attention scores other than the square root of d_head. Whatever is proved afterwards is about the
+weights imported.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,11 +22,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tsc_interp.checkpoints.format import Checkpoint
+from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError, UsageError, shorten
-from tsc_interp.model.comparing import Reading, Reads, compare
-from tsc_interp.model.interop import HAS_BRIDGE_ONLY
+from tsc_interp.model.comparing import InputMap, Reads, compare
+from tsc_interp.model.import_options import family_options, family_weights
+from tsc_interp.model.layers import ACTIVATIONS
+from tsc_interp.model.unaltered import (
+    require_activation,
+    require_epsilon,
+    require_equal_layers,
+    require_unaltered,
+)
 from tsc_interp.strings import CLS, FIRST_LETTER, LETTERS
 
 _NORMS = {"LN": "layer", "LNPre": "layer_pre", "RMS": "rms", "RMSPre": "rms_pre"}
@@ -45,31 +53,51 @@ def from_transformer_lens(
     samples: int = 64,
     seed: int = 0,
 ) -> Checkpoint:
-    """The model as a checkpoint, after it was compared with the original on `samples` strings.
+    """Import a TransformerLens model, and compare it with the original.
 
-    `tokens` says which of the model's token ids are letters, and what they are called: `{5: "a"}`,
-    or `{5: "(", 6: ")"}`, whose names the checkpoint keeps; a list of ids is a, b, c, ... in that
-    order. `query` is the id of the token at which the answer is read: it comes last in a causal
-    model and first in one that looks both ways; without it the last letter itself reads. `classes`
-    are the outputs that mean no and yes; their difference is the logit. A model of one output has
-    its sign as an answer. More than two outputs, without `classes`, are kept: the largest is the
-    answer.
+    Args:
+        model: A `HookedTransformer` or a `TransformerBridge`.
+        tokens: Which token ids are letters, and what they are called: `{5: "a"}`, or
+            `{5: "(", 6: ")"}`, whose names the checkpoint keeps. A list of ids is a, b, c, ...
+        task: What the model should decide: the name of a rule, or one of `tsc.tasks`.
+        query: The id of the token at which the answer is read. It comes last in a causal model and
+            first in one that looks both ways. Without it the last letter reads.
+        classes: The outputs that mean no and yes; their difference is the logit. By default both
+            outputs of two; more are kept, and the largest is the answer.
+        samples: How many random strings both models are run on.
+        seed: Which strings these are.
+
+    Returns:
+        The model as a checkpoint, which every function here takes as a model.
+
+    Raises:
+        UsageError: The options do not fit the model.
+        UnsupportedError: The model has a part that cannot be imported, or the two disagree.
+
+    Example:
+        >>> import tsc_interp as tsc
+        >>> bridge = tsc.load("walkthrough").to_transformer_lens(n_ctx=32)
+        >>> mine = from_transformer_lens(bridge, tokens={2: "a", 3: "b", 4: "c"}, query=0)
+        >>> tsc.evaluate(mine, "aab")[0].correct
+        True
     """
     cfg = getattr(model, "cfg", None)
     if cfg is None or not hasattr(model, "W_U"):
         raise UsageError(
-            "a model of TransformerLens is taken over, a HookedTransformer or a TransformerBridge; "
+            "a model of TransformerLens is imported, a HookedTransformer or a TransformerBridge; "
             f"got a {type(model).__name__} (plain PyTorch: tsc.from_torch)"
         )
+    require_unaltered(model)
     _refuse(cfg)
     causal = _choice(cfg, "attention_dir", "causal") == "causal"
     if query is None and not causal:
         raise UsageError("a model that looks both ways is read at a token of its own: query=its id")
     reads: Reads = "last_letter" if query is None else ("last" if causal else "first")
     ids, names = chosen_letters(tokens, cfg.d_vocab, query)
-    reading = Reading(ids, names, query, reads, chosen_classes(classes, model.W_U.shape[-1]))
+    reading = InputMap(ids, names, query, reads, chosen_classes(classes, model.W_U.shape[-1]))
     config = _config(model, cfg, reading, task)
-    weights = _weights(model, cfg, config, reading)
+    _require_uniform(model, config, cfg)
+    weights = _weights(model, config, reading)
     checkpoint = Checkpoint(
         config,
         as_arrays(config, weights),
@@ -104,12 +132,11 @@ def taken_over(model: Any, reading: Mapping[str, Any]) -> Checkpoint:
 
 # -- what fits ---------------------------------------------------------------------------------
 
+_POSITIONS = (None, "standard", "none", "rotary", "alibi", "shortformer")
 # Option, the values that change nothing, and what could be done instead.
 _NEUTRAL: tuple[tuple[str, tuple[Any, ...], str], ...] = (
     ("parallel_attn_mlp", (None, False), "attention and MLP in turn"),
-    ("gated_mlp", (None, False), "an MLP without a gate"),
     ("use_local_attn", (None, False), "attention to every token before"),
-    ("use_qk_norm", (None, False), "queries and keys without a norm"),
     ("attn_scores_soft_cap", (None, -1.0, 0.0), "scores without a cap"),
     ("output_logits_soft_cap", (None, -1.0, 0.0), "logits without a cap"),
     ("num_experts", (None, 0), "one MLP"),
@@ -117,7 +144,10 @@ _NEUTRAL: tuple[tuple[str, tuple[Any, ...], str], ...] = (
     ("use_normalization_before_and_after", (None, False), "norms before each part only"),
     ("scale_attn_by_inverse_layer_idx", (None, False), "the same scale in every layer"),
     ("rmsnorm_uses_offset", (None, False), "a norm's scale as it is"),
-    ("positional_embedding_type", (None, "standard", "none"), "learned positions, or none"),
+    ("positional_embedding_type", _POSITIONS, "positions of a kind that is known, or none"),
+    ("use_attention_sinks", (None, False), "attention to tokens only"),
+    ("use_logn_attn", (None, False), "queries of one scale"),
+    ("clip_qkv", (None,), "queries, keys and values as they are"),
 )
 
 
@@ -127,11 +157,20 @@ def _refuse(cfg: Any) -> None:
         if value not in neutral:
             raise UnsupportedError(
                 f"this model has {option} = {value!r}, for which a classifier here has no place; "
-                f"what can be taken over has {instead}"
+                f"what can be imported has {instead}"
             )
     dtype = getattr(cfg, "dtype", torch.float32)
     if dtype not in (torch.float32, torch.bfloat16, torch.float16):
         raise UnsupportedError(f"weights of {dtype} do not fit into float32; model.float() does")
+
+
+def _require_uniform(model: Any, config: ClassifierConfig, cfg: Any) -> None:
+    """One activation and one epsilon in all layers: the ones the configuration names."""
+    require_equal_layers(model.blocks)
+    if config.has_norm:
+        require_epsilon(model, config.norm_eps)
+    if config.has_mlp:
+        require_activation(model, ACTIVATIONS[config.act_fn], str(cfg.act_fn))
 
 
 def _choice(cfg: Any, option: str, default: str) -> str:
@@ -149,8 +188,8 @@ def chosen_letters(
     wrong = [one for one in ids if type(one) is not int or not 0 <= one < d_vocab]
     if not named or wrong or len(set(ids)) < len(ids) or len(named) > len(LETTERS):
         raise UsageError(
-            f"tokens are 1 to {len(LETTERS)} different ids below {d_vocab}, none of them the "
-            f"query's; got {list(named)[:9]} and query={query}"
+            f"tokens are 1 to {len(LETTERS)} different ids from 0 to {d_vocab - 1}, none of them "
+            f"the query's; got {list(named)[:9]} and query={query}"
         )
     names = [str(name) for name in named.values()]
     if len(set(names)) < len(names):
@@ -166,15 +205,17 @@ def chosen_classes(classes: tuple[int, int] | None, outputs: int) -> tuple[int, 
         return (0, 1) if outputs == 2 else None
     valid = len(classes) == 2 and classes[0] != classes[1]
     if not valid or not all(type(c) is int and 0 <= c < outputs for c in classes):
-        raise UsageError(f"classes are two different outputs below {outputs}, got {classes!r}")
+        raise UsageError(
+            f"classes are two different outputs from 0 to {outputs - 1}, got {classes!r}"
+        )
     return classes
 
 
-def _config(model: Any, cfg: Any, reading: Reading, task: Any) -> ClassifierConfig:
+def _config(model: Any, cfg: Any, reading: InputMap, task: Any) -> ClassifierConfig:
     kind = getattr(cfg, "normalization_type", None)
     if kind not in (None, *_NORMS):
         raise UnsupportedError(
-            f"normalization_type {kind!r}; what can be taken over is {', '.join(_NORMS)} or None"
+            f"normalization_type {kind!r}; what can be imported is {', '.join(_NORMS)} or None"
         )
     state = dict(model.state_dict())
     norm = "off" if kind is None else _NORMS[kind]
@@ -184,16 +225,15 @@ def _config(model: Any, cfg: Any, reading: Reading, task: Any) -> ClassifierConf
     final_norm = norm != "off" and (ours is None or ours.final_norm)
     if final_norm and norm.startswith("layer") and getattr(cfg, "final_rms", False):
         raise UnsupportedError(
-            "this model has LayerNorms and a final RMS norm (final_rms); what can be taken over "
+            "this model has LayerNorms and a final RMS norm (final_rms); what can be imported "
             "has one kind of norm"
         )
     has_mlp = not getattr(cfg, "attn_only", False)
     act = str(getattr(cfg, "act_fn", None) or "gelu")
     if has_mlp and act not in _ACTIVATIONS:
         raise UnsupportedError(
-            f"the activation {act!r}; what can be taken over is {', '.join(_ACTIVATIONS)}"
+            f"the activation {act!r}; what can be imported is {', '.join(_ACTIVATIONS)}"
         )
-    positions = bool(getattr(model, "W_pos", None) is not None and model.W_pos.any())
     outputs = 1 if reading.classes else model.W_U.shape[-1]
     options: dict[str, Any] = {
         "n_letters": len(reading.ids),
@@ -207,12 +247,12 @@ def _config(model: Any, cfg: Any, reading: Reading, task: Any) -> ClassifierConf
         "norm_eps": float(getattr(cfg, "eps", 1e-5)),
         "final_norm": final_norm,
         "attend_cls": ours is None or ours.attend_cls,
-        "n_positions": model.W_pos.shape[0] if positions else 0,
         "biases": True,
         "act_fn": _ACTIVATIONS[act] if has_mlp else "gelu",
         "n_outputs": outputs,
         "reads": reading.reads,
         "token_names": reading.names,
+        **family_options(model, cfg),
     }
     return ClassifierConfig(**options)
 
@@ -227,30 +267,20 @@ def exported_from(model: Any) -> ClassifierConfig | None:
 # -- weights -----------------------------------------------------------------------------------
 
 
-def _weights(model: Any, cfg: Any, config: ClassifierConfig, reading: Reading) -> dict[str, Tensor]:
+def _weights(model: Any, config: ClassifierConfig, reading: InputMap) -> dict[str, Tensor]:
     state = {name: tensor.detach() for name, tensor in model.state_dict().items()}
     embedding = torch.zeros(config.alphabet.vocab_size, config.d_model)
     embedding[FIRST_LETTER:] = model.W_E.detach()[list(reading.ids)].float().cpu()
     if reading.query is not None:
         embedding[CLS] = model.W_E.detach()[reading.query].float().cpu()
     found: dict[str, Tensor] = {"embed.W_E": embedding}
-    if config.has_positions:
+    if config.learned_positions:
         found["pos_embed.W_pos"] = model.W_pos
     for layer in range(config.n_layers):
         block = f"blocks.{layer}"
-        scale = _score_scale(cfg, config)
-        found[f"{block}.attn.W_Q"] = model.W_Q[layer] * scale
-        found[f"{block}.attn.b_Q"] = model.b_Q[layer] * scale
-        found[f"{block}.attn.W_O"], found[f"{block}.attn.b_O"] = model.W_O[layer], model.b_O[layer]
-        for part in "KV":
-            for kind in "Wb":
-                held = getattr(model, f"{kind}_{part}")[layer]
-                # Grouped heads share keys and values: each gets a copy of its own.
-                held = held.repeat_interleave(config.n_heads // len(held), dim=0)
-                found[f"{block}.attn.{kind}_{part}"] = held
-        if config.has_mlp:
-            for name in ("W_in", "b_in", "W_out", "b_out"):
-                found[f"{block}.mlp.{name}"] = getattr(model, name)[layer]
+        for name in ("W_Q", "b_Q", "W_O", "b_O"):
+            found[f"{block}.attn.{name}"] = getattr(model, name)[layer]
+        found |= family_weights(model, config, layer)
         for name in ("ln1", "ln2")[: 1 + config.has_mlp]:
             found |= _norm_weights(state, config, f"{block}.{name}")
     if config.final_norm:
@@ -281,18 +311,6 @@ def as_arrays(
 def _b_u(model: Any) -> Tensor:
     bias = getattr(model, "b_U", None)
     return torch.zeros(model.W_U.shape[-1]) if bias is None else bias
-
-
-def _score_scale(cfg: Any, config: ClassifierConfig) -> float:
-    """What queries are multiplied by so that scores divided by sqrt(d_head) are the original's.
-
-    A bridge without `use_attn_scale` divides by sqrt(d_head) all the same; a HookedTransformer
-    does not divide.
-    """
-    given = float(getattr(cfg, "attn_scale", -1.0) or -1.0)
-    if not getattr(cfg, "use_attn_scale", True):
-        given = -1.0 if HAS_BRIDGE_ONLY else 1.0
-    return 1.0 if given <= 0 else math.sqrt(config.d_head) / given
 
 
 def _norm_weights(

@@ -3,8 +3,9 @@
 Order: embedding (standard normal); per layer query, key, value, attention output, MLP in, MLP out
 as torch Linear layers without bias; the read-out; then the strategies that redraw: embedding, (PAD
 row to zero), attention output, MLP out. What the source does not have is drawn after all that, so
-that it changes nothing else: learned positions, standard normal. Norms start as scale 1, shift 0,
-biases as 0; several outputs are drawn where the one would be.
+that it changes nothing else: learned positions, standard normal; gates, as MLP in. Norms start as
+scale 1, shift 0, biases as 0; several outputs are drawn where the one would be. Heads that share
+keys and values draw one of each per group.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ def _drawn(config: ClassifierConfig, seed: int) -> dict[str, Tensor]:
         block = f"blocks.{layer}"
         if config.has_attention:
             for part in "QKV":
-                drawn[f"{block}.attn.W_{part}"] = _linear(attention_width, d, generator)
+                heads = config.n_heads if part == "Q" else config.kv_heads
+                drawn[f"{block}.attn.W_{part}"] = _linear(heads * config.d_head, d, generator)
             drawn[f"{block}.attn.W_O"] = _linear(d, attention_width, generator)
         if config.has_mlp:
             drawn[f"{block}.mlp.W_in"] = _linear(config.d_mlp, d, generator)
@@ -57,8 +59,11 @@ def _drawn(config: ClassifierConfig, seed: int) -> dict[str, Tensor]:
             drawn[f"{block}.attn.W_O"] = _linear(d, attention_width, generator, fan_out=True)
         if config.mlp_init == "output_fan_out" and config.has_mlp:
             drawn[f"{block}.mlp.W_out"] = _linear(d, config.d_mlp, generator, fan_out=True)
-    if config.has_positions and config.positions == "learned":
+    if config.learned_positions:
         drawn["pos_embed.W_pos"] = torch.randn(config.n_positions, d, generator=generator)
+    if config.gated_mlp:
+        for layer in range(config.n_layers):
+            drawn[f"blocks.{layer}.mlp.W_gate"] = _linear(config.d_mlp, d, generator)
     return drawn
 
 

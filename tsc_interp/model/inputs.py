@@ -14,7 +14,8 @@ PADs where the last letter reads (`ClassifierConfig.reads`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -42,6 +43,24 @@ class Inputs:
     compressed: bool
     reading: Int[Tensor, " batch"] | None = None  # where the logit is read; None: position 0
     causal: bool = False  # whether a position sees only itself and what comes before
+
+    def repeated(self, count: int) -> Inputs:
+        """So many copies of a single row, read where it is read and masked as it is masked.
+
+        Args:
+            count: How many rows the result has.
+
+        Raises:
+            UsageError: There is more than one row to copy.
+        """
+        if len(self.tokens) != 1:
+            raise UsageError(f"one row can be repeated, got {len(self.tokens)}")
+        rows: dict[str, Any] = {
+            name: value.expand(count, *value.shape[1:])
+            for name, value in vars(self).items()
+            if isinstance(value, Tensor)  # all of them have the batch in front
+        }
+        return replace(self, **rows)
 
 
 def from_tokens(config: ClassifierConfig, tokens: Tensor) -> Inputs:

@@ -16,6 +16,10 @@ from tsc_interp.errors import CheckpointError
 HAS_BRIDGE_ONLY = int(version("transformer-lens").split(".")[0]) >= 4
 
 
+# Without positions here, theirs have to be a table, which may be zero, or none.
+_NO_POSITIONS = {"standard": "standard", "none": "none"}
+
+
 def untangle_state_dict(
     config: ClassifierConfig, state: Mapping[str, Tensor], cfg: Any
 ) -> dict[str, Tensor]:
@@ -33,7 +37,7 @@ def untangle_state_dict(
         _check_cfg(config, cfg)
     for name in sorted(state.keys() - expected.keys()):
         kind = name.rsplit(".", 1)[-1]
-        if kind in ("mask", "IGNORE"):
+        if kind in ("mask", "IGNORE", "rotary_sin", "rotary_cos"):
             continue
         if not (kind.startswith("b_") or kind == "W_pos"):
             raise CheckpointError(
@@ -52,14 +56,28 @@ def _check_cfg(config: ClassifierConfig, cfg: Any) -> None:
             "with tsc.from_transformer_lens(model, ...)"
         )
     norms = {None: "off", "LN": "layer", "RMS": "rms", "LNPre": "layer_pre", "RMSPre": "rms_pre"}
-    scale = getattr(cfg, "attn_scale", -1.0)
-    usual = math.isclose(scale, math.sqrt(config.d_head)) or scale <= 0
+    scale = getattr(cfg, "attn_scale", -1.0) if cfg.use_attn_scale else 1.0
+    scale = math.sqrt(config.d_head) if scale <= 0 else scale
+    kind = str(getattr(cfg, "positional_embedding_type", None) or "standard")
+    ours = config.positions if config.positions in ("rotary", "alibi", "shortformer") else kind
     has: dict[str, tuple[Any, Any]] = {
         "attention": (str(cfg.attention_dir), "causal" if config.causal else "bidirectional"),
         "norm": (norms.get(cfg.normalization_type, cfg.normalization_type), config.norm),
         "attend_cls": (True, config.attend_cls or not config.has_attention),
-        "usual scale of scores": (bool(cfg.use_attn_scale and usual), True),
+        "attention_scale": (scale, config.score_divisor),
+        "kind of positions": (kind, ours if config.has_positions else _NO_POSITIONS.get(kind)),
+        "heads with keys of their own": (
+            getattr(cfg, "n_key_value_heads", None) or getattr(cfg, "n_heads", config.n_heads),
+            config.kv_heads,
+        ),
+        "gated_mlp": (bool(getattr(cfg, "gated_mlp", False)), config.gated_mlp),
+        "qk_norm": (bool(getattr(cfg, "use_qk_norm", False)), config.qk_norm != "off"),
     }
+    if config.positions == "rotary":
+        has["rotary_dim"] = (cfg.rotary_dim or config.d_head, config.turned)
+        has["rotary_base"] = (float(cfg.rotary_base), config.rotary_base)
+        adjacent = HAS_BRIDGE_ONLY or bool(cfg.rotary_adjacent_pairs)
+        has["rotary_adjacent_pairs"] = (adjacent, config.rotary_adjacent_pairs)
     if config.has_mlp:
         has["act_fn"] = (cfg.act_fn, config.act_fn)
     if config.has_norm:

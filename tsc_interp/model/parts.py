@@ -1,8 +1,9 @@
 """The places in a classifier's tree: each holds its weights and can be called on its own.
 
 `model.embed(tokens)`, `model.blocks[0].ln1(x)`, `model.blocks[0].mlp(x)` and `model.unembed(x)` run
-the one definition in `forward.py` on the part's own weights, through the part's own hooks. Biases
-of a model without them are shown as zeros, because TransformerLens's models always have them.
+the one definition of the forward pass on the part's own weights, through the part's own hooks.
+Biases of a model without them are shown as zeros, because TransformerLens's models always have
+them.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from torch import Tensor, nn
 
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
-from tsc_interp.model import forward as arithmetic
+from tsc_interp.model import layers
+from tsc_interp.model.forward import unembed
 
 
-class Part(nn.Module):
+class Component(nn.Module):
     """A named place such as `blocks.0`, holding other parts, weights and hook points."""
 
     hook_out_is_single_residual_stream = True  # what TransformerLens 4's logit lens asks of a block
@@ -46,49 +48,62 @@ class Part(nn.Module):
         return activation if point is None else point(activation)
 
 
-class Embed(Part):
+class Embed(Component):
     W_E: Tensor
 
     def forward(self, tokens: Tensor) -> Tensor:
         return self.W_E[..., tokens, :]
 
 
-class Unembed(Part):
+class Unembed(Component):
     W_U: Tensor
 
     def forward(self, residual: Tensor) -> Tensor:
         """`[... batch pos out]`: the read-out at every position, of which the model uses CLS's."""
-        return arithmetic.unembed(dict(self.named_parameters()), residual)
+        if self.config.tied_embeddings:
+            raise UnsupportedError(
+                "this read-out is tied to the embeddings and has no weights of its own: "
+                "residual @ model.W_U (+ model.b_U) is what it computes"
+            )
+        return unembed(dict(self.named_parameters()), residual)
 
     def _zero_bias(self, name: str) -> Tensor:
         return torch.zeros_like(self.W_U[..., 0, :])
 
 
-class Norm(Part):
+class Norm(Component):
     def forward(self, x: Tensor) -> Tensor:
-        return arithmetic.norm(self.config, dict(self.named_parameters()), "", x, self._tap)
+        return layers.norm(self.config, dict(self.named_parameters()), "", x, self._tap)
 
 
-class FinalNorm(Part):
+class HeadNorm(Component):
+    """Of every query or key, `[batch pos head d_head]`."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        weights, kind = dict(self.named_parameters()), self.config.qk_norm
+        return layers.norm(self.config, weights, "", x, self._tap, per_head=True, kind=kind)
+
+
+class FinalNorm(Component):
     """There is none: the read-out takes the residual stream as it is."""
 
     def forward(self, x: Tensor) -> Tensor:
         return x
 
 
-class Mlp(Part):
+class Mlp(Component):
     W_in: Tensor
     W_out: Tensor
 
     def forward(self, x: Tensor) -> Tensor:
-        return arithmetic.mlp(self.config, dict(self.named_parameters()), "", x, self._tap)
+        return layers.mlp(self.config, dict(self.named_parameters()), "", x, self._tap)
 
     def _zero_bias(self, name: str) -> Tensor | None:
         of = {"b_in": "W_in", "b_out": "W_out"}.get(name)
         return None if of is None else torch.zeros_like(getattr(self, of)[..., 0, :])
 
 
-class Attention(Part):
+class Attention(Component):
     W_Q: Tensor
     W_K: Tensor
     W_V: Tensor
@@ -101,12 +116,14 @@ class Attention(Part):
         return None if of is None else torch.zeros_like(of[..., 0, :])
 
 
-_KINDS: dict[str, type[Part]] = {
+_KINDS: dict[str, type[Component]] = {
     "embed": Embed,
     "unembed": Unembed,
     "ln1": Norm,
     "ln2": Norm,
     "ln_final": Norm,
+    "q_norm": HeadNorm,
+    "k_norm": HeadNorm,
     "attn": Attention,
     "mlp": Mlp,
 }
@@ -118,6 +135,6 @@ def place(root: nn.Module, config: ClassifierConfig, path: str) -> tuple[nn.Modu
     module = root
     for name in parents:
         if name not in module._modules:
-            module.add_module(name, _KINDS.get(name, Part)(config))
+            module.add_module(name, _KINDS.get(name, Component)(config))
         module = module.get_submodule(name)
     return module, leaf

@@ -32,7 +32,9 @@ _REASONS = {
         "load_sample_training_dataset", "sample_datapoint",
     ),
     "the model runs on the CPU": ("mps", "move_model_modules_to_device"),
-    "every head has its own keys and values": ("set_ungroup_grouped_query_attention",),
+    "keys and values that heads share have one hook; `Checkpoint.expanded` copies them": (
+        "set_ungroup_grouped_query_attention",
+    ),
     "every layer has the same parts, so `model.blocks` and `model.config` say it all": (
         "blocks_with", "block_hooks", "block_submodules", "layer_types", "stack_params_for",
         "composition_layer_indices", "QK_for_attn_layers", "OV_for_attn_layers",
@@ -48,7 +50,7 @@ _REASONS = {
 OPTIONS = {
     "padding_side": "PAD stands at the end of a row",
     "attention_mask": "what is attended to follows from the tokens; edit hook_attn_scores instead",
-    "shortformer_pos_embed": "there are no such positions",
+    "shortformer_pos_embed": "positions follow from the tokens; edit hook_pos_embed instead",
     "past_kv_cache": "a classifier reads whole strings, so there are no past keys to keep",
     "past_key_values": "a classifier reads whole strings, so there are no past keys to keep",
     "labels": "a label follows from the string and the task",

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
-from tsc_interp.model.forward import position_table
+from tsc_interp.model.forward import position_table, unembedding
 
 
 class StackedWeights(nn.Module):
@@ -30,8 +30,8 @@ class StackedWeights(nn.Module):
 
     @property
     def W_pos(self) -> Tensor:
-        """`[n_ctx d_model]`: learned positions, or zeros."""
-        if self.config.has_positions:
+        """`[n_ctx d_model]`: learned or sinusoidal positions, or zeros."""
+        if self.config.learned_positions or self.config.added_positions:
             return position_table(self.config, dict(self.named_parameters()))
         n_ctx = getattr(self.cfg, "n_ctx", 0)
         return self.W_E.new_zeros((*self.ensemble_shape, n_ctx, self.config.d_model))
@@ -43,8 +43,8 @@ class StackedWeights(nn.Module):
 
     @property
     def W_U(self) -> Tensor:
-        """`[d_model out]`: the read-out; the report's models have one output."""
-        return self.get_parameter("unembed.W_U")
+        """`[d_model out]`: the read-out; the letters' embeddings where those are tied to it."""
+        return unembedding(self.config, dict(self.named_parameters()))
 
     @property
     def b_U(self) -> Tensor:
@@ -52,16 +52,16 @@ class StackedWeights(nn.Module):
 
     @property
     def W_Q(self) -> Tensor:
-        """`[layer head d_model d_head]`, like `W_K` and `W_V`."""
+        """`[layer head d_model d_head]`, like `W_K` and `W_V`, of which a group has copies."""
         return self._stacked("attn.W_Q")
 
     @property
     def W_K(self) -> Tensor:
-        return self._stacked("attn.W_K")
+        return self._copied(self._stacked("attn.W_K"))
 
     @property
     def W_V(self) -> Tensor:
-        return self._stacked("attn.W_V")
+        return self._copied(self._stacked("attn.W_V"))
 
     @property
     def W_O(self) -> Tensor:
@@ -72,6 +72,11 @@ class StackedWeights(nn.Module):
     def W_in(self) -> Tensor:
         """`[layer d_model d_mlp]`."""
         return self._stacked("mlp.W_in")
+
+    @property
+    def W_gate(self) -> Tensor | None:
+        """`[layer d_model d_mlp]`; None where the MLP has no gate, as in TransformerLens."""
+        return self._stacked("mlp.W_gate") if self.config.gated_mlp else None
 
     @property
     def W_out(self) -> Tensor:
@@ -85,11 +90,11 @@ class StackedWeights(nn.Module):
 
     @property
     def b_K(self) -> Tensor:
-        return self._stacked_bias("attn.b_K", self.W_K[..., 0, :])
+        return self._head_bias("attn.b_K", self.W_K[..., 0, :])
 
     @property
     def b_V(self) -> Tensor:
-        return self._stacked_bias("attn.b_V", self.W_V[..., 0, :])
+        return self._head_bias("attn.b_V", self.W_V[..., 0, :])
 
     @property
     def b_O(self) -> Tensor:
@@ -110,6 +115,15 @@ class StackedWeights(nn.Module):
 
     def _stacked_bias(self, name: str, like: Tensor) -> Tensor:
         return self._stacked(name) if self.config.biases else torch.zeros_like(like)
+
+    def _head_bias(self, name: str, like: Tensor) -> Tensor:
+        return self._copied(self._stacked(name)) if self.config.biases else torch.zeros_like(like)
+
+    def _copied(self, shared: Tensor) -> Tensor:
+        """One for every head, of one per group."""
+        axis = len(self.ensemble_shape) + 1
+        repeats = self.config.n_heads // self.config.kv_heads
+        return shared.repeat_interleave(repeats, dim=axis) if repeats > 1 else shared
 
     def _stacked(self, name: str) -> Tensor:
         if name.startswith("attn") and not self.config.has_attention:

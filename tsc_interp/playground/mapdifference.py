@@ -10,7 +10,7 @@ import numpy as np
 from tsc_interp.checkpoints.resolve import ModelLike
 from tsc_interp.errors import UsageError
 from tsc_interp.playground import contours, geometry
-from tsc_interp.playground.mapfields import FaceField, MapView, map_length
+from tsc_interp.playground.mapfields import MapView, SupportField, map_length
 from tsc_interp.playground.mapfigure import (
     caption,
     disc_at,
@@ -23,7 +23,7 @@ from tsc_interp.playground.mapfigure import (
     unique_name,
 )
 from tsc_interp.playground.payload import loaded
-from tsc_interp.verification.faces import Faces
+from tsc_interp.verification.bounds.supports import Supports
 
 
 def difference_map(
@@ -47,7 +47,9 @@ def difference_map(
     views = [MapView(config, letters, lens, length) for config in configs]
     if len(letters) < 2:
         return ""
-    pairs = zip(*(v.fields(Faces(c)) for v, c in zip(views, checkpoints, strict=True)), strict=True)
+    pairs = zip(
+        *(v.fields(Supports(c)) for v, c in zip(views, checkpoints, strict=True)), strict=True
+    )
     return figure(_svg(views[0], list(pairs)), _legend(*names), caption(views[0]))
 
 
@@ -64,7 +66,7 @@ def _legend(first: str, second: str) -> str:
     return f'<p class="map-legend">{" ".join(told)}</p>'
 
 
-def _svg(view: MapView, pairs: Sequence[tuple[FaceField, FaceField]]) -> str:
+def _svg(view: MapView, pairs: Sequence[tuple[SupportField, SupportField]]) -> str:
     """Regions `one` and `two`, where only one of the two says yes, over what they agree on."""
     paths = {"same": "", "one": "", "two": "", "zero": "", "zero two-zero": ""}
     discs, told = "", []

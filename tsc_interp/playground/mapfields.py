@@ -16,18 +16,18 @@ from tsc_interp.config import ClassifierConfig
 from tsc_interp.playground import geometry
 from tsc_interp.playground.geometry import Array
 from tsc_interp.task import Majority
-from tsc_interp.verification.faces import Faces
-from tsc_interp.verification.labels import face_label, labels_of
+from tsc_interp.verification.bounds.labels import class_of_support, labels_of
+from tsc_interp.verification.bounds.supports import Supports
 
 DEFAULT_LENGTH = 1000
-Face = tuple[int, ...]
+Support = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class FaceField:
-    """One face at its points: the logit, and a number that is positive where it is wrong."""
+class SupportField:
+    """One support at its points: the logit, and a number that is positive where it is wrong."""
 
-    places: Face
+    places: Support
     """Which corners of the map: three for the inside, two for a band, one for a disc."""
     logits: Array
     wrong: Array
@@ -38,7 +38,7 @@ class MapView:
     """What is drawn: up to three letters, the lens, and the length where the answer needs one."""
 
     config: ClassifierConfig
-    letters: Face
+    letters: Support
     lens: float
     length: int | None
 
@@ -46,45 +46,47 @@ class MapView:
     def names(self) -> list[str]:
         return [self.config.alphabet.letters[letter] for letter in self.letters]
 
-    def fields(self, faces: Faces) -> list[FaceField]:
-        """Every face that has strings, the one with most letters first."""
+    def fields(self, supports: Supports) -> list[SupportField]:
+        """Every support that has strings, the one with most letters first."""
         corners = range(len(self.letters))
         edges = geometry.EDGES if len(self.letters) == 3 else ()
-        shown: list[Face] = [tuple(corners), *edges, *((place,) for place in corners)]
+        shown: list[Support] = [tuple(corners), *edges, *((place,) for place in corners)]
         longest = len(self.letters) if self.length is None else self.length
-        return [self._field(faces, places) for places in shown if len(places) <= longest]
+        return [self._field(supports, places) for places in shown if len(places) <= longest]
 
-    def _field(self, faces: Faces, places: Face) -> FaceField:
+    def _field(self, supports: Supports, places: Support) -> SupportField:
         shares = {1: np.ones((1, 1)), 2: geometry.edge_shares(), 3: geometry.triangle_shares()}
         ratios = geometry.through_lens(shares[len(places)], self.lens)
         counts = ratios if self.length is None else nearest_strings(ratios, self.length)
-        face = tuple(self.letters[place] for place in places)
-        # The verifier's faces list their letters in the order of the alphabet.
-        counts = counts[:, np.argsort(face)]
-        logits, error = faces[tuple(sorted(face))].logits(counts.astype(np.float64))
-        labels, margin = self._labels(tuple(sorted(face)), counts)
+        support = tuple(self.letters[place] for place in places)
+        # The verifier's supports list their letters in the order of the alphabet.
+        counts = counts[:, np.argsort(support)]
+        logits, error = supports[tuple(sorted(support))].logits(counts.astype(np.float64))
+        labels, margin = self._labels(tuple(sorted(support)), counts)
         wrong = (
             (np.sign(logits) > 0) != labels if labels is not None else np.zeros(len(logits), bool)
         )
         wrong &= np.abs(logits) > error
         size = np.minimum(np.maximum(np.abs(logits), 1e-9), margin)
         logits = np.clip(np.nan_to_num(logits), -1e6, 1e6)
-        return FaceField(places, logits, np.where(wrong, size, -size))
+        return SupportField(places, logits, np.where(wrong, size, -size))
 
-    def _labels(self, face: Face, counts: NDArray[Any]) -> tuple[NDArray[np.bool_] | None, Array]:
+    def _labels(
+        self, support: Support, counts: NDArray[Any]
+    ) -> tuple[NDArray[np.bool_] | None, Array]:
         """The labels, and how far each point is from where the label changes along a line."""
         anywhere = np.full(len(counts), np.inf)
-        task, known = self.config.task, face_label(self.config, face)
+        task, known = self.config.task, class_of_support(self.config, support)
         if known is not None:
-            return np.full(len(counts), known), anywhere
+            return np.full(len(counts), bool(known)), anywhere
         if isinstance(task, Majority) and self.length is None:
-            own = face.index(self.config.alphabet.letters.index(task.letter))
+            own = support.index(self.config.alphabet.letters.index(task.letter))
             margin = 2 * counts[:, own] - 1
             return margin > 0, 40 * np.abs(margin)
         if task.kind == "parity":
             return None, anywhere  # neighbours alternate
         # At least one of a letter that is there, or whole counts.
-        return labels_of(self.config, face, np.ceil(counts).astype(np.int64)), anywhere
+        return labels_of(self.config, support, np.ceil(counts).astype(np.int64)), anywhere
 
 
 def map_length(config: ClassifierConfig, length: int | None) -> int | None:

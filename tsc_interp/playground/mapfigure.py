@@ -18,10 +18,10 @@ from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UsageError
 from tsc_interp.playground import contours, geometry
 from tsc_interp.playground.geometry import Array
-from tsc_interp.playground.mapfields import Face, FaceField, MapView, map_length
+from tsc_interp.playground.mapfields import MapView, Support, SupportField, map_length
 from tsc_interp.playground.payload import loaded
 from tsc_interp.playground.scripts import assemble_style
-from tsc_interp.verification.faces import Faces
+from tsc_interp.verification.bounds.supports import Supports
 
 LEVELS = (-8.0, -3.0, -1.0, 0.0, 1.0, 3.0, 8.0)
 """Logits at which the colour changes."""
@@ -51,22 +51,11 @@ def failure_map(
         length = int(counts.sum())
     needed = [] if counts is None else [int(i) for i in np.flatnonzero(counts)]
     view = MapView(config, shown_letters(config, letters, needed), lens, map_length(config, length))
-    fields = view.fields(Faces(checkpoint)) if len(view.letters) > 1 else []
+    fields = view.fields(Supports(checkpoint)) if len(view.letters) > 1 else []
     mark = "" if counts is None or not fields else _mark(view, counts.astype(np.float64))
     picture = _svg(view, fields, mark) if fields else ""
     legend = _LEGEND.replace("</p>", f"{_MARKED}</p>" if mark else "</p>") if fields else ""
     return figure(picture, legend, caption(view))
-
-
-def map_picture(model: ModelLike) -> str:
-    """The map alone, as SVG, for a page that has the style and the legend once; '' of one letter.
-
-    Where length matters, of strings of 1,000 letters.
-    """
-    checkpoint = loaded(model)
-    config = checkpoint.config
-    view = MapView(config, shown_letters(config, None, []), 4.0, map_length(config, None))
-    return _svg(view, view.fields(Faces(checkpoint)), "", hatch=200) if view.letters[1:] else ""
 
 
 def figure(picture: str, legend: str, words: str) -> str:
@@ -83,7 +72,7 @@ _LEGEND = (
 _MARKED = ' <span><i class="map-you"></i> the string</span>'
 
 
-def shown_letters(config: ClassifierConfig, given: str | None, needed: Sequence[int]) -> Face:
+def shown_letters(config: ClassifierConfig, given: str | None, needed: Sequence[int]) -> Support:
     """Up to three letters: as given, or the string's, then the task's, then others."""
     known = config.alphabet.letters
     if given is None:
@@ -119,8 +108,8 @@ def caption(view: MapView) -> str:
     return f"{what} {holds}{rest}"
 
 
-def summary(view: MapView, fields: Sequence[FaceField]) -> str:
-    """What a person who cannot see the map needs to know, face by face."""
+def summary(view: MapView, fields: Sequence[SupportField]) -> str:
+    """What a person who cannot see the map needs to know, support by support."""
     told = []
     for field in fields:
         wrong = field.wrong > 0
@@ -134,7 +123,7 @@ def summary(view: MapView, fields: Sequence[FaceField]) -> str:
 # -- picture ---------------------------------------------------------------------------------------
 
 
-def layers(view: MapView, fields: Sequence[FaceField]) -> dict[str, str]:
+def layers(view: MapView, fields: Sequence[SupportField]) -> dict[str, str]:
     """Path text by class: `l0` to `l7` from surest no to surest yes, `wrong`, `zero`."""
     paths = {f"l{level}": "" for level in range(len(LEVELS) + 1)} | {"wrong": "", "zero": ""}
     for field in fields:
@@ -151,27 +140,27 @@ def layers(view: MapView, fields: Sequence[FaceField]) -> dict[str, str]:
     return paths
 
 
-def region(view: MapView, field: FaceField, values: Array) -> str:
+def region(view: MapView, field: SupportField, values: Array) -> str:
     if len(field.places) == 3:
         return contours.region_path(contours.trace(values))
     return strip(view, field, contours.stretches(values))
 
 
-def strip(view: MapView, field: FaceField, parts: Sequence[tuple[float, float]]) -> str:
+def strip(view: MapView, field: SupportField, parts: Sequence[tuple[float, float]]) -> str:
     if len(view.letters) == 2:
         return "".join(contours.bar_path(*part) for part in parts)
     edge = (field.places[0], field.places[1])
     return "".join(contours.band_path(edge, *part) for part in parts)
 
 
-def _svg(view: MapView, fields: Sequence[FaceField], mark: str, hatch: int = 90) -> str:
+def _svg(view: MapView, fields: Sequence[SupportField], mark: str) -> str:
     paths = layers(view, fields)
     words = summary(view, fields)
     unique = unique_name((paths, words))
     drawn = "".join(
         f'<path class="{name}"{_fill(name, unique)} d="{d}"/>' for name, d in paths.items() if d
     )
-    hatches = f"<defs>{_hatch(unique, hatch)}{_hatch(f'{unique}-s', hatch // 10)}</defs>"
+    hatches = f"<defs>{_hatch(unique, 90)}{_hatch(f'{unique}-s', 9)}</defs>"
     discs = _discs(view, fields, f"{unique}-s") + frame(view.names) + mark
     return svg(view, unique, f"Failure map. {words}", drawn, discs, hatches)
 
@@ -204,7 +193,7 @@ def _fill(name: str, hatch: str) -> str:
     return f' fill="url(#{hatch})"' if name == "wrong" else ""
 
 
-def _discs(view: MapView, fields: Sequence[FaceField], hatch: str) -> str:
+def _discs(view: MapView, fields: Sequence[SupportField], hatch: str) -> str:
     drawn = ""
     for field in fields:
         if len(field.places) > 1:

@@ -35,13 +35,30 @@ def write_playground(
     circuit: bool = False,
     force: bool = False,
 ) -> Path:
-    """Write the page for one model, next to a second one if given, with its training if given.
+    """Write a page that runs a model in the browser, with nothing to install.
 
-    All models are checkpoints, bundled names, files, run directories or models in memory; those in
-    `also` can be chosen in the page. `history` maps epochs to checkpoints (see `read_history`).
-    With `circuit`, a circuit of each model is searched for, which takes seconds; those of the
-    bundled models are known. A file that is there is replaced, as a whole or not at all, if it is
-    such a page; anything else only with `force`, and never a file that is being read.
+    Args:
+        model: A hooked model, a checkpoint, a bundled name, a path, or a run.
+        path: The file to write. One that is there is replaced if it is such a page.
+        compare: A second model, shown beside the first.
+        history: Epochs and their checkpoints (see `read_history`), to scrub through.
+        also: More models, which can be chosen in the page.
+        circuit: Whether to search for a circuit of each model, which takes seconds; those of the
+            bundled models are known.
+        force: Whether to replace a file that is no such page.
+
+    Returns:
+        The path of the page.
+
+    Raises:
+        UsageError: The models read different alphabets.
+        OutputError: The file cannot be written, or is something else.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     write_playground("walkthrough", f"{folder}/page.html").name
+        'page.html'
     """
     target, main, others = Path(path), loaded(model), [loaded(one) for one in also]
     other = None if compare is None else loaded(compare)

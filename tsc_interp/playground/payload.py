@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tsc_interp.checkpoints import Checkpoint
-from tsc_interp.checkpoints.format import SUFFIX
+from tsc_interp.checkpoints.checkpoint import SUFFIX
 from tsc_interp.checkpoints.resolve import ModelLike, as_checkpoint
 from tsc_interp.checkpoints.run_directory import run_of
 from tsc_interp.config import ClassifierConfig, require_report_family

@@ -152,6 +152,6 @@ def _replaced(known: _Answers, string: str) -> Iterator[str]:
 
 
 def _of_the_task(known: _Answers) -> list[str]:
-    """What the rule names, in case no given string is one letter from the other label."""
-    needs = known.config.task.needs
+    """What the rule names, or else all letters: no given string may be near the other label."""
+    needs = known.config.task.needs or known.config.alphabet.letters
     return [needs, *(known.config.alphabet.canonical(f"{needs[0]}{{{k}}}") for k in range(1, 17))]

@@ -16,9 +16,9 @@ from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.interventions.changes import Patch
 from tsc_interp.interventions.singly import Metric, logit
-from tsc_interp.probes.base import Pair
 from tsc_interp.probes.pair_search import find_pairs
 from tsc_interp.probes.running import as_array, classifier_config, need_one_logit
+from tsc_interp.results.base import Pair
 
 By = Literal["letter", "position"]
 MOST_PAIRS = 16
@@ -41,6 +41,8 @@ class PairRun:
     """The positions at which the two inputs have different tokens."""
     ours: bool
     """Whether the model is our classifier."""
+    query: int
+    """The position the logit is read from."""
 
 
 def pair_runs(
@@ -132,7 +134,9 @@ def _pair_run(
         positions=positions,
     )
     _check_apart(pair)
-    return PairRun(pair, model, inputs[1], Patch(clean), logit, by, differ, ours=True)
+    reading = model.inputs(inputs[1]).reading
+    at = 0 if reading is None else int(reading[0])
+    return PairRun(pair, model, inputs[1], Patch(clean), logit, by, differ, ours=True, query=at)
 
 
 def _places(
@@ -210,5 +214,6 @@ def _rows(
         )
         _check_apart(pair)
         patch = Patch(tuple(rows[0].tolist()))
-        found.append(PairRun(pair, model, rows[1:], patch, metric, "position", differ, ours=False))
+        read = at % rows.shape[1]
+        found.append(PairRun(pair, model, rows[1:], patch, metric, "position", differ, False, read))
     return found

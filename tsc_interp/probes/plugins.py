@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 
 from tsc_interp.errors import TscError, shorten
-from tsc_interp.probes.base import ProbeResult
-from tsc_interp.probes.probe import Probe
+from tsc_interp.probes.probe import ROW_OPTIONS, Probe
+from tsc_interp.results.base import ProbeResult
 
 GROUP = "tsc_interp.probes"
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
@@ -86,6 +86,11 @@ def _load(entry: EntryPoint) -> Probe:
         )
     if not found.folder:
         raise TscError("its Probe has no folder, the package its modules are in")
+    if others := set(found.accepts) - set(ROW_OPTIONS):
+        raise TscError(
+            f"its Probe accepts {', '.join(sorted(others))}; a probe may accept "
+            f"{', '.join(ROW_OPTIONS)}"
+        )
     result = found.result_type
     if not (isinstance(result, type) and issubclass(result, ProbeResult)):
         raise TscError(f"{found.result} is no ProbeResult")

@@ -6,10 +6,13 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
-from tsc_interp.probes.base import ProbeResult
+from tsc_interp.results.base import ProbeResult
 
 if TYPE_CHECKING:
     from tsc_interp.plots.figure import Figures
+
+ROW_OPTIONS = ("query", "token_names", "direction", "attention_mask")
+"""What a model of TransformerLens can be asked with, beside its token ids."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,14 +46,6 @@ class Question:
 
         return Figures(self.module("figures").figures(result))
 
-    def of_tokens(self) -> Self:
-        """The same in the words of a model whose inputs are tokens and not letters."""
-
-        def said(text: str) -> str:
-            return text.replace("letter", "token").replace("logit", "read-out")
-
-        return replace(self, title=said(self.title), question=said(self.question))
-
 
 @dataclass(frozen=True, kw_only=True)
 class Probe(Question):
@@ -66,7 +61,25 @@ class Probe(Question):
     on_request: bool = False
     """Whether it is asked only when named: the probes that intervene take seconds each."""
     any_model: bool = False
-    """Whether it reads any TransformerLens model: token ids for strings, and `query=`."""
+    """Whether it reads any TransformerLens model: token ids for strings, and `accepts`."""
+    accepts: tuple[str, ...] = ROW_OPTIONS
+    """The options that `run` takes with token ids."""
+    needs_direction: bool = False
+    """Whether a model without a task has to be given a direction to read along."""
+    token_title: str = ""
+    """The title where inputs are tokens and not letters; empty if it is the same."""
+    token_question: str = ""
+    why_not: str = ""
+    """Why it cannot be asked of a model without a task; empty if it can, or for want of a
+    better reason than that it needs a classifier."""
+
+    def of_tokens(self) -> Self:
+        """The same in the words of a model whose inputs are tokens and not letters."""
+        return replace(
+            self,
+            title=self.token_title or self.title,
+            question=self.token_question or self.question,
+        )
 
     def run(self, model: Any, strings: Any, **options: Any) -> ProbeResult:
         return cast(ProbeResult, self.module("run").run(model, strings, **options))

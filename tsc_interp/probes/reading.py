@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 from einops import einsum, rearrange, reduce
 from numpy.typing import ArrayLike, NDArray
 
 from tsc_interp.errors import UnsupportedError
-from tsc_interp.probes.arrays import LabeledArray
 from tsc_interp.probes.null import under_chance
 from tsc_interp.probes.rows import Query, TokenNames
 from tsc_interp.probes.running import (
@@ -28,6 +27,7 @@ from tsc_interp.probes.running import (
     weight,
 )
 from tsc_interp.probes.scores import query_scores, same_for_heads
+from tsc_interp.results.arrays import LabeledArray
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -198,8 +198,18 @@ def read(
     )
 
 
+class RowOptions(TypedDict, total=False):
+    """What the probes of attention are asked with: where to read, and what tokens are called."""
+
+    query: Query | None
+    layer: int | None
+    direction: ArrayLike | Tensor | None
+    token_names: TokenNames | None
+    attention_mask: ArrayLike | Tensor | None
+
+
 def read_beside_chance(
-    model: Any, strings: Sequence[str] | Tensor, **options: Any
+    model: Any, strings: Sequence[str] | Tensor, options: RowOptions
 ) -> tuple[Reading, list[Reading]]:
     """What `read` gives, and what it gives of shuffled weights where the model has no task."""
     reading = read(model, strings, **options)
@@ -289,6 +299,5 @@ def _shown(run: Pass, readable: dict[int, NDArray[np.bool_]]) -> tuple[int, NDAr
 def _padding(run: Pass, layers: Sequence[int]) -> tuple[str, float] | None:
     if run.padding is None:
         return None
-    there = rearrange(run.tokens == run.padding, "row key -> row 1 key")
-    most = max(float((run.pattern(index) * there).sum(-1).max()) for index in layers)
+    most = run.padding_weight(layers)
     return (run.names([run.padding])[0], most) if most > 0 else None

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tsc_interp.checkpoints.format import Checkpoint
+from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.resolve import HoldsEpochs
 from tsc_interp.errors import UsageError
-from tsc_interp.probes.base import ProbeResult
 from tsc_interp.probes.plugins import Plugins, load_plugins
 from tsc_interp.probes.probe import Probe, Question
+from tsc_interp.results.base import ProbeResult
 from tsc_interp.strings import as_strings
 
 if TYPE_CHECKING:
@@ -43,14 +43,18 @@ PROBES: tuple[Probe, ...] = (
         question="What happens to a string on its way to a logit?",
         chapter="1-2",
         result="TraceResult",
+        why_not="it follows a string of letters to the one logit of a tsc-interp classifier; "
+        "attribution, along a direction, takes this model's read-out apart",
     ),
     Probe(
         name="superposition",
         title="Which letters can pass for which",
-        question="Can a mixture of other letters imitate a letter the model looks for?",
+        question="Can a mixture of other letters be mistaken for one the model looks for?",
         chapter="3",
         result="SuperpositionResult",
         any_model=True,
+        token_title="Which tokens can pass for which",
+        token_question="Can a mixture of other tokens be mistaken for a token a head looks for?",
     ),
     Probe(
         name="cone",
@@ -58,14 +62,18 @@ PROBES: tuple[Probe, ...] = (
         question="Can letters that should give a no add up to a yes, and from what length?",
         chapter="3",
         result="ConeResult",
+        why_not="it asks whether letters that call for a no can add up to a yes, and no task is "
+        "known",
     ),
     Probe(
         name="margin",
-        title="When a letter is outnumbered",
+        title="When a letter is outweighed",
         question="How many other letters does it take before a head loses the one it reads?",
         chapter="3",
         result="MarginResult",
         any_model=True,
+        token_title="When a token is outweighed",
+        token_question="How many other tokens does it take before a head loses the one it reads?",
     ),
     Probe(
         name="specialization",
@@ -74,6 +82,7 @@ PROBES: tuple[Probe, ...] = (
         chapter="2, 4",
         result="SpecializationResult",
         any_model=True,
+        token_question="Which token does each head read, and do heads repeat each other?",
     ),
     Probe(
         name="attribution",
@@ -82,6 +91,9 @@ PROBES: tuple[Probe, ...] = (
         chapter="2",
         result="AttributionResult",
         any_model=True,
+        needs_direction=True,
+        token_title="What a read-out is made of",
+        token_question="How much does each head, token and neuron add to the read-out?",
     ),
     Probe(
         name="atlas",
@@ -89,6 +101,8 @@ PROBES: tuple[Probe, ...] = (
         question="Which strings does the model get wrong, over all lengths at once?",
         chapter="3",
         result="AtlasResult",
+        why_not="it asks which strings are answered wrongly, and no task is known; for a model "
+        "that can be imported, tsc.from_transformer_lens(model, task=...) names one",
     ),
     Probe(
         name="init-norm",
@@ -96,6 +110,8 @@ PROBES: tuple[Probe, ...] = (
         question="How large is everything at initialisation, and what did training make of it?",
         chapter="4",
         result="InitNormResult",
+        why_not="it compares a model with fresh ones, and how this one was initialised is not "
+        "known",
     ),
     Probe(
         name="circuit",
@@ -128,6 +144,7 @@ PROBES: tuple[Probe, ...] = (
         chapter="3",
         result="PatchingResult",
         on_request=True,
+        why_not="it compares pairs of rows: tsc.run_probe('patching', model, tokens, pairs=...)",
     ),
     Probe(
         name="paths",
@@ -136,14 +153,7 @@ PROBES: tuple[Probe, ...] = (
         chapter="3",
         result="PathsResult",
         on_request=True,
-    ),
-    Probe(
-        name="key-noise",
-        title="Keys with noise",
-        question="How much noise on a letter's key does it take to change answers?",
-        chapter="3",
-        result="KeyNoiseResult",
-        on_request=True,
+        why_not="it compares pairs of rows: tsc.run_probe('paths', model, tokens, pairs=...)",
     ),
 )
 
@@ -177,10 +187,27 @@ def find_named(name: str, known: Sequence[Q]) -> Q:
 
 
 def run_probe(name: str, model: Any, strings: Any, **options: Any) -> ProbeResult:
-    """Ask one probe: `run_probe("margin", "walkthrough", ["aac", "ab{100}"])`.
+    """Ask one probe about a model.
 
-    `model` is a hooked model, a checkpoint, a bundled name, a path, or a run; for the probes that
-    can, also any TransformerLens model, with token ids for `strings`.
+    Args:
+        name: Of the probe; `tsc-interp list` shows all.
+        model: A hooked model, a checkpoint, a bundled name, a path, or a run. Some probes also take
+            any TransformerLens model.
+        strings: One or more in run-length notation; token ids `[batch pos]` for a TransformerLens
+            model.
+        options: The probe's own, as its page in the documentation lists them.
+
+    Returns:
+        The probe's result: findings, arrays with labels, `to_dict()`.
+
+    Raises:
+        UsageError: No such probe, or wrong strings.
+        UnsupportedError: The probe does not support this model.
+
+    Example:
+        >>> result = run_probe("attribution", "walkthrough", ["aab"])
+        >>> type(result).__name__
+        'AttributionResult'
     """
     if isinstance(model, str | PathLike | Checkpoint | HoldsEpochs):
         from tsc_interp.model.classifier import open_classifier

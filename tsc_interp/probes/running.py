@@ -81,6 +81,11 @@ class Pass:
         pattern = self.tensor(f"blocks.{layer}.attn.hook_pattern")
         return as_array(pattern[np.arange(len(self.query)), :, self.query])
 
+    def padding_weight(self, layers: Sequence[int]) -> float:
+        """The most that a query gives to what looks like padding, in these layers' heads."""
+        there = (self.tokens == self.padding)[:, None, :]
+        return max((float((self.pattern(i) * there).sum(-1).max()) for i in layers), default=0.0)
+
     def epsilon(self, name: str) -> float:
         """The relative rounding error of one operation in the number format of an activation."""
         import torch
@@ -249,7 +254,7 @@ def need_one_logit(config: ClassifierConfig, probe: str) -> None:
     if config.n_outputs > 1:
         raise UnsupportedError(
             f"this model has {config.n_outputs} outputs, and the {probe} probe asks about the sign "
-            "of one; taken over with classes=(no, yes), two of them are one"
+            "of one; imported with classes=(no, yes), two of them are one"
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tsc_interp.probes.base import Cell, Finding, HeadsResult
+from tsc_interp.results.base import Cell, Finding, HeadsResult
 
 MOST_HEADS = 8
 """Heads of a model without a task that get a sentence each."""

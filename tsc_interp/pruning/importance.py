@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from tsc_interp.checkpoints.format import Checkpoint
+from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.interventions.parts import Part
 from tsc_interp.model.classifier import Classifier
 from tsc_interp.pruning.smaller import remove
@@ -101,4 +101,4 @@ def by_removal(checkpoint: Checkpoint, limit: int) -> dict[Part, float]:
 
 def reach_of(checkpoint: Checkpoint, limit: int) -> int:
     """The length up to which a quick search shows no error: at most the horizon."""
-    return horizon(checkpoint, limit=limit, budget=_BOXES, prove=False).right_through
+    return horizon(checkpoint, limit=limit, boxes=_BOXES, prove=False).right_through

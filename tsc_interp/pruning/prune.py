@@ -1,7 +1,7 @@
 """`prune`: a smaller checkpoint, chosen by what it still gets right, exactly.
 
 tsc.prune("many-heads", keep=2)              the best two heads
-tsc.prune("many-heads", keep_horizon=True)   as small as it gets without a shorter horizon
+tsc.prune("many-heads", keep_horizon=True)   smaller, part by part, without a shorter horizon
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from itertools import combinations
 from math import comb
 from typing import Any
 
-from tsc_interp.checkpoints.format import Checkpoint
+from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.resolve import ModelLike
 from tsc_interp.config import require_report_family
 from tsc_interp.errors import UnsupportedError, UsageError
@@ -27,8 +27,10 @@ from tsc_interp.pruning.importance import (
     without,
 )
 from tsc_interp.pruning.smaller import narrow
-from tsc_interp.verification.exact import checkpoint_of
-from tsc_interp.verification.horizons import DEFAULT_LIMIT, Horizon, horizon
+from tsc_interp.verification.bounds.exact import checkpoint_of
+from tsc_interp.verification.horizon_result import Horizon
+from tsc_interp.verification.horizons import horizon
+from tsc_interp.verification.summaries import DEFAULT_LIMIT
 
 _MOST_SUBSETS = 600
 Progress = Callable[[str], None]
@@ -86,12 +88,30 @@ def prune(
     limit: int = DEFAULT_LIMIT,
     progress: Progress = lambda doing: None,
 ) -> Pruned:
-    """A model with fewer heads, neurons and dimensions.
+    """Remove heads, neurons and dimensions from a model.
 
-    `keep` heads are left, chosen `by` exact horizons (all choices if there are at most 600, else
-    one removal at a time), by gradient, or by norm. With `keep_horizon`, heads and neurons go one
-    at a time, then dimensions, as long as the horizon is not shorter than the model's own.
-    Gradients are taken over `strings`, by default every string of up to six letters, by its counts.
+    Args:
+        model: A hooked model, a checkpoint, a bundled name, a path, or a run.
+        keep: How many heads are left.
+        keep_horizon: Instead of `keep`: remove heads and neurons one at a time, then dimensions, as
+            long as the horizon does not get shorter.
+        by: What heads are chosen by: `"exact"` horizons (of all choices if there are at most 600,
+            else one removal at a time), `"gradient"` or `"norm"`.
+        strings: What gradients are taken over, by default every string of up to six letters.
+        limit: The length up to which horizons are searched.
+        progress: Called with a line of text whenever something begins.
+
+    Returns:
+        The smaller checkpoint, what was removed, and both horizons.
+
+    Raises:
+        UsageError: Neither or both of `keep` and `keep_horizon`, or an impossible value.
+        UnsupportedError: The model is not of the report's family, or has no heads.
+
+    Example:
+        >>> pruned = prune("walkthrough", keep=1, by="norm", limit=20)
+        >>> pruned.checkpoint.config.n_heads, len(pruned.removed)
+        (1, 1)
     """
     if (keep is None) == (not keep_horizon):
         raise UsageError("say either how many heads to keep, or to keep the horizon")

@@ -14,7 +14,7 @@ from collections.abc import Collection
 import numpy as np
 from numpy.typing import NDArray
 
-from tsc_interp.checkpoints.format import Checkpoint
+from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.config import require_report_family
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.strings import PAD

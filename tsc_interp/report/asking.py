@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from tsc_interp.errors import TscError, UnsupportedError, UsageError
 from tsc_interp.output.json_form import to_json
 from tsc_interp.plots.figure import Figure
-from tsc_interp.probes.base import ProbeResult
 from tsc_interp.probes.plugins import one_line
-from tsc_interp.probes.probe import Probe
+from tsc_interp.probes.registry import PROBES, Probe, find_probe
+from tsc_interp.results.base import ProbeResult
+from tsc_interp.strings import as_strings
 
 
 class ProbeFailed(TscError):
     """A probe of another package made a mistake; the others are asked all the same."""
+
+
+def chosen_probes(names: str | Sequence[str] | None) -> list[Probe] | None:
+    """The probes of these names, each once; None where none is named."""
+    if names is None:
+        return None
+    chosen = [find_probe(name) for name in dict.fromkeys(as_strings(names))]
+    if not chosen:
+        raise UsageError(f"no probe to run; the probes are {', '.join(p.name for p in PROBES)}")
+    return chosen
 
 
 def ask(probe: Probe, model: Any, strings: Any, **options: Any) -> ProbeResult:

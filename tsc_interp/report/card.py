@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tsc_interp.checkpoints.format import SUFFIX
+from tsc_interp.checkpoints.checkpoint import SUFFIX
 from tsc_interp.checkpoints.run_directory import run_of
-from tsc_interp.probes.base import Cell, Finding, Severity
-from tsc_interp.report.reach import Reach
-from tsc_interp.report.strings import TestScore
+from tsc_interp.report.reach import Reach, n_letters, written_out
+from tsc_interp.report.scoring import TestScore
+from tsc_interp.results.base import Cell, Finding, Severity
 from tsc_interp.source_report import TEST_LENGTH
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class ModelCard:
 
     @property
     def on_disk(self) -> bool:
-        """Whether `source` can be typed; what was taken over and not saved has a name only."""
+        """Whether `source` can be typed; what was imported and not saved has a name only."""
         return "imported_from" not in self.provenance or self.source.endswith(SUFFIX)
 
     def verdict(self) -> Finding:
@@ -81,7 +81,8 @@ class ModelCard:
         sentences = [f"{name} answers “{self.task}?” with {self.parameters:,} parameters."]
         numbers: dict[str, Cell] = {}
         if self.test is not None:
-            sentences.append(self.test.sentence())
+            trained_here = bool({"training", "trained_by"} & self.provenance.keys())
+            sentences.append(self.test.sentence(trained_here=trained_here))
             numbers |= self.test.numbers()
         if self.reach is not None:
             sentences.append(self.reach.sentence())
@@ -90,14 +91,32 @@ class ModelCard:
             sentences.append(self._untested())
         return Finding(severity=self._severity(), text=" ".join(sentences), numbers=numbers)
 
+    def lesson(self) -> str | None:
+        """The one sentence to remember: how far the model is right, and where it first is not."""
+        length = None if self.reach is None else self.reach.shortest_error()
+        if self.reach is None or length is None:
+            return None
+        first = next(s for s, _ in self.reach.errors() if n_letters(s) == length)
+        before = ""
+        if self.test is not None and not self.test.errors:
+            before = f"No error on {self.test.strings:,} test strings, but "
+        proved = ", and no shorter string is, proved" if self.reach.exact else ""
+        name = self.name.replace("`", "'")
+        return f"{before}{name} is wrong on `{first}` ({written_out(first)}){proved}."
+
     def _untested(self) -> str:
         read, places = self.config.get("reads", "first"), self.config.get("n_positions", 0)
-        deep = self.config.get("n_layers", 1) > 1
-        if places or read == "last_letter" or (read == "last" and deep):
+        layers = self.config.get("n_layers", 1)
+        if places or read == "last_letter" or (read == "last" and layers > 1):
             known = f" up to its {places} positions" if places else ""
+            decided = (
+                f"`tsc-interp verify` decides strings{known}."
+                if layers == 1
+                else f"order is verified for one layer, and this model has {layers}."
+            )
             return (
                 "Its answers depend on the order of letters, which the test strings and the "
-                f"horizon are not about; `tsc-interp verify` decides strings{known}."
+                f"horizon are not about; {decided}"
             )
         return "There is no test set for its task."
 

@@ -198,12 +198,12 @@ def _spaced(rows: np.ndarray, most: int) -> np.ndarray:
 def _counts(model: Classifier, change: Intervention | None = None) -> tuple[int, int]:
     """False positives and false negatives up to 200 letters; undecided strings are in both."""
     from tsc_interp.interventions.weights import edit
-    from tsc_interp.verification.verdict import verify
+    from tsc_interp.verification.verdict import verify_counts
 
     checkpoint = model.to_checkpoint()
     if change is not None:
         checkpoint = edit(checkpoint, change)
-    tally = verify(checkpoint, TEST_LENGTH, method="regions").tally
+    tally = verify_counts(checkpoint, TEST_LENGTH, method="regions").tally
     # What cannot be told from zero counts as wrong both ways: nothing is called cured too early.
     open_ = tally.undecided.total_strings
     return tally.false_positives.total_strings + open_, tally.false_negatives.total_strings + open_

@@ -10,8 +10,8 @@ from tsc_interp.errors import TscError
 from tsc_interp.output.numbers import number
 from tsc_interp.plots.figure import Figure
 from tsc_interp.plots.shared import share_scales
-from tsc_interp.probes.base import Table
 from tsc_interp.report.report import Report
+from tsc_interp.results.base import Table
 
 _MOST_ROWS = 20
 

@@ -3,40 +3,41 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from numpy.typing import ArrayLike
-
 from tsc_interp.checkpoints.resolve import HoldsWeights, ModelLike, as_checkpoint, run_path
+from tsc_interp.deprecation import old_keywords
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.model.classifier import Classifier
+from tsc_interp.model.reading import READING
 from tsc_interp.model.threads import one_thread
 from tsc_interp.probes.atlas.result import AtlasResult
-from tsc_interp.probes.base import ProbeResult
-from tsc_interp.probes.registry import PROBES, Probe, find_probe
-from tsc_interp.probes.rows import Query, TokenNames
-from tsc_interp.report.asking import ProbeFailed, ask
+from tsc_interp.probes.registry import PROBES, Probe
+from tsc_interp.report.asking import ProbeFailed, ask, chosen_probes
 from tsc_interp.report.cause import Confirmation, confirm
-from tsc_interp.report.front import dissect
+from tsc_interp.report.front import choose
 from tsc_interp.report.limits import EXACT, left_out
 from tsc_interp.report.model_report import ModelCard, ModelReport
-from tsc_interp.report.reach import Reach, reach, reach_of_atlas
+from tsc_interp.report.reach import Reach, first_errors, reach, reach_of_atlas
 from tsc_interp.report.report import Report
-from tsc_interp.report.strings import TestScore, score_test_set, sensible_strings
+from tsc_interp.report.scoring import TestScore, score_test_set, sensible_strings
+from tsc_interp.results.base import ProbeResult
 from tsc_interp.strings import as_strings
-from tsc_interp.verification.differences import Difference, difference
+from tsc_interp.verification.counting.differences import Difference, difference
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 Progress = Callable[[str], None]
+TOKEN_OPTIONS = {"query", "token_names", "direction", "attention_mask"}
 _SMALL = 250_000
 """Parameters up to which a second thread only costs time."""
 
 
+@old_keywords(reading=READING)
 def analyze(
     model: ModelLike | Any = "walkthrough",
     strings: str | Sequence[str] | Tensor | None = None,
@@ -44,56 +45,56 @@ def analyze(
     probes: str | Sequence[str] | None = None,
     compare: ModelLike | None = None,
     epoch: int | None = None,
-    query: Query | None = None,
-    token_names: TokenNames | None = None,
-    direction: ArrayLike | Tensor | None = None,
-    attention_mask: ArrayLike | Tensor | None = None,
-    reading: Mapping[str, Any] | None = None,
     progress: Progress = lambda doing: None,
+    **token_options: Any,
 ) -> Report:
-    """Run probes on a model (or on two, side by side) and gather what they say.
+    """Run probes on a model, or on two side by side, and gather their findings.
 
-    `model` is a hooked model, a checkpoint, a bundled name, a path, or a run. Without `strings`, a
-    few that exercise the task plus the model's own worst test strings. Without `probes`, every
-    probe that applies, but for those that intervene, which have to be named; one named here that
-    cannot be asked of the model is an error. `compare` is a second model, such as `"RUN@3"`, a run
-    at epoch 3, or `"@3"`, the same run at epoch 3. `progress` is called with what is being done.
+    A TransformerLens model that was not imported is analysed on token ids instead of strings: this
+    is then the same as `analyze_tokens`, which documents the options of that case.
 
-    A model of TransformerLens (a HookedTransformer or a TransformerBridge) is analysed on token
-    ids `[batch pos]` instead of strings, by the probes that need no task: `query` is the position
-    that reads, one or one per row (the last), `token_names` what tokens are called, `direction`
-    the vector in the residual stream whose read-out attribution takes apart, `attention_mask` 1
-    for tokens and 0 for padding. With `reading`, the options of `tsc.from_transformer_lens`, it
-    is taken over as a classifier with a task, and the report is a classifier's.
+    Args:
+        model: A hooked model, a checkpoint, a bundled name, a path, or a run.
+        strings: In run-length notation. By default a few that exercise the task, and the model's
+            shortest errors and worst test strings.
+        probes: Names of probes. By default every probe that applies, except those that intervene;
+            a probe named here that the model does not support is an error.
+        compare: A second model, such as `"RUN@3"` (a run at epoch 3) or `"@3"` (the same run).
+        epoch: The epoch of a run, by default the chosen one.
+        progress: Called with a line of text whenever something begins.
+        token_options: Options of `analyze_tokens`, for a TransformerLens model only.
+
+    Returns:
+        The findings, tables and figures; `show()` prints them and `save()` writes a page.
+
+    Raises:
+        UsageError: No such probe, or an option that does not fit the model.
+        UnsupportedError: A named probe does not support this model.
+
+    Example:
+        >>> report = analyze("generalization-errors", "ab{100}", probes="margin")
+        >>> report["margin"].probe
+        'margin'
+        >>> report.findings[0].severity
+        'failure'
     """
-    names = None if probes is None else dict.fromkeys(as_strings(probes))
-    chosen = None if names is None else [find_probe(name) for name in names]
-    if chosen == []:
-        raise UsageError(f"no probe to run; the probes are {', '.join(p.name for p in PROBES)}")
-    asked: dict[str, Any] = {
-        "query": query,
-        "token_names": token_names,
-        "direction": direction,
-        "attention_mask": attention_mask,
-    }
-    if reading is None and _of_transformer_lens(model):
+    chosen = chosen_probes(probes)
+    if _of_transformer_lens(model):
         if compare is not None or epoch is not None:
             raise UsageError(
                 f"a {type(model).__name__} has no epochs, and is not compared with another model; "
                 "compare and epoch are for classifiers"
             )
-        from tsc_interp.report.outside import analyze_outside
+        from tsc_interp.report.outside import analyze_tokens
 
-        return analyze_outside(model, strings, chosen=chosen, progress=progress, **asked)
-    if given := [name for name, value in asked.items() if value is not None]:
+        return analyze_tokens(model, strings, probes=probes, progress=progress, **token_options)
+    if unknown := sorted(token_options.keys() - TOKEN_OPTIONS):
+        raise TypeError(f"analyze() got unexpected keyword arguments: {', '.join(unknown)}")
+    if given := [name for name, value in token_options.items() if value is not None]:
         raise UsageError(
             f"{', '.join(given)}: for models of TransformerLens, analysed on token ids; a "
             "classifier knows where it reads, and along what"
         )
-    if reading is not None:
-        from tsc_interp.model.importing import taken_over
-
-        model = taken_over(model, reading)
     progress("loading")
     subjects = [_Subject(model, epoch)]
     if compare is not None:
@@ -147,11 +148,20 @@ def _strings(given: Any, subjects: Sequence[_Subject]) -> tuple[str, ...]:
     if given is not None and (hasattr(given, "shape") or given != []):
         texts = as_strings(given)
     else:
-        texts = sensible_strings(subjects[0].model)
+        texts = [text for s in subjects for text in _first_errors(s)]
+        texts += sensible_strings(subjects[0].model)
         texts += [text for s in subjects if s.test is not None for text in s.test.worst]
         readable = set(smallest.letters + "{}0123456789")
         texts = [text for text in texts if set(text) <= readable] or [smallest.letters]
     return tuple(dict.fromkeys(smallest.canonical(text) for text in texts))
+
+
+def _first_errors(subject: _Subject) -> list[str]:
+    """What the report takes apart, unless a model is too large to search for it."""
+    checkpoint = subject.model.to_checkpoint()
+    if EXACT.exceeded(checkpoint.config, checkpoint.n_parameters):
+        return []
+    return first_errors(checkpoint)
 
 
 def _difference(subjects: Sequence[_Subject], progress: Progress) -> Difference | None:
@@ -207,11 +217,11 @@ def _left_out(probe: str, subject: _Subject, parameters: int) -> str | None:
 
 def _confirmation(subject: _Subject, told: ModelReport, progress: Progress) -> Confirmation | None:
     """None where no wrong string is taken apart."""
-    one = dissect(told)
-    if one is None or one.right:
+    chosen = choose(told)
+    if chosen is None or chosen.right:
         return None
-    progress(f"which intervention confirms why {one.string} is wrong")
-    return confirm(subject.model, one.string)
+    progress(f"which intervention confirms why {chosen.string} is wrong")
+    return confirm(subject.model, chosen.string)
 
 
 def _reach(subject: _Subject, results: Sequence[ProbeResult]) -> Reach | None:

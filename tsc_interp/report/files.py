@@ -5,38 +5,21 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import shutil
 import stat
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
 
 from tsc_interp.errors import OutputError, UsageError
 from tsc_interp.files import TEMPORARY, kind_of, made_folder, reason, temporary_name
-from tsc_interp.plots.figure import Figure
 from tsc_interp.report.html import PLOTLY_FILE, PLOTLYJS
-from tsc_interp.report.report import Report
+from tsc_interp.report.saved import SavedReport
 
 FILES = {"html": "index.html", "md": "report.md", "json": "report.json"}
 IMAGES = "images"
 MARK = ".tsc-interp-report.json"
 _MARK_SCHEMA = "tsc-interp/report-files/1"
-
-
-class Written(Protocol):
-    """What can be saved: the report of a model, or of a laboratory."""
-
-    def to_page(self, *, plotlyjs: str) -> str: ...
-    def to_markdown(self, *, images: Mapping[str, str] | None = None) -> str: ...
-    def to_json(self) -> str: ...
-    def drawings(self) -> dict[str, Figure]: ...
-
-
-def default_directory(report: Report) -> Path:
-    """`tsc-report/<model>`, or `tsc-report/<model>-and-<other>`."""
-    return Path("tsc-report") / "-and-".join(_slug(model.card.name) for model in report.models)
 
 
 def check_directory(directory: Path, *, force: bool) -> None:
@@ -65,7 +48,7 @@ def check_options(formats: Sequence[str], plotlyjs: str, images: str | None) -> 
 
 
 def save(
-    report: Written,
+    report: SavedReport,
     directory: Path,
     *,
     formats: Sequence[str],
@@ -94,7 +77,7 @@ def save(
 
 
 def _write(
-    report: Written, place: Path, formats: Sequence[str], plotlyjs: str, images: str | None
+    report: SavedReport, place: Path, formats: Sequence[str], plotlyjs: str, images: str | None
 ) -> None:
     pictures: Mapping[str, str] = {}
     if images:
@@ -203,7 +186,3 @@ def _hash(path: Path) -> str | None:
     if not stat.S_ISREG(path.lstat().st_mode):
         return None
     return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def _slug(name: str) -> str:
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "model"

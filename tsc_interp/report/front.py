@@ -18,13 +18,12 @@ from tsc_interp.probes.attribution.result import AttributionResult
 from tsc_interp.probes.trace.result import TraceResult
 from tsc_interp.report.card import ModelCard
 from tsc_interp.report.model_report import ModelReport
-from tsc_interp.report.reach import Reach
+from tsc_interp.report.reach import Reach, n_letters
 from tsc_interp.source_report import TEST_LENGTH
 from tsc_interp.strings import MAX_LETTERS, Alphabet
 
 _ANY = Alphabet(MAX_LETTERS)
 _LONGEST = 10**6
-_SEEN = ((10, "trained"), (50, "validated"), (TEST_LENGTH, "tested"))
 _MOST_HEADS = 4
 
 
@@ -66,7 +65,7 @@ class Head:
 
 
 @dataclass(frozen=True)
-class Part:
+class Bar:
     """What one part of the model adds to the logit, as a bar from a common zero."""
 
     name: str
@@ -88,7 +87,7 @@ class Dissection:
     logit: float
     heads: tuple[Head, ...]
     left_out: int
-    parts: tuple[Part, ...]
+    parts: tuple[Bar, ...]
     zero: float
     cause: str | None
     confirmed: str | None = None
@@ -114,8 +113,8 @@ def front(model: ModelReport) -> Front:
             picture = Markup(failure_map(model.checkpoint, string=marked))
         except TscError as error:
             reason = f"There is no map: {error}."
-    reach = model.card.reach if isinstance(model.card, ModelCard) else None
-    axis = None if reach is None else length_axis(reach)
+    card = model.card if isinstance(model.card, ModelCard) else None
+    axis = None if card is None or card.reach is None else length_axis(card.reach, seen_by(card))
     return Front(picture, reason, axis, dissection)
 
 
@@ -127,19 +126,32 @@ def place(length: int) -> float:
     return round(100 * min(1.0, log10(max(1, length)) / log10(_LONGEST)), 2)
 
 
-def length_axis(reach: Reach) -> LengthAxis:
+def seen_by(card: ModelCard) -> dict[str, int]:
+    """Up to which length a model was trained and validated, as its file says, and tested."""
+    training = card.provenance.get("training")
+    known = training if isinstance(training, Mapping) else {}
+    found: dict[str, int] = {}
+    for part, word in (("train", "trained"), ("validation", "validated")):
+        data = known.get(part)
+        length = data.get("max_length") if isinstance(data, Mapping) else None
+        if isinstance(length, int):
+            found[word] = length
+    return found if card.test is None else {**found, "tested": TEST_LENGTH}
+
+
+def length_axis(reach: Reach, seen: Mapping[str, int]) -> LengthAxis:
+    """The axis of one model; `seen` says up to which length it was trained and tested."""
     errors = []
     for string, kind in reach.errors():
-        length = int(_ANY.counts(string).sum())
+        length = n_letters(string)
         told = f"{kind}, {length:,}" if kind else f"{length:,}"
         errors.append(Mark(place(length), f"{string} ({told})", kind.removeprefix("false ")))
     ticks = tuple(Mark(place(10**k), f"{10**k:,}", "tick") for k in range(7))
-    seen = tuple(Mark(place(length), word, "seen") for length, word in _SEEN)
     return LengthAxis(
         proved=place(reach.right_through) if reach.right_through else 0.0,
         ends_exactly=reach.exact,
         errors=tuple(sorted(errors, key=lambda mark: mark.at)),
-        seen=seen,
+        seen=tuple(Mark(place(length), word, "seen") for word, length in seen.items()),
         ticks=ticks,
         words=reach.sentence().replace("`", ""),
     )
@@ -148,22 +160,41 @@ def length_axis(reach: Reach) -> LengthAxis:
 # -- one string ----------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class Choice:
+    """The string to take apart: a wrong one with its cause if a probe names it, or a close call."""
+
+    string: str
+    right: bool
+    cause: str | None
+
+
+def choose(model: ModelReport) -> Choice | None:
+    """The shortest wrong string, with its cause if a probe names it; else the closest call."""
+    if not {"trace", "attribution"} <= model.sections.keys():
+        return None
+    trace = model.sections["trace"].result
+    if not isinstance(trace, TraceResult):
+        return None
+    wrong = [s for s, right in zip(trace.strings, trace.right, strict=True) if not right]
+    if wrong:
+        shortest = min(wrong, key=n_letters)
+        return Choice(shortest, False, _cause(model, shortest))
+    closest = min(trace.strings, key=lambda s: abs(float(trace.logits.at(string=s))))
+    return Choice(closest, True, None)
+
+
 def dissect(model: ModelReport) -> Dissection | None:
-    """The first wrong string whose cause a probe names; without a wrong one, the closest call."""
-    trace, parts = (model.sections.get(name) for name in ("trace", "attribution"))
-    if trace is None or parts is None:
+    """The chosen string from its letters to its logit; None without a trace or an attribution."""
+    chosen = choose(model)
+    if chosen is None:
         return None
-    told, effects = trace.result, parts.result
-    if not isinstance(told, TraceResult) or not isinstance(effects, AttributionResult):
+    trace, effects = (model.sections[name].result for name in ("trace", "attribution"))
+    if not isinstance(trace, TraceResult) or not isinstance(effects, AttributionResult):
         return None
-    wrong = [s for s, right in zip(told.strings, told.right, strict=True) if not right]
-    causes = {string: _cause(model, string) for string in wrong}
-    by_size = sorted(told.strings, key=lambda s: abs(float(told.logits.at(string=s))))
-    named = [string for string in wrong if causes[string]]
-    string = next(iter([*named, *wrong, *by_size]))
-    found = _dissection(told, effects, string, causes.get(string))
+    found = _dissection(trace, effects, chosen.string, chosen.cause)
     known = model.confirmation
-    if known is None or known.string != string:
+    if known is None or known.string != chosen.string:
         return found
     return replace(found, confirmed=known.sentence())
 
@@ -223,13 +254,13 @@ def _heads(told: TraceResult, effects: AttributionResult, string: str) -> list[H
     return found
 
 
-def _parts(effects: AttributionResult, string: str) -> tuple[tuple[Part, ...], float]:
+def _parts(effects: AttributionResult, string: str) -> tuple[tuple[Bar, ...], float]:
     """What each group of parts adds to this string's logit."""
     names: Sequence[str] = effects.by_group.labels["group"]
     return bars({n: float(effects.by_group.at(string=string, group=n)) for n in names})
 
 
-def bars(adds: Mapping[str, float]) -> tuple[tuple[Part, ...], float]:
+def bars(adds: Mapping[str, float]) -> tuple[tuple[Bar, ...], float]:
     """Bars around a common zero, in percent of the width; parts that add nothing are left out."""
     adds = {name: value for name, value in adds.items() if abs(value) > 1e-9}
     low, high = min([0.0, *adds.values()]), max([0.0, *adds.values()])
@@ -239,7 +270,7 @@ def bars(adds: Mapping[str, float]) -> tuple[tuple[Part, ...], float]:
         return round(100 * (value - low) / span, 2)
 
     found = tuple(
-        Part(name, value, across(min(value, 0.0)), round(100 * abs(value) / span, 2))
+        Bar(name, value, across(min(value, 0.0)), round(100 * abs(value) / span, 2))
         for name, value in adds.items()
     )
     return found, across(0.0)

@@ -18,7 +18,7 @@ from tsc_interp.errors import UsageError
 from tsc_interp.output.numbers import format_cell, is_number
 from tsc_interp.output.visible import visible
 from tsc_interp.plots.style import Figure, template
-from tsc_interp.probes.base import SEVERITIES, Finding
+from tsc_interp.report.commands import command, python
 from tsc_interp.report.compare import difference_picture, disagreements, side_by_side
 from tsc_interp.report.extras import Extra
 from tsc_interp.report.front import Front, front
@@ -26,7 +26,7 @@ from tsc_interp.report.markdown import anchor
 from tsc_interp.report.model_report import ModelReport
 from tsc_interp.report.outside_front import OutsideFront, outside_front
 from tsc_interp.report.report import Report
-from tsc_interp.report.reproduce import command, python
+from tsc_interp.results.base import SEVERITIES, Finding
 
 PLOTLYJS = ("inline", "cdn", "directory")
 PLOTLY_FILE = "plotly.min.js"

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 
 from tsc_interp.output.numbers import format_cell, is_number
 from tsc_interp.output.visible import visible
-from tsc_interp.probes.base import Cell, Table
+from tsc_interp.report.commands import command, python
 from tsc_interp.report.compare import disagreements
 from tsc_interp.report.model_report import Section
 from tsc_interp.report.report import Report
-from tsc_interp.report.reproduce import command, python
+from tsc_interp.results.base import Cell, Table
 
 GENERATOR = "<!-- made by tsc-interp -->"
 
@@ -33,7 +33,7 @@ def render_markdown(report: Report, *, images: Mapping[str, str] | None = None) 
         for _, finding in model.findings():
             lines.append(f"- **{finding.severity}**: {prose(finding.text)}")
         if model.confirmation is not None:
-            tested = f"`{model.confirmation.string}` put to the test: "
+            tested = f"`{model.confirmation.string}` tested: "
             lines.append(f"- {prose(tested + model.confirmation.sentence())}")
         lines += [
             f"- *{plain(name)}* was not asked: {prose(reason)}"

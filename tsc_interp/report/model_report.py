@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from tsc_interp.checkpoints.format import Checkpoint
+from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.errors import UsageError
 from tsc_interp.output.display import Displayed
 from tsc_interp.plots.figure import Figures
-from tsc_interp.probes.base import SEVERITIES, Finding, ProbeResult
 from tsc_interp.probes.registry import Probe, Question, find_probe
 from tsc_interp.report.card import ModelCard
 from tsc_interp.report.cause import Confirmation
 from tsc_interp.report.outside_card import KIND, OutsideCard
+from tsc_interp.results.base import SEVERITIES, Finding, ProbeResult
+
+_CAUSES = {"superposition", "cone", "margin"}
+"""The probes that say why a string is wrong; the others say that it is, or how much."""
 
 __all__ = ["DrawnWhenAsked", "ModelCard", "ModelReport", "Section", "section_of"]
 
@@ -117,7 +121,27 @@ class ModelReport(Displayed):
         reassuring = [pair for pair in told if pair[1].severity == "good"]
         chosen = told if self.outside else serious or reassuring or told
         first = dict(reversed(chosen))  # the last one written stays
+        if not self.outside:
+            first = self._one_line_each(first)
         return [verdict, *((name, first[name]) for name in self.sections if name in first)]
+
+    def _one_line_each(self, first: Mapping[str, Finding]) -> dict[str, Finding]:
+        """One cause, one line: of findings that open with the same string, the explaining one.
+
+        The verdict has the horizon already, and how many strings are wrong.
+        """
+        told = {"atlas"} if isinstance(self.card, ModelCard) and self.card.reach else set()
+        if "trace" in first and first["trace"].severity == "failure" and _CAUSES & first.keys():
+            told.add("trace")
+        kept: dict[str, Finding] = {}
+        subjects: set[str] = set()
+        for name in sorted(first.keys() - told, key=lambda name: name not in _CAUSES):
+            opening = re.match(r"`([^`]*)`", first[name].text)
+            if opening is None or opening[1] not in subjects:
+                kept[name] = first[name]
+            if opening is not None:
+                subjects.add(opening[1])
+        return kept
 
     def _facts(self) -> list[str]:
         return [self.card.name, *self.sections]

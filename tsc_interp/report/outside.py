@@ -9,7 +9,6 @@ first. Which heads are drawn, the probes choose themselves (`HeadsResult.heads_t
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,17 +16,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tsc_interp.errors import UnsupportedError, UsageError
-from tsc_interp.probes.arrays import LabeledArray
 from tsc_interp.probes.attribution.run import readouts
-from tsc_interp.probes.base import ProbeResult
 from tsc_interp.probes.registry import PROBES, Probe
 from tsc_interp.probes.rows import Query, Rows, TokenNames, name_of, need_cache, token_rows
 from tsc_interp.probes.running import readout_direction
-from tsc_interp.report.asking import ProbeFailed, ask
+from tsc_interp.report.asking import ProbeFailed, ask, chosen_probes
 from tsc_interp.report.model_report import ModelReport
 from tsc_interp.report.outside_card import Asked, OutsideCard
 from tsc_interp.report.outside_model import describe, parameters_of, row_bytes, weight_hash
 from tsc_interp.report.report import Report
+from tsc_interp.results.arrays import LabeledArray
+from tsc_interp.results.base import ProbeResult
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -39,37 +38,54 @@ MOST_WORK = 100_000_000_000
 MOST_SHOWN = 8
 Progress = Callable[[str], None]
 
-_WHY_NOT = {
-    "trace": "it follows a string of letters to the one logit of a tsc-interp classifier; "
-    "attribution, along a direction, takes this model's read-out apart",
-    "cone": "it asks whether letters that call for a no can add up to a yes, and no task is known",
-    "atlas": "it asks which strings are answered wrongly, and no task is known; for a model that "
-    "can be taken over, tsc.analyze(model, reading={...}) names one",
-    "init-norm": "it compares a model with fresh ones, and how this one was initialised is not "
-    "known",
-    "patching": "it compares pairs of rows: tsc.run_probe('patching', model, tokens, pairs=...)",
-    "paths": "it compares pairs of rows: tsc.run_probe('paths', model, tokens, pairs=...)",
-}
 
-
-def analyze_outside(
+def analyze_tokens(
     model: Any,
     tokens: Any,
     *,
-    chosen: Sequence[Probe] | None,
-    query: Query | None,
-    token_names: TokenNames | None,
-    direction: ArrayLike | Tensor | None,
-    attention_mask: ArrayLike | Tensor | None,
-    progress: Progress,
+    probes: str | Sequence[str] | None = None,
+    query: Query | None = None,
+    token_names: TokenNames | None = None,
+    direction: ArrayLike | Tensor | None = None,
+    attention_mask: ArrayLike | Tensor | None = None,
+    progress: Progress = lambda doing: None,
 ) -> Report:
-    """The probes named, or all that apply; what does not apply says why."""
+    """Run the probes that need no task on any TransformerLens model.
+
+    Args:
+        model: A HookedTransformer, a TransformerBridge, or a hooked model of ours.
+        tokens: Token ids `[batch pos]`.
+        probes: Names of probes, by default all that apply. The others are listed with the reason.
+        query: The position that reads: one for all rows, or one per row. By default each row's
+            last token.
+        token_names: What tokens are called: a list by token id, or a dictionary. By default what
+            the model's tokenizer says.
+        direction: A vector in the residual stream; attribution takes apart the read-out along it.
+        attention_mask: `[batch pos]`, 1 for tokens and 0 for padding.
+        progress: Called with a line of text whenever something begins.
+
+    Returns:
+        The findings, tables and figures; `show()` prints them and `save()` writes a page.
+
+    Raises:
+        UsageError: No tokens are given, or an option does not fit them.
+        UnsupportedError: A named probe does not support this model.
+
+    Example:
+        >>> import tsc_interp as tsc
+        >>> bridge = tsc.load("walkthrough").to_transformer_lens(n_ctx=16)
+        >>> tokens = tsc.load("walkthrough").tokens(["aab", "abc"])
+        >>> report = analyze_tokens(bridge, tokens, probes="specialization", query=0)
+        >>> report.probe_names()
+        ['specialization']
+    """
+    chosen = chosen_probes(probes)
     need_cache(model)
     if tokens is None:
         raise UsageError(
             f"which tokens? A {type(model).__name__} is analysed on token ids [batch pos]: "
-            "tsc.analyze(model, tokens). To have it judged on a task, say how it is read: "
-            "tsc.analyze(model, reading={'tokens': ..., 'query': ..., 'task': ...})"
+            "tsc.analyze_tokens(model, tokens). To have it judged on a task, say how it is read: "
+            "tsc.analyze(tsc.from_transformer_lens(model, tokens=..., query=..., task=...))"
         )
     progress("reading the input")
     given = token_rows(model, tokens, query, attention_mask)
@@ -174,16 +190,16 @@ def _ask_all(
 def _ask(model: Any, asked: Asked, probe: Probe, *, named: bool) -> ProbeResult:
     if not probe.any_model:
         about_classifiers = f"it needs a tsc-interp classifier, not a {type(model).__name__}"
-        raise UnsupportedError(_WHY_NOT.get(probe.name, about_classifiers))
-    if probe.name == "attribution" and asked.direction is None and not named:
+        raise UnsupportedError(probe.why_not or about_classifiers)
+    if probe.needs_direction and asked.direction is None and not named:
         raise UnsupportedError(
             "it needs a direction to read along: direction=model.W_U[:, token] is that token's "
             "logit, the difference of two columns what tells two answers apart"
         )
     # Row by row only those to be shown are kept, and these alone are taken apart.
-    rows = range(len(asked.rows))
-    if probe.name == "attribution":
-        rows = [asked.rows.index(row) for row in asked.shown]  # type: ignore[assignment]
+    rows: Sequence[int] = range(len(asked.rows))
+    if probe.needs_direction:
+        rows = [asked.rows.index(row) for row in asked.shown]
     result = ask(probe, model, np.array([asked.tokens[row] for row in rows]),
                  **_options(probe, asked, rows))  # fmt: skip
     if probe.folder:
@@ -203,9 +219,7 @@ def _options(probe: Probe, asked: Asked, rows: Sequence[int]) -> dict[str, Any]:
         "direction": None if asked.direction is None else np.array(asked.direction),
         "attention_mask": None if mask is None else np.array([mask[row] for row in rows]),
     }
-    taken = inspect.signature(probe.module("run").run).parameters
-    open_ended = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in taken.values())
-    return {name: value for name, value in every.items() if open_ended or name in taken}
+    return {name: every[name] for name in probe.accepts}
 
 
 def _only_shown(result: ProbeResult, names: dict[str, str]) -> ProbeResult:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from tsc_interp.output.numbers import number
-from tsc_interp.probes.base import Finding
+from tsc_interp.results.base import Finding
 
 KIND = "transformer_lens"
 _IN_LABELS = 12
@@ -55,7 +55,9 @@ class Asked:
         return found
 
     def _tokens(self, index: int) -> list[str]:
-        row, last = self.tokens[index], self.query[index] + 1
+        row = self.tokens[index]
+        # Read at the first token, a row would be called by that token alone, like all others.
+        last = self.query[index] + 1 if self.query[index] else len(row)
         mask = self.attention_mask[index] if self.attention_mask is not None else (1,) * len(row)
         seen = [token for token, kept in zip(row[:last], mask, strict=False) if kept]
         return [self.names.get(token, str(token)) for token in seen]

@@ -12,7 +12,7 @@ import numpy as np
 from tsc_interp.plots.colours import MUTED
 from tsc_interp.probes.attribution.result import AttributionResult
 from tsc_interp.probes.specialization.result import SpecializationResult
-from tsc_interp.report.front import Head, Part, Share, bars
+from tsc_interp.report.front import Bar, Head, Share, bars
 from tsc_interp.report.model_report import ModelReport
 from tsc_interp.report.outside_card import OutsideCard
 
@@ -28,7 +28,7 @@ class RowApart:
     name: str
     position: int
     heads: tuple[Head, ...]
-    parts: tuple[Part, ...]
+    parts: tuple[Bar, ...]
     zero: float
     readout: float
 

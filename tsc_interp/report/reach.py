@@ -9,7 +9,7 @@ from tsc_interp.errors import UnsupportedError
 from tsc_interp.strings import MAX_LETTERS, Alphabet
 
 if TYPE_CHECKING:
-    from tsc_interp.checkpoints.format import Checkpoint
+    from tsc_interp.checkpoints.checkpoint import Checkpoint
     from tsc_interp.model.classifier import Classifier
     from tsc_interp.probes.atlas.result import AtlasResult
     from tsc_interp.verification import Counterexample
@@ -18,6 +18,27 @@ if TYPE_CHECKING:
 _BUDGET = 20_000  # as an atlas has it, so that one with an atlas and one without say the same
 _MOST_LETTERS = 5
 _ANY = Alphabet(MAX_LETTERS)
+
+
+def n_letters(string: str) -> int:
+    """How long a string in run-length notation is.
+
+    Example:
+        >>> n_letters("ab{66}")
+        67
+    """
+    return int(_ANY.counts(string).sum())
+
+
+def written_out(string: str) -> str:
+    """A string in words.
+
+    Example:
+        >>> written_out("ab{66}")
+        'one a, then 66 b'
+    """
+    runs = [(letter, int(repeat)) for letter, repeat in _ANY.runs(string)]
+    return ", then ".join(f"{'one' if n == 1 else f'{n:,}'} {letter}" for letter, n in runs)
 
 
 @dataclass(frozen=True)
@@ -43,7 +64,7 @@ class Reach:
 
     def shortest_error(self) -> int | None:
         """The length of the shortest string known to be wrong."""
-        return min((int(_ANY.counts(string).sum()) for string, _ in self.errors()), default=None)
+        return min((n_letters(string) for string, _ in self.errors()), default=None)
 
     def sentence(self) -> str:
         first = [f"`{string}`" + f" (a {kind})" * bool(kind) for string, kind in self.errors()]
@@ -68,7 +89,7 @@ def reach(model: Classifier | Checkpoint) -> Reach | None:
     if model.config.n_letters > _MOST_LETTERS:
         return None
     try:
-        found = horizon(model, budget=_BUDGET)
+        found = horizon(model, boxes=_BUDGET)
     except UnsupportedError:
         return None
 
@@ -82,8 +103,26 @@ def reach(model: Classifier | Checkpoint) -> Reach | None:
         exact=found.proved and found.length is not None,
         false_positive=written(found.shortest_false_positive),
         false_negative=written(found.shortest_false_negative),
-        wrong=written(first) if first is not None and first.several else None,
+        wrong=written(first) if first is not None and first.multiclass else None,
     )
+
+
+def first_errors(checkpoint: Checkpoint) -> list[str]:
+    """The shortest wrong string of each kind, as the search finds them: what to take apart.
+
+    Empty where there is none, or where `reach` is None.
+    """
+    from tsc_interp.probes.searched import searched
+    from tsc_interp.verification.summaries import DEFAULT_LIMIT, summarise
+
+    if checkpoint.config.n_letters > _MOST_LETTERS or checkpoint.config.needs_order:
+        return []
+    try:
+        found = summarise(*searched(checkpoint), DEFAULT_LIMIT)
+    except UnsupportedError:
+        return []
+    every = (found.shortest, found.shortest_false_positive, found.shortest_false_negative)
+    return list(dict.fromkeys(error.string for error in every if error is not None))
 
 
 def reach_of_atlas(result: AtlasResult) -> Reach:

@@ -1,33 +1,39 @@
-"""A report: one model, or two side by side, as data with many faces."""
+"""A report: one model, or two side by side, as data with many forms."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from os import PathLike
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
-from tsc_interp._version import __version__
-from tsc_interp.errors import TscError
-from tsc_interp.output.display import Displayed
-from tsc_interp.output.json_form import to_json
+from tsc_interp.files import slug
 from tsc_interp.plots.figure import Figure
-from tsc_interp.probes.base import Finding
 from tsc_interp.report.changes import apart, changes
 from tsc_interp.report.model_report import DrawnWhenAsked, ModelCard, ModelReport, section_of
-from tsc_interp.verification.differences import Difference
-
-SCHEMA = "tsc-interp/report/1"
+from tsc_interp.report.saved import SavedReport
+from tsc_interp.results.base import Finding
+from tsc_interp.verification.counting.differences import Difference
 
 
 @dataclass(frozen=True, repr=False)
-class Report(Displayed):
+class Report(SavedReport):
     """What the probes found. `show()` prints it, `save()` writes it, notebooks display it.
 
     A notebook shows what matters first, as text; `report.figures["margin"]` draws.
+
+    Attributes:
+        models: What was found of each model.
+        difference: Of two models: the strings on which they answer differently.
+
+    Example:
+        >>> import tsc_interp as tsc
+        >>> report = tsc.analyze("walkthrough", "aab", probes="specialization")
+        >>> report.title, report.probe_names()
+        ('walkthrough', ['specialization'])
     """
+
+    schema: ClassVar[str] = "tsc-interp/report/1"
 
     models: tuple[ModelReport, ...]
     difference: Difference | None = None
@@ -82,28 +88,17 @@ class Report(Displayed):
 
         print_report(self, SafeConsole(), tables=tables)
 
-    def save(
-        self,
-        directory: str | PathLike[str],
-        *,
-        formats: Sequence[str] = ("html", "md", "json"),
-        plotlyjs: str = "inline",
-        images: str | None = None,
-        force: bool = False,
-    ) -> Path:
-        """Write the report, all of it or nothing, and return the page (or the first file)."""
-        from tsc_interp.report.files import save
-
-        return save(
-            self, Path(directory), formats=formats, plotlyjs=plotlyjs, images=images, force=force
-        )
+    @property
+    def default_directory(self) -> Path:
+        """`tsc-report/<model>`, or `tsc-report/<model>-and-<other>`."""
+        return Path("tsc-report") / "-and-".join(slug(model.card.name) for model in self.models)
 
     def to_html(self, *, plotlyjs: str = "inline") -> str:
         from tsc_interp.report.html import render_html
 
         return render_html(self, plotlyjs=plotlyjs)
 
-    def to_page(self, *, plotlyjs: str) -> str:
+    def to_page(self, *, plotlyjs: str = "inline") -> str:
         """As it is saved: with the model to try out, if the report still knows it."""
         from tsc_interp.report.extras import playground
         from tsc_interp.report.html import render_html
@@ -127,31 +122,19 @@ class Report(Displayed):
             for figure in section.figures
         }
 
-    def to_dict(self) -> dict[str, Any]:
+    def content(self) -> dict[str, Any]:
         return {
-            "schema": SCHEMA,
-            "version": __version__,
             "models": [model.to_dict() for model in self.models],
             **({"difference": self.difference.to_dict()} if self.difference is not None else {}),
         }
 
-    def to_json(self) -> str:
-        """Numbers that JSON lacks are the strings "NaN", "Infinity" and "-Infinity"."""
-        return to_json(self.to_dict(), indent=1)
-
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        if data.get("schema") != SCHEMA:
-            raise TscError(f"not a report: schema {data.get('schema')!r}, expected {SCHEMA!r}")
-        told = data.get("difference")
+    def from_content(cls, data: Mapping[str, Any]) -> Self:
+        difference = data.get("difference")
         return cls(
             tuple(ModelReport.from_dict(model) for model in data["models"]),
-            None if told is None else Difference.from_dict(told),
+            None if difference is None else Difference.from_dict(difference),
         )
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        return cls.from_dict(json.loads(text))
 
     def _facts(self) -> list[str]:
         return [self.title, f"probes {' '.join(self.probe_names())}"]

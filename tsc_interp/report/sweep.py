@@ -13,8 +13,9 @@ from pathlib import Path
 
 from tsc_interp.files import write_output
 from tsc_interp.output.visible import visible
-from tsc_interp.probes.base import Table
 from tsc_interp.report.html import part_of, render_page
+from tsc_interp.results.base import Table
+from tsc_interp.results.intervals import told_share
 from tsc_interp.sweeps import Sweep
 from tsc_interp.sweeps.analysis import Analysis, analyse
 from tsc_interp.sweeps.figures import figures
@@ -77,16 +78,16 @@ def sentences(found: Sweep, analysis: Analysis, where: str | None = None) -> lis
     if where is None and total["models"] < found.models:
         told[0] = f"{of} of the {found.models:,} of this sweep are finished so far."
     told.append(
-        f"{_share(total['no_test_errors'], total['models'])} make no error on test strings."
+        f"{told_share(total['no_test_errors'], total['models'])} make no error on test strings."
     )
     if total["verified"]:
         told.append(
-            f"{_share(total['infinite'], total['verified'])} are proved right at every length; of "
-            f"{total['proved']:,} the checker derived the horizon again, the other horizons are "
+            f"{told_share(total['infinite'], total['verified'])} are proved right at every length; "
+            f"of {total['proved']:,} the checker derived the horizon again, the other horizons are "
             "as the search found them."
         )
     if total["diverged"]:
-        told.append(f"{_share(total['diverged'], total['models'])} diverged in training.")
+        told.append(f"{told_share(total['diverged'], total['models'])} diverged in training.")
     if analysis.factors:
         strongest = analysis.factors[0]
         told.append(
@@ -96,16 +97,16 @@ def sentences(found: Sweep, analysis: Analysis, where: str | None = None) -> lis
     return told
 
 
-def _share(part: int, whole: int) -> str:
-    return f"{part:,} of {whole:,} ({part / whole:.0%})" if whole else "none"
-
-
 def cell_table(analysis: Analysis) -> Table:
-    columns = ("cell", "models", "no test errors", "shortest", "median", "longest", "infinite")
+    columns = ("cell", "models", "no test errors", "95% CI", "shortest", "median", "95% CI of it",
+               "longest", "infinite")  # fmt: skip
     rows = tuple(
         (
             cell["cell"] or "all", cell["models"], cell["no_test_errors"],
-            *(_length(cell[key]) for key in ("shortest", "median", "longest")), cell["infinite"],
+            f"{cell['no_test_errors_low']:.0%} to {cell['no_test_errors_high']:.0%}",
+            _length(cell["shortest"]), _length(cell["median"]),
+            _ends(cell["median_low"], cell["median_high"]),
+            _length(cell["longest"]), cell["infinite"],
         )
         for cell in analysis.cells
     )  # fmt: skip
@@ -115,6 +116,12 @@ def cell_table(analysis: Analysis) -> Table:
 
 def _length(value: float | None) -> str | int:
     return "" if value is None else "infinite" if value == float("inf") else int(value)
+
+
+def _ends(low: float | None, high: float | None) -> str:
+    if low is None or high is None:
+        return ""
+    return " to ".join("∞" if end == float("inf") else f"{end:,.0f}" for end in (low, high))
 
 
 def outlier_table(found: Sweep, analysis: Analysis) -> list[dict[str, str]]:

@@ -10,12 +10,13 @@ from rich.text import Text
 from tsc_interp.output.numbers import format_cell, is_number
 from tsc_interp.output.table import print_table
 from tsc_interp.output.visible import visible
-from tsc_interp.probes.base import Finding, ProbeResult, Table
+from tsc_interp.report.card import ModelCard
 from tsc_interp.report.cause import Confirmation
 from tsc_interp.report.compare import disagreements
 from tsc_interp.report.laboratory import LabReport
 from tsc_interp.report.model_report import ModelReport
 from tsc_interp.report.report import Report
+from tsc_interp.results.base import Finding, ProbeResult, Table
 
 _STYLES = {"failure": "bold red", "warning": "yellow", "note": "cyan", "good": "green"}
 
@@ -27,6 +28,13 @@ def print_report(report: Report, console: Console, *, tables: bool = False) -> N
         _print_table(table, console)
     for model in report.models:
         _print_model(model, console, tables)
+
+
+def print_lessons(report: Report, console: Console) -> None:
+    """Of each model the one sentence to remember."""
+    for model in report.models:
+        if isinstance(model.card, ModelCard) and (lesson := model.card.lesson()) is not None:
+            console.print(_sentence(lesson))
 
 
 def _print_model(model: ModelReport, console: Console, tables: bool) -> None:
@@ -70,7 +78,7 @@ def _print_tables(result: ProbeResult, console: Console) -> None:
 
 
 def _confirmed(known: Confirmation) -> str:
-    return f"`{known.string}` put to the test: {known.sentence()}"
+    return f"`{known.string}` tested: {known.sentence()}"
 
 
 def _sentence(told: str) -> Text:

@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from tsc_interp.checkpoints.format import SUFFIX, Checkpoint
+from tsc_interp.checkpoints.checkpoint import SUFFIX, Checkpoint
 from tsc_interp.checkpoints.locate import bundled_path
 from tsc_interp.reproduction.experiments import experiment_named
 from tsc_interp.training.config import Job

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tsc_interp.checkpoints.format import Checkpoint
+from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.training.jobs import TrainedRun
 
 TEST_STRINGS = (4_329, 5_655)

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tsc_interp.checkpoints.format import Checkpoint
+from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.torch_files import read_tensors
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import CheckpointError, UsageError

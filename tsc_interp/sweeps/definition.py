@@ -28,7 +28,7 @@ from tsc_interp.frozen import FrozenConfig
 from tsc_interp.strings import MAX_REPEAT
 from tsc_interp.training.config import RunConfig
 from tsc_interp.training.experiments import Cell, Experiment, make_experiment, read_options
-from tsc_interp.verification.horizons import DEFAULT_LIMIT
+from tsc_interp.verification.summaries import DEFAULT_LIMIT
 
 MAX_MODELS = 20_000_000
 MAX_CELLS = 20_000
@@ -50,7 +50,7 @@ class SweepOptions(FrozenConfig):
 
 
 @dataclass(frozen=True)
-class Part:
+class SweepPart:
     """One grid: every cell with every seed."""
 
     seeds: tuple[int, ...]
@@ -65,7 +65,7 @@ class Part:
         return {"seeds": _runs_of(self.seeds), "cells": cells}
 
     @classmethod
-    def from_dict(cls, stored: Mapping[str, Any]) -> Part:
+    def from_dict(cls, stored: Mapping[str, Any]) -> SweepPart:
         seeds = tuple(seed for first, last in stored["seeds"] for seed in range(first, last + 1))
         cells = tuple(
             Cell(cell["label"], RunConfig.from_dict(cell["config"])) for cell in stored["cells"]
@@ -78,7 +78,7 @@ class Definition:
     """A name, grids, and what is asked of every model."""
 
     name: str
-    parts: tuple[Part, ...]
+    parts: tuple[SweepPart, ...]
     options: SweepOptions = field(default_factory=SweepOptions)
     about: str = ""
 
@@ -116,7 +116,9 @@ def load_definition(path: str | os.PathLike[str]) -> Definition:
         name, about = options.get("name", path.stem), options.get("about", "")
         found = [make_experiment(name, about=about, most=MAX_MODELS, **one) for one in grids]
         chosen = SweepOptions(**{key: options[key] for key in asked if key in options})
-        return Definition(name, tuple(Part(one.seeds, one.cells) for one in found), chosen, about)
+        return Definition(
+            name, tuple(SweepPart(one.seeds, one.cells) for one in found), chosen, about
+        )
     except ConfigError as error:
         raise ConfigError(f"{shown(path)}: {error}") from None
 
@@ -126,12 +128,12 @@ def _of_experiments(experiments: Iterable[Any]) -> Definition:
     for one in found:
         if not isinstance(one, Experiment):
             raise UsageError(
-                "a sweep is a TOML file, an experiment (tsc.make_experiment), or a list of "
+                "a sweep is a TOML file, an experiment (tsc.Experiment.of), or a list of "
                 f"experiments; got {shorten(one)}"
             )
     if not found:
         raise UsageError("a sweep needs an experiment, got an empty list")
-    parts = tuple(Part(one.seeds, one.cells) for one in found)
+    parts = tuple(SweepPart(one.seeds, one.cells) for one in found)
     return Definition(found[0].name, parts, about=found[0].about)
 
 

@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tsc_interp._version import __version__
-from tsc_interp.checkpoints.format import Checkpoint
+from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.run_records import sealed, unsealed
 from tsc_interp.checkpoints.shards import DESCRIPTION, is_sweep, row_checkpoint
 from tsc_interp.errors import CheckpointError, ConfigError, OutputError, UsageError, shorten
 from tsc_interp.files import read_regular, reason, shown, write_atomically
-from tsc_interp.sweeps.definition import Definition, Part, SweepOptions
+from tsc_interp.sweeps.definition import Definition, SweepOptions, SweepPart
 from tsc_interp.sweeps.packing import Flags, Strip, strips, total, wanted
 from tsc_interp.sweeps.tables import polars
 from tsc_interp.sweeps.work import ROWS_SUFFIX, rows_folder, weights_path
@@ -61,7 +61,7 @@ class Sweep:
                 raise ValueError(f"it is {shorten(version)}, not version {FORMAT_VERSION}")
             definition = Definition(
                 stored["name"],
-                tuple(map(Part.from_dict, stored["parts"])),
+                tuple(map(SweepPart.from_dict, stored["parts"])),
                 SweepOptions.from_dict(stored["options"]),
                 stored["about"],
             )

@@ -8,6 +8,7 @@ import plotly.graph_objects as go
 from tsc_interp.plots.figure import Figure
 from tsc_interp.plots.heat import heat
 from tsc_interp.plots.style import INK, MUTED, new_figure
+from tsc_interp.results.intervals import told_median
 from tsc_interp.sweeps.analysis import Analysis, Factor, Group, Interaction
 
 _MOST_INTERACTIONS = 6
@@ -60,7 +61,7 @@ def distribution(factor: Factor, measure: str) -> Figure:
 
 def _told(group: Group) -> str:
     known = len(group.measures)
-    middle = f"median {np.median(group.measures):,.0f} of {known:,}" if known else "none"
+    middle = f"median {told_median(group.measures)} of {known:,}" if known else "none"
     always = f", {group.infinite:,} proved right at every length" if group.infinite else ""
     return f"{group.value}: {middle}{always}"
 

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tsc_interp.checkpoints.format import Checkpoint, WeightArrays
+from tsc_interp.checkpoints.checkpoint import Checkpoint, WeightArrays
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.model.forward import forward
@@ -24,7 +24,7 @@ from tsc_interp.training.config import RunConfig
 from tsc_interp.training.engine import batches, engine_for, shape_of
 from tsc_interp.training.losses import loss_named
 from tsc_interp.training.testing import answers
-from tsc_interp.verification.first import first_error
+from tsc_interp.verification.horizons import first_error
 
 Floats = NDArray[np.float32]
 
@@ -73,7 +73,7 @@ def verified(checkpoint: Checkpoint, options: SweepOptions) -> dict[str, Any]:
         return {"verified": "no", "not_verified": "verify = off", "proved": False}
     started, prove = process_time(), options.verify == "prove"
     try:
-        found = first_error(checkpoint, limit=options.limit, budget=options.budget, prove=prove)
+        found = first_error(checkpoint, limit=options.limit, boxes=options.budget, prove=prove)
     except UnsupportedError as error:
         return {"verified": "no", "not_verified": str(error), "proved": False}
     told: dict[str, Any] = {
@@ -100,7 +100,8 @@ def heads(config: ClassifierConfig, many: Sequence[WeightArrays]) -> list[dict[s
 
     The score is q·k / sqrt(d_head) for the query that reads, without a factor for the length.
     """
-    if not config.has_attention or config.has_positions or config.n_letters < 2:
+    told = config.has_attention and not (config.has_positions or config.n_letters < 2)
+    if not told or config.grouped or config.qk_norm != "off":
         return [{} for _ in many]
     seen: dict[str, Tensor] = {}
 
@@ -117,7 +118,7 @@ def heads(config: ClassifierConfig, many: Sequence[WeightArrays]) -> list[dict[s
     reading = 0 if inputs.reading is None else int(inputs.reading[0])
     first = 1 if config.reads == "first" else 0
     keys = k[:, first : first + len(letters)]
-    scores = np.einsum("mhd,mlhd->mhl", q[:, reading], keys) / math.sqrt(config.d_head)
+    scores = np.einsum("mhd,mlhd->mhl", q[:, reading], keys) / config.score_divisor
     order = np.argsort(-scores, axis=-1, kind="stable")
     ranked = np.take_along_axis(scores, order, axis=-1)
     margins = (ranked[..., 0] - ranked[..., 1]).astype(np.float64)

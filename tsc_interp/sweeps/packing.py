@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.sweeps.definition import Part, SweepOptions
+from tsc_interp.sweeps.definition import SweepOptions, SweepPart
 from tsc_interp.training.config import RunConfig, TrainingConfig
 from tsc_interp.training.engine import shape_of
 
@@ -72,7 +72,7 @@ class Task:
         return f"{min(rows):09d}-{max(rows):09d}-{digest.hexdigest()[:16]}"
 
 
-def strips(parts: Iterable[Part]) -> list[Strip]:
+def strips(parts: Iterable[SweepPart]) -> list[Strip]:
     """Every model once, in the order of the rows."""
     parts = list(parts)
     keys = {id(cell): cell.config.key() for part in parts for cell in part.cells}
@@ -96,7 +96,7 @@ def total(found: Sequence[Strip]) -> int:
     return found[-1].first + len(found[-1].seeds) if found else 0
 
 
-def wanted(found: Sequence[Strip], parts: Iterable[Part]) -> Flags:
+def wanted(found: Sequence[Strip], parts: Iterable[SweepPart]) -> Flags:
     """Which rows are models of these parts."""
     seeds: dict[str, list[frozenset[int]]] = {}
     for part in parts:

@@ -20,6 +20,7 @@ from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 
 from tsc_interp.checkpoints.shards import DEFAULT_SWEEPS
+from tsc_interp.deprecation import old_keywords, renamed
 from tsc_interp.errors import TscError, UsageError, shorten
 from tsc_interp.files import shown
 from tsc_interp.sweeps.definition import Verify, What, definition_of
@@ -82,13 +83,14 @@ class SweepWatcher:
         """Another process is running this sweep."""
 
 
+@old_keywords(budget=renamed("boxes"))
 def sweep(
     what: What,
     out: str | os.PathLike[str] | None = None,
     *,
     verify: Verify | None = None,
     limit: int | None = None,
-    budget: int | None = None,
+    boxes: int | None = None,
     processes: int | None = None,
     client: Client | None = None,
     ensemble: int | None = None,
@@ -96,13 +98,35 @@ def sweep(
 ) -> Sweep:
     """Train, test and verify every model of a sweep that is not on disk yet.
 
-    `what` is a TOML file, an experiment, or several. The rows and weights are in `out`, by default
-    `sweeps/NAME`; a sweep that is there is gone on with, or extended. `client` is a Dask client,
-    whose workers must see `out` under the same name; otherwise `processes` of this machine work,
-    one per core. `ensemble` is how many models a task has at most.
+    Args:
+        what: A TOML file, an experiment, or several experiments.
+        out: The directory of rows and weights, by default `sweeps/NAME`. A sweep that is there is
+            continued, or extended.
+        verify: `"prove"`: every horizon is given to the checker; `"found"`: only those of models
+            without an error up to the limit; `"off"`: no horizons.
+        limit: The length up to which first errors are searched.
+        boxes: How many boxes a search examines per set of letters; called `budget` in files.
+        processes: How many work on this machine, by default one per core.
+        client: A Dask client, whose workers must see `out` under the same name.
+        ensemble: How many models are trained together at most.
+        watcher: Its methods are called as the sweep goes on; see `SweepWatcher`.
+
+    Returns:
+        The sweep on disk; `table()` has a row per model.
+
+    Raises:
+        SweepError: An ensemble could not be made; finished ones are kept.
+        UsageError: An option is out of range.
+
+    Example:
+        >>> import tsc_interp as tsc
+        >>> experiment = tsc.Experiment.of("width", "0..31", classifier={"d_model": [2, 4]})
+        >>> found = sweep(experiment, processes=2)  # doctest: +SKIP
+        >>> found.table().shape[0]  # doctest: +SKIP
+        64
     """
     polars()
-    definition = definition_of(what, verify=verify, limit=limit, budget=budget)
+    definition = definition_of(what, verify=verify, limit=limit, budget=boxes)
     watcher = watcher or SweepWatcher()
     _check_counts(processes=processes, ensemble=ensemble)
     path = Path(out) if out is not None else DEFAULT_SWEEPS / definition.name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tsc_interp.results.intervals import median_interval, share_interval
 from tsc_interp.sweeps.tables import polars
 
 if TYPE_CHECKING:
@@ -25,7 +26,11 @@ def reach() -> Expr:
 
 
 def by(table: DataFrame, *columns: str) -> list[dict[str, Any]]:
-    """For each group of models: how many, how they did on test strings, how far they are right."""
+    """For each group of models: how many, how they did on test strings, how far they are right.
+
+    `median_low` and `median_high` are the 95 % interval of the median over seeds, and
+    `no_test_errors_low` and `_high` that of the share of models without a test error.
+    """
     pl = polars()
     length = reach()
     known = pl.col("verified") != "no"
@@ -41,7 +46,18 @@ def by(table: DataFrame, *columns: str) -> list[dict[str, Any]]:
             shortest=length.filter(known).min(),
             median=length.filter(known).quantile(0.5, "lower"),
             longest=length.filter(known).max(),
+            lengths=length.filter(known),
         )
         .to_dicts()
     )
-    return found
+    return [_with_intervals(cell) for cell in found]
+
+
+def _with_intervals(cell: dict[str, Any]) -> dict[str, Any]:
+    lengths = [length for length in cell.pop("lengths") if length is not None]
+    low, high = median_interval(lengths) if lengths else (None, None)
+    least, most = share_interval(cell["no_test_errors"], cell["models"])
+    return cell | {
+        "no_test_errors_low": least, "no_test_errors_high": most,
+        "median_low": low, "median_high": high,
+    }  # fmt: skip

@@ -13,7 +13,7 @@ from time import process_time
 from typing import Any
 
 from tsc_interp._version import __version__
-from tsc_interp.checkpoints.format import SUFFIX, Checkpoint, WeightArrays
+from tsc_interp.checkpoints.checkpoint import SUFFIX, Checkpoint, WeightArrays
 from tsc_interp.checkpoints.shards import Member, shard_bytes, weights_folder
 from tsc_interp.errors import OutputError, UsageError
 from tsc_interp.files import reason, shown, write_atomically

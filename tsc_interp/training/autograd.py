@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tsc_interp.checkpoints.format import WeightArrays
+from tsc_interp.checkpoints.checkpoint import WeightArrays
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.model.forward import forward
 from tsc_interp.model.inputs import Inputs, as_read, from_counts, from_tokens

@@ -18,7 +18,7 @@ so arrays over strings are as wide as heads and MLP, never as d_model, and all m
 Where scores grow with log n (times a factor each head learns, with SSMax), u depends on the string,
 and every string gets its own pattern of attention. The
 gradient is the same chain backwards: it is collected in dF, which gives every weight's gradient by
-two more products. `tests/test_training_engines.py` holds it equal to autograd on `model.forward`.
+two more products. `tests/training/test_engines.py` holds it equal to autograd on `model.forward`.
 
 A model's numbers come from its own slices alone, so they do not depend on who else is trained.
 """
@@ -32,7 +32,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from tsc_interp.checkpoints.format import WeightArrays
+from tsc_interp.checkpoints.checkpoint import WeightArrays
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.strings import FIRST_LETTER, Counts
 from tsc_interp.training.losses import Loss

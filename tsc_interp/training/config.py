@@ -16,7 +16,15 @@ LossName = Literal["cross_entropy", "sigmoid_scaled"]
 
 
 class TrainingConfig(FrozenConfig):
-    """AdamW with a learning rate that falls linearly by epoch; losses are sums over items."""
+    """How a classifier is trained: data, loss, learning rate, and when to stop.
+
+    The optimiser is AdamW with a learning rate that falls linearly by epoch; losses are sums over
+    items. The defaults are those of the source report.
+
+    Example:
+        >>> TrainingConfig(max_epochs=10, learning_rate=0.003).schedule_epochs
+        30
+    """
 
     train: Source = TRAIN
     validation: BalancedStream = VALIDATION

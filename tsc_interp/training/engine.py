@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from tsc_interp.checkpoints.format import WeightArrays
+from tsc_interp.checkpoints.checkpoint import WeightArrays
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.data import AllStrings, BalancedStream
 from tsc_interp.strings import counts_of_tokens, letters_of_tokens

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tsc_interp.checkpoints.format import WeightArrays
+from tsc_interp.checkpoints.checkpoint import WeightArrays
 from tsc_interp.checkpoints.run_records import Ending, EpochMetrics
 from tsc_interp.model.initialise import initial_weights
 from tsc_interp.model.threads import one_thread

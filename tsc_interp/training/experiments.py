@@ -46,13 +46,61 @@ class Cell:
 
 @dataclass(frozen=True)
 class Experiment:
+    """What to train: a grid of configurations, each from several seeds.
+
+    Args:
+        name: Its runs are kept in a directory of this name.
+        seeds: Every configuration is trained once from each.
+        cells: The configurations. `Experiment.of` makes them from options.
+        about: A sentence for listings.
+        chapter: The chapter of the source report it belongs to.
+
+    Example:
+        >>> experiment = Experiment.of("width", seeds="0..3", classifier={"d_model": [2, 4]})
+        >>> ", ".join(cell.label for cell in experiment.cells)
+        'd_model=2, d_model=4'
+        >>> len(experiment.jobs())
+        8
+    """
+
     name: str
     seeds: tuple[int, ...]
     cells: tuple[Cell, ...]
     about: str = ""
     chapter: str = ""
 
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        seeds: int | str | Sequence[int] = (0,),
+        classifier: Mapping[str, Any] | None = None,
+        training: Mapping[str, Any] | None = None,
+        about: str = "",
+        chapter: str = "",
+    ) -> Experiment:
+        """Return an experiment from options; a list among them is an axis of a grid.
+
+        Args:
+            name: Its runs are kept in a directory of this name.
+            seeds: One, several, or a range such as `"0..31"`, both ends included.
+            classifier: Options of `ClassifierConfig`.
+            training: Options of `TrainingConfig`.
+            about: A sentence for listings.
+            chapter: The chapter of the source report it belongs to.
+
+        Raises:
+            ConfigError: An unknown option or an impossible value, or more than 100,000 runs.
+        """
+        return make_experiment(name, seeds, classifier, training, about, chapter)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Experiment:
+        """Return the experiment in a TOML file; without a `name` it is called like the file."""
+        return load_experiment(path)
+
     def jobs(self) -> list[Job]:
+        """One per configuration and seed."""
         return [Job(self.name, cell.config, seed) for cell in self.cells for seed in self.seeds]
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from tsc_interp.checkpoints.format import Checkpoint
+from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.run_directory import DEFAULT_RUNS, DamagedRun, RunError
 from tsc_interp.checkpoints.run_records import RunResult
 from tsc_interp.config import ClassifierConfig
@@ -82,18 +82,41 @@ class Watcher:
 
 
 def train(
-    jobs: Experiment | Iterable[Job],
+    jobs: Experiment | ClassifierConfig | Iterable[Job],
     runs: str | Path = DEFAULT_RUNS,
     watcher: Watcher | None = None,
     *,
+    seeds: Sequence[int] | None = None,
+    training: TrainingConfig | None = None,
     processes: int = 1,
 ) -> list[TrainedRun]:
-    """All jobs, finished, in the order given. What is on disk already is not done again.
+    """Train every run of an experiment that is not on disk yet.
 
-    With `processes`, what takes long is shared out: this process does a part of it itself, and is
-    told of the others' runs when they have ended.
+    Args:
+        jobs: An experiment, one configuration, or a list of jobs.
+        runs: The directory in which runs are kept.
+        watcher: Its methods are called as training goes on; see `Watcher`.
+        seeds: Of one configuration: a run from each, by default from seed 0.
+        training: Of one configuration: how it is trained.
+        processes: How many train at the same time, this one included.
+
+    Returns:
+        The finished runs in the order of the jobs. Each of them can be given wherever a model is
+        taken.
+
+    Raises:
+        UsageError: What is given is none of these.
+        RunError: A directory cannot be written, or holds something else.
+
+    Example:
+        >>> import tempfile
+        >>> quick = TrainingConfig(max_epochs=1)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     run, = train(ClassifierConfig(), folder, seeds=[5], training=quick)
+        >>> run.result.epochs
+        1
     """
-    jobs = _listed(jobs)
+    jobs = _listed(jobs, seeds, training)
     runs, watcher = Path(runs), watcher or Watcher()
     wanted: dict[tuple[RunConfig, int], list[Job]] = {}
     for job in jobs:
@@ -122,18 +145,28 @@ def train_seeds(
     runs: str | Path = DEFAULT_RUNS,
     experiment: str = "python",
 ) -> list[TrainedRun]:
-    """The same configuration from several seeds: the short way for scripts."""
+    """The same as `train(config)`, under the name of an experiment."""
     run_config = RunConfig(classifier=config, training=training or TrainingConfig())
     return train([Job(experiment, run_config, seed) for seed in seeds], runs)
 
 
-def _listed(jobs: object) -> list[Job]:
+def _listed(
+    jobs: object, seeds: Sequence[int] | None, training: TrainingConfig | None
+) -> list[Job]:
+    if isinstance(jobs, ClassifierConfig):
+        config = RunConfig(classifier=jobs, training=training or TrainingConfig())
+        return [Job("python", config, seed) for seed in ((0,) if seeds is None else seeds)]
+    if seeds is not None or training is not None:
+        raise UsageError("seeds and training are for one ClassifierConfig; jobs have their own")
     if isinstance(jobs, Experiment):
         return jobs.jobs()
     found = []
     for job in jobs if isinstance(jobs, Iterable) else [jobs]:
         if not isinstance(job, Job):
-            raise UsageError(f"train takes an experiment or a list of jobs, got {shorten(job)}")
+            raise UsageError(
+                "train takes an experiment, a ClassifierConfig or a list of jobs, got "
+                f"{shorten(job)}"
+            )
         found.append(job)
     return found
 

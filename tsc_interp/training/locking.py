@@ -42,5 +42,5 @@ def explained(path: Path, option: str = "--runs") -> Iterator[None]:
     except OSError as error:
         raise RunError(
             f"cannot write {path}: {reason(error)}; what was finished before is kept, "
-            "and the same command goes on from there ({option} DIR chooses another place)"
+            f"and the same command goes on from there ({option} DIR chooses another place)"
         ) from None

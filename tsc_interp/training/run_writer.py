@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tsc_interp._version import __version__
 from tsc_interp.checkpoints import safe
-from tsc_interp.checkpoints.format import Checkpoint, hash_arrays
+from tsc_interp.checkpoints.checkpoint import Checkpoint, hash_arrays
 from tsc_interp.checkpoints.run_directory import (
     FORMAT,
     FORMAT_VERSION,

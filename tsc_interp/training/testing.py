@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tsc_interp.checkpoints.format import WeightArrays
+from tsc_interp.checkpoints.checkpoint import WeightArrays
 from tsc_interp.checkpoints.run_records import TestResult
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.strings import counts_of_tokens, letters_of_tokens

@@ -7,56 +7,69 @@ Four questions, each one function of a model, or of two:
     certify(model)   what holds at every length, as a certificate that `check` derives again?
     diff(a, b)       which strings do two models answer differently, and where do they agree?
 
+What has to be trusted is in checker/, which imports nothing else of this package's. Names are
+loaded when they are first used, so that importing the checker loads the checker alone.
+
 Needs numpy, scipy and python-flint; torch only where a counterexample is replayed.
 """
 
-from tsc_interp.verification.agreement_checker import check_agreement
-from tsc_interp.verification.box_claims import CertificateError
-from tsc_interp.verification.certificate_files import read_certificate
-from tsc_interp.verification.certificates import Certificate, certify
-from tsc_interp.verification.checker import check
-from tsc_interp.verification.checker_claims import Proved
-from tsc_interp.verification.comparison import Diff, diff
-from tsc_interp.verification.differences import Difference, difference
-from tsc_interp.verification.float32 import (
-    Float32Answer,
-    Float32Horizon,
-    float32_answers,
-    float32_horizon,
-)
-from tsc_interp.verification.horizons import Counterexample, Horizon, horizon
-from tsc_interp.verification.ordered import verify_ordered
-from tsc_interp.verification.ordered_certificates import OrderedCertificate
-from tsc_interp.verification.ordered_checker import check_ordered
-from tsc_interp.verification.ordered_tasks import Before, MaxOf
-from tsc_interp.verification.ordered_verdict import OrderedVerdict
-from tsc_interp.verification.verdict import Verdict, verify
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = [
-    "Before",
-    "Certificate",
-    "CertificateError",
-    "Counterexample",
-    "Diff",
-    "Difference",
-    "Float32Answer",
-    "Float32Horizon",
-    "Horizon",
-    "MaxOf",
-    "OrderedCertificate",
-    "OrderedVerdict",
-    "Proved",
-    "Verdict",
-    "certify",
-    "check",
-    "check_agreement",
-    "check_ordered",
-    "diff",
-    "difference",
-    "float32_answers",
-    "float32_horizon",
-    "horizon",
-    "read_certificate",
-    "verify",
-    "verify_ordered",
-]
+if TYPE_CHECKING:  # what a type checker reads; the table below is what happens
+    from tsc_interp.verification.certificates import Certificate as Certificate
+    from tsc_interp.verification.checker.agreement import check_agreement as check_agreement
+    from tsc_interp.verification.checker.budget import CertificateError as CertificateError
+    from tsc_interp.verification.checker.claims import Proved as Proved
+    from tsc_interp.verification.checker.files import read_certificate as read_certificate
+    from tsc_interp.verification.checking import check as check
+    from tsc_interp.verification.checking import check_ordered as check_ordered
+    from tsc_interp.verification.comparison import Diff as Diff
+    from tsc_interp.verification.comparison import diff as diff
+    from tsc_interp.verification.counting.differences import Difference as Difference
+    from tsc_interp.verification.counting.differences import difference as difference
+    from tsc_interp.verification.float32 import Float32Answer as Float32Answer
+    from tsc_interp.verification.float32 import float32_answers as float32_answers
+    from tsc_interp.verification.float32 import float32_horizon as float32_horizon
+    from tsc_interp.verification.horizon_result import Counterexample as Counterexample
+    from tsc_interp.verification.horizon_result import Float32Horizon as Float32Horizon
+    from tsc_interp.verification.horizon_result import Horizon as Horizon
+    from tsc_interp.verification.horizons import horizon as horizon
+    from tsc_interp.verification.order.certificates import OrderedCertificate as OrderedCertificate
+    from tsc_interp.verification.order.verdict import OrderedVerdict as OrderedVerdict
+    from tsc_interp.verification.questions import certify as certify
+    from tsc_interp.verification.questions import verify as verify
+    from tsc_interp.verification.questions import verify_ordered as verify_ordered
+    from tsc_interp.verification.verdict import Verdict as Verdict
+
+_HOMES = {
+    "certificates": ("Certificate",),
+    "checker.agreement": ("check_agreement",),
+    "checker.budget": ("CertificateError",),
+    "checker.claims": ("Proved",),
+    "checking": ("check", "check_ordered"),
+    "checker.files": ("read_certificate",),
+    "comparison": ("Diff", "diff"),
+    "counting.differences": ("Difference", "difference"),
+    "float32": ("Float32Answer", "float32_answers", "float32_horizon"),
+    "horizon_result": ("Counterexample", "Float32Horizon", "Horizon"),
+    "horizons": ("horizon",),
+    "order.certificates": ("OrderedCertificate",),
+    "order.verdict": ("OrderedVerdict",),
+    "questions": ("certify", "verify", "verify_ordered"),
+    "verdict": ("Verdict",),
+}
+
+__all__ = [name for names in _HOMES.values() for name in names]
+
+if not TYPE_CHECKING:  # a name that is not there is then an error, not an Any
+
+    def __getattr__(name: str) -> Any:
+        for home, names in _HOMES.items():
+            if name in names:
+                return getattr(import_module(f"{__name__}.{home}"), name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

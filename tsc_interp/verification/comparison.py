@@ -7,37 +7,40 @@ Counted exactly up to a length (differences.py), the first difference searched f
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from functools import partial
+from typing import Any, Literal, overload
+
+import numpy as np
 
 from tsc_interp.checkpoints.resolve import ModelLike
+from tsc_interp.deprecation import old_keywords, renamed
 from tsc_interp.errors import UnsupportedError
-from tsc_interp.files import write_output
 from tsc_interp.output.display import Displayed
 from tsc_interp.output.numbers import number
-from tsc_interp.verification.agreement import TwoModels, agree_at_all_ratios, agree_beyond
-from tsc_interp.verification.agreement_checker import SCHEMA, Agreement, AgreementChecker
-from tsc_interp.verification.box_claims import CertificateError
-from tsc_interp.verification.certificates import PER_BOX, boxes_of
-from tsc_interp.verification.checker import digest
-from tsc_interp.verification.cutting import Box, halves
-from tsc_interp.verification.differences import Answers, Difference, check_same_letters, reach
-from tsc_interp.verification.exact import checkpoint_of
-from tsc_interp.verification.faces import Faces
-from tsc_interp.verification.horizons import check_reach
-from tsc_interp.verification.identity import exact_form, has_form
-from tsc_interp.verification.labels import all_faces, face_name
-from tsc_interp.verification.search import FaceSearch, first_failure
+from tsc_interp.verification.bounds.exact import checkpoint_of
+from tsc_interp.verification.bounds.labels import all_supports, full_counts, support_name
+from tsc_interp.verification.bounds.supports import Supports
+from tsc_interp.verification.checker.agreement import AGREEMENT, Agreement, AgreementChecker
+from tsc_interp.verification.checker.budget import CertificateError
+from tsc_interp.verification.checker.files import write_certificate
+from tsc_interp.verification.checker.identity import exact_form, has_form
+from tsc_interp.verification.counting.differences import (
+    Answers,
+    Difference,
+    check_same_letters,
+    reach,
+)
+from tsc_interp.verification.counting.tally import Vector, order
+from tsc_interp.verification.keeper import Claim, Keeper
+from tsc_interp.verification.search.agreement import TwoModels
+from tsc_interp.verification.search.search import SupportSearch, first_failure
+from tsc_interp.verification.summaries import DEFAULT_LIMIT, check_reach
 
-Claim = dict[str, Any]
-DEFAULT_LIMIT = 10**6
-PATIENCE = 60_000_000
-"""For the claims that are put to the checker: a minute's worth of its estimated work."""
-_FINER_BOXES = 20_000
+CHECKER_SECONDS = 60.0
+"""For the claims that are given to the checker: a minute's worth of its estimated work."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -58,9 +61,8 @@ class Diff(Displayed):
     @property
     def shortest(self) -> str | None:
         """The shortest string they answer differently, as far as the search went."""
-        found = self.document["claims"]
-        strings = [claim["string"] for claim in found if claim["kind"] == "differ"]
-        return strings[0] if strings else None
+        claims = self.document["claims"]
+        return next((claim["string"] for claim in claims if claim["kind"] == "differ"), None)
 
     @property
     def same(self) -> bool:
@@ -110,182 +112,165 @@ class Diff(Displayed):
 
     def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
         """Write the certificate."""
-        content = (json.dumps(self.document) + "\n").encode()
-        write_output(Path(path), content, is_agreement, force=force)
+        write_certificate(path, self.document, AGREEMENT, force=force)
 
 
-def is_agreement(start: bytes) -> bool:
-    """Whether a file that starts so is a certificate about two models."""
-    return b'"tsc-interp/agreement/' in start[:100]
+is_agreement = AGREEMENT.is_start_of
 
 
+@overload
+def diff(
+    first: ModelLike,
+    second: ModelLike,
+    *,
+    max_length: int | None = ...,
+    limit: int = ...,
+    seconds: float = ...,
+    boxes: int = ...,
+    prove: Literal[True] = ...,
+) -> Diff: ...
+
+
+@overload
+def diff(
+    first: ModelLike,
+    second: ModelLike,
+    *,
+    max_length: int | None = ...,
+    limit: int = ...,
+    seconds: float = ...,
+    boxes: int = ...,
+    prove: Literal[False],
+) -> Difference: ...
+
+
+@old_keywords(
+    budget=renamed("boxes"),
+    patience=(
+        "seconds=",
+        lambda args, keywords, value: (args, keywords | {"seconds": value / 1e6}),
+    ),
+)
 def diff(
     first: ModelLike,
     second: ModelLike,
     *,
     max_length: int | None = None,
     limit: int = DEFAULT_LIMIT,
-    budget: int = 50_000,
-    patience: int = PATIENCE,
-) -> Diff:
-    """The strings on which two models answer differently: counted, searched for, and proved.
+    seconds: float = CHECKER_SECONDS,
+    boxes: int = 50_000,
+    prove: bool = True,
+) -> Diff | Difference:
+    """Find the strings on which two models answer differently: counted, searched for, and proved.
 
-    Each is a hooked model, a checkpoint, a bundled name, a path, or a run. `max_length` is how far
-    every string is counted (200, or what is affordable), `limit` how far the first difference is
-    searched for, `budget` the boxes examined per set of letters, `patience` the work put into the
-    checker, in microseconds as certificates estimate it: what would take more is not claimed.
+    Args:
+        first: A hooked model, a checkpoint, a bundled name, a path, or a run.
+        second: Another one.
+        max_length: Every string up to this length is counted; by default 200, or what is
+            affordable.
+        limit: The length up to which the first difference is searched for.
+        seconds: For the checker, as estimated: what would take more is not claimed.
+        boxes: How many boxes of strings are examined per set of letters.
+        prove: Whether anything is searched and proved beyond `max_length`.
+
+    Returns:
+        What was counted, the first difference, and a certificate of where the two agree; with
+        `prove=False` just what was counted.
+
+    Raises:
+        UnsupportedError: One of the models is not decided by counts of letters.
+        UsageError: The two read different letters, or an option is out of range.
+
+    Example:
+        >>> found = diff("walkthrough", "generalization-errors", max_length=20, limit=100)
+        >>> found.shortest, found.counted.differing
+        ('ab{66}', 0)
+        >>> diff("walkthrough", "attend-cls", max_length=20, prove=False).differing
+        0
     """
-    check_reach(limit, budget)
-    one, other = (Faces(checkpoint_of(model)) for model in (first, second))
+    check_reach(limit, boxes, seconds)
+    one, other = (Supports(checkpoint_of(model)) for model in (first, second))
     check_same_letters(one, other)
     counted = Answers(one, reach(one.config.n_letters, max_length)).against(other)
-    return Comparison(one, other, limit, budget, patience).diff(counted)
+    return Comparison(one, other, limit, boxes, seconds).diff(counted) if prove else counted
 
 
 class Comparison:
     """The search for differences and the proofs of agreement, set of letters by set of letters."""
 
     def __init__(
-        self, first: Faces, second: Faces, limit: int, budget: int, patience: int = PATIENCE
+        self,
+        first: Supports,
+        second: Supports,
+        limit: int,
+        boxes: int,
+        seconds: float = CHECKER_SECONDS,
     ) -> None:
-        self.first, self.second, self.limit, self.budget = first, second, limit, budget
-        self.left = patience
+        self.first, self.second, self.limit, self.boxes = first, second, limit, boxes
         try:
             self.checker = AgreementChecker(first.checkpoint, second.checkpoint)
         except CertificateError as error:
             raise UnsupportedError(str(error).removeprefix("rejected: ")) from None
-        self.claims: list[Claim] = []
-        self.differ: list[tuple[int, tuple[int, ...], str]] = []
+        self.judge, self.config = TwoModels(first, second), first.config
+        self.keeper: Keeper[Agreement] = Keeper(
+            self.checker,
+            self.config.alphabet,
+            "agree",
+            lambda letters: first.exact.cost(letters) + second.exact.cost(letters),
+            seconds,
+        )
         self.by_letters: dict[str, str | None] = {}
 
     def diff(self, counted: Difference) -> Diff:
-        proved = self.run()
-        document: dict[str, Any] = {
-            "schema": SCHEMA,
-            "first": self.checker.hashes[0],
-            "second": self.checker.hashes[1],
-            "claims": json.loads(json.dumps(self.claims)),
-            "conclusion": proved.conclusion(),
-        }
-        document["digest"] = digest(document)
-        names = [faces.checkpoint.source for faces in (self.first, self.second)]
+        claims, proved = self.run()
+        document = self.checker.sealed(claims, proved)
+        names = [supports.checkpoint.source for supports in (self.first, self.second)]
         return Diff(names[0], names[1], counted, proved, self.by_letters, document)
 
-    def run(self) -> Agreement:
-        for letters in all_faces(self.first.config):
-            self._face(letters)
-        self.differ.sort()
-        found = [{"kind": "differ", "string": string} for *_, string in self.differ]
-        self.claims = [*(one for one in found if self._holds(one)), *self.claims]
-        return self.checker.derive(json.loads(json.dumps(self.claims)))
+    def run(self) -> tuple[list[Claim], Agreement]:
+        differing = [
+            counts
+            for letters in all_supports(self.config)
+            if (counts := self._support(letters)) is not None
+        ]
+        agreeing, self.keeper.claims = self.keeper.claims, []
+        for counts in sorted(differing, key=order):
+            string = self.config.alphabet.write(counts)
+            self.keeper.keep({"kind": "differ", "string": string})
+        self.keeper.claims += agreeing
+        return self.keeper.finished()
 
-    def _face(self, letters: tuple[int, ...]) -> None:
-        name = face_name(self.first.config, letters)
+    def _support(self, letters: tuple[int, ...]) -> Vector | None:
+        """Claims about one set of letters; the first vector that is answered differently."""
+        name, differing = support_name(self.config, letters), None
         self.by_letters[name] = None
         if self._identical(letters, name):
-            return
-        search = first_failure(TwoModels(self.first, self.second), letters, self.limit, self.budget)
+            return None
+        search = self._search(letters, self.limit)
         if search.counterexample is not None:
-            full = [0] * self.first.config.n_letters
-            for letter, count in zip(letters, search.counterexample, strict=True):
-                full[letter] = count
-            string = self.first.config.alphabet.write(full)
-            self.by_letters[name] = string
-            self.differ.append((sum(full), tuple(-n for n in full), string))
+            counts = full_counts(self.config, letters, np.array(search.counterexample))
+            differing = tuple(counts.tolist())
+            self.by_letters[name] = self.config.alphabet.write(differing)
         elif self._at_every_length(letters, name):
-            return
-        self._up_to(name, search)
+            return None
+        if search.verified_length >= len(name):
+            claim = self.keeper.up_to(name, search.verified_length, search.boxes)
+            self.keeper.keep_boxes(claim, partial(self.checker.is_alike, letters))
+        return differing
+
+    def _search(self, letters: tuple[int, ...], limit: int) -> SupportSearch:
+        return first_failure(self.judge, letters, limit, self.boxes)
 
     def _identical(self, letters: tuple[int, ...], name: str) -> bool:
-        both = (self.first.checkpoint, self.second.checkpoint)
-        if not all(has_form(one) for one in both):
+        both = self.first.checkpoint, self.second.checkpoint
+        if not all(map(has_form, both)):
             return False
         if exact_form(both[0], letters) != exact_form(both[1], letters):
             return False
-        return self._keep({"kind": "identical", "letters": name})
+        return self.keeper.keep({"kind": "identical", "letters": name})
 
     def _at_every_length(self, letters: tuple[int, ...], name: str) -> bool:
-        first, second = self.first[letters], self.second[letters]
-        charts = agree_at_all_ratios(first, second)
-        if charts is not None:
-            alphabet = self.first.config.alphabet.letters
-            written = [
-                {
-                    "largest": alphabet[chart.largest],
-                    "boxes": [
-                        [list(a), list(b)] for a, b in zip(chart.low, chart.high, strict=True)
-                    ],
-                }
-                for chart in charts
-            ]
-            return self._keep({"kind": "agree_at_all_lengths", "letters": name, "charts": written})
-        start = 2
-        while first.log_n and second.log_n and start <= self.limit:
-            if agree_beyond(first, second, start):
-                judge = TwoModels(self.first, self.second)
-                short = first_failure(judge, letters, start - 1, self.budget)
-                tail = {"kind": "agree_beyond", "letters": name, "length": start}
-                head = [_up_to_claim(name, start - 1, short.boxes)] if start > len(name) else []
-                if self._keep(*head, tail):
-                    return True
-            start *= 2
-        return False
-
-    def _up_to(self, name: str, search: FaceSearch) -> None:
-        if search.right_through < len(name):
-            return
-        claim = _up_to_claim(name, search.right_through, search.boxes)
-        if not self._keep(claim):
-            self._keep_finer(claim, search.letters)
-
-    def _keep_finer(self, claim: Claim, letters: tuple[int, ...]) -> None:
-        """Cut boxes until the checker's bounds, looser for deep models, can settle them too."""
-        boxes: list[list[list[int]]] = []
-        waiting = [(tuple(low), tuple(high)) for low, high in claim["boxes"]]
-        models = self.checker.models
-        while waiting and len(boxes) + len(waiting) < _FINER_BOXES:
-            low, high = waiting.pop()
-            if sum(low) > claim["length"]:
-                continue
-            self.left -= self._cost(len(letters))
-            if self.left < 0:
-                return
-            if self.checker.alike([model.count_box(letters, low, high) for model in models]):
-                boxes.append([list(low), list(high)])
-            elif low == high:
-                return
-            else:
-                waiting += halves(low, high)
-        if not waiting:
-            self._keep({**claim, "boxes": boxes})
-
-    def _keep(self, *claims: Claim) -> bool:
-        """Keep claims that the checker can derive, while patience lasts."""
-        work = sum(boxes_of(claim) * self._cost(len(claim["letters"])) for claim in claims)
-        if work > self.left:
+        margin, search = self.judge.margin(letters), partial(self._search, letters)
+        if not margin.log_n and not self.judge.see_the_same():
             return False
-        self.left -= work
-        held = self._holds(*claims)
-        if held:
-            self.claims += claims
-        return held
-
-    def _cost(self, letters: int) -> int:
-        """About what a box takes the checker, both models, in microseconds."""
-        return sum(f.exact.cost(letters) for f in (self.first, self.second)) * PER_BOX
-
-    def _holds(self, *claims: Claim) -> bool:
-        try:
-            self.checker.derive(json.loads(json.dumps(claims)))
-        except CertificateError:
-            return False
-        return True
-
-
-def _up_to_claim(name: str, length: int, found: Sequence[Box]) -> Claim:
-    boxes = []
-    for low, high in found:
-        slack = length - sum(low)
-        if slack >= 0:
-            boxes.append([list(low), [min(b, a + slack) for a, b in zip(low, high, strict=True)]])
-    return {"kind": "agree_up_to", "letters": name, "length": length, "boxes": boxes}
+        return self.keeper.keep_always(name, margin, self.limit, search)

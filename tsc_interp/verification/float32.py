@@ -15,131 +15,58 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
 
 import numpy as np
 
-from tsc_interp.checkpoints.format import Checkpoint
+from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.resolve import ModelLike
 from tsc_interp.errors import UsageError
-from tsc_interp.output.display import Displayed
-from tsc_interp.verification.classes import AnyFaces, ClassFaces, faces_of
-from tsc_interp.verification.exact import checkpoint_of
-from tsc_interp.verification.faces import Face, count_box_bounds
-from tsc_interp.verification.horizons import DEFAULT_LIMIT, check_reach
-from tsc_interp.verification.intervals import Array
-from tsc_interp.verification.labels import (
-    all_faces,
-    class_of_face,
-    classes_of,
-    face_label,
-    full_counts,
-    label_range,
-)
-from tsc_interp.verification.rounding import Form, Rounding
-from tsc_interp.verification.search import (
+from tsc_interp.verification.bounds.exact import checkpoint_of
+from tsc_interp.verification.bounds.intervals import Array
+from tsc_interp.verification.bounds.labels import all_supports, by_class, full_counts
+from tsc_interp.verification.bounds.rounding import Form, Rounding
+from tsc_interp.verification.bounds.supports import Supports
+from tsc_interp.verification.counting.tally import order
+from tsc_interp.verification.horizon_result import Certainty, Float32Horizon
+from tsc_interp.verification.search.search import (
     RIGHT,
     WRONG,
-    FaceSearch,
     Flags,
     Integers,
+    SupportSearch,
+    TaskJudge,
     first_failure,
     margin_bounds,
 )
-
-Certainty = Literal["right", "wrong", "depends on rounding"]
-
-
-@dataclass(frozen=True, repr=False)
-class Float32Horizon(Displayed):
-    """Up to which length every string is right in float32, whatever the order of sums."""
-
-    safe_through: int
-    limit: int
-    form: Form
-    settled: bool
-    first: str | None
-    """The shortest string that is not right for certain, in the order of search.py."""
-    certainty: Certainty | None
-    """What is known of it: wrong whatever the order, or it depends on rounding."""
-    logit: float | None
-    bound: float | None
-    """The real logit of that string (of several classes its margin), and how far float32 can be
-    from it."""
-    proved: bool = False
-    """Whether the independent checker derived all this; False where it was not asked."""
-
-    def _facts(self) -> list[str]:
-        first = [] if self.first is None else [f"{self.first}: {self.certainty}"]
-        return [f"safe through {self.safe_through}", *first]
-
-    def _lines(self) -> list[tuple[str, str]]:
-        return [("", self.sentence())]
-
-    def sentence(self) -> str:
-        how = "as tokens" if self.form == "tokens" else "compressed"
-        start = (
-            f"In float32 ({how}, any order of sums) every string up to length "
-            f"{self.safe_through:,} is right{', proved' if self.proved else ''}"
-        )
-        if self.first is None:
-            return f"{start}, as far as was searched."
-        if self.certainty == "wrong":
-            return f"{start}; {self.first} is wrong whatever the order."
-        return (
-            f"{start}; {self.first} depends on rounding (logit {self.logit:+.3g}, "
-            f"float32 within {self.bound:.2g})."
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "safe_through": self.safe_through,
-            "limit": self.limit,
-            "form": self.form,
-            "settled": self.settled,
-            "first": self.first,
-            "certainty": self.certainty,
-            "logit": self.logit,
-            "bound": self.bound,
-            "proved": self.proved,
-        }
+from tsc_interp.verification.summaries import DEFAULT_LIMIT, check_reach
 
 
 @dataclass(frozen=True)
-class _Judge:
+class _Judge(TaskJudge):
     """Right is: right in float32 whatever the order. What is not is wrong, or may be."""
 
-    faces: AnyFaces
     rounding: Rounding
     form: Form
 
-    def label(self, letters: tuple[int, ...]) -> int | None:
-        if isinstance(self.faces, ClassFaces):
-            return class_of_face(self.faces.config, letters)
-        return face_label(self.faces.config, letters)
-
     def corners(self, letters: tuple[int, ...], vectors: Integers) -> Integers:
         room, safe = self._room(vectors.sum(-1)), np.zeros(len(vectors), dtype=bool)
-        labels = classes_of(self.faces.config, letters, vectors)
-        for label in np.unique(labels).tolist():
-            of_class = labels == label
-            face, sign = asked(self.faces, letters, label)
-            logits, error = face.logits(vectors[of_class].astype(float))
-            beyond, slack = sign * logits - room[of_class], np.maximum(error, 0.0)
-            safe[of_class] = beyond > slack
+        rows = np.arange(len(vectors))
+        for label, member in by_class(self.supports.config, letters, vectors):
+            margin, error = self.supports.margin(letters, label).logits(
+                vectors[member].astype(float)
+            )
+            beyond, slack = margin - room[member], np.maximum(error, 0.0)
+            safe[member] = beyond > slack
             # Too close for float64, on either side of what rounding can do.
-            for i in np.flatnonzero(of_class)[~(np.abs(beyond) > slack)]:
-                counts = full_counts(self.faces.config, letters, vectors[i])
-                safe[i] = _certainty(self.faces, counts, float(room[i])) == "right"
+            for i in rows[member][~(np.abs(beyond) > slack)]:
+                counts = full_counts(self.supports.config, letters, vectors[i])
+                margin_of_one = self.supports.exact.margin(counts.tolist(), label)
+                safe[i] = certainty(margin_of_one, True, float(room[i])) == "right"
         return np.where(safe, RIGHT, WRONG)
 
     def right(self, letters: tuple[int, ...], low: Integers, high: Integers) -> Flags:
         room = self._room(high.sum(-1))
-        if isinstance(self.faces, ClassFaces):
-            return np.asarray(margin_bounds(self.faces, letters, low, high)[0] > room)
-        least, most = count_box_bounds(self.faces[letters], low.astype(float), high.astype(float))
-        surely, maybe = label_range(self.faces.config, letters, low, high)
-        return np.asarray((surely & (least > room)) | (~maybe & (most <= -room)))
+        return np.asarray(margin_bounds(self.supports, letters, low, high)[1][0] > room)
 
     def exact_left(self) -> int:
         return 1 << 60
@@ -148,43 +75,37 @@ class _Judge:
         return np.array([self.rounding.bound(int(n), self.form) for n in lengths.tolist()])
 
 
-def asked(faces: AnyFaces, letters: tuple[int, ...], label: int) -> tuple[Face, float]:
-    """What has to be above zero for this label: the logit with a sign, or the class's margin."""
-    if isinstance(faces, ClassFaces):
-        return faces.margin(letters, label), 1.0
-    return faces[letters], 1.0 if label else -1.0
-
-
 @dataclass(frozen=True)
 class Float32Search:
     """The first string of each set of letters that is not right for certain."""
 
-    faces: AnyFaces
+    supports: Supports
     rounding: Rounding
     form: Form
     limit: int
-    searches: list[FaceSearch]
+    searches: list[SupportSearch]
 
     def summary(self) -> Float32Horizon:
-        limit, form, config = self.limit, self.form, self.faces.config
-        through = min(search.right_through for search in self.searches)
-        failing = [s for s in self.searches if s.counterexample is not None]
+        limit, form, config = self.limit, self.form, self.supports.config
+        through = min(search.verified_length for search in self.searches)
+        failing = [
+            tuple(full_counts(config, s.letters, np.array(s.counterexample)).tolist())
+            for s in self.searches
+            if s.counterexample is not None
+        ]
         if not failing:
             return Float32Horizon(through, limit, form, through == limit, None, None, None, None)
-        first = min(
-            (full_counts(config, s.letters, np.array(s.counterexample)) for s in failing),
-            key=lambda counts: (counts.sum(), tuple(-counts)),
-        )
-        room = self.rounding.bound(int(first.sum()), form)
+        first = min(failing, key=order)
+        answer = _answer(self.supports, self.rounding, config.alphabet.write(first), form)
         return Float32Horizon(
             safe_through=through,
             limit=limit,
             form=form,
-            settled=through == int(first.sum()) - 1,
-            first=config.alphabet.write(first),
-            certainty=_certainty(self.faces, first, room),
-            logit=_logit(self.faces, first),
-            bound=room,
+            complete=through == sum(first) - 1,
+            first=answer.string,
+            certainty=answer.certainty,
+            logit=answer.logit,
+            bound=answer.bound,
         )
 
 
@@ -192,14 +113,14 @@ def search_float32(checkpoint: Checkpoint, limit: int, form: Form, budget: int) 
     """Every set of letters, up to the shortest string found that is not right for certain."""
     if form not in ("tokens", "compressed"):
         raise UsageError(f"the form is 'tokens' or 'compressed', got {form!r}")
-    faces, rounding = faces_of(checkpoint), Rounding(checkpoint)
-    judge, searches, reach = _Judge(faces, rounding, form), [], limit
+    supports, rounding = Supports(checkpoint), Rounding(checkpoint)
+    judge, searches, reach = _Judge(supports, rounding, form), [], limit
     # What fails first is usually made of all letters.
-    for letters in reversed(all_faces(checkpoint.config)):
+    for letters in reversed(all_supports(checkpoint.config)):
         searches.append(first_failure(judge, letters, reach, budget))
         if searches[-1].counterexample is not None:
             reach = min(reach, sum(searches[-1].counterexample))
-    return Float32Search(faces, rounding, form, limit, searches)
+    return Float32Search(supports, rounding, form, limit, searches)
 
 
 def float32_horizon(
@@ -222,7 +143,7 @@ class Float32Answer:
     certainty: Certainty
     label: int
     logit: float
-    """Over the reals; of several classes the right one's margin."""
+    """Over the reals; of more than two classes the right one's margin."""
     bound: float
     """How far float32 can be from it."""
 
@@ -232,26 +153,17 @@ def float32_answers(
 ) -> tuple[Float32Answer, ...]:
     """Of each string: right in float32 whatever the order of sums, wrong, or it may be either."""
     checkpoint = checkpoint_of(model)
-    config, faces, rounding = checkpoint.config, faces_of(checkpoint), Rounding(checkpoint)
-    found = []
-    for string in [strings] if isinstance(strings, str) else strings:
-        counts = config.alphabet.counts(string)
-        room = rounding.bound(int(counts.sum()), form)
-        known, label = _certainty(faces, counts, room), int(config.task.classes(counts))
-        found.append(Float32Answer(string, known, label, _logit(faces, counts), room))
-    return tuple(found)
+    supports, rounding = Supports(checkpoint), Rounding(checkpoint)
+    given = [strings] if isinstance(strings, str) else strings
+    return tuple(_answer(supports, rounding, string, form) for string in given)
 
 
-def _certainty(faces: AnyFaces, counts: Integers, room: float) -> Certainty:
-    label = True if isinstance(faces, ClassFaces) else bool(faces.config.task.labels(counts))
-    return certainty(_logit(faces, counts), label, room)
-
-
-def _logit(faces: AnyFaces, counts: Integers) -> float:
-    """The real logit, or of several classes the right one's margin."""
-    if isinstance(faces, ClassFaces):
-        return faces.exact.margin(counts.tolist(), int(faces.config.task.classes(counts)))
-    return faces.exact.rounded(counts.tolist())
+def _answer(supports: Supports, rounding: Rounding, string: str, form: Form) -> Float32Answer:
+    counts = supports.config.alphabet.counts(string)
+    label, room = int(supports.config.task.classes(counts)), rounding.bound(int(counts.sum()), form)
+    margin = supports.exact.margin(counts.tolist(), label)
+    logit = supports.exact.reported(counts.tolist(), label)
+    return Float32Answer(string, certainty(margin, True, room), label, logit, room)
 
 
 def certainty(logit: float, label: bool, bound: float) -> Certainty:

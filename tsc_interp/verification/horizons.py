@@ -2,268 +2,146 @@
 
     tsc.horizon(model)                 -> Horizon
     tsc.horizon(model).length          -> 2166 for the walk-through model
-    tsc.horizon(model).shortest        -> its first error, ab c{2165}
+    tsc.horizon(model).shortest        -> its first error, abc{2165}
 
-Claims are about the model over the real numbers, with its float32 weights taken as exact; `replay`
-asks the float32 model about each counterexample, which is a separate claim.
-The order that makes "the shortest" unique is stated in `search.py`.
+`horizon` also finds the first error of every single set of letters, however far beyond the horizon
+it lies. `first_error`, which sweeps ask of many models, searches no further than the shortest error
+known so far, and gives the checker just that error and what comes before it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import replace
 
-import numpy as np
-
+from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.resolve import ModelLike
-from tsc_interp.errors import UnsupportedError, UsageError
-from tsc_interp.output.display import Displayed
-from tsc_interp.strings import MAX_REPEAT
-from tsc_interp.verification.checker_claims import Proved
-from tsc_interp.verification.classes import AnyFaces, ClassFaces, faces_of
-from tsc_interp.verification.exact import checkpoint_of
-from tsc_interp.verification.labels import face_name
-from tsc_interp.verification.search import FaceSearch, search_faces
+from tsc_interp.deprecation import old_keywords, renamed
+from tsc_interp.errors import UnsupportedError
+from tsc_interp.model.reading import READING
+from tsc_interp.verification.bounds.exact import checkpoint_of
+from tsc_interp.verification.bounds.labels import support_name
+from tsc_interp.verification.bounds.rounding import Form
+from tsc_interp.verification.bounds.supports import Supports
+from tsc_interp.verification.certificates import certify_searches, wrong_claim
+from tsc_interp.verification.checker.budget import CertificateError
+from tsc_interp.verification.checker.check import Checker
+from tsc_interp.verification.checker.claims import Proved
+from tsc_interp.verification.float32 import float32_horizon
+from tsc_interp.verification.horizon_result import Counterexample, Horizon
+from tsc_interp.verification.keeper import up_to_claim
+from tsc_interp.verification.search.search import BOXES, SECONDS, SupportSearch, search_supports
+from tsc_interp.verification.summaries import DEFAULT_LIMIT, as_checked, check_reach, summarise
 
-DEFAULT_LIMIT = 10**6
-PATIENCE = 20_000_000
-"""For what is put to the checker, in microseconds of its work; `certify` has more."""
-
-
-@dataclass(frozen=True)
-class Counterexample:
-    """A string the model gets wrong, with the real-number logit rounded to float64.
-
-    Of several classes, `label` is the right one and `logit` its margin: its output minus the
-    largest other one.
-    """
-
-    string: str
-    length: int
-    counts: tuple[int, ...]
-    label: int
-    logit: float
-    several: bool = False
-    """Whether there are more than two classes."""
-    answer: int | None = None
-    """Of several classes the one the model gives; None if it could not be told."""
-
-    @property
-    def kind(self) -> str:
-        if self.several:
-            return "wrong"
-        return "false_negative" if self.label else "false_positive"
-
-    @property
-    def mistake(self) -> str:
-        """What is wrong, in words."""
-        if self.several:
-            answer = "another" if self.answer is None else str(self.answer)
-            return f"class {self.label}, answered {answer}, margin {self.logit:+.4g}"
-        return f"logit {self.logit:+.4g}"
-
-    @property
-    def order(self) -> tuple[int, tuple[int, ...]]:
-        """Sorts by length, then alphabetically by the sorted string."""
-        return self.length, tuple(-count for count in self.counts)
-
-    def to_dict(self) -> dict[str, Any]:
-        told = {**asdict(self), "counts": list(self.counts), "kind": self.kind}
-        if self.several:
-            told["margin"] = told.pop("logit")
-        else:
-            del told["answer"]
-        del told["several"]
-        return told
+CHECKER_SECONDS = 20.0
+"""For what is given to the checker, as estimated; `certify` has more."""
 
 
-@dataclass(frozen=True)
-class FaceHorizon:
-    """The same for the strings over exactly one set of letters."""
-
-    letters: str
-    label: int | None
-    shortest: Counterexample | None
-    right_through: int
-    settled: bool
-    proved: bool
-    boxes: int
-
-    def to_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "shortest": self.shortest.to_dict() if self.shortest else None}
-
-
-@dataclass(frozen=True, repr=False)
-class Horizon(Displayed):
-    """`length` is None when no error was found: then see `infinite` and `right_through`.
-
-    `settled` is what the float64 search says of its own answer: nothing was left open. `proved` is
-    what the independent checker says, after deriving it again in exact arithmetic; it is False
-    where the checker was not asked.
-    """
-
-    length: int | None
-    infinite: bool
-    settled: bool
-    proved: bool
-    right_through: int
-    limit: int
-    by_letters: tuple[FaceHorizon, ...]
-    checked: bool = False
-    """Whether all this was cut down to what the checker derived: then it may be called proved."""
-    several: bool = False
-    """Whether there are more than two classes: then nothing is falsely positive or negative."""
-
-    @property
-    def shortest(self) -> Counterexample | None:
-        return _first(self.by_letters, None)
-
-    @property
-    def shortest_false_positive(self) -> Counterexample | None:
-        return None if self.several else _first(self.by_letters, 0)
-
-    @property
-    def shortest_false_negative(self) -> Counterexample | None:
-        return None if self.several else _first(self.by_letters, 1)
-
-    def _facts(self) -> list[str]:
-        length = "infinite" if self.infinite else self.length
-        first = [f"first error {self.shortest.string}"] if self.shortest else []
-        return [f"length {length}", f"right through {self.right_through}", *first]
-
-    def _lines(self) -> list[tuple[str, str]]:
-        from tsc_interp.verification.words import horizon_lines
-
-        return [("", sentence.strip()) for _, sentence in horizon_lines(self)]
-
-    def to_dict(self) -> dict[str, Any]:
-        def written(found: Counterexample | None) -> dict[str, Any] | None:
-            return found.to_dict() if found else None
-
-        told = {
-            "length": self.length,
-            "infinite": self.infinite,
-            "settled": self.settled,
-            "proved": self.proved,
-            "right_through": self.right_through,
-            "limit": self.limit,
-            "shortest_counterexample": written(self.shortest),
-        }
-        if not self.several:
-            told["shortest_false_positive"] = written(self.shortest_false_positive)
-            told["shortest_false_negative"] = written(self.shortest_false_negative)
-        return {**told, "by_letters": [face.to_dict() for face in self.by_letters]}
-
-
+@old_keywords(budget=renamed("boxes"), reading=READING)
 def horizon(
     model: ModelLike,
     *,
     limit: int = DEFAULT_LIMIT,
-    budget: int = 200_000,
+    seconds: float = SECONDS,
+    boxes: int = BOXES,
     prove: bool = True,
-    reading: Mapping[str, Any] | None = None,
+    float32: Form | None = None,
 ) -> Horizon:
-    """Search every set of letters for its first error among strings of at most `limit` letters.
+    """Find the length up to which a model makes no error at all, and its first error.
 
-    `model` is a hooked model, a checkpoint, a bundled name, a path, or a run; or, with `reading`, a
-    model of TransformerLens (see `from_transformer_lens`). `budget` bounds the
-    boxes examined per set of letters; all of them together stop after about ten minutes' worth,
-    exact decisions after two seconds' worth per set, and a set after 64 logits that cannot be told
-    from zero (search.py). When any of these runs out, `settled` is False and `right_through` still
-    holds. What the search finds goes through the checker of certificates, which alone makes it
-    `proved`, as far as that takes about twenty seconds' worth of work (`certify` goes further);
-    `prove=False` skips that, for many models at once.
+    Every set of letters is searched for its own first error. When the search runs out of seconds or
+    boxes, or meets 64 logits that it cannot tell from zero, `complete` is False and
+    `verified_length` still holds.
+
+    Args:
+        model: A hooked model, a checkpoint, a bundled name, a path, or a run.
+        limit: The length of the longest strings that are searched.
+        seconds: For the search, as estimated: the answer is the same on every machine.
+        boxes: How many boxes of strings are examined per set of letters.
+        prove: Whether the checker derives the answer again, which alone makes it `proved`, as far
+            as that takes twenty seconds (`certify` goes further).
+        float32: `"tokens"` or `"compressed"`: also find the length up to which the float32 model is
+            right when it reads strings in this form, whatever the order of its sums.
+
+    Returns:
+        The horizon, the first error of every set of letters, and whether all this is proved.
+
+    Raises:
+        UnsupportedError: The answer depends on more than counts of letters, or the search would
+            take hours.
+        UsageError: An option is out of range.
+
+    Example:
+        >>> found = horizon("generalization-errors", limit=100)
+        >>> found.length, found.shortest.string, found.proved
+        (66, 'ab{66}', True)
     """
-    check_reach(limit, budget)
-    faces = faces_of(checkpoint_of(model, reading))
-    searches = search_faces(faces, limit, budget)
+    check_reach(limit, boxes, seconds)
+    checkpoint = checkpoint_of(model)
+    supports = Supports(checkpoint)
+    searches = search_supports(supports, limit, boxes, seconds=seconds)
+    found = summarise(supports, searches, limit)
     if prove:
-        from tsc_interp.verification.certificates import certify_searches
-
         # A model too large for the checker is searched all the same, and nothing called proved.
         with suppress(UnsupportedError):
-            return certify_searches(faces, searches, limit, PATIENCE).horizon
-    return summarise(faces, searches, limit)
+            patience = min(seconds, CHECKER_SECONDS)
+            found = certify_searches(supports, searches, limit, patience).horizon
+    if float32 is None:
+        return found
+    reach = limit if found.length is None else found.length + 1
+    return replace(found, float32=float32_horizon(checkpoint, limit=reach, form=float32))
 
 
-def check_reach(limit: object, budget: object) -> None:
-    if type(limit) is not int or not 1 <= limit <= MAX_REPEAT:
-        raise UsageError(
-            f"the limit of a horizon is a length from 1 to {MAX_REPEAT}, got {limit!r}"
-        )
-    if type(budget) is not int or budget < 1:
-        raise UsageError(f"the budget of a horizon is a number of boxes from 1, got {budget!r}")
+def first_error(checkpoint: Checkpoint, *, limit: int, boxes: int, prove: bool = True) -> Horizon:
+    """The horizon and the first error among strings of at most `limit` letters.
+
+    Sets of letters are searched no further than the first error of those before them. Without
+    `prove` the search's answer stands as it is found, except where it knows of no error: only the
+    checker can say that there is none at any length.
+    """
+    check_reach(limit, boxes)
+    supports = Supports(checkpoint_of(checkpoint))
+    searches = search_supports(supports, limit, boxes, first_only=True)
+    searched = summarise(supports, searches, limit)
+    with suppress(UnsupportedError):  # too large for the checker: nothing is called proved
+        if searched.shortest is None:
+            if searched.complete or prove:
+                return certify_searches(supports, searches, limit, CHECKER_SECONDS).horizon
+        elif prove:
+            checked = _derived(supports, searches, searched.shortest, searched.verified_length)
+            if checked is not None and checked.horizon == searched.length:
+                return as_checked(searched, checked)
+            # A whole certificate tries more: finer boxes, every length at once.
+            searches = search_supports(supports, limit, boxes)
+            return certify_searches(supports, searches, limit, CHECKER_SECONDS).horizon
+    return searched
 
 
-def summarise(faces: AnyFaces, searches: Sequence[FaceSearch], limit: int) -> Horizon:
-    """What the search found; nothing of it is proved yet."""
-    by_letters = tuple(_face_horizon(faces, search, limit) for search in searches)
-    right_through = min(face.right_through for face in by_letters)
-    first = _first(by_letters, None)
-    length = None if first is None else first.length - 1
-    settled = right_through == (limit if length is None else length)
-    several = isinstance(faces, ClassFaces)
-    return Horizon(length, False, settled, False, right_through, limit, by_letters, several=several)
+def first_errors(
+    checkpoints: Sequence[Checkpoint], *, limit: int, boxes: int
+) -> list[Horizon | None]:
+    """The same of many models; None where the question cannot be asked."""
+    answers: list[Horizon | None] = []
+    for checkpoint in checkpoints:
+        answer = None
+        with suppress(UnsupportedError):
+            answer = first_error(checkpoint, limit=limit, boxes=boxes)
+        answers.append(answer)
+    return answers
 
 
-def as_checked(found: Horizon, checked: Proved) -> Horizon:
-    """The same with every statement cut down to what the checker derived."""
-    by_letters = tuple(_face_as_checked(face, checked, found.limit) for face in found.by_letters)
-    first = _first(by_letters, None)
-    length = None if first is None else first.length - 1
-    return replace(
-        found,
-        length=length,
-        infinite=checked.infinite,
-        proved=checked.infinite or (length is not None and checked.horizon == length),
-        right_through=min(face.right_through for face in by_letters),
-        by_letters=by_letters,
-        checked=True,
-    )
-
-
-def _face_as_checked(face: FaceHorizon, checked: Proved, limit: int) -> FaceHorizon:
-    end = checked.right_through[face.letters]
-    through = limit if end is None else min(end, limit)
-    known = face.shortest is not None and face.shortest.string in checked.wrong
-    shortest = face.shortest if known else None
-    expected = limit if shortest is None else shortest.length - 1
-    return replace(face, shortest=shortest, right_through=through, proved=through == expected)
-
-
-def counterexample(faces: AnyFaces, face: tuple[int, ...], counts: Sequence[int]) -> Counterexample:
-    """A wrong vector of a face, written as a string with its logit and label."""
-    config = faces.config
-    full = [0] * config.n_letters
-    for letter, count in zip(face, counts, strict=True):
-        full[letter] = int(count)
-    label = int(config.task.classes(np.array(full)))
-    told = config.alphabet.write(full), sum(full), tuple(full), label
-    if isinstance(faces, ClassFaces):
-        exact = faces.exact
-        return Counterexample(*told, exact.margin(full, label), True, exact.answer(full))
-    return Counterexample(*told, faces.exact.rounded(full))
-
-
-def _face_horizon(faces: AnyFaces, search: FaceSearch, limit: int) -> FaceHorizon:
-    found = search.counterexample
-    shortest = None if found is None else counterexample(faces, search.letters, found)
-    expected = limit if shortest is None else shortest.length - 1
-    return FaceHorizon(
-        letters=face_name(faces.config, search.letters),
-        label=None if search.label is None else int(search.label),
-        shortest=shortest,
-        right_through=search.right_through,
-        settled=search.right_through == expected,
-        proved=False,
-        boxes=search.examined,
-    )
-
-
-def _first(faces: Sequence[FaceHorizon], label: int | None) -> Counterexample | None:
-    found = [face.shortest for face in faces if face.shortest is not None]
-    wanted = [one for one in found if label is None or one.label == label]
-    return min(wanted, key=lambda one: one.order, default=None)
+def _derived(
+    supports: Supports, searches: Sequence[SupportSearch], first: Counterexample, length: int
+) -> Proved | None:
+    """What the checker derives of the error, and of all shorter strings; None if it rejects."""
+    claims = [wrong_claim(first)]
+    claims += [
+        up_to_claim("right_up_to", support_name(supports.config, one.letters), length, one.boxes)
+        for one in searches
+        if len(one.letters) <= length
+    ]
+    try:
+        return Checker(supports.checkpoint).derive(claims)
+    except CertificateError:
+        return None

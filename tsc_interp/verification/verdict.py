@@ -2,36 +2,45 @@
 
 The claim is about the real numbers: the weights are the float32 values, exactly, and the arithmetic
 is that of the reals. `wrong` means that the sign of the logit disagrees with the label; a logit of
-exactly zero counts as negative. With several outputs, it means that the index of the largest (of
-equal ones the lowest) is not the string's class. Claims about the float32 model are kept apart:
+exactly zero counts as negative. With more outputs, it means that the index of the largest (of equal
+ones the lowest) is not the string's class. Claims about the float32 model are kept apart:
 `float32_horizon`, and what it says of the counterexamples, under `replays`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal, get_args
 
 from flint import fmpz
 
-from tsc_interp.checkpoints.format import Checkpoint
-from tsc_interp.checkpoints.resolve import HoldsWeights, ModelLike
+from tsc_interp.checkpoints.checkpoint import Checkpoint
+from tsc_interp.checkpoints.resolve import ModelLike
 from tsc_interp.errors import TscError, UnsupportedError, UsageError
 from tsc_interp.output.display import Displayed
+from tsc_interp.output.numbers import number
 from tsc_interp.source_report import TEST_LENGTH
 from tsc_interp.verification import certificates, horizons
-from tsc_interp.verification.classes import AnyFaces, faces_of
-from tsc_interp.verification.costs import MANY_VECTORS, Plan, accept, plan
-from tsc_interp.verification.enumeration import enumerate_counts
-from tsc_interp.verification.exact import checkpoint_of
-from tsc_interp.verification.float32 import Float32Horizon, float32_horizon
-from tsc_interp.verification.regions import count_regions, forecast
-from tsc_interp.verification.replay import Replay, replay_all
-from tsc_interp.verification.rounding import Form
-from tsc_interp.verification.tally import Side, Tally
+from tsc_interp.verification.bounds.exact import checkpoint_of
+from tsc_interp.verification.bounds.rounding import Form
+from tsc_interp.verification.bounds.supports import Supports
+from tsc_interp.verification.counting.costs import MANY_VECTORS, Plan, accept, plan
+from tsc_interp.verification.counting.enumeration import enumerate_counts
+from tsc_interp.verification.counting.regions import count_regions, forecast
+from tsc_interp.verification.counting.tally import Side, Tally
+from tsc_interp.verification.float32 import float32_horizon
+from tsc_interp.verification.horizon_result import (
+    PLAIN,
+    Counterexample,
+    Float32Horizon,
+    Horizon,
+    Line,
+)
+from tsc_interp.verification.replay import Replay, replay_all, replay_lines
+from tsc_interp.verification.summaries import counterexample
+from tsc_interp.verification.words import counting_lines
 
 Method = Literal["auto", "enumeration", "regions", "both"]
 Progress = Callable[[int], None]
@@ -46,22 +55,40 @@ CLAIM = (
 
 @dataclass(frozen=True, repr=False)
 class Verdict(Displayed):
-    """What is wrong up to `tally.max_length`, and whatever else was asked."""
+    """Every string up to a length, counted as right, wrong or undecided.
+
+    Attributes:
+        source: What the model is called.
+        weight_hash: Of its configuration and weights.
+        tally: The counts, length by length.
+        false_positive: The shortest; search/search.py says which of equally long ones.
+        false_negative: The shortest.
+        undecided: The shortest string that could not be decided.
+        horizon: Where it was asked for.
+        float32_horizon: Up to which length the float32 model is right, whatever the order of its
+            sums; where the horizon or float32 was asked for.
+        certificate: Where it was asked for.
+        replays: What the float32 model says of the counterexamples.
+        wrong: Of more than two classes the shortest error; then the two above are None.
+
+    Example:
+        >>> import tsc_interp as tsc
+        >>> tsc.verify("generalization-errors", 70)
+        <Verdict: generalization-errors, of 3.75e33 strings up to length 70 4,003,334 are wrong
+        (the first ab{66})>
+    """
 
     source: str
     weight_hash: str
     tally: Tally
-    false_positive: horizons.Counterexample | None
-    """The shortest; see verification/search.py for the order that breaks ties."""
-    false_negative: horizons.Counterexample | None
+    false_positive: Counterexample | None
+    false_negative: Counterexample | None
     undecided: str | None
-    horizon: horizons.Horizon | None = None
+    horizon: Horizon | None = None
     float32_horizon: Float32Horizon | None = None
-    """Up to which length the float32 model is right, whatever the order of its sums."""
     certificate: certificates.Certificate | None = None
     replays: tuple[Replay, ...] | None = None
-    wrong: horizons.Counterexample | None = None
-    """Of several classes the shortest error; then the two above are None."""
+    wrong: Counterexample | None = None
 
     @property
     def correct(self) -> bool:
@@ -77,36 +104,51 @@ class Verdict(Displayed):
         return self.tally.strings - sum(side.total_strings for side in self.tally.sides)
 
     @property
-    def shortest(self) -> horizons.Counterexample | None:
-        return min(self._firsts, key=lambda one: one.order, default=None)
+    def shortest(self) -> Counterexample | None:
+        return min(filter(None, self._firsts), key=lambda error: error.order, default=None)
 
     @property
-    def _firsts(self) -> list[horizons.Counterexample]:
-        firsts = (self.false_positive, self.false_negative, self.wrong)
-        return [one for one in firsts if one is not None]
+    def _firsts(self) -> list[Counterexample | None]:
+        """The first string of each kind of error, as the tally lists them."""
+        return [self.wrong] if self.tally.multiclass else [self.false_positive, self.false_negative]
 
     @property
-    def counterexamples(self) -> tuple[horizons.Counterexample, ...]:
+    def _known(self) -> Horizon | None:
+        return self.certificate.horizon if self.certificate else self.horizon
+
+    @property
+    def counterexamples(self) -> tuple[Counterexample, ...]:
         """All that were exhibited, each once, shortest first."""
-        known = self.certificate.horizon if self.certificate else self.horizon
-        faces = () if known is None else tuple(face.shortest for face in known.by_letters)
-        found = {*self._firsts, *(one for one in faces if one is not None)}
-        return tuple(sorted(found, key=lambda one: one.order))
+        supports = () if self._known is None else self._known.by_letters
+        errors = {*self._firsts, *(support.shortest for support in supports)}
+        return tuple(sorted(filter(None, errors), key=lambda error: error.order))
 
     def _facts(self) -> list[str]:
-        first = f", the shortest {self.shortest.string}" if self.shortest else ""
-        found = "nothing wrong" if self.correct else f"wrong or undecided strings{first}"
-        return [self.source, f"{found} up to length {self.tally.max_length}"]
+        tally, first = self.tally, None if self.shortest is None else self.shortest.string
+        wrong = sum(side.total_strings for side in tally.errors)
+        found = not_right(wrong, first, tally.undecided.total_strings, self.undecided)
+        strings = f"of {number(tally.strings)} strings up to length {tally.max_length}"
+        return [self.source, f"{strings} {found}"]
 
     def _lines(self) -> list[tuple[str, str]]:
-        from tsc_interp.verification.words import summary
+        return [("", sentence.strip()) for _, sentence in self.lines()]
 
-        return [("", sentence.strip()) for _, sentence in summary(self)]
+    def lines(self) -> Iterator[Line]:
+        """Counting first, then horizon, certificate and the float32 replay, as far as asked for."""
+        yield from counting_lines(self.tally, self._firsts, self.undecided)
+        if self._known is not None:
+            yield from self._known.lines()
+        if self.certificate is not None:
+            yield from self.certificate.lines()
+        yield PLAIN, "These are statements about real numbers, the float32 weights taken as exact."
+        if self.float32_horizon is not None:
+            yield PLAIN, self.float32_horizon.sentence()
+        if self.replays:
+            yield from replay_lines(self.replays)
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON document, without its schema field; integers beyond 2^53 are strings."""
         tally = self.tally
-        known = self.certificate.horizon if self.certificate else self.horizon
         return {
             "checkpoint": self.source,
             "weight_hash": self.weight_hash,
@@ -123,9 +165,9 @@ class Verdict(Displayed):
             },
             "first_error_length": tally.first_error_length,
             "errors_by_length": _by_length(tally),
-            "horizon": known.to_dict() if known else None,
+            "horizon": self._known.to_dict() if self._known else None,
             "float32_horizon": self.float32_horizon.to_dict() if self.float32_horizon else None,
-            "negative_faces": [face.to_dict() for face in self.certificate.negative_faces]
+            "negative_faces": [support.to_dict() for support in self.certificate.negative_supports]
             if self.certificate
             else None,
             "certified": list(self.certificate.proved) if self.certificate else None,
@@ -133,13 +175,12 @@ class Verdict(Displayed):
         }
 
     def _sides(self) -> dict[str, Any]:
-        firsts = [self.wrong] if self.tally.several else [self.false_positive, self.false_negative]
-        shown = [*map(_written, firsts), self.undecided]
+        shown = [*(first.to_dict() if first else None for first in self._firsts), self.undecided]
         sides = zip(self.tally.names, self.tally.sides, shown, strict=True)
         return {name: _side(side, shortest) for name, side, shortest in sides}
 
 
-def verify(
+def verify_counts(
     model: ModelLike,
     max_length: int = TEST_LENGTH,
     *,
@@ -147,80 +188,76 @@ def verify(
     horizon: bool = False,
     certify: bool = False,
     float32: Form | None = None,
-    replay: bool | None = None,
-    reading: Mapping[str, Any] | None = None,
+    replay: bool = False,
     progress: Progress | None = None,
     announce: Callable[[str], None] | None = None,
 ) -> Verdict:
-    """Count every misclassified string of at most `max_length` letters, exactly.
-
-    `model` is a hooked model, a checkpoint, a bundled name, a path, or a run; or, with `reading`, a
-    model of TransformerLens (see `from_transformer_lens`). `horizon` and `certify` add those
-    answers, `float32` (a form of strings) what the certificate says of the float32 model.
-    `replay` puts the counterexamples to the float32 model; by default when a hooked model is given.
-    `progress` is told how many count vectors more have been decided, and `announce` what a long
-    count will take, before it starts.
-    """
-    checkpoint = checkpoint_of(model, reading)
-    faces = faces_of(checkpoint)
-    planned = _planned(faces, max_length, method)
+    """Count every misclassified string of at most `max_length` letters; see `tsc.verify`."""
+    checkpoint = checkpoint_of(model)
+    supports = Supports(checkpoint)
+    planned = _planned(supports, max_length, method)
     if announce is not None and planned.is_long:
         announce(planned.sentence())
-    tally = _count(faces, max_length, planned.method, progress)
-    if float32 is not None and not certify:
-        raise UsageError("float32 says what a certificate claims besides, so it needs certify")
-    certificate = certificates.certify(checkpoint, float32=float32) if certify else None
+    tally = _count(supports, max_length, planned.method, progress)
+    certificate = certificates.certify_counts(checkpoint, float32=float32) if certify else None
     known = certificate.horizon if certificate else None
     known = known or (horizons.horizon(checkpoint) if horizon else None)
-    firsts = [_first(faces, side) for side in tally.errors]
+    firsts = [_first(supports, side) for side in tally.errors]
     verdict = Verdict(
         source=checkpoint.source,
         weight_hash=checkpoint.weight_hash(),
         tally=tally,
-        false_positive=None if tally.several else firsts[0],
-        false_negative=None if tally.several else firsts[1],
-        wrong=firsts[0] if tally.several else None,
-        undecided=_string(faces, tally.undecided),
+        false_positive=None if tally.multiclass else firsts[0],
+        false_negative=None if tally.multiclass else firsts[1],
+        wrong=firsts[0] if tally.multiclass else None,
+        undecided=_string(supports, tally.undecided),
         horizon=known,
-        float32_horizon=_in_float32(checkpoint, known, certificate),
+        float32_horizon=_in_float32(checkpoint, known, certificate, max_length, float32),
         certificate=certificate,
     )
-    if replay or (replay is None and isinstance(model, HoldsWeights)):
+    if replay:
         verdict = replace(verdict, replays=replay_all(checkpoint, verdict.counterexamples))
     return verdict
 
 
 def _in_float32(
     checkpoint: Checkpoint,
-    known: horizons.Horizon | None,
+    known: Horizon | None,
     certificate: certificates.Certificate | None,
+    max_length: int,
+    form: Form | None,
 ) -> Float32Horizon | None:
-    """As far as the real model is right; None for models whose rounding is not bounded."""
-    if known is None or (certificate is not None and certificate.float32 is not None):
-        return None if certificate is None else certificate.float32
+    """As far as the real model is right; None where nobody asked, and the rounding is unbounded."""
+    if certificate is not None and certificate.float32 is not None:
+        return certificate.float32
+    if known is None:
+        return form and float32_horizon(checkpoint, limit=max_length, form=form)
     reach = known.limit if known.length is None else known.length + 1
-    with suppress(UnsupportedError):
-        return float32_horizon(checkpoint, limit=max(reach, 1))
-    return None
+    try:
+        return float32_horizon(checkpoint, limit=max(reach, 1), form=form or "tokens")
+    except UnsupportedError:
+        if form is None:
+            return None
+        raise
 
 
-def _planned(faces: AnyFaces, max_length: int, method: Method) -> Plan:
+def _planned(supports: Supports, max_length: int, method: Method) -> Plan:
     if type(max_length) is not int or max_length < 1:
         raise UsageError(f"max_length is a whole number from 1, got {max_length!r}")
     if method not in get_args(Method):
         raise UsageError(f"the method is one of {', '.join(get_args(Method))}; got {method!r}")
-    planned = plan(faces.config, max_length, method)
+    planned = plan(supports.config, max_length, method)
     if planned.method == "regions" and planned.vectors > MANY_VECTORS:
-        return accept(planned, forecast(faces, max_length), max_length)
+        return accept(planned, forecast(supports, max_length), max_length)
     return planned
 
 
-def _count(faces: AnyFaces, max_length: int, method: str, progress: Progress | None) -> Tally:
+def _count(supports: Supports, max_length: int, method: str, progress: Progress | None) -> Tally:
     if method == "enumeration":
-        return enumerate_counts(faces, max_length, progress)
-    tally = count_regions(faces, max_length, progress)
+        return enumerate_counts(supports, max_length, progress)
+    tally = count_regions(supports, max_length, progress)
     if method == "both":
-        again = enumerate_counts(faces_of(faces.checkpoint), max_length)
+        again = enumerate_counts(Supports(supports.checkpoint), max_length)
         if tally.out_of_budget or again.out_of_budget:
             raise UnsupportedError(
                 "the two methods cannot be compared: so many logits are too close to zero that "
@@ -233,24 +270,36 @@ def _count(faces: AnyFaces, max_length: int, method: str, progress: Progress | N
     return tally
 
 
-def _first(faces: AnyFaces, side: Side) -> horizons.Counterexample | None:
+def _first(supports: Supports, side: Side) -> Counterexample | None:
     if side.shortest is None:
         return None
-    return horizons.counterexample(faces, tuple(range(len(side.shortest))), side.shortest)
+    return counterexample(supports, tuple(range(len(side.shortest))), side.shortest)
 
 
-def _string(faces: AnyFaces, side: Side) -> str | None:
-    return None if side.shortest is None else faces.config.alphabet.write(side.shortest)
+def _string(supports: Supports, side: Side) -> str | None:
+    return None if side.shortest is None else supports.config.alphabet.write(side.shortest)
+
+
+def not_right(wrong: int, first: str | None, undecided: int, first_undecided: str | None) -> str:
+    """How many strings are wrong and how many undecided, with the first of each.
+
+    Example:
+        >>> not_right(2, "ab{66}", 0, None)
+        '2 are wrong (the first ab{66})'
+        >>> not_right(0, None, 14, "aab")
+        'none is found wrong, but 14 are undecided (the first aab)'
+    """
+    open_ = f"{number(undecided)} are undecided (the first {first_undecided})"
+    if not wrong:
+        return f"none is found wrong, but {open_}" if undecided else "none is wrong"
+    found = f"{number(wrong)} are wrong (the first {first})"
+    return f"{found}, {open_}" if undecided else found
 
 
 def json_integer(value: int) -> int | str:
     """JSON numbers are exact up to 2^53 for most readers; larger integers become strings."""
     # fmpz writes any number of digits; int refuses beyond 4300.
     return value if abs(value) <= _EXACT_IN_JSON else str(fmpz(value))
-
-
-def _written(found: horizons.Counterexample | None) -> dict[str, Any] | None:
-    return found.to_dict() if found else None
 
 
 def _side(side: Side, shortest: Any) -> dict[str, Any]:
@@ -280,6 +329,6 @@ def _by_length(tally: Tally) -> list[dict[str, Any]]:
 def _float32(replays: tuple[Replay, ...]) -> dict[str, Any]:
     return {
         "claim": "the float32 model, asked about each counterexample",
-        "replayed": [one.to_dict() for one in replays],
-        "all_also_wrong": all(one.also_wrong for one in replays),
+        "replayed": [replay.to_dict() for replay in replays],
+        "all_also_wrong": all(replay.also_wrong for replay in replays),
     }

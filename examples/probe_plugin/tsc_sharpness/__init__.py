@@ -9,4 +9,5 @@ PROBE = Probe(
     result="SharpnessResult",
     folder="tsc_sharpness",
     any_model=True,
+    accepts=("query", "attention_mask"),
 )

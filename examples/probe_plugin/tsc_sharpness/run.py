@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from tsc_interp.probes.base import LabeledArray
 from tsc_interp.probes.running import start
+from tsc_interp.results.base import LabeledArray
 from tsc_sharpness.result import SharpnessResult
 from tsc_sharpness.words import findings
 

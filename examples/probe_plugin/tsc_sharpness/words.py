@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tsc_interp.probes.base import Finding
+from tsc_interp.results.base import Finding
 from tsc_sharpness.result import SharpnessResult
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tsc_interp.laboratories.attention.figures_lookup import look_up
 from tsc_interp.laboratories.attention.result import AttentionResult
 from tsc_interp.plots.colours import DASHES, INK, MUTED, faint
 from tsc_interp.plots.style import Figure, new_figure
@@ -22,6 +23,7 @@ def figures(result: AttentionResult) -> list[Figure]:
         _plain(result),
         _copying(result),
         _averaging(result),
+        *([look_up(result.lookup)] if result.lookup else []),
     ]
 
 

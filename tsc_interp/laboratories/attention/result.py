@@ -5,22 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
+import numpy as np
 from pydantic import Field
 
-from tsc_interp.laboratories.base import Cell, LabeledArray, LabOptions, LabResult, Table
+from tsc_interp.laboratories.base import Cell, LabeledArray, LabOptions, LabResult, Record, Table
 
 Share = Annotated[float, Field(gt=0, lt=1)]
 Whole = Annotated[int, Field(ge=2, le=1_000_000)]
 Scale = Annotated[float, Field(gt=0, le=200)]
 Small = Annotated[float, Field(ge=0, le=10)]
+Temperature = Annotated[float, Field(ge=1e-4, le=100)]
 Size = Annotated[float, Field(gt=0, le=20)]
 
 CASES = ("only a varies", "both vary")
 DESIGNS = ("one head", "two heads")
+FORMS = ("x itself", "learned", "written down")
+"""Queries, keys and values without matrices, with learned ones, and with those that do it."""
 
 
 class AttentionOptions(LabOptions):
-    QUICK: ClassVar[Mapping[str, Any]] = {"draws": 2_000}
+    QUICK: ClassVar[Mapping[str, Any]] = {"draws": 2_000, "lookups": 60, "learning_steps": 300}
 
     draws: int = Field(
         default=40_000, ge=100, le=2_000_000, description="Draws of the keys per cell."
@@ -42,6 +46,37 @@ class AttentionOptions(LabOptions):
     gammas: tuple[Size, ...] = Field(
         default=(1, 2, 3, 4, 6), min_length=1, description="Norms of the construction's vectors."
     )
+    temperatures: tuple[Temperature, ...] = Field(
+        default=(1, 0.3, 0.1, 0.03, 0.01), min_length=1, description="T of softmax(s / T)."
+    )
+    lookups: int = Field(default=300, ge=10, le=5000, description="Tables looked up in.")
+    learning_steps: int = Field(
+        default=1000, ge=1, le=50_000, description="To learn W_Q, W_K and W_V in."
+    )
+
+
+class Lookup(Record):
+    """Attention as a soft look-up: its sharp limit, and what matrices add."""
+
+    keys: int
+    """In each table."""
+    tested: int
+    """Tables that the matrices were tested with."""
+    sharp: LabeledArray
+    """`[temperature table quantity]`: lead over T, distance from the look-up, its bound; in D."""
+    matrices: LabeledArray
+    """`[form statistic]`: how often the right item leads, and the output's distance from its value
+    (root mean square, 1 for an answer of zero)."""
+    alike: float
+    """The cosine of the learned W_QᵀW_K and the rotation that has to be undone."""
+    strength: float
+    """The size of the learned W_QᵀW_K, as the C of a rotation."""
+
+    def of_bound(self, temperature: str) -> float:
+        """The most that a table misses of its bound, where rounding cannot decide that."""
+        _, missed, bound = self.sharp.at(temperature=temperature).T
+        seen = bound > 1e-12
+        return float((missed[seen] / bound[seen]).max(initial=0.0))
 
 
 class AttentionResult(LabResult):
@@ -72,6 +107,8 @@ class AttentionResult(LabResult):
     """`[added multiple vector]`: c_2 without matrices, for x_2 = u_a + multiple * added."""
     leads: LabeledArray
     """`[added multiple]`: by how much x_2's score of itself leads, in units of gamma squared."""
+    lookup: Lookup | None = None
+    """None in results saved before this was measured."""
 
     @property
     def swings(self) -> bool:
@@ -80,7 +117,34 @@ class AttentionResult(LabResult):
         return self.shown**2 * norms > 2
 
     def tables(self) -> tuple[Table, ...]:
-        return (self._moments(), self._copying(), self._construction())
+        found = (self._moments(), self._copying(), self._construction())
+        return (*found, *(self._lookup(self.lookup) if self.lookup else ()))
+
+    @staticmethod
+    def _lookup(lookup: Lookup) -> tuple[Table, ...]:
+        sharp: list[tuple[Cell, ...]] = []
+        for temperature, found in zip(
+            lookup.sharp.labels["temperature"], lookup.sharp.array, strict=True
+        ):
+            missed, bound = found[:, 1], found[:, 2]
+            spread = (float(np.median(missed)), float(missed.max()), float(np.median(bound)))
+            sharp.append((float(temperature), *spread, lookup.of_bound(temperature)))
+        forms: tuple[tuple[Cell, ...], ...] = tuple(
+            (form, *map(float, found))
+            for form, found in zip(FORMS, lookup.matrices.array, strict=True)
+        )
+        return (
+            Table(
+                title="A look-up as the limit of sharp attention",
+                columns=("T", "median missed", "most missed", "median bound", "most of its bound"),
+                rows=tuple(sharp),
+            ),
+            Table(
+                title="Queries, keys and values without and with matrices",
+                columns=("matrices", *lookup.matrices.labels["statistic"]),
+                rows=forms,
+            ),
+        )
 
     def _moments(self) -> Table:
         labels = self.moments.labels

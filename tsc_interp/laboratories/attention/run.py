@@ -17,6 +17,10 @@ and attended to by softmax; closed forms stand beside what comes out.
 **Construction.** x_1 = u_d + u_b, x_2 = u_a, x_3 = u_c + u_b, the u orthogonal of norm γ. Wanted
 are c_1 = u_b - u_c and c_2 = u_b. V = (u_b u_bᵀ - u_c u_cᵀ)/γ², K = I and
 Q = (u_d u_aᵀ + u_c u_dᵀ)/γ² do it; the source prints a minus before u_c u_dᵀ. Both are computed.
+
+**Look-up.** As the temperature falls, attention becomes the look-up of the best key; the error
+falls like exp(-gap / T). Without matrices a query must speak the keys' own code; learned matrices
+translate it (`lookup.py`).
 """
 
 from __future__ import annotations
@@ -27,7 +31,7 @@ import numpy as np
 from scipy.special import log_softmax, softmax
 from scipy.stats import kstest
 
-from tsc_interp.laboratories.attention import closed_forms, construction
+from tsc_interp.laboratories.attention import closed_forms, construction, lookup
 from tsc_interp.laboratories.attention.result import (
     CASES,
     DESIGNS,
@@ -36,6 +40,7 @@ from tsc_interp.laboratories.attention.result import (
 )
 from tsc_interp.laboratories.attention.words import findings
 from tsc_interp.laboratories.base import LabeledArray, Progress, silent
+from tsc_interp.model.threads import one_thread
 
 Floats = closed_forms.Floats
 SHOWN = 16.0
@@ -47,6 +52,7 @@ FORMS = ("one head, closed form", "one head", "two heads")
 CLOSED = {"one head": closed_forms.one_head, "two heads": closed_forms.two_heads}
 
 
+@one_thread()
 def run(*, quick: bool = False, progress: Progress = silent, **options: Any) -> AttentionResult:
     asked = AttentionOptions(quick=quick, **options)
     progress("copying and averaging")
@@ -54,6 +60,8 @@ def run(*, quick: bool = False, progress: Progress = silent, **options: Any) -> 
     fields |= _drawn(asked, progress)
     progress("the construction")
     fields |= _construction(asked)
+    progress("look-ups, sharp and learned")
+    fields["lookup"] = lookup.study(asked)
     result = AttentionResult(findings=(), options=asked, **fields)
     return result.with_findings(findings(result))
 

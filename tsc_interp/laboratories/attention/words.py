@@ -7,8 +7,9 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from tsc_interp.laboratories.attention.result import AttentionResult
+from tsc_interp.laboratories.attention.result import AttentionResult, Lookup
 from tsc_interp.laboratories.base import Cell, Finding
+from tsc_interp.results.intervals import told_share
 
 
 def findings(result: AttentionResult) -> tuple[Finding, ...]:
@@ -23,6 +24,7 @@ def findings(result: AttentionResult) -> tuple[Finding, ...]:
         _averaging(result),
         _steady(result),
         _agreement(result),
+        *((_sharp(result.lookup), _matrices(result.lookup)) if result.lookup else ()),
     )
 
 
@@ -178,6 +180,39 @@ def _agreement(result: AttentionResult) -> Finding:
         f"one head's logits are at most {worst:.4f} away (Kolmogorov-Smirnov; chance alone "
         f"exceeds {likely:.4f} once in a hundred).",
         numbers={"means": apart[0], "variances": apart[1], "distribution": worst},
+    )
+
+
+def _sharp(lookup: Lookup) -> Finding:
+    temperatures = [float(t) for t in lookup.sharp.labels["temperature"]]
+    missed = lookup.sharp.at(quantity="missed")
+    first, last = (float(np.median(missed[i])) for i in (0, -1))
+    ratio = max(lookup.of_bound(t) for t in lookup.sharp.labels["temperature"])
+    return Finding(
+        severity="good" if ratio <= 1 + 1e-9 else "failure",
+        text=f"A look-up of the best of {lookup.keys} keys is the limit of sharp attention: over "
+        f"{missed.shape[1]:,} tables the median distance from the look-up is {first:.3f} D at "
+        f"T = {temperatures[0]:g} and {last:.1e} D at T = {temperatures[-1]:g} (D is the farthest "
+        "that a value is from the one looked up). With a lead g the distance is at most "
+        f"r/(1 + r) D, r = {lookup.keys - 1} exp(-g/T); the nearest that a table comes to this "
+        f"bound is {ratio:.2f} of it. Where two keys nearly tie, no temperature here is sharp: the "
+        f"worst table at T = {temperatures[-1]:g} misses by {missed[-1].max():.3f} D.",
+        numbers={"first": first, "last": last, "most of the bound": ratio},
+    )
+
+
+def _matrices(lookup: Lookup) -> Finding:
+    plain, learned, written = lookup.matrices.array
+    return Finding(
+        severity="note",
+        text="A query in another code than the keys' finds its item in "
+        f"{told_share(round(plain[0] * lookup.tested), lookup.tested, 1)} tables without "
+        f"matrices (chance: {1 / lookup.keys:.1%}), in "
+        f"{told_share(round(learned[0] * lookup.tested), lookup.tested, 1)} with W_Q, W_K and W_V "
+        f"learned from answers, and in {written[0]:.1%} with the matrices written down. The "
+        f"learned W_QᵀW_K is the rotation between the codes (cosine {lookup.alike:.3f}) times "
+        f"{lookup.strength:.1f}; its answers are {learned[1]:.3f} away, root mean square.",
+        numbers={"plain": float(plain[0]), "learned": float(learned[0]), "cosine": lookup.alike},
     )
 
 

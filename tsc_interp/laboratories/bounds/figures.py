@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from tsc_interp.laboratories.bounds.result import CLAIMS, DRAWS, BoundsResult
+from tsc_interp.laboratories.bounds.result import CLAIMS, DRAWS, BoundsResult, Derivation
 from tsc_interp.plots.colours import DASHES, INK, MUTED, WRONG
 from tsc_interp.plots.style import Figure, new_figure
 
 
 def figures(result: BoundsResult) -> list[Figure]:
-    return [_by_length(result), _models(result), _claims(result)]
+    drawn = [_by_length(result), _models(result), _claims(result)]
+    return [*drawn, *([_epsilon(result, result.derivation)] if result.derivation else [])]
 
 
 def _by_length(result: BoundsResult) -> Figure:
@@ -147,4 +148,42 @@ def _claims(result: BoundsResult) -> Figure:
         "model and for all at once. All claims but the first of these are about every model. "
         "Dashed: what is promised. Farther left says more.",
         f"{told}.",
+    )
+
+
+def _epsilon(result: BoundsResult, derivation: Derivation) -> Figure:
+    figure = new_figure("validation strings N", "bound ε", height=440, legend=True)
+    labels = derivation.epsilon.labels
+    sizes = [int(n) for n in labels["strings"]]
+    spoken = []
+    for place, models in enumerate(labels["models"]):
+        for k, delta in enumerate(labels["delta"]):
+            values = derivation.epsilon.at(models=models, delta=delta)
+            name = f"M = {int(models):,}"
+            figure.add_scatter(
+                x=sizes, y=values, mode="lines", name=name, legendgroup=models, showlegend=not k,
+                line={"color": MUTED[place], "dash": DASHES[k], "width": 2},
+                hovertemplate="N = %{x:,}: %{y:.4f}<extra>" + f"{name}, δ = {delta}</extra>",
+            )  # fmt: skip
+            if k == 1:
+                spoken.append(f"{name}: {values[0]:.3f} at {sizes[0]:,}, {values[-1]:.4f} at "
+                              f"{sizes[-1]:,}")  # fmt: skip
+    bound = float(result.bounds.at(bound=CLAIMS[0]))
+    figure.add_scatter(
+        x=[result.strings], y=[bound], mode="markers", name="here",
+        marker={"color": INK, "symbol": "star", "size": 13},
+        hovertemplate="here: %{y:.4f}<extra></extra>",
+    )  # fmt: skip
+    ticks = (1, 0.3, 0.1, 0.03, 0.01, 0.003)
+    figure.update_xaxes(type="log", tickvals=sizes, ticktext=[f"{n:,}" for n in sizes])
+    figure.update_yaxes(type="log", tickvals=ticks, ticktext=[f"{t:g}" for t in ticks])
+    figure.update_layout(margin_t=36)
+    dashes = ", ".join(f"{d} δ = {one}" for d, one in zip(DASHES, labels["delta"], strict=False))
+    return Figure(
+        "epsilon",
+        "The bound ε against N, M and δ",
+        figure,
+        f"sqrt(ln(2M/δ) / (2N)) on logarithmic axes: {dashes}. Four times the strings halve ε; a "
+        "thousand times the models move it less than that.",
+        f"At δ = {labels['delta'][1]}: {'; '.join(spoken)}. Here: {bound:.4f}.",
     )

@@ -7,11 +7,59 @@ from typing import Any, ClassVar
 
 from pydantic import Field, field_validator
 
-from tsc_interp.laboratories.base import LabeledArray, LabOptions, LabResult, Number, Table
+from tsc_interp.laboratories.base import (
+    Cell,
+    LabeledArray,
+    LabOptions,
+    LabResult,
+    Number,
+    Record,
+    Table,
+)
 
 DRAWS = ("independent", "stratified", "the stream itself")
 CLAIMS = ("uniform", "the source's", "Clopper-Pearson, one model", "Clopper-Pearson, all models")
 CHOICE = ("validation error", "risk", "at delta", "at delta / M")
+STEPS = (
+    "some model is off by more than ε, simulated",
+    "the models' chances, summed (union bound)",
+    "M times the worst model's",
+    "2M exp(-2Nε²) (Hoeffding for each)",
+)
+"""Each is at least the one before: what each step of the derivation gives away."""
+
+
+class Derivation(Record):
+    """The uniform bound, inequality by inequality, and ε against N, M and δ."""
+
+    chances: LabeledArray
+    """`[distance step]`: at the ε that would have held, and at the bound's."""
+    distances: LabeledArray
+    """`[distance]`: these two."""
+    epsilon: LabeledArray
+    """`[strings models delta]`."""
+
+    def tables(self) -> tuple[Table, ...]:
+        names = self.chances.labels["distance"]
+        steps: tuple[tuple[Cell, ...], ...] = tuple(
+            (step, *map(float, self.chances.at(step=step)))
+            for step in self.chances.labels["step"]
+        )  # fmt: skip
+        told = (f"at ε = {e:.4f} ({n})" for n, e in zip(names, self.distances.flat, strict=True))
+        labels = self.epsilon.labels
+        grid = tuple(
+            (int(n), int(m), *map(float, self.epsilon.at(strings=n, models=m)))
+            for n in labels["strings"]
+            for m in labels["models"]
+        )
+        return (
+            Table(title="The derivation, step by step", columns=("chance", *told), rows=steps),
+            Table(
+                title="The bound ε against N, M and δ",
+                columns=("N", "M", *(f"δ = {float(d):g}" for d in labels["delta"])),
+                rows=grid,
+            ),
+        )
 
 
 class BoundsOptions(LabOptions):
@@ -78,6 +126,8 @@ class BoundsResult(LabResult):
     """`[quantity]`: the stream against its derived distribution."""
     binomial_gap: Number
     """Simulated against exact: the largest difference of a chance, over models."""
+    derivation: Derivation | None = None
+    """None in results saved before this was measured."""
 
     def tables(self) -> tuple[Table, ...]:
         return (
@@ -92,6 +142,7 @@ class BoundsResult(LabResult):
                 columns=tuple(self.fit.labels["quantity"]),
                 rows=(tuple(self.fit.array.tolist()),),
             ),
+            *(self.derivation.tables() if self.derivation else ()),
         )
 
 

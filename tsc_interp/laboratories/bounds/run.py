@@ -20,11 +20,12 @@ from typing import Any
 
 import numpy as np
 
-from tsc_interp.checkpoints.format import Checkpoint
+from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.data import BalancedStream
 from tsc_interp.data.balanced import budgets
 from tsc_interp.laboratories.base import LabeledArray, Progress, silent
+from tsc_interp.laboratories.bounds.derivation import derive
 from tsc_interp.laboratories.bounds.distribution import (
     draw_errors,
     error_patterns,
@@ -35,13 +36,13 @@ from tsc_interp.laboratories.bounds.result import CHOICE, CLAIMS, DRAWS, BoundsO
 from tsc_interp.laboratories.bounds.statistics import (
     chance_within,
     chi_square,
-    clopper_pearson,
     source_bound,
     uniform_bound,
 )
 from tsc_interp.laboratories.bounds.words import findings
 from tsc_interp.laboratories.every_string import Floats, Integers, judge, vectors_up_to
 from tsc_interp.laboratories.trained import trained
+from tsc_interp.results.intervals import clopper_pearson
 from tsc_interp.training.config import TrainingConfig
 
 QUANTILES = ("median", "1 - delta", "largest")
@@ -108,6 +109,7 @@ def run(*, quick: bool = False, progress: Progress = silent, **options: Any) -> 
         by_length=LabeledArray.of(by_length, seed=range(asked.seeds), length=asked.lengths),
         fit=LabeledArray.of(fit, quantity=FIT),
         binomial_gap=_binomial_gap(errors[DRAWS[0]], risks, n),
+        derivation=derive(errors[DRAWS[0]] / n, risks, n, asked.delta),
         **fields,
     )
     return result.with_findings(findings(result))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.stats import beta, binom, chi2
+from scipy.stats import binom, chi2
 
 from tsc_interp.laboratories.every_string import Floats
 
@@ -18,16 +18,6 @@ def uniform_bound(models: int, strings: int, delta: float) -> float:
 def source_bound(models: int, strings: int, delta: float) -> float:
     """sqrt(ln(M / delta) / N), as the lecture notes end: never below the other if M / delta > 2."""
     return math.sqrt(math.log(models / delta) / strings)
-
-
-def clopper_pearson(errors: Floats, strings: int, delta: float) -> tuple[Floats, Floats]:
-    """The exact interval for a binomial share: each end misses with delta / 2 or less."""
-    low = beta.ppf(delta / 2, errors, strings - errors + 1)
-    high = beta.ppf(1 - delta / 2, errors + 1, strings - errors)
-    return (
-        np.where(errors == 0, 0.0, low),
-        np.where(errors == strings, 1.0, high),
-    )
 
 
 def chance_within(risk: float, strings: int, distance: float) -> float:

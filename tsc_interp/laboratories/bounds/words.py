@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from tsc_interp.laboratories.base import Finding
-from tsc_interp.laboratories.bounds.result import CLAIMS, DRAWS, BoundsResult
+from tsc_interp.laboratories.bounds.result import CLAIMS, DRAWS, BoundsResult, Derivation
+from tsc_interp.results.intervals import told_share
 
 
 def findings(result: BoundsResult) -> tuple[Finding, ...]:
-    return (_beyond(result), _covered(result), _loose(result), _choosing(result), _fits(result))
+    told = (_beyond(result), _covered(result), _loose(result), _choosing(result), _fits(result))
+    return (*told, *((_derived(result, result.derivation),) if result.derivation else ()))
 
 
 def _beyond(result: BoundsResult) -> Finding:
@@ -100,4 +102,27 @@ def _fits(result: BoundsResult) -> Finding:
             f"{result.binomial_gap:.3f}."
         ),
         numbers={"p_value": float(p_value), "binomial_gap": result.binomial_gap},
+    )
+
+
+def _derived(result: BoundsResult, derivation: Derivation) -> Finding:
+    far, union, worst, hoeffding = map(float, derivation.chances.array[0])
+    held, sets = derivation.distances.flat[0], result.options.sets
+    sizes, models = (derivation.epsilon.labels[name] for name in ("strings", "models"))
+    delta = derivation.epsilon.labels["delta"][1]
+    one, many = (
+        float(derivation.epsilon.at(strings=sizes[2], models=m, delta=delta)) for m in models[::3]
+    )
+    return Finding(
+        severity="note",
+        text=(
+            f"Where the derivation gives away: at ε = {held:.4f} some model is off in "
+            f"{told_share(round(far * sets), sets, 1)} simulated sets. Summing the models' exact "
+            f"chances (the union bound) makes that {union:.3g}, taking the worst model "
+            f"{result.options.seeds} times {worst:.3g}, and Hoeffding's 2M exp(-2Nε²) "
+            f"{hoeffding:.3g}. ε falls with 1/√N and hardly grows with M: at N = "
+            f"{int(sizes[2]):,} and δ = {float(delta):g} it is {one:.4f} for one model "
+            f"and {many:.4f} for a million."
+        ),
+        numbers={"simulated": far, "union": union, "worst": worst, "Hoeffding": hoeffding},
     )

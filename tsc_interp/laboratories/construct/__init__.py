@@ -1,1 +1,1 @@
-"""How small can a classifier be that is right up to a length, or for ever?"""
+"""How small can a classifier be that is right up to a length, or at every length?"""

@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 
 from tsc_interp.config import ClassifierConfig
+from tsc_interp.laboratories.construct.neuron import one_neuron
 from tsc_interp.laboratories.construct.vanishing import contains_two
 from tsc_interp.laboratories.construct.written import (
     Construction,
@@ -36,9 +37,12 @@ LOG_N_SHARPNESS = 2.0
 
 
 def contains_all(
-    letters: str, n_letters: int | None, length: int | None, log_n: bool
+    letters: str, n_letters: int | None, length: int | None, log_n: bool, mlp: bool
 ) -> Construction:
-    """Right up to `length` with plain softmax, or at every length: with log n, or with None."""
+    """Right up to `length` with plain softmax, or at every length: with log n, or with None.
+
+    With an `mlp`, two letters and a length take one head and one neuron, else a head per letter.
+    """
     task = ContainsAll(letters=letters)
     positive = task.letters
     least = 1 + max(LETTERS.index(letter) for letter in positive)
@@ -60,6 +64,8 @@ def contains_all(
         return _one(config, positive, length)
     if length is None and not log_n:
         return contains_two(config, positive)
+    if len(positive) == 2 and length is not None and mlp:
+        return one_neuron(config, positive, length)
     return _several(config, positive, length)
 
 

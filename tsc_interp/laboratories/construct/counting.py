@@ -35,23 +35,24 @@ _OTHERS_AWAY = 40.0
 
 
 def at_least(letter: str, k: int, n_letters: int | None) -> Construction:
-    """(n_letter - k + 1/2) / (1 + n), from one head that reads CLS as well."""
+    """(n_letter - k + 1/2) / (1 + n), from one head that reads CLS as well.
+
+    With CLS at x, its own share adds 2 x: so x is half of 1/2 - k, and letters are worth x more
+    than they count for.
+    """
     task = AtLeast(letter=letter, k=k)
     config = ClassifierConfig(
         n_letters=_alphabet(letter, n_letters),
         task=task,
-        d_model=2,
+        d_model=1,
         n_heads=1,
         d_head=1,
         d_mlp=0,
         attend_cls=True,
     )
-    weights = {
-        "W_E": embedding(config, [0.5 - k, 0.0], {letter: [1.0, 0.0]}),
-        "W_V": [1, 0],
-        "W_O": [0, 1],
-        "W_U": [0, 1],
-    }
+    cls = (0.5 - k) / 2
+    values = {t: float(t == letter) - cls for t in config.alphabet.letters}
+    weights = {"W_E": embedding(config, cls, values), "W_V": 1, "W_O": 1, "W_U": 1}
     how = f"uniform attention, CLS worth {0.5 - k:g} letters: the sign of n_{letter} - {k} + 1/2"
     return written(config, weights, how, None)
 

@@ -85,7 +85,7 @@ def _fading(result: ConstructResult) -> Figure:
         figure,
         "All three models contain no trained weight. With log n the logit stays; written for a "
         "length it is positive up to that length and then negative (the line ends); the vanishing "
-        "one is positive for ever, and soon too small for float32.",
+        "one is positive at every length, and soon too small for float32.",
         f"{'; '.join(words)}.",
     )
 

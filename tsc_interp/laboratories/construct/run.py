@@ -1,7 +1,8 @@
-"""How small can a classifier be that is right up to a length, or for ever? Written, not trained.
+"""How small can a classifier be that is right up to a length, or at every length?
 
-Contains-all, at-least-k, majority and parity are built weight by weight (contains.py, counting.py,
-vanishing.py), and each model is put to the search and to the independent checker. Beside them:
+Contains-all, at-least-k, majority and parity are built weight by weight (contains.py, neuron.py,
+counting.py, vanishing.py), and each model is searched and given to the independent checker. Beside
+them:
 
 - the bound on score margins (bound.py), on built models, where it is met, and on trained ones;
 - what no model of a kind can do: one head without an MLP on "contains a and b", for which the sign
@@ -16,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from tsc_interp.checkpoints.format import Checkpoint
+from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.laboratories.base import LabeledArray, Progress, silent
 from tsc_interp.laboratories.construct.bound import least_margin, reach
@@ -28,8 +29,8 @@ from tsc_interp.laboratories.heads import letter_scores
 from tsc_interp.laboratories.trained import trained
 from tsc_interp.task import Parity
 from tsc_interp.training.config import TrainingConfig
-from tsc_interp.verification.certificates import certify
-from tsc_interp.verification.exact import ExactModel
+from tsc_interp.verification.bounds.exact import ExactModel
+from tsc_interp.verification.certificates import certify_counts
 from tsc_interp.verification.float32 import float32_horizon
 from tsc_interp.verification.horizons import horizon
 
@@ -40,6 +41,7 @@ PARITY = ("ceiling", "built", "best trained")
 PARITY_HEADS = (1, 2, 3, 4, 5, 6)
 _FLOAT32 = 10_000
 """How far rounding is followed."""
+TWO_HEADS = "contains a and b, two heads"
 COUNTS = (1, 3, 10, 30, 100, 300, 1000, 3000, 10_000, 30_000, 100_000)
 
 
@@ -77,8 +79,10 @@ def _models(asked: ConstructOptions) -> dict[str, tuple[Construction, int]]:
     """What is built, and how far each is searched."""
     longest, far = max(asked.lengths), 500 if asked.quick else 1_000_000
     few = asked.longest_proof
+    two_heads = construct(max_length=longest, mlp=False)
     return {
         f"contains a and b, {longest:,} letters": (construct(max_length=longest), far),
+        TWO_HEADS: (two_heads, far),
         "contains a and b, log n": (construct(scores="log_n"), far),
         "contains a and b, vanishing": (construct(max_length=None), few),
         "contains a, b and c, log n": (construct(letters="abc", n_letters=4, scores="log_n"), far),
@@ -93,7 +97,7 @@ def _models(asked: ConstructOptions) -> dict[str, tuple[Construction, int]]:
 
 
 def _built(name: str, model: Construction, limit: int) -> Built:
-    config, found = model.checkpoint.config, certify(model, limit=limit).horizon
+    config, found = model.checkpoint.config, certify_counts(model, limit=limit).horizon
     return Built(
         name=name,
         how=model.how,
@@ -119,7 +123,7 @@ def _built(name: str, model: Construction, limit: int) -> Built:
 def _margins(lengths: Sequence[int]) -> LabeledArray:
     rows = []
     for length in lengths:
-        model = construct(max_length=length)
+        model = construct(max_length=length, mlp=False)
         bound = reach(model)
         least = least_margin(length, 2, bound.leverage)
         found = horizon(model).right_through
@@ -179,7 +183,7 @@ def _parity(seeds: Sequence[int], training: TrainingConfig) -> LabeledArray:
 
 def _fading(models: dict[str, tuple[Construction, int]]) -> LabeledArray:
     """The logit of abc{n}, by exact arithmetic, relative to that of ab."""
-    shown = [name for name in models if name.startswith("contains a and b")]
+    shown = [TWO_HEADS, "contains a and b, log n", "contains a and b, vanishing"]
     rows = []
     for name in shown:
         exact = ExactModel(models[name][0].checkpoint)

@@ -1,4 +1,4 @@
-"""What the laboratory says: the smallest models, the bound they meet, and what cannot be built."""
+"""Findings of the laboratory: small models, the bound they meet, and what cannot be built."""
 
 from __future__ import annotations
 
@@ -6,29 +6,33 @@ import numpy as np
 
 from tsc_interp.laboratories.base import Finding
 from tsc_interp.laboratories.construct.result import Built, ConstructResult
+from tsc_interp.results.intervals import told_median
 
 
 def findings(result: ConstructResult) -> tuple[Finding, ...]:
     return (
-        _plain(result.built[0]),
-        _log_n(result.built[1]),
+        _plain(*result.built[:2]),
+        _log_n(result.built[2]),
         _bound(result),
         _trained(result),
-        _vanishing(result.built[2], result),
+        _vanishing(result.built[3], result),
         _one_head(result),
         _parity(result),
     )
 
 
-def _plain(one: Built) -> Finding:
+def _plain(one: Built, two_heads: Built) -> Finding:
     proved = "proved by the checker" if one.proved else "not proved"
     return Finding(
         severity="good",
         text=(
             f"{one.parameters} weights decide `contains a and b` for every string of up to "
             f"{one.length or one.right_through:,} letters ({proved}; first error "
-            f"`{one.first_error}`): one dimension, {one.heads} heads of size 1, no MLP, no weight "
-            f"larger than {one.largest_weight:.2f}."
+            f"`{one.first_error}`): one dimension, one head of size 1, one neuron. No model of "
+            "this family has fewer (a proof on paper; PAD's embedding counts as a weight). Without "
+            f"an MLP it takes {two_heads.heads} heads and {two_heads.parameters} weights, which "
+            f"are smaller: none exceeds {two_heads.largest_weight:.2f}, against "
+            f"{one.largest_weight:.1f}."
         ),
         numbers={"parameters": one.parameters, "horizon": one.length or one.right_through},
     )
@@ -39,9 +43,10 @@ def _log_n(one: Built) -> Finding:
     return Finding(
         severity="good" if one.infinite else "warning",
         text=(
-            f"The same {one.parameters} weights with scores times log n are {right}. One head per "
-            "letter is the least that can do that, and one dimension the least for two letters; "
-            "three letters or more need two dimensions, and two do for any number."
+            f"{one.parameters} weights, two heads without an MLP and scores times log n, are "
+            f"{right}. Unless a limit logit is exactly zero, fewer heads than letters cannot do "
+            "that, and one dimension is enough for at most two letters; two are enough for any "
+            "number."
         ),
         numbers={"infinite": one.infinite, "parameters": one.parameters},
     )
@@ -73,7 +78,7 @@ def _trained(result: ConstructResult) -> Finding:
         severity="note" if not beyond else "failure",
         text=(
             f"Training spends its margins less well: {len(found)} trained models of the same kind "
-            f"last {int(np.median(found)):,} letters (median; the best {int(found.max()):,}), "
+            f"last {told_median(found)} letters (median; the best {int(found.max()):,}), "
             f"{used:.0%} of what their margins would allow; {beyond} are beyond the bound."
         ),
         numbers={"median": float(np.median(found)), "share": float(used), "beyond": beyond},
@@ -87,10 +92,10 @@ def _vanishing(one: Built, result: ConstructResult) -> Finding:
         severity="warning",
         text=(
             "Plain softmax can be right at every length, with all scores zero, but only where the "
-            "logit tends to zero: this model is right for ever on paper, and the checker follows "
-            f"up to {one.right_through:,} letters. The logit of `abc{{n}}` falls like 1 / n²: "
-            f"{logits[0]:.2g} at n = {n[0]:,}, {logits[-1]:.2g} at n = {n[-1]:,}. In float32 it is "
-            f"safe up to {one.float32_safe:,} letters."
+            "logit tends to zero: this model is right at every length on paper, and the checker "
+            f"follows up to {one.right_through:,} letters. The logit of `abc{{n}}` falls like "
+            f"1 / n²: {logits[0]:.2g} at n = {n[0]:,}, {logits[-1]:.2g} at n = {n[-1]:,}. In "
+            f"float32 it is safe up to {one.float32_safe:,} letters."
         ),
         numbers={"checked": one.right_through, "float32": one.float32_safe},
     )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tsc_interp.checkpoints.format import Checkpoint
+from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UsageError
 from tsc_interp.output.display import Displayed
@@ -50,9 +50,9 @@ class Construction(Displayed):
         return f"right on every string up to {word} {self.length:,} letters"
 
     def shape(self) -> str:
-        """`1 dimension, 2 heads, 14 weights, the largest 1.62`."""
+        """`1 dimension, 1 head, 1 neuron, 12 weights, the largest 22`."""
         config, largest = self.checkpoint.config, self.largest_weight
-        neurons = f", {config.d_mlp} neurons" if config.has_mlp else ""
+        neurons = f", {_counted(config.d_mlp, 'neuron')}" if config.has_mlp else ""
         return (
             f"{_counted(config.d_model, 'dimension')}, {_counted(config.n_heads, 'head')}"
             f"{neurons}, {self.checkpoint.n_parameters} weights, the largest {largest:.3g}"

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from tsc_interp.checkpoints.format import Checkpoint
+from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.interventions.changes import Set
 from tsc_interp.interventions.intervention import Intervention

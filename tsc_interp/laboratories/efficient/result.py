@@ -17,6 +17,14 @@ RANK, RANDOM, LEARNED = "low rank (SVD)", "random projection", "learned projecti
 WINDOW, GLOBAL, FEATURES = "window and random", "window, random and CLS", "random features"
 WAYS = (RANK, RANDOM, LEARNED, WINDOW, GLOBAL, FEATURES)
 """Linformer's two and what it starts from, BigBird without and with its global token, Performer."""
+PARTS = (
+    "window",
+    "window, random",
+    "window, CLS reads all",
+    "window, CLS reads all and is read",
+    "window, random, CLS reads all and is read",
+)
+TARGETS = ("CLS hears every letter", "every letter hears every other")
 
 
 class EfficientOptions(LabOptions):
@@ -71,9 +79,12 @@ class EfficientResult(LabResult):
     """`[draw features]`: the exact horizon with random features instead of scores."""
     windows: LabeledArray
     """`[budget]`: the exact horizon with a window and random keys, CLS not reading all."""
+    layers: LabeledArray | None = None
+    """`[parts length target]`: layers at the least; None in results saved before."""
 
     def tables(self) -> tuple[Table, ...]:
         tables = [self._errors(), self._horizons(), self._ranks()]
+        tables += [] if self.layers is None else [self._layers(self.layers)]
         return (*tables, *([] if self.clock is None else [self._clock(self.clock)]))
 
     def _errors(self) -> Table:
@@ -106,6 +117,15 @@ class EfficientResult(LabResult):
         columns = ("rank", *self.ranks.labels["statistic"])
         title = f"Low rank, on every string up to {self.options.max_length} letters"
         return Table(title=title, columns=columns, rows=rows)
+
+    def _layers(self, layers: LabeledArray) -> Table:
+        rows: tuple[tuple[Cell, ...], ...] = tuple(
+            (parts, target, *map(float, layers.at(parts=parts, target=target)))
+            for parts in PARTS
+            for target in TARGETS
+        )
+        columns = ("who reads", "layers until", *(f"{n} letters" for n in self.options.lengths))
+        return Table(title="Layers that BigBird's parts need", columns=columns, rows=rows)
 
     def _clock(self, clock: LabeledArray) -> Table:
         rows = tuple(

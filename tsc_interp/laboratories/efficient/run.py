@@ -28,7 +28,7 @@ import numpy as np
 
 from tsc_interp.checkpoints.resolve import as_checkpoint
 from tsc_interp.laboratories.base import LabeledArray, Progress, silent
-from tsc_interp.laboratories.efficient import exact, timing, ways
+from tsc_interp.laboratories.efficient import exact, graph, timing, ways
 from tsc_interp.laboratories.efficient.heads import (
     Floats,
     Heads,
@@ -96,6 +96,7 @@ def run(*, quick: bool = False, progress: Progress = silent, **options: Any) -> 
             [exact.window_horizon(heads, budget, own) for budget in asked.budgets],
             budget=asked.budgets,
         ),
+        layers=graph.study(asked),
         clock=LabeledArray.of(seconds, way=timing.TIMED, length=asked.clock_lengths),
     )
     return result.with_findings(findings(result))

@@ -10,6 +10,7 @@ from tsc_interp.laboratories.efficient.result import (
     FEATURES,
     GLOBAL,
     LEARNED,
+    PARTS,
     RANDOM,
     WINDOW,
     EfficientResult,
@@ -20,6 +21,7 @@ def findings(result: EfficientResult) -> tuple[Finding, ...]:
     found = [
         _global(result), _features(result), _rank(result), _projections(result), _weights(result)
     ]  # fmt: skip
+    found += [] if result.layers is None else [_layers(result, result.layers)]
     return (*found, *([] if result.clock is None else [_clock(result, result.clock)]))
 
 
@@ -134,9 +136,31 @@ def _clock(result: EfficientResult, clock: LabeledArray) -> Finding:
     name = min(cheap, key=lambda way: float(cheap[way]))
     return Finding(
         severity="good",
-        text=f"From {first} to {last} letters full attention takes {full[-1] / full[0]:.1f} times "
-        f"as long on this machine; over multiplicities {same[-1] / same[0]:.1f} times, exact as it "
-        f"is. At {last} letters they take {1e3 * full[-1]:.3f} and {1e3 * same[-1]:.3f} ms, the "
+        text=f"From {first} to {last} letters ({int(last) // int(first)} times as many) full "
+        f"attention takes {full[-1] / full[0]:,.1f} times as long on this machine, where counting "
+        f"operations gives {(int(last) // int(first)) ** 2:,}; more than that is memory, which the "
+        "matrix of all pairs outgrows, and whatever else the machine does. Over multiplicities "
+        f"it takes {same[-1] / same[0]:.1f} times as long and is exact. "
+        f"At {last} letters they take {1e3 * full[-1]:.3f} and {1e3 * same[-1]:.3f} ms, the "
         f"fastest approximation ({name}) {1e3 * cheap[name]:.3f} ms.",
         numbers={"full": float(full[-1]), "multiplicities": float(same[-1])},
+    )
+
+
+def _layers(result: EfficientResult, layers: LabeledArray) -> Finding:
+    """Of the longest strings: who hears whom after how many layers."""
+    length = result.options.lengths[-1]
+    first, second = layers.at(length=length).T
+    heard, pairs = (dict(zip(PARTS, map(int, one), strict=True)) for one in (first, second))
+    window, random, reads, read, every = PARTS
+    return Finding(
+        severity="note",
+        text=f"What BigBird's parts can express at {length} letters, whatever the weights: before "
+        f"CLS can depend on every letter a window alone needs {heard[window]} layers, with random "
+        f"links {heard[random]}, with a CLS that reads all {heard[reads]}. For every letter to "
+        f"depend on every other it takes {pairs[window]}, {pairs[random]} and, while letters do "
+        f"not read CLS, still {pairs[reads]}; letters that attend to the global token make it "
+        f"{pairs[read]} ({pairs[every]} with random links as well). These are least numbers of "
+        "layers, not what training finds.",
+        numbers={f"every other: {parts}": count for parts, count in pairs.items()},
     )

@@ -10,6 +10,7 @@ import numpy as np
 
 from tsc_interp.errors import UsageError
 from tsc_interp.laboratories.every_string import Flags, Floats
+from tsc_interp.laboratories.optional import sklearn
 
 Predictor = Callable[[Floats], Flags]
 DEPTH = 3
@@ -20,7 +21,10 @@ def fit(table: Floats, wrong: Flags, seed: int, most: int = 20_000) -> Fitted:
 
     Wrong strings are rare, so what is told wrong begins where F1 is largest over all of them.
     """
-    linear, tree, pipeline, scale = _library()
+    linear = sklearn("linear_model", "failures").LogisticRegression
+    tree = sklearn("tree", "failures").DecisionTreeClassifier
+    scale = sklearn("preprocessing", "failures").StandardScaler
+    pipeline = sklearn("pipeline", "failures").make_pipeline
     rows = _balanced(np.random.default_rng(seed), wrong, most)
     logistic = pipeline(scale(), linear(max_iter=2000)).fit(table[rows], wrong[rows])
     small = tree(max_depth=DEPTH, random_state=0).fit(table[rows], wrong[rows])
@@ -57,17 +61,3 @@ def _balanced(rng: np.random.Generator, wrong: Flags, most: int) -> Any:
         raise UsageError("nothing to learn from: the strings are all right, or all wrong")
     chosen = [rng.choice(kind, size, replace=False) for kind in (bad, good)]
     return np.sort(np.concatenate(chosen))
-
-
-def _library() -> tuple[Any, Any, Any, Any]:
-    try:
-        from sklearn.linear_model import LogisticRegression
-        from sklearn.pipeline import make_pipeline
-        from sklearn.preprocessing import StandardScaler
-        from sklearn.tree import DecisionTreeClassifier
-    except ImportError:
-        raise UsageError(
-            "the laboratory failures needs scikit-learn, which is not installed: "
-            "pip install 'tsc-interp[labs]'"
-        ) from None
-    return LogisticRegression, DecisionTreeClassifier, make_pipeline, StandardScaler

@@ -45,6 +45,9 @@ class FailuresResult(LabResult):
     """`[rule test weight score]`; a mean over the seeds that have errors."""
     tested: int
     """Other seeds with errors."""
+    by_seed: LabeledArray | None = None
+    """`[rule seed score]`: each of these seeds on its own, a vector of counts weighing one; None in
+    results stored before this field was added."""
     first_question: str
     """What the tree asks first."""
     percentiles: LabeledArray
@@ -57,6 +60,11 @@ class FailuresResult(LabResult):
     """`[seed quantity]`: letters to add or drop until right."""
     horizons: LabeledArray
     """`[cell seed]`: exact, of models trained on another distribution."""
+    speed: LabeledArray | None = None
+    """`[cell seed]`: steps until 99 % of the strings up to 30 letters are right, either label
+    weighing half; infinite if never. None in results saved before, as the next."""
+    taken_back: LabeledArray | None = None
+    """`[seed letter]`: the share of yes answers that one more of this letter turns into no."""
 
     def tables(self) -> tuple[Table, ...]:
         rows = tuple(
@@ -83,7 +91,21 @@ class FailuresResult(LabResult):
                     (cell, *map(int, self.horizons.at(cell=cell).tolist())) for cell in cells
                 ),
             ),
+            *([] if self.speed is None else [_speed(self.speed)]),
+            *(
+                []
+                if self.taken_back is None
+                else [_table("Yes answers taken back by one more", self.taken_back, "letter")]
+            ),
         )
+
+
+def _speed(speed: LabeledArray) -> Table:
+    return Table(
+        title="Steps until 99 % of the strings up to 30 letters are right",
+        columns=("trained on", *(f"seed {s}" for s in speed.labels["seed"])),
+        rows=tuple((cell, *speed.at(cell=cell).tolist()) for cell in speed.labels["cell"]),
+    )
 
 
 def _table(title: str, numbers: LabeledArray, across: str) -> Table:

@@ -7,7 +7,7 @@ know the model, and nothing of its answers but its first errors:
                weight in every head
     cone       a positive string fails where that letter has no more of the weight than in the
                first error it caused: a linear inequality in the counts, so the region is a cone;
-               a negative string fails where its most frequent letter outnumbers the other by at
+               a negative string fails where its most frequent letter outweighs the other by at
                least as much as in the first error over the same letters
 """
 
@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from tsc_interp.checkpoints.format import Checkpoint
+from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.laboratories.every_string import Flags, Floats, Judged, judge
 from tsc_interp.laboratories.heads import letter_scores, letter_weights
-from tsc_interp.verification.horizons import Counterexample, horizon
+from tsc_interp.verification.horizon_result import Counterexample
+from tsc_interp.verification.horizons import horizon
 
 FEATURES = (
     "log count of a",
@@ -85,8 +86,8 @@ def cone_rule(checkpoint: Checkpoint, held: Floats, judged: Judged) -> Flags:
 
 def _first_errors(checkpoint: Checkpoint) -> list[Counterexample]:
     """The first error over each set of letters."""
-    faces = horizon(checkpoint, prove=False, limit=100_000).by_letters
-    return [face.shortest for face in faces if face.shortest is not None]
+    supports = horizon(checkpoint, prove=False, limit=100_000).by_letters
+    return [support.shortest for support in supports if support.shortest is not None]
 
 
 def _beyond(judged: Judged, first: Judged) -> Flags:

@@ -23,13 +23,13 @@ from typing import Any
 
 import numpy as np
 
-from tsc_interp.checkpoints.format import Checkpoint
+from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.data import TRAIN, AllStrings
 from tsc_interp.errors import UsageError
 from tsc_interp.laboratories.base import LabeledArray, Progress, silent
 from tsc_interp.laboratories.every_string import Flags, Floats, Judged, judge, vectors_up_to
-from tsc_interp.laboratories.failures import learned, rules
+from tsc_interp.laboratories.failures import invariants, learned, rules
 from tsc_interp.laboratories.failures.result import (
     RULES,
     SCORES,
@@ -40,7 +40,7 @@ from tsc_interp.laboratories.failures.result import (
 )
 from tsc_interp.laboratories.failures.scores import precision_and_recall, steps_to_right
 from tsc_interp.laboratories.failures.words import findings
-from tsc_interp.laboratories.trained import trained
+from tsc_interp.laboratories.trained import trained, trained_by_epoch
 from tsc_interp.training.config import TrainingConfig
 from tsc_interp.verification.horizons import horizon
 
@@ -67,14 +67,21 @@ def run(*, quick: bool = False, progress: Progress = silent, **options: Any) -> 
     fields = _predicted(asked, models, judged, held, progress)
     progress("how wrong wrong answers are")
     fields |= _roughly(judged, held)
-    horizons = []
+    horizons, speed = [], []
     for name, config in sources.items():
         progress(f"training {asked.seeds} models on {name}")
-        own = trained(ClassifierConfig(), range(asked.seeds), config)
-        horizons.append([horizon(one, limit=_FAR, prove=False).right_through for one in own])
+        own = trained_by_epoch(ClassifierConfig(), range(asked.seeds), config)
+        speed.append([invariants.steps_to_good(epochs, config) for _, epochs in own])
+        horizons.append([horizon(one, limit=_FAR, prove=False).right_through for one, _ in own])
     result = FailuresResult(
         findings=(),
         options=asked,
+        speed=LabeledArray.of(speed, cell=tuple(sources), seed=range(asked.seeds)),
+        taken_back=LabeledArray.of(
+            [invariants.taken_back(one) for one in judged],
+            seed=range(asked.seeds),
+            letter=models[0].config.alphabet.letters,
+        ),
         horizons=LabeledArray.of(horizons, cell=tuple(sources), seed=range(asked.seeds)),
         **fields,
     )
@@ -131,6 +138,7 @@ def _predicted(
     log_strings = own.log_strings()
     weights = {"vectors": np.zeros(len(log_strings)), "strings": log_strings}
     found = np.zeros((len(RULES), len(TESTS), len(WEIGHTS), len(SCORES)))
+    singly = np.zeros((len(RULES), len(others), len(SCORES)))
     for seed in (asked.fit_seed, *others):
         progress(f"predicting failures of seed {seed}")
         told = {
@@ -145,9 +153,12 @@ def _predicted(
             for (r, rule), (w, weight) in _pairs(RULES, WEIGHTS):
                 scored = _scored(told[rule], judged[seed].wrong, part, weights[weight])
                 found[r, t, w] += np.array(scored) / share
+                if t == 2 and weight == WEIGHTS[0]:
+                    singly[r, others.index(seed)] = scored
     return {
         "scores": LabeledArray.of(found, rule=RULES, test=TESTS, weight=WEIGHTS, score=SCORES),
         "tested": len(others),
+        "by_seed": LabeledArray.of(singly, rule=RULES, seed=others, score=SCORES),
         "first_question": f"{rules.FEATURES[fitted.feature]} above {fitted.threshold:.2f}",
     }
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from tsc_interp.laboratories.base import Finding
-from tsc_interp.laboratories.failures.result import TESTS, FailuresResult
+from tsc_interp.laboratories.base import Finding, LabeledArray
+from tsc_interp.laboratories.failures.result import SCORES, TESTS, FailuresResult
+from tsc_interp.results.intervals import told_mean, told_median, told_share
 
 
 def findings(result: FailuresResult) -> tuple[Finding, ...]:
@@ -16,6 +17,8 @@ def findings(result: FailuresResult) -> tuple[Finding, ...]:
         _roughly(result),
         _halves(result),
         _training(result),
+        *([] if result.speed is None else [_speed(result.speed)]),
+        *([] if result.taken_back is None else [_monotone(result.taken_back)]),
     )
 
 
@@ -24,33 +27,46 @@ def _of(result: FailuresResult, rule: str, test: str) -> tuple[float, float]:
     return precision, recall
 
 
+def _others(result: FailuresResult, rule: str) -> tuple[str, str]:
+    """Precision and recall over the other seeds, as sentences say them."""
+    if result.by_seed is None or not result.tested:
+        precision, recall = (f"{mean:.0%}" for mean in _of(result, rule, TESTS[2]))
+        return precision, recall
+    precision, recall = (told_mean(result.by_seed.at(rule=rule, score=score)) for score in SCORES)
+    return precision, recall
+
+
 def _from_weights(result: FailuresResult) -> Finding:
     longer, others = (_of(result, "cone rule", test) for test in TESTS[1:])
+    precision, recall = _others(result, "cone rule")
     return Finding(
-        severity="good" if min(longer) > 0.9 else "note",
+        severity="good" if min(others) > 0.9 else "note",
         text=(
-            f"Failures of seed {result.options.fit_seed} can be foreseen from its weights and its "
-            f"first errors: of the strings of {result.options.fitted_to + 1} to "
-            f"{result.options.max_length} letters that the cone rule tells wrong, {longer[0]:.1%} "
-            f"are, and it tells {longer[1]:.1%} of those that are (every vector of counts, none "
-            f"sampled). Over {result.tested} other seeds, each with its own weights: "
-            f"{others[0]:.0%} and {others[1]:.0%} on average."
+            "The cone rule predicts failures from a model's weights and its first errors. Over "
+            f"{result.tested} seeds, each with its own weights, {precision} of the strings it "
+            f"calls wrong are wrong, and it finds {recall} of the wrong ones (every vector of "
+            f"counts, none sampled). Seeds differ widely: on the strings of "
+            f"{result.options.fitted_to + 1} to {result.options.max_length} letters of seed "
+            f"{result.options.fit_seed} alone it reaches {longer[0]:.1%} and {longer[1]:.1%}."
         ),
-        numbers={"precision": longer[0], "recall": longer[1], "seeds": result.tested},
-    )
+        numbers={
+            "precision": others[0], "recall": others[1], "seeds": result.tested,
+            "one_seed_precision": longer[0], "one_seed_recall": longer[1],
+        },
+    )  # fmt: skip
 
 
 def _from_problem(result: FailuresResult) -> Finding:
     longer, others = (_of(result, "tree", test) for test in TESTS[1:])
-    logistic = _of(result, "logistic", TESTS[2])
+    tree, logistic = (_others(result, rule) for rule in ("tree", "logistic"))
     return Finding(
         severity="warning",
         text=(
             f"From the problem alone they can be foreseen for the seed that was learned from "
             f"(a tree of depth 3 that first asks for {result.first_question}: precision "
             f"{longer[0]:.0%}, recall {longer[1]:.0%} on longer strings), and not for another: "
-            f"{others[0]:.0%} and {others[1]:.0%}, a logistic model {logistic[0]:.0%} and "
-            f"{logistic[1]:.0%}. Which strings fail is a property of the model."
+            f"{tree[0]} and {tree[1]}, a logistic model {logistic[0]} and {logistic[1]} "
+            f"over {result.tested} seeds. Which strings fail is a property of the model."
         ),
         numbers={"own": longer[0], "other": others[0]},
     )
@@ -65,9 +81,9 @@ def _thresholds(result: FailuresResult) -> Finding:
         severity="note",
         text=(
             "In the source's style (98th percentile of right strings against the 2nd of wrong "
-            f"ones) the largest ratio of counts separates {by_ratio} of {len(right)} seeds; "
-            "the weight that the worst-read letter of the task keeps in its best head separates "
-            f"{by_share}."
+            "ones) the largest ratio of counts separates the two in "
+            f"{told_share(by_ratio, len(right))} seeds; the weight that the worst-read letter of "
+            f"the task keeps in its best head in {told_share(by_share, len(right))}."
         ),
         numbers={"ratio": by_ratio, "share": by_share, "seeds": len(right)},
     )
@@ -87,9 +103,9 @@ def _roughly(result: FailuresResult) -> Finding:
         severity="note",
         text=(
             f"Wrong answers are roughly right: their logits have a median size of {wrong:.2f} "
-            f"where right ones have {right:.1f}, and in {near} of {len(steps)} seeds the nearest "
-            "string that is answered right, with the same label, is one or two letters away "
-            f"(median).{far}"
+            f"where right ones have {right:.1f}, and in {told_share(near, len(steps))} seeds the "
+            "nearest string that is answered right, with the same label, is one or two letters "
+            f"away (median).{far}"
         ),
         numbers={"wrong": wrong, "right": right, "near": near},
     )
@@ -104,9 +120,10 @@ def _halves(result: FailuresResult) -> Finding:
     return Finding(
         severity="note",
         text=(
-            f"Mostly a letter that is there is overlooked: {only} of {len(missed)} seeds with "
-            f"errors have false negatives only, {never} false positives only (those have not "
-            "learned one of the letters), the others mostly the former."
+            "Mostly a letter that is there is overlooked: of the seeds with errors "
+            f"{told_share(only, len(missed))} have false negatives only, {never} false "
+            "positives only (those have not learned one of the letters), the others mostly the "
+            "former."
         ),
         numbers={"false_negatives_only": only, "false_positives_only": never},
     )
@@ -114,9 +131,9 @@ def _halves(result: FailuresResult) -> Finding:
 
 def _training(result: FailuresResult) -> Finding:
     cells = result.horizons.labels["cell"]
-    told = ", ".join(
-        f"{cell} {int(np.median(result.horizons.at(cell=cell))):,} "
-        f"({int((result.horizons.at(cell=cell) == 0).sum())} fail at once)"
+    told = "; ".join(
+        f"{cell} {told_median(result.horizons.at(cell=cell))}, "
+        f"{int((result.horizons.at(cell=cell) == 0).sum())} fail at once"
         for cell in cells
     )
     medians = {cell: float(np.median(result.horizons.at(cell=cell))) for cell in cells}
@@ -125,7 +142,39 @@ def _training(result: FailuresResult) -> Finding:
         severity="note",
         text=(
             f"The training distribution decides how far models go. Median horizon of "
-            f"{result.options.seeds} seeds: {told}. The best is {best}."
+            f"{result.options.seeds} seeds: {told}. The longest median is that of {best}."
         ),
         numbers=dict(medians.items()),
+    )
+
+
+def _speed(speed: LabeledArray) -> Finding:
+    told, numbers = [], {}
+    for cell in speed.labels["cell"]:
+        steps = speed.at(cell=cell)
+        reached = int(np.isfinite(steps).sum())
+        told.append(f"{cell} {told_median(steps)}, reached by {reached} of {len(steps)}")
+        numbers[cell] = float(np.median(steps))
+    return Finding(
+        severity="note",
+        text="How soon a training distribution makes models right: steps of 64 strings until 99 % "
+        "of all strings up to 30 letters are, as a median over seeds (counted at the ends of "
+        f"epochs; ∞ is never): {'; '.join(told)}.",
+        numbers=dict(numbers),
+    )
+
+
+def _monotone(taken_back: LabeledArray) -> Finding:
+    shares = dict(
+        zip(taken_back.labels["letter"], np.nanmean(taken_back.array, axis=0).tolist(), strict=True)
+    )
+    told = ", ".join(f"one more `{letter}` {share:.2%}" for letter, share in shares.items())
+    kept = int((np.nan_to_num(taken_back.array) == 0).all(axis=1).sum())
+    seeds = len(taken_back.array)
+    return Finding(
+        severity="note",
+        text="What wrong answers keep: in the task a letter more never turns yes into no. "
+        f"Of the models' yes answers these are taken back: {told} (means of {seeds} seeds, every "
+        f"pair of count vectors counted). {told_share(kept, seeds)} models never do it.",
+        numbers=dict(shares),
     )

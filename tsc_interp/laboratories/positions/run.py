@@ -8,7 +8,7 @@ trained with no positions, with learned ones and with sinusoidal ones,
 
 on strings of up to `train_length` letters in any order, for two tasks: *contains a and b*, which
 needs no order, and *an a before any b*, which is nothing else. Then every string of every length up
-to `max_length` is decided, in its order (`tsc.verify_ordered`): a share of wrong strings is
+to `max_length` is decided, in its order (`tsc.verify`): a share of wrong strings is
 counted, not sampled, and what a search leaves undecided is told as such.
 
 For the task on order a model without positions has a bound instead of a training run: of the orders
@@ -26,7 +26,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from tsc_interp.checkpoints.format import Checkpoint
+from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.laboratories.base import LabeledArray, Progress, silent
 from tsc_interp.laboratories.positions.result import (
     BEFORE,
@@ -45,7 +45,8 @@ from tsc_interp.model.classifier import Classifier
 from tsc_interp.model.initialise import initial_weights
 from tsc_interp.model.threads import one_thread
 from tsc_interp.probes.registry import run_probe
-from tsc_interp.verification import horizon, verify_ordered
+from tsc_interp.verification import horizon
+from tsc_interp.verification.order.verify import verify_order
 
 Floats = NDArray[np.float64]
 POSITIONS = "pos_embed.W_pos"
@@ -66,14 +67,14 @@ def run(*, quick: bool = False, progress: Progress = silent, **options: Any) -> 
         progress(f"training: {task}, {kind} positions")
         for k, (seed, model) in enumerate(trained(task, kind, asked)):
             progress(f"deciding every string: {task}, {kind} positions, seed {seed}")
-            verdict = verify_ordered(model, asked.max_length, budget=asked.budget)
+            verdict = verify_order(model, range(1, asked.max_length + 1), seconds=asked.budget)
             counted = [(one.wrong / one.strings, one.undecided / one.strings)
                        for one in verdict.lengths]  # fmt: skip
             wrong[i, j, k], undecided[i, j, k] = np.transpose(counted)
-            through[i, j, k] = verdict.right_through
+            through[i, j, k] = verdict.verified_length
             swing[i, j, k] = swing_by_order(model)
-            if verdict.shortest is not None:
-                first.append((task, kind, seed, verdict.shortest.string))
+            if verdict.first_wrong is not None:
+                first.append((task, kind, seed, verdict.first_wrong.string))
             models[task, kind, seed] = model
     progress("exact horizons without positions, and the trace")
     axes = {"task": TASKS, "kind": KINDS, "seed": seeds}

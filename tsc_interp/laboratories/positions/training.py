@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tsc_interp.checkpoints.format import Checkpoint
+from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.data import BalancedStream
 from tsc_interp.laboratories.positions.result import BEFORE, NONE, SINUSOIDAL, PositionsOptions

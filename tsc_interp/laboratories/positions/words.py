@@ -15,6 +15,7 @@ from tsc_interp.laboratories.positions.result import (
     PositionsResult,
     leads,
 )
+from tsc_interp.results.intervals import told_share
 
 
 def findings(result: PositionsResult) -> tuple[Finding, ...]:
@@ -43,9 +44,10 @@ def _cost(result: PositionsResult) -> Finding:
     return Finding(
         severity="warning" if costs else "note",
         text=f"{what} generalisation where order does not matter (“{CONTAINS}”). Trained on "
-        f"strings of up to {asked.train_length} letters, {held[NONE]} of {asked.seeds} without "
-        f"positions get every string of up to {most} right, {held[LEARNED]} with learned positions "
-        f"and {held[SINUSOIDAL]} with sinusoidal ones. With learned positions "
+        f"strings of up to {asked.train_length} letters, {told_share(held[NONE], asked.seeds)} "
+        f"seeds without positions get every string of up to {most} right, "
+        f"{told_share(held[LEARNED], asked.seeds)} with learned positions and "
+        f"{told_share(held[SINUSOIDAL], asked.seeds)} with sinusoidal ones. With learned positions "
         f"{first[0]:.2%} of all strings of {asked.train_length + 1} letters are wrong and "
         f"{last[0]:.2%} of those of {most}, in the mean over models; with sinusoidal ones "
         f"{first[1]:.2%} and {last[1]:.2%}.",

@@ -8,6 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
+from tsc_interp.laboratories.pretrain.figures_characters import similar_names
 from tsc_interp.laboratories.pretrain.result import (
     ARMS,
     BOTH,
@@ -33,6 +34,7 @@ def figures(result: PretrainResult) -> list[Figure]:
         _confidence(result),
         _horizons(result),
         _heads(result),
+        *([similar_names(result.characters)] if result.characters else []),
     ]
 
 

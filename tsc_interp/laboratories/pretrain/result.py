@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, field_validator
 
-from tsc_interp.laboratories.base import Cell, LabeledArray, LabOptions, LabResult, Table
+from tsc_interp.laboratories.base import Cell, LabeledArray, LabOptions, LabResult, Record, Table
 
 BOTH, ALONE, LONGER = "pre-trained, fine-tuned", "fine-tuned alone", "alone, as many steps"
 ONLY = "pre-trained only"
@@ -17,6 +17,36 @@ TRAINED = (BOTH, ALONE, LONGER)
 ARMS = (*TRAINED, ONLY)
 GROUPS = ("shown", "held out", "strangers")
 STAGES = ("initial", "pre-trained", "fine-tuned")
+MEASURED = (
+    "right, like the family",
+    "right, exceptions",
+    "home, exceptions",
+    "home, strangers",
+    "same answer, one family",
+    "same answer, two families",
+)
+"""Of held-out names, of strangers, and of pairs of names."""
+
+
+class Characters(Record):
+    """Character corruption, names that share letters: right answers, and those of similar names."""
+
+    measured: LabeledArray
+    """`[arm measure seed]`."""
+    names: int
+    """Held-out names of each seed."""
+    exceptions: LabeledArray
+    """`[seed]`: those of them that are not from their family's home."""
+    places: int
+
+    def table(self) -> Table:
+        rows = tuple(
+            (arm, measure, *mean_and_error(self.measured.at(arm=arm, measure=measure)))
+            for arm in self.measured.labels["arm"]
+            for measure in MEASURED
+        )
+        columns = ("training", "measure", "share", "standard error")
+        return Table(title="Names that share letters", columns=columns, rows=rows)
 
 
 class PretrainOptions(LabOptions):
@@ -26,6 +56,9 @@ class PretrainOptions(LabOptions):
         "finetune_steps": 60,
         "batch": 32,
         "labels": (8, 32),
+        "character_seeds": 2,
+        "character_steps": 100,
+        "character_tuning": 30,
     }
 
     seeds: int = Field(default=16, ge=2, le=128, description="Models of each arm.")
@@ -41,6 +74,14 @@ class PretrainOptions(LabOptions):
     )
     limit: int = Field(
         default=1_000_000, ge=10, le=10**9, description="Horizons are sought up to it."
+    )
+
+    character_seeds: int = Field(default=4, ge=2, le=64, description="Of character models.")
+    character_steps: int = Field(
+        default=600, ge=1, le=50_000, description="Of character corruption."
+    )
+    character_tuning: int = Field(
+        default=60, ge=1, le=50_000, description="Steps on questions about names."
     )
 
     @field_validator("labels")
@@ -71,14 +112,17 @@ class PretrainResult(LabResult):
     """`[stage seed head letter]`: attention weights on a string with each letter once."""
     gaps: LabeledArray
     """`[restoring]`: distance (total variation) from the best restoration of a letter taken out."""
+    characters: Characters | None = None
+    """None in results saved before this was measured."""
 
     def tables(self) -> tuple[Table, ...]:
-        return (self._partners(), self._contains(), self._heads())
+        found = (self._partners(), self._contains(), self._heads())
+        return (*found, *((self.characters.table(),) if self.characters else ()))
 
-    def paired(self, against: str, labels: int) -> tuple[float, float]:
-        """What pre-training adds to accuracy, and the standard error, seed against its twin."""
+    def gains(self, against: str, labels: int) -> NDArray[np.float64]:
+        """What pre-training adds to accuracy, seed against its twin."""
         mine, other = (self.contains.at(arm=arm, labels=labels) for arm in (BOTH, against))
-        return mean_and_error(mine - other)
+        return np.asarray(mine - other)
 
     def _partners(self) -> Table:
         rows: list[tuple[Cell, ...]] = []
@@ -96,7 +140,7 @@ class PretrainResult(LabResult):
         for labels in self.options.labels:
             for arm in TRAINED:
                 right = mean_and_error(self.contains.at(arm=arm, labels=labels))
-                gain = self.paired(arm, labels) if arm != BOTH else (None, None)
+                gain = mean_and_error(self.gains(arm, labels)) if arm != BOTH else (None, None)
                 through = self.horizons.at(arm=arm, labels=labels)
                 learned = int((through >= 10).sum())
                 rows.append((labels, arm, *right, *gain, float(np.median(through)), learned))

@@ -7,6 +7,8 @@ alone, for as many steps of fine-tuning and for as many steps in all, and agains
     contains a and b       what the answer depends on is in the string; labels are few
     a letter's partner     it is not: N names have partners drawn at random, the corpus holds the
                            facts, fine-tuning asks for some of them, the test for others
+    names that share letters   corrupted in their order, with mask tokens, as the source does it:
+                           do similar names get similar answers, also where that is wrong?
 
 Each seed has initial weights, a corpus and labelled strings of its own, the same in every arm, so
 differences are taken seed by seed. Accuracy on the first task is over every vector of counts, and
@@ -19,7 +21,7 @@ from __future__ import annotations
 from typing import Any
 
 from tsc_interp.laboratories.base import LabeledArray, Progress, silent
-from tsc_interp.laboratories.pretrain import contains, partners
+from tsc_interp.laboratories.pretrain import characters, contains, partners
 from tsc_interp.laboratories.pretrain.result import (
     ARMS,
     GROUPS,
@@ -56,6 +58,7 @@ def run(*, quick: bool = False, progress: Progress = silent, **options: Any) -> 
             head=range(contains.TASK.n_heads),
             letter=contains.TASK.alphabet.letters,
         ),
+        characters=characters.study(asked, progress),
         gaps=LabeledArray.of(few.gaps, restoring=("pre-trained", "all letters alike")),
     )
     return result.with_findings(findings(result))

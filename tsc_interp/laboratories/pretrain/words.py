@@ -13,9 +13,11 @@ from tsc_interp.laboratories.pretrain.result import (
     LONGER,
     ONLY,
     STAGES,
+    TRAINED,
+    Characters,
     PretrainResult,
-    mean_and_error,
 )
+from tsc_interp.results.intervals import Floats, mean_interval, told_mean, told_median
 
 _SHOWN, _HELD_OUT, _STRANGERS = GROUPS
 
@@ -27,6 +29,7 @@ def findings(result: PretrainResult) -> tuple[Finding, ...]:
         _contains(result),
         _horizons(result),
         _heads(result),
+        *((_characters(result.characters),) if result.characters else ()),
     )
 
 
@@ -35,28 +38,44 @@ def _mean(result: PretrainResult, arm: str, group: str) -> float:
 
 
 def _partners(result: PretrainResult) -> Finding:
-    both, alone, longer, only = (
-        _mean(result, arm, _HELD_OUT) for arm in (BOTH, ALONE, LONGER, ONLY)
-    )
+    held = {arm: result.partners.at(arm=arm, group=_HELD_OUT) for arm in (*TRAINED, ONLY)}
+    both, alone, longer = (told_mean(held[arm], 1) for arm in (BOTH, ALONE, LONGER))
     constant = float(result.constant.array.mean())
-    gain, error = mean_and_error(
-        result.partners.at(arm=BOTH, group=_HELD_OUT)
-        - result.partners.at(arm=LONGER, group=_HELD_OUT)
-    )
-    verdict = "helps" if gain > 2 * error else "has not helped"
+    gains = held[BOTH] - held[LONGER]
+    chance = sign_test(gains)
     return Finding(
-        severity="good" if gain > 2 * error else "note",
+        severity="good" if chance < 0.05 and gains.mean() > 0 else "note",
         text=(
-            f"Where facts must be held in weights, pre-training {verdict}: of {result.questions} "
-            f"questions about names that fine-tuning never asked for, {both:.1%} are answered "
-            f"right after span corruption and fine-tuning, {alone:.1%} after fine-tuning alone "
-            f"({longer:.1%} with as many steps), {constant:.1%} by a constant "
-            f"answer. Pre-training adds {_points(gain, error)} over {result.options.seeds} seeds. "
-            "Asked before fine-tuning, the pre-trained models, which have not seen a question, "
-            f"tell {only:.1%}."
+            f"Where facts must be held in weights, pre-training {_helped(gains, chance)} "
+            f"(sign test over {len(gains)} seeds, p = {chance:.2g}): of {result.questions} "
+            f"questions about names that fine-tuning never asked for, {both} are answered "
+            f"right after span corruption and fine-tuning, {alone} after fine-tuning alone, "
+            f"{longer} after as many steps of it; a constant answer has {constant:.1%}. "
+            f"Pre-training adds {points(gains)}. Asked before fine-tuning, the pre-trained "
+            f"models answer {np.median(held[ONLY]):.1%} right (median; the best seed "
+            f"{held[ONLY].max():.1%}): they have not seen a question."
         ),
-        numbers={"pretrained": both, "alone": alone, "constant": constant, "error": error},
+        numbers={
+            "pretrained": _mean(result, BOTH, _HELD_OUT),
+            "alone": _mean(result, ALONE, _HELD_OUT),
+            "longer": _mean(result, LONGER, _HELD_OUT),
+            "constant": constant,
+            "p": chance,
+            "only_best": float(held[ONLY].max()),
+        },
     )
+
+
+def sign_test(gains: Floats) -> float:
+    """The p-value of the sign test: heavy tails cannot sway it, and four seeds cannot pass it."""
+    better, worse = int((gains > 0).sum()), int((gains < 0).sum())
+    return float(binomtest(better, better + worse).pvalue) if better + worse else 1.0
+
+
+def _helped(gains: Floats, chance: float) -> str:
+    if chance >= 0.05:
+        return "makes no difference that these seeds can show"
+    return "helps" if np.median(gains) > 0 else "harms"
 
 
 def _anyway(result: PretrainResult) -> Finding:
@@ -83,33 +102,34 @@ def _anyway(result: PretrainResult) -> Finding:
 
 
 def _contains(result: PretrainResult) -> Finding:
-    told, gains = [], {}
-    for labels in result.options.labels:
+    every = result.options.labels
+    told, gains = [], {n: result.gains(LONGER, n) for n in every}
+    for labels in every:
         both, alone = (
             float(result.contains.at(arm=arm, labels=labels).mean()) for arm in (BOTH, LONGER)
         )
-        gain, error = result.paired(LONGER, labels)
-        gains[labels] = (gain, error)
-        told.append(f"{labels} labels {both:.1%} against {alone:.1%} ({_points(gain, error)})")
-    better = [labels for labels, (gain, error) in gains.items() if gain > 2 * error]
-    worse = [labels for labels, (gain, error) in gains.items() if gain < -2 * error]
+        told.append(f"{labels} labels {both:.1%} against {alone:.1%} ({points(gains[labels])})")
+    # One chance in twenty for all numbers of labels together (Bonferroni).
+    told_apart = [n for n in every if sign_test(gains[n]) < 0.05 / len(every)]
+    better = [n for n in told_apart if np.median(gains[n]) > 0]
+    worse = [n for n in told_apart if n not in better]
     return Finding(
         severity="note",
         text=(
             f"For contains a and b, {_verdict(better, worse)} Accuracy with pre-training against "
             f"as many steps of fine-tuning alone, over every string of up to "
             f"{result.options.max_length} letters, half the weight on either label (a constant "
-            f"answer has 50 %): {', '.join(told)}; differences seed by seed, with their standard "
-            "errors."
+            f"answer has 50 %): {', '.join(told)}; differences seed by seed over "
+            f"{result.options.seeds} seeds."
         ),
-        numbers={f"gain_{labels}": gain for labels, (gain, _) in gains.items()},
+        numbers={f"gain_{labels}": float(gain.mean()) for labels, gain in gains.items()},
     )
 
 
 def _verdict(better: list[int], worse: list[int]) -> str:
-    """In words, for differences of more than two standard errors."""
+    """In words, for differences that a sign test shows."""
     if not better and not worse:
-        return "pre-training makes no difference that these seeds can tell."
+        return "pre-training makes no difference that these seeds can show."
     said = [
         f"{verb} with {' and '.join(map(str, which))} labels"
         for verb, which in (("helps", better), ("harms", worse))
@@ -122,13 +142,13 @@ def _horizons(result: PretrainResult) -> Finding:
     labels = max(result.options.labels)
     both, alone = (result.horizons.at(arm=arm, labels=labels) for arm in (BOTH, LONGER))
     further, less = int((both > alone).sum()), int((both < alone).sum())
-    chance = float(binomtest(further, further + less).pvalue) if further + less else 1.0
+    chance = sign_test(both - alone)
     verdict = "a difference" if chance < 0.05 else "no certain difference"
     return Finding(
         severity="note",
         text=(
-            f"Horizons with {labels} labels: the median is {np.median(both):,.0f} letters with "
-            f"pre-training and {np.median(alone):,.0f} with as many steps of fine-tuning alone; of "
+            f"Horizons with {labels} labels: the median is {told_median(both)} letters with "
+            f"pre-training and {told_median(alone)} with as many steps of fine-tuning alone; of "
             f"{len(both)} seeds {further} go further with it and {less} less far, {verdict} (sign "
             f"test, p = {chance:.2f})."
         ),
@@ -153,5 +173,34 @@ def _heads(result: PretrainResult) -> Finding:
     )
 
 
-def _points(gain: float, error: float) -> str:
-    return f"{100 * gain:+.1f} ± {100 * error:.1f} points"
+def points(gains: Floats) -> str:
+    low, high = mean_interval(gains)
+    return f"{100 * gains.mean():+.1f} points, 95% CI {100 * low:+.1f} to {100 * high:+.1f}"
+
+
+def _characters(found: Characters) -> Finding:
+    """Similar names, similar answers: of strangers, and where it is wrong."""
+    shares = {
+        (arm, measure): float(found.measured.at(arm=arm, measure=measure).mean())
+        for arm in found.measured.labels["arm"]
+        for measure in found.measured.labels["measure"]
+    }
+    pre = {measure: share for (arm, measure), share in shares.items() if arm == BOTH}
+    alone = {measure: share for (arm, measure), share in shares.items() if arm == LONGER}
+    seeds = len(found.exceptions.flat)
+    one, two = pre["same answer, one family"], pre["same answer, two families"]
+    return Finding(
+        severity="warning" if one > two else "note",
+        text=(
+            f"Similar names get similar answers: after character corruption and fine-tuning two "
+            f"names that share their first letters get one answer in {one:.0%} of the pairs, other "
+            f"names in {two:.0%} (means of {seeds} seeds). Strangers, of whom the corpus says "
+            f"nothing, are sent to their family's home in {pre['home, strangers']:.0%} (chance: "
+            f"{1 / found.places:.1%}), and so are {pre['home, exceptions']:.0%} of the held-out "
+            f"names that are from elsewhere. This bias flatters: held-out names from the home are "
+            f"answered right in {pre['right, like the family']:.0%}, the others in "
+            f"{pre['right, exceptions']:.0%} (fine-tuned alone: "
+            f"{alone['right, like the family']:.0%} and {alone['right, exceptions']:.0%})."
+        ),
+        numbers={f"pre-trained: {name}": share for name, share in pre.items()},
+    )

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tsc_interp.checkpoints.format import Checkpoint
+from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.interventions.changes import Change
@@ -18,13 +18,13 @@ from tsc_interp.interventions.weights import edit
 from tsc_interp.probes.ablation.result import Ablated, AblationResult, Exact, TestErrors
 from tsc_interp.source_report import TEST_LENGTH
 from tsc_interp.strings import Counts
-from tsc_interp.verification.differences import difference
-from tsc_interp.verification.exact import checkpoint_of
-from tsc_interp.verification.faces import Faces
+from tsc_interp.verification.bounds.exact import checkpoint_of
+from tsc_interp.verification.bounds.labels import labels_of
+from tsc_interp.verification.bounds.supports import Supports
+from tsc_interp.verification.counting.differences import difference
 from tsc_interp.verification.horizons import horizon
-from tsc_interp.verification.labels import labels_of
-from tsc_interp.verification.search import RIGHT, corner_verdicts
-from tsc_interp.verification.verdict import verify
+from tsc_interp.verification.search.search import RIGHT, corner_verdicts
+from tsc_interp.verification.verdict import verify_counts
 
 MOST_VECTORS = 2_000_000
 BUDGET = 20_000
@@ -40,8 +40,8 @@ def length_for(config: ClassifierConfig) -> int:
 
 def judge(checkpoint: Checkpoint, length: int) -> Exact:
     """Counted string by string; the horizon is searched for, and not proved."""
-    tally = verify(checkpoint, length, method="regions").tally
-    found = horizon(checkpoint, budget=BUDGET, prove=False)
+    tally = verify_counts(checkpoint, length, method="regions").tally
+    found = horizon(checkpoint, boxes=BUDGET, prove=False)
     return Exact(
         false_positives=tally.false_positives.total_strings,
         false_negatives=tally.false_negatives.total_strings,
@@ -53,22 +53,22 @@ def judge(checkpoint: Checkpoint, length: int) -> Exact:
 
 def prove(checkpoint: Checkpoint, known: Exact) -> Exact:
     """The same with the horizon the checker derives, if it is the one that was found."""
-    found = horizon(checkpoint, budget=BUDGET)
+    found = horizon(checkpoint, boxes=BUDGET)
     agrees = found.shortest is not None and found.shortest.string == known.first_error
     return known.model_copy(update={"proved": found.proved and agrees})
 
 
 def test_errors(checkpoint: Checkpoint, counts: Counts) -> TestErrors:
     """Over real numbers, as everything exact is."""
-    faces = Faces(checkpoint)
+    supports = Supports(checkpoint)
     vectors, copies = np.unique(counts, axis=0, return_counts=True)
     wrong = {False: 0, True: 0}
-    supports, member = np.unique(vectors > 0, axis=0, return_inverse=True)
-    for index, support in enumerate(supports):
+    present, member = np.unique(vectors > 0, axis=0, return_inverse=True)
+    for index, occurs in enumerate(present):
         own = member.ravel() == index
-        letters = tuple(np.flatnonzero(support).tolist())
+        letters = tuple(np.flatnonzero(occurs).tolist())
         inside = vectors[own][:, list(letters)]
-        missed = corner_verdicts(faces, letters, inside) != RIGHT
+        missed = corner_verdicts(supports, letters, inside) != RIGHT
         labels = labels_of(checkpoint.config, letters, inside)
         for label in wrong:
             wrong[label] += int(copies[own][missed & (labels == label)].sum())

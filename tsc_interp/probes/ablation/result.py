@@ -6,8 +6,8 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, PlainSerializer
 
-from tsc_interp.probes.base import Cell, LabeledArray, ProbeResult, Record, Table
 from tsc_interp.probes.wording import number
+from tsc_interp.results.base import Cell, LabeledArray, ProbeResult, Record, Table
 
 EXACT_IN_JSON = 2**53
 

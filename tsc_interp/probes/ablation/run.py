@@ -35,8 +35,8 @@ from tsc_interp.model.threads import one_thread
 from tsc_interp.probes.ablation.exact import ExactHalf, length_for
 from tsc_interp.probes.ablation.result import Ablated, AblationResult, TestErrors
 from tsc_interp.probes.ablation.words import findings, named
-from tsc_interp.probes.base import LabeledArray
 from tsc_interp.probes.running import Floats, as_array, need_classifier
+from tsc_interp.results.base import LabeledArray
 from tsc_interp.strings import Counts
 
 MEAN_OVER = 128

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from tsc_interp.probes.ablation.result import Ablated, AblationResult, Exact
-from tsc_interp.probes.base import Cell, Finding, Severity
 from tsc_interp.probes.wording import capital, number, write_share
+from tsc_interp.results.base import Cell, Finding, Severity
 
 MOST_NAMED = 2
 """Of a kind: each is put to the checker, which takes a second."""

@@ -16,7 +16,7 @@ from tsc_interp.probes.atlas.figures_parts import (
     power_ticks,
 )
 from tsc_interp.probes.atlas.result import RAREST, AtlasResult, pair_counts, plane_counts
-from tsc_interp.probes.base import LabeledArray
+from tsc_interp.results.base import LabeledArray
 
 
 def figures(result: AtlasResult) -> list[Figure]:

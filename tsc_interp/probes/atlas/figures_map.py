@@ -13,7 +13,7 @@ from tsc_interp.plots.colours import INK, WRONG, diverging_marks
 from tsc_interp.plots.style import Figure, new_figure
 from tsc_interp.probes.atlas.figures_parts import first_errors, hover, logit_map, mark
 from tsc_interp.probes.atlas.result import ANY_LENGTH, AtlasResult, edge_counts, triangle_counts
-from tsc_interp.probes.base import LabeledArray
+from tsc_interp.results.base import LabeledArray
 from tsc_interp.strings import Alphabet
 
 HEIGHT = 0.75**0.5

@@ -28,9 +28,9 @@ from tsc_interp.probes.atlas.result import (
     plane_counts,
     triangle_counts,
 )
-from tsc_interp.probes.base import LabeledArray
-from tsc_interp.verification.faces import Faces
-from tsc_interp.verification.labels import labels_of
+from tsc_interp.results.base import LabeledArray
+from tsc_interp.verification.bounds.labels import labels_of
+from tsc_interp.verification.bounds.supports import Supports
 
 MOST_PAIRS = 6
 SLICES = (20, 200, 2000, 200_000)
@@ -41,13 +41,13 @@ def length_matters(config: ClassifierConfig) -> bool:
 
 
 def evaluate(
-    config: ClassifierConfig, faces: Faces, counts: Counts
+    config: ClassifierConfig, supports: Supports, counts: Counts
 ) -> tuple[Floats, NDArray[np.bool_]]:
     """Logits of count vectors that all have the same letters, and which of them are wrong."""
-    face = tuple(np.flatnonzero(counts[0]).tolist())
-    own = counts[:, list(face)]
-    logits, _ = faces[face].logits(own.astype(np.float64))
-    return logits, np.asarray((logits > 0) != labels_of(config, face, own))
+    support = tuple(np.flatnonzero(counts[0]).tolist())
+    own = counts[:, list(support)]
+    logits, _ = supports[support].logits(own.astype(np.float64))
+    return logits, np.asarray((logits > 0) != labels_of(config, support, own))
 
 
 def _short(values: NDArray[Any], **labels: Any) -> LabeledArray:
@@ -58,7 +58,7 @@ def _short(values: NDArray[Any], **labels: Any) -> LabeledArray:
     return LabeledArray.of(short, **labels)
 
 
-def mixture_map(config: ClassifierConfig, faces: Faces) -> dict[str, Any]:
+def mixture_map(config: ClassifierConfig, supports: Supports) -> dict[str, Any]:
     """Every mixture of three letters: the inside, the edges and the corners of a triangle."""
     lengths: tuple[int | None, ...] = SLICES if length_matters(config) else (None,)
     names = [ANY_LENGTH if length is None else length for length in lengths]
@@ -73,12 +73,12 @@ def mixture_map(config: ClassifierConfig, faces: Faces) -> dict[str, Any]:
     for length in lengths:
         counts, inside = triangle_counts(length)
         here, bad = np.full((2, *inside.shape), np.nan)
-        here[inside], bad[inside] = evaluate(config, faces, counts[inside])
+        here[inside], bad[inside] = evaluate(config, supports, counts[inside])
         slices["triangle"].append((here, bad))
         along = edge_counts(length)
-        slices["edges"].append(_each(config, faces, [(edge, along) for edge in edges]))
+        slices["edges"].append(_each(config, supports, [(edge, along) for edge in edges]))
         alone = np.array([[1 if length is None else length]])
-        here, bad = _each(config, faces, [((letter,), alone) for letter in range(3)])
+        here, bad = _each(config, supports, [((letter,), alone) for letter in range(3)])
         slices["corners"].append((here[:, 0], bad[:, 0]))
     maps: dict[str, Any] = {"lens": LENS}
     for name, found in slices.items():
@@ -89,22 +89,22 @@ def mixture_map(config: ClassifierConfig, faces: Faces) -> dict[str, Any]:
 
 
 def _each(
-    config: ClassifierConfig, faces: Faces, groups: Sequence[tuple[tuple[int, ...], Counts]]
+    config: ClassifierConfig, supports: Supports, groups: Sequence[tuple[tuple[int, ...], Counts]]
 ) -> tuple[Floats, Floats]:
     """Logits `[group string]` and what is wrong, for counts of a few letters each."""
     logits, wrong = [], []
     for places, counts in groups:
         full = np.zeros((len(counts), config.n_letters), dtype=np.int64)
         full[:, list(places)] = counts
-        here, bad = evaluate(config, faces, full)
+        here, bad = evaluate(config, supports, full)
         logits.append(here)
         wrong.append(bad)
     return np.stack(logits), np.stack(wrong).astype(np.float64)
 
 
-def plane_map(config: ClassifierConfig, faces: Faces, reach: int) -> dict[str, LabeledArray]:
+def plane_map(config: ClassifierConfig, supports: Supports, reach: int) -> dict[str, LabeledArray]:
     counts = plane_counts(reach)
-    logits, wrong = evaluate(config, faces, counts.reshape(-1, 3))
+    logits, wrong = evaluate(config, supports, counts.reshape(-1, 3))
     axes = {"row": range(PLANE), "column": range(PLANE)}
     return {
         "plane": _short(logits.reshape(PLANE, PLANE), **axes),
@@ -112,13 +112,15 @@ def plane_map(config: ClassifierConfig, faces: Faces, reach: int) -> dict[str, L
     }
 
 
-def pair_curves(config: ClassifierConfig, faces: Faces, reach: int) -> dict[str, LabeledArray]:
+def pair_curves(
+    config: ClassifierConfig, supports: Supports, reach: int
+) -> dict[str, LabeledArray]:
     """Two-letter strings: the edges of the triangle, where false positives live."""
     pairs = list(combinations(range(config.n_letters), 2))[:MOST_PAIRS]
     if not pairs:
         return {}
     counts = pair_counts(reach)
-    logits, wrong = _each(config, faces, [(pair, counts) for pair in pairs])
+    logits, wrong = _each(config, supports, [(pair, counts) for pair in pairs])
     names = ["".join(config.alphabet.letters[i] for i in pair) for pair in pairs]
     axes = {"pair": names, "ratio": range(PAIR_POINTS)}
     return {

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tsc_interp.probes.base import LabeledArray, ProbeResult, Record, Table
+from tsc_interp.results.base import LabeledArray, ProbeResult, Record, Table
 
 Counts = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -30,14 +30,14 @@ from tsc_interp.probes.atlas.maps import (
 from tsc_interp.probes.atlas.result import AtlasResult, LetterSet, Marked
 from tsc_interp.probes.atlas.words import findings
 from tsc_interp.probes.running import need_classifier
-from tsc_interp.verification.certificates import Certificate, certify
-from tsc_interp.verification.exact import checkpoint_of
-from tsc_interp.verification.faces import Faces
-from tsc_interp.verification.horizons import FaceHorizon
+from tsc_interp.probes.searched import BUDGET, searched
+from tsc_interp.verification.bounds.exact import checkpoint_of
+from tsc_interp.verification.bounds.supports import Supports
+from tsc_interp.verification.certificates import Certificate, certify_searches
+from tsc_interp.verification.horizon_result import SupportHorizon
+from tsc_interp.verification.summaries import DEFAULT_LIMIT
 
 MOST_LETTERS = 5
-BUDGET = 20_000
-"""Boxes per set of letters: a report must not keep anyone waiting."""
 
 
 def run(model: Any, strings: Sequence[str], *, budget: int = BUDGET) -> AtlasResult:
@@ -49,16 +49,16 @@ def run(model: Any, strings: Sequence[str], *, budget: int = BUDGET) -> AtlasRes
             f"tsc-interp verify --horizon takes the time it needs"
         )
     checkpoint = checkpoint_of(model)
-    faces = Faces(checkpoint)
-    certificate = certify(checkpoint, budget=budget)
+    supports = Supports(checkpoint)
+    certificate = certify_searches(*searched(checkpoint, budget), DEFAULT_LIMIT)
     known = certificate.horizon
-    sets = tuple(_letter_set(face, certificate) for face in known.by_letters)
-    marked = _marked(config, faces, known.by_letters, strings)
+    sets = tuple(_letter_set(support, certificate) for support in known.by_letters)
+    marked = _marked(config, supports, known.by_letters, strings)
     pair_reach, plane_reach = _reach(marked, 2), _reach(marked, 3)
-    maps: dict[str, Any] = pair_curves(config, faces, pair_reach)
+    maps: dict[str, Any] = pair_curves(config, supports, pair_reach)
     notes = []
     if config.n_letters == 3:
-        maps |= mixture_map(config, faces) | plane_map(config, faces, plane_reach)
+        maps |= mixture_map(config, supports) | plane_map(config, supports, plane_reach)
     else:
         notes.append(f"the triangle of ratios needs three letters, not {config.n_letters}")
     result = AtlasResult(
@@ -80,33 +80,36 @@ def run(model: Any, strings: Sequence[str], *, budget: int = BUDGET) -> AtlasRes
     return result.with_findings(findings(result))
 
 
-def _letter_set(face: FaceHorizon, certificate: Certificate) -> LetterSet:
+def _letter_set(support: SupportHorizon, certificate: Certificate) -> LetterSet:
     always = {
         claim["letters"]
         for claim in certificate.document["claims"]
         if claim["kind"] in ("right_at_all_lengths", "right_beyond")
     }
-    first = face.shortest
+    first = support.shortest
     return LetterSet(
-        letters=face.letters,
-        label=face.label,
+        letters=support.letters,
+        label=support.label,
         first_error=first.string if first else None,
         length=first.length if first else None,
         logit=first.logit if first else None,
-        right_through=face.right_through,
-        always_right=face.letters in always and first is None,
+        right_through=support.right_through,
+        always_right=support.letters in always and first is None,
     )
 
 
 def _marked(
-    config: ClassifierConfig, faces: Faces, known: Sequence[FaceHorizon], strings: Sequence[str]
+    config: ClassifierConfig,
+    supports: Supports,
+    known: Sequence[SupportHorizon],
+    strings: Sequence[str],
 ) -> tuple[Marked, ...]:
-    first = {face.shortest.string for face in known if face.shortest is not None}
+    first = {support.shortest.string for support in known if support.shortest is not None}
     given = {config.alphabet.write(config.alphabet.counts(string)) for string in strings}
     found = []
     for string in sorted(first | given):
         counts = config.alphabet.counts(string)[None]
-        logits, wrong = evaluate(config, faces, counts)
+        logits, wrong = evaluate(config, supports, counts)
         found.append(
             Marked(
                 string=string,

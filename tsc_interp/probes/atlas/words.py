@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tsc_interp.probes.atlas.result import AtlasResult, LetterSet
-from tsc_interp.probes.base import Cell, Finding, Severity
+from tsc_interp.results.base import Cell, Finding, Severity
 from tsc_interp.source_report import TEST_LENGTH
 
 

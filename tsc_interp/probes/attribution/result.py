@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from tsc_interp.probes.base import LabeledArray, Number, ProbeResult, Table
+from tsc_interp.results.base import LabeledArray, Number, ProbeResult, Table
 
 OUTSIDE = ("embedding", "biases")
 """Groups that are no head and no MLP."""

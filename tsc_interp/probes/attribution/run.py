@@ -27,7 +27,6 @@ from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.probes.attribution.final_norm import Seen, through_final_norm
 from tsc_interp.probes.attribution.result import OUTSIDE, AttributionResult
 from tsc_interp.probes.attribution.words import findings
-from tsc_interp.probes.base import LabeledArray
 from tsc_interp.probes.null import under_chance
 from tsc_interp.probes.rows import Query, TokenNames
 from tsc_interp.probes.running import (
@@ -41,6 +40,7 @@ from tsc_interp.probes.running import (
     weight,
 )
 from tsc_interp.probes.scores import same_for_heads
+from tsc_interp.results.base import LabeledArray
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -61,7 +61,7 @@ READS = (
 
 
 @dataclass(frozen=True)
-class Part:
+class Effect:
     name: str
     group: str
     effect: Floats
@@ -113,18 +113,18 @@ def run(
     logits = seen.of(given.at_query(f"blocks.{last}.hook_resid_post")) + seen.shift
     if direction is None and given.config is not None and given.config.biases and at_end:
         bias = float(as_array(model.b_U)[0])
-        parts.append(Part("output bias", "biases", np.full(len(given.rows), bias)))
+        parts.append(Effect("output bias", "biases", np.full(len(given.rows), bias)))
         logits = logits + bias
     _check_sum(given, np.stack([part.effect for part in parts], axis=1), logits, last)
     names, by_group = _grouped(parts)
     parts = _gathered(parts)
-    chance = None
+    notes, chance = _not_applicable(model, given, last, seen), None
     if given.config is None:
         given = replace(given, logits=None, cache={})  # a second pass needs the room
         chance = max(under_chance(model, lambda: _largest_by_chance(model, forward(), w, last)))
     result = AttributionResult(
         findings=(),
-        not_applicable=_not_applicable(model, given, last, seen),
+        not_applicable=notes,
         effects=LabeledArray.of(
             np.stack([part.effect for part in parts], axis=1),
             string=given.rows,
@@ -139,7 +139,7 @@ def run(
     return result.with_findings(findings(result))
 
 
-def _grouped(parts: list[Part]) -> tuple[list[str], Floats]:
+def _grouped(parts: list[Effect]) -> tuple[list[str], Floats]:
     """The groups, and their effects `[row group]`."""
     groups: dict[str, Floats] = {}
     for part in parts:
@@ -147,12 +147,12 @@ def _grouped(parts: list[Part]) -> tuple[list[str], Floats]:
     return list(groups), np.stack(list(groups.values()), axis=1)
 
 
-def _parts(model: Any, run: Pass, seen: Seen, last: int) -> list[Part]:
+def _parts(model: Any, run: Pass, seen: Seen, last: int) -> list[Effect]:
     embedded = run.at_query("hook_embed")
-    parts = [Part("embedding", "embedding", seen.of(embedded))]
+    parts = [Effect("embedding", "embedding", seen.of(embedded))]
     positions = run.at_query("blocks.0.hook_resid_pre") - embedded
     if positions.any():
-        parts.append(Part("position", "embedding", seen.of(positions)))
+        parts.append(Effect("position", "embedding", seen.of(positions)))
     for index in range(last + 1):
         where = "" if model.cfg.n_layers == 1 else f"layer {index} "
         if f"blocks.{index}.attn.hook_pattern" in run.cache:
@@ -162,11 +162,11 @@ def _parts(model: Any, run: Pass, seen: Seen, last: int) -> list[Part]:
             parts += _neurons(model, run, seen, index, where)
             parts += _bias(model, index, "mlp", "b_out", seen, f"{where}MLP bias", run)
     if seen.shift:
-        parts.append(Part("final norm's shift", "biases", np.full(len(run.rows), seen.shift)))
+        parts.append(Effect("final norm's shift", "biases", np.full(len(run.rows), seen.shift)))
     return parts
 
 
-def _heads(model: Any, run: Pass, seen: Seen, index: int, where: str) -> list[Part]:
+def _heads(model: Any, run: Pass, seen: Seen, index: int, where: str) -> list[Effect]:
     """Each head's effect, divided among the tokens it attends to."""
     pattern, output = run.pattern(index), weight(model, index, "attn", "W_O")
     if output is None:
@@ -180,31 +180,31 @@ def _heads(model: Any, run: Pass, seen: Seen, index: int, where: str) -> list[Pa
     effects = seen.scaled((pattern * written) @ members)  # [row head token]
     names = run.names(tokens)
     return [
-        Part(f"{where}head {h} ← {name}", f"{where}head {h}", effects[:, h, t])
+        Effect(f"{where}head {h} ← {name}", f"{where}head {h}", effects[:, h, t])
         for h in range(effects.shape[1])
         for t, name in enumerate(names)
     ]
 
 
-def _neurons(model: Any, run: Pass, seen: Seen, index: int, where: str) -> list[Part]:
+def _neurons(model: Any, run: Pass, seen: Seen, index: int, where: str) -> list[Effect]:
     output = weight(model, index, "mlp", "W_out")
     if output is None:
         raise UnsupportedError(f"layer {index} of this model has an MLP without W_out")
     post = run.at_query(f"blocks.{index}.mlp.hook_post")
     effects = seen.scaled(post * (output @ seen.direction))
     return [
-        Part(f"{where}neuron {m}", f"{where}MLP", effects[:, m]) for m in range(effects.shape[1])
+        Effect(f"{where}neuron {m}", f"{where}MLP", effects[:, m]) for m in range(effects.shape[1])
     ]
 
 
 def _bias(
     model: Any, index: int, part: str, name: str, seen: Seen, called: str, run: Pass
-) -> list[Part]:
+) -> list[Effect]:
     bias = weight(model, index, part, name)
     if bias is None:
         return []
     effect = np.full(len(run.rows), float(bias @ seen.direction))
-    return [Part(called, "biases", seen.scaled(effect))]
+    return [Effect(called, "biases", seen.scaled(effect))]
 
 
 def readouts(
@@ -234,19 +234,21 @@ def _largest_by_chance(model: Any, run: Pass, w: Floats, last: int) -> float:
     return max(float(size[g]) for g, name in enumerate(names) if name not in OUTSIDE)
 
 
-def _gathered(parts: list[Part]) -> list[Part]:
+def _gathered(parts: list[Effect]) -> list[Effect]:
     """The parts with the largest effects, and for each group one that is all its others."""
     if len(parts) <= MOST_PARTS:
         return parts
     size = np.array([np.abs(part.effect).max() for part in parts])
     kept = np.zeros(len(parts), dtype=bool)
     kept[np.argsort(-size, kind="stable")[:MOST_PARTS]] = True
-    rest: dict[str, list[Part]] = {}
+    rest: dict[str, list[Effect]] = {}
     for part, stays in zip(parts, kept, strict=True):
         if not stays:
             rest.setdefault(part.group, []).append(part)
     together = [
-        Part(f"{group}: {len(some)} smaller parts", group, np.sum([p.effect for p in some], axis=0))
+        Effect(
+            f"{group}: {len(some)} smaller parts", group, np.sum([p.effect for p in some], axis=0)
+        )
         for group, some in rest.items()
     ]
     return [part for part, stays in zip(parts, kept, strict=True) if stays] + together
@@ -279,7 +281,8 @@ def _not_applicable(model: Any, run: Pass, last: int, seen: Seen) -> tuple[str, 
             "the final norm's scale is taken as it was in this forward pass: what a part would "
             "change by changing that scale is not counted"
         )
-    if run.padding is not None:
+    attending = [i for i in range(last + 1) if f"blocks.{i}.attn.hook_pattern" in run.cache]
+    if run.padding is not None and run.padding_weight(attending) > 0:
         notes.append(
             f"`{run.names([run.padding])[0]}` looks like padding and is attended to: pass "
             "attention_mask (1 for tokens, 0 for padding) if it is"

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tsc_interp.probes.attribution.result import OUTSIDE, AttributionResult
-from tsc_interp.probes.base import Cell, Finding
+from tsc_interp.results.base import Cell, Finding
 
 MOST_STRINGS = 3
 MOST_NAMED = 5

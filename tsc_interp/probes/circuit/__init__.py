@@ -1,1 +1,1 @@
-"""Which letter does each head read, and do heads repeat each other?"""
+"""Which edges of the model answer every string as the whole model does?"""

@@ -28,12 +28,11 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
-from tsc_interp.checkpoints.format import Checkpoint
+from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.config import require_report_family
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.interventions.parts import Edge
 from tsc_interp.interventions.weights import edit
-from tsc_interp.probes.base import LabeledArray
 from tsc_interp.probes.circuit.choosing import (
     MOST_CHOICES,
     Graph,
@@ -47,12 +46,13 @@ from tsc_interp.probes.circuit.choosing import (
 from tsc_interp.probes.circuit.result import Choice, Circuit, CircuitResult
 from tsc_interp.probes.circuit.wiring import Array, Wiring, wiring
 from tsc_interp.probes.circuit.words import findings
+from tsc_interp.results.base import LabeledArray
 from tsc_interp.strings import as_strings
 
 METHODS = ("removed alone", "attribution", "threshold")
 _MOST_FRONT = 24
 _RANKED_VECTORS = 25_000
-_PATIENCE = 5_000_000
+_SECONDS = 5.0
 """For proofs that the circuit and the model agree: five seconds' worth of work."""
 _BOXES = 5_000
 """For the search of each set of letters: many models need a few hundred."""
@@ -175,10 +175,10 @@ def _counted(
     progress: Callable[[str], None],
 ) -> list[tuple[Choice, Any]]:
     """Exactly, in how many strings each choice differs; only those better than any smaller one."""
-    from tsc_interp.verification.differences import Answers
-    from tsc_interp.verification.faces import Faces
+    from tsc_interp.verification.bounds.supports import Supports
+    from tsc_interp.verification.counting.differences import Answers
 
-    model = Answers(Faces(checkpoint), max_length)
+    model = Answers(Supports(checkpoint), max_length)
     found: list[tuple[Choice, Any]] = []
     least: int | None = None
     # The whole model is the last resort: ranked on shorter strings, none may be without error.
@@ -187,7 +187,7 @@ def _counted(
         progress(f"counting circuit {number} of {len(tried)}")
         changes = _changes(graph, kept, change)
         other = edit(checkpoint, changes) if changes else checkpoint
-        differing = model.against(Faces(other))
+        differing = model.against(Supports(other))
         if differing.undecided:
             continue  # a logit too close to zero for any precision: nothing is said of this one
         if least is not None and differing.vectors >= least:
@@ -215,7 +215,7 @@ def _proved(
     progress("proving where the circuit and the model agree")
     changes = _changes(graph, kept, change)
     smaller = edit(checkpoint, changes) if changes else checkpoint
-    found = diff(checkpoint, smaller, max_length=10, budget=_BOXES, patience=_PATIENCE)
+    found = diff(checkpoint, smaller, max_length=10, boxes=_BOXES, seconds=_SECONDS)
     stays = dict(zip(graph.parts, map(bool, kept), strict=True))
     exact = found.proved.first_difference is not None
     return Circuit(
@@ -224,8 +224,8 @@ def _proved(
         agree_through=found.proved.agree_through,
         first_difference=found.shortest if exact else None,
         statements=found.proved.sentences,
-        right_through=horizon(smaller, budget=_BOXES, prove=False).right_through,
-        model_right_through=horizon(checkpoint, budget=_BOXES, prove=False).right_through,
+        right_through=horizon(smaller, boxes=_BOXES, prove=False).right_through,
+        model_right_through=horizon(checkpoint, boxes=_BOXES, prove=False).right_through,
         weight_hash=smaller.weight_hash(),
     )
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from tsc_interp.checkpoints.format import Checkpoint
+from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.interventions.parts import Edge, Part
 from tsc_interp.model.classifier import Classifier
 from tsc_interp.strings import Counts

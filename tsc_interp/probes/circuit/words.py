@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from math import isnan
 
-from tsc_interp.probes.base import Cell, Finding
 from tsc_interp.probes.circuit.result import Choice, CircuitResult, listed
+from tsc_interp.results.base import Cell, Finding
 
 
 def findings(result: CircuitResult) -> tuple[Finding, ...]:

@@ -7,8 +7,8 @@ import numpy as np
 from tsc_interp.plots.bars import signed_bars
 from tsc_interp.plots.colours import DASHES, INK, NEGATIVE, WRONG
 from tsc_interp.plots.style import Figure, decision_line, new_figure
-from tsc_interp.probes.base import LabeledArray
 from tsc_interp.probes.cone.result import ConeResult
+from tsc_interp.results.base import LabeledArray
 
 MOST_SETS, MOST_CURVES = 24, 6
 

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tsc_interp.errors import UnsupportedError
-from tsc_interp.probes.base import LabeledArray
 from tsc_interp.probes.cone.maximise import maximise
 from tsc_interp.probes.cone.result import ConeResult, GivenString, NegativeSet
 from tsc_interp.probes.cone.shortest import (
@@ -34,6 +33,7 @@ from tsc_interp.probes.cone.shortest import (
 )
 from tsc_interp.probes.cone.words import findings
 from tsc_interp.probes.running import Floats, logits_of, need_classifier
+from tsc_interp.results.base import LabeledArray
 from tsc_interp.source_report import TEST_LENGTH
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tsc_interp.probes.base import Cell, Finding
 from tsc_interp.probes.cone.result import ConeResult, NegativeSet
+from tsc_interp.results.base import Cell, Finding
 
 
 def findings(result: ConeResult) -> tuple[Finding, ...]:

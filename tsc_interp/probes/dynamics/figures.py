@@ -20,8 +20,8 @@ from tsc_interp.plots.colours import (
 )
 from tsc_interp.plots.style import Figure, decision_line, new_figure
 from tsc_interp.plots.vectors import choice
-from tsc_interp.probes.base import LabeledArray
 from tsc_interp.probes.dynamics.result import DynamicsResult
+from tsc_interp.results.base import LabeledArray
 
 
 def figures(result: DynamicsResult) -> list[Figure]:

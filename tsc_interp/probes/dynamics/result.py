@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from tsc_interp.probes.base import LabeledArray, ProbeResult, Table
+from tsc_interp.results.base import LabeledArray, ProbeResult, Table
 
 
 class DynamicsResult(ProbeResult):

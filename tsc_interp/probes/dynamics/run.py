@@ -25,10 +25,10 @@ from tsc_interp.data import source_test_set
 from tsc_interp.errors import ConfigError, UnsupportedError, UsageError
 from tsc_interp.model.classifier import Classifier
 from tsc_interp.model.initialise import stack_weights
-from tsc_interp.probes.base import LabeledArray
 from tsc_interp.probes.dynamics.result import DynamicsResult
 from tsc_interp.probes.dynamics.words import findings
 from tsc_interp.probes.running import need_one_logit
+from tsc_interp.results.base import LabeledArray
 from tsc_interp.verification import horizon
 
 _BUDGET = 20_000
@@ -124,7 +124,7 @@ def _horizons(history: Mapping[int, Checkpoint]) -> LabeledArray | None:
     if next(iter(history.values())).config.n_letters > _MOST_LETTERS:
         return None
     try:
-        lengths = [horizon(c, budget=_BUDGET).right_through for c in history.values()]
+        lengths = [horizon(c, boxes=_BUDGET).right_through for c in history.values()]
     except UnsupportedError:
         return None
     return LabeledArray.of(lengths, epoch=list(history))

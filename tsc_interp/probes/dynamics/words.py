@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tsc_interp.probes.base import Cell, Finding, LabeledArray
 from tsc_interp.probes.dynamics.result import DynamicsResult
+from tsc_interp.results.base import Cell, Finding, LabeledArray
 
 
 def findings(result: DynamicsResult) -> tuple[Finding, ...]:

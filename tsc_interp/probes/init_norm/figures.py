@@ -7,8 +7,8 @@ import plotly.graph_objects as go
 
 from tsc_interp.plots.colours import DASHES, INK, MUTED, faint
 from tsc_interp.plots.style import Figure, new_figure
-from tsc_interp.probes.base import LabeledArray
 from tsc_interp.probes.init_norm.result import InitNormResult
+from tsc_interp.results.base import LabeledArray
 
 # One look per strategy, in every figure.
 _LOOKS = ((MUTED[0], "circle"), (MUTED[1], "square"), (MUTED[2], "diamond"))

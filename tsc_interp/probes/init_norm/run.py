@@ -22,9 +22,9 @@ from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UsageError
 from tsc_interp.model.classifier import Classifier
 from tsc_interp.model.initialise import initial_ensemble
-from tsc_interp.probes.base import LabeledArray
 from tsc_interp.probes.init_norm.result import InitNormResult
 from tsc_interp.probes.init_norm.words import findings
+from tsc_interp.results.base import LabeledArray
 
 _PARTS = ("embedding_init", "attention_init", "mlp_init")
 STRATEGIES = {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tsc_interp.probes.base import Finding
 from tsc_interp.probes.init_norm.result import InitNormResult
+from tsc_interp.results.base import Finding
 
 
 def findings(result: InitNormResult) -> tuple[Finding, ...]:

@@ -39,7 +39,8 @@ def families(config: ClassifierConfig, strings: Sequence[str], most: int = 4) ->
     A given string with `LONG` or more of a letter makes a family of its most frequent one.
     """
     alphabet = config.alphabet
-    needed = alphabet.counts(config.task.needs)
+    needs = config.task.needs
+    needed = alphabet.counts(needs) if needs else np.zeros(alphabet.size, dtype=np.int64)
     made = [_family(config, needed, letter) for letter in varied_letters(config)]
     for string in strings:
         counts = alphabet.counts(string)

@@ -8,8 +8,8 @@ import plotly.graph_objects as go
 from tsc_interp.plots.colours import DASHES, INK, WRONG, token_style
 from tsc_interp.plots.number_line import number_line
 from tsc_interp.plots.style import Figure, decision_line, new_figure
-from tsc_interp.probes.base import LabeledArray
 from tsc_interp.probes.margin.result import Family, MarginResult
+from tsc_interp.results.base import LabeledArray
 
 MOST_LINES = 6
 SPOKEN = (1, 100, 10_000)
@@ -121,7 +121,7 @@ def _hover(family: Family) -> str:
 
 
 def _weights(result: MarginResult, weights: LabeledArray, i: int, layer: str) -> Figure:
-    """The families in which a head's own letter is outnumbered, its weight falling."""
+    """The families in which a head's own letter is outweighed, its weight falling."""
     figure = new_figure("n", "weight of the letter read", height=480, legend=True)
     n = [int(label) for label in weights.labels["n"]]
     lines = _falling(result, weights, i)
@@ -147,7 +147,7 @@ def _weights(result: MarginResult, weights: LabeledArray, i: int, layer: str) ->
     half = " It crosses half (dotted) where n is e to the margin."
     return Figure(
         f"weights-{layer}" if i else "weights",
-        _title("How fast the letter a head reads is outnumbered", result, layer),
+        _title("How fast the letter a head reads is outweighed", result, layer),
         figure,
         "The attention a head keeps on the letter it reads while another letter's count n grows."
         + half * (len(result.scores.labels["layer"]) == 1),

@@ -1,6 +1,6 @@
 """The first error from the weights: a closed formula, without a search. Plain softmax, one layer.
 
-Long strings fail because one letter outnumbers the others. So take every *family*: one each of some
+Long strings fail because one letter outweighs the others. So take every *family*: one each of some
 letters S, and n of another letter t. A head's weight on t is n / (n + exp(D)), where D, its margin,
 is log Σ exp(s) over S (and CLS, where it is attended to) minus s_t: the head lets go at n = exp(D).
 Between what S gives it and what t gives it, its value moves by that weight, and the read-out turns
@@ -27,10 +27,11 @@ import torch
 from einops import einsum
 from scipy.special import logsumexp, softmax
 
-from tsc_interp.checkpoints.format import Checkpoint
+from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.model.forward import mlp, norm, read_out, untapped
+from tsc_interp.model.forward import read_out
 from tsc_interp.model.inputs import from_counts
+from tsc_interp.model.layers import mlp, norm, untapped
 from tsc_interp.probes.running import Floats
 from tsc_interp.strings import CLS, FIRST_LETTER
 
@@ -49,7 +50,7 @@ class Prediction:
 
 def formula_applies(config: ClassifierConfig) -> bool:
     one_layer = config.n_layers == 1 and config.has_attention and config.n_outputs == 1
-    plain = not (config.needs_order or config.log_n or config.beyond_verification)
+    plain = not (config.needs_order or config.log_n or config.beyond_counts)
     return one_layer and plain and config.n_letters <= LETTERS
 
 
@@ -109,6 +110,7 @@ class _OneLayer:
     """Scores, values and read-out of one classifier in float64."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
+        checkpoint = checkpoint.expanded()
         self.config = config = checkpoint.config
         self.weights = {
             name: torch.from_numpy(w).double() for name, w in checkpoint.weights.items()
@@ -117,7 +119,7 @@ class _OneLayer:
         read = norm(config, self.weights, "blocks.0.ln1.", embedded[None], untapped)[0]
         q, k, v = (self._projected(part, read) for part in "QKV")
         scores = einsum(q[:, CLS], k, "head d_head, head token d_head -> head token")
-        self.scores = (scores / config.d_head**0.5).numpy()
+        self.scores = (scores / config.score_divisor).numpy()
         self.values: Floats = v.numpy()
         self._inputs = from_counts(config, np.eye(1, config.n_letters, dtype=np.int64))
 

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from tsc_interp.probes.base import HeadsResult, LabeledArray, Record, Table
+from tsc_interp.results.base import HeadsResult, LabeledArray, Record, Table
 
 EVERY = 10_000
 """Every n up to here is evaluated; larger ones in steps."""
@@ -59,7 +59,7 @@ class LostLetter(Record):
     reduced: Reduced | None = None
 
 
-class Foretold(Record):
+class Prediction(Record):
     """The first error of all: by the formula (formula.py), and by the exact search."""
 
     predicted: str | None
@@ -88,7 +88,7 @@ class MarginResult(HeadsResult):
     weights: LabeledArray | None = None
     """`[layer family head n]`: the weight of the letter the head reads."""
     lost: tuple[LostLetter, ...] = ()
-    foretold: Foretold | None = None
+    foretold: Prediction | None = None
 
     @property
     def reads(self) -> tuple[tuple[str, ...], ...]:

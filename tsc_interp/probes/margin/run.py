@@ -1,8 +1,8 @@
-"""How far is the letter a head reads ahead of the others, and when is it outnumbered? Chapter 3.
+"""How far is the letter a head reads ahead of the others, and when is it outweighed? Chapter 3.
 
 A head reads the letter t with the highest score s_t; its margin over letter o is s_t - s_o. In a
 string with one t and k o's the weight of t is 1 / (1 + k exp(-margin)): exp(margin) o's per t halve
-it. (Where scores grow with log n, a margin above 1 is never outnumbered; below, k solves
+it. (Where scores grow with log n, a margin above 1 is never outweighed; below, k solves
 (k + 1)^margin = k.) Weight moves the read-out: with r_t the direct effect of giving t all the
 weight, a head's effect changes sign at k = exp(margin) · (-r_t / r_o), if the signs differ.
 
@@ -17,15 +17,12 @@ Reads `hook_q`, `hook_k`, `hook_v`, `hook_pattern`; edits `hook_z` of our own cl
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 from einops import rearrange
-from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
-from tsc_interp.checkpoints.resolve import as_checkpoint
-from tsc_interp.probes.base import LabeledArray
 from tsc_interp.probes.margin.families import (
     CAP,
     LIMIT,
@@ -37,41 +34,26 @@ from tsc_interp.probes.margin.families import (
 )
 from tsc_interp.probes.margin.formula import formula_applies, predicted_first_error
 from tsc_interp.probes.margin.lost import lost_letters
-from tsc_interp.probes.margin.result import Foretold, MarginResult
+from tsc_interp.probes.margin.result import MarginResult, Prediction
 from tsc_interp.probes.margin.words import findings
-from tsc_interp.probes.reading import Layer, Reading, read_beside_chance
-from tsc_interp.probes.rows import Query, TokenNames
+from tsc_interp.probes.reading import Layer, Reading, RowOptions, read_beside_chance
 from tsc_interp.probes.running import Floats, as_array, classifier_config, logits_of
+from tsc_interp.results.base import LabeledArray
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from tsc_interp.checkpoints.checkpoint import Checkpoint
     from tsc_interp.config import ClassifierConfig
+    from tsc_interp.verification.horizon_result import Horizon
 
 GRID = tuple(np.unique(np.geomspace(1, CAP, 91).astype(np.int64)).tolist())
 """The n at which curves are drawn."""
 
 
-def run(
-    model: Any,
-    strings: Sequence[str] | Tensor,
-    *,
-    query: Query | None = None,
-    layer: int | None = None,
-    direction: ArrayLike | Tensor | None = None,
-    token_names: TokenNames | None = None,
-    attention_mask: ArrayLike | Tensor | None = None,
-) -> MarginResult:
+def run(model: Any, strings: Sequence[str] | Tensor, **options: Unpack[RowOptions]) -> MarginResult:
     """On any TransformerLens model: token ids `[batch pos]` for strings, and a query position."""
-    reading, chance = read_beside_chance(
-        model,
-        strings,
-        query=query,
-        layer=layer,
-        direction=direction,
-        token_names=token_names,
-        attention_mask=attention_mask,
-    )
+    reading, chance = read_beside_chance(model, strings, options)
     config = classifier_config(model)
     scores = np.stack([layer.scores for layer in reading.layers])
     margins = scores.max(axis=-1, keepdims=True) - scores
@@ -97,28 +79,38 @@ def run(
         found = _flips(model, config, reading, result)
         if config.n_layers == 1 and not config.needs_order:
             found["lost"] = lost_letters(model, config, reading)
-        found["foretold"] = _foretold(model, config)
+        found["foretold"] = _prediction(model, config)
         result = result.model_copy(update=found)
     return result.with_findings(findings(result))
 
 
-def _foretold(model: Any, config: ClassifierConfig) -> Foretold | None:
+def _prediction(model: Any, config: ClassifierConfig) -> Prediction | None:
     """The closed formula beside the exact answer; None where either is out of reach."""
     if not formula_applies(config):
         return None
-    from tsc_interp.verification.horizons import horizon
+    from tsc_interp.verification.bounds.exact import checkpoint_of
 
-    checkpoint = as_checkpoint(model)
-    predicted, exact = predicted_first_error(checkpoint), horizon(checkpoint, prove=False)
+    checkpoint = checkpoint_of(model)
+    predicted, exact = predicted_first_error(checkpoint), _first_error_of_all(checkpoint)
     if not exact.settled:
         return None
-    return Foretold(
+    return Prediction(
         predicted=None if predicted is None else predicted.string,
         predicted_length=None if predicted is None else predicted.length,
         exact=None if exact.shortest is None else exact.shortest.string,
         exact_length=None if exact.shortest is None else exact.shortest.length,
         searched=exact.limit,
     )
+
+
+def _first_error_of_all(checkpoint: Checkpoint) -> Horizon:
+    """From the search that an atlas makes too; where that has too few boxes, from a longer one."""
+    from tsc_interp.probes.searched import searched
+    from tsc_interp.verification.horizons import horizon
+    from tsc_interp.verification.summaries import DEFAULT_LIMIT, summarise
+
+    known = summarise(*searched(checkpoint), DEFAULT_LIMIT)
+    return known if known.complete else horizon(checkpoint, prove=False)
 
 
 def half_weight_count(margin: float, grows: bool = False) -> float:
@@ -234,5 +226,5 @@ def _not_applicable(config: ClassifierConfig | None) -> list[str]:
                      "are varied to look for flips; name strings to ask about others")  # fmt: skip
     if config.log_n:
         notes.append("scores are per unit of log n, so exp(margin) does not apply: a letter is "
-                     "outnumbered only if its margin is below 1")  # fmt: skip
+                     "outweighed only if its margin is below 1")  # fmt: skip
     return notes

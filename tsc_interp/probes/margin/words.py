@@ -6,14 +6,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tsc_interp.probes.base import Cell, Finding, Severity
-from tsc_interp.probes.margin.result import EVERY, Family, Foretold, LostLetter, MarginResult
+from tsc_interp.probes.margin.result import EVERY, Family, LostLetter, MarginResult, Prediction
 from tsc_interp.probes.standing_out import against_chance, heads_to_tell
 from tsc_interp.probes.wording import capital, write_share, write_strings
+from tsc_interp.results.base import Cell, Finding, Severity
 from tsc_interp.source_report import TEST_LENGTH
 
 MOST_HEADS = 4
 MOST_STRINGS = 3
+ALIKE = 0.01
+"""Scores closer than this get weights within 1 % of each other, which is no preference."""
 
 
 def findings(result: MarginResult) -> tuple[Finding, ...]:
@@ -27,7 +29,7 @@ def findings(result: MarginResult) -> tuple[Finding, ...]:
     ]
     found += [_lost_letter(result, lost) for lost in result.lost[:MOST_STRINGS]]
     found += [_flip(family) for family in result.families if family.first_error is not None]
-    found += [] if result.foretold is None else [_foretold(result.foretold)]
+    found += [] if result.foretold is None else [_prediction(result.foretold)]
     right = [family for family in result.families if family.first_error is None]
     if right:
         found.append(_always_right(right))
@@ -59,16 +61,25 @@ def _head(result: MarginResult, i: int, h: int) -> Finding:
     )
     if not order:
         return Finding(severity="note", text=f"{name} has one {result.unit} to read.")
+    alike = [letters[t] for t in order if margins[t] < ALIKE]
+    if len(alike) == len(order):
+        text = (
+            f"{name} attends to all of them alike: no {result.unit}'s score is more than "
+            f"{margins.max():.1g} below the highest."
+        )
+        return Finding(severity="note", text=text, numbers={"largest margin": float(margins.max())})
+    order = order[len(alike) :]
     shown = [f"{margins[t]:.4f} over `{letters[t]}` ({_halves(half[t])}" for t in order[:3]]
     shown[0] += f" of them per `{target}` halve its weight" if np.isfinite(half[order[0]]) else ""
-    text = f"{name} reads `{target}`, with a margin of {'), '.join(shown)})."
+    both = f" and {write_strings(alike)} alike" if alike else ""
+    text = f"{name} reads `{target}`{both}, with a margin of {'), '.join(shown)})."
     numbers: dict[str, Cell] = {letters[t]: float(margins[t]) for t in order[:3]}
     return Finding(severity="note", text=text, numbers=numbers)
 
 
 def _halves(count: float) -> str:
     if count == float("inf"):
-        return "never outnumbered"
+        return "never outweighed"
     return f"{count:.1f}" if count < 100 else f"{count:,.0f}" if count < 1e9 else f"{count:.1e}"
 
 
@@ -88,21 +99,21 @@ def _flip(family: Family) -> Finding:
     return Finding(severity=severity, text=text + ".", numbers=numbers)
 
 
-def _foretold(foretold: Foretold) -> Finding:
+def _prediction(known: Prediction) -> Finding:
     """ "Horizon from margins, values and read-out: predicted 1,948, exact 2,166"."""
     numbers: dict[str, Cell] = {
-        "predicted": foretold.predicted_length and foretold.predicted_length - 1,
-        "exact": foretold.exact_length and foretold.exact_length - 1,
+        "predicted": known.predicted_length and known.predicted_length - 1,
+        "exact": known.exact_length and known.exact_length - 1,
     }
     said = (
         "predicted none to be wrong"
-        if foretold.predicted_length is None
-        else f"predicted {foretold.predicted_length - 1:,} (first error `{foretold.predicted}`)"
+        if known.predicted_length is None
+        else f"predicted {known.predicted_length - 1:,} (first error `{known.predicted}`)"
     )
     is_so = (
-        f"exact: no error up to {foretold.searched:,} letters"
-        if foretold.exact_length is None
-        else f"exact {foretold.exact_length - 1:,} (`{foretold.exact}`)"
+        f"exact: no error up to {known.searched:,} letters"
+        if known.exact_length is None
+        else f"exact {known.exact_length - 1:,} (`{known.exact}`)"
     )
     text = f"Horizon from margins, values and read-out: {said}, {is_so}."
     return Finding(severity="note", text=text, numbers=numbers)

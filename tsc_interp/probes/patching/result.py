@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tsc_interp.probes.base import LabeledArray, Pair, ProbeResult, Record, Table, unknown
+from tsc_interp.results.base import LabeledArray, Pair, ProbeResult, Record, Table, unknown
 
 MOST_ROWS = 60
 NOTHING = 1e-6
@@ -73,7 +73,7 @@ class PatchingResult(ProbeResult):
     """`letter` (a position is a kind of token) or `position` (a place in the string)."""
     n_layers: int
     query: int
-    """The position the logit is read from."""
+    """The position the logit is read from; -1 is the last one of each pair."""
     pairs: tuple[Patched, ...]
 
     def tables(self) -> tuple[Table, ...]:

@@ -41,11 +41,11 @@ import numpy as np
 from tsc_interp.interventions.intervention import Intervention
 from tsc_interp.interventions.parts import Kind, Part
 from tsc_interp.interventions.singly import singly
-from tsc_interp.probes.base import LabeledArray
 from tsc_interp.probes.pairs import By, PairRun, pair_runs
 from tsc_interp.probes.patching.result import Patched, PatchingResult, Site
 from tsc_interp.probes.patching.words import findings
 from tsc_interp.probes.running import as_array
+from tsc_interp.results.base import LabeledArray
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -93,14 +93,13 @@ def run(
         token_names=token_names,
     )
     patched = tuple(_patched(one) for one in runs)
-    width = len(runs[0].pair.positions)
-    at = 0 if runs[0].ours else (-1 if query is None else query) % width
+    read = {one.query for one in runs}
     result = PatchingResult(
         findings=(),
         not_applicable=_not_applicable(runs, patched),
         by=runs[0].by,
         n_layers=model.cfg.n_layers,
-        query=at,
+        query=read.pop() if len(read) == 1 else -1,  # pairs of several lengths, read at their ends
         pairs=patched,
     )
     return result.with_findings(findings(result))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from tsc_interp.probes.base import Cell, Finding, Severity
 from tsc_interp.probes.patching.result import Patched, PatchingResult
 from tsc_interp.probes.wording import capital
+from tsc_interp.results.base import Cell, Finding, Severity
 
 SCALE = "1 = the clean string's logit restored, 0 = nothing changed"
 ENOUGH = 0.5

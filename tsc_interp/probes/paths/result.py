@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tsc_interp.probes.base import Pair, ProbeResult, Record, Table
+from tsc_interp.results.base import Pair, ProbeResult, Record, Table
 
 MOST_ROWS = 40
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tsc_interp.probes.base import Cell, Finding, Severity
 from tsc_interp.probes.paths.result import Paths, PathsResult
+from tsc_interp.results.base import Cell, Finding, Severity
 
 SCALE = "1 = the clean string's logit restored, 0 = nothing changed"
 

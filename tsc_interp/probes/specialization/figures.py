@@ -7,8 +7,8 @@ import numpy as np
 from tsc_interp.plots.colours import SHARE
 from tsc_interp.plots.heat import heat
 from tsc_interp.plots.style import Figure
-from tsc_interp.probes.base import HeadsResult
 from tsc_interp.probes.specialization.result import SpecializationResult
+from tsc_interp.results.base import HeadsResult
 
 
 def figures(result: SpecializationResult) -> list[Figure]:

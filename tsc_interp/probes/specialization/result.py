@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from tsc_interp.probes.base import HeadsResult, LabeledArray, Record, Table
+from tsc_interp.results.base import HeadsResult, LabeledArray, Record, Table
 
 
 class Unread(Record):

@@ -15,19 +15,17 @@ Reads `hook_q`, `hook_k`, `hook_v`, `hook_pattern`; works per layer, on any Tran
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 from einops import rearrange, reduce
-from numpy.typing import ArrayLike
 
 from tsc_interp.model.threads import one_thread
-from tsc_interp.probes.base import LabeledArray
-from tsc_interp.probes.reading import Layer, keep_small, read_beside_chance
-from tsc_interp.probes.rows import Query, TokenNames
+from tsc_interp.probes.reading import Layer, RowOptions, keep_small, read_beside_chance
 from tsc_interp.probes.running import Floats, as_array, classifier_config, score_factor, weight
 from tsc_interp.probes.specialization.result import SpecializationResult, Unread
 from tsc_interp.probes.specialization.words import findings
+from tsc_interp.results.base import LabeledArray
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -36,25 +34,10 @@ if TYPE_CHECKING:
 
 
 def run(
-    model: Any,
-    strings: Sequence[str] | Tensor,
-    *,
-    query: Query | None = None,
-    layer: int | None = None,
-    direction: ArrayLike | Tensor | None = None,
-    token_names: TokenNames | None = None,
-    attention_mask: ArrayLike | Tensor | None = None,
+    model: Any, strings: Sequence[str] | Tensor, **options: Unpack[RowOptions]
 ) -> SpecializationResult:
     """On any TransformerLens model: token ids `[batch pos]` for strings, and a query position."""
-    reading, chance = read_beside_chance(
-        model,
-        strings,
-        query=query,
-        layer=layer,
-        direction=direction,
-        token_names=token_names,
-        attention_mask=attention_mask,
-    )
+    reading, chance = read_beside_chance(model, strings, options)
     config = classifier_config(model)
     attention = np.stack([once_each(config, layer) for layer in reading.layers])
     heads, layers = reading.heads, reading.layer_names

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from tsc_interp.probes.base import Cell, Finding
 from tsc_interp.probes.specialization.result import SpecializationResult, Unread
 from tsc_interp.probes.standing_out import against_chance, heads_to_tell
 from tsc_interp.probes.wording import capital, write_share
+from tsc_interp.results.base import Cell, Finding
 
 MOST_HEADS = 4
 ALIKE = 0.9

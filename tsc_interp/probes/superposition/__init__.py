@@ -1,1 +1,1 @@
-"""Can a mixture of other letters imitate a letter the model looks for?"""
+"""Can a mixture of other letters be mistaken for one the model looks for?"""

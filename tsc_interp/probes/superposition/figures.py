@@ -9,8 +9,8 @@ from tsc_interp.plots.colours import SHARE
 from tsc_interp.plots.heat import heat
 from tsc_interp.plots.number_line import number_line
 from tsc_interp.plots.style import INK, Figure
-from tsc_interp.probes.base import LabeledArray
 from tsc_interp.probes.superposition.result import ALL_HEADS, SuperpositionResult
+from tsc_interp.results.base import LabeledArray
 
 
 def figures(result: SuperpositionResult) -> list[Figure]:
@@ -33,7 +33,7 @@ def _chosen(result: SuperpositionResult) -> Figure:
     nearest = np.unravel_index(int(cells.argmin()), cells.shape)
     return Figure(
         "distances",
-        f"How far each token is from being imitated{result.of_all_heads()}",
+        f"How far each token is from being mistaken for others{result.of_all_heads()}",
         figure,
         "The distance from a token's value to the nearest mixture of the other tokens compared, as "
         "a share of the values' range: 0% means that others can give exactly its value.",
@@ -86,8 +86,8 @@ def _number_lines(result: SuperpositionResult, of: LabeledArray, i: int, layer: 
         _title(f"Who can pass for the {result.unit} a head reads?", result, layer),
         figure,
         "Each head's value for each letter. The one it reads is ringed; the grey bar is all that "
-        "the other letters can be mixed into. A ring on or near the bar can be imitated. The "
-        "ticks below are the head's output for the given strings.",
+        "the other letters can be mixed into. A ring on or near the bar can be mistaken for them. "
+        "The ticks below are the head's output for the given strings.",
         f"Values by head. {spoken}.",
     )
 
@@ -113,12 +113,12 @@ def _distances(result: SuperpositionResult, i: int, layer: str) -> Figure:
     nearest = [f"{letters[t]} {finite[-1, t]:.0%}" for t in range(len(letters))]
     return Figure(
         f"distances-{layer}" if i else "distances",
-        _title(f"How far each {result.unit} is from being imitated", result, layer),
+        _title(f"How far each {result.unit} is from being mistaken for others", result, layer),
         figure,
         f"The distance from a {result.unit}'s value to the nearest mixture of the other "
         f"{result.unit}s, as a share of the values' range: 0% means that others can give exactly "
         "its value. The last row asks for one mixture that fools all heads at once.",
-        f"Distance from imitation over all heads together: {', '.join(nearest)}.",
+        f"Distance from a mixture of the others over all heads together: {', '.join(nearest)}.",
     )
 
 

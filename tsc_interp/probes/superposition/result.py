@@ -7,8 +7,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tsc_interp.probes.base import HeadsResult, LabeledArray, Number, Record, Table
 from tsc_interp.probes.wording import write_mixture, write_vector
+from tsc_interp.results.base import HeadsResult, LabeledArray, Number, Record, Table
 
 ALL_HEADS = "all"
 
@@ -51,9 +51,9 @@ class SuperpositionResult(HeadsResult):
     chance_distance: tuple[Number, ...] | None = None
     """Of shuffled heads: the distance of the token they score highest, relative to the range."""
     imitations: tuple[Imitation, ...] = ()
-    """The given strings that are false positives by imitation."""
+    """The given strings that are false positives because a letter is mistaken for another."""
     other_false_positives: tuple[str, ...] = ()
-    """Given strings that are false positives, but not by imitation."""
+    """Given strings that are false positives for another reason."""
 
     @property
     def relative(self) -> NDArray[np.float64]:

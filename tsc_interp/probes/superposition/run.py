@@ -1,12 +1,12 @@
-"""Can other letters pass for this one? Chapter 3: false positives by imitation.
+"""Can other letters pass for this one? Chapter 3: letters mistaken for others.
 
 A head returns a mixture of the values of the letters it sees, its weights non-negative and summing
 to one. A letter t is safe when its value v_t is far from every mixture of the others:
 
     hull distance   min |v_t - sum_i w_i v_i|   over w >= 0, sum w = 1
-    cone distance   the same without sum w = 1: its direction can be imitated, at some length
+    cone distance   the same without sum w = 1: its direction can be matched, at some length
 
-For heads of size one this is a number line, and imitation means lying between (or near) the others.
+For heads of size one this is a number line: a letter between (or near) the others can be mistaken.
 All heads must be fooled at once, so the same is asked of the letters' stacked values. (One mixture
 for all heads is a simplification: `cone` asks with each head's actual attention weights.)
 
@@ -17,20 +17,18 @@ letters the task names. Reads `hook_q`, `hook_k`, `hook_v`, `hook_z`, `hook_patt
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 from einops import rearrange
-from numpy.typing import ArrayLike
 from scipy.spatial.distance import pdist
 
-from tsc_interp.probes.base import LabeledArray
-from tsc_interp.probes.reading import Layer, Reading, keep_small, read_beside_chance
-from tsc_interp.probes.rows import Query, TokenNames
+from tsc_interp.probes.reading import Layer, Reading, RowOptions, keep_small, read_beside_chance
 from tsc_interp.probes.running import Floats, as_array, classifier_config
 from tsc_interp.probes.superposition.hull import nearest_in_cone, nearest_in_hull
 from tsc_interp.probes.superposition.result import ALL_HEADS, Imitation, SuperpositionResult
 from tsc_interp.probes.superposition.words import findings
+from tsc_interp.results.base import LabeledArray
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -42,25 +40,10 @@ NEGLIGIBLE = 0.05
 
 
 def run(
-    model: Any,
-    strings: Sequence[str] | Tensor,
-    *,
-    query: Query | None = None,
-    layer: int | None = None,
-    direction: ArrayLike | Tensor | None = None,
-    token_names: TokenNames | None = None,
-    attention_mask: ArrayLike | Tensor | None = None,
+    model: Any, strings: Sequence[str] | Tensor, **options: Unpack[RowOptions]
 ) -> SuperpositionResult:
     """On any TransformerLens model: token ids `[batch pos]` for strings, and a query position."""
-    reading, chance = read_beside_chance(
-        model,
-        strings,
-        query=query,
-        layer=layer,
-        direction=direction,
-        token_names=token_names,
-        attention_mask=attention_mask,
-    )
+    reading, chance = read_beside_chance(model, strings, options)
     config = classifier_config(model)
     hull, cone, mixture, spread = (
         np.stack(part) for part in zip(*map(_measure, reading.layers), strict=True)
@@ -101,7 +84,7 @@ def run(
             letter=reading.tokens,
         ),
     )
-    # Imitation is told of one logit, and of letters whose values are the same wherever they stand.
+    # Reported for one logit, and for letters whose values are the same wherever they stand.
     told = config is not None and config.n_outputs == 1 and result.lead is None
     if config is not None and told and result.needs_among(reading.tokens):
         result = result.model_copy(update=_false_positives(model, config, reading))

@@ -7,18 +7,18 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tsc_interp.probes.base import Cell, Finding
 from tsc_interp.probes.superposition.result import Imitation, SuperpositionResult
 from tsc_interp.probes.wording import capital, write_mixture, write_strings, write_vector
+from tsc_interp.results.base import Cell, Finding
 
 CLOSE = 0.25
-"""A letter can be imitated when the others come within this fraction of the values' range."""
+"""A letter can be mistaken when the others come within this fraction of the values' range."""
 MOST_STRINGS = 4
 
 
 def findings(result: SuperpositionResult) -> tuple[Finding, ...]:
     if len(_letters(result)) < 2:
-        text = f"One {result.unit} alone has nobody to imitate it."
+        text = f"One {result.unit} alone cannot be mistaken for another."
         return (Finding(severity="note", text=text),)
     if result.needs is None:
         return _without_a_task(result)
@@ -163,13 +163,14 @@ def _joint(result: SuperpositionResult, i: int) -> list[Finding]:
     numbers: dict[str, Cell] = {"relative": relative}
     if relative <= CLOSE:
         text = (
-            f"{layer}In all heads at once `{letter}` can be imitated: "
+            f"{layer}In all heads at once other letters can be mistaken for `{letter}`: "
             f"{mixture} comes within {relative:.0%} of the values' range."
         )
         return [Finding(severity="warning", text=text, numbers=numbers)]
     text = (
-        f"{layer}In all heads at once no letter the task needs can be imitated: `{letter}`, the "
-        f"nearest to it, stays {relative:.0%} of the values' range from every mixture."
+        f"{layer}In all heads at once nothing can be mistaken for a letter the task needs: "
+        f"`{letter}`, the nearest to it, stays {relative:.0%} of the values' range from every "
+        "mixture."
     )
     return [Finding(severity="good", text=text, numbers=numbers)]
 
@@ -183,8 +184,9 @@ def _imitation(result: SuperpositionResult, one: Imitation, needs: str) -> Findi
     output = result.string_values.at(layer=layer, string=one.string, head=one.head)
     text = (
         f"`{one.string}` (logit {one.logit:+.4f}) is a false positive: it has no "
-        f"`{one.missing}`, but `{one.by}` imitates it. {capital(_name(result, 0, one.head))} "
-        f"gives `{one.by}` {one.weight:.0%} of its weight, with a value of {own} where "
+        f"`{one.missing}`, but `{one.by}` is mistaken for it. "
+        f"{capital(_name(result, 0, one.head))} gives `{one.by}` {one.weight:.0%} of its "
+        f"weight, with a value of {own} where "
         f"`{one.missing}` has {target}; its output {write_vector(output)} reads as "
         f"{write_mixture(one.reads_as, needs)}."
     )
@@ -195,7 +197,7 @@ def _imitation(result: SuperpositionResult, one: Imitation, needs: str) -> Findi
 
 def _not_by_imitation(strings: Sequence[str]) -> Finding:
     text = (
-        f"{write_strings(strings)}: false positive, but not by imitation: "
+        f"{write_strings(strings)}: false positive, but no letter is mistaken for another: "
         "no head's value moves towards that of a missing letter."
     )
     return Finding(severity="note", text=text, numbers={"strings": len(strings)})

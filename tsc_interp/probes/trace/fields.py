@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tsc_interp.model.classifier import Classifier
-from tsc_interp.probes.base import LabeledArray
+from tsc_interp.results.base import LabeledArray
 
 _GRID = 41
 

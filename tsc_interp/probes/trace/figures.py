@@ -8,11 +8,11 @@ from tsc_interp.plots.bars import signed_bars
 from tsc_interp.plots.colours import INK, MUTED, Look
 from tsc_interp.plots.style import Figure, new_figure
 from tsc_interp.plots.vectors import string_styles
-from tsc_interp.probes.base import LabeledArray
 from tsc_interp.probes.trace.figures_attention import head_values, two_heads, weights
 from tsc_interp.probes.trace.figures_heads import keys, values
-from tsc_interp.probes.trace.figures_states import embeddings, journeys, readout, stage
+from tsc_interp.probes.trace.figures_states import embeddings, journeys, normalised, readout, stage
 from tsc_interp.probes.trace.result import TraceResult
+from tsc_interp.results.base import LabeledArray
 
 
 def figures(result: TraceResult) -> list[Figure]:
@@ -32,7 +32,9 @@ def figures(result: TraceResult) -> list[Figure]:
     stages = result.states.labels["stage"]
     names = ("attn_out", "resid_mid", "mlp_out")
     drawn += [stage(result, name) for name in names if name in stages]
-    drawn += [readout(result), journeys(result), _magnitudes(result)]
+    drawn += [readout(result), journeys(result)]
+    drawn += [normalised(result, name) for name in ("resid_mid", "resid_post") if name in stages]
+    drawn.append(_magnitudes(result))
     return drawn
 
 

@@ -12,10 +12,10 @@ from tsc_interp.plots.colours import INK, MUTED, SHARE, diverging, token_style
 from tsc_interp.plots.heat import name_cells
 from tsc_interp.plots.style import Figure, new_figure
 from tsc_interp.plots.vectors import View, choice, plane, string_styles, vector_words, view
-from tsc_interp.probes.base import LabeledArray
 from tsc_interp.probes.trace.figures_heads import MAX_MENU, attended, digits
 from tsc_interp.probes.trace.figures_states import field_of
 from tsc_interp.probes.trace.result import TraceResult
+from tsc_interp.results.base import LabeledArray
 
 MARKS = ("circle", "diamond", "square", "triangle-up", "star", "hexagon", "cross")
 

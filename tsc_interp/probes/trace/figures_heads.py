@@ -9,8 +9,8 @@ from tsc_interp.plots.colours import INK, Look, token_style
 from tsc_interp.plots.number_line import number_line
 from tsc_interp.plots.style import Figure
 from tsc_interp.plots.vectors import choice, plane, view
-from tsc_interp.probes.base import LabeledArray
 from tsc_interp.probes.trace.result import TraceResult
+from tsc_interp.results.base import LabeledArray
 
 MAX_MENU = 16
 """A menu longer than this helps nobody; the table has every head."""

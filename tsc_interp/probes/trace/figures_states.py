@@ -7,8 +7,8 @@ import numpy as np
 from tsc_interp.plots.colours import INK, token_style
 from tsc_interp.plots.style import Figure, add_arrow, decision_line, decision_shape
 from tsc_interp.plots.vectors import Field, choice, plane, space, string_styles, vector_words, view
-from tsc_interp.probes.base import LabeledArray
 from tsc_interp.probes.trace.result import TraceResult
+from tsc_interp.results.base import LabeledArray
 
 MAX_MENU = 16
 """A menu longer than this helps nobody; the table has every string."""
@@ -79,6 +79,40 @@ def readout(result: TraceResult) -> Figure:
         f"Transformed CLS: {vector_words(result.strings, points)}. Read-out: "
         + vector_words(["w"], direction[None, :])
         + ".",
+    )
+
+
+_NORMALISED = {"resid_mid": "CLS after attention", "resid_post": "Transformed CLS"}
+
+
+def normalised(result: TraceResult, name: str) -> Figure:
+    """CLS's hidden states divided by their lengths: directions only, on the unit circle."""
+    states = result.states.at(stage=name, token="CLS")[-1]
+    lengths = np.linalg.norm(states, axis=1, keepdims=True)
+    points = np.divide(states, lengths, where=lengths > 0, out=np.zeros_like(states))
+    flat = points.shape[1] == 2
+    seen = view(points)
+    circle = [[-1.0, -1.0], [1.0, 1.0]] if flat else []
+    styles = string_styles(result.labels, result.right)
+    figure = plane(seen, result.strings, styles, show=circle)
+    how = "Each state divided by its length, so that only its direction is left."
+    if flat:
+        figure.add_shape(type="circle", x0=-1, x1=1, y0=-1, y1=1, line={"color": INK, "width": 1})
+    if flat and name == "resid_post":
+        figure.add_shape(decision_shape(result.readout.array))
+        how += " The dashed line is at right angles to the read-out."
+    size = float(np.linalg.norm(result.readout.array)) or 1.0
+    cosines = points @ result.readout.array / size
+    spoken = ", ".join(
+        f"{string} {cosine:+.4f}" for string, cosine in zip(result.strings, cosines, strict=True)
+    )
+    title = f"{_NORMALISED[name]}, normalised"
+    return Figure(
+        f"normalised-{name.replace('_', '-')}",
+        title,
+        figure,
+        f"{how} {seen.remark}".strip(),
+        f"{title}. Cosines with the read-out: {spoken}.",
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from tsc_interp.probes.base import Cell, LabeledArray, ProbeResult, Table
+from tsc_interp.results.base import Cell, LabeledArray, ProbeResult, Table
 
 
 class TraceResult(ProbeResult):

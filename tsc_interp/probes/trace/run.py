@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.model.classifier import Classifier
 from tsc_interp.model.inputs import Inputs
-from tsc_interp.probes.base import LabeledArray
 from tsc_interp.probes.running import need_classifier
 from tsc_interp.probes.trace.fields import residual_field, value_field
 from tsc_interp.probes.trace.result import TraceResult
 from tsc_interp.probes.trace.words import findings
+from tsc_interp.results.base import LabeledArray
 from tsc_interp.strings import FIRST_LETTER
 
 STAGES = ("resid_pre", "attn_out", "resid_mid", "mlp_out", "resid_post")

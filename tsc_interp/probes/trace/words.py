@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tsc_interp.probes.base import Finding
 from tsc_interp.probes.trace.result import TraceResult
+from tsc_interp.results.base import Finding
 
 
 def findings(result: TraceResult) -> tuple[Finding, ...]:
@@ -18,7 +18,8 @@ def findings(result: TraceResult) -> tuple[Finding, ...]:
         more = f" and {len(wrong) - 4} more" if len(wrong) > 4 else ""
         first = Finding(
             severity="failure",
-            text=f"{len(wrong)} of the {total} strings traced are answered wrongly "
+            text=f"{len(wrong)} of the {total} strings traced "
+            f"{'is' if len(wrong) == 1 else 'are'} answered wrongly "
             f"({result.task}?): {', '.join(each)}{more}.",
             numbers={"wrong": len(wrong), "strings": total},
         )

@@ -1,0 +1,17 @@
+"""Laboratory: attention over a picture, with the words so far as the context.
+
+python examples/lab_image.py
+"""
+
+# --8<-- [start:image]
+import textwrap
+
+import tsc_interp as tsc
+
+report = tsc.lab("image", quick=True)
+for finding in report.findings[:3]:
+    print(textwrap.fill(finding.text, 88))
+    print()
+for row in report.result.to_pandas("The sentences that are drawn").itertuples(index=False):
+    print(f"{row[0]:34} {row[3]} (it is {row[2]})")
+# --8<-- [end:image]

@@ -1,0 +1,1 @@
+"""Study: how many inputs do public models get wrong, exactly?"""

@@ -1,0 +1,40 @@
+"""The public files this project has measured, by the start of their SHA-256, and what is claimed.
+
+A claim is quoted from the repository the file is in; no file is bundled.
+"""
+
+from __future__ import annotations
+
+_YINGLUNZ = "yinglunz/A-456-Parameter-Transformer-Solves-10-Digit-Addition"
+_REZABYT, _EVINDOR = "rezabyt/digit-addition-311p", "evindor/MicroAdder"
+_ARENA = "callummcdougall/ARENA_2.0"
+_BOARD = "10,010 of 10,010"
+Known = dict[str, str | int | None]
+
+
+def _known(name: str, source: str, parameters: int | None, claimed: str | None) -> Known:
+    return {"name": name, "source": source, "parameters": parameters, "claimed": claimed}
+
+
+KNOWN: dict[str, Known] = {
+    "8b71f241f62e043b": _known("adder 582", _YINGLUNZ, 582, "99,999 of 100,000"),
+    "a1a96a61986f2d0e": _known("adder 512", _YINGLUNZ, 512, "99,988 of 100,000"),
+    "3eb4c88af4a6dc39": _known("adder 456, seed 43", _YINGLUNZ, 456, "100,000 of 100,000"),
+    "562d5b40c2e5d39f": _known("adder 456, seed 44", _YINGLUNZ, 456, "99,958 of 100,000"),
+    "95288afcaaca9c12": _known("adder 311", _REZABYT, 311, "99,999 of 100,000"),
+    "dc6ac84f784b50d9": _known("MicroAdder 226", _EVINDOR, 226, "10,008 of 10,010"),
+    "386c909cecc3e1ac": _known("MicroAdder 203", _EVINDOR, 203, "1,000 of 1,000"),
+    "8624d1cc452deb3d": _known("MicroAdder 170", _EVINDOR, 170, "100 %"),
+    "c80a709d80133843": _known("MicroAdder 141", _EVINDOR, 141, "100 %"),
+    "a2d5669d8dfa0e50": _known("MicroAdder 133", _EVINDOR, 133, "100 %"),
+    "3f03557170be2636": _known("MicroAdder 100", _EVINDOR, 100, _BOARD),
+    "1244e5d6f5ef2276": _known("MicroAdder 90", _EVINDOR, 90, _BOARD),
+    "ce91dd4cf2de4eed": _known("MicroAdder 80", _EVINDOR, 80, _BOARD),
+    "70247c6b5c57442e": _known("MicroAdder 75", _EVINDOR, 75, _BOARD),
+    "7151fc8550cb37ad": _known("MicroAdder 74", _EVINDOR, 74, _BOARD),
+    "c42d99bc1aee9238": _known("MicroAdder 67", _EVINDOR, 67, _BOARD),
+    "a089a4f3c299e2d3": _known("MicroAdder 57", _EVINDOR, 57, _BOARD),
+    "0acc75629bf0dd3e": _known("cumulative sum", _ARENA, None, None),
+    "2e02564bcfab9028": _known("palindromes", _ARENA, None, None),
+    "cb0acba5159758ba": _known("brackets", _ARENA, None, None),
+}

@@ -1,0 +1,254 @@
+"""`python -m studies public_models FOLDER`: how many inputs public models get wrong, exactly.
+
+FOLDER holds your own copies of files that other people published; nothing is bundled. Every file
+whose format is known is verified within `SECONDS`, one of its wrong inputs is replayed by a plain
+forward pass in float32, and a certificate is made and checked within `CERTIFY`. Times are CPU
+seconds. Rows go to `studies/results/public_models.json`, and the page "Exactly how good is it?" is
+made from them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import hashlib
+import json
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing import TimeoutError, get_context
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import tsc_interp as tsc
+from studies.public_models.micro_adder import micro_adder, micro_outputs, micro_state
+from studies.public_models.names import KNOWN
+from studies.public_models.readers import (
+    adder,
+    adder_outputs,
+    adder_state,
+    cumulative_sum,
+    lens_outputs,
+    lens_state,
+)
+from studies.tables import RESULTS, Row
+from tsc_interp.errors import TscError
+
+SECONDS, CERTIFY, SAMPLE, BATCH = 30.0, 60.0, 20_000, 1000
+Outputs = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A public model with its task, and a plain forward pass of the same weights."""
+
+    checkpoint: tsc.Checkpoint
+    outputs: Outputs
+    """Letters `[batch pos]` to outputs `[batch pos out]`, in float32."""
+    lengths: tuple[int, ...] | None = None
+
+
+def main(arguments: list[str]) -> None:
+    """Verify the files of a folder, print a line for each, and store the rows."""
+    parser = argparse.ArgumentParser(prog="python -m studies public_models", description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="to search, per model")
+    parser.add_argument("--certify", type=float, default=CERTIFY, help="per certificate; 0: none")
+    parser.add_argument("--store", type=Path, default=RESULTS / "public_models.json")
+    asked = parser.parse_args(arguments)
+    paths = sorted(asked.folder.glob("*.pt"))
+    if not paths:
+        sys.exit(f"no .pt file in {asked.folder}; put your copies of public models there")
+    for path in paths:
+        row = row_within(path, asked.seconds, asked.certify) | {"seconds_allowed": asked.seconds}
+        print(line(row), flush=True)
+        keep(asked.store, row)
+
+
+def row_within(path: Path, seconds: float, certify: float) -> Row:
+    """`row_of` in a process of its own, which is ended if it takes far longer than it may."""
+    limit = 2 * (seconds + 2 * certify) + 60
+    with get_context("spawn").Pool(1) as pool:  # ends its process when it is left
+        try:
+            return pool.apply_async(row_of, (path, seconds, certify)).get(limit)
+        except TimeoutError:
+            return identity(path) | {"refused": f"no verdict within {limit:.0f} s"}
+
+
+def keep(store: Path, row: Row) -> None:
+    """Store a row in place of an older one about the same file."""
+    rows = json.loads(store.read_text(encoding="utf-8"))["models"] if store.exists() else []
+    rows = [*(one for one in rows if one["sha256"] != row["sha256"]), row]
+    rows.sort(key=lambda one: (one.get("source") or "", -(one.get("parameters") or 0), one["name"]))
+    store.write_text(json.dumps({"models": rows}, indent=1) + "\n", encoding="utf-8")
+
+
+def identity(path: Path) -> Row:
+    """The file, and what is known of it by its SHA-256."""
+    key = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+    return {"file": path.name, "sha256": key, **KNOWN.get(key, {"name": path.stem})}
+
+
+def row_of(path: Path, seconds: float, certify: float) -> Row:
+    """Everything the table says about one file; `refused` says why there is no more."""
+    row = identity(path)
+    try:
+        subject = read(path)
+    except (TscError, KeyError, ValueError) as error:
+        return row | {"refused": f"{type(error).__name__}: {error}"}
+    return row | measured(subject, seconds, certify)
+
+
+def read(path: Path) -> Subject:
+    """The model in a file, by the names of its tensors.
+
+    Raises:
+        ValueError: If the format is not known.
+    """
+    content = torch.load(path, map_location="cpu", weights_only=True)
+    if "model_state" in content:
+        digits = (len(content["model_state"]["pos_emb.A"]) - 3) // 3
+        task: Any = tsc.tasks.Addition(digits=digits)
+        return Subject(adder(path, task), partial(adder_outputs, adder_state(path)))
+    if "model_state_dict" in content:
+        signs = (0,) if content["config"]["vocab_size"] == 10 else None
+        task = tsc.tasks.Addition(operands="least", plus=signs, equals=signs)
+        return Subject(micro_adder(path, task), partial(micro_outputs, micro_state(path)))
+    if "blocks.1.attn.W_Q" in content:
+        raise ValueError("more than one layer; order-sensitive models are decided with one")
+    if "unembed.W_U" in content and content["unembed.W_U"].shape[1] == 3:
+        tokens = len(content["embed.W_E"])
+        values = tuple(i if 2 * i < tokens else i - tokens for i in range(tokens))
+        checkpoint = cumulative_sum(path, tsc.tasks.SumSign(values=values))
+        lengths = tuple(range(1, len(content["pos_embed.W_pos"]) + 1))
+        return Subject(checkpoint, partial(lens_outputs, lens_state(path)), lengths)
+    raise ValueError("a format this study does not know; readers.py lists them")
+
+
+def measured(subject: Subject, seconds: float, certify: float) -> Row:
+    """Search, replay, certificate and brute force, each with its CPU seconds."""
+    checkpoint, started = subject.checkpoint, time.process_time()
+    verdict: Any = tsc.verify(checkpoint, lengths=subject.lengths, seconds=seconds)
+    row: Row = {
+        "numbers": checkpoint.n_parameters,
+        "inputs": str(verdict.inputs),
+        "wrong": str(verdict.wrong),
+        "undecided": str(verdict.undecided),
+        "parts": [part.to_dict() for part in verdict.counts],
+        "search_seconds": round(time.process_time() - started, 2),
+        "first_wrong": verdict.first_wrong.to_dict() if verdict.first_wrong else None,
+        "first_is_first": verdict.shortest_is_first,
+        "regions": list(verdict.regions[:3]),
+    }
+    row["replay"] = replayed(subject, verdict.first_wrong)
+    row["brute_force"] = brute_force(subject)
+    row["certificate"] = certified(subject, certify) if certify else None
+    return row
+
+
+def replayed(subject: Subject, wrong: Any) -> Row | None:
+    """A wrong input as the plain forward pass answers it: written to the end, or its class."""
+    if wrong is None:
+        return None
+    names = subject.checkpoint.config.token_names or subject.checkpoint.config.alphabet.letters
+    letters = torch.tensor([[names.index(token) for token in wrong.tokens]])
+    task: Any = subject.checkpoint.config.task
+    if wrong.step is not None:
+        prompt = letters[:, : task.prompt_length]
+        written = greedy(subject.outputs, prompt, task.n_steps)[0].tolist()
+        return {
+            "prompt": [names[i] for i in prompt[0].tolist()],
+            "written": [names[i] for i in written],
+            "agrees": written[wrong.step] == wrong.answer,
+        }
+    answer = int(subject.outputs(letters)[0, -1].argmax())
+    return {"answer": answer, "agrees": answer == wrong.answer}
+
+
+@torch.no_grad()
+def greedy(outputs: Outputs, prompts: Tensor, steps: int) -> Tensor:
+    """The letters written after each prompt, the largest output each time."""
+    letters = prompts
+    for _ in range(steps):
+        letters = torch.cat([letters, outputs(letters)[:, -1:].argmax(-1)], dim=1)
+    return letters[:, prompts.shape[1] :]
+
+
+@torch.no_grad()
+def brute_force(subject: Subject, count: int = SAMPLE) -> Row:
+    """Random inputs by the plain forward pass, many at once: seconds for each, and the wrong ones.
+
+    One pass over an input with its right answer written behind decides every step.
+    """
+    task: Any = subject.checkpoint.config.task
+    draw = torch.Generator().manual_seed(0)
+    if subject.lengths is None:
+        letters, first = _sums(task, count, draw), task.prompt_length
+        expected = letters[:, first:]
+        letters, at = letters[:, :-1], slice(first - 1, None)
+    else:
+        shape = (count, subject.lengths[-1])
+        letters = torch.randint(0, subject.checkpoint.config.n_letters, shape, generator=draw)
+        sums = torch.tensor(task.values)[letters].sum(1, keepdim=True)
+        expected, at = 1 + sums.sign(), slice(-1, None)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    started = time.process_time()
+    answers = torch.cat(
+        [subject.outputs(some)[:, at].argmax(-1) for some in torch.split(letters, BATCH)]
+    )
+    spent = time.process_time() - started
+    torch.set_num_threads(threads)
+    wrong = int((answers != expected).any(1).sum())
+    return {"sample": count, "wrong": wrong, "seconds_each": spent / count}
+
+
+def _sums(task: Any, count: int, draw: torch.Generator) -> Tensor:
+    """Random pairs with their sum, as the model reads them, `[count pos]`."""
+    n, base = task.digits, task.base
+    a, b = (torch.randint(0, base, (count, n), generator=draw) for _ in range(2))
+    total, carry = torch.zeros(count, n + 1, dtype=torch.int64), torch.zeros(count).long()
+    for i in range(n):
+        place = a[:, i] + b[:, i] + carry
+        total[:, i], carry = place % base, place // base
+    total[:, n] = carry
+    signs = [base if task.plus is None else task.plus[0], base + 1 if task.equals is None else 0]
+    plus, equals = (torch.full((count, 1), sign) for sign in signs)
+    if task.operands == "most":
+        a, b = a.flip(1), b.flip(1)
+    return torch.cat([a, plus, b, equals, total], dim=1)
+
+
+def certified(subject: Subject, seconds: float) -> Row:
+    """A certificate of the same inputs, and the independent checker's time for it."""
+    started = time.process_time()
+    made: Any = tsc.certify(subject.checkpoint, lengths=subject.lengths, seconds=seconds)
+    making = time.process_time() - started
+    text = json.dumps(made.document).encode()
+    started = time.process_time()
+    proved: Any = tsc.check(made.document, subject.checkpoint)
+    return {
+        "bytes": len(text),
+        "compressed_bytes": len(gzip.compress(text, mtime=0)),
+        "making_seconds": round(making, 1),
+        "checking_seconds": round(time.process_time() - started, 1),
+        "conclusion": made.document["conclusion"],
+        "proved": list(getattr(proved, "sentences", proved)),
+    }
+
+
+def line(row: Row) -> str:
+    """One model in words."""
+    if "refused" in row:
+        return f"{row['name']:<18} not verified: {row['refused']}"
+    inputs, wrong, undecided = (int(row[key]) for key in ("inputs", "wrong", "undecided"))
+    return (
+        f"{row['name']:<18} wrong {wrong:,} of {inputs:.4g}, undecided {undecided:,}; "
+        f"{row['search_seconds']:.1f} s; sampled {row['brute_force']['wrong']} of "
+        f"{row['brute_force']['sample']:,}"
+    )

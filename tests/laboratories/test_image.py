@@ -1,0 +1,131 @@
+"""The image laboratory: mosaics by hand, the attention by loops, and what training adds."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from tests.laboratories.test_laboratories import quick
+from tsc_interp.errors import UsageError
+from tsc_interp.laboratories.image import mosaics
+from tsc_interp.laboratories.image.network import WIDTH, Network, answer, seeded
+from tsc_interp.laboratories.image.result import TRAINED, UNIFORM, UNTRAINED, ImageOptions
+
+
+def test_each_tile_stands_in_its_place():
+    tiles = np.arange(5 * 9 * 64, dtype=np.float32).reshape(5, 9, 8, 8)
+    pictures = mosaics.compose(tiles)
+    assert pictures.shape == (5, 24, 24)
+    for picture, place in ((0, 0), (3, 5), (4, 6)):  # place 5 is middle right, 6 bottom left
+        row, column = divmod(place, 3)
+        seen = pictures[picture, 8 * row : 8 * row + 8, 8 * column : 8 * column + 8]
+        assert (seen == tiles[picture, place]).all()
+
+
+def test_sentences_by_hand():
+    words, answers = mosaics.write(
+        np.array([[0, 5], [7, 1]]), np.array([[7, 1, 2, 3, 4, 5, 6, 8, 9]] * 2), 3
+    )
+    known = mosaics.vocabulary(3)
+    assert [" ".join(known[i] for i in row) for row in words] == [
+        "top left is seven middle right is",
+        "bottom centre is eight top centre is",
+    ]
+    assert [[known[i] for i in row] for row in answers] == [["seven", "five"], ["eight", "one"]]
+    assert all(known[words[0, at]] == "is" for at in mosaics.ASKED_AT)
+
+
+def test_a_sentence_never_asks_for_the_same_place_twice():
+    digits, _ = mosaics.split_digits()
+    drawn = mosaics.draw(np.random.default_rng(0), digits, 2, 6, 40)
+    assert (drawn.places[..., 0] != drawn.places[..., 1]).all()
+    assert np.bincount(drawn.places.ravel(), minlength=4).min() > 60
+
+
+def test_no_digit_is_both_trained_and_tested_with():
+    train, held_out = mosaics.split_digits()
+    assert (len(train.labels), len(held_out.labels)) == (1297, 500)
+    seen = {image.tobytes() for image in train.images}
+    assert not any(image.tobytes() in seen for image in held_out.images)
+
+
+def test_the_best_blind_guess_by_trying_every_answer():
+    digits = np.random.default_rng(3).integers(10, size=(50, 4))
+    best = [max(np.mean(row == guess) for guess in range(10)) for row in digits]
+    assert mosaics.blind_guess(digits) == pytest.approx(np.mean(best))
+
+
+@pytest.mark.parametrize("grid", [2, 3])
+def test_weights_belong_to_the_place_that_holds_their_location(grid):
+    """Two locations across each digit; by the coordinates of one location at a time."""
+    side = 2 * grid
+    for location in range(side**2):
+        weights = np.zeros((1, side**2))
+        weights[0, location] = 1.0
+        row, column = divmod(location, side)
+        place = row // 2 * grid + column // 2
+        assert mosaics.attended(weights, grid)[0].argmax() == place
+        assert mosaics.pointed_at(weights, grid)[0] == place
+
+
+def _network(uniform: bool = False) -> tuple[Network, ImageOptions]:
+    asked = ImageOptions(grid=2, filters=3)
+    with seeded(5):
+        return Network(asked, len(mosaics.vocabulary(2)), uniform=uniform), asked
+
+
+@pytest.mark.parametrize("uniform", [False, True])
+def test_attention_is_the_formula_location_by_location(uniform):
+    network, asked = _network(uniform)
+    digits, _ = mosaics.split_digits()
+    batch = mosaics.draw(np.random.default_rng(1), digits, asked.grid, 3, 5)
+    pictures = torch.from_numpy(digits.standardised(batch.pictures))
+    with torch.no_grad():
+        logits, weights = network(pictures, torch.from_numpy(batch.words))
+        features = network.features(pictures)
+        assert features.shape == (3, 16, WIDTH)
+        words = network.words(torch.from_numpy(batch.words[2, 4, :3]))
+        state = network.recurrent(words[None])[0][0, -1]  # the first three words and no more
+        scores = [
+            float(network.query(state) @ (features[2, i] + network.places[i])) / WIDTH**0.5
+            for i in range(16)
+        ]
+        raised = np.exp(scores)
+        expected = np.full(16, 1 / 16) if uniform else raised / raised.sum()
+        assert weights[2, 4, 0].numpy() == pytest.approx(expected, abs=1e-5)
+        seen = sum(float(w) * f for w, f in zip(expected, features[2], strict=True))
+        told = network.next(torch.cat([torch.as_tensor(seen), state]))
+    torch.testing.assert_close(logits[2, 4, 0], told, atol=1e-4, rtol=1e-4)
+
+
+def test_answers_do_not_depend_on_how_pictures_are_taken_together():
+    network, asked = _network()
+    digits, held_out = mosaics.split_digits()
+    batch = mosaics.draw(np.random.default_rng(2), held_out, asked.grid, 260, 1)
+    said, weights = answer(network, digits, batch)
+    part = mosaics.Questions(
+        *(getattr(batch, name)[249:252] for name in batch.__dataclass_fields__)
+    )
+    alone, own = answer(network, digits, part)
+    assert (said[249:252] == alone).all()
+    assert weights[249:252] == pytest.approx(own, abs=1e-6)
+
+
+def test_training_makes_it_look_and_baselines_cannot():
+    result = quick("image")
+    assert result.ends(result.right, TRAINED, "first")[0] > result.blind
+    assert result.mean(result.right, UNIFORM) < result.blind
+    assert result.mean(result.right, UNTRAINED) < 0.25
+    assert result.mean(result.pointed, TRAINED, "second") > 0.9
+    assert result.weight.array.sum(axis=-1) == pytest.approx(1.0)
+    assert result.maps.array.sum(axis=(1, 2)) == pytest.approx(1.0)
+    assert (result.looked.array <= result.options.test - result.right.at(arm=TRAINED)).all()
+
+
+def test_a_missing_library_is_named_with_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
+    with pytest.raises(UsageError, match=r"laboratory image needs scikit-learn.*\[labs\]"):
+        mosaics.split_digits()

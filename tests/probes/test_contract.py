@@ -1,0 +1,158 @@
+"""What every probe owes its caller, checked over the whole registry, on models of every kind."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from tsc_interp.config import ClassifierConfig
+from tsc_interp.errors import TscError, UnsupportedError, UsageError
+from tsc_interp.model.hooked import HookedClassifier, load
+from tsc_interp.plots.style import Figure
+from tsc_interp.probes.registry import PROBES, figures, find_probe
+from tsc_interp.results.base import LabeledArray, ProbeResult
+from tsc_interp.task import ContainsAll
+
+STRINGS = ("aac", "ab", "ab{30}", "c{3}")
+CHEAP = {
+    "init-norm": {"seeds": 6, "widths": (2, 4)},
+    "ablation": {"exact": 0},
+    "circuit": {"max_length": 12, "graph": "nodes"},
+}
+ASKED = [probe for probe in PROBES if not probe.needs_run]
+
+
+def _models() -> dict[str, HookedClassifier]:
+    return {
+        "walkthrough": load("walkthrough"),
+        "odd": HookedClassifier(
+            ClassifierConfig(
+                n_letters=5,
+                d_model=7,
+                n_heads=3,
+                d_head=2,
+                d_mlp=11,
+                task=ContainsAll(letters="ace"),
+            ),
+            seed=3,
+        ),
+        "attends to CLS": HookedClassifier(ClassifierConfig(attend_cls=True), seed=1),
+    }
+
+
+@pytest.fixture(scope="module")
+def models() -> dict[str, HookedClassifier]:
+    return _models()
+
+
+def _hooks(model: HookedClassifier) -> int:
+    return sum(
+        len(point.fwd_hooks) + len(point.bwd_hooks) + len(point._forward_hooks)
+        for point in model.hook_dict.values()
+    )
+
+
+@pytest.mark.parametrize("name", ["walkthrough", "odd", "attends to CLS"])
+@pytest.mark.parametrize("probe", ASKED, ids=lambda probe: probe.name)
+def test_contract(probe, name, models):
+    """Model unchanged, hooks gone, deterministic, JSON round trip, findings, figures with words."""
+    model = models[name]
+    options = CHEAP.get(probe.name, {})
+    weights = {key: value.clone() for key, value in model.state_dict().items()}
+    switch = bool(model.cfg.use_attn_result)
+    random_state = torch.get_rng_state()
+
+    result = probe.run(model, STRINGS, **options)
+
+    assert all(torch.equal(weights[key], value) for key, value in model.state_dict().items())
+    assert _hooks(model) == 0
+    assert bool(model.cfg.use_attn_result) == switch
+    assert all(parameter.grad is None for parameter in model.parameters())
+    assert torch.equal(random_state, torch.get_rng_state())
+    assert isinstance(result, probe.result_type)
+    assert isinstance(result, ProbeResult)
+    assert result.probe == probe.name
+    assert result.findings
+
+    written = json.dumps(result.to_dict(), allow_nan=False)
+    again = probe.result_type.from_dict(json.loads(written))
+    assert json.dumps(again.to_dict()) == written
+    assert probe.module("words").findings(again) == result.findings, "words need more than a result"
+    assert json.dumps(probe.run(model, STRINGS, **options).to_dict()) == written
+
+    for finding in result.findings:
+        assert finding.text.rstrip().endswith((".", ")", "?")), finding.text
+        assert finding.text.count("`") % 2 == 0, finding.text
+    assert all(table.rows for table in result.tables())
+    check_figures(figures(again), probe.name)
+
+
+def check_figures(drawn: list[Figure], probe: str) -> None:
+    assert drawn, f"{probe} draws nothing"
+    assert len({figure.name for figure in drawn}) == len(drawn)
+    for figure in drawn:
+        words = (figure.title, figure.caption, figure.alt)
+        assert all(text.strip() for text in words), (probe, figure.name)
+        assert figure.name == figure.name.lower().replace(" ", "-")
+        assert any(character.isdigit() for character in figure.alt), (probe, figure.name)
+        assert figure.figure.layout.title.text is None, "titles belong to the page"
+
+
+def test_every_probe_has_words():
+    for probe in PROBES:
+        assert probe.question.endswith("?")
+        assert probe.title
+        assert probe.chapter or probe.on_request  # what intervenes goes beyond the source
+        assert probe.result_type.probe == probe.name
+
+
+def test_every_probe_folder_is_listed_and_has_its_four_files():
+    """A probe that is not listed is never asked."""
+    folder = Path(__file__).parents[2] / "tsc_interp" / "probes"
+    found = {path.parent.name for path in folder.glob("*/*.py")}
+    assert found == {probe.name.replace("-", "_") for probe in PROBES}
+    for name in found:
+        files = {path.name for path in (folder / name).glob("*.py")}
+        assert files >= {"result.py", "run.py", "words.py", "figures.py"}, name
+
+
+@pytest.mark.parametrize("probe", ASKED, ids=lambda probe: probe.name)
+def test_hooks_are_gone_after_an_error(probe, models):
+    model = models["walkthrough"]
+    with pytest.raises(TscError, match=r"unexpected '!'"):
+        probe.run(model, ["ab!"], **CHEAP.get(probe.name, {}))
+    assert _hooks(model) == 0
+
+
+@pytest.mark.parametrize("probe", ASKED, ids=lambda probe: probe.name)
+@pytest.mark.parametrize("strings", [["aac"], ["c"], ["cd"]], ids="-".join)
+def test_strings_without_the_letters_of_the_task(probe, strings):
+    """With positions nothing is known of a letter no string has, so nothing is said of it."""
+    config = ClassifierConfig(n_letters=4, n_positions=9)
+    try:
+        result = probe.run(HookedClassifier(config, seed=0), strings, **CHEAP.get(probe.name, {}))
+    except UnsupportedError:
+        return
+    assert not any("`b`" in finding.text for finding in result.findings)
+    figures(result)
+
+
+def test_an_unknown_probe_is_refused_with_the_nearest_name():
+    with pytest.raises(UsageError, match="did you mean 'trace'"):
+        find_probe("trase")
+    with pytest.raises(UsageError, match="did you mean 'init-norm'"):
+        find_probe("init_norm")
+
+
+def test_picking_by_an_axis_or_a_label_that_is_not_there_is_refused():
+    """An unknown axis was ignored, and the whole array came back."""
+    array = LabeledArray.of([[1, 2, 3], [4, 5, 6]], head=range(2), letter="abc")
+    assert array.at(head=1, letter="b") == 5
+    assert array.at(letter="c").tolist() == [3, 6]
+    with pytest.raises(UsageError, match="no axis 'haed': the axes are head, letter"):
+        array.at(haed=0)
+    with pytest.raises(UsageError, match="no letter 'd': there are a, b, c"):
+        array.at(letter="d")

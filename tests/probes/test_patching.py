@@ -1,0 +1,227 @@
+"""Patching by letter: against a separate numpy model with values replaced by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from tests.model.test_forward import shaken_weights
+from tests.patching_oracle import OneLayer
+from tests.probe_models import TOKENS, check_survives_json, transformer_lens_model
+from tsc_interp.config import ClassifierConfig
+from tsc_interp.errors import StringError, TscError, UnsupportedError, UsageError
+from tsc_interp.interventions.hooks import intervene
+from tsc_interp.interventions.parts import Part, place
+from tsc_interp.interventions.singly import singly
+from tsc_interp.model.hooked import HookedClassifier, load
+from tsc_interp.probes.patching import run as patching
+from tsc_interp.task import AtLeast, ContainsAll, Majority, Parity
+
+ODD = ClassifierConfig(n_letters=5, d_model=7, n_heads=3, d_head=2, d_mlp=11)
+PAIRS = [("ab{3}e{2}", "a{4}ce"), ("bd", "d{9}")]
+
+
+@pytest.mark.parametrize("name", ["odd", "generalization-errors"])
+def test_every_value_replaced_by_hand(name: str) -> None:
+    if name == "odd":
+        model, pairs = HookedClassifier(ODD, shaken_weights(ODD)), PAIRS
+    else:
+        model, pairs = load(name), [("ab{66}", "ab{100}"), ("aab", "acc"), ("bc", "bcab{90}")]
+    config = model.config
+    oracle = OneLayer(config, {k: v.detach() for k, v in model.named_parameters()})
+    result = patching.run(model, ["a"], pairs=pairs)
+    for (clean, corrupted), patched in zip(pairs, result.pairs, strict=True):
+        assert patched.pair.clean_logit == pytest.approx(
+            oracle.values(clean)["logit",], rel=1e-4, abs=1e-4
+        )
+
+        def expect(site: str, key: tuple, patched=patched, pair=(clean, corrupted), **where):
+            found = float(patched.site(site).effect.at(layer=0, **where))
+            assert found == pytest.approx(oracle.effect(*pair, key), abs=2e-4), (site, where)
+
+        for site in ("attn_out", "resid_mid", "mlp_out", "resid_post"):
+            expect(site, (site,), pos="CLS")
+        for h in range(config.n_heads):
+            expect("z", ("z", h), pos="CLS", head=h)
+            expect("z_all_pos", ("z", h), head=h)
+            expect("pattern_by_pos", ("pattern", h), head=h, dest_pos="CLS")
+            expect("pattern_all_pos", ("pattern", h), head=h)
+            for t, letter in enumerate(config.alphabet.letters):
+                expect("scores_by_src", ("score", h, t), head=h, src_pos=letter)
+        for n in range(config.d_mlp):
+            expect("post", ("post", n), pos="CLS", neuron=n)
+        # By letter nothing before the attention weights differs, and letters are not read out.
+        for site in ("resid_pre", "q", "k", "v", "q_all_pos"):
+            assert patched.site(site).same.all(), site
+            assert not patched.site(site).changes.any()
+        for site in ("attn_out", "resid_post", "mlp_out"):
+            assert not patched.site(site).changes[0, 1:].any()
+    check_survives_json(result)
+
+
+def test_one_at_a_time_is_what_many_rows_do() -> None:
+    """Each row of a batch has its own intervention, and nothing leaks between rows."""
+    config = ClassifierConfig(n_layers=2, d_model=5, n_heads=2, d_head=3, d_mlp=4)
+    model = HookedClassifier(config, shaken_weights(config))
+    wanted = [
+        "head0=patch(abb)", "layer1.head1.key=patch(abb)", "neuron2@0=patch(abb)", "mlp@2=zero",
+        "layer1.resid_pre@3=patch(abb)", "head1.score@<-2=patch(abb)",
+        "head0->layer1.head0.key=zero",
+        "head1.pattern@0<-1=patch(abb)", "layer1.attn=scale(0.5)", "neuron1->logit=patch(abb)",
+        "head0->neuron3@0=patch(abb)", "layer1.resid_mid@0=patch(abb)",
+    ]  # fmt: skip
+    effects = singly(model, "acc", wanted)
+    for one, after in zip(wanted, effects.after.tolist(), strict=True):
+        alone = intervene(model, ["acc"], one)
+        assert after == pytest.approx(float(alone.after), abs=1e-5), one
+        assert float(alone.before) == pytest.approx(effects.before, abs=1e-6)
+    assert (effects.after - effects.before).abs().gt(1e-5).sum() >= 9
+
+
+def test_letters_the_corrupted_string_lacks() -> None:
+    """In a second layer values depend on the string; with weight 0 they are still not heard."""
+    config = ClassifierConfig(n_layers=2, d_model=5, n_heads=2, d_head=3, d_mlp=4)
+    model = HookedClassifier(config, shaken_weights(config))
+    patched = patching.run(model, ["a"], pairs=[("abcc", "ab")]).pairs[0]
+    values = patched.site("v")
+    assert not values.same[1].all()
+    c = values.effect.labels["pos"].index("c")
+    assert values.moved.array[1, c].min() > 1e-4
+    assert not values.changes[1, c].any()
+    assert values.changes[1, 1:3].any()
+    (told,) = [f for f in patching.run(model, ["a"], pairs=[("abcc", "ab")]).findings
+               if "move no activation" in f.text]  # fmt: skip
+    assert told.numbers["not read"] > 0
+    assert told.numbers["same"] > 0
+
+
+def test_two_given_strings_are_clean_and_corrupted_in_this_order() -> None:
+    model = load("walkthrough")
+    there = patching.run(model, ["aab", "aac"]).pairs[0].pair
+    back = patching.run(model, ["aac", "aab"]).pairs[0].pair
+    assert (there.clean, there.corrupted) == ("aab", "aac") == (back.corrupted, back.clean)
+    assert (
+        there.clean_logit
+        == back.corrupted_logit
+        == pytest.approx(float(model("aab").detach()), abs=1e-6)
+    )
+    assert there.effect(there.clean_logit) == 1
+    assert there.effect(there.corrupted_logit) == 0
+    assert there.patched_logit(0.25) == pytest.approx(
+        there.corrupted_logit + 0.25 * (there.clean_logit - there.corrupted_logit)
+    )
+    assert "Clean: `aab`" in there.sentence()
+    assert "Corrupted: `aac`" in there.sentence()
+
+
+def test_pairs_found_around_a_wrong_string() -> None:
+    model = load("generalization-errors")
+    result = patching.run(model, ["aac", "baac", "ab{100}"])
+    wrong, labels = (patched.pair for patched in result.pairs)
+    assert (wrong.clean, wrong.corrupted) == ("ab{65}", "ab{100}")
+    assert [wrong.right(0), wrong.right(1)] == [True, False]
+    assert wrong.labels == (1, 1)
+    # Longer ones of its kind are wrong: the brute-force search for the last right one.
+    right = [n for n in range(1, 100) if bool(model([f"ab{{{n}}}"]) > 0)]
+    assert max(right) == 65
+    assert labels.labels == (1, 0)
+    assert labels.right(0)
+    assert labels.right(1)
+    assert result.findings[0].severity == "failure"
+
+
+@pytest.mark.parametrize(
+    "task", [ContainsAll(letters="ac"), AtLeast(letter="b", k=3), Majority(), Parity()]
+)
+@pytest.mark.parametrize("positions", [0, 12])
+def test_found_pairs_are_one_letter_apart(task, positions: int) -> None:
+    config = ClassifierConfig(task=task, n_positions=positions, d_model=4, d_mlp=5)
+    model = HookedClassifier(config, shaken_weights(config))
+    for strings in (["c"], ["aac", "b", "abcb"]):
+        pairs = [one.pair for one in patching.run(model, strings).pairs]
+        assert pairs
+        for pair in pairs:
+            counts = config.alphabet.count_matrix([pair.clean, pair.corrupted])
+            assert pair.labels == tuple(task.labels(counts).astype(int).tolist())
+            if pair.labels[0] != pair.labels[1]:
+                assert pair.labels == (1, 0)
+                assert np.abs(counts[0] - counts[1]).sum() <= 2
+            if positions:
+                assert counts[0].sum() == counts[1].sum()
+
+
+@pytest.mark.parametrize(
+    ("strings", "options", "says"),
+    [
+        (["ab"], {"pairs": [("ab", "ab!")]}, "unexpected '!'"),
+        (["ab"], {"pairs": [("aab", "aba")]}, "same logit"),
+        (["ab"], {"pairs": [("ab", "ab")]}, "same logit"),
+        (["ab", "abb"], {"by": "position"}, "of one length"),
+        (["ab"], {"pairs": [("a{200}", "a{199}b")], "by": "position"}, "at most"),
+        (["ab"], {"by": "word"}, "'letter' or 'position'"),
+        (["ab"], {"pairs": ["ab"]}, "a pair is two strings"),
+        (["ab"], {"pairs": []}, "1 to 16 pairs"),
+        ([], {}, "one or more strings"),
+    ],
+)
+def test_wrong_use(walkthrough, strings, options, says) -> None:
+    with pytest.raises(TscError, match=says):
+        patching.run(walkthrough, strings, **options)
+
+
+def test_wrong_use_of_models_with_positions_and_without_tasks() -> None:
+    model = HookedClassifier(ClassifierConfig(n_positions=9), seed=0)
+    with pytest.raises(UsageError, match="both strings must be of one length"):
+        patching.run(model, ["ab", "abb"])
+    with pytest.raises(UsageError, match="by='position'"):
+        patching.run(model, ["ab", "bb"], by="letter")
+    other = transformer_lens_model(None)
+    with pytest.raises(UsageError, match="answer=TOKEN"):
+        patching.run(other, TOKENS)
+    with pytest.raises(UsageError, match="two row numbers"):
+        patching.run(other, TOKENS, answer=3, pairs=[(0, 7)])
+    with pytest.raises(UsageError, match="token ids"):
+        patching.run(other, ["ab"], answer=3)
+    with pytest.raises(UnsupportedError, match="run_with_hooks"):
+        patching.run(object(), TOKENS)
+    with pytest.raises(StringError):
+        patching.run(load("walkthrough"), ["xyz"])
+
+
+def test_any_transformer_lens_model() -> None:
+    """Two causal layers with norms: one patch by hand, and the last residual restores all."""
+    model = transformer_lens_model()
+    result = patching.run(model, TOKENS, answer=5, pairs=[(2, 0), (1, 3)])
+    for patched in result.pairs:
+        assert patched.site("resid_post").effect.array[1, -1] == pytest.approx(1, abs=1e-4)
+    clean, corrupted = TOKENS[2:3], TOKENS[0:1]
+    cache = model.run_with_cache(clean)[1]
+
+    def put(value: torch.Tensor, hook: object) -> torch.Tensor:
+        value = value.clone()
+        value[:, 4, 1] = cache["blocks.0.attn.hook_v"][:, 4, 1]
+        return value
+
+    after = model.run_with_hooks(corrupted, fwd_hooks=[("blocks.0.attn.hook_v", put)])[0, -1, 5]
+    pair = result.pairs[0].pair
+    found = result.pairs[0].site("v").effect.array[0, 4, 1]
+    assert found == pytest.approx(pair.effect(float(after.detach())), abs=1e-4)
+    check_survives_json(result)
+
+
+def test_notation_of_positions() -> None:
+    for text in ("head0@3", "layer1.head0.pattern@0<-3", "head1.score@<-2", "resid_mid@0", "attn",
+                 "layer2.resid_post", "head0->neuron1@0"):  # fmt: skip
+        assert str(place(text)) == text
+    assert place("head0.pattern@0<-3") == Part("pattern", 0, 0, position=0, seen=3)
+    for text, says in {
+        "head0@0<-3": "second position",
+        "logit@0": "no position",
+        "head0@0->logit": "at every position, or at one",
+        "resid_mid[c]": "names no part",
+    }.items():
+        with pytest.raises(UsageError, match=says):
+            place(text)
+    with pytest.raises(UsageError, match="beyond the 4 positions"):
+        intervene(load("walkthrough"), ["ab"], "head0@4=zero")

@@ -1,0 +1,144 @@
+"""Smaller models: what is removed is gone, what is left computes what it should."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+import tsc_interp as tsc
+from tests.verification_models import random_checkpoint
+from tsc_interp.checkpoints import load_checkpoint
+from tsc_interp.cli.app import main
+from tsc_interp.config import ClassifierConfig
+from tsc_interp.errors import TscError, UnsupportedError, UsageError
+from tsc_interp.interventions.parts import Part
+from tsc_interp.model.classifier import Classifier
+from tsc_interp.pruning import narrow, prune, remove
+from tsc_interp.pruning.importance import by_gradient, by_norm, by_removal
+
+STRINGS = ["a", "ab", "aab", "bc{7}", "abc{30}", "cc", "acb{5}"]
+
+
+def logits(checkpoint):
+    with torch.no_grad():
+        return Classifier.from_checkpoint(checkpoint)(STRINGS)
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+def test_removed_parts_write_nothing(layers):
+    config = ClassifierConfig(n_layers=layers, n_heads=3, d_mlp=4, d_model=3, d_head=2)
+    checkpoint = random_checkpoint(config, 3)
+    heads, neurons = [(0, 1), *([(1, 0), (1, 2)] * (layers - 1))], [(0, 0), (0, 3)]
+    smaller = remove(checkpoint, heads=heads, neurons=neurons)
+    zero = [f"layer{layer}.head{i}=zero" for layer, i in heads]
+    zero += [f"layer{layer}.neuron{i}=zero" for layer, i in neurons]
+    torch.testing.assert_close(logits(smaller), logits(tsc.edit(checkpoint, zero)))
+    assert smaller.config.n_heads == 2  # the layer that needs most
+    assert smaller.config.d_mlp == (2 if layers == 1 else 4)
+    assert smaller.n_parameters < checkpoint.n_parameters
+
+
+def test_all_neurons_gone():
+    checkpoint = random_checkpoint(ClassifierConfig(), 1)
+    smaller = remove(checkpoint, neurons=[(0, 0), (0, 1)])
+    assert not smaller.config.has_mlp
+    torch.testing.assert_close(logits(smaller), logits(tsc.edit(checkpoint, "mlp=zero")))
+    with pytest.raises(UsageError, match="no head 2"):
+        remove(checkpoint, heads=[(0, 2)])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_narrower_residual_computes_the_same(seed):
+    """Weights that use three dimensions of nine, hidden by a random rotation."""
+    config = ClassifierConfig(d_model=3, n_heads=2, d_head=2, d_mlp=2, n_layers=1 + seed % 2)
+    inner = random_checkpoint(config, seed)
+    turn = np.linalg.qr(np.random.default_rng(seed).normal(size=(9, 9)))[0][:3]
+    wide = {}
+    for name, w in inner.weights.items():
+        if name.endswith(("W_E", "W_O", "W_out")):
+            wide[name] = (w @ turn).astype(np.float32)
+        else:
+            wide[name] = np.einsum("dm,...dk->...mk", turn, w).astype(np.float32)
+    checkpoint = tsc.Checkpoint(config.model_copy(update={"d_model": 9}), wide)
+    smaller = narrow(checkpoint)
+    assert smaller.config.d_model == 3
+    torch.testing.assert_close(logits(smaller), logits(inner), atol=2e-4, rtol=1e-4)
+    with pytest.raises(UsageError, match="from 1 to 9"):
+        narrow(checkpoint, 0)
+    with pytest.raises(UnsupportedError, match="norm"):
+        narrow(random_checkpoint(ClassifierConfig(norm="rms"), 0))
+
+
+def test_gradient_importance_by_finite_differences():
+    checkpoint = random_checkpoint(ClassifierConfig(n_heads=3, d_mlp=2), 2)
+    found = by_gradient(checkpoint, STRINGS)
+    labels = checkpoint.config.task.labels(checkpoint.config.alphabet.count_matrix(STRINGS))
+    step, raw = 1e-2, {}
+    for part in found:
+        losses = []
+        for factor in (1 - step, 1 + step):
+            z = logits(tsc.edit(checkpoint, f"{part}=scale({factor})")).double().numpy()
+            losses.append(np.log1p(np.exp(-np.where(labels, z, -z))))
+        raw[part] = float(np.abs((losses[1] - losses[0]) / (2 * step)).mean())
+    for kind in ("head", "neuron"):
+        size = np.sqrt(sum(v**2 for part, v in raw.items() if part.kind == kind))
+        for part, value in raw.items():
+            if part.kind == kind:
+                assert found[part] == pytest.approx(value / size, rel=2e-2, abs=2e-3)
+
+
+def test_norm_importance_by_hand():
+    checkpoint = random_checkpoint(ClassifierConfig(), 2)
+    head = Part("head", 0, 1)
+    v, o = (checkpoint.weights[f"blocks.0.attn.W_{x}"][1] for x in "VO")
+    assert by_norm(checkpoint)[head] == pytest.approx(float(np.linalg.norm(v) * np.linalg.norm(o)))
+
+
+def test_exact_importance_is_the_change_of_the_horizon():
+    found = by_removal(load_checkpoint("walkthrough"), 10_000)
+    own = tsc.horizon("walkthrough").right_through
+    for part, lost in found.items():
+        without = tsc.edit("walkthrough", f"{part}=zero")
+        assert own - lost == tsc.horizon(without, limit=10_000).right_through
+
+
+def test_many_heads_need_two(tmp_path, capsys):
+    out = tmp_path / "small.safetensors"
+    assert main(["prune", "-c", "many-heads", "--keep", "2", "-o", str(out), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    small = load_checkpoint(out)
+    assert (small.config.n_heads, len(told["removed"])) == (2, 14)
+    assert told["weight_hash"] == small.weight_hash()
+    found = tsc.horizon(small)
+    assert found.proved
+    assert found.length == told["after"]["length"]
+    # The best of all choices: any other two heads are no better.
+    others = [(0, 1), (2, 3), (5, 11), (2, 10)]
+    for pair in others:
+        gone = [(0, i) for i in range(16) if i not in pair]
+        rest = remove(load_checkpoint("many-heads"), heads=gone)
+        assert tsc.horizon(rest, prove=False).right_through <= found.right_through
+
+
+def test_keeping_the_horizon():
+    found = prune("many-heads", keep_horizon=True, limit=100_000)
+    assert found.after.proved
+    assert found.after.right_through >= found.before.right_through == 228
+    assert found.checkpoint.n_parameters < 150
+    assert found.checkpoint.provenance["pruned"]["removed"] == list(found.removed)
+
+
+def test_wrong_use():
+    with pytest.raises(UsageError, match="either"):
+        prune("walkthrough")
+    with pytest.raises(UsageError, match="either"):
+        prune("walkthrough", keep=1, keep_horizon=True)
+    with pytest.raises(UsageError, match="1 to 2"):
+        prune("walkthrough", keep=3)
+    with pytest.raises(UsageError, match="exact, gradient, norm"):
+        prune("walkthrough", keep=1, by="luck")
+    with pytest.raises(TscError):
+        prune(random_checkpoint(ClassifierConfig(n_heads=0), 0), keep=1)

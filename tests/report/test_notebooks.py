@@ -1,0 +1,68 @@
+"""Notebooks: run without Jupyter, written as it reads them. The docs build runs the real one."""
+
+from __future__ import annotations
+
+import ast
+import json
+from pathlib import Path
+
+import pytest
+
+from docs.build.notebooks import Cell, as_notebook, as_page, execute, read
+from tsc_interp.plots.style import Figure, new_figure
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+NOTEBOOKS = sorted(EXAMPLES.glob("*.ipynb"))
+
+
+def test_cells_share_a_namespace_and_show_their_last_value() -> None:
+    cells = [
+        Cell("markdown", "# Title"),
+        Cell("code", "x = 2\nprint('said')\nx + 1"),
+        Cell("code", "y = x * 10"),
+        Cell("code", "print(y); None"),
+    ]
+    done = execute(cells)
+    assert [(cell.printed, cell.value) for cell in done] == [
+        ("", None), ("said\n", 3), ("", None), ("20\n", None),
+    ]  # fmt: skip
+    page = as_page(done)
+    assert "# Title" in page
+    assert "```text\nsaid\n3\n```" in page
+    with pytest.raises(ZeroDivisionError):
+        execute([Cell("code", "1 / 0")])
+
+
+def test_a_notebook_is_what_jupyter_reads(tmp_path: Path) -> None:
+    figure = Figure("f", "F", new_figure("x", "y"), "caption", "alt")
+    cells = [Cell("markdown", "a\nb"), Cell("code", "1", "p\n", 1), Cell("code", "f", "", figure)]
+    document = json.loads(as_notebook(cells))
+    assert (document["nbformat"], document["nbformat_minor"]) == (4, 5)
+    text, code, drawn = document["cells"]
+    assert text == {"cell_type": "markdown", "id": "cell-1", "metadata": {}, "source": ["a\n", "b"]}
+    assert code["outputs"][0] == {"output_type": "stream", "name": "stdout", "text": ["p\n"]}
+    assert code["outputs"][1]["data"]["text/plain"] == ["1"]
+    assert "layout" in drawn["outputs"][0]["data"]["application/vnd.plotly.v1+json"]
+    assert 'class="tsc-figure"' in as_page(cells)
+    path = tmp_path / "n.ipynb"
+    path.write_text(as_notebook(cells))
+    assert [(c.kind, c.source) for c in read(path)] == [(c.kind, c.source) for c in cells]
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_the_stored_one_is_executed_and_ends_in_a_certificate(path: Path) -> None:
+    cells = read(path)
+    for cell in cells:
+        if cell.kind == "code":
+            ast.parse(cell.source)
+    stored = json.loads(path.read_text())["cells"]
+    said = [
+        "".join(output.get("text") or output["data"]["text/plain"])
+        for cell in stored
+        for output in cell.get("outputs", [])
+    ]
+    assert any("right on 100.00% of 10,000" in text for text in said)
+    assert any("the horizon is 22" in text for text in said)
+    page = EXAMPLES.parent / "docs" / "pages" / "how-to" / "notebook.md"
+    assert f"notebooks/{path.stem}.txt" in page.read_text()
+    assert f"notebooks/{path.name}" in page.read_text()

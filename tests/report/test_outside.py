@@ -1,0 +1,220 @@
+"""Reports of TransformerLens models that are no classifiers of ours: `tsc.analyze(model, tokens)`.
+
+Runs against whichever TransformerLens is installed, like test_interop.py.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import tsc_interp as tsc
+from tests.probe_models import QUERY, TOKENS, make_transformer_lens_model, transformer_lens_model
+from tsc_interp.errors import TscError, UnsupportedError, UsageError
+from tsc_interp.probes.registry import run_probe
+from tsc_interp.report import Report, outside
+from tsc_interp.report.outside_model import weight_hash
+
+PROBES = ["superposition", "margin", "specialization", "attribution"]
+NAMES = ["?", "X", "Y", "<pad>", "l", "two words", "n", "`o`", "$p$"]
+
+
+@pytest.fixture(scope="module")
+def report() -> Report:
+    model = transformer_lens_model()
+    return tsc.analyze_tokens(
+        model, TOKENS, query=QUERY, token_names=NAMES, direction=model.W_U[:, 2]
+    )
+
+
+@pytest.fixture(scope="module")
+def many() -> tuple[Any, torch.Tensor, Report]:
+    """More rows and heads than are read and drawn."""
+    model = make_transformer_lens_model(n_layers=5, n_heads=6, d_head=4, d_model=24, n_ctx=9)
+    tokens = torch.randint(0, 9, (90, 8), generator=torch.Generator().manual_seed(5))
+    return model, tokens, tsc.analyze_tokens(model, tokens, direction=model.W_U[:, 7])
+
+
+def test_results_are_the_probes_own(report: Report) -> None:
+    """Oracle: the same probes asked one by one; only rows have other names here."""
+    model = transformer_lens_model()
+    assert [result.probe for result in report.models[0].results] == PROBES
+    for name in PROBES:
+        options = {"direction": model.W_U[:, 2]} if name == "attribution" else {}
+        rows = TOKENS[[int(re.findall(r"\d+", label)[0]) for label in _rows(report[name])]]
+        alone = run_probe(name, model, rows if name == "attribution" else TOKENS, query=QUERY,
+                          token_names=NAMES, **options)  # fmt: skip
+        assert alone.findings == report[name].findings
+    parts = report["attribution"]
+    said = (model(TOKENS)[:, QUERY, 2] - model.b_U[2]).detach().numpy()
+    order = [int(re.findall(r"\d+", label)[0]) for label in parts.logits.labels["string"]]
+    assert parts.logits.array == pytest.approx(said[order], abs=1e-4)
+    assert list(parts.logits.array) == sorted(parts.logits.array, reverse=True)
+    observed = report["specialization"].observed
+    pattern = model.run_with_cache(TOKENS)[1]["blocks.1.attn.hook_pattern"][:, 1, QUERY]
+    for label in observed.labels["string"]:
+        row = int(re.findall(r"\d+", label)[0])
+        seen = [NAMES[token] for token in TOKENS[row].tolist()]
+        for token in observed.labels["letter"]:
+            weight = sum(float(pattern[row, key]) for key, name in enumerate(seen) if name == token)
+            got = float(observed.at(layer=1, string=label, head=1, letter=token))
+            assert got == pytest.approx(weight, abs=1e-5)
+
+
+def _rows(result: Any) -> tuple[str, ...]:
+    arrays = [getattr(result, name, None) for name in ("logits", "observed", "string_weights")]
+    return next((a.labels["string"] for a in arrays if a is not None), ())
+
+
+def test_every_form_and_back(report: Report, tmp_path: Path) -> None:
+    again = Report.from_json(report.to_json())
+    assert again.models == report.models
+    assert again.to_json() == report.to_json()
+    assert again.to_html(plotlyjs="cdn") == report.to_html(plotlyjs="cdn")
+    page = report.save(tmp_path / "out").read_text()
+    text = (tmp_path / "out" / "report.md").read_text()
+    for form in (page, text):
+        assert "no failure map and no horizon" in form
+        assert "no task is known" in form
+    for finding in report.findings:
+        assert finding.severity in ("note", "good")
+    assert "&lt;pad&gt;" in page
+    assert "<pad>" not in page.replace("\\u003cpad>", "")
+    assert "tsc-interp analyze" not in page  # there is no checkpoint to name
+    for probe in PROBES:
+        assert f'id="{probe}"' in page
+    for probe in ("trace", "cone", "atlas", "init-norm"):
+        assert f'id="{probe}"' not in page
+        assert probe in report.models[0].not_run
+
+
+def test_the_model_card_says_what_it_is_and_what_was_asked(report: Report) -> None:
+    model = transformer_lens_model()
+    facts = dict(report.models[0].outside.facts())
+    expected = {
+        "layers": "2", "heads": "2", "d_model": "12", "d_head": "3", "d_mlp": "5", "norm": "LN",
+        "activation": "gelu", "positions": "standard", "attention": "causal", "vocabulary": "9",
+        "longest input": "11", "number format": "float32", "rows": "5 of 5 given",
+        "tokens a row": "7", "read at position": "4", "attention mask": "none",
+        "read-out direction": "a vector of 12 numbers",
+        "parameters": f"{sum(p.numel() for p in model.parameters()):,}",
+    }  # fmt: skip
+    assert {name: facts[name] for name in expected} == expected
+    card = report.models[0].outside
+    assert card.weight_hash == weight_hash(model)
+    assert card.weight_hash != weight_hash(make_transformer_lens_model(seed=4))
+    assert card.asked.texts()[0][1].split() == [
+        word for token in TOKENS[card.asked.shown[0]][: QUERY + 1] for word in NAMES[token].split()
+    ]
+
+
+def test_the_python_of_a_section_gives_it_again(report: Report, tmp_path: Path) -> None:
+    from tsc_interp.report.commands import command, python
+
+    assert command(report) == ""
+    report.save(tmp_path / "out")
+    shown = python(report, "margin").replace("report.json", str(tmp_path / "out" / "report.json"))
+    space: dict[str, Any] = {"model": transformer_lens_model()}
+    exec(compile(shown.replace("report.show(tables=True)", ""), "shown", "exec"), space)
+    assert space["report"]["margin"] == report["margin"]
+
+
+def test_of_many_rows_and_heads_some_are_chosen(many: tuple[Any, torch.Tensor, Report]) -> None:
+    model, tokens, report = many
+    card = report.models[0].outside
+    assert len(card.asked.rows) == outside.MOST_ROWS
+    assert card.asked.rows[0] == 0
+    assert card.asked.rows[-1] == 89
+    assert card.asked.tokens[5] == tuple(tokens[card.asked.rows[5]].tolist())
+    assert "64 rows of 8 tokens (of 90 given" in card.verdict().text
+    # Oracle: the read-out of every row read, from the model's own logits.
+    said = (model(tokens)[:, -1, 7] - model.b_U[7]).detach().numpy()[list(card.asked.rows)]
+    order = [card.asked.rows[place] for place in np.argsort(-said, kind="stable")]
+    assert list(card.asked.shown) == [*order[:4], *order[-4:]]
+    for result in report.models[0].results:
+        assert len(_rows(result)) in (0, outside.MOST_SHOWN)
+    assert sum(len(section.figures) for section in report.models[0].sections.values()) <= 8
+    assert len(report.to_html(plotlyjs="cdn")) < 1e6
+    assert len(json.dumps(report.to_dict())) < 2e6
+
+
+def test_rows_that_do_not_fit_are_refused_with_what_would(monkeypatch: Any) -> None:
+    model = transformer_lens_model()
+    monkeypatch.setattr(outside, "MOST_BYTES", 4000)
+    with pytest.raises(UsageError, match=r"rows of \d+ tokens fit") as caught:
+        tsc.analyze_tokens(model, TOKENS, probes=["margin"])
+    fits = int(re.findall(r"rows of (\d+) tokens fit", str(caught.value))[0])
+    assert 1 <= fits < 7
+    some = tsc.analyze(model, TOKENS[:, :fits], probes=["margin"])
+    assert len(some.models[0].outside.asked.rows) >= 1
+
+
+def test_masks_and_one_query_per_row_reach_the_probes() -> None:
+    model = transformer_lens_model()
+    mask = torch.ones_like(TOKENS)
+    mask[1, 5:] = 0
+    report = tsc.analyze_tokens(model, TOKENS, probes="specialization", attention_mask=mask)
+    alone = run_probe("specialization", model, TOKENS, attention_mask=mask)
+    assert report["specialization"].findings == alone.findings
+    assert report.models[0].outside.asked.query == (6, 4, 6, 6, 6)
+    chosen = tsc.analyze_tokens(model, TOKENS, probes="specialization", query=[1, 2, 3, 4, 5])
+    assert chosen.models[0].outside.asked.query == (1, 2, 3, 4, 5)
+    assert "positions 1 to 5" in chosen.findings[0].text
+
+
+@pytest.mark.parametrize(
+    ("tokens", "options", "words"),
+    [
+        (None, {}, "which tokens"),
+        ("abc", {}, "token ids"),
+        (["ab", "c"], {}, "token ids"),
+        (torch.tensor([[1, 99]]), {}, "token ids must lie in"),
+        (TOKENS, {"query": 9}, "query position 9"),
+        (TOKENS, {"direction": [1.0, 2.0]}, r"must have shape \[12\]"),
+        (TOKENS, {"direction": "up"}, "vector of 12 numbers"),
+        (TOKENS, {"token_names": ["a"]}, "token_names has 1 names"),
+        (TOKENS, {"probes": ["margins"]}, "did you mean 'margin'"),
+        (TOKENS, {"probes": []}, "no probe to run"),
+        (TOKENS, {"probes": ["attribution"]}, "needs a read-out direction"),
+        (TOKENS, {"compare": "walkthrough"}, "not compared"),
+        (TOKENS, {"epoch": 3}, "has no epochs"),
+        (TOKENS, {"reading": {"query": 3}}, "reading has tokens"),
+    ],
+)
+def test_wrong_use_is_refused_in_words(tokens: Any, options: dict[str, Any], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        tsc.analyze(transformer_lens_model(), tokens, **options)
+
+
+@pytest.mark.parametrize("probe", ["trace", "atlas", "ablation", "patching", "dynamics"])
+def test_a_probe_that_does_not_apply_says_why_when_named(probe: str) -> None:
+    with pytest.raises(UnsupportedError, match=f"probe {probe}: it "):
+        tsc.analyze(transformer_lens_model(), TOKENS, probes=[probe])
+
+
+def test_options_of_other_models_are_refused_for_a_classifier() -> None:
+    with pytest.raises(UsageError, match="query: for models of TransformerLens"):
+        tsc.analyze("walkthrough", ["ab"], query=0)
+    with pytest.raises(TscError, match="neither a string"):
+        tsc.analyze("walkthrough", TOKENS)
+
+
+def test_without_a_direction_attribution_says_what_it_needs() -> None:
+    report = tsc.analyze(transformer_lens_model(), TOKENS, query=QUERY)
+    assert "direction=model.W_U" in report.models[0].not_run["attribution"]
+    assert "No row is taken apart" in report.to_html(plotlyjs="cdn")
+
+
+def test_the_model_is_left_as_it_was() -> None:
+    model = make_transformer_lens_model()
+    before = weight_hash(model)
+    tsc.analyze_tokens(model, TOKENS, direction=model.W_U[:, 2])
+    assert weight_hash(model) == before
+    hooks = [point for point in model.hook_dict.values() if point.fwd_hooks]
+    assert not hooks

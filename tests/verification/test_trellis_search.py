@@ -1,0 +1,261 @@
+"""The search over trellises against every input looked at one by one, in ball arithmetic."""
+
+from __future__ import annotations
+
+import random
+from itertools import product
+from math import exp, factorial, prod
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tsc_interp as tsc
+from tests.ordered_models import copying, longest, ordered_checkpoint, random_config, wide_config
+from tsc_interp.checkpoints import Checkpoint
+from tsc_interp.errors import TscError
+from tsc_interp.tasks import Addition, Automaton, Copy, Maximum, Regions, SumSign, trellis_of
+from tsc_interp.verification.order import bounds as bounds_module
+from tsc_interp.verification.order import partition
+from tsc_interp.verification.order.bounds import Bounds
+from tsc_interp.verification.order.exact import OrderedExact
+from tsc_interp.verification.order.keys import keys_of
+from tsc_interp.verification.order.partition import through
+from tsc_interp.verification.order.verify import verify_order
+
+
+def random_automaton(n_letters: int, classes: int, seed: int) -> Automaton:
+    draw = random.Random(seed)
+    states = draw.randint(1, 4)
+    return Automaton(
+        states=states,
+        start=0,
+        step=[[draw.randrange(states) for _ in range(n_letters)] for _ in range(states)],
+        label=[draw.randrange(classes) for _ in range(states)],
+    )
+
+
+def oracle(checkpoint: Checkpoint, task: Any, length: int) -> list[tuple[int, ...]]:
+    """Every wrong string, in order."""
+    exact = OrderedExact(checkpoint)
+    rows = np.array(list(product(range(checkpoint.config.n_letters), repeat=length)))
+    found = [
+        exact.instead(row.tolist(), int(y)) for row, y in zip(rows, task.labels(rows), strict=True)
+    ]
+    assert None not in found
+    return [tuple(row.tolist()) for row, one in zip(rows, found, strict=True) if one >= 0]
+
+
+def check_against_oracle(checkpoint: Checkpoint, seed: int) -> int:
+    config = checkpoint.config
+    task = random_automaton(config.n_letters, max(config.n_outputs, 2), seed)
+    length = longest(config, 100)
+    wrong = oracle(checkpoint, task, length)
+    verdict = verify_order(checkpoint, [length], task=task)
+    assert (verdict.wrong, verdict.undecided) == (len(wrong), 0)
+    assert verdict.right == config.n_letters**length - len(wrong)
+    part = verdict.parts[0]
+    assert part.first() == (wrong[0] if wrong else None)
+    found = {tuple(row) for group in part.groups for one, _ in group.wrong
+             for row in one.strings()[1].tolist()}  # fmt: skip
+    found |= {tuple(path.tolist()) for path, _ in part.wrong_paths}
+    assert found == set(wrong)
+    assert {tuple(row) for row in verdict.sample_wrong(7)} <= set(wrong)
+    return part.examined
+
+
+@pytest.fixture
+def regions_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing but single inputs is looked at one by one, so that bounds have to decide."""
+    monkeypatch.setattr(partition, "FEW", 1)
+
+
+def test_random_models_over_random_automata(regions_only: None) -> None:
+    examined = 0
+    for seed in range(24):
+        scale = random.Random(seed).choice([0.5, 1.0, 2.0, 4.0])
+        checkpoint = ordered_checkpoint(random_config(seed), seed, scale)
+        examined += check_against_oracle(checkpoint, seed)
+    assert examined > 50
+
+
+def test_every_option_of_the_family(regions_only: None) -> None:
+    for seed in range(12):
+        checkpoint = ordered_checkpoint(wide_config(seed, gated=False), seed)
+        check_against_oracle(checkpoint, seed)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 10**6))
+def test_random_models_with_small_regions_enumerated(seed: int) -> None:
+    check_against_oracle(ordered_checkpoint(random_config(seed), seed), seed)
+
+
+def adder(seed: int, scale: float = 2.0, **options: Any) -> Checkpoint:
+    task = Addition(digits=2, base=2)
+    config = tsc.ClassifierConfig(
+        n_letters=4, n_outputs=4, task=task, n_positions=9, reads="last_letter", attend_cls=True,
+        d_model=5, d_head=3, n_heads=1, d_mlp=4, norm="rms", final_norm=True, **options,
+    )  # fmt: skip
+    return ordered_checkpoint(config, seed, scale)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_an_input_counts_once_at_its_first_wrong_step(seed: int, regions_only: None) -> None:
+    """Every pair is run through every step after the right digits so far."""
+    checkpoint = adder(seed)
+    exact, wrong, firsts = OrderedExact(checkpoint), [0, 0, 0], set()
+    for a, b in product(range(4), repeat=2):
+        digits = [(a + b) >> i & 1 for i in range(3)]
+        prompt = [a >> 1, a & 1, 2, b >> 1, b & 1, 3]
+        for step, digit in enumerate(digits):
+            if exact.instead([*prompt, *digits[:step]], digit) != -1:
+                wrong[step] += 1
+                firsts.add((a, b))
+    verdict = tsc.verify(checkpoint)
+    assert [step.wrong for step in verdict.steps] == wrong
+    assert (verdict.inputs, verdict.wrong, verdict.undecided) == (16, len(firsts), 0)
+    first = verdict.first_wrong
+    if firsts:
+        a, b = min(firsts)
+        assert first.tokens[:6] == tuple("abcd"[x] for x in (a >> 1, a & 1, 2, b >> 1, b & 1, 3))
+    else:
+        assert first is None
+
+
+def test_inputs_undecided_at_one_step_and_wrong_at_another_are_wrong() -> None:
+    checkpoint = adder(1)
+    full = tsc.verify(checkpoint)
+    spent = tsc.verify(checkpoint, seconds=1e-9)
+    assert (spent.right, spent.wrong, spent.undecided) == (0, 0, 16)
+    assert spent.first_undecided
+    assert not spent.correct
+    assert full.undecided == 0
+
+
+def test_generation_of_copies() -> None:
+    task = Copy(length=2, letters=2)
+    config = tsc.ClassifierConfig(
+        n_letters=3, n_outputs=3, task=task, n_positions=4, reads="last_letter", attend_cls=True,
+        d_model=3, d_head=2, n_heads=2, d_mlp=0,
+    )  # fmt: skip
+    checkpoint = ordered_checkpoint(config, 3)
+    exact, wrong = OrderedExact(checkpoint), 0
+    for a, b in product(range(2), repeat=2):
+        wrong += exact.instead([a, b, 2], a) != -1 or exact.instead([a, b, 2, a], b) != -1
+    assert tsc.verify(checkpoint).wrong == wrong
+
+
+def test_lengths_beyond_enumeration_are_counted() -> None:
+    """Twelve letters, 3^12 strings: `copying` tells by counts and the last letter who wins."""
+    length, sharpness, wrong = 12, 2.0, 0
+    for a, b in product(range(length + 1), repeat=2):
+        counts = [a, b, length - a - b]
+        for last in range(3):
+            if min(counts) < 0 or not counts[last]:
+                continue
+            total = sum(n * exp(sharpness * i) for i, n in enumerate(counts))
+            outputs = [8 * n * exp(sharpness * i) / total for i, n in enumerate(counts)]
+            outputs[last] += 1
+            if outputs.index(max(outputs)) != max(i for i in range(3) if counts[i]):
+                left = [n - (i == last) for i, n in enumerate(counts)]
+                wrong += factorial(length - 1) // prod(map(factorial, left))
+    verdict = verify_order(
+        copying(sharpness=sharpness, n_positions=length), [length], task=Maximum()
+    )
+    assert (verdict.wrong, verdict.undecided, verdict.inputs) == (wrong, 0, 3**length)
+    assert verdict.first_wrong is not None
+
+
+def test_the_float_count_of_paths_is_right() -> None:
+    regions = Regions.whole(trellis_of(SumSign(values=[1, -1, 0]), 3, 6).of_label(1))
+    counts, totals = through(regions)
+    assert totals.tolist() == regions.counts()
+    for stage in counts:
+        assert np.isclose(stage.sum(1), totals).all()
+
+
+def test_bounds_hold_at_every_input() -> None:
+    """Ranges, margins and single inputs, against outputs in ball arithmetic."""
+    from flint import ctx
+
+    for seed in range(12):
+        checkpoint = ordered_checkpoint(wide_config(seed, gated=False), seed, 1.0)
+        exact = OrderedExact(checkpoint)
+        config = exact.config
+        task = random_automaton(config.n_letters, max(config.n_outputs, 2), seed)
+        trellis = trellis_of(task, config.n_letters, longest(config, 40))
+        label = trellis.labels[0]
+        bounds = Bounds(config, trellis.of_label(label), keys_of(exact, trellis))
+        regions = Regions.whole(bounds.trellis)
+        _, rows = regions.strings()
+        readers = rows[:, -1] if config.reads == "last_letter" else np.zeros(len(rows), np.int64)
+        reader = int(readers[0])
+        with np.errstate(all="ignore"):
+            known = bounds.bounded(regions, np.array([reader]), np.array([label]))
+            single = bounds.points(rows, readers, np.full(len(rows), label))
+        for i in np.flatnonzero(readers == reader):
+            with ctx.workprec(256):
+                gaps = exact.differences(rows[i].tolist(), label)
+            others = [j for j in range(len(gaps)) if j != label]
+            if config.final_norm:  # known up to the norm's scale: signs are what counts
+                for j in others:
+                    assert not (known.low[0, j] > 0 and gaps[j] < 0)
+                    assert not (single[0][i, j] > 0 and gaps[j] < 0)
+                    assert not (single[1][i, j] < 0 and gaps[j] > 0)
+            else:
+                for j in others:
+                    assert known.low[0, j] <= float(gaps[j].upper())
+                    assert known.high[0, j] >= float(gaps[j].lower())
+                    assert single[0][i, j] <= float(gaps[j].upper())
+                    assert single[1][i, j] >= float(gaps[j].lower())
+                    assert single[1][i, j] - single[0][i, j] < 1e-9
+
+
+def test_what_attention_adds_stays_within_reach_of_one_path() -> None:
+    """`reach_of` against every path, and regions decided as one in ball arithmetic."""
+    for seed in range(8):
+        config = random_config(seed)
+        if not config.has_attention or config.reads != "first":
+            continue
+        checkpoint = ordered_checkpoint(config, seed, 1.0)
+        exact = OrderedExact(checkpoint)
+        trellis = trellis_of(Maximum(), config.n_letters, longest(config, 40))
+        label = trellis.labels[-1]
+        bounds = Bounds(exact.config, trellis.of_label(label), keys_of(exact, trellis))
+        region = Regions.whole(bounds.trellis)
+        string = region.any_path(0)
+        around = bounds.reach_of(region, 0, string)
+        gaps = exact.differences(string, 0, around.tolist())
+        for row in region.strings()[1].tolist():
+            for ball, other in zip(gaps, exact.differences(row, 0), strict=True):
+                assert ball.overlaps(other)
+
+
+def test_regions_decided_in_balls_are_decided_rightly(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Every open region is put to ball arithmetic as one; what it decides must be so."""
+    monkeypatch.setattr(partition, "FEW", 1)
+    monkeypatch.setattr(bounds_module, "_STILL", 1.0)
+    for seed in range(12):
+        check_against_oracle(ordered_checkpoint(random_config(seed), seed, 1.0), seed)
+
+
+@pytest.mark.parametrize("call", [
+    lambda cp: tsc.verify(cp, lengths=[0]),
+    lambda cp: tsc.verify(cp, lengths=[99]),
+    lambda cp: tsc.verify(cp, lengths=["2"]),
+    lambda cp: tsc.verify(cp, lengths=[]),
+    lambda cp: tsc.verify(cp, 2, lengths=[2]),
+    lambda cp: tsc.verify(cp, lengths=[2], seconds=0),
+    lambda cp: tsc.verify(cp, lengths=[2], horizon=True),
+    lambda cp: tsc.verify(cp, lengths=[2], task="nothing"),
+    lambda cp: tsc.verify("walkthrough", lengths=[2]),
+    lambda cp: tsc.verify(cp, lengths=[2], task=Copy(length=2, letters=2)),
+])  # fmt: skip
+def test_wrong_use_is_refused(call: Any) -> None:
+    with pytest.raises(TscError):
+        call(copying(n_positions=5))

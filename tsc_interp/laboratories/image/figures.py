@@ -1,0 +1,178 @@
+"""Figures of the image laboratory: the map over the picture first, then how often it is right."""
+
+from __future__ import annotations
+
+import plotly.graph_objects as go
+
+from tsc_interp.laboratories.base import LabeledArray
+from tsc_interp.laboratories.image.result import ARMS, QUESTIONS, TRAINED, ImageResult
+from tsc_interp.plots.colours import DASHES, INK, MUTED, SHARE, diverging, faint
+from tsc_interp.plots.style import Figure, new_figure
+from tsc_interp.results.intervals import share_interval
+
+_OVER = MUTED[2]
+"""Attention, over a picture."""
+
+
+def figures(result: ImageResult) -> list[Figure]:
+    return [_maps(result), _arms(result), _places(result), _filters(result)]
+
+
+def _panel(figure: go.Figure, place: int, across: int, down: int, title: str) -> tuple[str, str]:
+    """One of several square drawings without ticks, its title above it; returns its axes."""
+    column, row = place % across, place // across
+    wide, high = 1 / across, 1 / down
+    top = 1 - row * high
+    x, y = (f"{axis}{place + 1 if place else ''}" for axis in "xy")
+    bare = {
+        "showgrid": False, "zeroline": False, "ticks": "", "showticklabels": False,
+        "constrain": "domain",
+    }  # fmt: skip
+    figure.update_layout(
+        {
+            f"xaxis{x[1:]}": {
+                **bare, "domain": [column * wide + 0.01, (column + 1) * wide - 0.01], "anchor": y,
+            },
+            f"yaxis{y[1:]}": {
+                **bare, "domain": [top - high + 0.01, top - 0.18 * high], "anchor": x,
+                "scaleanchor": x, "autorange": "reversed",
+            },
+        }
+    )  # fmt: skip
+    if title:
+        figure.add_annotation(
+            x=(column + 0.5) * wide, y=top - 0.17 * high, xref="paper", yref="paper",
+            yanchor="bottom", xanchor="center", text=title, align="center",
+        )  # fmt: skip
+    return x, y
+
+
+def _maps(result: ImageResult) -> Figure:
+    figure = new_figure(height=680)
+    picture = result.picture.array
+    side = len(picture)
+    step = side / result.maps.shape[-1]
+    middles = [step * (i + 0.5) - 0.5 for i in range(result.maps.shape[-1])]
+    clear = [(0.0, faint(_OVER, 0.0)), (1.0, faint(_OVER, 0.85))]
+    spoken = []
+    for s, (one, weights) in enumerate(zip(result.shown, result.maps.array, strict=True)):
+        verdict = "" if one.answer == one.word else f" (it is {one.word})"
+        words = one.sentence.removesuffix(f"{one.place} is") + f"<br>{one.place} is"
+        x, y = _panel(figure, s, 2, 2, f"{words} <b>{one.answer}</b>{verdict}")
+        axes = {"xaxis": x, "yaxis": y, "showscale": False}
+        figure.add_heatmap(z=picture, **axes, **SHARE, hoverinfo="skip")
+        for cut in range(1, result.options.grid):
+            at = cut * side / result.options.grid - 0.5
+            thin = {"type": "line", "xref": x, "yref": y, "line": {"color": INK, "width": 1}}
+            figure.add_shape(**thin, x0=at, x1=at, y0=-0.5, y1=side - 0.5)
+            figure.add_shape(**thin, y0=at, y1=at, x0=-0.5, x1=side - 0.5)
+        figure.add_heatmap(
+            z=weights, x=middles, y=middles, **axes, colorscale=clear, zmin=0.0,
+            zmax=float(weights.max()), hovertemplate="weight %{z:.3f}<extra></extra>",
+        )  # fmt: skip
+        spoken.append(
+            f"`{one.sentence}`: {one.answer}{verdict}, largest weight {weights.max():.0%}"
+        )
+    return Figure(
+        "maps",
+        "Where the network looks for the next word",
+        figure,
+        "One picture of held-out digits, four sentences. Rust is the attention weight of each "
+        "location, darkest where it is largest; bold is the network's next word.",
+        "; ".join(spoken).replace("`", '"') + ".",
+    )
+
+
+def _arms(result: ImageResult) -> Figure:
+    figure = new_figure("", "share of pictures", height=420, legend=True)
+    parts: tuple[tuple[str, LabeledArray, str], ...] = (
+        ("next word right", result.right, "circle"),
+        ("largest weight in the named place", result.pointed, "diamond-open"),
+    )
+    test, seeds = result.options.test, result.options.seeds
+    spoken = []
+    for place, (name, counts, symbol) in enumerate(parts):
+        x, y, up, down = [], [], [], []
+        for i, arm in enumerate(ARMS):
+            if arm not in counts.labels["arm"]:
+                continue
+            for k, count in enumerate(counts.at(arm=arm, question=QUESTIONS[0])):
+                low, high = share_interval(int(count), test)
+                x.append(i + (place - 0.5) * 0.4 + (k - (seeds - 1) / 2) * 0.3 / max(seeds, 3))
+                y.append(count / test)
+                up.append(high - count / test)
+                down.append(count / test - low)
+            spoken.append(f"{arm}, {name}: {result.mean(counts, arm):.1%}")
+        figure.add_scatter(
+            x=x, y=y, mode="markers", name=name,
+            marker={"color": MUTED[2 * place], "symbol": symbol, "size": 9},
+            error_y={"type": "data", "array": up, "arrayminus": down, "width": 3},
+            hovertemplate="%{y:.1%}<extra>" + name + "</extra>",
+        )  # fmt: skip
+    lines = (
+        ("knows all digits, not the place", result.blind),
+        ("a place by chance", 1 / result.places),
+    )
+    for place, (name, value) in enumerate(lines):
+        figure.add_scatter(
+            x=[-0.5, len(ARMS) - 0.5], y=[value, value], mode="lines", name=name,
+            line={"color": MUTED[4 + place], "dash": DASHES[1 + place], "width": 2},
+            hovertemplate="%{y:.1%}<extra>" + name + "</extra>",
+        )  # fmt: skip
+    figure.update_xaxes(
+        tickvals=list(range(len(ARMS))), ticktext=list(ARMS), range=[-0.5, len(ARMS) - 0.5],
+        zeroline=False,
+    )  # fmt: skip
+    figure.update_yaxes(range=[-0.03, 1.05], tickformat=".0%")
+    figure.update_layout(margin_t=56)
+    return Figure(
+        "arms",
+        "Looking pays: right words with and without attention",
+        figure,
+        f"The first question about each of {test:,} pictures; one mark per seed with its 95 % "
+        "interval (Clopper and Pearson). Above the upper line a network must know the place.",
+        f"{'; '.join(spoken)}; {lines[0][0]}: {result.blind:.1%}.",
+    )
+
+
+def _places(result: ImageResult) -> Figure:
+    weight, names = result.weight.array, list(result.weight.labels["named"])
+    figure = new_figure("place the weight is in", "place named last", height=440)
+    figure.add_heatmap(
+        z=weight, x=names, y=names, **SHARE, text=[[f"{w:.0%}" for w in row] for row in weight],
+        texttemplate="%{text}", colorbar={"thickness": 12, "tickformat": ".0%"},
+        hovertemplate="named %{y}: %{z:.1%} in %{x}<extra></extra>",
+    )  # fmt: skip
+    figure.update_yaxes(autorange="reversed", showgrid=False)
+    figure.update_xaxes(showgrid=False)
+    own = ", ".join(f"{name} {weight[i, i]:.0%}" for i, name in enumerate(names))
+    return Figure(
+        "places",
+        "The weight follows the place that was named last",
+        figure,
+        f"Mean attention weight in each place after the second `is`, over {result.options.test:,} "
+        f"pictures and {result.options.seeds} {TRAINED} "
+        f"network{'s' if result.options.seeds > 1 else ''}. The diagonal is the named place.",
+        f"Weight in the named place: {own}.",
+    )
+
+
+def _filters(result: ImageResult) -> Figure:
+    found = result.filters.array
+    across = min(len(found), 8)
+    down = -(-len(found) // across)
+    figure = new_figure(height=120 * down + 40)
+    scale = diverging(found)
+    for place, one in enumerate(found):
+        x, y = _panel(figure, place, across, down, "")
+        figure.add_heatmap(
+            z=one, xaxis=x, yaxis=y, showscale=False, **scale,
+            hovertemplate="%{z:.2f}<extra>filter " + str(place) + "</extra>",
+        )  # fmt: skip
+    return Figure(
+        "filters",
+        "The learned filters of the first convolution",
+        figure,
+        "Each is 3 × 3 pixels of weights: vermillion answers to ink, blue to its absence.",
+        f"{len(found)} filters, weights from {found.min():.2f} to {found.max():.2f}.",
+    )

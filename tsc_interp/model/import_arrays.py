@@ -1,0 +1,120 @@
+"""Any model whose architecture you can state: a configuration and its weights as arrays.
+
+    config = tsc.ClassifierConfig(n_letters=14, d_model=7, n_heads=1, d_head=7, ...)
+    checkpoint = tsc.from_arrays(config, {"embed.W_E": ..., "blocks.0.attn.W_Q": ..., ...})
+
+For state dicts that no library describes. Arrays have HookedTransformer's names and multiply from
+the right (`x @ W`), so the weight of a `torch.nn.Linear` is transposed first. Factors of a low-rank
+weight are multiplied, tied weights written twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from tsc_interp.checkpoints.checkpoint import Checkpoint
+from tsc_interp.config import ClassifierConfig
+from tsc_interp.errors import CheckpointError
+from tsc_interp.model.comparing import InputMap, compare
+from tsc_interp.strings import FIRST_LETTER
+
+_SPLIT = {"W_Q": 1, "W_K": 1, "W_V": 1, "W_O": 0, "b_Q": 0, "b_K": 0, "b_V": 0}
+"""The axis in which the heads of a weight that is not split by heads stand side by side."""
+
+
+def from_arrays(
+    config: ClassifierConfig,
+    arrays: Mapping[str, ArrayLike | Tensor],
+    *,
+    original: Callable[[Tensor], Tensor] | None = None,
+    samples: int = 64,
+    seed: int = 0,
+    provenance: Mapping[str, Any] | None = None,
+    source: str = "arrays",
+) -> Checkpoint:
+    """A checkpoint of these weights, each checked against the configuration.
+
+    Args:
+        config: What the model is; `config.weight_shapes()` lists the names and shapes it needs.
+        arrays: NumPy arrays, tensors or nested lists by those names. Weights of attention may have
+            their heads side by side (`[d_model, n_heads * d_head]`, for `W_O` the transpose), and
+            `embed.W_E` may have just the letters' rows where no CLS is read.
+        original: The model itself, to compare with: it takes letter indices `[batch pos]` and
+            returns outputs `[batch out]` at the place that is read. Random strings are run.
+        samples: How many strings are compared.
+        seed: Which strings are compared.
+        provenance: What is known about where the weights come from; kept in the file.
+        source: What the model is called in messages and reports.
+
+    Returns:
+        The checkpoint. Its provenance names the arrays that had to be rounded to float32; what is
+        proved afterwards is about the rounded ones.
+
+    Raises:
+        CheckpointError: An array is missing, unknown, or of another shape.
+        UnsupportedError: The original says something else than the checkpoint.
+
+    Example:
+        >>> import numpy as np
+        >>> config = ClassifierConfig(d_model=2, n_heads=1, d_head=2, d_mlp=0)
+        >>> eye = np.eye(2)
+        >>> arrays = {"embed.W_E": np.ones((5, 2)), "unembed.W_U": np.ones((2, 1))}
+        >>> arrays |= {f"blocks.0.attn.W_{part}": eye for part in "QKVO"}
+        >>> from_arrays(config, arrays).weights["blocks.0.attn.W_Q"].shape
+        (1, 2, 2)
+    """
+    expected = config.weight_shapes()
+    for problem, names in (
+        ("no", sorted(expected.keys() - arrays.keys())),
+        ("a place for no", sorted(arrays.keys() - expected.keys())),
+    ):
+        if names:
+            raise CheckpointError(
+                f"{source}: {'there is' if problem == 'no' else 'the configuration has'} {problem} "
+                f"{', '.join(names)}; it has {', '.join(expected)}"
+            )
+    found, rounded = {}, []
+    for name, shape in expected.items():
+        given = _array(name, arrays[name], source)
+        placed = _placed(config, name, given, shape)
+        if placed.shape != shape:
+            raise CheckpointError(
+                f"{source}: {name} has shape {list(given.shape)}, expected {list(shape)}"
+            )
+        found[name] = np.ascontiguousarray(placed, dtype=np.float32)
+        rounded += [name] if (found[name] != placed).any() else []
+    kept = {"imported_from": "arrays", **(provenance or {}), "rounded_to_float32": rounded}
+    checkpoint = Checkpoint(config, found, kept, source=source)
+    if original is not None:
+        reading = InputMap((), config.token_names, None, config.reads, None)
+        compare(checkpoint, reading, original, samples, seed)
+    return checkpoint
+
+
+def _array(name: str, given: Any, source: str) -> NDArray[Any]:
+    if isinstance(given, Tensor):
+        given = given.detach().cpu().double().numpy()
+    try:
+        return np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise CheckpointError(f"{source}: {name} is not an array of numbers") from None
+
+
+def _placed(
+    config: ClassifierConfig, name: str, given: NDArray[Any], shape: tuple[int, ...]
+) -> NDArray[Any]:
+    """The array with its heads apart, or its letters behind CLS and PAD."""
+    kind = name.rsplit(".", 1)[1]
+    if kind == "W_E" and not config.has_cls and given.shape == (config.n_letters, config.d_model):
+        return np.concatenate([np.zeros((FIRST_LETTER, config.d_model)), given])
+    if kind not in _SPLIT or given.ndim != len(shape) - 1:
+        return given
+    axis, heads = _SPLIT[kind], shape[0]
+    if given.shape[axis] % heads:
+        return given
+    return np.stack(np.split(given, heads, axis=axis))

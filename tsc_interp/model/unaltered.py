@@ -1,0 +1,165 @@
+"""Whether a model is its libraries' own code and nothing else, so that its weights say it all.
+
+A comparison on strings sees what a model does on those strings. A hook, a subclass or a replaced
+method can do something else on longer ones, so none of them is accepted.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules import module as torch_module
+
+from tsc_interp.errors import UnsupportedError
+
+_LIBRARIES = ("torch.nn", "transformer_lens", "transformers", "tsc_interp")
+_OF_ITS_LAYER = {"name", "training", "layer_id", "layer_idx", "_layer_idx"}
+_PLAIN = (bool, int, float, str, type(None))
+
+
+def require_unaltered(model: nn.Module) -> None:
+    """Refuse a model that does more than its library's classes do with its weights.
+
+    Args:
+        model: The model, all of whose modules are looked at, registered or not.
+
+    Raises:
+        UnsupportedError: A forward hook, a subclass, a replaced method or a function of the user's;
+            the message names the module and what to do.
+    """
+    everywhere = (torch_module._global_forward_hooks, torch_module._global_forward_pre_hooks)
+    if any(everywhere):
+        raise UnsupportedError(
+            "a forward hook is registered on every module (torch.nn.modules.module); an import is "
+            "compared without hooks: remove it first"
+        )
+    for name, module in modules_of(model):
+        where = f"{name} ({type(module).__name__})" if name else type(module).__name__
+        if any(
+            map(
+                _foreign_hook,
+                (*module._forward_hooks.values(), *module._forward_pre_hooks.values()),
+            )
+        ):
+            raise UnsupportedError(
+                f"{where} has a forward hook, which could change what the model computes; remove "
+                "it first (TransformerLens: model.reset_hooks(including_permanent=True))"
+            )
+        if not _of_library(type(module)):
+            raise UnsupportedError(
+                f"{where} is no class of PyTorch or TransformerLens but one of your own, which "
+                "could compute anything; a model of the library's own classes can be imported"
+            )
+        for attribute, value in vars(module).items():
+            if callable(getattr(type(module), attribute, None)):
+                raise UnsupportedError(f"the method {attribute} of {where} was replaced")
+            if module is not model and _foreign(value):
+                raise UnsupportedError(
+                    f"{attribute} of {where} is a function of your own, which could compute "
+                    "anything; one of the library's own can be imported"
+                )
+
+
+def require_equal_layers(layers: Iterable[nn.Module]) -> None:
+    """Refuse layers that differ in more than their weights: options, activations, kinds of parts.
+
+    Args:
+        layers: The layers of one model.
+
+    Raises:
+        UnsupportedError: Two layers differ; the message names the part and its attribute.
+    """
+    first: dict[tuple[str, str], Any] | None = None
+    for index, layer in enumerate(layers):
+        found = dict(_options(layer))
+        if first is None:
+            first = found
+        for part, attribute in first.keys() | found.keys():
+            if first.get((part, attribute), ...) != found.get((part, attribute), ...):
+                raise UnsupportedError(
+                    f"layer {index} differs from the first in {part or 'its'} {attribute}: "
+                    f"{found.get((part, attribute))!r} instead of "
+                    f"{first.get((part, attribute))!r}; equal layers can be imported"
+                )
+
+
+def require_epsilon(model: nn.Module, epsilon: float) -> None:
+    """Refuse a norm whose epsilon is not that of the model's configuration."""
+    for name, module in modules_of(model):
+        for attribute in ("eps", "variance_epsilon"):
+            if vars(module).get(attribute, epsilon) != epsilon:
+                raise UnsupportedError(
+                    f"the norm {name} has {attribute} = {vars(module)[attribute]}, the model's "
+                    f"configuration eps = {epsilon}; one epsilon for all norms can be imported"
+                )
+
+
+def require_activation(model: nn.Module, expected: Callable[[Tensor], Tensor], name: str) -> None:
+    """Refuse an MLP whose activation is not the one the model's configuration names."""
+    at = torch.linspace(-12, 12, 2401)
+    for part, module in modules_of(model):
+        for attribute in ("act", "act_fn"):
+            function = vars(module).get(attribute)
+            if callable(function) and not torch.allclose(function(at), expected(at), atol=1e-5):
+                raise UnsupportedError(
+                    f"the activation of {part} is {function!r}, and the model's configuration "
+                    f"says {name!r}; one activation for all layers can be imported"
+                )
+
+
+def modules_of(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    """Every module, also those that only an attribute holds (a bridge's original model)."""
+    waiting, seen = [("", model)], set()
+    while waiting:
+        name, module = waiting.pop()
+        if id(module) in seen:
+            continue
+        seen.add(id(module))
+        yield name, module
+        held = {**module._modules, **vars(module)}
+        waiting += [
+            (f"{name}.{key}".lstrip("."), value)
+            for key, value in held.items()
+            if isinstance(value, nn.Module)
+        ]
+
+
+def _options(layer: nn.Module) -> Iterator[tuple[tuple[str, str], Any]]:
+    for part, module in modules_of(layer):
+        yield (part, "class"), type(module)
+        for attribute, value in vars(module).items():
+            if attribute in _OF_ITS_LAYER:
+                continue
+            if isinstance(value, _PLAIN) or (callable(value) and not isinstance(value, nn.Module)):
+                yield (part, attribute), _unwrapped(value)
+
+
+def _of_library(kind: type) -> bool:
+    """Whether this is the very class its library has under that name."""
+    known = any(f"{kind.__module__}.".startswith(f"{library}.") for library in _LIBRARIES)
+    return known and getattr(sys.modules.get(kind.__module__), kind.__qualname__, None) is kind
+
+
+def _foreign(value: Any) -> bool:
+    if isinstance(value, nn.Module | Tensor | type) or not callable(value):
+        return False
+    function = value.func if isinstance(value, partial) else value
+    home = getattr(function, "__module__", None) or type(function).__module__
+    return not any(f"{home}.".startswith(f"{library}.") for library in ("torch", *_LIBRARIES[1:]))
+
+
+def _foreign_hook(hook: Any) -> bool:
+    """A bridge keeps hooks of its own that only look; hook points' are always the user's."""
+    return not str(getattr(hook, "__module__", "")).startswith("transformer_lens.model_bridge.")
+
+
+def _unwrapped(value: Any) -> Any:
+    """A partial function as what it is made of, so that two of them can be equal."""
+    if isinstance(value, partial):
+        return value.func, value.args, tuple(sorted(value.keywords.items()))
+    return value

@@ -1,1 +1,0 @@
-"""How much noise on a key does it take to change answers?"""

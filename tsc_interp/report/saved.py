@@ -1,0 +1,100 @@
+"""What every report can do: be printed, be written to disk, be JSON and be read back."""
+
+from __future__ import annotations
+
+import json
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from tsc_interp._version import __version__
+from tsc_interp.errors import TscError
+from tsc_interp.output.display import Displayed
+from tsc_interp.output.json_form import to_json
+from tsc_interp.plots.figure import Figure
+
+
+class SavedReport(Displayed):
+    """The report of a model, of two side by side, or of a laboratory."""
+
+    schema: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def default_directory(self) -> Path:
+        """Where it is saved if nobody says where."""
+
+    @abstractmethod
+    def show(self, *, tables: bool = False) -> None:
+        """Print the findings that matter first; with `tables`, every finding and every table."""
+
+    @abstractmethod
+    def to_page(self, *, plotlyjs: str = "inline") -> str:
+        """The HTML page as it is saved."""
+
+    @abstractmethod
+    def to_markdown(self, *, images: Mapping[str, str] | None = None) -> str:
+        """The report as Markdown; `images` maps a figure's anchor to the file that shows it."""
+
+    @abstractmethod
+    def drawings(self) -> dict[str, Figure]:
+        """Every figure by its anchor in the page."""
+
+    @abstractmethod
+    def content(self) -> dict[str, Any]:
+        """What is in the JSON document, beside its schema and the version."""
+
+    @classmethod
+    @abstractmethod
+    def from_content(cls, data: Mapping[str, Any]) -> Self:
+        """The report that `content` describes."""
+
+    def save(
+        self,
+        directory: str | PathLike[str] | None = None,
+        *,
+        formats: Sequence[str] = ("html", "md", "json"),
+        plotlyjs: str = "inline",
+        images: str | None = None,
+        force: bool = False,
+    ) -> Path:
+        """Write the report, all of it or nothing.
+
+        Args:
+            directory: Where to; `default_directory` if not given.
+            formats: Any of `html`, `md` and `json`.
+            plotlyjs: `inline` for one page that needs no network, `cdn`, or `directory` for a file
+                beside the page.
+            images: `png` or `svg` to also write every figure as a picture.
+            force: Write among files that are not a report's.
+
+        Returns:
+            The path of the page, or of the first file if there is no page.
+
+        Raises:
+            UsageError: An option is unknown, or the directory holds other files.
+            OutputError: The files could not be written; nothing was changed.
+        """
+        from tsc_interp.report.files import save
+
+        place = self.default_directory if directory is None else Path(directory)
+        return save(self, place, formats=formats, plotlyjs=plotlyjs, images=images, force=force)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"schema": self.schema, "version": __version__, **self.content()}
+
+    def to_json(self) -> str:
+        """Numbers that JSON lacks are the strings "NaN", "Infinity" and "-Infinity"."""
+        return to_json(self.to_dict(), indent=1)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        if data.get("schema") != cls.schema:
+            raise TscError(f"not a report: schema {data.get('schema')!r}, expected {cls.schema!r}")
+        return cls.from_content(data)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        return cls.from_dict(json.loads(text))

@@ -1,0 +1,169 @@
+"""The strings looked at when nobody names any: the source report's, and the model's worst."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tsc_interp.data import source_test_set
+from tsc_interp.errors import ConfigError
+from tsc_interp.output.numbers import Cell
+from tsc_interp.source_report import EXAMPLES, TEST_LENGTH
+from tsc_interp.strings import Alphabet, Counts
+
+if TYPE_CHECKING:
+    from tsc_interp.config import ClassifierConfig
+    from tsc_interp.model.classifier import Classifier
+
+
+@dataclass(frozen=True)
+class TestScore:
+    """How a model does on the 9,984 test strings, and where it does worst."""
+
+    __test__ = False  # not a test case, whatever pytest thinks of the name
+
+    strings: int
+    false_positives: int
+    false_negatives: int
+    worst: tuple[str, ...]
+    """The most wrong string of each kind; with no errors, the two nearest to one."""
+    wrong: int | None = None
+    """Of a model with several classes, which has no kinds of errors: how many it gets wrong."""
+
+    @property
+    def errors(self) -> int:
+        return self.false_positives + self.false_negatives + (self.wrong or 0)
+
+    def numbers(self) -> dict[str, Cell]:
+        if self.wrong is not None:
+            return {"test strings": self.strings, "wrong": self.wrong}
+        return {
+            "test strings": self.strings,
+            "false positives": self.false_positives,
+            "false negatives": self.false_negatives,
+        }
+
+    def sentence(self, *, trained_here: bool = True) -> str:
+        """How it does; of a model trained elsewhere it says whose test strings these are."""
+        whose = "the" if trained_here else "tsc-interp's own"
+        worst = " and ".join(f"`{string}`" for string in self.worst)
+        if not self.errors:
+            return (
+                f"It makes no error on {whose} {self.strings:,} test strings (up to {TEST_LENGTH} "
+                f"letters) and comes nearest to one on {worst}."
+            )
+        if self.wrong is not None:
+            return (
+                f"It is wrong on {self.errors:,} of {whose} {self.strings:,} test strings (up to "
+                f"{TEST_LENGTH} letters), the worst being {worst}."
+            )
+        return (
+            f"It is wrong on {self.errors:,} of {whose} {self.strings:,} test strings (up to "
+            f"{TEST_LENGTH} letters): {self.false_positives:,} false positives and "
+            f"{self.false_negatives:,} false negatives, the worst being {worst}."
+        )
+
+
+def sensible_strings(model: Classifier) -> list[str]:
+    """A few strings that exercise the task: each letter missing, each letter outweighed."""
+    config = model.config
+    longest = config.n_positions - int(config.has_cls) if config.has_positions else None
+    texts = _exercises(config)
+    if longest is not None:
+        texts = [_cut(config.alphabet, text, longest) for text in texts]
+    return list(dict.fromkeys(config.alphabet.canonical(text) for text in texts if text))
+
+
+def _exercises(config: ClassifierConfig) -> list[str]:
+    needed, letters = config.task.needs, config.alphabet.letters
+    if not needed:
+        several = letters[:3]
+        many = [f"{letter}{{50}}" for letter in several]
+        mixed = [several, several + several[0], several[::-1], f"{letters[0]}{many[-1]}"]
+        # Every letter of a larger alphabet occurs, a few at a time: long strings may not fit.
+        others = [letters[at : at + 5] for at in range(3, len(letters), 5)]
+        return [letters[0], *mixed, "".join(many[:2]) + letters[0], *others]
+    others = [letter for letter in config.alphabet.letters if letter not in needed]
+    if needed == "ab" and "c" in others:
+        return list(EXAMPLES)
+    other = others[0] if others else ""
+    found = [needed, f"{needed}{other}{{50}}" if other else f"{needed}{needed[0]}"]
+    for letter in needed[:3]:
+        rest = needed.replace(letter, "")
+        found += [f"{letter}{rest[0]}{{100}}"] if rest else []
+        found += [f"{rest}{other}" or letter]
+    return found
+
+
+def _cut(alphabet: Alphabet, text: str, longest: int) -> str:
+    """The string with its longest run shortened until it fits; empty if nothing is left of it."""
+    runs = alphabet.runs(text)
+    excess = sum(repeat for _, repeat in runs) - longest
+    at = max(range(len(runs)), key=lambda index: runs[index][1])
+    letter, repeat = runs[at]
+    if excess <= 0:
+        return text
+    if repeat <= excess:
+        return ""
+    runs[at] = (letter, repeat - excess)
+    return "".join(f"{letter}{{{repeat}}}" for letter, repeat in runs)
+
+
+def score_test_set(model: Classifier) -> TestScore | None:
+    """None where the test set does not fit: no letter outside the task, or order that matters."""
+    import torch
+
+    config = model.config
+    try:
+        counts = source_test_set(config)
+    except ConfigError:
+        return None
+    if config.needs_order:
+        return None
+    with torch.no_grad():
+        logits = torch.cat(
+            [model(model.counts(rows.copy())) for rows in np.array_split(counts, 5)]
+        ).numpy()
+    if config.n_outputs > 1:
+        return _score_classes(config, counts, logits)
+    labels = config.task.labels(counts)
+    margins = np.where(labels, logits, -logits)
+    wrong = (logits > 0) != labels
+    return TestScore(
+        strings=len(counts),
+        false_positives=int((wrong & ~labels).sum()),
+        false_negatives=int((wrong & labels).sum()),
+        worst=_worst(model, counts, margins, wrong, labels),
+    )
+
+
+def _score_classes(config: ClassifierConfig, counts: Counts, outputs: np.ndarray) -> TestScore:
+    """By the margin of the right output over the largest other one; not ahead of all is wrong."""
+    right = config.task.classes(counts)[:, None]
+    own = np.take_along_axis(outputs, right, axis=1)[:, 0]
+    others = outputs.copy()
+    np.put_along_axis(others, right, -np.inf, axis=1)
+    margins = own - others.max(axis=1)
+    worst = [int(margins.argmin())]
+    return TestScore(
+        strings=len(counts),
+        false_positives=0,
+        false_negatives=0,
+        worst=tuple(config.alphabet.write(counts[index]) for index in worst),
+        wrong=int((margins <= 0).sum()),
+    )
+
+
+def _worst(
+    model: Classifier,
+    counts: Counts,
+    margins: np.ndarray,
+    wrong: np.ndarray,
+    labels: np.ndarray,
+) -> tuple[str, ...]:
+    write = model.config.alphabet.write
+    kinds = [wrong & ~labels, wrong & labels] if wrong.any() else [~labels, labels]
+    chosen = [np.flatnonzero(kind)[margins[kind].argmin()] for kind in kinds if kind.any()]
+    return tuple(write(counts[index]) for index in chosen)

@@ -1,0 +1,1 @@
+"""What every analysis returns: findings, tables, labelled arrays."""

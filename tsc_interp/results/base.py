@@ -1,0 +1,269 @@
+"""What probes share: findings, arrays with labels, tables, and the shape of a result.
+
+A result is frozen data: it never sees a model again, checks itself when made, and survives a trip
+through JSON unchanged. Plots and reports are made from results alone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+
+import numpy as np
+from pydantic import BeforeValidator, Field, model_validator
+
+from tsc_interp.errors import UsageError
+from tsc_interp.output.display import Displayed, Grid
+from tsc_interp.output.json_form import from_json
+from tsc_interp.output.numbers import Cell
+from tsc_interp.results.arrays import LabeledArray, Number, Record, needed
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+__all__ = [
+    "SEVERITIES",
+    "Cell",
+    "Finding",
+    "HeadsResult",
+    "LabeledArray",
+    "Number",
+    "Pair",
+    "ProbeResult",
+    "Record",
+    "Severity",
+    "Table",
+    "unknown",
+]  # fmt: skip
+
+Severity = Literal["good", "note", "warning", "failure"]
+SEVERITIES: tuple[Severity, ...] = ("failure", "warning", "note", "good")
+"""The worst first."""
+
+
+class Finding(Record):
+    """A sentence a person can act on, how much it matters, and the numbers it rests on."""
+
+    severity: Severity
+    text: str
+    numbers: dict[str, Annotated[Cell, BeforeValidator(from_json)]] = Field(default_factory=dict)
+
+
+class Table(Displayed, Record):
+    """Rows under named columns: the numbers behind a figure."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+    @model_validator(mode="after")
+    def _rows_fit(self) -> Self:
+        for row in self.rows:
+            if len(row) != len(self.columns):
+                raise ValueError(f"a row of {len(row)} cells under {len(self.columns)} columns")
+        return self
+
+    def to_pandas(self) -> DataFrame:
+        return needed("pandas").DataFrame(list(self.rows), columns=list(self.columns))
+
+    def _facts(self) -> list[str]:
+        return [self.title, f"{len(self.rows)} rows of {', '.join(self.columns)}"]
+
+    def _grids(self) -> list[Grid]:
+        return [Grid(self.title, self.columns, self.rows)]
+
+
+class ProbeResult(Displayed, Record):
+    """The base of every probe's result, and of every laboratory's."""
+
+    kind: ClassVar[str] = "probe"
+    """What `probe` is the name of."""
+    probe: ClassVar[str]
+    """The probe's name, as `--probe` takes it."""
+
+    findings: tuple[Finding, ...]
+    not_applicable: tuple[str, ...] = ()
+    """What could not be said of this model, each with its reason."""
+
+    def tables(self) -> tuple[Table, ...]:
+        """The numbers behind the figures, ready to print."""
+        return ()
+
+    def with_findings(self, findings: tuple[Finding, ...]) -> Self:
+        return self.model_copy(update={"findings": findings})
+
+    def to_pandas(self, table: int | str = 0) -> DataFrame:
+        """One of the tables, by place or title, as a pandas data frame."""
+        tables = self.tables()
+        titles = [one.title for one in tables]
+        if isinstance(table, str) and table in titles:
+            return tables[titles.index(table)].to_pandas()
+        if isinstance(table, int) and -len(tables) <= table < len(tables):
+            return tables[table].to_pandas()
+        known = "; ".join(f"{place}: {title}" for place, title in enumerate(titles)) or "none"
+        raise UsageError(f"{self.probe} has no table {table!r}; its tables are {known}")
+
+    def _facts(self) -> list[str]:
+        told = Counter(finding.severity for finding in self.findings)
+        counted = [_counted(told[severity], severity) for severity in SEVERITIES if told[severity]]
+        arrays = [
+            name
+            for name in type(self).model_fields
+            if isinstance(getattr(self, name), LabeledArray)
+        ]
+        return [*counted, f"arrays {' '.join(arrays)}"] if arrays else counted
+
+    def _lines(self) -> list[tuple[str, str]]:
+        return [(finding.severity, finding.text) for finding in self.findings]
+
+    def _grids(self) -> list[Grid]:
+        return [Grid(one.title, one.columns, one.rows) for one in self.tables()]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {self.kind: self.probe, **self.model_dump(mode="json")}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        if data.get(cls.kind) != cls.probe:
+            found = data.get(cls.kind)
+            raise ValueError(f"a result of {cls.kind} {found!r}, expected {cls.probe!r}")
+        return cls.model_validate({key: value for key, value in data.items() if key != cls.kind})
+
+
+def _counted(count: int, severity: Severity) -> str:
+    return f"{count} {severity}{'s' if count > 1 and severity != 'good' else ''}"
+
+
+def unknown(kind: str, name: str, known: Sequence[str]) -> UsageError:
+    """For what a result is asked for by name and does not have."""
+    return UsageError(f"no {kind} {name!r}; there are {', '.join(known)}")
+
+
+NEAR = 0.1
+"""Two logits nearer than this hardly differ."""
+
+
+class Pair(Record):
+    """Two strings (or rows of token ids) for patching: values go from the clean run into the other.
+
+    An effect is `(patched - corrupted) / (clean - corrupted)`: 1 is the clean string's logit
+    restored, 0 is nothing changed.
+    """
+
+    clean: str
+    corrupted: str
+    clean_logit: float
+    corrupted_logit: float
+    labels: tuple[int, int] | None = None
+    """The true labels of clean and corrupted, for a model with a task."""
+    why: str
+    """How the two came to be compared."""
+    positions: tuple[str, ...]
+    """What to call each position: a kind of token, or a place in the strings."""
+
+    def effect(self, patched_logit: float) -> float:
+        return (patched_logit - self.corrupted_logit) / (self.clean_logit - self.corrupted_logit)
+
+    def patched_logit(self, effect: float) -> float:
+        return self.corrupted_logit + effect * (self.clean_logit - self.corrupted_logit)
+
+    def sentence(self) -> str:
+        clean, corrupted = self._one(0), self._one(1)
+        text = f"Clean: {clean}. Corrupted: {corrupted}. ({self.why[:1].upper()}{self.why[1:]}.)"
+        apart = abs(self.clean_logit - self.corrupted_logit)
+        if apart < NEAR:
+            text += f" The logits are only {apart:.2g} apart: effects are multiples of very little."
+        return text
+
+    def scale(self) -> str:
+        """For captions: which is clean, which is corrupted, and what the numbers are."""
+        return (
+            f"Clean: {self.clean} (logit {self.clean_logit:+.4g}). Corrupted: {self.corrupted} "
+            f"({self.corrupted_logit:+.4g}). 1 = the clean string's logit restored, "
+            "0 = nothing changed."
+        )
+
+    def right(self, which: int) -> bool | None:
+        """Whether the clean (0) or the corrupted string (1) is answered right."""
+        if self.labels is None:
+            return None
+        return ((self.clean_logit, self.corrupted_logit)[which] > 0) == bool(self.labels[which])
+
+    def _one(self, which: int) -> str:
+        name = (self.clean, self.corrupted)[which]
+        logit = (self.clean_logit, self.corrupted_logit)[which]
+        answer = {None: "", True: ", right", False: ", wrong"}[self.right(which)]
+        return f"`{name}` (logit {logit:+.4f}{answer})"
+
+
+MOST_SHOWN = 24
+"""Heads of a model without a task that tables and figures have room for."""
+MOST_LAYERS = 4
+"""Layers that get figures of their own."""
+
+
+class HeadsResult(ProbeResult):
+    """The base of results about heads, of all layers or of one that was asked for."""
+
+    n_layers: int = 1
+    """Of the model, whichever of them the result is about."""
+    needs: str | None = None
+    """The letters the task names; None for a model without a task."""
+    lead: LabeledArray | None = None
+    """`[layer head]`: the highest score less the next, where a token's occurrences differ."""
+    doubt: LabeledArray | None = None
+    """`[layer head]`: by how much one occurrence of these two tokens departs from its average."""
+    chance: tuple[Number, ...] | None = None
+    """The leads of heads with shuffled weights, for a model without a task."""
+
+    @property
+    def unit(self) -> str:
+        """What strings are made of."""
+        return "token" if self.needs is None else "letter"
+
+    def ahead(self, i: int, h: int) -> bool:
+        """Whether a head's lead is larger than that of every shuffled head."""
+        chance = self.chance or ()
+        return self.lead is None or all(self.lead.array[i, h] > other for other in chance)
+
+    def stands_out(self, i: int, h: int) -> bool:
+        """Whether it can be said what a head reads: ahead, and by more than the token varies."""
+        if self.lead is None or self.doubt is None:
+            return True
+        return self.ahead(i, h) and bool(self.lead.array[i, h] > self.doubt.array[i, h])
+
+    def heads_to_show(self) -> list[tuple[int, int]]:
+        """`(layer, head)` places for tables and figures: all, or of many those that stand out.
+
+        Those of which nothing can be said come after them, as far as there is room.
+        """
+        if self.lead is None:
+            raise UsageError("every head of this result is shown")
+        lead = self.lead.array
+        order = sorted(
+            np.ndindex(lead.shape), key=lambda at: (not self.stands_out(*at), -float(lead[at]))
+        )
+        return [(i, h) for i, h in order[:MOST_SHOWN]]
+
+    @property
+    def many_heads(self) -> bool:
+        """Whether a model without a task has more heads or layers than are shown one by one."""
+        if self.needs is not None or self.lead is None:
+            return False
+        return self.lead.array.size > MOST_SHOWN or len(self.lead.array) > MOST_LAYERS
+
+    def of_all_heads(self) -> str:
+        """` (24 of 144 heads)`, for titles; empty where all are shown."""
+        if not self.many_heads or self.lead is None:
+            return ""
+        count = self.lead.array.size
+        return f" ({MOST_SHOWN} of {count} heads)" if count > MOST_SHOWN else ""
+
+    def needs_among(self, letters: Sequence[str]) -> str:
+        """The letters the task names, if all of them are among these and there is one layer."""
+        seen = self.n_layers == 1 and set(self.needs or "") <= set(letters)
+        return (self.needs or "") if seen else ""
+
+    def head_name(self, layer: str, head: int) -> str:
+        return f"head {head}" if self.n_layers == 1 else f"layer {layer} head {head}"

@@ -1,0 +1,55 @@
+"""What is decided: tasks, as rules on counts, finite automata and transducers.
+
+    Automaton, Regex            a task of one's own, as a table or as a regular expression
+    ContainsAll, AtLeast, Parity, Majority, MostFrequent, Maximum       on counts of letters
+    Before, EndsWith, Brackets, SumSign, Palindrome                     on their order
+    Addition, Copy, Reverse, Transducer                                 what a model writes
+
+All inputs of one length are the paths of a `Trellis` (`trellis_of`), sets of them `Regions`.
+"""
+
+from tsc_interp.task import (
+    AtLeast,
+    Before,
+    ContainsAll,
+    Majority,
+    Maximum,
+    MostFrequent,
+    OwnTask,
+    Parity,
+)
+from tsc_interp.tasks.automaton import Automaton
+from tsc_interp.tasks.machine import Machine
+from tsc_interp.tasks.order import Brackets, EndsWith, Palindrome, SumSign
+from tsc_interp.tasks.regex import Regex
+from tsc_interp.tasks.regions import Regions
+from tsc_interp.tasks.transducer import Transducer
+from tsc_interp.tasks.trellis import Stage, Trellis
+from tsc_interp.tasks.unrolling import trellis_of
+from tsc_interp.tasks.writing import Addition, Copy, Reverse
+
+__all__ = [
+    "Addition",
+    "AtLeast",
+    "Automaton",
+    "Before",
+    "Brackets",
+    "ContainsAll",
+    "Copy",
+    "EndsWith",
+    "Machine",
+    "Majority",
+    "Maximum",
+    "MostFrequent",
+    "OwnTask",
+    "Palindrome",
+    "Parity",
+    "Regex",
+    "Regions",
+    "Reverse",
+    "Stage",
+    "SumSign",
+    "Transducer",
+    "Trellis",
+    "trellis_of",
+]

@@ -1,0 +1,112 @@
+"""A finite automaton as a table, and its inputs of one length as a trellis.
+
+This is a Moore machine: `step[state, letter]` is the next state, and `label[state]` the class of a
+string that ends there. Machines are plain arrays. The tasks that make them say what states mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+
+import numpy as np
+
+from tsc_interp.errors import UsageError
+from tsc_interp.tasks.trellis import Index, Trellis, make_stage
+
+MOST_STATES = 200_000
+"""An exploration that finds more states than this is given up with a message."""
+
+
+@dataclass(frozen=True, eq=False)
+class Machine:
+    """`step [state letter]` and `label [state]`; state numbers below the number of rows."""
+
+    start: int
+    step: Index
+    label: Index
+
+    def __len__(self) -> int:
+        return len(self.step)
+
+    def classes(self, letters: Index) -> Index:
+        """The class of each string, `[string position]` with -1 behind its end."""
+        state = np.full(len(letters), self.start, dtype=np.int64)
+        for column in letters.T:
+            state = np.where(column >= 0, self.step[state, np.maximum(column, 0)], state)
+        return self.label[state]
+
+    def reachable(self) -> Index:
+        """The states some string leads to, the start's included, in ascending order."""
+        seen = np.zeros(len(self), dtype=bool)
+        seen[self.start] = True
+        while True:
+            more = seen.copy()
+            more[self.step[seen]] = True
+            if (more == seen).all():
+                return np.flatnonzero(seen)
+            seen = more
+
+    def minimised(self) -> Machine:
+        """The smallest machine with the same classes: Moore's partition refinement."""
+        kept = self.reachable()
+        number = np.full(len(self), -1)
+        number[kept] = np.arange(len(kept))
+        step, label = number[self.step[kept]], self.label[kept]
+        block = np.unique(label, return_inverse=True)[1].reshape(-1)
+        while True:
+            rows = np.column_stack([block, block[step]])
+            _, first, finer = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+            finer = finer.reshape(-1)
+            if len(first) == block.max() + 1:
+                return Machine(int(finer[number[self.start]]), finer[step[first]], label[first])
+            block = finer
+
+    def unrolled(self, length: int) -> Trellis:
+        """Every string of this length: one stage per letter, the label told by the last state."""
+        if length < 1:
+            raise UsageError(f"a string has one letter or more, got length {length}")
+        n_letters, states = self.step.shape[1], np.array([self.start])
+        stages = []
+        for place in range(length):
+            after = self.step[states]
+            following = np.unique(after)
+            source = np.repeat(np.arange(len(states)), n_letters)
+            letters = np.tile(np.arange(n_letters), len(states))[:, None]
+            target = np.searchsorted(following, after.reshape(-1))
+            stages.append(make_stage((place,), source, target, letters))
+            states = following
+        labels = self.label[states][stages[-1].target]
+        return Trellis(length, (), tuple(stages), length - 1, labels)
+
+
+def explore(
+    start: Hashable,
+    step: Callable[[Hashable, int], Hashable],
+    label: Callable[[Hashable], int],
+    n_letters: int,
+    most: int = MOST_STATES,
+) -> tuple[Machine, list[Hashable]]:
+    """The machine of a `step` function, and the states it found in the order of their numbers.
+
+    Raises:
+        UsageError: where there are more than `most` states.
+    """
+    number: dict[Hashable, int] = {start: 0}
+    order, rows = [start], []
+    for state in order:  # grows while it is read
+        row = []
+        for letter in range(n_letters):
+            following = step(state, letter)
+            if following not in number:
+                if len(order) >= most:
+                    raise UsageError(
+                        f"this task has more than {most:,} states; a finite automaton needs a "
+                        "bound (a depth, a length), or fewer states"
+                    )
+                number[following] = len(order)
+                order.append(following)
+            row.append(number[following])
+        rows.append(row)
+    labels = np.array([label(state) for state in order], dtype=np.int64)
+    return Machine(0, np.array(rows, dtype=np.int64).reshape(len(order), n_letters), labels), order

@@ -1,0 +1,147 @@
+"""Shipped tasks on the order of letters, each a finite automaton of a few lines."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+import numpy as np
+from pydantic import Field, field_validator, model_validator
+
+from tsc_interp.strings import LETTERS
+from tsc_interp.task import Classes
+from tsc_interp.tasks.automaton import OrderRule
+from tsc_interp.tasks.machine import Machine, explore
+from tsc_interp.tasks.trellis import Trellis, make_stage
+
+
+class SumSign(OrderRule):
+    """Letters have values; the class says the sign of their sum: 0 negative, 1 zero, 2 positive.
+
+    Args:
+        values: One whole number per letter of the alphabet.
+
+    Example:
+        >>> from tsc_interp.tasks import SumSign
+        >>> import numpy as np
+        >>> SumSign(values=[0, 1, -1]).labels(np.array([[1, 1, 2], [1, 2, 0], [2, 0, -1]]))
+        array([2, 1, 0])
+    """
+
+    kind: Literal["sum_sign"] = "sum_sign"
+    values: tuple[int, ...] = Field(min_length=1, max_length=len(LETTERS))
+
+    @field_validator("values", mode="before")
+    @classmethod
+    def _values_are_a_tuple(cls, values: Any) -> Any:
+        return tuple(values) if isinstance(values, list) else values
+
+    @property
+    def needs(self) -> str:
+        return LETTERS[: len(self.values)]
+
+    def n_classes(self, n_letters: int) -> int:
+        return 3
+
+    def labels(self, letters: Classes) -> Classes:
+        values = np.array([*self.values, 0])  # -1 behind a string's end adds nothing
+        return np.asarray(np.sign(values[letters].sum(1)) + 1)
+
+    def machine(self, n_letters: int, length: int) -> Machine:
+        """States are the sums within reach, in order; n_letters must be the number of values."""
+        reach = length * max(map(abs, self.values))
+        sums = np.arange(-reach, reach + 1)
+        values = np.array(self.values)[:n_letters]
+        step = np.clip(sums[:, None] + values, -reach, reach) + reach
+        return Machine(reach, step, np.sign(sums) + 1)
+
+    def describe(self) -> str:
+        return "the sign of the sum (0 negative, 1 zero, 2 positive)"
+
+
+class Brackets(OrderRule):
+    """Positive when brackets are balanced and never nested deeper than `depth`.
+
+    Args:
+        depth: The deepest nesting that still counts as balanced.
+        opening: The letter of an opening bracket.
+        closing: The letter of a closing bracket. Other letters change nothing.
+    """
+
+    kind: Literal["brackets"] = "brackets"
+    depth: int = Field(default=3, ge=1, le=10_000)
+    opening: str = Field(default="a", pattern=f"^[{LETTERS}]$")
+    closing: str = Field(default="b", pattern=f"^[{LETTERS}]$")
+
+    @model_validator(mode="after")
+    def _different(self) -> Self:
+        if self.opening == self.closing:
+            raise ValueError(f"an opening bracket is not a closing one, got {self.opening!r} twice")
+        return self
+
+    @property
+    def needs(self) -> str:
+        return "".join(sorted((self.opening, self.closing), key=LETTERS.index))
+
+    def machine(self, n_letters: int, length: int) -> Machine:
+        moves = {LETTERS.index(self.opening): 1, LETTERS.index(self.closing): -1}
+
+        def step(depth: Any, letter: int) -> Any:
+            following = depth + moves.get(letter, 0)
+            return following if depth >= 0 and 0 <= following <= self.depth else -1
+
+        return explore(0, step, lambda depth: int(depth == 0), n_letters)[0]
+
+    def describe(self) -> str:
+        return f"{self.opening} and {self.closing} are balanced brackets, at most {self.depth} deep"
+
+
+class EndsWith(OrderRule):
+    """Positive when the string ends with these letters."""
+
+    kind: Literal["ends_with"] = "ends_with"
+    suffix: str = Field(default="ab", pattern=f"^[{LETTERS}]+$")
+
+    @property
+    def needs(self) -> str:
+        return "".join(sorted(set(self.suffix), key=LETTERS.index))
+
+    def machine(self, n_letters: int, length: int) -> Machine:
+        def step(matched: Any, letter: int) -> Any:
+            text = self.suffix[:matched] + LETTERS[letter]
+            return next(k for k in range(min(len(text), len(self.suffix)), -1, -1)
+                        if text.endswith(self.suffix[:k]))  # fmt: skip
+
+        return explore(0, step, lambda matched: int(matched == len(self.suffix)), n_letters)[0]
+
+    def describe(self) -> str:
+        return f"ends with {self.suffix}"
+
+
+class Palindrome(OrderRule):
+    """Positive when the string reads the same backwards. Its stages place pairs of letters."""
+
+    kind: Literal["palindrome"] = "palindrome"
+
+    def labels(self, letters: Classes) -> Classes:
+        lengths = (letters >= 0).sum(1)
+        back = lengths[:, None] - 1 - np.arange(letters.shape[1])
+        mirrored = np.take_along_axis(letters, np.maximum(back, 0), 1)
+        return np.asarray(((letters == mirrored) | (back < 0)).all(1).astype(np.int64))
+
+    def trellis(self, n_letters: int, length: int) -> Trellis:
+        """The pair (i, n - 1 - i) in stage i; the state says whether all pairs so far are equal."""
+        stages, states = [], 1
+        one = np.arange(n_letters)
+        for i in range((length + 1) // 2):
+            places = tuple(sorted({i, length - 1 - i}))
+            pair = np.stack(np.meshgrid(*[one] * len(places), indexing="ij"), -1)
+            pair = pair.reshape(-1, len(places))
+            unequal = (pair[:, 0] != pair[:, -1]).astype(np.int64)
+            source = np.repeat(np.arange(states), len(pair))
+            target = np.maximum(np.tile(unequal, states), source)
+            stages.append(make_stage(places, source, target, np.tile(pair, (states, 1))))
+            states = int(target.max()) + 1
+        return Trellis(length, (), tuple(stages), len(stages) - 1, 1 - stages[-1].target)
+
+    def describe(self) -> str:
+        return "reads the same backwards"

@@ -1,0 +1,254 @@
+"""Regions of a trellis, many at once: the paths that use only some of the edges.
+
+A region is one mask of edges per stage. It is as good as a trellis of its own: its paths can be
+counted, enumerated and sampled, and the first of them in alphabetical order is found without
+looking at the others. Counts are exact whole numbers of any size.
+"""
+
+from __future__ import annotations
+
+import random
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import accumulate
+from math import log2
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tsc_interp.tasks.trellis import Index, Stage, Trellis
+
+Mask = NDArray[np.bool_]
+_ROWS_AT_ONCE = 1 << 22
+
+
+class Grouped:
+    """The edges of a stage grouped by (source, target), and the groups by target.
+
+    Edges are in order of source and target, so a group is a slice. `reduceat` over `edge_starts`
+    gives a number per group, and over `source_starts` one per source. For targets the groups are
+    first brought into the order `by_target`, then cut at `target_starts`.
+    """
+
+    def __init__(self, stage: Stage) -> None:
+        changes = np.diff(stage.source, prepend=-1) | np.diff(stage.target, prepend=-1)
+        self.edge_starts = np.flatnonzero(changes)
+        self.group_of = np.cumsum(changes != 0) - 1
+        self.source = stage.source[self.edge_starts]
+        self.target = stage.target[self.edge_starts]
+        self.source_starts = np.flatnonzero(np.diff(self.source, prepend=-1))
+        self.by_target = np.argsort(self.target, kind="stable")
+        self.target_starts = np.flatnonzero(np.diff(self.target[self.by_target], prepend=-1))
+        self.single = len(self.edge_starts) == len(stage)
+
+    def of_edges(self, ufunc: np.ufunc, values: NDArray[Any]) -> NDArray[Any]:
+        """`[... edge]` to `[... group]`."""
+        if self.single:
+            return values
+        return np.asarray(ufunc.reduceat(values, self.edge_starts, axis=-1))
+
+    def to_targets(self, ufunc: np.ufunc, values: NDArray[Any]) -> NDArray[Any]:
+        """`[... group]` to `[... state after]`."""
+        if len(self.target_starts) == len(self.target):
+            return values[..., self.by_target]
+        return np.asarray(ufunc.reduceat(values[..., self.by_target], self.target_starts, axis=-1))
+
+    def to_sources(self, ufunc: np.ufunc, values: NDArray[Any]) -> NDArray[Any]:
+        """`[... group]` to `[... state before]`."""
+        if len(self.source_starts) == len(self.source):
+            return values
+        return np.asarray(ufunc.reduceat(values, self.source_starts, axis=-1))
+
+
+@dataclass(frozen=True, eq=False)
+class Regions:
+    """`masks[stage] [region edge]`; make them with `whole` or `pruned`, never with idle edges."""
+
+    trellis: Trellis
+    masks: tuple[Mask, ...]
+    grouped: tuple[Grouped, ...] = field(repr=False)
+
+    @classmethod
+    def whole(cls, trellis: Trellis) -> Regions:
+        """One region with every path."""
+        masks = tuple(np.ones((1, len(stage)), dtype=bool) for stage in trellis.stages)
+        return cls(trellis, masks, tuple(map(Grouped, trellis.stages)))
+
+    def __len__(self) -> int:
+        return len(self.masks[0])
+
+    def __getitem__(self, chosen: Any) -> Regions:
+        return self.with_masks(tuple(mask[chosen] for mask in self.masks))
+
+    def with_masks(self, masks: Sequence[Mask]) -> Regions:
+        return Regions(self.trellis, tuple(masks), self.grouped)
+
+    def joined(self, others: Sequence[Regions]) -> Regions:
+        """These and others of the same trellis, in this order."""
+        parts = [part for part in (self, *others) if len(part)]
+        if len(parts) < 2:
+            return parts[0] if parts else self
+        columns = zip(*(part.masks for part in parts), strict=True)
+        return self.with_masks([np.concatenate(column) for column in columns])
+
+    def pruned(self) -> tuple[Regions, Mask]:
+        """Regions without edges that lie on no path, and which of these have a path at all.
+
+        Those that have none are left out of the first.
+        """
+        reached = np.ones((len(self), 1), dtype=bool)
+        alive = []
+        for stage, grouped, mask in zip(self.trellis.stages, self.grouped, self.masks, strict=True):
+            mask = mask & reached[:, stage.source]
+            alive.append(mask)
+            groups = grouped.of_edges(np.logical_or, mask)
+            reached = grouped.to_targets(np.logical_or, groups)
+        live = np.asarray(reached.any(1))
+        for number in reversed(range(len(alive))):
+            stage, grouped = self.trellis.stages[number], self.grouped[number]
+            mask = alive[number] & reached[:, stage.target]
+            alive[number] = mask
+            reached = grouped.to_sources(np.logical_or, grouped.of_edges(np.logical_or, mask))
+        if live.all():
+            return self.with_masks(alive), live
+        return self.with_masks([mask[live] for mask in alive]), live
+
+    def cut(self, stage: int, part: Mask) -> tuple[Regions, Mask, Regions, Mask]:
+        """In two: paths through the edges `part [region edge]` of a stage, and the others.
+
+        Returns:
+            The regions inside, which of these have any, the regions outside, which have any.
+        """
+        masks = list(self.masks)
+        masks[stage] = self.masks[stage] & part
+        inside, has_inside = self.with_masks(masks).pruned()
+        masks[stage] = self.masks[stage] & ~part
+        outside, has_outside = self.with_masks(masks).pruned()
+        return inside, has_inside, outside, has_outside
+
+    # -- how many ------------------------------------------------------------------------------
+
+    @cached_property
+    def _integer(self) -> Any:
+        """int64 where no count can exceed it, else Python's own whole numbers."""
+        bits = sum(
+            log2(np.diff(np.append(g.edge_starts, len(s))).max() * len(g.source))
+            for s, g in zip(self.trellis.stages, self.grouped, strict=True)
+        )
+        return np.int64 if bits < 62 else object
+
+    def ways(self) -> list[NDArray[Any]]:
+        """For each boundary the number of ways to go on to the end, `[region state]`."""
+        found = [np.ones((len(self), self.trellis.sizes[-1]), dtype=self._integer)]
+        for grouped, mask in zip(reversed(self.grouped), reversed(self.masks), strict=True):
+            edges = grouped.of_edges(np.add, mask.astype(np.int64))
+            ahead = edges.astype(self._integer) * found[0][:, grouped.target]
+            found.insert(0, grouped.to_sources(np.add, ahead))
+        return found
+
+    def counts(self) -> list[int]:
+        """The number of paths of each region."""
+        at_once = max(1, _ROWS_AT_ONCE // self.trellis.n_edges)
+        found: list[int] = []
+        for start in range(0, len(self), at_once):
+            found += self[start : start + at_once].ways()[0][:, 0].tolist()
+        return found
+
+    def is_single(self) -> Mask:
+        """Which regions hold one path."""
+        return np.asarray(np.logical_and.reduce([mask.sum(1) == 1 for mask in self.masks]))
+
+    # -- which ---------------------------------------------------------------------------------
+
+    def strings(self, limit: int | None = None) -> tuple[Index, Index]:
+        """Every path of every region, as the region's number and letters `[path place]`.
+
+        `limit` stops an enumeration that was not meant to be so large, with a ValueError.
+        """
+        region = np.arange(len(self))
+        state = np.zeros(len(self), dtype=np.int64)
+        letters = np.zeros((len(self), self.trellis.length), dtype=np.int64)
+        for place, letter in self.trellis.fixed:
+            letters[:, place] = letter
+        for stage, mask in zip(self.trellis.stages, self.masks, strict=True):
+            row, edge = _nonzero(mask, stage, region, state)
+            if limit is not None and len(row) > limit:
+                raise ValueError(f"these regions hold more than {limit} paths")
+            region, state, letters = region[row], stage.target[edge], letters[row]
+            letters[:, list(stage.places)] = stage.letters[edge]
+        order = np.argsort(region, kind="stable")
+        return region[order], letters[order]
+
+    def first(self) -> tuple[int, ...]:
+        """The first path of all regions, place by place in the alphabet's order."""
+        left, found = self, dict(self.trellis.fixed)
+        for place in range(self.trellis.length):
+            if place in found:
+                continue
+            number, column = self.trellis.place_of[place]
+            letters = self.trellis.stages[number].letters[:, column]
+            found[place] = int(letters[left.masks[number].any(0)].min())
+            masks = list(left.masks)
+            masks[number] = masks[number] & (letters == found[place])
+            left, _ = left.with_masks(masks).pruned()
+        return tuple(found[place] for place in range(self.trellis.length))
+
+    def any_path(self, region: int) -> tuple[int, ...]:
+        """One path of one region, the one its first edges lead along."""
+        found, state = dict(self.trellis.fixed), 0
+        for stage, mask in zip(self.trellis.stages, self.masks, strict=True):
+            edge = int(np.argmax(mask[region] & (stage.source == state)))
+            found |= dict(zip(stage.places, stage.letters[edge].tolist(), strict=True))
+            state = int(stage.target[edge])
+        return tuple(found[place] for place in range(self.trellis.length))
+
+    def sample(self, count: int, seed: int = 0) -> Index:
+        """Paths drawn uniformly from all regions together, with replacement: `[path place]`."""
+        draw = random.Random(seed)
+        ways = self.ways()
+        totals = [int(total) for total in ways[0][:, 0]]
+        ends = list(accumulate(totals))
+        chosen = [bisect_right(ends, draw.randrange(ends[-1])) for _ in range(count)]
+        rows = [list(self._drawn(region, ways, draw)) for region in chosen]
+        return np.array(rows, dtype=np.int64).reshape(len(rows), self.trellis.length)
+
+    def _drawn(self, region: int, ways: list[NDArray[Any]], draw: random.Random) -> Iterator[int]:
+        found, state = dict(self.trellis.fixed), 0
+        for number, stage in enumerate(self.trellis.stages):
+            edges = np.flatnonzero(self.masks[number][region] & (stage.source == state))
+            ahead = [int(way) for way in ways[number + 1][region, stage.target[edges]]]
+            left = draw.randrange(sum(ahead))
+            edge = edges[bisect_right(list(accumulate(ahead)), left)]
+            found |= dict(zip(stage.places, stage.letters[edge].tolist(), strict=True))
+            state = int(stage.target[edge])
+        return (found[place] for place in range(self.trellis.length))
+
+    def holds(self, letters: Index) -> Mask:
+        """Which regions have the path of this input: `[region]`, nowhere if it is no path."""
+        inside, state = np.ones(len(self), dtype=bool), 0
+        if any(letters[place] != letter for place, letter in self.trellis.fixed):
+            return np.zeros(len(self), dtype=bool)
+        for stage, mask in zip(self.trellis.stages, self.masks, strict=True):
+            placed = (stage.letters == letters[list(stage.places)]).all(1)
+            edges = np.flatnonzero(placed & (stage.source == state))
+            if not len(edges):
+                return np.zeros(len(self), dtype=bool)
+            inside &= mask[:, edges[0]]
+            state = int(stage.target[edges[0]])
+        return inside
+
+
+def _nonzero(mask: Mask, stage: Stage, region: Index, state: Index) -> tuple[Index, Index]:
+    """(row, edge) for every kept edge that leaves the state a row is in."""
+    at_once = max(1, _ROWS_AT_ONCE // len(stage))
+    rows, edges = [], []
+    for start in range(0, len(region), at_once):
+        some = slice(start, start + at_once)
+        found = mask[region[some]] & (stage.source == state[some, None])
+        row, edge = np.nonzero(found)
+        rows.append(row + start)
+        edges.append(edge)
+    return np.concatenate(rows), np.concatenate(edges)

@@ -1,0 +1,184 @@
+"""Tasks of models that write: after a prompt, one letter per step.
+
+A transducer is one trellis over the prompt and everything written after it. Its stages place the
+letters of the prompt together with the letters that must be written because of them. A model is
+right on a prompt exactly if at every step it writes the right letter after the right letters so
+far. So each step is a classification of its own, whose inputs are the prompt and what has been
+written before (`step_trellis`). An input counts as wrong once: at its first wrong step.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field, field_validator, model_validator
+
+from tsc_interp.errors import UsageError
+from tsc_interp.frozen import Frozen
+from tsc_interp.strings import LETTERS
+from tsc_interp.task import Classes, _BaseRule
+from tsc_interp.tasks.trellis import Index, Stage, Trellis, edge_order, make_stage
+
+
+class Writing(_BaseRule):
+    """The base of tasks that write letters: a subclass makes `whole()` and `written`."""
+
+    ordered: ClassVar[bool] = True
+
+    @property
+    def written(self) -> tuple[int, ...]:
+        """The places of the letters to write, in the order they are written: the last places."""
+        raise NotImplementedError
+
+    def whole(self) -> Trellis:
+        """Prompts with all that is written after them; labels are not used."""
+        raise NotImplementedError
+
+    @property
+    def n_steps(self) -> int:
+        return len(self.written)
+
+    @property
+    def prompt_length(self) -> int:
+        return min(self.written)
+
+    @cached_property
+    def _kept(self) -> Trellis:
+        return self.whole()
+
+    @property
+    def needs(self) -> str:
+        trellis = self._kept
+        used = {letter for _, letter in trellis.fixed}
+        used |= {int(x) for stage in trellis.stages for x in np.unique(stage.letters)}
+        return LETTERS[: max(used) + 1]
+
+    def n_classes(self, n_letters: int) -> int:
+        trellis = self._kept
+        spots = [trellis.place_of[place] for place in self.written]
+        most = max(int(trellis.stages[s].letters[:, c].max()) for s, c in spots)
+        return max(most + 1, 2)
+
+    def step_trellis(self, step: int) -> Trellis:
+        """The inputs of one step: prompt and letters written so far; the next is the label.
+
+        Two paths of the whole trellis that differ only in what is written later would be one
+        input, but what is written is a function of the prompt.
+        """
+        if not 0 <= step < self.n_steps:
+            raise UsageError(f"this task has the steps 0 to {self.n_steps - 1}, got {step}")
+        whole, place = self._kept, self.prompt_length + step
+        label_stage, column = whole.place_of[place]
+        stages = []
+        for number, stage in enumerate(whole.stages):
+            seen = [i for i, at in enumerate(stage.places) if at < place]
+            if not seen:
+                raise UsageError(f"stage {number} places nothing that step {step} can read")
+            label = stage.letters[:, column] if number == label_stage else None
+            made = _restricted(stage, seen, label)
+            stages.append(made[0])
+            if made[1] is not None:
+                labels = made[1]
+        fixed = tuple((at, letter) for at, letter in whole.fixed if at < place)
+        return Trellis(place, fixed, tuple(stages), label_stage, labels)
+
+    def labels(self, letters: Classes) -> Classes:
+        """The letter to write next, for rows that are a prompt and what was written so far."""
+        lengths = (letters >= 0).sum(1)
+        found = np.zeros(len(letters), dtype=np.int64)
+        for row, length in enumerate(lengths):
+            found[row] = self._next(letters[row, :length], int(length) - self.prompt_length)
+        return found
+
+    def _next(self, letters: Index, step: int) -> int:
+        trellis, state, label = self.step_trellis(step), 0, -1
+        for number, stage in enumerate(trellis.stages):
+            placed = (stage.letters == letters[list(stage.places)]).all(1)
+            edges = np.flatnonzero(placed & (stage.source == state))
+            if not len(edges):
+                raise UsageError(f"{letters.tolist()} is no input of this task")
+            if number == trellis.label_stage:
+                label = int(trellis.label[edges[0]])
+            state = int(stage.target[edges[0]])
+        return label
+
+
+def _restricted(stage: Stage, seen: list[int], label: Index | None) -> tuple[Stage, Index | None]:
+    """A stage with some of its places only, and the labels of its edges in their new order."""
+    places = tuple(stage.places[i] for i in seen)
+    made = make_stage(places, stage.source, stage.target, stage.letters[:, seen])
+    if label is None:
+        return made, None
+    return made, label[edge_order(stage.source, stage.target, stage.letters[:, seen])]
+
+
+class StageData(Frozen):
+    """One stage of a transducer, as JSON."""
+
+    places: tuple[int, ...]
+    edges: tuple[tuple[int, ...], ...]
+
+
+class Transducer(Writing):
+    """A task of one's own that writes, as data.
+
+    Args:
+        length: Letters of the prompt and of what is written, together.
+        write: How many letters at the end are written.
+        fixed: (place, letter index) of letters that are always the same.
+        stages: For each stage its `places` and its `edges`: rows of the state before, the letters
+            at those places, and the state after. State 0 is before the first stage.
+
+    Example:
+        >>> from tsc_interp.tasks import Transducer
+        >>> double = Transducer(length=2, write=1, fixed=(), stages=(
+        ...     {"places": (0, 1), "edges": ((0, 0, 0, 0), (0, 1, 1, 0))},
+        ... ))
+        >>> double.n_steps, double.step_trellis(0).labels
+        (1, (0, 1))
+    """
+
+    kind: Literal["transducer"] = "transducer"
+    length: int = Field(ge=1)
+    write: int = Field(ge=1)
+    fixed: tuple[tuple[int, int], ...] = ()
+    stages: tuple[StageData, ...]
+    name: str = ""
+
+    @field_validator("fixed", "stages", mode="before")
+    @classmethod
+    def _are_tuples(cls, given: Any) -> Any:
+        return _tuples(given)
+
+    @model_validator(mode="after")
+    def _is_one(self) -> Transducer:
+        try:
+            for step in range(self.n_steps):
+                self.step_trellis(step)
+        except UsageError as error:
+            raise ValueError(str(error)) from None
+        return self
+
+    @property
+    def written(self) -> tuple[int, ...]:
+        return tuple(range(self.length - self.write, self.length))
+
+    def whole(self) -> Trellis:
+        made = []
+        for stage in self.stages:
+            rows = np.array(stage.edges, dtype=np.int64)
+            made.append(make_stage(stage.places, rows[:, 0], rows[:, -1], rows[:, 1:-1]))
+        return Trellis(self.length, self.fixed, tuple(made), 0, np.zeros(len(made[0]), np.int64))
+
+    def describe(self) -> str:
+        return self.name or f"writes {self.write} letters after {self.prompt_length}"
+
+
+def _tuples(given: Any) -> Any:
+    if isinstance(given, list | tuple):
+        return tuple(map(_tuples, given))
+    if isinstance(given, dict):
+        return {name: _tuples(value) for name, value in given.items()}
+    return given

@@ -1,0 +1,155 @@
+"""Shipped tasks that write: addition, copying and reversing."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Literal
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from tsc_interp.strings import LETTERS
+from tsc_interp.tasks.transducer import Writing
+from tsc_interp.tasks.trellis import Stage, Trellis, make_stage
+
+
+class Addition(Writing):
+    """Two numbers of `digits` digits are added, digit by digit: `a9..a0 + b9..b0 =`, s0 to s10.
+
+    The digit d is the letter with index d. Operands are padded with zeros to `digits` digits, and
+    the sum to one digit more.
+
+    Args:
+        digits: Digits of each operand.
+        base: From 2 up.
+        operands: Whether operands have their most or their least significant digit first.
+        total: The same of the sum; least significant first is what most trained adders write.
+        before: Letters before the first operand.
+        plus: Letters between the operands, by default the one after the digits.
+        equals: Letters between the second operand and the sum, by default the one after that.
+        carry_digit: Whether the sum has a digit more than the operands (else it is cut off).
+
+    Example:
+        >>> from tsc_interp.tasks import Addition
+        >>> task = Addition(digits=2)
+        >>> task.n_steps, task.prompt_length, task.step_trellis(1).sizes
+        (3, 6, (1, 2, 1))
+    """
+
+    kind: Literal["addition"] = "addition"
+    digits: int = Field(default=10, ge=1, le=1000)
+    base: int = Field(default=10, ge=2, le=len(LETTERS))
+    operands: Literal["most", "least"] = "most"
+    total: Literal["most", "least"] = "least"
+    before: tuple[int, ...] = ()
+    plus: tuple[int, ...] | None = None
+    equals: tuple[int, ...] | None = None
+    carry_digit: bool = True
+
+    @model_validator(mode="after")
+    def _letters_exist(self) -> Addition:
+        wrong = [x for x in (*self.before, *self._plus, *self._equals) if not 0 <= x < len(LETTERS)]
+        if wrong:
+            raise ValueError(f"separators are letter indices below {len(LETTERS)}, got {wrong[0]}")
+        return self
+
+    @property
+    def _plus(self) -> tuple[int, ...]:
+        return (self.base,) if self.plus is None else self.plus
+
+    @property
+    def _equals(self) -> tuple[int, ...]:
+        return (self.base + 1,) if self.equals is None else self.equals
+
+    @property
+    def _starts(self) -> tuple[int, int, int]:
+        """Where the two operands and the sum begin."""
+        first = len(self.before)
+        second = first + self.digits + len(self._plus)
+        return first, second, second + self.digits + len(self._equals)
+
+    @property
+    def written(self) -> tuple[int, ...]:
+        start = self._starts[2]
+        return tuple(range(start, start + self.digits + self.carry_digit))
+
+    def _place(self, start: int, digit: int, width: int, order: str) -> int:
+        return start + (digit if order == "least" else width - 1 - digit)
+
+    def whole(self) -> Trellis:
+        """Stage j places a_j, b_j and s_j, the last also the sum's first digit; states: carry."""
+        stages = [self._stage(j) for j in range(self.digits)]
+        first, second, third = self._starts
+        fixed = [*enumerate(self.before), *enumerate(self._plus, first + self.digits)]
+        fixed += enumerate(self._equals, second + self.digits)
+        length = third + self.digits + self.carry_digit
+        labels = np.zeros(len(stages[0]), dtype=np.int64)
+        return Trellis(length, tuple(fixed), tuple(stages), 0, labels)
+
+    def _stage(self, j: int) -> Stage:
+        first, second, third = self._starts
+        width, last = self.digits + self.carry_digit, j == self.digits - 1
+        places = [
+            self._place(first, j, self.digits, self.operands),
+            self._place(second, j, self.digits, self.operands),
+            self._place(third, j, width, self.total),
+        ]
+        rows = []
+        for carry, a, b in product(range(2 if j else 1), range(self.base), range(self.base)):
+            over, digit = divmod(a + b + carry, self.base)
+            rows.append((carry, 0 if last else over, a, b, digit, over))
+        table = np.array(rows, dtype=np.int64)
+        if last and self.carry_digit:
+            places.append(self._place(third, self.digits, width, self.total))
+        letters = table[:, 2 : 2 + len(places)]
+        return make_stage(tuple(places), table[:, 0], table[:, 1], letters)
+
+    def describe(self) -> str:
+        order = {"most": "most", "least": "least"}
+        return (
+            f"the sum of two numbers of {self.digits} digits in base {self.base}, "
+            f"{order[self.total]} significant digit first"
+        )
+
+
+class Copy(Writing):
+    """`length` letters, a separator, and the same letters again (or backwards).
+
+    Args:
+        length: Letters to copy.
+        letters: How many different letters may be copied.
+        separator: Letters between the two, by default the one after those that are copied.
+        backwards: Whether they are written in reverse.
+    """
+
+    kind: Literal["copy"] = "copy"
+    length: int = Field(default=5, ge=1)
+    letters: int = Field(default=3, ge=2, lt=len(LETTERS))
+    separator: tuple[int, ...] | None = None
+    backwards: bool = False
+
+    @property
+    def _separator(self) -> tuple[int, ...]:
+        return (self.letters,) if self.separator is None else self.separator
+
+    @property
+    def written(self) -> tuple[int, ...]:
+        start = self.length + len(self._separator)
+        return tuple(range(start, start + self.length))
+
+    def whole(self) -> Trellis:
+        zeros, one = np.zeros(self.letters, dtype=np.int64), np.arange(self.letters)
+        stages = []
+        for i, place in enumerate(self.written):
+            read = self.length - 1 - i if self.backwards else i
+            stages.append(make_stage((read, place), zeros, zeros, np.stack([one, one], 1)))
+        fixed = tuple(enumerate(self._separator, self.length))
+        return Trellis(self.written[-1] + 1, fixed, tuple(stages), 0, zeros)
+
+    def describe(self) -> str:
+        return f"{self.length} letters written again{', backwards' if self.backwards else ''}"
+
+
+def Reverse(length: int = 5, letters: int = 3, separator: tuple[int, ...] | None = None) -> Copy:
+    """`Copy` with `backwards`: the letters are written in reverse."""
+    return Copy(length=length, letters=letters, separator=separator, backwards=True)

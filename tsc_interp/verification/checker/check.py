@@ -1,0 +1,127 @@
+"""An independent checker of certificates: exact arithmetic, no code shared with the search.
+
+It believes nothing but the checkpoint. Every box of a certificate is bounded again here, in `arb`
+balls (model.py), and judged by a kernel in which what is not known cannot prove anything
+(kernel.py). It checks that the boxes cover what the claim says (coverage.py), that every logit lies
+on the right side of zero, that every counterexample is one, and that the conclusion follows from
+the claims. What it cannot derive again, or not within its budget, it rejects with the reason.
+
+The kinds of claims are in claims.py. The schema is `tsc-interp/certificate/1`, and
+`tsc-interp/certificate/2` for what the first does not have: models of more than two classes, and
+claims about the float32 model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tsc_interp.checkpoints.checkpoint import Checkpoint
+from tsc_interp.verification.checker.budget import MEMORY, SECONDS, Budget, require
+from tsc_interp.verification.checker.claims import Derivation, Proved
+from tsc_interp.verification.checker.document import Schema, checking, require_known
+from tsc_interp.verification.checker.model import BoxModel
+
+CERTIFICATE = Schema("certificate", versions=(1, 2))
+
+MAX_LETTERS = 12
+"""A conclusion speaks of every set of letters: 4,095 of them with 12."""
+
+
+def check(
+    document: Any, checkpoint: Checkpoint, *, seconds: float = SECONDS, memory: int = MEMORY
+) -> Proved:
+    """Return what a certificate proves about a model.
+
+    Args:
+        document: The certificate, as read from JSON.
+        checkpoint: The model it is about.
+        seconds: How long the check may take.
+        memory: How many bytes it may hold at one time, besides the document.
+
+    Raises:
+        CertificateError: If anything does not hold, or takes more than that.
+
+    Example:
+        >>> import tsc_interp as tsc
+        >>> from tsc_interp.verification import check
+        >>> checkpoint = tsc.load_checkpoint("generalization-errors")
+        >>> check(tsc.certify(checkpoint).document, checkpoint).horizon
+        66
+    """
+    return Checker(checkpoint, seconds=seconds, memory=memory).check(document)
+
+
+def version_of(proved: Proved) -> int:
+    """The version of the schema in which this is stated."""
+    return 2 if proved.multiclass or proved.float32 else 1
+
+
+def require_checkable(checkpoint: Checkpoint) -> None:
+    """That a model is of a kind and a size for which certificates are checked."""
+    config = checkpoint.config
+    require(
+        not config.has_positions,
+        "the model has positions, so counts do not decide its logit: it cannot be certified",
+    )
+    require(
+        not config.needs_order,
+        "the answer is not one that counts decide: it cannot be certified",
+    )
+    require(
+        config.n_letters <= MAX_LETTERS,
+        f"{config.n_letters} letters have {2**config.n_letters - 1:,} sets to check; "
+        f"certificates are for at most {MAX_LETTERS} letters",
+    )
+    require_known(checkpoint, config.beyond_counts)
+
+
+class Checker:
+    """Checks certificates of one model; what its tables cost is paid once."""
+
+    def __init__(
+        self, checkpoint: Checkpoint, *, seconds: float = SECONDS, memory: int = MEMORY
+    ) -> None:
+        require_checkable(checkpoint)
+        config = checkpoint.config
+        self.config, self.weight_hash = config, checkpoint.weight_hash()
+        self._budget = Budget(seconds, memory)
+        self.model = BoxModel(checkpoint, self._budget, memory)
+
+    def check(self, document: Any) -> Proved:
+        """What the document proves: its claims, and the conclusion that follows from them."""
+        with checking(self._budget):
+            CERTIFICATE.opened(document, [self.weight_hash])
+            proved = self._derivation().run(document["claims"])
+            CERTIFICATE.concluded(document, proved.conclusion(), version_of(proved))
+            return proved
+
+    def sealed(self, claims: Sequence[Mapping[str, Any]], proved: Proved) -> dict[str, Any]:
+        """The certificate of claims from which this was derived."""
+        content, version = {"claims": claims}, version_of(proved)
+        return CERTIFICATE.sealed([self.weight_hash], content, proved.conclusion(), version)
+
+    def derive(self, claims: Sequence[Mapping[str, Any]]) -> Proved:
+        """What follows from these claims, each derived again."""
+        with checking(self._budget):
+            return self._derivation().run(claims)
+
+    def is_right(self, support: tuple[int, ...], low: Sequence[int], high: Sequence[int]) -> bool:
+        """Whether every string in a box of counts is proved right."""
+        with checking(self._budget):
+            return self._derivation().labels.are_right(support, low, high)
+
+    def is_safe(
+        self,
+        form: str,
+        length: int,
+        support: tuple[int, ...],
+        low: Sequence[int],
+        high: Sequence[int],
+    ) -> bool:
+        """The same in float32, of strings up to this length, whatever the order of sums."""
+        with checking(self._budget):
+            return self._derivation().float32.is_safe(form, length, support, low, high)
+
+    def _derivation(self) -> Derivation:
+        return Derivation(self.config, self.model, self._budget)

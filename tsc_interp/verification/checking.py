@@ -1,0 +1,78 @@
+"""`tsc.check`: a certificate of any kind, derived again for the models it is about."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tsc_interp.checkpoints.resolve import ModelLike, as_checkpoint
+from tsc_interp.errors import UsageError
+from tsc_interp.verification.checker.agreement import AGREEMENT, Agreement, check_agreement
+from tsc_interp.verification.checker.budget import MEMORY, SECONDS, CertificateError
+from tsc_interp.verification.checker.check import check as check_counts
+from tsc_interp.verification.checker.claims import Proved
+from tsc_interp.verification.checker.files import read_certificate
+from tsc_interp.verification.checker.trellis import SCHEMA, TrellisProved, check_trellis
+
+Check = Callable[..., Proved | TrellisProved | Agreement]
+_OLD = "tsc-interp/ordered-certificate/"
+
+
+def check(
+    document: Any, *models: ModelLike, seconds: float = SECONDS, memory: int = MEMORY
+) -> Proved | TrellisProved | Agreement:
+    """Derive a certificate again, and return what it proves about its model or models.
+
+    Args:
+        document: A certificate of any kind: what `certify` or `diff` returned, the path of a file,
+            or the JSON document itself.
+        models: The model it is about, or the two in their order: hooked models, checkpoints,
+            bundled names, paths, or runs.
+        seconds: How long the check may take.
+        memory: How many bytes it may hold at one time, besides the document.
+
+    Returns:
+        What was derived; its `sentences` are what anyone may call proved.
+
+    Raises:
+        CertificateError: Anything does not hold, or takes more time or memory than that.
+        UsageError: The file cannot be read, or the number of models is wrong.
+
+    Example:
+        >>> import tsc_interp as tsc
+        >>> certificate = tsc.certify("generalization-errors", limit=100)
+        >>> check(certificate, "generalization-errors").horizon
+        66
+    """
+    content = _content(document)
+    schema = str(content.get("schema")) if isinstance(content, Mapping) else ""
+    if schema.startswith(_OLD):
+        raise CertificateError(
+            f"rejected: {schema} was written by an older version for a checker of boxes; "
+            "tsc-interp verify MODEL --certify -o FILE makes a new certificate"
+        )
+    checks: dict[str, Check] = {
+        SCHEMA.name(): check_trellis,
+        AGREEMENT.name(): check_agreement,
+    }
+    wanted = 2 if schema == AGREEMENT.name() else 1
+    if len(models) != wanted:
+        raise UsageError(
+            f"this certificate is about {'two models' if wanted == 2 else 'one model'}, got "
+            f"{len(models)}"
+        )
+    checkpoints = [as_checkpoint(model) for model in models]
+    # Whatever has no schema that is known, the checker of counts rejects with the reason.
+    derive: Check = checks.get(schema, check_counts)
+    return derive(content, *checkpoints, seconds=seconds, memory=memory)
+
+
+def _content(document: Any) -> Any:
+    if isinstance(document, str | os.PathLike):
+        return read_certificate(document)
+    return getattr(document, "document", document)
+
+
+check_ordered = check
+"""The name it had when certificates about order were of a kind of their own."""

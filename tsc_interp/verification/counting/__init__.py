@@ -1,0 +1,1 @@
+"""How many strings up to a length are right, wrong and undecided."""

@@ -1,0 +1,216 @@
+"""The strings on which two classifiers answer differently, counted exactly up to a length.
+
+    tsc.difference("walkthrough", "attend-cls")
+
+Both models are evaluated on every count vector (float64 with error bounds, `arb` close to zero), so
+this is a statement about real numbers, as `verify` makes them; nothing here is a certificate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from math import comb
+from typing import Any
+
+import numpy as np
+
+from tsc_interp.checkpoints.resolve import ModelLike
+from tsc_interp.errors import UnsupportedError, UsageError
+from tsc_interp.output.numbers import number
+from tsc_interp.source_report import TEST_LENGTH
+from tsc_interp.verification.bounds.exact import checkpoint_of, require_two_classes
+from tsc_interp.verification.bounds.labels import all_supports, labels_of
+from tsc_interp.verification.bounds.supports import Supports
+from tsc_interp.verification.counting.enumeration import PascalRows, positive_vectors, record
+from tsc_interp.verification.counting.tally import Side, Vector, order
+from tsc_interp.verification.search.search import RIGHT, UNDECIDED, answered
+
+DEFAULT_LENGTH = TEST_LENGTH
+_MOST_VECTORS = 2_000_000
+_WHOLE = ("strings", "first_only", "second_only", "undecided")
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """The strings of one set of letters to which one model alone says yes."""
+
+    letters: str
+    """Exactly these occur: `bc`."""
+    yes: str
+    """Which one says yes: `first` or `second`."""
+    strings: int
+    shortest: str
+    logits: tuple[float, float]
+    """Of the shortest, by the first model and by the second."""
+    right: str | None
+    """Which one is right about the shortest; None if their tasks differ."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How many strings the first calls positive and the second negative, and the other way."""
+
+    max_length: int
+    strings: int
+    """All strings up to that length."""
+    first_only: int
+    """Strings that only the first model calls positive."""
+    second_only: int
+    undecided: int
+    shortest_first_only: str | None
+    shortest_second_only: str | None
+    vectors: int = 0
+    """How many count vectors those strings have, each combination of letters counted once."""
+    disagreements: tuple[Disagreement, ...] = ()
+    """By set of letters, the shortest string first."""
+
+    @property
+    def differing(self) -> int:
+        return self.first_only + self.second_only
+
+    def sentence(self, first: str, second: str) -> str:
+        reach = f"Of the {number(self.strings)} strings of up to {self.max_length} letters"
+        if not self.differing:
+            same = f"{reach}, {first} and {second} answer every one alike"
+            return (
+                f"{same}, but {number(self.undecided)} are undecided."
+                if self.undecided
+                else f"{same}."
+            )
+        sides = [
+            f"{who} alone says yes to {number(many)} (the shortest: `{shortest}`)"
+            for who, many, shortest in (
+                (first, self.first_only, self.shortest_first_only),
+                (second, self.second_only, self.shortest_second_only),
+            )
+            if many
+        ]
+        return f"{reach}, they answer {number(self.differing)} differently: {' and '.join(sides)}."
+
+    def to_dict(self) -> dict[str, Any]:
+        """Counts as strings of digits: they are exact, and larger than JSON's numbers."""
+        rows = [{**asdict(row), "strings": str(row.strings)} for row in self.disagreements]
+        plain = {k: str(v) if k in _WHOLE else v for k, v in vars(self).items()}
+        return {**plain, "disagreements": rows}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Difference:
+        read: dict[str, Any] = {k: int(v) if k in _WHOLE else v for k, v in data.items()}
+        read["disagreements"] = tuple(
+            Disagreement(**{**row, "strings": int(row["strings"]), "logits": tuple(row["logits"])})
+            for row in data.get("disagreements", ())
+        )
+        return cls(**read)
+
+
+def difference(first: ModelLike, second: ModelLike, max_length: int | None = None) -> Difference:
+    """Every string of at most `max_length` letters on which two models answer differently.
+
+    Without a length, 200, or less where that would be more than two million count vectors.
+    """
+    one, other = (Supports(checkpoint_of(model)) for model in (first, second))
+    check_same_letters(one, other)
+    return Answers(one, reach(one.config.n_letters, max_length)).against(other)
+
+
+class Answers:
+    """What a model answers to every string up to a length, kept to compare others with."""
+
+    def __init__(self, supports: Supports, max_length: int) -> None:
+        require_two_classes(supports.config)
+        self.supports, self.max_length = supports, max_length
+        self.sets = all_supports(supports.config, max_length)
+        self._kept = {
+            support: [
+                answered(supports, support, v, 1)
+                for v in positive_vectors(len(support), max_length)
+            ]
+            for support in self.sets
+        }
+        self._pascal = PascalRows()
+
+    def against(self, other: Supports) -> Difference:
+        """The strings on which another model answers differently."""
+        total, vectors, found, size = [0, 0, 0], 0, [], self.supports.config.n_letters
+        for support in self.sets:
+            sides = self._compare(support, other)
+            total = [sum_ + side.total_strings for sum_, side in zip(total, sides, strict=True)]
+            vectors += sides[0].total_vectors + sides[1].total_vectors
+            found += [
+                _disagreement((self.supports, other), support, yes, side)
+                for yes, side in zip(("first", "second"), sides, strict=False)
+                if side.shortest is not None
+            ]
+        found.sort(key=lambda pair: order(pair[0]))
+        shortest = {row.yes: row.shortest for _, row in reversed(found)}  # the earliest stays
+        return Difference(
+            max_length=self.max_length,
+            strings=sum(size**n for n in range(1, self.max_length + 1)),
+            first_only=total[0],
+            second_only=total[1],
+            undecided=total[2],
+            shortest_first_only=shortest.get("first"),
+            shortest_second_only=shortest.get("second"),
+            vectors=vectors,
+            disagreements=tuple(row for _, row in found),
+        )
+
+    def _compare(self, support: tuple[int, ...], other: Supports) -> list[Side]:
+        """Of one set of letters: to what only the first says yes, only the second, undecided."""
+        require_two_classes(other.config)
+        sides = [Side(self.max_length) for _ in range(3)]
+        chunks = positive_vectors(len(support), self.max_length)
+        for vectors, ours in zip(chunks, self._kept[support], strict=True):
+            theirs = answered(other, support, vectors, 1)
+            open_ = (ours == UNDECIDED) | (theirs == UNDECIDED)
+            differ = (ours != theirs) & ~open_
+            members = (differ & (ours == RIGHT), differ & (theirs == RIGHT), open_)
+            for side, member in zip(sides, members, strict=True):
+                record(self.supports, support, vectors[member], side, self._pascal)
+        return sides
+
+
+def check_same_letters(first: Supports, second: Supports) -> None:
+    sizes = sorted({first.config.n_letters, second.config.n_letters})
+    if len(sizes) > 1:
+        raise UnsupportedError(
+            f"the two models read alphabets of {' and '.join(map(str, sizes))} letters; "
+            "they can be compared only on strings that both can read"
+        )
+
+
+def reach(letters: int, max_length: int | None) -> int:
+    """The length to count to: the one given if it can be done, else 200 or what is affordable."""
+    if max_length is None:
+        lengths = range(DEFAULT_LENGTH, 0, -1)
+        return next((n for n in lengths if comb(n + letters, letters) <= _MOST_VECTORS), 1)
+    if type(max_length) is not int or max_length < 1:
+        raise UsageError(f"max_length is a whole number from 1, got {max_length!r}")
+    if comb(max_length + letters, letters) > 50 * _MOST_VECTORS:
+        raise UnsupportedError(
+            f"{comb(max_length + letters, letters):,} count vectors are too many to compare one by "
+            "one; choose a shorter length"
+        )
+    return max_length
+
+
+def _disagreement(
+    models: Sequence[Supports], support: tuple[int, ...], yes: str, side: Side
+) -> tuple[Vector, Disagreement]:
+    assert side.shortest is not None
+    first, second = (supports.config for supports in models)
+    own = np.array([[side.shortest[letter] for letter in support]])
+    logits = [float(supports[support].logits(own.astype(np.float64))[0][0]) for supports in models]
+    right = None
+    if first.task == second.task:
+        label = bool(labels_of(first, support, own)[0])
+        right = yes if label else "second" if yes == "first" else "first"
+    return side.shortest, Disagreement(
+        letters="".join(first.alphabet.letters[letter] for letter in support),
+        yes=yes,
+        strings=side.total_strings,
+        shortest=first.alphabet.write(side.shortest),
+        logits=(logits[0], logits[1]),
+        right=right,
+    )

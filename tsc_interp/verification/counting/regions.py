@@ -1,0 +1,231 @@
+"""Counting by regions: boxes of count vectors decided at once, only the boundary point by point.
+
+The second implementation of exact counting, sharing with enumeration only the support's arithmetic.
+A box whose bounds show one sign (and one label) is right or wrong as a whole; others are cut in
+two until few points are left, which are evaluated. Work grows with the surface between right and
+wrong, about L² for three letters, not with the L³ / 6 vectors.
+
+All boxes of a support together hold each of its vectors once. So the wrong ones can be added up, or
+all the others be taken away from the whole support, whose strings have a closed form: whichever is
+less. A support that is wrong everywhere costs nothing to count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import factorial, inf, prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tsc_interp.errors import UnsupportedError
+from tsc_interp.verification.bounds.labels import all_supports, full_counts
+from tsc_interp.verification.bounds.supports import Supports
+from tsc_interp.verification.counting.binomial import add_boxes, rows_of
+from tsc_interp.verification.counting.costs import EXACT_BUDGET, HOPELESS, PATIENCE, Work
+from tsc_interp.verification.counting.tally import Integers, Side, Tally, order
+from tsc_interp.verification.search.cutting import halve_counts
+from tsc_interp.verification.search.search import failures, margin_bounds
+
+Progress = Callable[[int], None]
+
+_BATCH = 4096
+_LEAF = 64
+
+
+def forecast(supports: Supports, max_length: int) -> float:
+    """About how many seconds `count_regions` will take, from what shorter strings take.
+
+    Work grows by some factor with each doubling, at most 2^(letters - 1) as a surface does. Each
+    try costs a small part of what it foretells; the last ones are left out if that is too much.
+    """
+    most = 2.0 ** (supports.config.n_letters - 1)
+    seconds, before = 0.0, None
+    for doublings in range(7, 2, -1):
+        work = Work(supports.config, max(max_length >> doublings, 1))
+        try:
+            count_regions(supports, work.max_length, work=work)
+        except UnsupportedError:
+            return inf
+        if before is not None:
+            growth = min(max(work.seconds / before, 1.0), most)
+            seconds = work.seconds * growth**doublings
+            if seconds > HOPELESS * PATIENCE:
+                break
+        before = work.seconds
+    return seconds
+
+
+def count_regions(
+    supports: Supports,
+    max_length: int,
+    progress: Progress | None = None,
+    work: Work | None = None,
+) -> Tally:
+    """The same tally as `enumerate_counts`, for lengths it cannot reach."""
+    config = supports.config
+    tally = Tally(max_length, config.n_letters, "regions", supports.multiclass)
+    supports.exact.budget = EXACT_BUDGET
+    work = work or Work(config, max_length)
+    for letters in all_supports(config, max_length):
+        _SupportCount(supports, letters, tally, work).run(progress)
+    tally.out_of_budget = supports.exact.budget <= 0
+    return tally
+
+
+class _SupportCount:
+    """One support: a stack of boxes to decide, and what has been decided, as boxes."""
+
+    def __init__(
+        self, supports: Supports, letters: tuple[int, ...], tally: Tally, work: Work
+    ) -> None:
+        self.supports, self.letters, self.tally, self.work = supports, letters, tally, work
+        self.limit = tally.max_length
+        size = len(letters)
+        # Wrong as a whole (in each way there is), right, or opened and looked into.
+        self.boxes = [_Boxes(size) for _ in (*tally.errors, "right", "opened")]
+        self.lines = [_Boxes(size) for _ in tally.sides]
+
+    def run(self, progress: Progress | None) -> None:
+        size = len(self.letters)
+        low = np.ones((1, size), dtype=np.int64)
+        high = np.full((1, size), self.limit - size + 1, dtype=np.int64)
+        stack = [(low, high)]
+        while stack:
+            low, high = stack.pop()
+            if len(low) > _BATCH:
+                # Depth first: the rest waits, so that memory stays bounded.
+                stack.append((low[_BATCH:], high[_BATCH:]))
+                low, high = low[:_BATCH], high[:_BATCH]
+            cut = self._step(low, high)
+            if progress is not None:
+                progress(sum(lattice_points(low[~cut], high[~cut], self.limit).tolist()))
+            if cut.any():
+                stack.append(self._halves(low[cut], high[cut]))
+        for index, side in enumerate(self.tally.sides):
+            self._add_up(index, side)
+
+    def _step(self, low: Integers, high: Integers) -> NDArray[np.bool_]:
+        """Decide what can be decided, and say which boxes are to be cut."""
+        self.tally.boxes += len(low)
+        *wrong, right = self._decided(low, high)
+        open_ = ~np.logical_or.reduce((*wrong, right))
+        small = open_ & ((high - low + 1).prod(axis=1, dtype=np.float64) <= _LEAF)
+        for kept, member in zip(self.boxes, (*wrong, right, small), strict=True):
+            kept.add(low[member], high[member])
+        for side, member in zip(self.tally.errors, wrong, strict=True):
+            self._offer(side, low[member])
+        points = _points(low[small], high[small], self.limit)
+        self._judge(points)
+        held = sum(kept.bytes for kept in (*self.boxes, *self.lines))
+        self.work.spend_boxes(len(low), len(points), self.supports.cost(self.letters), held)
+        return np.asarray(open_ & ~small)
+
+    def _decided(self, low: Integers, high: Integers) -> list[NDArray[np.bool_]]:
+        """Which boxes are wrong throughout, in each way there is, and which are right."""
+        labels, (least, most) = margin_bounds(self.supports, self.letters, low, high)
+        each = self.tally.multiclass
+        wrong = [(most <= 0) & (each | (labels == i)) for i in range(len(self.tally.errors))]
+        return [*wrong, least > 0]
+
+    def _judge(self, points: Integers) -> None:
+        if not len(points):
+            return
+        self.tally.evaluated += len(points)
+        members = failures(self.supports, self.letters, points)
+        for lines, side, member in zip(self.lines, self.tally.sides, members, strict=False):
+            lines.add(*_lines(points[member]))
+            self._offer(side, points[member])
+
+    def _offer(self, side: Side, low: Integers) -> None:
+        """A wrong box's first string is its low corner, so the first of all is among those."""
+        if not len(low):
+            return
+        lengths = low.sum(axis=1)
+        shortest = low[lengths == lengths.min()].tolist()
+        first = np.array(min(map(tuple, shortest), key=order), dtype=np.int64)
+        side.offer(full_counts(self.supports.config, self.letters, first).tolist())
+
+    def _add_up(self, index: int, side: Side) -> None:
+        """What is wrong in this way: single points, and either its boxes or all but the others."""
+        lines, parts = self.lines[index].joined(), []
+        if index < len(self.tally.errors):
+            wrong = self.boxes[index].joined()
+            others = [kept.joined() for i, kept in enumerate(self.boxes) if i != index]
+            size = len(self.letters)
+            fewer = sum(rows_of(*one) for one in others) < rows_of(*wrong) / 2
+            if fewer and self.work.whole_support_fits(size):
+                side.add_whole_support(size)
+                parts = [(-1, one) for one in others]
+            else:
+                lines = np.concatenate([lines, wrong], axis=1)
+        parts.append((1, lines))
+        self.work.foresee_rows(sum(rows_of(*boxes) for _, boxes in parts))
+        for sign, (low, high) in parts:
+            add_boxes(side, low, high, self.work, sign)
+
+    def _halves(self, low: Integers, high: Integers) -> tuple[Integers, Integers]:
+        """Cut each box, and trim."""
+        low, high = halve_counts(low, high)
+        slack = self.limit - low.sum(axis=1)
+        kept = slack >= 0
+        low, high, slack = low[kept], high[kept], slack[kept]
+        # Counts above low + slack would make the string too long: they hold no vector.
+        return low, np.minimum(high, low + slack[:, None])
+
+
+class _Boxes:
+    """Boxes kept for later, in 32-bit numbers: no count is beyond `costs.LONGEST`."""
+
+    def __init__(self, size: int) -> None:
+        self._kept: list[NDArray[np.int32]] = [np.zeros((2, 0, size), dtype=np.int32)]
+        self.bytes = 0
+
+    def add(self, low: Integers, high: Integers) -> None:
+        if len(low):
+            self._kept.append(np.stack([low, high]).astype(np.int32))
+            self.bytes += self._kept[-1].nbytes
+
+    def joined(self) -> NDArray[np.int32]:
+        """Low and high corners: `[2, box, letter]`."""
+        self._kept = [np.concatenate(self._kept, axis=1)]
+        return self._kept[0]
+
+
+def _points(low: Integers, high: Integers, limit: int) -> Integers:
+    """Every vector in these small boxes, up to the length limit."""
+    sizes = high - low + 1
+    volumes = sizes.prod(axis=1)
+    box = np.repeat(np.arange(len(low)), volumes)
+    index = np.arange(len(box)) - np.repeat(volumes.cumsum() - volumes, volumes)
+    points = np.empty((len(box), low.shape[1]), dtype=np.int64)
+    for column in range(low.shape[1]):
+        index, offset = np.divmod(index, sizes[box, column])
+        points[:, column] = low[box, column] + offset
+    within: NDArray[np.bool_] = points.sum(axis=1) <= limit
+    return points[within]
+
+
+def _lines(points: Integers) -> tuple[Integers, Integers]:
+    """Neighbours along the first letter, which `_points` puts next to each other, as one box."""
+    step = np.diff(points, axis=0)
+    joined = (step[:, 0] == 1) & ~step[:, 1:].any(axis=1)
+    first = np.flatnonzero(np.r_[True, ~joined][: len(points)])
+    last = np.r_[first[1:], len(points)][: len(first)] - 1
+    return points[first], points[last]
+
+
+def lattice_points(low: Integers, high: Integers, limit: int) -> Integers:
+    """How many vectors each box holds up to the length limit, by inclusion and exclusion."""
+    size = low.shape[1]
+    sizes = high - low + 1
+    slack = limit - low.sum(axis=1)
+    # Python's integers where 64 bits might not do.
+    kind = np.int64 if (limit + size) ** size < 2**62 >> size else object
+    total: Integers = np.zeros(len(low), dtype=kind)
+    for subset in range(1 << size):
+        members = [axis for axis in range(size) if subset >> axis & 1]
+        left = np.maximum(slack - sizes[:, members].sum(axis=1), -1).astype(kind)
+        simplex = prod([left + 1 + i for i in range(size)], start=np.ones_like(left))
+        total = total + (-1) ** len(members) * simplex
+    return np.asarray(total // factorial(size))

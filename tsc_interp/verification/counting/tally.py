@@ -1,0 +1,140 @@
+"""Exact tallies of what is wrong: count vectors and strings, per length, as Python integers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from math import comb
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tsc_interp.errors import UnsupportedError
+
+Integers = NDArray[np.int64]
+Vector = tuple[int, ...]
+
+
+@dataclass
+class Side:
+    """One way of being wrong (or undecided): how many vectors and strings of each length."""
+
+    max_length: int
+    vectors: list[int] = field(default_factory=list)
+    strings: list[int] = field(default_factory=list)
+    shortest: Vector | None = None
+    """Full count vector of the first one, in the order stated in search.py."""
+
+    def __post_init__(self) -> None:
+        self.vectors = self.vectors or [0] * (self.max_length + 1)
+        self.strings = self.strings or [0] * (self.max_length + 1)
+
+    def offer(self, counts: Iterable[int]) -> None:
+        """Keep the earlier of this vector and the shortest so far."""
+        vector = tuple(int(count) for count in counts)
+        if self.shortest is None or order(vector) < order(self.shortest):
+            self.shortest = vector
+
+    def add_whole_support(self, size: int) -> None:
+        """All vectors and strings over exactly `size` letters, by inclusion and exclusion."""
+        powers = [(-1) ** left_out * comb(size, left_out) for left_out in range(size)]
+        for length in range(1, self.max_length + 1):
+            powers = [term * (size - left_out) for left_out, term in enumerate(powers)]
+            self.vectors[length] += comb(length - 1, size - 1)
+            self.strings[length] += sum(powers)
+
+    @property
+    def total_vectors(self) -> int:
+        return sum(self.vectors)
+
+    @property
+    def total_strings(self) -> int:
+        return sum(self.strings)
+
+
+@dataclass
+class Tally:
+    """Everything that is not right, up to a length."""
+
+    max_length: int
+    n_letters: int
+    method: str
+    multiclass: bool = False
+    """Whether there are more than two classes, and so one way of being wrong instead of two."""
+    sides: tuple[Side, ...] = field(init=False)
+    """The ways of being wrong, and undecided last."""
+    evaluated: int = 0
+    """Points looked at one by one."""
+    boxes: int = 0
+    """Boxes decided or cut (regions only)."""
+    out_of_budget: bool = False
+    """Whether exact arithmetic was stopped before it had tried every vector left undecided."""
+
+    def __post_init__(self) -> None:
+        self.sides = tuple(Side(self.max_length) for _ in self.names)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the sides are called."""
+        if self.multiclass:
+            return "wrong", "undecided"
+        return "false_positives", "false_negatives", "undecided"
+
+    @property
+    def errors(self) -> tuple[Side, ...]:
+        """Every way of being wrong."""
+        return self.sides[:-1]
+
+    @property
+    def undecided(self) -> Side:
+        return self.sides[-1]
+
+    @property
+    def false_positives(self) -> Side:
+        return self._of_two_classes(0)
+
+    @property
+    def false_negatives(self) -> Side:
+        return self._of_two_classes(1)
+
+    def _of_two_classes(self, index: int) -> Side:
+        if self.multiclass:
+            raise UnsupportedError(
+                "with several classes a string is right or wrong, neither falsely positive nor "
+                "falsely negative: see errors[0]"
+            )
+        return self.sides[index]
+
+    @property
+    def vectors(self) -> int:
+        """All count vectors of length 1 to max_length."""
+        return comb(self.max_length + self.n_letters, self.n_letters) - 1
+
+    @property
+    def strings(self) -> int:
+        if self.n_letters == 1:
+            return self.max_length
+        of_next_length: int = self.n_letters ** (self.max_length + 1)
+        return (of_next_length - self.n_letters) // (self.n_letters - 1)
+
+    @property
+    def first_error_length(self) -> int | None:
+        found = [side.shortest for side in self.errors if side.shortest is not None]
+        return min(map(sum, found), default=None)
+
+    def same_counts(self, other: Tally) -> bool:
+        """Whether two implementations agree on every number and every shortest string."""
+        return all(
+            (a.vectors, a.strings, a.shortest) == (b.vectors, b.strings, b.shortest)
+            for a, b in zip(self.sides, other.sides, strict=True)
+        )
+
+    def accuracy_at(self, length: int) -> tuple[int, int]:
+        """Right strings and all strings of one length; undecided ones count as not right."""
+        total = self.n_letters**length
+        return total - sum(side.strings[length] for side in self.sides), total
+
+
+def order(vector: Vector) -> tuple[int, Vector]:
+    """Shorter first, then the lexicographically largest counts: the alphabet's order."""
+    return sum(vector), tuple(-count for count in vector)

@@ -1,0 +1,281 @@
+"""What `horizon` returns: counterexamples, the horizon of each set of letters, and of all.
+
+Claims are about the model over the real numbers, with its float32 weights taken as exact; `replay`
+asks the float32 model about each counterexample, which is a separate claim.
+The order that makes "the shortest" unique is stated in search/search.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from tsc_interp.output.display import Displayed
+from tsc_interp.verification.bounds.rounding import Form
+
+Certainty = Literal["right", "wrong", "depends on rounding"]
+Line = tuple[str, str]
+"""A rich style and a sentence."""
+
+GOOD, BAD, PLAIN = "green", "bold red", ""
+_SEARCHED = "by a search in float64 with error bounds that the checker did not derive again"
+
+
+@dataclass(frozen=True, repr=False)
+class Float32Horizon(Displayed):
+    """Up to which length every string is right in float32, whatever the order of sums."""
+
+    safe_through: int
+    limit: int
+    form: Form
+    complete: bool
+    first: str | None
+    """The shortest string that is not right for certain, in the order of search.py."""
+    certainty: Certainty | None
+    """What is known of it: wrong whatever the order, or it depends on rounding."""
+    logit: float | None
+    bound: float | None
+    """The real logit of that string (of more than two classes its margin), and how far float32 can
+    be from it."""
+    proved: bool = False
+    """Whether the independent checker derived all this; False where it was not asked."""
+
+    def _facts(self) -> list[str]:
+        first = [] if self.first is None else [f"{self.first}: {self.certainty}"]
+        return [f"safe through {self.safe_through}", *first]
+
+    def _lines(self) -> list[tuple[str, str]]:
+        return [("", self.sentence())]
+
+    def sentence(self) -> str:
+        how = "as tokens" if self.form == "tokens" else "compressed"
+        start = (
+            f"In float32 ({how}, any order of sums) every string up to length "
+            f"{self.safe_through:,} is right{', proved' if self.proved else ''}"
+        )
+        if self.first is None:
+            return f"{start}, as far as was searched."
+        if self.certainty == "wrong":
+            return f"{start}; {self.first} is wrong whatever the order."
+        return (
+            f"{start}; {self.first} depends on rounding (logit {self.logit:+.3g}, "
+            f"float32 within {self.bound:.2g})."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "safe_through": self.safe_through,
+            "limit": self.limit,
+            "form": self.form,
+            "settled": self.complete,
+            "first": self.first,
+            "certainty": self.certainty,
+            "logit": self.logit,
+            "bound": self.bound,
+            "proved": self.proved,
+        }
+
+
+@dataclass(frozen=True)
+class Counterexample:
+    """A string the model gets wrong, with the real-number logit rounded to float64.
+
+    Of more than two classes, `label` is the right one and `logit` its margin: its output minus the
+    largest other one.
+    """
+
+    string: str
+    length: int
+    counts: tuple[int, ...]
+    label: int
+    logit: float
+    multiclass: bool = False
+    """Whether there are more than two classes."""
+    answer: int | None = None
+    """Of more than two classes the one the model gives; None if that could not be decided."""
+
+    @property
+    def kind(self) -> str:
+        if self.multiclass:
+            return "wrong"
+        return "false_negative" if self.label else "false_positive"
+
+    @property
+    def mistake(self) -> str:
+        """What is wrong, in words."""
+        if self.multiclass:
+            answer = "another" if self.answer is None else str(self.answer)
+            return f"class {self.label}, answered {answer}, margin {self.logit:+.4g}"
+        return f"logit {self.logit:+.4g}"
+
+    @property
+    def order(self) -> tuple[int, tuple[int, ...]]:
+        """Sorts by length, then alphabetically by the sorted string."""
+        return self.length, tuple(-count for count in self.counts)
+
+    def to_dict(self) -> dict[str, Any]:
+        fields = {**asdict(self), "counts": list(self.counts), "kind": self.kind}
+        if self.multiclass:
+            fields["margin"] = fields.pop("logit")
+        else:
+            del fields["answer"]
+        del fields["multiclass"]
+        return fields
+
+
+class _OldNames:
+    """Deprecated names of `verified_length` and `complete`, read-only."""
+
+    verified_length: int
+    complete: bool
+
+    @property
+    def right_through(self) -> int:
+        """Deprecated: `verified_length`."""
+        return self.verified_length
+
+    @property
+    def settled(self) -> bool:
+        """Deprecated: `complete`."""
+        return self.complete
+
+
+@dataclass(frozen=True)
+class SupportHorizon(_OldNames):
+    """The same for the strings over exactly one set of letters."""
+
+    letters: str
+    label: int | None
+    shortest: Counterexample | None
+    verified_length: int
+    complete: bool
+    proved: bool
+    boxes: int
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "letters": self.letters,
+            "label": self.label,
+            "shortest": self.shortest.to_dict() if self.shortest else None,
+            "right_through": self.verified_length,
+            "settled": self.complete,
+            "proved": self.proved,
+            "boxes": self.boxes,
+        }
+
+
+@dataclass(frozen=True, repr=False)
+class Horizon(_OldNames, Displayed):
+    """Up to which length a model makes no error, and the first errors beyond it.
+
+    Attributes:
+        length: No string up to it is wrong, and one that is a letter longer is. None when no error
+            was found: then see `infinite` and `verified_length`.
+        infinite: Whether every string of every length is right, proved.
+        complete: Whether the float64 search left nothing open.
+        proved: Whether the checker derived the horizon again in exact arithmetic; False where it
+            was not asked.
+        verified_length: Every string up to this length is right.
+        limit: The length up to which strings were searched.
+        by_letters: The same for every set of letters.
+        checked: Whether all this was cut down to what the checker derived.
+        multiclass: Whether there are more than two classes: then nothing is falsely positive or
+            negative.
+        float32: The horizon of the float32 model, where it was asked for.
+
+    Example:
+        >>> import tsc_interp as tsc
+        >>> tsc.horizon("generalization-errors", limit=100)
+        <Horizon: length 66, right through 66, first error ab{66}>
+    """
+
+    length: int | None
+    infinite: bool
+    complete: bool
+    proved: bool
+    verified_length: int
+    limit: int
+    by_letters: tuple[SupportHorizon, ...]
+    checked: bool = False
+    multiclass: bool = False
+    float32: Float32Horizon | None = None
+
+    @property
+    def shortest(self) -> Counterexample | None:
+        return first_of(self.by_letters)
+
+    @property
+    def shortest_false_positive(self) -> Counterexample | None:
+        return None if self.multiclass else first_of(self.by_letters, 0)
+
+    @property
+    def shortest_false_negative(self) -> Counterexample | None:
+        return None if self.multiclass else first_of(self.by_letters, 1)
+
+    def to_dict(self) -> dict[str, Any]:
+        def written(error: Counterexample | None) -> dict[str, Any] | None:
+            return error.to_dict() if error else None
+
+        fields = {
+            "length": self.length,
+            "infinite": self.infinite,
+            "settled": self.complete,
+            "proved": self.proved,
+            "right_through": self.verified_length,
+            "limit": self.limit,
+            "shortest_counterexample": written(self.shortest),
+        }
+        if not self.multiclass:
+            fields["shortest_false_positive"] = written(self.shortest_false_positive)
+            fields["shortest_false_negative"] = written(self.shortest_false_negative)
+        return {**fields, "by_letters": [support.to_dict() for support in self.by_letters]}
+
+    # -- in words ------------------------------------------------------------------------------
+
+    def _facts(self) -> list[str]:
+        length = "infinite" if self.infinite else self.length
+        first = [f"first error {self.shortest.string}"] if self.shortest else []
+        return [f"length {length}", f"right through {self.verified_length}", *first]
+
+    def _lines(self) -> list[tuple[str, str]]:
+        return [("", sentence.strip()) for _, sentence in self.lines()]
+
+    def lines(self) -> Iterator[Line]:
+        """Sentences; `proved` is said of what the checker derived again, and of nothing else."""
+        if self.infinite:
+            yield GOOD, "Horizon: infinite. Proved: no string of any length is wrong."
+        elif self.length is None:
+            yield PLAIN, f"Horizon: {self._at_least()}; no error found up to {self.limit:,}."
+        else:
+            yield PLAIN, f"{self._first_error(self.length)}."
+        for support in self.by_letters:
+            if support.shortest is not None:
+                kind = "error" if self.multiclass else support.shortest.kind.replace("_", " ")
+                first = support.shortest.string
+                yield PLAIN, f"  over exactly {support.letters}: first {kind} {first}"
+
+    def _first_error(self, length: int) -> str:
+        first = self.shortest.string if self.shortest else "?"
+        if self.proved and not length:
+            return f"Horizon: 0. Proved: {first}, a single letter, is already wrong"
+        if self.proved:
+            return (
+                f"Horizon: {length:,}. Proved: every string up to there is right; the first error "
+                f"is {first}"
+            )
+        if self.complete and not self.checked:
+            return f"Horizon: {length:,}, {_SEARCHED}; the first error is {first}"
+        return f"Horizon: at most {length:,}, since {first} is wrong; {self._at_least()}"
+
+    def _at_least(self) -> str:
+        if not self.verified_length:
+            return "at least 0, nothing being proved right"
+        return f"at least {self.verified_length:,}, {'proved' if self.checked else _SEARCHED}"
+
+
+def first_of(supports: Sequence[SupportHorizon], label: int | None = None) -> Counterexample | None:
+    """The first error of all sets of letters, or of the strings of one class."""
+    errors = [support.shortest for support in supports if support.shortest is not None]
+    wanted = [error for error in errors if label is None or error.label == label]
+    return min(wanted, key=lambda error: error.order, default=None)

@@ -1,0 +1,1 @@
+"""Order-sensitive models: every string of a length, decided by branch and bound."""

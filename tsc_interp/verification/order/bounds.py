@@ -1,0 +1,309 @@
+"""Bounds on the margins of regions: supports of each head, linear forms, and what they decide.
+
+A head's mean lies in few dimensions. In one or two, its support is found in fixed directions, and
+any other functional is bounded by the two directions next to it. In more, each channel that the
+relaxation needs is a direction of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tsc_interp.config import ClassifierConfig
+from tsc_interp.tasks.regions import Regions
+from tsc_interp.tasks.trellis import Index, Trellis
+from tsc_interp.verification.bounds.intervals import LEAST_WEIGHT, UNIT, Array, Interval
+from tsc_interp.verification.order.keys import Keys, used_letters
+from tsc_interp.verification.order.relax import Forms, Relaxation
+from tsc_interp.verification.order.sweeps import Head, Jobs, Sweeps
+
+_DIRECTIONS = 8
+_SWEEPS = 6
+_STILL = 1e-9
+"""Regions narrower than this, as a share of the values' size, are decided in balls."""
+
+
+class Probe:
+    """The directions in which one head's support is found, and how channels follow from them."""
+
+    def __init__(self, head: Head, channels: Array) -> None:
+        q = channels @ head.basis
+        self.head = head
+        if head.rank == 1:
+            self.q = np.array([[1.0], [-1.0]])
+        elif head.rank == 2:
+            angles = 2 * np.pi * np.arange(_DIRECTIONS) / _DIRECTIONS
+            self.q = np.stack([np.cos(angles), np.sin(angles)], 1)
+        else:
+            length = np.linalg.norm(q, axis=1, keepdims=True)
+            unit = q / np.where(length > 0, length, 1.0)
+            self.q = np.concatenate([unit, -unit])
+        both = np.concatenate([q, -q])
+        self.mix = self.mixed(both) if head.rank <= 2 else np.diag(np.tile(length[:, 0], 2))
+        # In exact arithmetic both are mix @ q; what the mixture leaves is bounded by sizes.
+        left = np.abs(both - self.mix @ self.q) + 8 * UNIT * (self.mix @ np.abs(self.q))
+        self.left = (left + 8 * UNIT * np.abs(both)) @ head.size
+
+    def mixed(self, q: Array) -> Array:
+        """Weights ≥ 0 of the directions whose sum is q: `[... direction]`, ranks 1 and 2."""
+        mix = np.zeros((*q.shape[:-1], len(self.q)))
+        if self.head.rank == 1:
+            mix[..., 0], mix[..., 1] = np.maximum(q[..., 0], 0), np.maximum(-q[..., 0], 0)
+            return mix
+        step = 2 * np.pi / _DIRECTIONS
+        angle = np.arctan2(q[..., 1], q[..., 0]) % (2 * np.pi)
+        size = np.hypot(q[..., 0], q[..., 1])
+        first = np.minimum((angle / step).astype(np.int64), _DIRECTIONS - 1)
+        inside = angle - first * step
+        a = np.maximum(size * np.sin(step - inside), 0) / np.sin(step)
+        b = np.maximum(size * np.sin(inside), 0) / np.sin(step)
+        np.put_along_axis(mix, first[..., None], a[..., None], -1)
+        np.put_along_axis(mix, ((first + 1) % _DIRECTIONS)[..., None], b[..., None], -1)
+        return mix
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """What is known of a batch of regions.
+
+    support [region direction] per head, and the levels reached, to begin with next time
+    forms: margins as linear functions; low and high [region class]: margins by the directions
+    """
+
+    support: list[Array]
+    found: list[Array]
+    forms: Forms
+    low: Array
+    high: Array
+
+
+class Bounds:
+    """Bounds for regions of one trellis."""
+
+    def __init__(self, config: ClassifierConfig, trellis: Trellis, keys: Keys) -> None:
+        self.config, self.trellis, self.keys = config, trellis, keys
+        self.used = used_letters(trellis, config.n_letters)
+        self.sweeps = Sweeps(trellis, keys, self.used)
+        heads = self.sweeps.heads
+        largest = np.abs(keys.constant.values).max(0)
+        for number in range(len(heads)):
+            largest = largest + np.abs(keys.values.values[number]).max((0, 1))
+            largest = largest + np.abs(keys.own_values.values[number]).max(0)
+        self.largest = largest * (1 + 1e-6)
+        self.relaxation = Relaxation(config, keys.maps, self.largest)
+        self.channels = self.relaxation.directions
+        self.probes = [Probe(head, self.channels) for head in heads]
+        centre = keys.constant.values + sum(head.centre for head in heads)
+        self.centre = centre
+        """`[reader d]`: the residual stream at the heads' centres."""
+        self.slop = keys.constant.errors.max(0) + sum((head.slop for head in heads), np.zeros(()))
+        self.slop = self.slop + 4 * UNIT * self.largest
+
+    # -- ranges --------------------------------------------------------------------------------
+
+    def bounded(
+        self, regions: Regions, reader: Index, label: Index, start: list[Array] | None = None
+    ) -> Bounded:
+        """Supports, forms, and margins by the directions alone."""
+        support, found = [], []
+        for head in range(len(self.probes)):
+            known = None if start is None else start[head]
+            one = self._support(regions, reader, head, known)
+            support.append(one[0])
+            found.append(one[1])
+        ranges = self._ranges(support, reader)
+        forms = self.relaxation.forms(*ranges, label)
+        low, high = self._by_directions(forms, support, ranges, reader)
+        # Where outputs are the same the forms are infinite, and that is the margin.
+        low = np.where(np.isinf(forms.low), forms.low, low + forms.low)
+        high = np.where(np.isinf(forms.high), forms.high, high + forms.high)
+        return Bounded(support, found, forms, low, high)
+
+    def _support(
+        self, regions: Regions, reader: Index, head: int, start: Array | None
+    ) -> tuple[Array, Array]:
+        """At least the largest mean in each direction `[region direction]`, and one found."""
+        q = self.probes[head].q
+        least, most = self.sweeps.weights_of(regions, reader, head)
+        bound = np.empty((len(regions), len(q)))
+        found = np.empty_like(bound)
+        if not len(q):
+            return bound, found
+        at_once = max(1, self.sweeps.at_once() // len(q))
+        for begin in range(0, len(regions), at_once):
+            some = np.arange(begin, min(begin + at_once, len(regions)))
+            rows, which = np.repeat(some, len(q)), np.tile(np.arange(len(q)), len(some))
+            jobs = self.sweeps.jobs(regions, rows, reader[rows], head, q[which])
+            level = jobs.average() if start is None else start[rows, which]
+            level = np.where(np.isfinite(level), level, 0.0)
+            got = jobs.largest(level, least[rows], most[rows], _SWEEPS)
+            bound[some] = got[0].reshape(len(some), -1)
+            found[some] = got[1].reshape(len(some), -1)
+        bound = bound + self.sweeps.reach(head, q)
+        return np.minimum(bound, np.abs(q) @ self.sweeps.heads[head].size * (1 + 1e-12)), found
+
+    def _ranges(self, support: list[Array], reader: Index) -> Interval:
+        """Of every channel: `[region channel]`."""
+        count = len(self.channels)
+        middle = self.centre[reader] @ self.channels.T
+        off = np.abs(self.channels) @ self.slop
+        off = off + 4 * (len(self.largest) + 4) * UNIT * (np.abs(self.channels) @ self.largest)
+        top, bottom = middle + off, middle - off
+        for probe, found in zip(self.probes, support, strict=True):
+            more = found @ probe.mix.T
+            more = more + probe.left + 16 * UNIT * (np.abs(found) @ probe.mix.T)
+            top, bottom = top + more[:, :count], bottom - more[:, count:]
+        size = 8 * UNIT * (np.abs(self.channels) @ self.largest)
+        return bottom - size, top + size
+
+    def _by_directions(
+        self, forms: Forms, support: list[Array], ranges: Interval, reader: Index
+    ) -> Interval:
+        """Ranges of slope · x, `[region class]`; infinite where no cheap bound is known."""
+        slope = forms.slope
+        if all(probe.head.rank <= 2 for probe in self.probes):
+            middle, off = self.middle(slope, reader)
+            low, high = middle - off, middle + off
+            for probe, found in zip(self.probes, support, strict=True):
+                q = slope @ probe.head.basis
+                for sign in (1, -1):
+                    mix = probe.mixed(sign * q)
+                    reach = np.einsum("rjf,rf->rj", mix, found)
+                    reach = reach + 64 * UNIT * (np.abs(q) @ probe.head.size)
+                    low, high = (low, high + reach) if sign > 0 else (low - reach, high)
+            return low, high
+        state = self.keys.maps.state
+        if state is not None and not self.config.centred_norm and self.config.has_mlp:
+            d = len(self.largest)
+            count = self.channels.shape[0] - d * (1 + self.relaxation.needs_scale)
+            x = ranges[0][:, None, count : count + d], ranges[1][:, None, count : count + d]
+            up, down = np.maximum(slope, 0), np.minimum(slope, 0)
+            off = 4 * (d + 4) * UNIT * (np.abs(slope) @ self.largest)
+            low = (up * x[0] + down * x[1]).sum(2) - off
+            return low, (up * x[1] + down * x[0]).sum(2) + off
+        nothing = np.full(slope.shape[:2], np.inf)
+        return -nothing, nothing
+
+    def middle(self, slope: Array, reader: Index) -> tuple[Array, Array]:
+        """slope · x at the heads' centres, and how far slope · x is off what coordinates say."""
+        size = np.abs(slope)
+        at = self.centre[reader]
+        value = np.einsum("r...d,rd->r...", slope, at)
+        off = size @ self.slop + 8 * (len(self.largest) + 4) * UNIT * (size @ self.largest)
+        return value, off
+
+    # -- pairs of a region and a class ---------------------------------------------------------
+
+    def jobs(
+        self, regions: Regions, rows: Index, reader: Index, slope: Array, sign: int
+    ) -> list[Jobs]:
+        """For each head jobs whose largest total bounds sign · slope · x from above."""
+        return [
+            self.sweeps.jobs(regions, rows, reader, number, sign * (slope @ head.basis))
+            for number, head in enumerate(self.sweeps.heads)
+        ]
+
+    def limits(self, forms: Forms, rows: Index, which: Index, reader: Index, sign: int) -> Array:
+        """What Σ_h sign · q_h · μ_h must stay below, so that the margin is on one side of zero.
+
+        `sign` -1: the margin of label over class is positive; +1: it is negative. For jobs given by
+        region and class.
+        """
+        slope = forms.slope[rows, which]
+        middle, off = self.middle(slope, reader)
+        ends = forms.low[rows, which] + middle if sign < 0 else -forms.high[rows, which] - middle
+        reach = sum(
+            (self.sweeps.reach(number, slope @ head.basis)
+             for number, head in enumerate(self.sweeps.heads)),
+            np.zeros(len(rows)),
+        )  # fmt: skip
+        return np.asarray(ends - off - reach - 4 * UNIT * np.abs(middle))
+
+    def levels(
+        self, jobs: list[Jobs], weights: list[tuple[Array, Array]], rows: Index, limit: Array
+    ) -> list[Array]:
+        """Levels of each head that add up to `limit [job]`: totals below 0 at all show it is kept.
+
+        With several heads what is missing (or left over) is shared. `weights` are bounds on the
+        weight of a path per head and region.
+        """
+        if len(jobs) == 1:
+            return [limit]
+        bounds = []
+        for one, (least, most) in zip(jobs, weights, strict=True):
+            start = one.average()
+            start = np.where(np.isfinite(start), start, 0.0)
+            bounds.append(one.largest(start, least[rows], most[rows], _SWEEPS)[0])
+        excess = sum(bounds, np.zeros(len(limit))) - limit
+        # Rounded downwards together: the levels' sum must not exceed the limit.
+        size = sum((np.abs(bound) for bound in bounds), np.abs(limit))
+        share = (excess + 8 * len(jobs) * UNIT * size) / max(len(jobs), 1)
+        return [bound - share for bound in bounds]
+
+    # -- regions that hardly move -------------------------------------------------------------
+
+    def is_still(self, levels: list[Array]) -> bool:
+        """Whether a region's means lie so close together that float64 hardly tells them apart."""
+        if not levels:
+            return False
+        for probe, level in zip(self.probes, levels, strict=True):
+            half = len(level) // 2
+            if not half:
+                return False
+            # Directions come in opposite pairs: their largest means add up to the width.
+            width = level[:half] + level[half:]
+            if not (width <= _STILL * np.abs(probe.q[:half]) @ probe.head.size).all():
+                return False
+        return True
+
+    def reach_of(self, region: Regions, reader: int, string: Sequence[int]) -> Array:
+        """How far what attention adds may be from its value at one path of a region, `[d]`.
+
+        A head's mean is m + Σ w (v - m) / Σ w for any m. With m the mean of that path, another path
+        differs by the sum of what its edges have more than the path's own, over its weight. Where
+        attention hardly sees the letters that vary, this is far below what float64 tells of x.
+        """
+        found = np.zeros(len(self.largest))
+        for head in range(len(self.probes)):
+            weights, values = self.keys.weights[reader, head], self.keys.values.values[head]
+            places = np.arange(self.trellis.length)
+            least = self.sweeps.weights_of(region, np.array([reader]), head)[0][0]
+            w, v = weights[places, string], values[places, string]
+            own = self.keys.own_weights[reader, head]
+            moment = w @ v + own * self.keys.own_values.values[head][reader]
+            mean = moment / (w.sum() + own)
+            moved, heavier, size = np.zeros(len(mean)), 0.0, np.abs(values).max((0, 1))
+            for stage, mask in zip(self.trellis.stages, region.masks, strict=True):
+                at = list(stage.places)
+                letters = stage.letters[mask[0]]
+                light, own_light = weights[at, letters], w[at]
+                more = np.einsum("ep,epd->ed", light, values[at, letters] - mean)
+                more = more - own_light @ (v[at] - mean)
+                off = 64 * UNIT * (light.sum(1).max() + own_light.sum()) * (size + np.abs(mean))
+                moved += np.abs(more).max(0) + off
+                heavier += float(np.abs(light.sum(1) - own_light.sum()).max())
+            slack = 64 * (self.trellis.length + 8) * UNIT * heavier * (size + np.abs(mean))
+            found += (moved + slack) / least if least > LEAST_WEIGHT else np.inf
+        return found * (1 + 1e-9) + 1e-290
+
+    # -- single inputs -------------------------------------------------------------------------
+
+    def points(self, letters: Index, reader: Index, label: Index) -> Interval:
+        """Margins of single inputs `[input place]`: `[input class]`, low and high."""
+        keys, places = self.keys, np.arange(self.trellis.length)
+        x = keys.constant.values[reader]
+        for head in range(len(self.probes)):
+            w = keys.weights[reader[:, None], head, places, letters]
+            v = keys.values.values[head][places, letters]
+            own = keys.own_weights[reader, head]
+            total = w.sum(1) + own
+            # Weights that small may have underflowed: nothing is known then.
+            total = np.where(total > LEAST_WEIGHT, total, np.nan)
+            moment = np.einsum("np,npd->nd", w, v)
+            moment = moment + own[:, None] * keys.own_values.values[head][reader]
+            x = x + moment / total[:, None]
+        off = 8 * (self.trellis.length + 24) * UNIT * self.largest + 1e-280
+        return self.relaxation.single(x, off, label)

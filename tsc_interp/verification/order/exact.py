@@ -1,0 +1,302 @@
+"""One layer that sees positions, over the reals: float32 weights are exact, the rest `arb` balls.
+
+The token that reads (CLS, or the last letter) asks every key once, and a key is a token at a place,
+so scores and values are constants. What lies between attention and the outputs is linear, but for
+norms and the activation: `Readout` has the linear maps, and the outputs follow from their images.
+
+One output is written as two, of which the first is always zero: then an answer is the index of the
+largest output, the lowest where several are equal, for any number of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from flint import arb, arb_mat, ctx
+
+from tsc_interp.checkpoints.checkpoint import Checkpoint
+from tsc_interp.config import ClassifierConfig
+from tsc_interp.errors import UnsupportedError
+from tsc_interp.model.positions import alibi_slopes, rotary, sinusoidal, turned_pairs
+from tsc_interp.strings import CLS, FIRST_LETTER
+from tsc_interp.verification.bounds.exact import ACTIVATIONS, PRECISIONS, ExactModel, judged
+
+Matrix = Any
+"""A `flint.arb_mat`."""
+
+
+def require_one_layer(config: ClassifierConfig) -> None:
+    if config.beyond_verification:
+        raise UnsupportedError(
+            f"this model has {', '.join(config.beyond_verification)}: there are no bounds for that"
+        )
+    if config.n_layers != 1:
+        raise UnsupportedError(
+            f"strings in their order are verified for one layer; this model has {config.n_layers} "
+            "layers: "
+            "deeper states depend on more than one string position each"
+        )
+
+
+def letter_places(config: ClassifierConfig, length: int) -> range:
+    """Where the letters of a string stand in its row of tokens."""
+    return range(1, length + 1) if config.reads == "first" else range(length)
+
+
+def longest_string(config: ClassifierConfig) -> int | None:
+    """Letters that fit into the model's positions; None: any number."""
+    return config.n_positions - int(config.has_cls) if config.has_positions else None
+
+
+@dataclass(frozen=True)
+class Readout:
+    """What is read of the residual stream before the MLP, as matrices with a column per channel.
+
+    With a norm before the MLP (or the read-out), `inner` (`outer`) is still to be divided by its
+    scale, the root of the mean square of the `inner_state` (`outer_state`) plus epsilon.
+    """
+
+    outer: Matrix
+    inner: Matrix | None
+    inner_state: Matrix | None
+    outer_state: Matrix | None
+    added_outer: Matrix | None
+    added_state: Matrix | None
+    """What an activation adds to `outer` and to `outer_state`, `[neuron channel]`."""
+    outer_shift: Matrix
+    inner_shift: Matrix | None
+    """What is added after the division."""
+
+
+class OrderedExact(ExactModel):
+    """Pieces of the forward pass at the working precision."""
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        require_one_layer(checkpoint.config)
+        super().__init__(checkpoint)
+
+    def bias(self, name: str, width: int) -> Matrix:
+        return self.matrix(name) if self.config.biases else arb_mat(1, width)
+
+    def embed_at(self, tokens: Sequence[tuple[int, int]]) -> Matrix:
+        """(token, place) pairs, a row each; the sum of two float32 numbers is exact at 128 bits."""
+        rows = self.weights["embed.W_E"][[token for token, _ in tokens]].astype(np.float64)
+        embedded = arb_mat(rows.tolist())
+        return embedded + self._places(tokens) if self.config.added_positions else embedded
+
+    def _places(self, tokens: Sequence[tuple[int, int]]) -> Matrix:
+        """What is added for each token's place."""
+        table = sinusoidal(self.config.n_positions, self.config.d_model)
+        if self.config.learned_positions:
+            table = self.weights["pos_embed.W_pos"]
+        return arb_mat(table[[place for _, place in tokens]].astype(np.float64).tolist())
+
+    def reading_tokens(self, length: int) -> list[tuple[int, int]]:
+        """The tokens that may read: CLS, or each letter at the last place."""
+        if self.config.reads == "last_letter":
+            letters = range(self.config.n_letters)
+            return [(FIRST_LETTER + letter, length - 1) for letter in letters]
+        return [(CLS, 0 if self.config.reads == "first" else length)]
+
+    def norm_weights(self, name: str) -> tuple[list[Any], list[Any]]:
+        d = self.config.d_model
+        scale, shift = [arb(1)] * d, [arb(0)] * d
+        if self.config.learned_norm:
+            scale = self.matrix(f"{name}.w").tolist()[0]
+            shift = self.matrix(f"{name}.b").tolist()[0] if self.config.centred_norm else shift
+        return scale, shift
+
+    def centring(self) -> Matrix:
+        d, centred = self.config.d_model, self.config.centred_norm
+        taken = 1 / arb(d) if centred else arb(0)
+        return arb_mat([[arb(int(i == j)) - taken for j in range(d)] for i in range(d)])
+
+    def heard(
+        self,
+        head: int,
+        readers: Sequence[tuple[int, int]],
+        keys: Sequence[tuple[int, int]],
+        length: int,
+    ) -> tuple[Matrix, Matrix]:
+        """How much each reader asks for each key, and what each key would add.
+
+        This is all that attention of one layer depends on, for every option of the family.
+
+        Args:
+            head: Which head.
+            readers: (token, place) pairs that ask.
+            keys: (token, place) pairs that may be attended to.
+            length: Letters in the string, whose log scores may be scaled by.
+
+        Returns:
+            Scores `[reader key]` and values `[key d_model]`, with `W_O` and without `b_O`.
+        """
+        factor = 1 / self.score_divisor()
+        if self.config.log_n:
+            factor = factor * arb(length + self.config.cls_counted).log()
+        asks, offers = self._projected("Q", head, readers), self._projected("K", head, keys)
+        scores = asks * offers.transpose() * factor
+        if self.config.positions == "alibi":
+            slope = arb(float(alibi_slopes(self.config.n_heads)[head]))
+            back = [[min(p - r, 0) for _, p in keys] for _, r in readers]
+            scores = scores + arb_mat([[slope * steps for steps in row] for row in back])
+        return scores, self.values(0, head, self.norm("blocks.0.ln1", self.embed_at(keys)))
+
+    def _projected(self, part: str, head: int, tokens: Sequence[tuple[int, int]]) -> Matrix:
+        """Queries or keys as they meet: normed and turned, where the model does that."""
+        config, name = self.config, "blocks.0.attn"
+        read = self.norm("blocks.0.ln1", self.embed_at(tokens))
+        if config.positions == "shortformer":
+            read = read + self._places(tokens)
+        found = self.biased(read * self.matrix(f"{name}.W_{part}", head), f"{name}.b_{part}", head)
+        if config.qk_norm != "off":
+            found = self._head_norm(f"{name}.{part.lower()}_norm.w", found)
+        return self._turned(found, tokens) if config.positions == "rotary" else found
+
+    def _head_norm(self, name: str, x: Matrix) -> Matrix:
+        scale = [arb(1)] * self.config.d_head
+        if self.config.qk_norm == "rms":
+            scale = self.matrix(name).tolist()[0]
+        rows = []
+        for row in x.tolist():
+            square = sum((value * value for value in row), arb(0)) / len(row)
+            root = (square + arb(self.config.norm_eps)).sqrt()
+            rows.append([value / root * w for value, w in zip(row, scale, strict=True)])
+        return arb_mat(rows)
+
+    def _turned(self, x: Matrix, tokens: Sequence[tuple[int, int]]) -> Matrix:
+        config, rows = self.config, x.tolist()
+        table = rotary(config.n_positions, config.turned, config.rotary_base)
+        pairs = list(zip(*turned_pairs(config.turned, config.rotary_adjacent_pairs), strict=True))
+        for row, (_, place) in zip(rows, tokens, strict=True):
+            cosines, sines = table[place].astype(np.float64).tolist()
+            for (i, j), cos, sin in zip(pairs, cosines, sines, strict=True):
+                row[i], row[j] = row[i] * cos - row[j] * sin, row[j] * cos + row[i] * sin
+        return arb_mat(rows)
+
+    def unembedding(self) -> tuple[Matrix, Matrix]:
+        """Columns of the outputs, and their biases; one output becomes two, the first zero."""
+        columns = self.matrix("unembed.W_U")
+        bias = self.bias("unembed.b_U", self.config.n_outputs)
+        if self.config.n_outputs > 1:
+            return columns, bias
+        return (
+            arb_mat([[arb(0), *row] for row in columns.tolist()]),
+            arb_mat([[arb(0), *bias.tolist()[0]]]),
+        )
+
+    def readout(self) -> Readout:
+        config = self.config
+        outer, shift = self.unembedding()
+        outer_state = inner = inner_state = inner_shift = added_outer = added_state = None
+        if config.final_norm:
+            scale, shifted = self.norm_weights("ln_final")
+            shift = shift + arb_mat([shifted]) * outer
+            outer_state = self.centring()
+            outer = outer_state * _scaled(scale, outer)
+        if config.has_mlp:
+            inner = self.matrix("blocks.0.mlp.W_in")
+            inner_shift = self.bias("blocks.0.mlp.b_in", config.d_mlp)
+            if config.has_norm:
+                scale, shifted = self.norm_weights("blocks.0.ln2")
+                inner_shift = inner_shift + arb_mat([shifted]) * inner
+                inner_state = self.centring()
+                inner = inner_state * _scaled(scale, inner)
+            out = self.matrix("blocks.0.mlp.W_out")
+            added_outer = out * outer
+            added_state = None if outer_state is None else out * outer_state
+        return Readout(
+            outer, inner, inner_state, outer_state, added_outer, added_state, shift, inner_shift
+        )
+
+    def residual(self, reading: Matrix) -> Matrix:
+        """What the reading token itself brings: its embedding, and attention's own bias."""
+        if not self.config.has_attention:
+            return reading
+        return self.biased(reading, "blocks.0.attn.b_O")
+
+    def mlp_bias(self) -> Matrix:
+        if not self.config.has_mlp:
+            return arb_mat(1, self.config.d_model)
+        return self.bias("blocks.0.mlp.b_out", self.config.d_model)
+
+    def mlp(self, read: Matrix) -> Matrix:
+        """What the MLP adds to one row that it reads."""
+        name, act = "blocks.0.mlp", ACTIVATIONS[self.config.act_fn]
+        pre = read * self.matrix(f"{name}.W_in")
+        if self.config.gated_mlp:
+            gates = (read * self.matrix(f"{name}.W_gate")).tolist()[0]
+            opened = zip(gates, pre.tolist()[0], strict=True)
+            post = self.biased(arb_mat([[act(gate) * x for gate, x in opened]]), f"{name}.b_in")
+        else:
+            pre = self.biased(pre, f"{name}.b_in")
+            post = arb_mat([[act(value) for value in pre.tolist()[0]]])
+        return post * self.matrix(f"{name}.W_out") + self.mlp_bias()
+
+    # -- one string ----------------------------------------------------------------------------
+
+    def differences(
+        self, string: Sequence[int], label: int, around: Sequence[float] | None = None
+    ) -> list[Any]:
+        """The label's output minus each other one's, up to a common positive factor.
+
+        (The factor is the final norm's scale; without one it is 1.) `around` widens what attention
+        adds by so much in each dimension, so that the balls hold for all inputs within that reach.
+        """
+        config, length = self.config, len(string)
+        places = letter_places(config, length)
+        letters = [(FIRST_LETTER + i, p) for i, p in zip(string, places, strict=True)]
+        reads_last = config.reads == "last_letter"
+        asking = letters[-1] if reads_last else self.reading_tokens(length)[0]
+        keys = [asking, *letters] if config.attend_cls and not reads_last else letters
+        x = self.residual(self.embed_at([asking]))
+        if config.has_attention:
+            for head in range(config.n_heads):
+                scores, values = self.heard(head, [asking], keys, length)
+                x = x + _softmax(scores.tolist()[0]) * values
+        if around is not None:
+            x = x + arb_mat([[arb(0, radius) for radius in around]])
+        if config.has_mlp:
+            x = x + self.mlp(self.norm("blocks.0.ln2", x))
+        columns, bias = self.unembedding()
+        if config.final_norm:
+            x = self.norm("ln_final", x)
+        rows, biases = columns.tolist(), bias.tolist()[0]
+        state = x.tolist()[0]
+        return [
+            # Subtract weights first: equal columns then give exactly zero.
+            sum((v * (row[label] - row[j]) for v, row in zip(state, rows, strict=True)), arb(0))
+            + (biases[label] - biases[j])
+            for j in range(columns.ncols())
+        ]
+
+    def instead(self, string: Sequence[int], label: int) -> int | None:
+        """-1 if the label wins, another class that beats it if not, None if it cannot be told."""
+        for precision in PRECISIONS:
+            with ctx.workprec(precision):
+                found = judged(self.differences(string, label), label)
+            if found is not None:
+                return found
+        return None
+
+    def cost_of(self, length: int) -> int:
+        """About how many microseconds one string takes at 128 bits; the same on every machine."""
+        config = self.config
+        head = 4 * config.d_model * config.d_head
+        products = (length + 1) * config.n_heads * head + 2 * config.d_model * config.d_mlp
+        return 200 + products // 10 + config.d_model * max(config.n_outputs, 2) // 5
+
+
+def _softmax(scores: Sequence[Any]) -> Matrix:
+    largest = max(score.mid() for score in scores)
+    raw = [(score - largest).exp() for score in scores]
+    total = sum(raw, arb(0))
+    return arb_mat([[weight / total for weight in raw]])
+
+
+def _scaled(scale: Sequence[Any], matrix: Matrix) -> Matrix:
+    rows = zip(scale, matrix.tolist(), strict=True)
+    return arb_mat([[w * value for value in row] for w, row in rows])

@@ -1,0 +1,329 @@
+"""Branch and bound over the paths of one trellis: every input right, wrong, or undecided.
+
+Regions of one label and one reading letter are bounded many at a time (decide.py); what is not
+decided is cut and looked at again. Regions of few paths are looked at path by path: in float64 with
+an error bound, and in ball arithmetic where that does not tell. What is left when the time is spent
+is undecided, never right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from time import monotonic
+
+import numpy as np
+from flint import ctx
+
+from tsc_interp.tasks.regions import Mask, Regions
+from tsc_interp.tasks.trellis import Index, Trellis
+from tsc_interp.verification.bounds.exact import judged
+from tsc_interp.verification.bounds.intervals import Array
+from tsc_interp.verification.order.bounds import Bounds
+from tsc_interp.verification.order.decide import OPEN, RIGHT, UNDECIDED, Cuts, decide
+from tsc_interp.verification.order.exact import OrderedExact
+
+FEW = 512
+"""Regions of so few paths are looked at path by path, which is cheaper than bounding them."""
+_NUMBERS_AT_ONCE = 1 << 19
+_MASKS_AT_ONCE = 1 << 20
+"""Bits of masks in one batch: few enough that the time is looked at often."""
+Progress = Callable[[float], None]
+
+
+@dataclass
+class Batch:
+    """Regions with what the search knows of them: `node [region]` is their place in the tree."""
+
+    regions: Regions
+    reader: Index
+    label: Index
+    node: Index
+    levels: list[Array]
+    """`[region direction]` per head: where to begin; NaN where nothing is known."""
+
+    def __len__(self) -> int:
+        return len(self.node)
+
+    def __getitem__(self, chosen: Index | slice | Mask) -> Batch:
+        return Batch(
+            self.regions[chosen],
+            self.reader[chosen],
+            self.label[chosen],
+            self.node[chosen],
+            [level[chosen] for level in self.levels],
+        )
+
+    def joined(self, others: list[Batch]) -> Batch:
+        parts = [part for part in (self, *others) if len(part)]
+        if len(parts) < 2:
+            return parts[0] if parts else self
+        heads = range(len(self.levels))
+        return Batch(
+            parts[0].regions.joined([part.regions for part in parts[1:]]),
+            np.concatenate([part.reader for part in parts]),
+            np.concatenate([part.label for part in parts]),
+            np.concatenate([part.node for part in parts]),
+            [np.concatenate([part.levels[head] for part in parts]) for head in heads],
+        )
+
+
+Side = tuple[Batch, Index]
+"""Part of a batch that was cut, and the rows it came from."""
+
+
+@dataclass
+class Tree:
+    """Cuts and leaves in the order they were made; node 0 is the whole trellis.
+
+    A cut is (stage, packed edges, child inside); the child outside comes directly after it.
+    A leaf is `RIGHT`, `UNDECIDED`, `OPEN` for "each path on its own", or the class that wins.
+    """
+
+    nodes: list[tuple[int, bytes, int] | int | None] = field(default_factory=lambda: [None])
+
+    def cut(self, node: Index, stage: Index, part: Mask) -> Index:
+        """The children of these nodes, numbered: `[2 region]`."""
+        first = len(self.nodes) + 2 * np.arange(len(node))
+        packed = np.packbits(part, axis=1)
+        for at, one, edges, child in zip(
+            node.tolist(), stage.tolist(), packed, first.tolist(), strict=True
+        ):
+            self.nodes[at] = (one, edges.tobytes(), child)
+        self.nodes += [None] * (2 * len(node))
+        return np.stack([first, first + 1])
+
+    def leaves(self, node: Index, outcome: Index) -> None:
+        for at, one in zip(node.tolist(), outcome.tolist(), strict=True):
+            self.nodes[at] = one
+
+
+@dataclass
+class Found:
+    """What became of the paths of one trellis."""
+
+    trellis: Trellis
+    wrong: list[tuple[Regions, Index]] = field(default_factory=list)
+    """Regions with the class that beats their label."""
+    undecided: list[Regions] = field(default_factory=list)
+    wrong_paths: list[tuple[Index, int]] = field(default_factory=list)
+    """Single inputs found one by one, with the class that wins."""
+    undecided_paths: list[Index] = field(default_factory=list)
+    examined: int = 0
+    tree: Tree = field(default_factory=Tree)
+
+
+class Partition:
+    """The search over one trellis (of one or several labels)."""
+
+    def __init__(
+        self,
+        exact: OrderedExact,
+        bounds: Bounds,
+        deadline: float,
+        progress: Progress | None = None,
+    ) -> None:
+        self.exact, self.bounds, self.deadline = exact, bounds, deadline
+        self.trellis = bounds.trellis
+        self.found = Found(self.trellis)
+        self.progress = progress
+        self.decided = 0.0
+
+    def run(self) -> Found:
+        waiting = self._initial()
+        while len(waiting):
+            if monotonic() > self.deadline:
+                self._give_up(waiting)
+                break
+            size = max(1, _MASKS_AT_ONCE // self.trellis.n_edges)
+            batch, waiting = waiting[-size:], waiting[:-size]
+            waiting = waiting.joined(self._round(batch))
+        return self.found
+
+    # -- the beginning -------------------------------------------------------------------------
+
+    def _initial(self) -> Batch:
+        """One region for each label and each letter that may read."""
+        trellis = self.trellis
+        whole = Regions.whole(trellis)
+        levels = [np.full((1, len(probe.q)), np.nan) for probe in self.bounds.probes]
+        zero = np.zeros(1, dtype=np.int64)
+        waiting = [Batch(whole, zero, zero + trellis.labels[0], zero, levels)]
+        by_label = trellis.label
+        waiting = self._split(waiting, trellis.label_stage, by_label, "label")
+        if self.exact.config.reads == "last_letter":
+            last = trellis.length - 1
+            fixed = dict(trellis.fixed)
+            if last in fixed:
+                for batch in waiting:
+                    batch.reader[:] = fixed[last]
+            else:
+                stage, column = trellis.place_of[last]
+                letters = trellis.stages[stage].letters[:, column]
+                waiting = self._split(waiting, stage, letters, "reader")
+        return waiting[0].joined(waiting[1:])
+
+    def _split(self, waiting: list[Batch], stage: int, value: Index, name: str) -> list[Batch]:
+        """By the value of an edge of one stage: as cuts one after the other, but pruned at once."""
+        found = []
+        for batch in waiting:
+            values = np.unique(value[batch.regions.masks[stage].any(0)])
+            masks = [np.repeat(mask, len(values), axis=0) for mask in batch.regions.masks]
+            masks[stage] = masks[stage] & (value == values[:, None])
+            regions, _ = batch.regions.with_masks(masks).pruned()
+            rows = np.zeros(len(values), dtype=np.int64)
+            node = int(batch.node[0])
+            nodes = []
+            for one in values[:-1]:
+                part = (value == one)[None]
+                (child,), (node,) = self.found.tree.cut(
+                    np.array([node]), np.array([stage]), part
+                ).tolist()
+                nodes.append(child)
+            levels = [level[rows] for level in batch.levels]
+            made = Batch(
+                regions, batch.reader[rows], batch.label[rows], np.array([*nodes, node]), levels
+            )
+            getattr(made, name)[:] = values
+            found += [made[i : i + 1] for i in range(len(made))] if name == "label" else [made]
+        return found
+
+    @property
+    def _widest(self) -> int:
+        return max(map(len, self.trellis.stages))
+
+    def _cut(self, batch: Batch, stage: Index, part: Mask) -> tuple[Side, Side]:
+        """Each region at its own stage: the paths through `part [region edge]`, and the rest."""
+        masks_in, masks_out = [], []
+        for i, mask in enumerate(batch.regions.masks):
+            at = (stage == i)[:, None]
+            mine = part[:, : mask.shape[1]]
+            masks_in.append(mask & (mine | ~at))
+            masks_out.append(mask & ~(mine & at))
+        inside, has_inside = batch.regions.with_masks(masks_in).pruned()
+        outside, has_outside = batch.regions.with_masks(masks_out).pruned()
+        # A cut that leaves one side empty is none: the region stays as it was.
+        children = np.stack([batch.node, batch.node])
+        at = np.flatnonzero(has_inside & has_outside)
+        children[:, at] = self.found.tree.cut(batch.node[at], stage[at], part[at])
+        return (
+            _side(batch, inside, has_inside, children[0]),
+            _side(batch, outside, has_outside, children[1]),
+        )
+
+    # -- rounds --------------------------------------------------------------------------------
+
+    def _round(self, batch: Batch) -> list[Batch]:
+        counts, totals = through(batch.regions)
+        few = np.asarray(totals <= FEW)
+        if few.any():
+            self._few(batch[few], totals[few])
+            many = np.flatnonzero(~few)
+            batch, counts = batch[many], [count[many] for count in counts]
+            if not len(batch):
+                return []
+        self.found.examined += len(batch)
+        known = None if any(np.isnan(one).any() for one in batch.levels) else batch.levels
+        result = decide(self.bounds, batch.regions, batch.reader, batch.label, known, counts)
+        batch = Batch(batch.regions, batch.reader, batch.label, batch.node, result.levels)
+        still = self._still(batch, result.outcome)
+        self._keep(batch, result.outcome)
+        if result.cuts is None:
+            return []
+        if still.any():
+            open_ = np.flatnonzero(result.outcome[result.cuts_of] == OPEN)
+            result.cuts = result.cuts.chosen(open_)
+        return self._apply(batch[result.outcome == OPEN], result.cuts)
+
+    def _still(self, batch: Batch, outcome: Index) -> Mask:
+        """Decide open regions whose inputs are hardly told apart in exact arithmetic, as one."""
+        found = np.zeros(len(batch), dtype=bool)
+        for i in np.flatnonzero(outcome == OPEN):
+            levels = [level[i] for level in batch.levels]
+            if not self.bounds.is_still(levels):
+                continue
+            region = batch.regions[i : i + 1]
+            string, label = region.any_path(0), int(batch.label[i])
+            around = self.bounds.reach_of(region, int(batch.reader[i]), string)
+            if not np.isfinite(around).all():
+                continue
+            with ctx.workprec(128):
+                instead = judged(self.exact.differences(string, label, around.tolist()), label)
+            if instead is not None:
+                outcome[i], found[i] = instead, True
+        return found
+
+    def _apply(self, batch: Batch, cuts: Cuts) -> list[Batch]:
+        rest, alive = batch, np.arange(len(batch))
+        for part, outcome in ((cuts.right, np.full(len(batch), RIGHT)), (cuts.wrong, cuts.instead)):
+            has = np.asarray(part[alive].any(1))
+            chosen = np.flatnonzero(has)
+            inside, outside = self._cut(
+                rest[chosen], cuts.stage[alive[chosen]], part[alive[chosen]]
+            )
+            self._keep(inside[0], outcome[alive[chosen[inside[1]]]])
+            rest = rest[~has].joined([outside[0]])
+            alive = np.concatenate([alive[~has], alive[chosen[outside[1]]]])
+        halved = cuts.then[alive] >= 0
+        at = alive[halved]
+        inside, outside = self._cut(rest[halved], cuts.then[at], cuts.bad[at])
+        return [inside[0], outside[0], rest[~halved]]
+
+    def _keep(self, batch: Batch, outcome: Index) -> None:
+        closed = outcome != OPEN
+        self.found.tree.leaves(batch.node[closed], outcome[closed])
+        wrong = outcome >= 0
+        if wrong.any():
+            self.found.wrong.append((batch.regions[wrong], outcome[wrong]))
+
+    def _give_up(self, batch: Batch) -> None:
+        self.found.tree.leaves(batch.node, np.full(len(batch), UNDECIDED))
+        self.found.undecided.append(batch.regions)
+
+    def _few(self, batch: Batch, totals: Array) -> None:
+        """Path by path, as many regions at a time as memory allows."""
+        width = self.bounds.keys.maps.outer.values.shape[1] + self.trellis.length
+        ends = np.floor(np.cumsum(totals) * width / _NUMBERS_AT_ONCE).astype(np.int64)
+        for one in np.unique(ends):
+            self._each(batch[ends == one])
+
+    def _each(self, batch: Batch) -> None:
+        self.found.tree.leaves(batch.node, np.full(len(batch), OPEN))
+        region, letters = batch.regions.strings()
+        label, reader = batch.label[region], batch.reader[region]
+        with np.errstate(all="ignore"):
+            low, high = self.bounds.points(letters, reader, label)
+        right = (low > 0).all(1)
+        lost = np.where(np.isnan(high), np.inf, high)
+        wrong = (lost.min(1) < 0) & ~right
+        for i in np.flatnonzero(wrong):
+            self.found.wrong_paths.append((letters[i], int(lost[i].argmin())))
+        for i in np.flatnonzero(~right & ~wrong):
+            found = self.exact.instead(letters[i].tolist(), int(label[i]))
+            if found is None:
+                self.found.undecided_paths.append(letters[i])
+            elif found >= 0:
+                self.found.wrong_paths.append((letters[i], found))
+
+
+def _side(batch: Batch, regions: Regions, has: Mask, node: Index) -> Side:
+    levels = [one[has] for one in batch.levels]
+    rows = np.flatnonzero(has)
+    return Batch(regions, batch.reader[has], batch.label[has], node[has], levels), rows
+
+
+def through(regions: Regions) -> tuple[list[Array], Array]:
+    """How many paths go through each edge, `[region edge]` per stage, and in all; in float64."""
+    grouped, stages = regions.grouped, regions.trellis.stages
+    before = [np.ones((len(regions), 1))]
+    sums = []
+    for group, mask in zip(grouped, regions.masks, strict=True):
+        sums.append(group.of_edges(np.add, mask.astype(np.float64)))
+        before.append(group.to_targets(np.add, sums[-1] * before[-1][:, group.source]))
+    after = np.ones((len(regions), regions.trellis.sizes[-1]))
+    found: list[Array] = []
+    for i in reversed(range(len(stages))):
+        around = before[i][:, stages[i].source] * after[:, stages[i].target]
+        found.insert(0, regions.masks[i] * around)
+        after = grouped[i].to_sources(np.add, sums[i] * after[:, grouped[i].target])
+    return found, before[-1].sum(1)

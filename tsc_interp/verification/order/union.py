@@ -1,0 +1,95 @@
+"""How many different inputs are wrong at any step of a task that writes.
+
+The wrong inputs of one step are regions of that step's trellis. Brought onto the trellis of the
+whole task (`lifted`), regions of different steps can be compared: what was counted at an earlier
+step is taken out of a later one's regions, piece by piece.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tsc_interp.tasks.regions import Mask, Regions
+from tsc_interp.tasks.trellis import Index, Stage, Trellis
+
+
+def union_count(whole: Trellis, regions: Sequence[Regions], prompts: Index) -> int:
+    """Inputs in any of the regions (of `whole`), or among `prompts [input place]`, each once."""
+    taken: list[Regions] = []
+    total = 0
+    for one in regions:
+        for known in taken:
+            one = without(one, known)
+        if len(one):
+            total += sum(one.counts())
+            taken.append(one)
+    single = np.unique(prompts, axis=0)
+    for known in taken:
+        single = single[~inside_any(known, single)]
+    return total + len(single)
+
+
+def without(regions: Regions, taken: Regions) -> Regions:
+    """The paths of `regions` that are in none of `taken`, as regions that do not overlap."""
+    left = regions
+    for i in range(len(taken)):
+        one = [mask[i] for mask in taken.masks]
+        meets = np.ones(len(left), dtype=bool)
+        for mask, other in zip(left.masks, one, strict=True):
+            meets &= (mask & other).any(1)
+        if not meets.any():
+            continue
+        pieces, hit = [left[~meets]], left[meets]
+        for stage in range(len(one)):
+            masks = [
+                mask & other if number < stage else mask & ~other if number == stage else mask
+                for number, (mask, other) in enumerate(zip(hit.masks, one, strict=True))
+            ]
+            pieces.append(hit.with_masks(masks).pruned()[0])
+        left = pieces[0].joined(pieces[1:])
+    return left
+
+
+def lifted(regions: Regions, whole: Trellis) -> Regions:
+    """Regions of a merged trellis of some places as regions of the trellis of all places."""
+    state = np.zeros(1, dtype=np.int64)
+    masks: list[Mask] = []
+    for stage, own, mask, size in zip(
+        whole.stages, regions.trellis.stages, regions.masks, whole.sizes[1:], strict=True
+    ):
+        columns = [stage.places.index(place) for place in own.places]
+        edges = _located(
+            own, range(len(own.places)), state[stage.source], stage.letters[:, columns]
+        )
+        known = edges >= 0
+        masks.append(mask[:, np.maximum(edges, 0)] & known)
+        state = np.full(size, -1, dtype=np.int64)
+        state[stage.target[known]] = own.target[edges[known]]
+    return Regions.whole(whole).with_masks(masks).pruned()[0]
+
+
+def inside_any(regions: Regions, prompts: Index) -> Mask:
+    """Which prompts `[input place]` a region holds: what is written follows from the prompt."""
+    state = np.zeros(len(prompts), dtype=np.int64)
+    inside = np.ones((len(prompts), len(regions)), dtype=bool)
+    for stage, mask in zip(regions.trellis.stages, regions.masks, strict=True):
+        columns = [i for i, place in enumerate(stage.places) if place < prompts.shape[1]]
+        letters = prompts[:, [stage.places[i] for i in columns]]
+        edges = _located(stage, columns, state, letters)
+        inside &= mask[:, edges].T
+        state = stage.target[edges]
+    return np.asarray(inside.any(1))
+
+
+def _located(stage: Stage, columns: Sequence[int], source: Index, letters: Index) -> Index:
+    """The edges with these sources and letters in these columns; -1 where there is none."""
+    rows = np.column_stack([stage.source, stage.letters[:, list(columns)]])
+    asked = np.column_stack([source, letters])
+    base = int(max(rows.max(), asked.max(initial=0))) + 2
+    powers = base ** np.arange(rows.shape[1])
+    keys, wanted = (rows + 1) @ powers, (asked + 1) @ powers
+    order = np.argsort(keys)
+    at = np.minimum(np.searchsorted(keys[order], wanted), len(keys) - 1)
+    return np.where(keys[order][at] == wanted, order[at], -1)

@@ -1,0 +1,238 @@
+"""What is known of every input of an order-sensitive model, length by length or step by step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from tsc_interp.output.display import Displayed, Grid
+from tsc_interp.output.numbers import number
+from tsc_interp.verification.order.parts import Part
+from tsc_interp.verification.verdict import json_integer, not_right
+
+if TYPE_CHECKING:
+    from tsc_interp.verification.order.certificates import OrderedCertificate
+
+CLAIM = (
+    "real numbers: float32 weights taken as exact; each region of inputs decided in float64 with "
+    "an error bound, single inputs too close for that in ball arithmetic; derived again by the "
+    "independent checker: what is under 'certified'"
+)
+
+
+@dataclass(frozen=True)
+class PartCount:
+    """The inputs of one length or step: how many there are, are wrong, could not be decided."""
+
+    length: int
+    step: int | None
+    inputs: int
+    wrong: int
+    undecided: int
+    regions: int
+    """How many regions of inputs were bounded."""
+
+    @property
+    def right(self) -> int:
+        return self.inputs - self.wrong - self.undecided
+
+    @property
+    def strings(self) -> int:
+        return self.inputs
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            **({"length": self.length} if self.step is None else {"step": self.step}),
+            "inputs": json_integer(self.inputs),
+            "wrong": json_integer(self.wrong),
+            "undecided": json_integer(self.undecided),
+            "regions": self.regions,
+        }
+
+
+@dataclass(frozen=True)
+class WrongInput:
+    """An input the model gets wrong."""
+
+    string: str
+    tokens: tuple[str, ...]
+    """Its letters by their names, where the model's tokens have names of their own."""
+    label: int
+    answer: int | None
+    """The class the model gives instead; None if it could not be told which one."""
+    step: int | None = None
+
+    @property
+    def length(self) -> int:
+        return len(self.tokens)
+
+    def to_dict(self) -> dict[str, Any]:
+        step = {} if self.step is None else {"step": self.step}
+        return {
+            "string": self.string,
+            "tokens": list(self.tokens),
+            "label": self.label,
+            "answer": self.answer,
+            **step,
+        }
+
+
+@dataclass(frozen=True, repr=False)
+class OrderedVerdict(Displayed):
+    """How many inputs are right, wrong and undecided, and the first wrong one."""
+
+    source: str
+    weight_hash: str
+    task: str
+    lengths: tuple[PartCount, ...]
+    """Length by length; empty for a task that writes."""
+    steps: tuple[PartCount, ...]
+    """Step by step, each over every input, whatever happened at other steps."""
+    inputs: int
+    wrong: int
+    """Inputs that are wrong; with steps each is counted once, at its first wrong step."""
+    undecided: int
+    """Inputs that are undecided somewhere and wrong nowhere."""
+    first_wrong: WrongInput | None
+    """The shortest, of these the first in alphabetical order; see `first_is_first`."""
+    first_undecided: str | None
+    regions: tuple[str, ...] = ()
+    """The largest sets of wrong inputs in words."""
+    certificate: OrderedCertificate | None = None
+    parts: tuple[Part, ...] = field(default=(), compare=False)
+    """What the search found, region by region."""
+
+    @property
+    def right(self) -> int:
+        return self.inputs - self.wrong - self.undecided
+
+    @property
+    def correct(self) -> bool:
+        """No input is wrong, and none is undecided."""
+        return not self.wrong and not self.undecided
+
+    @property
+    def accuracy(self) -> Fraction:
+        """The share of inputs known to be right; undecided ones do not count as such."""
+        return Fraction(self.right, self.inputs)
+
+    @property
+    def counts(self) -> tuple[PartCount, ...]:
+        return self.lengths or self.steps
+
+    @property
+    def shortest_is_first(self) -> bool:
+        """Whether nothing undecided could come before the first error found."""
+        if self.first_wrong is None:
+            return False
+        if self.steps:
+            return not any(step.undecided for step in self.steps)
+        return not any(c.undecided for c in self.lengths if c.length <= self.first_wrong.length)
+
+    @property
+    def strings(self) -> int:
+        return self.inputs
+
+    @property
+    def total_wrong(self) -> int:
+        return self.wrong
+
+    @property
+    def total_undecided(self) -> int:
+        return self.undecided
+
+    @property
+    def shortest(self) -> WrongInput | None:
+        return self.first_wrong
+
+    @property
+    def right_through(self) -> int:
+        return self.verified_length
+
+    @property
+    def verified_length(self) -> int:
+        """Every string up to this length is right; 0 where lengths do not begin with 1."""
+        through = 0
+        for one in self.lengths:
+            if one.length != through + 1 or one.wrong or one.undecided:
+                break
+            through = one.length
+        return through
+
+    def sample_wrong(self, count: int = 10, seed: int = 0) -> list[tuple[int, ...]]:
+        """Wrong inputs at random, as letters by index; of each length or step by its share.
+
+        Args:
+            count: How many, drawn with replacement.
+            seed: Equal seeds draw equal inputs.
+        """
+        import numpy as np
+
+        weights = [float(part.wrong) for part in self.counts]
+        if not sum(weights):
+            return []
+        draw = np.random.default_rng(seed)
+        chosen = draw.choice(len(weights), count, p=np.array(weights) / sum(weights))
+        found: list[tuple[int, ...]] = []
+        for i, many in zip(*np.unique(chosen, return_counts=True), strict=True):
+            rows = self.parts[i].sample(int(many), int(draw.integers(2**31)))
+            found += [tuple(row) for row in rows.tolist()]
+        return found
+
+    def _facts(self) -> list[str]:
+        first = None if self.first_wrong is None else self.first_wrong.string
+        found = not_right(self.wrong, first, self.undecided, self.first_undecided)
+        if self.steps:
+            return [self.source, f"of {number(self.inputs)} inputs {found}"]
+        ends = f"{self.lengths[0].length} to {self.lengths[-1].length}"
+        return [self.source, f"of {number(self.inputs)} strings of length {ends} {found}"]
+
+    def _lines(self) -> list[tuple[str, str]]:
+        lines = []
+        if self.first_wrong is not None:
+            found = self.first_wrong
+            answer = "another" if found.answer is None else str(found.answer)
+            at = "" if found.step is None else f" at step {found.step}"
+            lines.append(
+                ("failure", f"first error `{found.string}`{at}: class {found.label}, "
+                 f"answered {answer}")
+            )  # fmt: skip
+        lines += [("failure", words) for words in self.regions]
+        if self.undecided:
+            lines.append(
+                ("warning", f"{self.undecided:,} undecided, the first `{self.first_undecided}`")
+            )
+        if self.correct:
+            lines.append(("success", "every input is right"))
+        if self.certificate is not None:
+            lines += [("proved", sentence) for sentence in self.certificate.proved]
+        return lines
+
+    def _grids(self) -> list[Grid]:
+        by = "length" if self.lengths else "step"
+        rows = [
+            [c.length if self.lengths else c.step, c.inputs, c.wrong, c.undecided, c.regions]
+            for c in self.counts
+        ]
+        return [Grid(f"by {by}", [by, "inputs", "wrong", "undecided", "regions"], rows)]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON document, without its schema field; integers beyond 2^53 are strings."""
+        return {
+            "checkpoint": self.source,
+            "weight_hash": self.weight_hash,
+            "claim": CLAIM,
+            "task": self.task,
+            "inputs": json_integer(self.inputs),
+            "right": json_integer(self.right),
+            "wrong": json_integer(self.wrong),
+            "undecided": json_integer(self.undecided),
+            "by_length": [one.to_dict() for one in self.lengths],
+            "by_step": [one.to_dict() for one in self.steps],
+            "first_wrong": self.first_wrong.to_dict() if self.first_wrong else None,
+            "first_is_first": self.shortest_is_first,
+            "first_undecided": self.first_undecided,
+            "wrong_regions": list(self.regions),
+            "certified": list(self.certificate.proved) if self.certificate else None,
+        }

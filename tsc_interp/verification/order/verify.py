@@ -1,0 +1,234 @@
+"""Every input of an order-sensitive model, decided: `tsc.verify` comes here for such a model.
+
+For one layer of the family, with positions of any kind or with the last letter as the one that
+reads. The claim is about the real numbers: float32 weights are exact, and nothing is rounded.
+
+    one output       class 1 if the logit is above zero, else 0: zero counts as negative
+    several outputs  the index of the largest; where several are equal, the lowest of them
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from time import monotonic
+from typing import Any
+
+import numpy as np
+from flint import ctx
+
+from tsc_interp.checkpoints.checkpoint import Checkpoint
+from tsc_interp.config import ClassifierConfig
+from tsc_interp.errors import UsageError
+from tsc_interp.strings import Alphabet
+from tsc_interp.task import read_task
+from tsc_interp.tasks.regions import Regions
+from tsc_interp.tasks.transducer import Writing
+from tsc_interp.tasks.unrolling import trellis_of
+from tsc_interp.verification.bounds.exact import judged
+from tsc_interp.verification.order.exact import OrderedExact, longest_string
+from tsc_interp.verification.order.parts import Part, require_readable, search_part
+from tsc_interp.verification.order.region_words import largest_regions
+from tsc_interp.verification.order.union import lifted, union_count
+from tsc_interp.verification.order.verdict import OrderedVerdict, PartCount, WrongInput
+
+SECONDS = 600.0
+Progress = Callable[[float], None]
+
+
+def verify_order(
+    checkpoint: Checkpoint,
+    lengths: Sequence[int] | None = None,
+    *,
+    seconds: float = SECONDS,
+    task: Any = None,
+    progress: Progress | None = None,
+) -> OrderedVerdict:
+    """Decide every input of these lengths, or of every step of a task that writes.
+
+    Args:
+        checkpoint: The model.
+        lengths: Which; by default 1 to what the model's positions hold. Not for a task that writes.
+        seconds: After which what is left is called undecided.
+        task: By default the model's own; another one is an object or a name (`"maximum"`).
+        progress: Called with the share of parts that are done, 0 to 1.
+    """
+    exact = OrderedExact(checkpoint)
+    chosen = task_for(checkpoint.config, task)
+    require_readable(exact, chosen)
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds > 0:
+        raise UsageError(f"seconds is a number above 0; got {seconds!r}")
+    asked = asked_parts(checkpoint.config, chosen, lengths)
+    deadline = monotonic() + seconds
+    parts = []
+    for number, (length, step) in enumerate(asked):
+        until = monotonic() + (deadline - monotonic()) / (len(asked) - number)
+        parts.append(search_part(exact, chosen, length, step, until))
+        if progress is not None:
+            progress((number + 1) / len(asked))
+    return _verdict(checkpoint, exact, chosen, parts)
+
+
+def task_for(config: ClassifierConfig, task: Any) -> Any:
+    """The given task, or the model's own; refused if the model has too few outputs or letters."""
+    try:
+        chosen = config.task if task is None else read_task(task)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    classes, outputs = chosen.n_classes(config.n_letters), max(config.n_outputs, 2)
+    if classes > outputs:
+        raise UsageError(
+            f"the task ({chosen.describe()}) has {classes} classes, but the model tells {outputs} "
+            f"apart (n_outputs = {config.n_outputs})"
+        )
+    missing = set(chosen.needs) - set(Alphabet(config.n_letters).letters)
+    if missing:
+        raise UsageError(f"the task needs {''.join(sorted(missing))}, not in the model's alphabet")
+    return chosen
+
+
+def asked_parts(
+    config: ClassifierConfig, task: Any, lengths: Sequence[int] | None
+) -> list[tuple[int, int | None]]:
+    """(length, step) of every part."""
+    fits = longest_string(config)
+    if isinstance(task, Writing):
+        if lengths is not None:
+            raise UsageError("a task that writes has steps, and its inputs one length: no lengths")
+        longest = task.prompt_length + task.n_steps - 1
+        if fits is not None and longest > fits:
+            raise UsageError(f"the last step reads {longest} letters, and {fits} fit the positions")
+        return [(task.prompt_length + step, step) for step in range(task.n_steps)]
+    if lengths is None:
+        if fits is None:
+            raise UsageError("this model has no positions to run out of: say which lengths")
+        lengths = range(1, fits + 1)
+    chosen = list(lengths)
+    if not chosen or any(type(one) is not int or one < 1 for one in chosen):
+        raise UsageError(f"lengths are whole numbers from 1; got {lengths!r}")
+    if fits is not None and max(chosen) > fits:
+        raise UsageError(
+            f"the model has {config.n_positions} positions: strings of up to {fits} letters, "
+            f"got {max(chosen)}"
+        )
+    return [(length, None) for length in sorted(set(chosen))]
+
+
+def _verdict(
+    checkpoint: Checkpoint, exact: OrderedExact, task: Any, parts: list[Part]
+) -> OrderedVerdict:
+    counts = tuple(
+        PartCount(one.length, one.step, one.inputs, one.wrong, one.undecided, one.examined)
+        for one in parts
+    )
+    writes = isinstance(task, Writing)
+    wrong, undecided = sum(c.wrong for c in counts), sum(c.undecided for c in counts)
+    inputs = sum(c.inputs for c in counts)
+    if writes:
+        inputs, wrong, undecided = counts[0].inputs, *_once(task, parts)
+    config = checkpoint.config
+    first = _first(parts, task)
+    open_ = [one for one in (part.first(undecided=True) for part in parts) if one is not None]
+    words = [
+        (count, part, said)
+        for part in parts
+        for count, said in largest_regions(part, lambda letter: _name(config, letter))
+    ]
+    words.sort(key=lambda one: -one[0])
+    return OrderedVerdict(
+        source=checkpoint.source,
+        weight_hash=checkpoint.weight_hash(),
+        task=task.describe(),
+        lengths=() if writes else counts,
+        steps=counts if writes else (),
+        inputs=inputs,
+        wrong=wrong,
+        undecided=undecided,
+        first_wrong=None if first is None else _wrong_input(exact, config, task, *first),
+        first_undecided=written(config, open_[0]) if open_ else None,
+        regions=tuple(
+            f"{count:,} inputs of {_part_name(part)}: {said}" for count, part, said in words[:5]
+        ),
+        parts=tuple(parts),
+    )
+
+
+def _part_name(part: Part) -> str:
+    return f"length {part.length}" if part.step is None else f"step {part.step}"
+
+
+def _once(task: Writing, parts: list[Part]) -> tuple[int, int]:
+    """Inputs wrong at any step, and undecided at any and wrong at none."""
+    whole, prompt = task.whole(), task.prompt_length
+
+    def together(undecided: bool) -> tuple[list[Regions], list[Any]]:
+        regions, paths = [], []
+        for part in parts:
+            for group in part.groups:
+                some = group.undecided if undecided else [one for one, _ in group.wrong]
+                regions += [lifted(one, whole) for one in some if len(one)]
+            found = part.undecided_paths if undecided else [path for path, _ in part.wrong_paths]
+            paths += [path[:prompt] for path in found]
+        return regions, paths
+
+    def counted(regions: list[Regions], paths: list[Any]) -> int:
+        rows = np.array(paths, dtype=np.int64).reshape(len(paths), prompt)
+        return union_count(whole, regions, rows)
+
+    wrong, doubtful = together(False), together(True)
+    first = counted(*wrong)
+    if not doubtful[0] and not doubtful[1]:
+        return first, 0
+    return first, counted(wrong[0] + doubtful[0], wrong[1] + doubtful[1]) - first
+
+
+def _first(parts: list[Part], task: Any) -> tuple[tuple[int, ...], Part] | None:
+    found = [(one.first(), one) for one in parts]
+    known = [(string, part) for string, part in found if string is not None]
+    if not known:
+        return None
+    if isinstance(task, Writing):
+        return min(known, key=lambda one: (one[0][: task.prompt_length], one[1].step))
+    return known[0]  # parts are in order of length
+
+
+def _wrong_input(
+    exact: OrderedExact, config: ClassifierConfig, task: Any, string: tuple[int, ...], part: Part
+) -> WrongInput:
+    trellis = (
+        task.step_trellis(part.step)
+        if part.step is not None
+        else trellis_of(task, config.n_letters, part.length)
+    )
+    label = next(
+        y
+        for y in trellis.labels
+        if Regions.whole(trellis.of_label(y)).holds(np.array(string)).any()
+    )
+    tokens = tuple(_name(config, letter) for letter in string)
+    return WrongInput(
+        written(config, string), tokens, label, _answer(exact, string, label), part.step
+    )
+
+
+def _answer(exact: OrderedExact, string: tuple[int, ...], label: int) -> int | None:
+    """The largest output's class: guessed from midpoints, then shown."""
+    for precision in (128, 1024):
+        with ctx.workprec(precision):
+            gaps = exact.differences(string, label)
+            best = min(range(len(gaps)), key=lambda j: (float(gaps[j].mid()), j))
+            if judged(exact.differences(string, best), best) == -1:
+                return best
+    return None
+
+
+def written(config: ClassifierConfig, string: tuple[int, ...]) -> str:
+    """Letters by index: by their names where tokens have names of one sign, else as strings are."""
+    names = config.token_names
+    if names and all(len(names[letter]) == 1 for letter in string):
+        return "".join(names[letter] for letter in string)
+    alphabet = config.alphabet
+    return alphabet.canonical("".join(alphabet.letters[letter] for letter in string))
+
+
+def _name(config: ClassifierConfig, letter: int) -> str:
+    return config.token_names[letter] if config.token_names else config.alphabet.letters[letter]

@@ -1,0 +1,212 @@
+"""`tsc.verify`: everything a model gets wrong, as exact whole numbers.
+
+What a model reads decides how. Where only the counts of letters matter, all strings up to a length
+are counted by their count vectors (verdict.py). Where their order matters, a task is a finite
+automaton, and its inputs are decided length by length or step by step (order/).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from tsc_interp.checkpoints.checkpoint import Checkpoint
+from tsc_interp.checkpoints.resolve import HoldsWeights, ModelLike, as_checkpoint
+from tsc_interp.deprecation import old_keywords, renamed
+from tsc_interp.errors import UsageError
+from tsc_interp.model.reading import READING
+from tsc_interp.source_report import TEST_LENGTH
+from tsc_interp.verification import verdict
+from tsc_interp.verification.bounds.rounding import Form
+from tsc_interp.verification.certificates import Certificate, certify_counts
+from tsc_interp.verification.order.certificates import OrderedCertificate, certify_order
+from tsc_interp.verification.order.exact import longest_string
+from tsc_interp.verification.order.verdict import OrderedVerdict
+from tsc_interp.verification.order.verify import SECONDS, task_for, verify_order
+from tsc_interp.verification.verdict import Method, Verdict
+
+Progress = Callable[[Any], None]
+
+
+@old_keywords(reading=READING)
+def verify(
+    model: ModelLike,
+    max_length: int | None = None,
+    *,
+    lengths: Sequence[int] | None = None,
+    seconds: float | None = None,
+    task: Any = None,
+    method: Method = "auto",
+    horizon: bool = False,
+    certify: bool = False,
+    float32: Form | None = None,
+    replay: bool | None = None,
+    progress: Progress | None = None,
+    announce: Callable[[str], None] | None = None,
+) -> Verdict | OrderedVerdict:
+    """Count every input a model gets wrong, exactly.
+
+    Args:
+        model: A hooked model, a checkpoint, a bundled name, a path, or a run.
+        max_length: Strings up to this length. By default 200 where only counts matter, and what the
+            positions hold where order matters.
+        lengths: Order-sensitive models: these lengths only.
+        seconds: Order-sensitive models: what is left after so many seconds is undecided.
+        task: Order-sensitive models: another task than the model's own.
+        method: Counts: `auto`, `enumeration`, `regions`, or `both`, which must agree.
+        horizon: Counts: also find the length up to which nothing is wrong.
+        certify: Also make a certificate: of counts about every length, of order about these inputs.
+        float32: Counts: `"tokens"` or `"compressed"`, the form in which the float32 model reads
+            strings; also find the length up to which it is right, proved with `certify`.
+        replay: Counts: ask the float32 model about the counterexamples; by default where a hooked
+            model is given.
+        progress: Counts: called with how many count vectors more are decided. Order: with the share
+            of lengths or steps that are done.
+        announce: Counts: called with what a long count will take, before it starts.
+
+    Returns:
+        A `Verdict`, or an `OrderedVerdict` for a model that sees the order of letters, with
+        `right`, `wrong` and `undecided` as whole numbers.
+
+    Raises:
+        UsageError: An option does not belong to this kind of model.
+        UnsupportedError: The model is of no kind that can be decided, or it would take too long.
+
+    Example:
+        >>> import tsc_interp as tsc
+        >>> tsc.verify("walkthrough", 20).correct
+        True
+    """
+    checkpoint = as_checkpoint(model)
+    if not checkpoint.config.needs_order:
+        if lengths is not None or seconds is not None or task is not None:
+            raise UsageError(
+                "lengths, seconds and task are for models that see the order of letters; this one "
+                "sees their counts, all of which are decided up to max_length"
+            )
+        return verdict.verify_counts(
+            checkpoint,
+            TEST_LENGTH if max_length is None else max_length,
+            method=method,
+            horizon=horizon,
+            certify=certify,
+            float32=float32,
+            replay=isinstance(model, HoldsWeights) if replay is None else replay,
+            progress=progress,
+            announce=announce,
+        )
+    if horizon or replay or float32 is not None or method != "auto":
+        raise UsageError(
+            "this model sees the order of letters: inputs are decided length by length, without "
+            "horizon, method, float32 and replay"
+        )
+    lengths = _lengths(max_length, lengths)
+    return _ordered(
+        checkpoint, lengths, seconds=seconds, task=task, certify=certify, progress=progress
+    )
+
+
+def _ordered(
+    checkpoint: Checkpoint,
+    lengths: Sequence[int] | None,
+    *,
+    seconds: float | None,
+    task: Any,
+    certify: bool,
+    progress: Progress | None = None,
+) -> OrderedVerdict:
+    limit = SECONDS if seconds is None else seconds
+    found = verify_order(checkpoint, lengths, seconds=limit, task=task, progress=progress)
+    if not certify:
+        return found
+    if task is not None and task_for(checkpoint.config, task) != checkpoint.config.task:
+        raise UsageError(
+            "a certificate is about the model's own task: put the task into its config"
+        )
+    made = certify_order(checkpoint, seconds=limit, parts=found.parts)
+    return replace(found, certificate=made)
+
+
+def verify_ordered(
+    model: ModelLike,
+    max_length: int | None = None,
+    *,
+    min_length: int = 1,
+    task: Any = None,
+    certify: bool = False,
+    seconds: float | None = None,
+) -> OrderedVerdict:
+    """`verify` of lengths `min_length` to `max_length`, for any model of one layer.
+
+    Where only counts matter this looks at the order all the same, which is slower.
+    """
+    checkpoint = as_checkpoint(model)
+    fits = longest_string(checkpoint.config)
+    longest = fits if max_length is None else max_length
+    if longest is None:
+        raise UsageError("this model has no positions to run out of: say max_length")
+    if type(min_length) is not int or type(longest) is not int or not 1 <= min_length <= longest:
+        raise UsageError(
+            f"lengths are whole numbers from 1, the shortest first; got {min_length!r} to "
+            f"{longest!r}"
+        )
+    lengths = range(min_length, longest + 1)
+    return _ordered(checkpoint, lengths, seconds=seconds, task=task, certify=certify)
+
+
+@old_keywords(budget=renamed("boxes"), reading=READING)
+def certify(
+    model: ModelLike,
+    *,
+    limit: int | None = None,
+    lengths: Sequence[int] | None = None,
+    seconds: float = SECONDS,
+    boxes: int | None = None,
+    float32: Form | None = None,
+) -> Certificate | OrderedCertificate:
+    """Prove what holds, as a certificate that `tsc.check` derives again.
+
+    Args:
+        model: A hooked model, a checkpoint, a bundled name, a path, or a run.
+        limit: Counts: how long a first error may be, by default a million letters.
+        lengths: Order-sensitive models: which lengths; by default all that positions hold.
+        seconds: For the search, and again for the checker. Estimated where only counts matter, so
+            that a certificate is the same on every machine.
+        boxes: Counts: how many boxes of strings are examined per set of letters.
+        float32: Counts: `"tokens"` or `"compressed"`: also prove up to which length the float32
+            model is right when it reads strings in this form, whatever the order of its sums.
+
+    Returns:
+        The certificate: its `document`, and what was `proved`.
+
+    Raises:
+        UsageError: An option does not belong to this kind of model.
+        UnsupportedError: The model is of no kind that can be certified.
+
+    Example:
+        >>> certificate = certify("walkthrough", limit=50)
+        >>> certificate.document["schema"]
+        'tsc-interp/certificate/1'
+    """
+    checkpoint = as_checkpoint(model)
+    of_counts: dict[str, Any] = {"limit": limit, "boxes": boxes, "float32": float32}
+    given = {name: value for name, value in of_counts.items() if value is not None}
+    if checkpoint.config.needs_order:
+        if given:
+            raise UsageError(f"{', '.join(given)}: not for models that see the order of letters")
+        return certify_order(checkpoint, lengths, seconds=seconds)
+    if lengths is not None:
+        raise UsageError(
+            "lengths is for models that see the order of letters; what is proved of this one holds "
+            "at every length"
+        )
+    return certify_counts(checkpoint, seconds=seconds, **given)
+
+
+def _lengths(max_length: int | None, lengths: Sequence[int] | None) -> Sequence[int] | None:
+    if max_length is None:
+        return lengths
+    if lengths is not None or type(max_length) is not int or max_length < 1:
+        raise UsageError("say max_length, a whole number from 1, or lengths, and not both")
+    return range(1, max_length + 1)
