@@ -36,6 +36,7 @@ def main() -> None:
 
 def steps() -> Iterator[tuple[str, Callable[[], object]]]:
     yield "plotly.js and themes", lambda: write_assets(SERVED / "assets")
+    yield "pictures", lambda: shutil.copytree(ROOT / "docs" / "images", SERVED / "images")
     yield "command-line reference", lambda: write_text("cli.txt", cli_reference())
     yield "trusted files", lambda: write_text("trusted.txt", trusted_files())
     yield "commands", lambda: write_commands(INCLUDED / "commands")
