@@ -168,7 +168,7 @@ def test_what_a_long_count_says(
     model: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Plain lines on standard error; nothing with --quiet."""
-    monkeypatch.setattr(verify_command, "_SECONDS_BETWEEN_LINES", -1)
+    monkeypatch.setattr("tsc_interp.cli.common._SECONDS_BETWEEN_LINES", -1)
     monkeypatch.setattr(verify_command, "_QUICK", 0)
     arguments = ["verify", "-c", model, "-L", "30", "--no-replay", "--json"]
     assert main(arguments) == 3
@@ -241,7 +241,7 @@ def test_a_model_with_positions(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert main(["verify", "-c", str(path), "-L", "2"]) == 3
     out = capsys.readouterr().out
     assert "a is x, b is y" in out
-    assert f"length 2: {wrong[1]} of 4 wrong" in out
+    assert f"length 2: {wrong[1]} of 4 inputs wrong" in out
     assert main(["verify", "-c", str(path), "--check", str(proof)]) == 0
     assert "accepted" in capsys.readouterr().out
     assert main(["verify", "-c", str(path), "--horizon"]) == 2

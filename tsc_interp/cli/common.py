@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 
 DEFAULT_MODEL = "walkthrough"
+_SECONDS_BETWEEN_LINES = 10
 
 
 def complete_checkpoint(start: str) -> list[str]:
@@ -142,3 +144,46 @@ def working(quiet: bool = False) -> Iterator[Callable[[str], None]]:
             yield spin
     else:
         yield lambda doing: console.print(visible(doing), soft_wrap=True)
+
+
+@contextmanager
+def share_done(console: Console, of: str) -> Iterator[Callable[[float], None]]:
+    """A bar with the time left on a terminal, now and then a plain line in a pipe.
+
+    What is yielded is called with the share that is done, 0 to 1.
+    """
+    if console.is_terminal:
+        from rich.progress import (
+            BarColumn,
+            Progress,
+            TaskProgressColumn,
+            TextColumn,
+            TimeRemainingColumn,
+        )
+
+        columns = (TextColumn(of), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+        with Progress(*columns, console=console, transient=True) as progress:
+            task = progress.add_task("", total=1.0)
+            yield lambda share: progress.update(task, completed=share)
+        return
+    said = monotonic()
+
+    def say(share: float) -> None:
+        nonlocal said
+        if monotonic() - said > _SECONDS_BETWEEN_LINES:
+            said = monotonic()
+            console.print(f"{share * 100:.0f} % of {of} decided")
+
+    yield say
+
+
+def print_line(console: Console, sentence: str, style: str = "") -> None:
+    """Wrapped between words, never inside a number, and indented as it starts."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    from tsc_interp.output.visible import visible
+
+    words = sentence.lstrip()
+    indent = len(sentence) - len(words)
+    console.print(Padding(Text(visible(words), style), (0, 0, 0, indent), expand=False))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
-from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -22,21 +21,20 @@ from tsc_interp.cli.common import (
     named_model,
     output,
     print_json,
+    print_line,
+    share_done,
     working,
 )
 from tsc_interp.output.visible import visible
 from tsc_interp.source_report import TEST_LENGTH
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from tsc_interp.checkpoints import Checkpoint
     from tsc_interp.verification import Verdict
 
 _DOES_NOT_HOLD = 3
 _QUICK = 3_000_000
 """Count vectors that need no progress bar."""
-_SECONDS_BETWEEN_LINES = 10
 
 
 def command(
@@ -168,35 +166,20 @@ def _verify(loaded: Checkpoint, max_length: int, asked: Any, quiet: bool) -> Ver
     console, letters = messages(quiet), loaded.config.n_letters
     # The total is for the bar alone; a length beyond reach is refused before there is one.
     total = comb(min(max_length, 10**6) + letters, letters) - 1
-    shown = not quiet and total > _QUICK
-    with _progress(console, total) if shown else nullcontext(None) as told:
+    shown, done = not quiet and total > _QUICK, 0
+
+    def more(vectors: int) -> None:
+        nonlocal done
+        done += vectors
+        if told is not None:
+            told(done / total)
+
+    words = f"{total:,} count vectors"
+    with share_done(console, words) if shown else nullcontext(None) as told:
         return verify_counts(
             loaded, max_length, **asked,
-            progress=told, announce=lambda sentence: _print_line(console, sentence),
+            progress=more, announce=lambda sentence: print_line(console, sentence),
         )  # fmt: skip
-
-
-@contextmanager
-def _progress(console: Console, total: int) -> Iterator[Callable[[int], None]]:
-    """A bar with the time left on a terminal, now and then a plain line in a pipe."""
-    if console.is_terminal:
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-        columns = (TextColumn("count vectors"), BarColumn(), TimeRemainingColumn())
-        with Progress(*columns, console=console, transient=True) as progress:
-            task = progress.add_task("", total=total)
-            yield lambda more: progress.advance(task, more)
-        return
-    done, said = 0, monotonic()
-
-    def say(more: int) -> None:
-        nonlocal done, said
-        done += more
-        if monotonic() - said > _SECONDS_BETWEEN_LINES:
-            said = monotonic()
-            console.print(f"{done * 100 // total} % of {total:,} count vectors decided")
-
-    yield say
 
 
 def _replayed(verdict: Verdict, loaded: Checkpoint, quiet: bool) -> Verdict:
@@ -226,7 +209,7 @@ def _check(path: Path, loaded: Checkpoint, as_json: bool) -> None:
         print_json("verify-check/1", {"accepted": True, "reason": None, "proved": list(proved)})
         return
     for sentence in proved:
-        _print_line(output(), f"  {sentence}")
+        print_line(output(), f"  {sentence}")
     output().print(f"{path}: accepted, {len(proved)} statements derived again for {loaded.source}.")
 
 
@@ -234,14 +217,4 @@ def _print(verdict: Verdict, loaded: Checkpoint) -> None:
     console = output()
     console.print(f"{loaded.source}: {visible(loaded.config.question)}?", style="bold")
     for style, sentence in verdict.lines():
-        _print_line(console, sentence, style)
-
-
-def _print_line(console: Console, sentence: str, style: str = "") -> None:
-    """Wrapped between words, never inside a number, and indented as it starts."""
-    from rich.padding import Padding
-    from rich.text import Text
-
-    words = sentence.lstrip()
-    indent = len(sentence) - len(words)
-    console.print(Padding(Text(visible(words), style), (0, 0, 0, indent), expand=False))
+        print_line(console, sentence, style)

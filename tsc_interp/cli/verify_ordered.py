@@ -1,19 +1,21 @@
-"""`tsc-interp verify` for a model that sees order: strings counted length by length."""
+"""`tsc-interp verify` for order-sensitive models: inputs counted by length, or by step written."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
-from tsc_interp.cli.common import output, print_json, working
+from tsc_interp.cli.common import messages, output, print_json, print_line, share_done
 from tsc_interp.output.visible import visible
 
 if TYPE_CHECKING:
     from tsc_interp.checkpoints import Checkpoint
     from tsc_interp.verification import OrderedVerdict
+    from tsc_interp.verification.order.verdict import PartCount
 
 _DOES_NOT_HOLD = 3
 
@@ -30,13 +32,20 @@ def verify(
     as_json: bool,
     quiet: bool,
 ) -> None:
+    """Decide, print and leave with exit code 3 unless every input is right."""
     from tsc_interp.verification import OrderedVerdict
     from tsc_interp.verification import verify as decide
 
-    with working(quiet) as doing:
-        doing("deciding every input")
+    console = messages(quiet)
+    console.print("deciding every input")
+    with share_done(console, "all inputs") as share:
         verdict = decide(
-            loaded, max_length, lengths=lengths or None, seconds=seconds, certify=certify
+            loaded,
+            max_length,
+            lengths=lengths or None,
+            seconds=seconds,
+            certify=certify,
+            progress=share,
         )
     assert isinstance(verdict, OrderedVerdict)
     if out is not None and verdict.certificate is not None:
@@ -54,17 +63,39 @@ def verify(
 def _print(loaded: Checkpoint, verdict: OrderedVerdict) -> None:
     console = output()
     console.print(f"{visible(loaded.source)}: {visible(loaded.config.question)}?", style="bold")
-    for one in verdict.counts:
-        name = f"length {one.length:,}" if one.step is None else f"step {one.step}"
-        open_ = f", {one.undecided:,} undecided" if one.undecided else ""
-        console.print(f"  {name}: {one.wrong:,} of {one.inputs:,} wrong{open_}")
-    if verdict.steps:
-        open_ = f", {verdict.undecided:,} undecided" if verdict.undecided else ""
-        console.print(f"{verdict.wrong:,} of {verdict.inputs:,} inputs wrong{open_}.")
+    for sentence in _counts(verdict.counts):
+        print_line(console, f"  {sentence}")
+    kinds = {"right": verdict.right, "wrong": verdict.wrong, "undecided": verdict.undecided}
+    told = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items())
+    print_line(console, f"Of {verdict.inputs:,} inputs: {told}.")
     for kind, sentence in verdict._lines():
-        said = f"  proved: {sentence}" if kind == "proved" else sentence
-        console.print(visible(said.replace("`", "")))
-    console.print("Statements about real numbers, the float32 weights taken as exact.")
+        said = f"  proved: {sentence}" if kind == "proved" else _sentence(sentence)
+        print_line(console, said.replace("`", ""))
+    print_line(console, "Statements about real numbers, the float32 weights taken as exact.")
+
+
+def _sentence(words: str) -> str:
+    return f"{words[0].upper()}{words[1:]}."
+
+
+def _counts(counts: Sequence[PartCount]) -> Iterator[str]:
+    """A line for each length or step; neighbours without errors share one."""
+    for clean, run in groupby(counts, key=lambda one: not one.wrong and not one.undecided):
+        some = list(run)
+        if clean:
+            # Every step reads the same inputs, and every length its own.
+            inputs = sum(one.inputs for one in some) if some[0].step is None else some[0].inputs
+            yield f"{_name(some)}: all {inputs:,} inputs right"
+            continue
+        for one in some:
+            open_ = f", {one.undecided:,} undecided" if one.undecided else ""
+            yield f"{_name([one])}: {one.wrong:,} of {one.inputs:,} inputs wrong{open_}"
+
+
+def _name(run: Sequence[PartCount]) -> str:
+    what = "length" if run[0].step is None else "step"
+    first, last = (one.length if one.step is None else one.step for one in (run[0], run[-1]))
+    return f"{what} {first}" if first == last else f"{what}s {first} to {last}"
 
 
 def check(path: Path, loaded: Checkpoint) -> tuple[str, ...]:

@@ -1,0 +1,171 @@
+"""The calls that users rely on for order-sensitive models, in Python and on the command line."""
+
+from __future__ import annotations
+
+import json
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tsc_interp as tsc
+from studies.constructed import carry_adder, running_sum
+from tests.ordered_models import ordered_checkpoint, with_task
+from tests.outside_models import tl_model
+from tsc_interp.checkpoints import Checkpoint
+from tsc_interp.cli.app import main
+
+VALUES = (0, 1, 2, 3, 4, 5, -5, -4, -3, -2, -1)
+
+
+def test_a_sum_imported_from_transformer_lens() -> None:
+    """Tokens as a list, read at the last letter; equal to the model's own forward pass."""
+    import torch
+
+    model = tl_model(d_vocab=11, d_vocab_out=3, n_ctx=20, act_fn="relu", positions=True)
+    task = tsc.tasks.SumSign(values=list(VALUES))
+    checkpoint = tsc.from_transformer_lens(model, tokens=list(range(11)), task=task)
+    assert checkpoint.config.reads == "last_letter"
+    found = tsc.verify(checkpoint, lengths=[3], seconds=60)
+    every = torch.cartesian_prod(*[torch.arange(11)] * 3)
+    with torch.no_grad():
+        answers = model(every)[:, -1].argmax(-1)
+    wrong = int((answers != 1 + torch.tensor(VALUES)[every].sum(1).sign()).sum())
+    assert (found.right, found.wrong, found.undecided) == (1331 - wrong, wrong, 0)
+
+
+@pytest.fixture(scope="module")
+def sums(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Right on every string of up to 20 numbers, and wrong on sums of ±1 at 21."""
+    path = tmp_path_factory.mktemp("models") / "sums.safetensors"
+    running_sum(VALUES, 20).save(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def adder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Wrong on the 16 pairs whose sum is 15, at the last step."""
+    path = tmp_path_factory.mktemp("models") / "adder.safetensors"
+    carry_adder(2, 4, shift=1.5).save(path)
+    return path
+
+
+def test_verify_length_20(sums: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["verify", str(sums), "--length", "20", "--seconds", "60"]) == 0
+    printed = capsys.readouterr().out
+    assert "length 20: all 672,749,994,932,560,009,201 inputs right" in printed
+    assert "0 wrong, 0 undecided" in printed
+
+
+def test_python_and_the_command_line_say_the_same(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "sums.safetensors"
+    running_sum((0, 1, -1), 20).save(path)
+    found: Any = tsc.verify(path, lengths=[20, 21], seconds=60)
+    assert found.lengths[0].wrong == 0
+    assert found.wrong == found.lengths[1].wrong > 0
+    assert found.first_wrong.string == "a{20}b"
+    options = ["--length", "20", "--length", "21", "--seconds", "60", "--json", "--quiet"]
+    assert main(["verify", str(path), *options]) == 3
+    out, errors = capsys.readouterr()
+    document = json.loads(out)
+    assert document.pop("schema") == "tsc-interp/verify-ordered/2"
+    assert document == json.loads(json.dumps(found.to_dict()))
+    assert errors == ""
+
+
+def test_a_model_that_writes(adder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found: Any = tsc.verify(adder)
+    assert [step.wrong for step in found.steps] == [0, 0, 16]
+    assert (found.inputs, found.wrong) == (256, 16)
+    assert found.first_wrong.tokens[:6] == ("0", "0", "+", "3", "3", "=")
+    assert main(["verify", str(adder)]) == 3
+    printed = capsys.readouterr().out
+    assert "steps 0 to 1: all 256 inputs right" in printed
+    assert "step 2: 16 of 256 inputs wrong" in printed
+    assert "Of 256 inputs: 240 right, 16 wrong, 0 undecided." in printed
+    assert "00+33=33 at step 2" in " ".join(printed.split())
+    assert main(["verify", str(adder), "--length", "3"]) == 2
+
+
+def test_a_certificate_of_either_is_checked(
+    sums: Path, adder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    proof = tmp_path / "proof.json"
+    assert main(["verify", str(adder), "--certify", "-o", str(proof)]) == 3
+    assert main(["verify", str(adder), "--check", str(proof)]) == 0
+    assert main(["verify", str(sums), "--check", str(proof)]) == 3
+    capsys.readouterr()
+    short = running_sum((0, 1, -1), 3)
+    certificate: Any = tsc.certify(short, lengths=[3, 4])
+    proved: Any = tsc.check(certificate.document, short)
+    assert [int(part["wrong"]) for part in certificate.document["conclusion"]["parts"]] == [0, 32]
+    assert proved.sentences == certificate.proved
+
+
+def _forced(checkpoint: Checkpoint, length: int, positive: Any) -> int:
+    """Wrong strings by asking the hooked model about every one."""
+    model, letters = tsc.load(checkpoint), checkpoint.config.alphabet.letters
+    strings = ["".join(letters) for letters in product(letters, repeat=length)]
+    logits = model(model.tokens(strings)).detach().numpy()
+    return int(((logits > 0) != np.array([positive(s) for s in strings])).sum())
+
+
+@pytest.mark.parametrize(
+    ("task", "positive"),
+    [
+        (
+            tsc.tasks.Automaton(
+                letters="abc", start=0, label=lambda depth: depth == 0,
+                step=lambda depth, x: max(-1, min(3, depth + "ba".find(x) * 2 - 1))
+                if x != "c" and depth >= 0 else depth,
+            ),
+            None,
+        ),
+        (tsc.tasks.Regex("(a|b)*c"), lambda string: "c" not in string[:-1] and string[-1] == "c"),
+    ],
+    ids=["automaton", "regex"],
+)  # fmt: skip
+def test_a_task_of_ones_own(
+    task: Any, positive: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A step function or an expression, through a file that holds no code."""
+    config = tsc.ClassifierConfig(n_positions=5, d_model=3, n_heads=2, d_head=2)
+    path = tmp_path / "own.safetensors"
+    with_task(ordered_checkpoint(config, 3), task).save(path)
+
+    def by_steps(string: str) -> bool:
+        state = task.start
+        for letter in string:
+            state = task.step[state][task.letters.index(letter)]
+        return bool(task.label[state])
+
+    loaded = tsc.load_checkpoint(path)
+    forced = _forced(loaded, 4, positive or by_steps)
+    assert 0 < forced < 81
+    assert tsc.verify(loaded, lengths=[4]).wrong == forced
+    assert main(["verify", str(path), "--length", "4", "--json"]) == 3
+    assert json.loads(capsys.readouterr().out)["wrong"] == forced
+
+
+def test_time_that_is_over_leaves_inputs_undecided(
+    sums: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Never right, and exit code 3."""
+    assert main(["verify", str(sums), "--length", "20", "--seconds", "1e-9"]) == 3
+    printed = capsys.readouterr().out
+    assert "Of 672,749,994,932,560,009,201 inputs: 0 right, 0 wrong" in printed
+    assert "undecided" in printed
+
+
+def test_progress_is_told_in_a_pipe(
+    sums: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("tsc_interp.cli.common._SECONDS_BETWEEN_LINES", -1)
+    assert main(["verify", str(sums), "--length", "2", "--length", "3"]) == 0
+    errors = capsys.readouterr().err
+    assert "deciding every input" in errors
+    assert "50 % of all inputs decided" in errors
