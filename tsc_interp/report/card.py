@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tsc_interp.checkpoints.checkpoint import SUFFIX
 from tsc_interp.checkpoints.run_directory import run_of
+from tsc_interp.report.order import OrderSummary
 from tsc_interp.report.reach import Reach, n_letters, written_out
 from tsc_interp.report.scoring import TestScore
 from tsc_interp.results.base import Cell, Finding, Severity
@@ -32,6 +33,8 @@ class ModelCard:
     provenance: Mapping[str, Any] = field(default_factory=dict)
     test: TestScore | None = None
     reach: Reach | None = None
+    order: OrderSummary | None = None
+    """Of an order-sensitive model: every input, decided."""
 
     @classmethod
     def of(
@@ -40,6 +43,7 @@ class ModelCard:
         provenance: Mapping[str, Any],
         test: TestScore | None,
         reach: Reach | None,
+        order: OrderSummary | None = None,
     ) -> ModelCard:
         checkpoint = model.to_checkpoint()
         return cls(
@@ -52,6 +56,7 @@ class ModelCard:
             provenance=dict(provenance),
             test=test,
             reach=reach,
+            order=order,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -59,14 +64,16 @@ class ModelCard:
         test = self.test
         card["test"] = None if test is None else {**vars(test), "worst": list(test.worst)}
         card["reach"] = None if self.reach is None else dict(vars(self.reach))
+        card["order"] = None if self.order is None else self.order.model_dump(mode="json")
         return card
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ModelCard:
-        test, reach = data["test"], data["reach"]
+        test, reach, order = data["test"], data["reach"], data.get("order")
         known = {
             "test": None if test is None else TestScore(**{**test, "worst": tuple(test["worst"])}),
             "reach": None if reach is None else Reach(**reach),
+            "order": None if order is None else OrderSummary(**order),
         }
         return cls(**{**data, **known})
 
@@ -87,7 +94,12 @@ class ModelCard:
         if self.reach is not None:
             sentences.append(self.reach.sentence())
             numbers["right through length"] = self.reach.right_through
-        if self.test is None and self.reach is None:
+        if self.order is not None:
+            sentences.append(self.order.sentence())
+            numbers["right share"] = 1 - (self.order.wrong + self.order.undecided) / (
+                self.order.inputs
+            )
+        if self.test is None and self.reach is None and self.order is None:
             sentences.append(self._untested())
         return Finding(severity=self._severity(), text=" ".join(sentences), numbers=numbers)
 
@@ -108,9 +120,8 @@ class ModelCard:
         read, places = self.config.get("reads", "first"), self.config.get("n_positions", 0)
         layers = self.config.get("n_layers", 1)
         if places or read == "last_letter" or (read == "last" and layers > 1):
-            known = f" up to its {places} positions" if places else ""
             decided = (
-                f"`tsc-interp verify` decides strings{known}."
+                "`tsc-interp verify` says why it is not decided here."
                 if layers == 1
                 else f"order is verified for one layer, and this model has {layers}."
             )
@@ -125,6 +136,8 @@ class ModelCard:
 
         Without one, good is what the test set or a proof speaks for; silence is not.
         """
+        if self.order is not None:
+            return self.order.severity
         tested = self.test is not None
         errors = self.test.errors if self.test is not None else 0
         proved, shortest = 0, None

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tsc_interp.checkpoints.resolve import HoldsWeights, ModelLike, as_checkpoint, run_path
@@ -21,6 +22,7 @@ from tsc_interp.report.cause import Confirmation, confirm
 from tsc_interp.report.front import choose
 from tsc_interp.report.limits import EXACT, left_out
 from tsc_interp.report.model_report import ModelCard, ModelReport
+from tsc_interp.report.order import OrderSummary, order_summary
 from tsc_interp.report.reach import Reach, first_errors, reach, reach_of_atlas
 from tsc_interp.report.report import Report
 from tsc_interp.report.scoring import TestScore, score_test_set, sensible_strings
@@ -101,6 +103,8 @@ def analyze(
         subjects.append(_other(model, compare))
         if subjects[1].run_directory == subjects[0].run_directory:
             subjects[1].run_directory = None  # its training is told once
+    if any(subject.model.config.needs_order for subject in subjects):
+        progress("deciding every input in its order")
     texts = _strings(strings, subjects)
     small = all(_parameters(subject.model) <= _SMALL for subject in subjects)
     with one_thread() if small else nullcontext():
@@ -131,6 +135,14 @@ class _Subject:
         )
         self.test: TestScore | None = score_test_set(self.model)
 
+    @cached_property
+    def order(self) -> OrderSummary | None:
+        """Every input of a model that sees order, unless it is too large to be searched."""
+        config = self.model.config
+        if not config.needs_order or EXACT.exceeded(config, _parameters(self.model)):
+            return None
+        return order_summary(self.model)
+
 
 def _other(model: ModelLike, compare: ModelLike) -> _Subject:
     """What to compare with; `@3` is epoch 3 of the same run."""
@@ -158,6 +170,10 @@ def _strings(given: Any, subjects: Sequence[_Subject]) -> tuple[str, ...]:
 
 def _first_errors(subject: _Subject) -> list[str]:
     """What the report takes apart, unless a model is too large to search for it."""
+    if subject.model.config.needs_order:
+        known = subject.order
+        named = subject.model.config.token_names  # then strings are written with these
+        return [known.first] if known and known.first and not (named or known.writes) else []
     checkpoint = subject.model.to_checkpoint()
     if EXACT.exceeded(checkpoint.config, checkpoint.n_parameters):
         return []
@@ -204,7 +220,9 @@ def _examine(
             if chosen is not None:
                 raise UnsupportedError(f"probe {probe.name}: {error}") from None
             not_run[probe.name] = str(error)
-    card = ModelCard.of(subject.model, subject.provenance, subject.test, _reach(subject, results))
+    card = ModelCard.of(
+        subject.model, subject.provenance, subject.test, _reach(subject, results), subject.order
+    )
     told = ModelReport(card, strings, tuple(results), not_run, checkpoint)
     return replace(told, confirmation=_confirmation(subject, told, progress))
 

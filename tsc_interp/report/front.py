@@ -13,11 +13,13 @@ from math import log10
 from markupsafe import Markup
 
 from tsc_interp.errors import TscError
+from tsc_interp.plots.automata import automaton_picture
 from tsc_interp.plots.style import token_style
 from tsc_interp.probes.attribution.result import AttributionResult
 from tsc_interp.probes.trace.result import TraceResult
 from tsc_interp.report.card import ModelCard
 from tsc_interp.report.model_report import ModelReport
+from tsc_interp.report.order import OrderSummary
 from tsc_interp.report.reach import Reach, n_letters
 from tsc_interp.source_report import TEST_LENGTH
 from tsc_interp.strings import MAX_LETTERS, Alphabet
@@ -95,14 +97,28 @@ class Dissection:
 
 
 @dataclass(frozen=True)
+class OrderFront:
+    """Every input of an order-sensitive model, and one of them letter by letter."""
+
+    summary: OrderSummary
+    automaton: Markup | None
+    zero: float
+    bars: tuple[Bar, ...]
+    """What each letter of the input taken apart pushes its gap by."""
+
+
+@dataclass(frozen=True)
 class Front:
     map: Markup | None
     no_map: str
     axis: LengthAxis | None
     dissection: Dissection | None
+    order: OrderFront | None = None
 
 
 def front(model: ModelReport) -> Front:
+    if isinstance(model.card, ModelCard) and model.card.order is not None:
+        return Front(None, "", None, None, _order(model, model.card.order))
     dissection = dissect(model)
     picture, reason = None, "The map needs the weights, which this report was not made with."
     if model.checkpoint is not None:
@@ -116,6 +132,18 @@ def front(model: ModelReport) -> Front:
     card = model.card if isinstance(model.card, ModelCard) else None
     axis = None if card is None or card.reach is None else length_axis(card.reach, seen_by(card))
     return Front(picture, reason, axis, dissection)
+
+
+def _order(model: ModelReport, summary: OrderSummary) -> OrderFront:
+    picture = None
+    if model.checkpoint is not None:
+        config = model.checkpoint.config
+        two = ("no", "yes") if config.task.n_classes(config.n_letters) == 2 else ()
+        picture = automaton_picture(config.task, config.n_letters, config.token_names, two)
+    apart = summary.apart
+    pushes = {f"{i}": one.push for i, one in enumerate(apart.letters)} if apart else {}
+    found, zero = bars(pushes, keep_zeros=True)
+    return OrderFront(summary, Markup(picture) if picture else None, zero, found)
 
 
 # -- the horizon ---------------------------------------------------------------------------------
@@ -260,9 +288,9 @@ def _parts(effects: AttributionResult, string: str) -> tuple[tuple[Bar, ...], fl
     return bars({n: float(effects.by_group.at(string=string, group=n)) for n in names})
 
 
-def bars(adds: Mapping[str, float]) -> tuple[tuple[Bar, ...], float]:
+def bars(adds: Mapping[str, float], *, keep_zeros: bool = False) -> tuple[tuple[Bar, ...], float]:
     """Bars around a common zero, in percent of the width; parts that add nothing are left out."""
-    adds = {name: value for name, value in adds.items() if abs(value) > 1e-9}
+    adds = {name: value for name, value in adds.items() if keep_zeros or abs(value) > 1e-9}
     low, high = min([0.0, *adds.values()]), max([0.0, *adds.values()])
     span = (high - low) or 1.0
 

@@ -39,6 +39,11 @@ def render_markdown(report: Report, *, images: Mapping[str, str] | None = None) 
             f"- *{plain(name)}* was not asked: {prose(reason)}"
             for name, reason in model.not_run.items()
         ]
+        order = None if model.outside is not None else model.card.order
+        if order is not None:
+            danger = order.danger()
+            lines += [f"- {prose(danger)}"] if danger else []
+            lines += ["", *_table(order.table())]
         lines += ["", f"Weight hash `{model.card.weight_hash}`.", ""]
         if model.outside is not None:
             facts = tuple(model.outside.facts())

@@ -1,0 +1,283 @@
+"""An order-sensitive model in a report: every input decided, and one of them letter by letter.
+
+Counts are the search's and exact. Margins by place are those of sampled inputs, and say so. The
+string that is taken apart is the first wrong one, or the closest call of the sample.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import PlainSerializer
+
+from tsc_interp.errors import TscError
+from tsc_interp.frozen import Frozen
+from tsc_interp.output.numbers import number
+from tsc_interp.results.base import Severity, Table
+from tsc_interp.tasks.regions import Regions
+from tsc_interp.tasks.transducer import Writing
+from tsc_interp.tasks.trellis import Index, Trellis
+from tsc_interp.tasks.unrolling import trellis_of
+from tsc_interp.verification.order.exact import longest_string
+from tsc_interp.verification.verdict import json_integer
+
+if TYPE_CHECKING:
+    from tsc_interp.model.classifier import Classifier
+
+SECONDS = 8.0
+"""A report must not keep anyone waiting: `tsc-interp verify` takes all the time it is given."""
+SAMPLE, _LONGEST, _MOST_HEADS = 2000, 20, 4
+Count = Annotated[int, PlainSerializer(json_integer, when_used="json")]
+Array = NDArray[np.float64]
+
+
+class Part(Frozen):
+    """One length or step."""
+
+    number: int
+    inputs: Count
+    wrong: Count
+    undecided: Count
+
+    def shares(self) -> dict[str, float]:
+        """Percent of its inputs; what is there at all is wide enough to be seen."""
+        kinds = {"wrong": self.wrong, "undecided": self.undecided}
+        known = {kind: max(1.5, 100 * n / self.inputs) if n else 0.0 for kind, n in kinds.items()}
+        scale = min(1.0, 100 / (sum(known.values()) or 1))
+        known = {kind: round(share * scale, 2) for kind, share in known.items()}
+        return {"right": round(100 - sum(known.values()), 2), **known}
+
+
+class LetterRead(Frozen):
+    """One letter of the input that is taken apart."""
+
+    letter: str
+    attention: tuple[float, ...]
+    """Percent of each head's attention."""
+    push: float
+    """The gap with it, less the mean gap with another letter in its place; 0 for a fixed sign."""
+
+
+class TakenApart(Frozen):
+    """An input letter by letter. The gap is the right output less the strongest other one."""
+
+    string: str
+    step: int | None
+    expected: str
+    answer: str
+    right: bool
+    gap: float
+    letters: tuple[LetterRead, ...]
+
+
+class PlaceMargin(Frozen):
+    """The smallest margin of the sampled inputs with each letter at one place."""
+
+    place: int
+    lowest: tuple[float | None, ...]
+
+    @property
+    def spread(self) -> float:
+        """How much the letter here decides about the worst margin."""
+        known = [one for one in self.lowest if one is not None]
+        return max(known) - min(known) if known else 0.0
+
+
+class OrderSummary(Frozen):
+    """Every input of an order-sensitive model, and where its margins are small."""
+
+    parts: tuple[Part, ...]
+    writes: bool
+    inputs: Count
+    wrong: Count
+    undecided: Count
+    first: str | None
+    first_is_first: bool
+    regions: tuple[str, ...]
+    apart: TakenApart | None
+    sampled: int
+    at: int
+    """The length or step that was sampled."""
+    letters: tuple[str, ...]
+    places: tuple[PlaceMargin, ...]
+
+    @property
+    def unit(self) -> str:
+        return "step" if self.writes else "length"
+
+    @property
+    def severity(self) -> Severity:
+        return "failure" if self.wrong else "note" if self.undecided else "good"
+
+    def sentence(self) -> str:
+        """How many inputs are right, wrong and undecided, and the first wrong one."""
+        ends = f"{self.parts[0].number} to {self.parts[-1].number}"
+        of = "" if self.writes else f" of {ends} letters"
+        open_ = f", {number(self.undecided)} undecided" if self.undecided else ""
+        if not self.wrong and not self.undecided:
+            return f"All {number(self.inputs)} inputs{of} are right: every one was decided."
+        sentence = (
+            f"Of all {number(self.inputs)} inputs{of}, {number(self.wrong)} are wrong{open_}."
+        )
+        if self.first is None:
+            return sentence
+        found = "the first is" if self.first_is_first else "found first was"
+        return f"{sentence[:-1]}; {found} `{self.first}`."
+
+    def danger(self) -> str | None:
+        """Which place endangers the answer most, in a sentence."""
+        worst = max(self.places, key=lambda one: one.spread, default=None)
+        if worst is None or worst.spread < 1e-3 * max(abs(m or 0.0) for m in worst.lowest):
+            return None
+        known = [(m, name) for m, name in zip(worst.lowest, self.letters, strict=True)
+                 if m is not None]  # fmt: skip
+        low, high = min(known), max(known)
+        return (
+            f"Place {worst.place} endangers the answer most: with `{low[1]}` there the smallest "
+            f"margin is {low[0]:.3g}, with `{high[1]}` it is {high[0]:.3g} "
+            f"({self.sampled:,} inputs of {self.unit} {self.at}, sampled)."
+        )
+
+    def table(self) -> Table:
+        """Counts by length or step."""
+        rows = [(one.number, str(one.inputs), str(one.wrong), str(one.undecided))
+                for one in self.parts]  # fmt: skip
+        columns = (self.unit, "inputs", "wrong", "undecided")
+        return Table(title=f"Every input, by {self.unit}", columns=columns, rows=tuple(rows))
+
+
+def order_summary(model: Classifier, seconds: float = SECONDS) -> OrderSummary | None:
+    """Decide every input within some seconds; None where this model cannot be."""
+    from tsc_interp.verification.order.verify import verify_order
+
+    checkpoint, task = model.to_checkpoint(), model.config.task
+    writes, lengths = isinstance(task, Writing), None
+    if not writes:
+        fits = longest_string(model.config)
+        lengths = range(1, min(_LONGEST, _LONGEST if fits is None else fits) + 1)
+    try:
+        verdict = verify_order(checkpoint, lengths, seconds=seconds)
+    except TscError:
+        return None
+    first = verdict.first_wrong
+    at = (first.step if writes else first.length) if first else verdict.counts[-1].length
+    if writes and first is None:
+        at = len(verdict.steps) - 1
+    assert at is not None
+    sample = _Sample(model, at)
+    row, label = sample.closest()
+    if first is not None:
+        names = sample.names
+        row, label = np.array([names.index(token) for token in first.tokens]), first.label
+    return OrderSummary(
+        parts=tuple(
+            Part(number=one.length if one.step is None else one.step, inputs=one.inputs,
+                 wrong=one.wrong, undecided=one.undecided)
+            for one in verdict.counts
+        ),
+        writes=writes, inputs=verdict.inputs, wrong=verdict.wrong, undecided=verdict.undecided,
+        first=None if first is None else first.string, first_is_first=verdict.shortest_is_first,
+        regions=verdict.regions[:3], apart=sample.taken_apart(row, label, at if writes else None),
+        sampled=len(sample.rows), at=at, letters=sample.names, places=sample.places(),
+    )  # fmt: skip
+
+
+class _Sample:
+    """Inputs of one length or step drawn from each label, with the model's margins."""
+
+    def __init__(self, model: Classifier, at: int) -> None:
+        self.model, config = model, model.config
+        task: Any = config.task
+        self.names = config.token_names or tuple(config.alphabet.letters)
+        whole: Trellis = (
+            task.step_trellis(at) if isinstance(task, Writing)
+            else trellis_of(task, config.n_letters, at)
+        )  # fmt: skip
+        labels = whole.labels
+        each = -(-SAMPLE // len(labels))
+        parts = [Regions.whole(whole.of_label(label)).sample(each, seed=0) for label in labels]
+        self.rows = np.concatenate(parts)
+        self.labels = np.repeat(labels, [len(part) for part in parts])
+        self.margins, _ = self._margins(self.rows, self.labels)
+
+    def _outputs(self, rows: Index) -> Array:
+        """The model's outputs, `[input class]`; one output is written as two."""
+        import torch
+
+        letters = self.model.config.alphabet.letters
+        strings = ["".join(letters[i] for i in row) for row in rows]
+        with torch.no_grad():
+            found = self.model(self.model.tokens(strings)).double().numpy()
+        return np.stack([0 * found, found], 1) if found.ndim == 1 else found
+
+    def _margins(self, rows: Index, labels: Index) -> tuple[Array, Index]:
+        """The right output less the largest other one, and which that is."""
+        outputs = self._outputs(rows)
+        own = np.take_along_axis(outputs, labels[:, None], 1)[:, 0]
+        np.put_along_axis(outputs, labels[:, None], -np.inf, 1)
+        return own - outputs.max(1), outputs.argmax(1)
+
+    def closest(self) -> tuple[Index, int]:
+        """The sampled input with the smallest margin, and its label."""
+        at = int(self.margins.argmin())
+        return self.rows[at], int(self.labels[at])
+
+    def places(self) -> tuple[PlaceMargin, ...]:
+        found = []
+        for place, column in enumerate(self.rows.T):
+            if len(np.unique(column)) < 2:
+                continue  # a fixed sign endangers nothing
+            lowest = [
+                float(self.margins[column == letter].min()) if (column == letter).any() else None
+                for letter in range(len(self.names))
+            ]
+            found.append(PlaceMargin(place=place, lowest=tuple(lowest)))
+        return tuple(found)
+
+    def taken_apart(self, row: Index, label: int, step: int | None) -> TakenApart:
+        gaps, others = self._margins(row[None], np.array([label]))
+        gap, other = float(gaps[0]), int(others[0])
+        reads = self._attention(row)
+        letters = []
+        for place, letter in enumerate(row.tolist()):
+            instead = np.setdiff1d(self.rows[:, place], [letter])
+            push = 0.0
+            if len(instead):  # else a fixed sign
+                changed = np.repeat(row[None], len(instead), 0)
+                changed[:, place] = instead
+                outputs = self._outputs(changed)
+                push = gap - float((outputs[:, label] - outputs[:, other]).mean())
+            letters.append(LetterRead(letter=self.names[letter], attention=reads[place], push=push))
+        return TakenApart(
+            string="".join(self.names[i] for i in row) if max(map(len, self.names)) == 1
+            else " ".join(self.names[i] for i in row),
+            step=step, expected=self._class(label), answer=self._class(label if gap > 0 else other),
+            right=gap > 0, gap=gap, letters=tuple(letters),
+        )  # fmt: skip
+
+    def _attention(self, row: Index) -> list[tuple[float, ...]]:
+        """Percent of each head's attention for each letter of the row."""
+        from tsc_interp.verification.order.exact import letter_places
+
+        config = self.model.config
+        if not config.has_attention or config.n_heads > _MOST_HEADS:
+            return [()] * len(row)
+        letters = config.alphabet.letters
+        tokens = self.model.tokens(["".join(letters[i] for i in row)])
+        name = "blocks.0.attn.hook_pattern"
+        _, cache = self.model.run_with_cache(tokens, names_filter=name)
+        reader = 0 if config.reads == "first" else -1
+        pattern = 100 * cache[name][0, :, reader].numpy()
+        at = list(letter_places(config, len(row)))
+        return [tuple(round(float(x), 2) for x in pattern[:, place]) for place in at]
+
+    def _class(self, label: int) -> str:
+        """A class in words: the letter written, yes or no, or its number."""
+        config = self.model.config
+        if isinstance(config.task, Writing) or config.task.kind == "maximum":
+            return self.names[label]
+        two: Sequence[str] = ("no", "yes")
+        return two[label] if config.task.n_classes(config.n_letters) == 2 else f"class {label}"
