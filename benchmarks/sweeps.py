@@ -77,7 +77,7 @@ def two_workers():
 
     with (
         LocalCluster(n_workers=2, threads_per_worker=1, processes=True, protocol="tcp://",
-                     host="127.0.0.1", dashboard_address=None, memory_limit=0) as cluster,
+                     host="127.0.0.1", dashboard_address="127.0.0.1:0", memory_limit=0) as cluster,
         Client(cluster) as client,
     ):  # fmt: skip
         yield client

@@ -282,6 +282,21 @@ def test_a_failed_write_leaves_no_folders_behind(tmp_path, monkeypatch):
     assert seen(tmp_path) == {}
 
 
+def test_a_durable_write_also_syncs_the_folder_behind_the_rename(tmp_path, monkeypatch):
+    """Without it a power failure can leave the old name, however well the content was written."""
+    synced, real = [], os.fsync
+
+    def sync(handle):
+        synced.append((stat.S_ISDIR(os.fstat(handle).st_mode), (tmp_path / "file").exists()))
+        real(handle)
+
+    monkeypatch.setattr("os.fsync", sync)
+    write_atomically(tmp_path / "file", b"content")
+    assert synced == [(False, False), (True, True)]
+    write_atomically(tmp_path / "other", b"content", durable=False)
+    assert len(synced) == 2
+
+
 @pytest.mark.parametrize("length", [200, 250, 255])
 def test_long_names_can_be_written(length, tmp_path):
     """The temporary name was the name and more, so 250 characters were too many."""

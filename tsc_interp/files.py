@@ -11,6 +11,7 @@ import errno
 import os
 import re
 import secrets
+import shutil
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -41,6 +42,29 @@ def write_atomically(path: Path, content: bytes, *, durable: bool = True) -> Non
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
+        if durable:
+            _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Wait until the disk has the folder's names; the content is there whatever comes of it."""
+    with suppress(OSError):  # not every system lets a folder be opened
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def remove_temporaries(*folders: Path) -> None:
+    """Delete what killed writers left; for whoever holds the lock of these folders."""
+    for folder in folders:
+        for path in folder.glob(f"{TEMPORARY}*"):
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                with suppress(OSError):
+                    path.unlink()
 
 
 def write_output(

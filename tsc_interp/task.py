@@ -31,6 +31,7 @@ are read, or be an entry point of the group `tsc_interp.tasks` in an installed p
 from __future__ import annotations
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Annotated, Any, ClassVar, Literal, Protocol, Self
@@ -355,6 +356,13 @@ def _loaded(kind: str) -> type[Any]:
     return found
 
 
+def _known_kinds(wanted: object) -> str:
+    """What somebody may have meant: the nearest name, or else those that come with the package."""
+    shipped = [*map(kind_of, SHIPPED), *_IN_TASKS]
+    near = get_close_matches(str(wanted)[:99], {*shipped, *map(kind_of, _OWN)}, n=1)
+    return f": did you mean {near[0]!r}?" if near else f"; tsc-interp has {', '.join(shipped)}."
+
+
 def read_task(given: object) -> Any:
     """A task from its JSON, from the name of its kind, or as it is."""
     if isinstance(given, str):
@@ -363,10 +371,9 @@ def read_task(given: object) -> Any:
         kind = given.get("kind")
         task = task_ofkind_of(kind) if isinstance(kind, str) else None
         if task is None:
-            names = ", ".join([*map(repr, map(kind_of, (*SHIPPED, *_OWN))), *map(repr, _IN_TASKS)])
             raise ValueError(
-                f"there is no task of kind {shorten(kind)}; those known here are {names}. One of "
-                "your own must be imported first, or be an entry point of tsc_interp.tasks"
+                f"there is no task of kind {shorten(kind)}{_known_kinds(kind)} A task of your own "
+                "must be imported first, or be an entry point of tsc_interp.tasks"
             )
         given = task(**{str(name): value for name, value in given.items()})
     if not isinstance(given, _BaseRule):

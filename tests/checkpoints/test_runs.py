@@ -23,6 +23,7 @@ from tsc_interp.checkpoints.run_records import sealed, unsealed
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.data import BalancedStream
 from tsc_interp.errors import ConfigError, TscError
+from tsc_interp.files import TEMPORARY, temporary_name
 from tsc_interp.model.evaluation import evaluate
 from tsc_interp.training import jobs as jobs_module
 from tsc_interp.training import locking
@@ -502,8 +503,13 @@ def test_copies_made_by_a_file_manager_are_not_epochs(clean, tmp_path):
 
 def test_what_an_earlier_process_left_is_told(unfinished, tmp_path):
     shutil.copytree(unfinished, tmp_path, dirs_exist_ok=True)
+    run = tmp_path / "here" / CONFIG.key() / "seed=0"
+    for folder in (run.parent, run, run / "checkpoints"):  # killed in the middle of a file
+        (folder / temporary_name()).write_bytes(b"half")
+    (run.parent / temporary_name() / "checkpoints").mkdir(parents=True)  # or of a copy
     watcher = Stopping()
     train(wanted(), tmp_path, watcher)
+    assert not list(tmp_path.rglob(f"{TEMPORARY}*"))
     assert watcher.plan == Plan(to_train=3, finished=0, unfinished=2, most_epochs=1 + 1 + 4)
     assert watcher.problems == []
 

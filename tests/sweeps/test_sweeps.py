@@ -6,11 +6,14 @@ import json
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,6 +25,7 @@ from tests.training.test_experiments import QUICK as FILE
 from tsc_interp.checkpoints import load_checkpoint
 from tsc_interp.cli import main
 from tsc_interp.errors import CheckpointError, ConfigError, OutputError, UsageError
+from tsc_interp.files import TEMPORARY, temporary_name
 from tsc_interp.sweeps import running
 from tsc_interp.sweeps.columns import RESULTS, option_columns, options_of
 from tsc_interp.sweeps.definition import SweepOptions, SweepPart, definition_of, load_definition
@@ -329,6 +333,50 @@ def test_more_seeds_are_appended_and_rows_keep_their_numbers(here, tmp_path):
     ]  # fmt: skip
     tsc.sweep(quick("0..1"), place, verify="off", watcher=watcher)
     assert (watcher.plans[1].models, watcher.plans[1].finished) == (4, 4)
+
+
+def test_what_killed_writers_left_is_removed(here, tmp_path):
+    """Before a sweep goes on, and after workers died in the middle of a file."""
+    place = tmp_path / "quick"
+
+    def leave(number):
+        for folder in (place, place / "rows", place / "weights"):
+            folder.mkdir(exist_ok=True)
+            (folder / temporary_name()).write_bytes(b"half")
+        (place / "rows" / "note.txt").write_text("mine")
+        if number == 2:
+            raise BrokenProcessPool
+
+    here(behave=leave)
+    for _ in range(2):  # the second time there is nothing else to do
+        tsc.sweep(quick("0..1"), place, verify="off", ensemble=1)
+        assert not list(place.rglob(f"{TEMPORARY}*"))
+        assert (place / "rows" / "note.txt").exists()
+        leave(1)
+
+
+ORPHAN = """
+import os, time
+from tsc_interp.sweeps.executors import Processes
+if __name__ == "__main__":
+    with Processes(1).opened() as pool:
+        print(pool.submit(os.getpid).result(), flush=True)
+        pool.submit(time.sleep, 1000)
+        time.sleep(1000)
+"""
+
+
+def test_workers_end_with_the_process_that_started_them(tmp_path):
+    (tmp_path / "orphan.py").write_text(ORPHAN)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, tmp_path / "orphan.py"]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as parent:
+        worker = int(parent.stdout.readline())
+        parent.kill()
+    ends = time.monotonic() + 60
+    while Path(f"/proc/{worker}").exists() and time.monotonic() < ends:
+        time.sleep(0.05)
+    assert not Path(f"/proc/{worker}").exists()
 
 
 def test_other_questions_need_another_place(here, tmp_path):

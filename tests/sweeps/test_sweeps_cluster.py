@@ -47,8 +47,9 @@ def client():
             processes=True,
             protocol="tcp://",
             host="127.0.0.1",
-            dashboard_address=None,
-            worker_dashboard_address=None,
+            # Without an address Dask takes port 8787, and warns if somebody has it.
+            dashboard_address="127.0.0.1:0",
+            worker_dashboard_address="127.0.0.1:0",
             memory_limit=0,
         ) as cluster,
         distributed.Client(cluster) as client,

@@ -78,8 +78,10 @@ def test_a_support_rule_is_proved_at_every_length() -> None:
 
 
 def test_what_is_not_known_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"no task of kind 'nobody'.*'contains_all'.*entry point"):
+    with pytest.raises(ConfigError, match=r"no task of kind 'nobody'; .*contains_all.*entry point"):
         tsc.ClassifierConfig(task={"kind": "nobody"})
+    with pytest.raises(ConfigError, match=r"'test_only_leter': did you mean 'test_only_letter'\?"):
+        tsc.ClassifierConfig(task={"kind": "test_only_leter"})
     with pytest.raises(ConfigError, match=r"tsc\.tasks\.OwnTask"):
         tsc.ClassifierConfig(task=3)
 

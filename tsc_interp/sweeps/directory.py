@@ -12,7 +12,8 @@ grids at its end: rows keep their numbers.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -23,9 +24,14 @@ import numpy as np
 from tsc_interp._version import __version__
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.run_records import sealed, unsealed
-from tsc_interp.checkpoints.shards import DESCRIPTION, is_sweep, row_checkpoint
+from tsc_interp.checkpoints.shards import (
+    DESCRIPTION,
+    is_sweep,
+    row_checkpoint,
+    weights_folder,
+)
 from tsc_interp.errors import CheckpointError, ConfigError, OutputError, UsageError, shorten
-from tsc_interp.files import read_regular, reason, shown, write_atomically
+from tsc_interp.files import read_regular, reason, remove_temporaries, shown, write_atomically
 from tsc_interp.sweeps.definition import Definition, SweepOptions, SweepPart
 from tsc_interp.sweeps.packing import Flags, Strip, strips, total, wanted
 from tsc_interp.sweeps.tables import polars
@@ -178,6 +184,17 @@ class Sweep:
             write_atomically(self.path / DESCRIPTION, sealed(document))
         except OSError as error:
             raise OutputError(f"cannot write {shown(self.path)}: {reason(error)}") from None
+
+
+@contextmanager
+def tidied(path: Path) -> Iterator[None]:
+    """Under the sweep's lock: half-written files of killed processes go, before and after."""
+    folders = path, rows_folder(path), weights_folder(path)
+    remove_temporaries(*folders)
+    try:
+        yield
+    finally:
+        remove_temporaries(*folders)
 
 
 def refuse_strangers(path: Path) -> None:

@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 from weakref import WeakSet
 
 from tsc_interp.errors import TscError, UsageError, shorten
-from tsc_interp.training.sharing import cores
+from tsc_interp.training.sharing import cores, end_with_parent
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -88,7 +88,7 @@ class Processes:
         context = multiprocessing.get_context("spawn")
         others = set(multiprocessing.active_children())
         with _environment(dict.fromkeys(_ONE_THREAD, "1")):
-            executor = ProcessPoolExecutor(self.count, context, initializer=_ignore_interrupts)
+            executor = ProcessPoolExecutor(self.count, context, initializer=_begin_worker)
             pool = _ProcessPool(executor, others)
             try:
                 yield pool
@@ -116,8 +116,9 @@ def processes_here(count: int | None) -> Processes:
     return Processes(count or cores())
 
 
-def _ignore_interrupts() -> None:
+def _begin_worker() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    end_with_parent()
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from tsc_interp.deprecation import old_keywords, renamed
 from tsc_interp.errors import TscError, UsageError, shorten
 from tsc_interp.files import shown
 from tsc_interp.sweeps.definition import Verify, What, definition_of
-from tsc_interp.sweeps.directory import Sweep, SweepError, prepared, refuse_strangers
+from tsc_interp.sweeps.directory import Sweep, SweepError, prepared, refuse_strangers, tidied
 from tsc_interp.sweeps.executors import Lost, Pool, Workers, cluster, is_loss, processes_here
 from tsc_interp.sweeps.interrupts import Interrupts, interrupts
 from tsc_interp.sweeps.packing import Task, pack
@@ -132,7 +132,7 @@ def sweep(
     path = Path(out) if out is not None else DEFAULT_SWEEPS / definition.name
     workers = processes_here(processes) if client is None else cluster(client)
     refuse_strangers(path)
-    with locked(path, watcher.waiting, "--out"):
+    with locked(path, watcher.waiting, "--out"), tidied(path):
         found = prepared(path.absolute(), definition)
         wanted = found.wanted(definition)
         missing = wanted & ~found.present()

@@ -14,6 +14,7 @@ from tsc_interp.checkpoints.run_directory import DEFAULT_RUNS, DamagedRun, RunEr
 from tsc_interp.checkpoints.run_records import RunResult
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UsageError, shorten
+from tsc_interp.files import remove_temporaries
 from tsc_interp.training.config import Job, RunConfig, TrainingConfig
 from tsc_interp.training.engine import shape_of
 from tsc_interp.training.ensemble import TrainingState, start, train_ensemble
@@ -275,6 +276,7 @@ def _do(part: Sequence[Same], runs: Path, watcher: Watcher, done: dict[Path, Run
         # Sorted, so that two processes cannot wait for each other.
         for folder in sorted({_directory(runs, job).path.parent for same in part for job in same}):
             locks.enter_context(locked(folder, watcher.waiting))
+            remove_temporaries(folder)
         found = {id(same): _find(runs, same) for same in part}
         _train_missing([same[0] for same in part if not found[id(same)]], runs, watcher)
         for same in part:
@@ -287,6 +289,7 @@ def _train_missing(jobs: Sequence[Job], runs: Path, watcher: Watcher) -> None:
     for job in jobs:
         directory = _directory(runs, job)
         state = _examined(directory, watcher).state
+        remove_temporaries(directory.path, directory.checkpoint_path(0).parent)
         if state is None:
             state = start(job.config, job.seed)
             directory.begin(state)
