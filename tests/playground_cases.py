@@ -19,6 +19,7 @@ import tsc_interp as tsc
 from tests.cases import CONFIGS
 from tests.playground_changes import change_cases, notation_cases
 from tests.playground_copied import python_scripts, run_script
+from tests.playground_training import training_cases
 from tsc_interp.checkpoints import Checkpoint, bundled_names, load_checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import StringError
@@ -332,4 +333,5 @@ def all_cases() -> dict[str, Any]:
         "searches": search_cases(),
         "rounding": rounding_cases(),
         "maps": map_cases(),
+        "training": training_cases(),
     }

@@ -21,7 +21,7 @@ from tsc_interp.checkpoints.run_directory import RunError
 from tsc_interp.errors import UsageError
 from tsc_interp.files import write_output
 from tsc_interp.output.json_form import to_json
-from tsc_interp.playground.payload import History, loaded, model_payload
+from tsc_interp.playground.payload import History, blank_payload, loaded, model_payload
 from tsc_interp.playground.scripts import assemble_script, assemble_style, packed, read_asset
 
 
@@ -101,6 +101,7 @@ def playground_fragment(
         "version": __version__,
         "models": _named_apart(models),
         "beside": None if compare is None else 1,
+        "blank": blank_payload(),
     }
     return _fill(
         read_asset("template.html"),

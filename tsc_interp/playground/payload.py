@@ -85,6 +85,12 @@ def model_payload(
     }
 
 
+def blank_payload() -> dict[str, Any]:
+    """What the page trains a model of its own from: the source report's configuration."""
+    config = ClassifierConfig()
+    return {"config": config.to_json(), "examples": examples(config)}
+
+
 def reference_strings(config: ClassifierConfig) -> list[str]:
     """What the badge is about: the examples, and counts from one to a million, always the same."""
     generator = np.random.default_rng(0)

@@ -24,14 +24,15 @@ import { countsOf, StringProblem, writeCounts } from "./strings.mjs";
 import { tourSteps } from "./tour.mjs";
 import { tourPanel } from "./tourpanel.mjs";
 import { trainingPanel } from "./training.mjs";
+import { TRAINED_HERE, trainPanel } from "./trainpanel.mjs";
 import { weightEditor } from "./weightgrid.mjs";
 
 const LONG = 300;
 const byId = (id) => document.getElementById(id);
 const payload = JSON.parse(byId("payload").textContent);
 const models = payload.models.map(readModel);
-const names = models.map(({ name }) => name);
-const firstChoice = { model: names[0], beside: payload.beside === null ? NOBODY : names[payload.beside] };
+const names = () => models.map(({ name }) => name);
+const firstChoice = { model: names()[0], beside: payload.beside === null ? NOBODY : names()[payload.beside] };
 
 const state = { counts: [], timeline: startTimeline(), problem: null, changeProblem: null, tour: null };
 const pick = { layer: 0, head: 0, query: 0, tensor: "embed.W_E", tensorHead: 0 };
@@ -107,14 +108,26 @@ function switchTo(chosen) {
   requestDraw();
 }
 
+/** A model that is being trained in the page, after one more of its epochs, or when another of them is looked at. */
+function showTrained(entry, epoch) {
+  const place = models.findIndex(({ name }) => name === TRAINED_HERE);
+  if (place < 0) models.push(entry);
+  else models[place] = entry;
+  if (room.main !== entry) switchTo({ model: TRAINED_HERE, beside: NOBODY });
+  room.epochs.splice(0, Infinity, ...entry.versions.keys());
+  room.failure = quickFailure(entry.model);
+  byId("tour-start").hidden = !room.failure;
+  change({ epoch });
+}
+
 const versionOf = (epoch) => room.main.versions.get(epoch)?.model ?? room.main.model;
 
 // -- state -----------------------------------------------------------------------------------------
 
 function restore(hash) {
-  const wanted = readModels(hash, names, firstChoice);
+  const wanted = readModels(hash, names(), firstChoice);
   if (room === null || room.chosen.model !== wanted.model || room.chosen.beside !== wanted.beside) enter(wanted);
-  const known = { model: room.main.model, epochs: room.epochs, names };
+  const known = { model: room.main.model, epochs: room.epochs, names: names() };
   const { view, ignored } = readLink(hash, known, room.view);
   if (room.chosen.beside !== wanted.beside) ignored.push("beside");
   const { edits, ...rest } = view;
@@ -252,7 +265,8 @@ function draw() {
   room.patches.update(sides[0], state);
   if (byId("weights-details").open) replace(byId("weights-content"), weightEditor(sides[0], pick, choose));
   room.training?.update(state, versionOf, edits);
-  const about = { version: payload.version, config: main.configText };
+  trainer.update();
+  const about = { version: payload.version, config: main.configText, trained: main.name === TRAINED_HERE };
   replace(
     byId("share-content"),
     sharePanel(sides[0], state, about, () => document.querySelectorAll("svg[data-figure]")),
@@ -296,6 +310,7 @@ let rememberTimer = 0;
 function remember() {
   clearTimeout(rememberTimer);
   rememberTimer = setTimeout(() => {
+    if (room.chosen.model === TRAINED_HERE) return; // no address leads back to it
     written = writeLink({ ...state, ...room.chosen, edits: state.timeline.now }, { ...room.view, ...firstChoice });
     try {
       history.replaceState(null, "", `#${written}`);
@@ -312,6 +327,13 @@ const isTyping = ({ target }) =>
   target.matches?.("textarea, #string") || (target.matches?.("input[type=text]") && target.value !== target.defaultValue);
 
 mapLegend(byId("map-legend"));
+const trainer = trainPanel(byId("train-content"), payload.blank, showTrained, () => (room?.main.name === TRAINED_HERE ? state.epoch : null));
+byId("train-link").addEventListener("click", (event) => {
+  event.preventDefault();
+  byId("train").open = true;
+  byId("train").scrollIntoView();
+  byId("train").querySelector("input").focus({ preventScroll: true });
+});
 const tour = tourPanel(byId("tour"), guide);
 const refreshTooltip = startTooltip(byId("tooltip"));
 byId("tour-start").addEventListener("click", () => guide(0));

@@ -35,6 +35,7 @@ const differences = new WeakMap();
 
 /** Trust: the page's logits against the ones Python computed for the same strings. */
 export function badge(model, strings, logits) {
+  if (!logits) return h("span", { class: "badge good" }, "trained in this page");
   if (!differences.has(model)) {
     const ready = prepare(model);
     const apart = strings.map((text, i) =>

@@ -81,7 +81,7 @@ export function sharePanel(side, state, about, figures) {
           "data-key": "download-weights",
           onclick: async () => {
             const bytes = await checkpointFile(model, edits, { ...about, source: model.name });
-            downloadFile(`${fileName}-playground.safetensors`, bytes, "application/octet-stream");
+            downloadFile(`${fileName}${about.trained ? "" : "-playground"}.safetensors`, bytes, "application/octet-stream");
           },
         },
         "Download weights",

@@ -18,7 +18,7 @@ export function trainingPanel(container, epochs, onEpoch) {
   const slider = h("input", {
     type: "range",
     min: 0,
-    max: epochs.length - 1,
+    max: 0,
     id: "epoch",
     "aria-label": "epoch",
     "data-key": "epoch",
@@ -51,6 +51,7 @@ export function trainingPanel(container, epochs, onEpoch) {
     const judged = epochs.map((epoch) => makeEvaluator(prepare(versionOf(epoch), edits)).evaluate(state.counts));
     if (timer && now === epochs.at(-1)) stop();
     play.textContent = reducedMotion() ? "Next epoch" : timer ? "Pause" : "Play";
+    slider.max = String(epochs.length - 1); // a model trained in the page gains epochs
     slider.value = String(epochs.indexOf(now));
     slider.setAttribute("aria-valuetext", `epoch ${now}`);
     shown.textContent = `epoch ${now}`;
