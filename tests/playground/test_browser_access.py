@@ -85,7 +85,7 @@ def test_arrow_keys_move_within_a_table(visit: Open) -> None:
 )
 def test_nothing_overflows_and_everything_has_a_name(visit: Open, name: str) -> None:
     page = visit(name, color_scheme="dark")
-    page.click("summary")
+    page.evaluate("document.querySelectorAll('details').forEach((each) => (each.open = true))")
     for width in (1280, 390):
         page.set_viewport_size({"width": width, "height": 844})
         settle(page)
@@ -151,7 +151,7 @@ COVERED = """
 def test_everything_focusable_has_a_role_and_a_name_of_its_own(visit: Open) -> None:
     """As the browser tells a screen reader; numbers say what they are, not only how much."""
     page = visit("walkthrough")
-    page.click("summary")
+    page.evaluate("document.querySelectorAll('details').forEach((each) => (each.open = true))")
     settle(page)
     client = page.context.new_cdp_session(page)
     nodes = client.send("Accessibility.getFullAXTree")["nodes"]

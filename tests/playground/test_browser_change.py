@@ -85,7 +85,7 @@ def test_undo_has_no_empty_steps_and_works_from_a_weight_box(visit: Open) -> Non
     page.keyboard.press("Delete")  # nothing was moved, so nothing is put back
     settle(page)
     assert page.is_disabled("[data-key=undo]")
-    page.click("summary")
+    page.click("#weights-details > summary")
     page.fill("[data-key='weight-embed.W_E/0']", "2")
     page.keyboard.press("Enter")
     changed = shown_logit(page)
@@ -101,7 +101,7 @@ def test_undo_has_no_empty_steps_and_works_from_a_weight_box(visit: Open) -> Non
 def test_a_bad_weight_says_why_and_changes_nothing(visit: Open) -> None:
     page = visit("walkthrough", "#s=baac")
     plain = shown_logit(page)
-    page.click("summary")
+    page.click("#weights-details > summary")
     for bad, words in {"abc": "“abc” is not a number", "1e9": "1e9 is too large"}.items():
         page.fill("[data-key='weight-embed.W_E/0']", bad)
         page.keyboard.press("Enter")
@@ -125,7 +125,7 @@ def test_freeze_and_edit_a_weight(visit: Open) -> None:
     assert shown_logit(page) == pytest.approx(frozen, abs=1e-12), "the pattern no longer moves"
     page.click("[data-key=freeze]")
     assert shown_logit(page) == pytest.approx(logit("walkthrough", "b{50}"), abs=1e-5)
-    page.click("summary")
+    page.click("#weights-details > summary")
     page.select_option("[data-key=tensor]", "unembed.W_U")
     page.fill("[data-key='weight-unembed.W_U/0']", "-1.25")
     page.keyboard.press("Enter")

@@ -61,7 +61,7 @@ export function trainPanel(container, blank, show_, chosenEpoch) {
   const again = h("button", { "data-key": "train-again", onclick: () => (stop(), restart()) }, "Start over");
   const said = h("p", { class: "note", role: "status", "data-result": "training" });
   const curves = h("div", { class: "train-curves" });
-  const file = h("pre", { class: "code", tabindex: 0, "data-result": "experiment" });
+  const file = h("pre", { class: "code", tabindex: 0, role: "region", "aria-label": "Experiment file that trains the same model", "data-result": "experiment" });
   container.replaceChildren(
     h("div", { class: "toolbar train-options" }, fields.map(({ element }) => element)),
     problem,
