@@ -76,6 +76,16 @@ PROBES: tuple[Probe, ...] = (
         token_question="How many other tokens does it take before a head loses the one it reads?",
     ),
     Probe(
+        name="patterns",
+        title="Where each head looks",
+        question="Which positions and which tokens does each head attend to?",
+        chapter="2",
+        result="PatternsResult",
+        on_request=True,
+        any_model=True,
+        accepts=("query", "token_names", "attention_mask"),
+    ),
+    Probe(
         name="specialization",
         title="What each head reads",
         question="Which letter does each head read, and do heads repeat each other?",
@@ -213,9 +223,20 @@ def run_probe(name: str, model: Any, strings: Any, **options: Any) -> ProbeResul
         from tsc_interp.model.classifier import open_classifier
 
         model = open_classifier(model)
-    if not hasattr(strings, "shape"):  # rows of token ids have one
+    if not _token_ids(strings):
         strings = as_strings(strings)
     return find_probe(name).run(model, strings, **options)
+
+
+def _token_ids(given: Any) -> bool:
+    """Whether these are rows of token ids: an array or a tensor, or lists of whole numbers."""
+    if hasattr(given, "shape"):
+        return True
+    rows = given if isinstance(given, list | tuple) else ()
+    return bool(rows) and all(
+        isinstance(row, list | tuple) and all(isinstance(token, int) for token in row)
+        for row in rows
+    )
 
 
 def figures(result: ProbeResult) -> Figures:

@@ -112,11 +112,13 @@ def start(
     query: Query | None = None,
     token_names: TokenNames | None = None,
     attention_mask: ArrayLike | Tensor | None = None,
+    written_out: bool = False,
 ) -> Pass:
     """Run the model once and keep the activations whose names end in one of `reads`.
 
     `query` defaults to where our classifier reads, and otherwise to each row's last position that
     is not masked; `token_names[i]` names token i of another model, otherwise called by its number.
+    `written_out` gives our classifier one position per letter, with or without order.
     """
     import torch
 
@@ -132,7 +134,7 @@ def start(
     if config is not None:
         if attention_mask is not None:
             raise UsageError("a classifier knows its padding; attention_mask is for other models")
-        return _start_classifier(model, config, strings, query, names_filter)
+        return _start_classifier(model, config, strings, query, names_filter, written_out)
     given = token_rows(model, strings, query, attention_mask)
     rows = tuple(f"row {row}" for row in range(len(given.tokens)))
     device = _device(model)
@@ -167,12 +169,13 @@ def start(
 
 
 def _start_classifier(
-    model: Any, config: ClassifierConfig, strings: Any, query: Query | None, names_filter: Any
-) -> Pass:
+    model: Any, config: ClassifierConfig, strings: Any, query: Query | None, names_filter: Any,
+    written_out: bool,
+) -> Pass:  # fmt: skip
     import torch
 
     rows = tuple(config.alphabet.canonical(string) for string in strings)
-    inputs = model.inputs(strings)
+    inputs = model.inputs(model.tokens(strings) if written_out else strings)
     tokens, multiplicity = inputs.tokens.cpu().numpy(), as_array(inputs.multiplicity)
     if query is None and inputs.reading is not None:
         at = inputs.reading.cpu().numpy()

@@ -1,0 +1,71 @@
+"""Small heat maps side by side, with one scale and one set of names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import NDArray
+
+from tsc_interp.plots.style import new_figure
+
+ACROSS = 3
+MOST_NAMES = 24
+"""More names than this are thinned out."""
+
+
+@dataclass(frozen=True)
+class Panel:
+    title: str
+    cells: NDArray[np.float64]
+    """`[row column]`."""
+
+
+def panels(
+    shown: Sequence[Panel], rows: Sequence[str], columns: Sequence[str], *, x: str, y: str,
+    colours: dict[str, Any], hover: str = ".1%",
+) -> go.Figure:  # fmt: skip
+    """All panels have these rows and columns; the names stand at the left and lower edge."""
+    across = min(ACROSS, len(shown))
+    down = -(-len(shown) // across)
+    figure = new_figure(height=70 + down * (230 if across > 1 else 320))
+    gap_x, gap_y = 0.04, 0.16 / max(down, 1)
+    wide, high = (1 - gap_x * (across - 1)) / across, (1 - gap_y * down) / down
+    for place, panel in enumerate(shown):
+        line, column = divmod(place, across)
+        left, top = column * (wide + gap_x), 1 - line * (high + gap_y) - gap_y
+        name = "" if place == 0 else str(place + 1)
+        figure.add_heatmap(
+            z=panel.cells, x=list(range(len(columns))), y=list(range(len(rows))),
+            xaxis=f"x{name}", yaxis=f"y{name}", showscale=False, **colours,
+            customdata=[[(row, to) for to in columns] for row in rows],
+            hovertemplate=f"{panel.title}: %{{customdata[0]}} → %{{customdata[1]}} "
+            f"%{{z:{hover}}}<extra></extra>",
+        )  # fmt: skip
+        lowest = place + across >= len(shown)
+        figure.update_layout({
+            f"xaxis{name}": {**_names(columns, lowest), "domain": [left, left + wide],
+                             "anchor": f"y{name}", "title": x if lowest else None,
+                             "range": [-0.5, len(columns) - 0.5]},
+            f"yaxis{name}": {**_names(rows, column == 0), "domain": [max(0.0, top - high), top],
+                             "anchor": f"x{name}", "title": y if column == 0 else None,
+                             "range": [len(rows) - 0.5, -0.5]},
+        })  # fmt: skip
+        figure.add_annotation(
+            text=panel.title, x=left + wide / 2, y=top, xref="paper", yref="paper",
+            yanchor="bottom", showarrow=False,
+        )  # fmt: skip
+    return figure
+
+
+def _names(names: Sequence[str], shown: bool) -> dict[str, Any]:
+    most = MOST_NAMES if max(map(len, names), default=1) < 4 else MOST_NAMES // 2
+    step = -(-len(names) // most)
+    at = list(range(0, len(names), step))
+    return {
+        "tickvals": at, "ticktext": [names[i] for i in at], "showticklabels": shown,
+        "showgrid": False, "zeroline": False, "tickangle": 0 if step == 1 else None,
+    }  # fmt: skip

@@ -1,0 +1,79 @@
+"""Figures of attention patterns: every head's average, by position and by token."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tsc_interp.plots.colours import SHARE
+from tsc_interp.plots.panels import Panel, panels
+from tsc_interp.plots.style import Figure
+from tsc_interp.probes.patterns.result import HABITS, PatternsResult
+
+MOST_PANELS = 12
+
+
+def figures(result: PatternsResult) -> list[Figure]:
+    drawn = [_positions(result)] if result.by_position is not None else []
+    return [*drawn, _tokens(result)]
+
+
+def _chosen(result: PatternsResult) -> Sequence[tuple[int, int, str]]:
+    """All heads, or of many the most selective."""
+    order = sorted(result.heads, key=lambda one: -float(result.focus.array[one[0], one[1]]))
+    return sorted(order[:MOST_PANELS])
+
+
+def _some(result: PatternsResult) -> str:
+    count = len(result.heads)
+    return f" ({MOST_PANELS} of {count} heads)" if count > MOST_PANELS else ""
+
+
+def _positions(result: PatternsResult) -> Figure:
+    assert result.by_position is not None
+    places = result.by_position.labels["query"]
+    shown = _chosen(result)
+    drawing = panels(
+        [Panel(name, result.by_position.array[i, h]) for i, h, name in shown],
+        places, places, x="to position", y="from position", colours=SHARE,
+    )  # fmt: skip
+    spoken = []
+    for i, h, name in shown:
+        habit = result.habit(i, h)
+        at = np.unravel_index(result.by_position.array[i, h].argmax(), (len(places),) * 2)
+        most = float(result.by_position.array[i, h][at])
+        spoken.append(
+            f"{name}: {habit[1]:.0%} on {HABITS[habit[0]]}" if habit
+            else f"{name}: at most {most:.0%}, from {at[0]} to {at[1]}"
+        )  # fmt: skip
+    return Figure(
+        "by-position",
+        f"Where each head attends, by position{_some(result)}",
+        drawing,
+        f"One square per head, averaged over {result.rows} strings or rows: each line is a "
+        "position, and its cells are the weights it gives the positions across. Darker is more.",
+        "; ".join(spoken) + ".",
+    )
+
+
+def _tokens(result: PatternsResult) -> Figure:
+    labels = result.by_token.labels
+    shown = _chosen(result)
+    drawing = panels(
+        [Panel(name, result.by_token.array[i, h]) for i, h, name in shown],
+        labels["from"], labels["to"], x="to token", y="from token", colours=SHARE,
+    )  # fmt: skip
+    spoken = []
+    for i, h, name in shown:
+        weights = result.by_token.array[i, h]
+        s, t = np.unravel_index(weights.argmax(), weights.shape)
+        spoken.append(f"{name}: {labels['from'][s]} gives {labels['to'][t]} {weights[s, t]:.0%}")
+    return Figure(
+        "by-token",
+        f"Where each head attends, by token{_some(result)}",
+        drawing,
+        "Each line is a token that attends; its cells are the mean weights on all copies of the "
+        "tokens across.",
+        "; ".join(spoken) + ".",
+    )

@@ -1,0 +1,202 @@
+"""Where does each head look? Attention weights by position and by token.
+
+A head gives each position k, as seen from position q, the weight `A[q, k]` (`hook_pattern`). Shown
+are the weights in each string, and three averages over all strings:
+
+    by position    the mean of A[q, k]
+    by token       from every copy of a token, the weight on all copies of another, averaged
+    habits         the mean weight on places described by where they are: the position itself, the
+                   previous one, the first, other copies of the same token, the place after an
+                   earlier copy (what an induction head attends to), the mirrored place
+
+A habit is averaged over the positions that have such a place and a choice, and stands beside what
+equal weights on everything visible would give. `focus` is the total variation distance from equal
+weights: 0 is uniform attention.
+
+In a model without positions a letter's copies share one state, so long strings are shown with one
+place per letter, and averages by position are left out: there is no order to average over.
+
+Reads `hook_pattern`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tsc_interp.errors import UnsupportedError, UsageError
+from tsc_interp.probes.patterns.habits import focus, habits
+from tsc_interp.probes.patterns.result import PatternsResult, StringPattern
+from tsc_interp.probes.patterns.words import findings
+from tsc_interp.probes.rows import Query, TokenNames
+from tsc_interp.probes.running import Floats, as_array, chosen_layers, classifier_config, start
+from tsc_interp.results.base import LabeledArray
+from tsc_interp.strings import PAD
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+READS = ("attn.hook_pattern",)
+MOST_WEIGHTS = 120_000
+"""Weights kept string by string; of more strings, the first ones."""
+MOST_STRINGS = 8
+MOST_TOKENS = 16
+MOST_LETTERS = 32
+"""Strings of a model without positions are written out to this length."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One string's tokens and patterns, without its padding."""
+
+    name: str
+    tokens: tuple[str, ...]
+    copies: Floats
+    """`[position]`: how often each occurs; as a key, 0 is a place that cannot be attended to."""
+    reads: int
+    pattern: Floats
+    """`[layer head query key]`."""
+
+
+def run(
+    model: Any,
+    strings: Sequence[str] | Tensor,
+    *,
+    query: Query | None = None,
+    layer: int | None = None,
+    token_names: TokenNames | None = None,
+    attention_mask: ArrayLike | Tensor | None = None,
+) -> PatternsResult:
+    """Every layer, or just `layer`; `query` is the position that is read, marked in the view."""
+    config = classifier_config(model)
+    if config is not None and not config.has_attention:
+        raise UnsupportedError("this model has no attention (n_heads = 0), so no head to look at")
+    if config is not None and not isinstance(strings, str) and not config.needs_order:
+        texts = [config.alphabet.canonical(string) for string in strings]
+        longest = max((int(config.alphabet.counts(t).sum()) for t in texts), default=0)
+        written_out = longest <= MOST_LETTERS
+    else:
+        written_out = False
+    given = start(
+        model, strings, reads=READS, query=query, token_names=token_names,
+        attention_mask=attention_mask, written_out=written_out,
+    )  # fmt: skip
+    layers = chosen_layers(model, layer)
+    seen = [_seen(given, row, layers) for row in range(len(given.rows))]
+    ordered = config is None or config.needs_order
+    causal = all(not np.triu(one.pattern, 1).any() for one in seen) and ordered
+    labels = {"layer": layers, "head": range(seen[0].pattern.shape[1])}
+    habit, chance = habits(seen, causal) if ordered else ({}, {})
+    result = PatternsResult(
+        findings=(),
+        not_applicable=_not_applicable(config is None, ordered, seen),
+        n_layers=model.cfg.n_layers,
+        rows=len(seen),
+        strings=tuple(_kept(one, labels) for one in _shown(seen)),
+        by_token=_by_token(seen, labels),
+        by_position=_by_position(seen, labels) if ordered else None,
+        focus=LabeledArray.of(focus(seen, causal), **labels),
+        habits=LabeledArray.of(np.stack(list(habit.values()), -1), **labels, habit=habit)
+        if habit else None,
+        by_chance=LabeledArray.of(list(chance.values()), habit=chance) if habit else None,
+    )  # fmt: skip
+    return result.with_findings(findings(result))
+
+
+def _seen(run: Any, row: int, layers: Sequence[int]) -> Seen:
+    tokens, copies = run.tokens[row], run.multiplicity[row]
+    ours = run.config is not None
+    # A letter that a compressed string lacks has a place, and nothing there attends or is seen.
+    kept = np.flatnonzero((tokens != PAD) & ((copies > 0) | (tokens < PAD)) if ours else copies > 0)
+    at = np.ix_(kept, kept)
+    pattern = np.stack(
+        [
+            as_array(run.tensor(f"blocks.{i}.attn.hook_pattern")[row])[:, at[0], at[1]]
+            for i in layers
+        ]
+    )
+    names = run.names(tokens[kept])
+    if not ours:
+        names = _plain(run, tokens[kept])
+    called = [f"{n}×{c:.0f}" if c > 1 else n for n, c in zip(names, copies[kept], strict=True)]
+    reads = int(np.searchsorted(kept, run.query[row]))
+    return Seen(run.rows[row], tuple(called), copies[kept], reads, pattern)
+
+
+def _plain(run: Any, tokens: NDArray[np.int64]) -> tuple[str, ...]:
+    """Names in a row: a token that occurs twice is not two of one name."""
+    kinds = list(dict.fromkeys(tokens.tolist()))
+    named = dict(zip(kinds, run.names(kinds), strict=True))
+    return tuple(named[token] for token in tokens.tolist())
+
+
+def _shown(seen: Sequence[Seen]) -> Sequence[Seen]:
+    total, count = 0, 0
+    for one in seen[:MOST_STRINGS]:
+        total += one.pattern.size
+        if total > MOST_WEIGHTS and count:
+            break
+        count += 1
+    first = seen[0]
+    if first.pattern.size > 10 * MOST_WEIGHTS:
+        raise UsageError(
+            f"{first.pattern.size:,} attention weights in one row of {len(first.tokens)} tokens "
+            "are too many to show; take shorter rows, or one layer with layer=0"
+        )
+    return seen[:count]
+
+
+def _kept(one: Seen, labels: dict[str, Any]) -> StringPattern:
+    places = range(len(one.tokens))
+    weights = LabeledArray.of(one.pattern.round(5), **labels, query=places, key=places)
+    return StringPattern(name=one.name, tokens=one.tokens, reads=one.reads, weights=weights)
+
+
+def _by_position(seen: Sequence[Seen], labels: dict[str, Any]) -> LabeledArray:
+    width = max(len(one.tokens) for one in seen)
+    total = np.zeros((*seen[0].pattern.shape[:2], width, width))
+    count = np.zeros((width, width))
+    for one in seen:
+        size = len(one.tokens)
+        total[:, :, :size, :size] += one.pattern
+        count[:size, :size] += 1
+    mean = (total / np.maximum(count, 1)).round(5)
+    return LabeledArray.of(mean, **labels, query=range(width), key=range(width))
+
+
+def _by_token(seen: Sequence[Seen], labels: dict[str, Any]) -> LabeledArray:
+    """Of many tokens those that occur most."""
+    times = Counter(_kind(token) for one in seen for token in one.tokens)
+    kinds = [token for token, _ in times.most_common(MOST_TOKENS)]
+    kinds.sort(key=list(times).index)
+    total = np.zeros((*seen[0].pattern.shape[:2], len(kinds), len(kinds)))
+    count = np.zeros(len(kinds))
+    for one in seen:
+        member = np.array([[_kind(t) == kind for kind in kinds] for t in one.tokens], dtype=float)
+        as_query = member * np.maximum(one.copies, 1)[:, None]  # CLS reads, even where none see it
+        total += np.einsum("lhqk,qs,kt->lhst", one.pattern, as_query, member, optimize=True)
+        count += as_query.sum(0)
+    mean = total / np.maximum(count, 1)[:, None]
+    return LabeledArray.of(mean, **labels, **{"from": kinds, "to": kinds})
+
+
+def _kind(token: str) -> str:
+    """`b` of `b×30`."""
+    head, times, copies = token.rpartition("×")
+    return head if times and head and copies.isdigit() else token
+
+
+def _not_applicable(outside: bool, ordered: bool, seen: Sequence[Seen]) -> tuple[str, ...]:
+    notes = []
+    shown = len(_shown(seen))
+    if shown < len(seen):
+        what = "rows" if outside else "strings"
+        notes.append(f"of {len(seen)} {what} the first {shown} are shown one by one")
+    if not ordered:
+        notes.append("this model has no positions, so there are no averages by position")
+    return tuple(notes)

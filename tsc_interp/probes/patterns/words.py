@@ -1,0 +1,52 @@
+"""What the patterns probe found, in sentences."""
+
+from __future__ import annotations
+
+from tsc_interp.probes.patterns.result import HABITS, PatternsResult
+from tsc_interp.probes.wording import capital
+from tsc_interp.results.base import Finding
+
+MOST_HEADS = 8
+
+
+def findings(result: PatternsResult) -> tuple[Finding, ...]:
+    told = [(i, h, name, result.habit(i, h)) for i, h, name in result.heads]
+    clear = [(name, habit) for i, h, name, habit in told if habit and not result.uniform(i, h)]
+    clear.sort(key=lambda one: -(one[1][1] - one[1][2]))
+    even = [name for i, h, name in result.heads if result.uniform(i, h)]
+    rest = len(told) - len(clear) - len(even)
+    found = [
+        Finding(
+            severity="note",
+            text=f"{capital(name)} attends to {HABITS[habit]}: {share:.0%} of its weight on "
+            f"average, where equal weights would give {chance:.0%}.",
+            numbers={"weight": share, "equal weights": chance},
+        )
+        for name, (habit, share, chance) in clear[:MOST_HEADS]
+    ]
+    if even:
+        text = (
+            f"{capital(_listed(even))} {'attends' if len(even) == 1 else 'attend'} to everything "
+            "alike: the weights are equal to within 2% on average."
+        )
+        found.append(Finding(severity="note", text=text, numbers={"uniform heads": len(even)}))
+    if rest or not found:
+        text = (
+            f"{rest} of {len(told)} heads {'has' if rest == 1 else 'have'} no habit that explains "
+            "half of the weight; the view shows where they attend, string by string."
+        )
+        if result.habits is None:
+            strongest = max(told, key=lambda one: result.focus.array[one[0], one[1]])
+            i, h, name, _ = strongest
+            text = (
+                f"{capital(name)} is the most selective of {len(told)}: its weights are "
+                f"{result.focus.array[i, h]:.0%} away from equal ones."
+            )
+        found.append(Finding(severity="note", text=text, numbers={"heads": len(told)}))
+    return tuple(found)
+
+
+def _listed(names: list[str]) -> str:
+    if len(names) > MOST_HEADS:
+        return f"{', '.join(names[:MOST_HEADS])} and {len(names) - MOST_HEADS} more"
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

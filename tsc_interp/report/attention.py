@@ -1,0 +1,40 @@
+"""Attention patterns in one call, for notebooks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tsc_interp.plots.attention import AttentionView
+from tsc_interp.probes.patterns.figures_view import view
+from tsc_interp.probes.patterns.result import PatternsResult
+from tsc_interp.probes.registry import run_probe
+
+
+def show_attention(model: Any, strings: Any, **options: Any) -> AttentionView:
+    """Show where every head of a model attends, to point at in a notebook.
+
+    Args:
+        model: A hooked model, a checkpoint, a bundled name, a path, or a run; or any model of
+            TransformerLens.
+        strings: One or more strings; token ids `[batch pos]`, or one row of them, for a
+            TransformerLens model.
+        options: Of the patterns probe: `query`, `layer`, `token_names`, `attention_mask`.
+
+    Returns:
+        A view that a notebook displays; `save(path)` writes it as a page.
+
+    Raises:
+        UsageError: The strings or token ids do not fit the model.
+        UnsupportedError: The model shows no attention patterns.
+
+    Example:
+        >>> show_attention("walkthrough", "baac")
+        <AttentionView: 2 heads on baac>
+    """
+    if getattr(strings, "ndim", None) == 1:
+        strings = strings[None]
+    elif isinstance(strings, list | tuple) and all(isinstance(token, int) for token in strings):
+        strings = [strings]
+    result = run_probe("patterns", model, strings, **options)
+    assert isinstance(result, PatternsResult)
+    return view(result)
