@@ -12,6 +12,7 @@ from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.model.hooked import HookedClassifier, load
 from tsc_interp.probes.attribution import run as attribution
+from tsc_interp.tasks import Maximum
 
 STRINGS = ["ab", "b{5}", "a{2}b{3}", "ba{7}"]
 
@@ -99,10 +100,68 @@ def test_wrong_strings_are_explained() -> None:
 
 
 def test_refusals(walkthrough: HookedClassifier) -> None:
-    with pytest.raises(UsageError, match="read-out direction"):
-        attribution.run(transformer_lens_model(), TOKENS)
+    for answer in (9, -1, [1, 2], "a", 0.5):
+        with pytest.raises(UsageError, match="one of the 9 outputs"):
+            attribution.run(transformer_lens_model(), TOKENS, answer=answer)
+    with pytest.raises(UsageError, match="a direction or an answer"):
+        attribution.run(transformer_lens_model(), TOKENS, answer=1, direction=np.ones(12))
     with pytest.raises(UsageError, match="layers 0 to 0"):
         attribution.run(walkthrough, ["ab"], layer=3)
     double = ("blocks.0.hook_mlp_out", lambda out, hook: 2 * out)
     with walkthrough.hooks([double]), pytest.raises(UnsupportedError, match="miss the residual"):
         attribution.run(walkthrough, ["ab"])
+
+
+@pytest.mark.parametrize("norm", ["LN", "RMS", None])
+@pytest.mark.parametrize("answer", [None, 3, [0, 1, 2, 3, 4]])
+def test_the_lead_of_an_answer_over_the_best_other(norm: str | None, answer: object) -> None:
+    """Oracle: the model's own logits; without an answer it is what the model answers."""
+    model = transformer_lens_model(norm)
+    result = attribution.run(model, TOKENS, query=QUERY, answer=answer, token_names="abcdefghi")
+    logits = model(TOKENS)[:, QUERY].detach().numpy()
+    chosen = logits.argmax(1) if answer is None else np.broadcast_to(answer, 5)
+    expected, named = [], []
+    for row, own in enumerate(chosen):
+        other = max((x, -token) for token, x in enumerate(logits[row]) if token != own)
+        expected.append(logits[row, own] - other[0])
+        named.append(f"{'abcdefghi'[own]} over {'abcdefghi'[-other[1]]}")
+    assert result.logits.array == pytest.approx(np.array(expected), abs=1e-4)
+    assert result.effects.array.sum(1) == pytest.approx(np.array(expected), abs=1e-4)
+    assert list(result.answers) == named
+    check_survives_json(result)
+
+
+def test_the_right_class_of_several() -> None:
+    """A multiclass classifier: positive exactly where the right class is answered."""
+    config = ClassifierConfig(
+        task=Maximum(), n_letters=4, n_outputs=4, d_model=6, n_heads=2, d_head=3
+    )
+    model = HookedClassifier(config, seed=2)
+    strings = ["ad", "cb", "aab", "dddc", "a"]
+    result = attribution.run(model, strings)
+    logits = model(strings).detach().numpy()
+    right = config.classes(strings)
+    assert ((result.logits.array > 0) == (logits.argmax(1) == right)).all()
+    failures = [f for f in result.findings if f.severity == "failure"]
+    assert len(failures) == min(3, int((logits.argmax(1) != right).sum())) > 0
+
+
+def test_by_source_position() -> None:
+    """Oracle: weight times value times W_O, position by position, in plain loops."""
+    model = transformer_lens_model(None)
+    result = attribution.run(model, TOKENS, query=QUERY, direction=model.W_U[:, 5])
+    with torch.no_grad():
+        _, cache = model.run_with_cache(TOKENS)
+    assert result.sources is not None
+    for row, layer, head, key in [(0, 0, 1, 2), (3, 1, 0, 4), (4, 1, 1, 0)]:
+        value = cache[f"blocks.{layer}.attn.hook_v"][row, key, head]
+        weight = cache[f"blocks.{layer}.attn.hook_pattern"][row, head, QUERY, key]
+        written = value @ model.blocks[layer].attn.W_O[head].detach()
+        expected = float(weight * (written @ model.W_U[:, 5].detach()))
+        label = f"layer {layer} head {head}"
+        got = result.sources.at(string=f"row {row}", head=label, position=key)
+        assert float(got) == pytest.approx(expected, abs=1e-5)
+    total = result.sources.array.sum(-1)  # all places together are the head
+    for h, label in enumerate(result.sources.labels["head"]):
+        assert total[:, h] == pytest.approx(result.by_group.at(group=label), abs=1e-5)
+    assert attribution.run(load("walkthrough"), ["ab"]).sources is None

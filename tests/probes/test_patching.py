@@ -16,7 +16,8 @@ from tsc_interp.interventions.parts import Part, place
 from tsc_interp.interventions.singly import singly
 from tsc_interp.model.hooked import HookedClassifier, load
 from tsc_interp.probes.patching import run as patching
-from tsc_interp.task import AtLeast, ContainsAll, Majority, Parity
+from tsc_interp.probes.registry import run_probe
+from tsc_interp.task import AtLeast, ContainsAll, Majority, Maximum, Parity
 
 ODD = ClassifierConfig(n_letters=5, d_model=7, n_heads=3, d_head=2, d_mlp=11)
 PAIRS = [("ab{3}e{2}", "a{4}ce"), ("bd", "d{9}")]
@@ -177,8 +178,10 @@ def test_wrong_use_of_models_with_positions_and_without_tasks() -> None:
     with pytest.raises(UsageError, match="by='position'"):
         patching.run(model, ["ab", "bb"], by="letter")
     other = transformer_lens_model(None)
-    with pytest.raises(UsageError, match="answer=TOKEN"):
-        patching.run(other, TOKENS)
+    with pytest.raises(UsageError, match="one of the 9 outputs"):
+        patching.run(other, TOKENS, answer=9)
+    with pytest.raises(UsageError, match="token ids must lie in"):
+        patching.run(other, -TOKENS)
     with pytest.raises(UsageError, match="two row numbers"):
         patching.run(other, TOKENS, answer=3, pairs=[(0, 7)])
     with pytest.raises(UsageError, match="token ids"):
@@ -203,11 +206,40 @@ def test_any_transformer_lens_model() -> None:
         value[:, 4, 1] = cache["blocks.0.attn.hook_v"][:, 4, 1]
         return value
 
-    after = model.run_with_hooks(corrupted, fwd_hooks=[("blocks.0.attn.hook_v", put)])[0, -1, 5]
+    after = model.run_with_hooks(corrupted, fwd_hooks=[("blocks.0.attn.hook_v", put)])[0, -1]
+    lead = float(after[5] - torch.cat([after[:5], after[6:]]).max())
     pair = result.pairs[0].pair
     found = result.pairs[0].site("v").effect.array[0, 4, 1]
-    assert found == pytest.approx(pair.effect(float(after.detach())), abs=1e-4)
+    assert found == pytest.approx(pair.effect(lead), abs=1e-4)
     check_survives_json(result)
+
+
+def test_a_pair_of_rows_is_enough() -> None:
+    """Without an answer it is the lead of what the model answers to the clean row."""
+    model = transformer_lens_model()
+    pair = TOKENS[[2, 0]]
+    for given in (pair, pair.tolist(), pair.numpy()):
+        result = run_probe("patching", model, given)
+        logits = model(pair)[:, -1].detach()
+        own = int(logits[0].argmax())
+        lead = [float(x[own] - torch.cat([x[:own], x[own + 1 :]]).max()) for x in logits]
+        told = result.pairs[0].pair
+        assert (told.clean_logit, told.corrupted_logit) == pytest.approx(tuple(lead), abs=1e-5)
+
+
+def test_the_right_class_of_several_outputs() -> None:
+    config = ClassifierConfig(
+        task=Maximum(), n_letters=4, n_outputs=4, d_model=6, n_heads=2, d_head=3
+    )
+    model = HookedClassifier(config, seed=2)
+    result = patching.run(model, ["abd", "abb"])
+    logits = model(["abd", "abb"]).detach().numpy()
+    lead = logits[:, 3] - logits[:, :3].max(1)
+    pair = result.pairs[0].pair
+    assert (pair.clean_logit, pair.corrupted_logit) == pytest.approx(tuple(lead), abs=1e-5)
+    assert result.pairs[0].site("resid_post").effect.array[0, 0] == pytest.approx(1, abs=1e-4)
+    with pytest.raises(UnsupportedError, match="4 outputs"):
+        patching.run(model, ["abd"])
 
 
 def test_notation_of_positions() -> None:

@@ -16,11 +16,13 @@ from transformer_lens import patching as theirs
 
 from tests.cases import POSITIONED
 from tests.model.test_forward import shaken_weights
+from tests.probe_models import TOKENS, transformer_lens_model
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.model.hooked import HookedClassifier, load
 from tsc_interp.model.interop import HAS_BRIDGE_ONLY
 from tsc_interp.probes.patching import run as patching
 from tsc_interp.probes.paths import run as paths
+from tsc_interp.probes.registry import run_probe
 
 FUNCTIONS = {
     "resid_pre": theirs.get_act_patch_resid_pre,
@@ -95,6 +97,28 @@ def test_every_site_is_what_transformer_lens_patches(name: str) -> None:
             on_theirs.site(site).effect.array, expected, atol=tolerance, err_msg=site
         )
     assert np.abs(ours.site("z_all_pos").effect.array).max() > 0.01
+
+
+@pytest.mark.parametrize("norm", ["LN", None])
+def test_a_model_that_transformer_lens_made(norm: str | None) -> None:
+    """Nine outputs, two causal layers, biases: the answer's logit less the largest other one."""
+    model = transformer_lens_model(norm)
+    clean, corrupted = TOKENS[2:3], TOKENS[0:1]
+    own = int(model(clean)[0, -1].argmax())
+
+    def lead(out: torch.Tensor) -> torch.Tensor:
+        last = out[0, -1]
+        return last[own] - torch.cat([last[:own], last[own + 1 :]]).max()
+
+    with torch.no_grad():
+        logits, cache = model.run_with_cache(clean)
+        before, after = float(lead(logits)), float(lead(model(corrupted)))
+        ours = run_probe("patching", model, torch.cat([clean, corrupted])).pairs[0]
+        for site in ("resid_pre", "attn_out", "mlp_out", "z", "k", "v_all_pos", "pattern_by_pos"):
+            expected = normalised(FUNCTIONS[site](model, corrupted, cache, lead), before, after)
+            np.testing.assert_allclose(
+                ours.site(site).effect.array, expected, atol=2e-4, err_msg=site
+            )
 
 
 def test_a_bundled_model_by_position() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from tsc_interp.probes.registry import run_probe
 from tsc_interp.report import Report, outside
 from tsc_interp.report.outside_model import weight_hash
 
-PROBES = ["superposition", "margin", "specialization", "attribution"]
+PROBES = ["patterns", "attribution", "ablation", "circuits-weights"]
 NAMES = ["?", "X", "Y", "<pad>", "l", "two words", "n", "`o`", "$p$"]
 
 
@@ -45,29 +46,29 @@ def test_results_are_the_probes_own(report: Report) -> None:
     """Oracle: the same probes asked one by one; only rows have other names here."""
     model = transformer_lens_model()
     assert [result.probe for result in report.models[0].results] == PROBES
+    order = list(report.models[0].outside.asked.shown)
     for name in PROBES:
         options = {"direction": model.W_U[:, 2]} if name == "attribution" else {}
-        rows = TOKENS[[int(re.findall(r"\d+", label)[0]) for label in _rows(report[name])]]
-        alone = run_probe(name, model, rows if name == "attribution" else TOKENS, query=QUERY,
-                          token_names=NAMES, **options)  # fmt: skip
+        if name != "circuits-weights":
+            options["query"] = QUERY
+        alone = run_probe(name, model, TOKENS[order], token_names=NAMES, **options)
         assert alone.findings == report[name].findings
     parts = report["attribution"]
     said = (model(TOKENS)[:, QUERY, 2] - model.b_U[2]).detach().numpy()
     order = [int(re.findall(r"\d+", label)[0]) for label in parts.logits.labels["string"]]
     assert parts.logits.array == pytest.approx(said[order], abs=1e-4)
     assert list(parts.logits.array) == sorted(parts.logits.array, reverse=True)
-    observed = report["specialization"].observed
-    pattern = model.run_with_cache(TOKENS)[1]["blocks.1.attn.hook_pattern"][:, 1, QUERY]
-    for label in observed.labels["string"]:
-        row = int(re.findall(r"\d+", label)[0])
-        seen = [NAMES[token] for token in TOKENS[row].tolist()]
-        for token in observed.labels["letter"]:
-            weight = sum(float(pattern[row, key]) for key, name in enumerate(seen) if name == token)
-            got = float(observed.at(layer=1, string=label, head=1, letter=token))
-            assert got == pytest.approx(weight, abs=1e-5)
+    with torch.no_grad():
+        pattern = model.run_with_cache(TOKENS)[1]["blocks.1.attn.hook_pattern"].numpy()
+    for one in report["patterns"].strings:
+        row = int(re.findall(r"\d+", one.name)[0])
+        assert one.tokens == tuple(NAMES[token] for token in TOKENS[row].tolist())
+        assert one.weights.at(layer=1) == pytest.approx(pattern[row], abs=1e-5)
 
 
 def _rows(result: Any) -> tuple[str, ...]:
+    if result.probe == "patterns":
+        return tuple(one.name for one in result.strings)
     arrays = [getattr(result, name, None) for name in ("logits", "observed", "string_weights")]
     return next((a.labels["string"] for a in arrays if a is not None), ())
 
@@ -80,7 +81,7 @@ def test_every_form_and_back(report: Report, tmp_path: Path) -> None:
     page = report.save(tmp_path / "out").read_text()
     text = (tmp_path / "out" / "report.md").read_text()
     for form in (page, text):
-        assert "no failure map and no horizon" in form
+        assert "Not tested: no label was given" in form
         assert "no task is known" in form
     for finding in report.findings:
         assert finding.severity in ("note", "good")
@@ -119,10 +120,10 @@ def test_the_python_of_a_section_gives_it_again(report: Report, tmp_path: Path) 
 
     assert command(report) == ""
     report.save(tmp_path / "out")
-    shown = python(report, "margin").replace("report.json", str(tmp_path / "out" / "report.json"))
+    shown = python(report, "patterns").replace("report.json", str(tmp_path / "out" / "report.json"))
     space: dict[str, Any] = {"model": transformer_lens_model()}
     exec(compile(shown.replace("report.show(tables=True)", ""), "shown", "exec"), space)
-    assert space["report"]["margin"] == report["margin"]
+    assert space["report"]["patterns"] == report["patterns"]
 
 
 def test_of_many_rows_and_heads_some_are_chosen(many: tuple[Any, torch.Tensor, Report]) -> None:
@@ -139,7 +140,7 @@ def test_of_many_rows_and_heads_some_are_chosen(many: tuple[Any, torch.Tensor, R
     assert list(card.asked.shown) == [*order[:4], *order[-4:]]
     for result in report.models[0].results:
         assert len(_rows(result)) in (0, outside.MOST_SHOWN)
-    assert sum(len(section.figures) for section in report.models[0].sections.values()) <= 8
+    assert sum(len(section.figures) for section in report.models[0].sections.values()) <= 12
     assert len(report.to_html(plotlyjs="cdn")) < 1e6
     assert len(json.dumps(report.to_dict())) < 2e6
 
@@ -181,7 +182,8 @@ def test_masks_and_one_query_per_row_reach_the_probes() -> None:
         (TOKENS, {"token_names": ["a"]}, "token_names has 1 names"),
         (TOKENS, {"probes": ["margins"]}, "did you mean 'margin'"),
         (TOKENS, {"probes": []}, "no probe to run"),
-        (TOKENS, {"probes": ["attribution"]}, "needs a read-out direction"),
+        (TOKENS, {"answer": [1, 2]}, "one for each of the 5 rows"),
+        (TOKENS, {"answer": 9, "probes": ["attribution"]}, "one of the 9 outputs"),
         (TOKENS, {"compare": "walkthrough"}, "not compared"),
         (TOKENS, {"epoch": 3}, "has no epochs"),
         (TOKENS, {"reading": {"query": 3}}, "reading has tokens"),
@@ -192,7 +194,7 @@ def test_wrong_use_is_refused_in_words(tokens: Any, options: dict[str, Any], wor
         tsc.analyze(transformer_lens_model(), tokens, **options)
 
 
-@pytest.mark.parametrize("probe", ["trace", "atlas", "ablation", "patching", "dynamics"])
+@pytest.mark.parametrize("probe", ["trace", "atlas", "patching", "dynamics"])
 def test_a_probe_that_does_not_apply_says_why_when_named(probe: str) -> None:
     with pytest.raises(UnsupportedError, match=f"probe {probe}: it "):
         tsc.analyze(transformer_lens_model(), TOKENS, probes=[probe])
@@ -205,10 +207,65 @@ def test_options_of_other_models_are_refused_for_a_classifier() -> None:
         tsc.analyze("walkthrough", TOKENS)
 
 
-def test_without_a_direction_attribution_says_what_it_needs() -> None:
-    report = tsc.analyze(transformer_lens_model(), TOKENS, query=QUERY)
-    assert "direction=model.W_U" in report.models[0].not_run["attribution"]
-    assert "No row is taken apart" in report.to_html(plotlyjs="cdn")
+def test_by_default_the_answer_is_taken_apart_and_put_to_the_test() -> None:
+    """Oracle: the model's own logits, as it is and with one head at its mean."""
+    model = transformer_lens_model()
+    report = tsc.analyze(model, TOKENS, query=QUERY, name="mine & yours", token_names=NAMES)
+    logits = model(TOKENS)[:, QUERY].detach().numpy()
+    lead = np.sort(logits, axis=1)[:, -1] - np.sort(logits, axis=1)[:, -2]
+    assert report["attribution"].logits.array == pytest.approx(lead, abs=1e-4)
+    page = report.to_html(plotlyjs="cdn")
+    assert "<h1>mine &amp; yours</h1>" in page
+    assert "The heads it needs" in page
+    assert 'class="tsc-attention"' in page
+    text = re.search(r"<b>Tested:</b> (.*?)</p>", page)[1]
+    name = re.search(r"in place of what layer (\d) head (\d) returns", text)
+    layer, head = map(int, name.groups())
+
+    def mean(z: torch.Tensor, hook: Any) -> torch.Tensor:
+        z = z.clone()
+        z[:, :, head] = z[:, :, head].mean(0)
+        return z
+
+    after = model.run_with_hooks(TOKENS, fwd_hooks=[(f"blocks.{layer}.attn.hook_z", mean)])
+    changed = int((after[:, QUERY].argmax(-1).numpy() != logits.argmax(1)).sum())
+    assert f"{changed} of all 5 answers change" in text or (
+        changed == 0 and "no answer changes" in text
+    )
+
+
+class _Found:
+    """What a search for wrong inputs returns, as far as a page reads it."""
+
+    tokens = (2, 6, 5, 3, 5, 8, 8)
+    label, answer, proved, tried, enumerated = 3, 4, True, 1234, None
+    error_rate = SimpleNamespace(tried=200, wrong=3, share=0.015, interval=(0.003, 0.043))
+
+
+def test_a_wrong_input_that_was_found_comes_first() -> None:
+    model = transformer_lens_model()
+    report = tsc.analyze(model, TOKENS, found=_Found(), token_names=NAMES, probes=["patterns"])
+    verdict = report.findings[0]
+    assert verdict.severity == "failure"
+    assert verdict.text.startswith("Found: `Y n two words <pad> two words $p$ $p$` is answered 4")
+    assert "proved wrong" in verdict.text
+    assert "3 are wrong (1.50%, 95% interval 0.30% to 4.30%)" in verdict.text
+    assert report["patterns"].strings[0].name.startswith("row 0")
+    assert report.models[0].outside.asked.tokens[0] == _Found.tokens
+    assert Report.from_json(report.to_json()).models == report.models
+
+    nothing = _Found()
+    nothing.tokens, nothing.error_rate = None, None
+    text = tsc.analyze(model, TOKENS, found=nothing, probes=["patterns"]).findings[0].text
+    assert text.startswith("Nothing found: 1,234 inputs were tried, which says nothing")
+    nothing.enumerated = SimpleNamespace(complete=True, inputs=25, wrong=0, undecided=0)
+    told = tsc.analyze(model, TOKENS, found=nothing, probes=["patterns"]).findings[0]
+    assert (told.severity, told.text[:44]) == (
+        "good",
+        "Enumerated: none of all 25 inputs is wrong. ",
+    )
+    with pytest.raises(UsageError, match="has 7 tokens"):
+        tsc.analyze(model, TOKENS[:, :5], found=_Found())
 
 
 def test_the_model_is_left_as_it_was() -> None:

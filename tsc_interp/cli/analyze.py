@@ -21,6 +21,7 @@ from tsc_interp.cli.common import (
     tell_page,
     working,
 )
+from tsc_interp.errors import UsageError
 
 
 class ImageKind(StrEnum):
@@ -49,6 +50,13 @@ def command(
     probe: Annotated[
         list[str] | None,
         typer.Option("--probe", "-p", metavar="NAME", help="Ask only this; may be repeated."),
+    ] = None,
+    pair: Annotated[
+        tuple[str, str] | None,
+        typer.Option(
+            metavar="CLEAN CORRUPTED",
+            help="Two strings to patch between, for patching (the default then) and paths.",
+        ),
     ] = None,
     compare: Annotated[
         str | None,
@@ -89,6 +97,10 @@ def command(
     from tsc_interp.report.files import check_directory, check_options
 
     named, texts = model_and_strings(model, strings, checkpoint)
+    if pair is not None:
+        if texts:
+            raise UsageError(f"--pair names the strings; leave out {' '.join(texts)}")
+        texts, probe = list(pair), probe or ["patching"]
     wanted = [name.strip() for name in formats.split(",") if name.strip()]
     kind = None if images is None else images.value
     check_options(wanted, plotlyjs.value, kind)

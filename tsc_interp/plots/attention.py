@@ -12,7 +12,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import count
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,6 @@ from numpy.typing import NDArray
 from tsc_interp.files import write_output
 from tsc_interp.output.visible import visible
 
-_numbers = count()
 _START = '<!doctype html><html lang="en" class="tsc-attention-page">'
 
 
@@ -69,13 +67,13 @@ class AttentionView:
 
     def to_html(self, *, shared: bool = False) -> str:
         """The fragment. With `shared`, a page has the style and the script already."""
-        place = f"tsc-attention-{next(_numbers)}"
         own = "" if shared else f"<style>{asset('attention.css')}</style>"
         script = "" if shared else asset("attention.js")
+        # No name of its own: the script fills every view that is still empty.
+        start = 'document.querySelectorAll(".tsc-attention").forEach(tscAttention);'
         return (
-            f'{own}<div class="tsc-attention" id="{place}"><script type="application/json">'
-            f"{self._json()}</script></div>"
-            f'<script>{script}\ntscAttention(document.getElementById("{place}"));</script>'
+            f'{own}<div class="tsc-attention"><script type="application/json">{self._json()}'
+            f"</script></div><script>{script}\n{start}</script>"
         )
 
     def save(self, path: str | PathLike[str], *, force: bool = False) -> Path:

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from tsc_interp.plots.style import new_figure
 
 ACROSS = 3
-MOST_NAMES = 24
-"""More names than this are thinned out."""
+MOST_NAMES = 8
+"""More names than this along a panel are thinned out."""
 
 
 @dataclass(frozen=True)
@@ -56,16 +56,15 @@ def panels(
         })  # fmt: skip
         figure.add_annotation(
             text=panel.title, x=left + wide / 2, y=top, xref="paper", yref="paper",
-            yanchor="bottom", showarrow=False,
+            xanchor="center", yanchor="bottom", showarrow=False,
         )  # fmt: skip
     return figure
 
 
 def _names(names: Sequence[str], shown: bool) -> dict[str, Any]:
-    most = MOST_NAMES if max(map(len, names), default=1) < 4 else MOST_NAMES // 2
-    step = -(-len(names) // most)
+    step = -(-len(names) // MOST_NAMES)
     at = list(range(0, len(names), step))
     return {
         "tickvals": at, "ticktext": [names[i] for i in at], "showticklabels": shown,
-        "showgrid": False, "zeroline": False, "tickangle": 0 if step == 1 else None,
+        "showgrid": False, "zeroline": False,
     }  # fmt: skip

@@ -17,6 +17,7 @@ from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.interventions.changes import Patch
 from tsc_interp.interventions.singly import Metric, logit
 from tsc_interp.probes.pair_search import find_pairs
+from tsc_interp.probes.rows import token_rows
 from tsc_interp.probes.running import as_array, classifier_config, need_one_logit
 from tsc_interp.results.base import Pair
 
@@ -60,12 +61,13 @@ def pair_runs(
     Of our classifier: `pairs` of strings, clean first; without, the two strings that are given
     (the first is the clean one), or pairs that are found around those given.
     Of any TransformerLens model: `strings` are rows of token ids, `pairs` are pairs of row numbers
-    (without, rows 0 and 1), and the logit is that of token `answer` at position `query`.
+    (without, rows 0 and 1), read at position `query`. Of one output it is the logit, of two the
+    second less the first, and of more the logit of `answer` less the largest other one; without
+    `answer`, of what the model answers to the clean row, and of our classifier the right class.
     """
     config = classifier_config(model)
     if config is None:
         return _rows(model, strings, pairs, query, answer, token_names)
-    need_one_logit(config, "patching or paths")
     if isinstance(strings, str) or len(strings) == 0:
         raise UsageError("a probe needs a list of one or more strings (or rows of token ids)")
     texts = [config.alphabet.canonical(string) for string in strings]
@@ -75,6 +77,7 @@ def pair_runs(
     elif len(texts) == 2:
         chosen = [(texts[0], texts[1], "the two strings that were given, the clean one first")]
     else:
+        need_one_logit(config, "patching or paths (without a pair of strings)")
         chosen = find_pairs(model, config, texts, same_length=form == "position")
     if not 1 <= len(chosen) <= MOST_PAIRS:
         raise UsageError(f"1 to {MOST_PAIRS} pairs can be looked at, got {len(chosen)}")
@@ -121,22 +124,35 @@ def _pair_run(
         inputs = [model.tokens([string]) for string in (clean, corrupted)]
         rows = [row[0].tolist() for row in inputs]
         positions, differ = _places(rows[0], rows[1], names)
-    with torch.no_grad():
-        logits = [float(model(one)) for one in inputs]
     labels = config.classes([clean, corrupted])
+    several = config.n_outputs > 1
+    metric = _lead(int(labels[0])) if several else logit
+    with torch.no_grad():
+        logits = [float(metric(model(one))) for one in inputs]
     pair = Pair(
         clean=clean,
         corrupted=corrupted,
         clean_logit=logits[0],
         corrupted_logit=logits[1],
-        labels=(int(labels[0]), int(labels[1])),
-        why=why,
+        labels=None if several else (int(labels[0]), int(labels[1])),
+        why=f"{why}; the clean one's class over the best other" if several else why,
         positions=positions,
     )
     _check_apart(pair)
     reading = model.inputs(inputs[1]).reading
     at = 0 if reading is None else int(reading[0])
-    return PairRun(pair, model, inputs[1], Patch(clean), logit, by, differ, ours=True, query=at)
+    return PairRun(pair, model, inputs[1], Patch(clean), metric, by, differ, ours=True, query=at)
+
+
+def _lead(answer: int) -> Metric:
+    """Of outputs `[row output]`: the answer's logit less the largest of the others."""
+
+    def lead(output: Any) -> Any:
+        others = output.clone()
+        others[..., answer] = float("-inf")
+        return output[..., answer] - others.max(-1).values
+
+    return lead
 
 
 def _places(
@@ -175,10 +191,8 @@ def _rows(
         raise UnsupportedError(
             f"a model with TransformerLens's run_with_hooks is needed, not {type(model).__name__}"
         )
-    if not isinstance(tokens, torch.Tensor) or tokens.ndim != 2 or tokens.is_floating_point():
-        raise UsageError(
-            "a TransformerLens model is probed on token ids, a whole-number tensor [batch pos]"
-        )
+    given = token_rows(model, tokens, query, None)
+    tokens = torch.from_numpy(given.tokens).to(next((p.device for p in model.parameters()), "cpu"))
     chosen = [(0, 1)] if pairs is None else [tuple(one) for one in pairs]
     for one in chosen:
         if len(one) != 2 or not all(isinstance(row, int) and 0 <= row < len(tokens) for row in one):
@@ -186,34 +200,40 @@ def _rows(
                 f"of {len(tokens)} rows of token ids, a pair is two row numbers, clean first, from "
                 f"0 to {len(tokens) - 1}; got {one!r}"
             )
-    at = -1 if query is None else query
-
-    def metric(output: Any) -> Any:
-        outputs = output.shape[-1]
-        if answer is None and outputs > 2:
-            raise UsageError(
-                f"the model has {outputs} logits; answer=TOKEN says which one to look at"
-            )
-        if answer is None and outputs == 2:  # no and yes, as in an exported classifier
-            return output[:, at, 1] - output[:, at, 0]
-        return output[:, at, answer or 0]
-
+    at = int(given.query[0])
     found = []
     for clean, corrupted in chosen:
         rows = tokens[[clean, corrupted]]
         with torch.no_grad():
-            logits = as_array(metric(model(rows))).tolist()
+            outputs = model(rows)
+        metric, what = _metric(outputs[0, at], at, answer)
+        logits = as_array(metric(outputs)).tolist()
         positions, differ = _places(rows[0].tolist(), rows[1].tolist(), token_names)
         pair = Pair(
             clean=f"row {clean}",
             corrupted=f"row {corrupted}",
             clean_logit=logits[0],
             corrupted_logit=logits[1],
-            why=f"rows {clean} and {corrupted} of the token ids",
+            why=f"rows {clean} and {corrupted} of the token ids{what}",
             positions=positions,
         )
         _check_apart(pair)
         patch = Patch(tuple(rows[0].tolist()))
-        read = at % rows.shape[1]
-        found.append(PairRun(pair, model, rows[1:], patch, metric, "position", differ, False, read))
+        found.append(PairRun(pair, model, rows[1:], patch, metric, "position", differ, False, at))
     return found
+
+
+def _metric(clean: Any, at: int, answer: int | None) -> tuple[Metric, str]:
+    """From what the model returns to one number per row, and what it is, in words."""
+    outputs = len(clean)
+    if answer is not None and not (isinstance(answer, int) and 0 <= answer < outputs):
+        raise UsageError(
+            f"answer is one of the {outputs} outputs, 0 to {outputs - 1}, not {answer}"
+        )
+    if outputs == 1:
+        return lambda output: output[:, at, 0], ""
+    if outputs == 2 and answer is None:  # no and yes, as in an exported classifier
+        return lambda output: output[:, at, 1] - output[:, at, 0], ""
+    own = int(clean.argmax()) if answer is None else answer
+    lead = _lead(own)
+    return lambda output: lead(output[:, at]), f", output {own} over the best other"

@@ -64,8 +64,8 @@ class Probe(Question):
     """Whether it reads any TransformerLens model: token ids for strings, and `accepts`."""
     accepts: tuple[str, ...] = ROW_OPTIONS
     """The options that `run` takes with token ids."""
-    needs_direction: bool = False
-    """Whether a model without a task has to be given a direction to read along."""
+    row_by_row: bool = False
+    """Whether it takes rows apart one by one, so that a report asks about those it shows."""
     token_title: str = ""
     """The title where inputs are tokens and not letters; empty if it is the same."""
     token_question: str = ""

@@ -16,7 +16,7 @@ from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.resolve import HoldsEpochs
 from tsc_interp.errors import UsageError
 from tsc_interp.probes.plugins import Plugins, load_plugins
-from tsc_interp.probes.probe import Probe, Question
+from tsc_interp.probes.probe import ROW_OPTIONS, Probe, Question
 from tsc_interp.results.base import ProbeResult
 from tsc_interp.strings import as_strings
 
@@ -86,6 +86,16 @@ PROBES: tuple[Probe, ...] = (
         accepts=("query", "token_names", "attention_mask"),
     ),
     Probe(
+        name="circuits-weights",
+        title="What the weights of heads say",
+        question="What does each head score and write, read off its weights alone?",
+        chapter="",
+        result="CircuitsWeightsResult",
+        on_request=True,
+        any_model=True,
+        accepts=("token_names",),
+    ),
+    Probe(
         name="specialization",
         title="What each head reads",
         question="Which letter does each head read, and do heads repeat each other?",
@@ -101,7 +111,8 @@ PROBES: tuple[Probe, ...] = (
         chapter="2",
         result="AttributionResult",
         any_model=True,
-        needs_direction=True,
+        accepts=(*ROW_OPTIONS, "answer"),
+        row_by_row=True,
         token_title="What a read-out is made of",
         token_question="How much does each head, token and neuron add to the read-out?",
     ),
@@ -146,6 +157,9 @@ PROBES: tuple[Probe, ...] = (
         chapter="2, 4",
         result="AblationResult",
         on_request=True,
+        any_model=True,
+        accepts=("query", "token_names", "attention_mask", "answer"),
+        token_question="Which answers change without a head or an MLP?",
     ),
     Probe(
         name="patching",

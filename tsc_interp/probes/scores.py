@@ -33,7 +33,7 @@ def query_scores(model: Any, run: Pass, index: int) -> Floats:
             f"{list(k.shape[2:])} per position; these probes need one key per head or group"
         )
     products = einsum(at, k, "row head d_head, row key head d_head -> row head key")
-    scores = products / _scale(model)
+    scores = products / attention_scale(model)
     cap = float(getattr(model.cfg, "attn_scores_soft_cap", None) or -1.0)
     if cap > 0:
         scores = cap * np.tanh(scores / cap)
@@ -80,7 +80,7 @@ def _check_explained(run: Pass, index: int, scores: Floats) -> None:
         )
 
 
-def _scale(model: Any) -> float:
+def attention_scale(model: Any) -> float:
     if not getattr(model.cfg, "use_attn_scale", True):
         return 1.0
     stated = float(getattr(model.cfg, "attn_scale", None) or -1.0)

@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Progress = Callable[[str], None]
-TOKEN_OPTIONS = {"query", "token_names", "direction", "attention_mask"}
+TOKEN_OPTIONS = {
+    "query", "token_names", "direction", "attention_mask", "answer", "found", "name",
+}  # fmt: skip
 _SMALL = 250_000
 """Parameters up to which a second thread only costs time."""
 

@@ -4,29 +4,33 @@ Of many rows some are read: at most `MOST_ROWS`, fewer where the activations of 
 would fill more than `MOST_BYTES` or a pass would take longer than `MOST_WORK` allows, evenly spread
 over those given, one at least. Of these at most `MOST_SHOWN` are taken apart and kept row by row:
 those with the largest and the smallest read-out where there is a direction to read along, else the
-first. Which heads are drawn, the probes choose themselves (`HeadsResult.heads_to_show`).
+first. An input that `tsc.falsify` found comes before all others. Which heads are drawn, the probes
+choose themselves (`HeadsResult.heads_to_show`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.probes.attribution.run import readouts
-from tsc_interp.probes.registry import PROBES, Probe
+from tsc_interp.probes.patterns.result import PatternsResult
+from tsc_interp.probes.registry import PROBES, Probe, find_probe
 from tsc_interp.probes.rows import Query, Rows, TokenNames, name_of, need_cache, token_rows
 from tsc_interp.probes.running import readout_direction
+from tsc_interp.probes.standing_out import heads_to_tell
 from tsc_interp.report.asking import ProbeFailed, ask, chosen_probes
 from tsc_interp.report.model_report import ModelReport
-from tsc_interp.report.outside_card import Asked, OutsideCard
+from tsc_interp.report.outside_card import Asked, OutsideCard, Tested
 from tsc_interp.report.outside_model import describe, parameters_of, row_bytes, weight_hash
 from tsc_interp.report.report import Report
 from tsc_interp.results.arrays import LabeledArray
-from tsc_interp.results.base import ProbeResult
+from tsc_interp.results.base import HeadsResult, ProbeResult, Record
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -36,6 +40,9 @@ MOST_BYTES = 500_000_000
 MOST_WORK = 100_000_000_000
 """Parameters times tokens; four probes take some 30 seconds of one processor core then."""
 MOST_SHOWN = 8
+FIRST = ("patterns", "attribution", "ablation", "circuits-weights")
+"""What a page opens with."""
+R = TypeVar("R", bound=Record)
 Progress = Callable[[str], None]
 
 
@@ -48,20 +55,28 @@ def analyze_tokens(
     token_names: TokenNames | None = None,
     direction: ArrayLike | Tensor | None = None,
     attention_mask: ArrayLike | Tensor | None = None,
+    answer: int | Sequence[int] | None = None,
+    found: Any = None,
+    name: str | None = None,
     progress: Progress = lambda doing: None,
 ) -> Report:
     """Run the probes that need no task on any TransformerLens model.
 
     Args:
         model: A HookedTransformer, a TransformerBridge, or a hooked model of ours.
-        tokens: Token ids `[batch pos]`.
+        tokens: Token ids `[batch pos]`. May be left out where `found` has a wrong input.
         probes: Names of probes, by default all that apply. The others are listed with the reason.
         query: The position that reads: one for all rows, or one per row. By default each row's
             last token.
         token_names: What tokens are called: a list by token id, or a dictionary. By default what
             the model's tokenizer says.
         direction: A vector in the residual stream; attribution takes apart the read-out along it.
+            By default it takes apart the answer's logit less the next largest.
         attention_mask: `[batch pos]`, 1 for tokens and 0 for padding.
+        answer: The output to account for, one for all rows or one for each. By default what the
+            model answers.
+        found: What `tsc.falsify` returned: the verdict, and the wrong input as the first row.
+        name: What the page calls the model.
         progress: Called with a line of text whenever something begins.
 
     Returns:
@@ -81,6 +96,7 @@ def analyze_tokens(
     """
     chosen = chosen_probes(probes)
     need_cache(model)
+    tokens, answer = _with_found(tokens, answer, found)
     if tokens is None:
         raise UsageError(
             f"which tokens? A {type(model).__name__} is analysed on token ids [batch pos]: "
@@ -92,8 +108,11 @@ def analyze_tokens(
     along = readout_direction(model, direction)
     rows = _read_rows(model, given)
     asked = _asked(model, given, rows, token_names, along, attention_mask is not None)
+    asked = replace(asked, answer=_answers(answer, rows, len(given.tokens)))
     card = OutsideCard(
-        name=describe(model).pop("name"),
+        name=describe(model)["name"] if name is None else str(name),
+        kind=describe(model)["name"],
+        tested=None if found is None else Tested.of(found, asked.names),
         parameters=parameters_of(model),
         weight_hash=weight_hash(model),
         shape={key: value for key, value in describe(model).items() if key != "name"},
@@ -102,6 +121,35 @@ def analyze_tokens(
     results, not_run = _ask_all(model, asked, chosen, progress)
     names = tuple(f"row {row}" for row in asked.rows)
     return Report((ModelReport(card, names, results, not_run),))
+
+
+def _with_found(tokens: Any, answer: Any, found: Any) -> tuple[Any, Any]:
+    """The wrong input in front of the rows, to be taken apart first."""
+    wrong = getattr(found, "tokens", None)
+    if found is None or wrong is None:
+        return tokens, answer
+    first = np.array([wrong], dtype=np.int64)
+    if tokens is None:
+        return first, answer
+    rest = np.asarray(tokens.detach().cpu() if hasattr(tokens, "detach") else tokens)
+    if rest.ndim != 2 or rest.shape[1] != first.shape[1]:
+        raise UsageError(
+            f"the wrong input that was found has {first.shape[1]} tokens; rows beside it must have "
+            f"as many, not {list(rest.shape)}"
+        )
+    if answer is not None and np.ndim(answer):
+        raise UsageError("with found=, answer is one output for all rows")
+    return np.concatenate([first, rest]), answer
+
+
+def _answers(answer: Any, rows: NDArray[np.int64], given: int) -> tuple[int, ...] | None:
+    if answer is None:
+        return None
+    try:
+        every = np.broadcast_to(np.asarray(answer, dtype=np.int64), (given,))
+    except (ValueError, TypeError):
+        raise UsageError(f"answer is one output, or one for each of the {given} rows") from None
+    return tuple(every[rows].tolist())
 
 
 def _read_rows(model: Any, given: Rows) -> NDArray[np.int64]:
@@ -171,11 +219,15 @@ def _ask_all(
 ) -> tuple[tuple[ProbeResult, ...], dict[str, str]]:
     results: list[ProbeResult] = []
     not_run: dict[str, str] = {}
-    wanted = chosen or [p for p in PROBES if not p.on_request and not p.needs_run]
+    wanted = chosen or _default()
     for index, probe in enumerate(wanted, start=1):
         progress(f"{index} of {len(wanted)} {probe.name}: {probe.of_tokens().question}")
         try:
-            results.append(_ask(model, asked, probe, named=chosen is not None))
+            result = _ask(model, asked, probe)
+            if chosen is None and isinstance(result, HeadsResult) and not heads_to_tell(result):
+                not_run[probe.name] = "no head reads one token more clearly than chance"
+                continue
+            results.append(result)
         except ProbeFailed as error:
             if len(wanted) == 1:
                 raise
@@ -187,19 +239,21 @@ def _ask_all(
     return tuple(results), not_run
 
 
-def _ask(model: Any, asked: Asked, probe: Probe, *, named: bool) -> ProbeResult:
+def _default() -> list[Probe]:
+    """What a page opens with, and then whatever else is asked without being named."""
+    named = [find_probe(name) for name in FIRST]
+    return [*named, *(p for p in PROBES if not p.on_request and not p.needs_run and p not in named)]
+
+
+def _ask(model: Any, asked: Asked, probe: Probe) -> ProbeResult:
     if not probe.any_model:
         about_classifiers = f"it needs a tsc-interp classifier, not a {type(model).__name__}"
         raise UnsupportedError(probe.why_not or about_classifiers)
-    if probe.needs_direction and asked.direction is None and not named:
-        raise UnsupportedError(
-            "it needs a direction to read along: direction=model.W_U[:, token] is that token's "
-            "logit, the difference of two columns what tells two answers apart"
-        )
-    # Row by row only those to be shown are kept, and these alone are taken apart.
-    rows: Sequence[int] = range(len(asked.rows))
-    if probe.needs_direction:
-        rows = [asked.rows.index(row) for row in asked.shown]
+    # Row by row only those to be shown are kept, so they come first, or alone.
+    shown = [asked.rows.index(row) for row in asked.shown]
+    rows = shown + [row for row in range(len(asked.rows)) if row not in shown]
+    if probe.row_by_row:
+        rows = shown
     result = ask(probe, model, np.array([asked.tokens[row] for row in rows]),
                  **_options(probe, asked, rows))  # fmt: skip
     if probe.folder:
@@ -218,20 +272,31 @@ def _options(probe: Probe, asked: Asked, rows: Sequence[int]) -> dict[str, Any]:
         "token_names": dict(asked.names) or None,
         "direction": None if asked.direction is None else np.array(asked.direction),
         "attention_mask": None if mask is None else np.array([mask[row] for row in rows]),
-    }
+        "answer": None if asked.answer is None or (asked.direction and probe.row_by_row)
+        else [asked.answer[row] for row in rows],
+    }  # fmt: skip
     return {name: every[name] for name in probe.accepts}
 
 
-def _only_shown(result: ProbeResult, names: dict[str, str]) -> ProbeResult:
+def _only_shown(result: R, names: dict[str, str]) -> R:
     """The result with the rows that are shown, under the names they have in the report."""
-    changed = {}
+    changed: dict[str, Any] = {}
     for field in type(result).model_fields:
-        array = getattr(result, field)
-        if not isinstance(array, LabeledArray) or "string" not in array.dims:
-            continue
-        old = array.labels["string"]
-        places = [place for place, name in enumerate(old) if name in names]
-        labels = {**array.labels, "string": tuple(names[old[place]] for place in places)}
-        kept = np.take(array.array, places, axis=array.dims.index("string"))
-        changed[field] = LabeledArray.of(kept, **{dim: labels[dim] for dim in array.dims})
+        value = getattr(result, field)
+        if isinstance(value, LabeledArray) and "string" in value.dims:
+            changed[field] = _rows_of(value, names)
+        elif isinstance(value, Record) and not isinstance(value, LabeledArray):
+            changed[field] = _only_shown(value, names)
+    if isinstance(result, PatternsResult):
+        strings = [one.model_copy(update={"name": names.get(one.name, one.name)})
+                   for one in result.strings]  # fmt: skip
+        changed["strings"] = tuple(strings)
     return result.model_copy(update=changed)
+
+
+def _rows_of(array: LabeledArray, names: dict[str, str]) -> LabeledArray:
+    old = array.labels["string"]
+    places = [place for place, name in enumerate(old) if name in names]
+    labels = {**array.labels, "string": tuple(names[old[place]] for place in places)}
+    kept = np.take(array.array, places, axis=array.dims.index("string"))
+    return LabeledArray.of(kept, **{dim: labels[dim] for dim in array.dims})

@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from tsc_interp.output.numbers import number
-from tsc_interp.results.base import Finding
+from tsc_interp.results.base import Finding, Severity
 
 KIND = "transformer_lens"
 _IN_LABELS = 12
 """Characters of a row's tokens in labels; a phone has room for them."""
 _IN_FULL = 600
+NOT_TESTED = "Not tested: no label was given, so nothing here is known to be right or wrong."
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,8 @@ class Asked:
     attention_mask: tuple[tuple[int, ...], ...] | None = None
     shown: tuple[int, ...] = ()
     """Of the rows given, those taken apart; the highest read-out first where there is one."""
+    answer: tuple[int, ...] | None = None
+    """The output that is accounted for in each row; None is what the model answers."""
 
     def row_name(self, index: int) -> str:
         """`row 3: … X ?`, with the last tokens up to the one that reads."""
@@ -84,8 +87,51 @@ class Asked:
 
 
 @dataclass(frozen=True)
+class Tested:
+    """What a search for wrong inputs said: found, enumerated and proved are three words."""
+
+    severity: Severity
+    text: str
+
+    @classmethod
+    def of(cls, found: Any, names: Mapping[int, str]) -> Tested:
+        """From what `tsc.falsify` returned."""
+        every = found.enumerated
+        sentences = []
+        if found.tokens is not None:
+            row = " ".join(names.get(token, str(token)) for token in found.tokens)
+            row = row.replace("`", "'")
+            how = "proved wrong in ball arithmetic" if found.proved else "not proved"
+            sentences.append(
+                f"Found: `{row}` is answered {found.answer}, and {found.label} is right ({how})."
+            )
+        if every is not None and every.complete:
+            wrong = f"{number(every.wrong)} of all {number(every.inputs)} inputs are wrong"
+            if not every.wrong:
+                wrong = f"none of all {number(every.inputs)} inputs is wrong"
+            open_ = f", {number(every.undecided)} undecided" if every.undecided else ""
+            sentences.append(f"Enumerated: {wrong}{open_}.")
+        elif found.tokens is None:
+            sentences.append(
+                f"Nothing found: {number(found.tried)} inputs were tried, which says nothing about "
+                "the others."
+            )
+        rate = found.error_rate
+        if rate is not None and rate.tried and not (every is not None and every.complete):
+            low, high = rate.interval
+            sentences.append(
+                f"Of {number(rate.tried)} inputs drawn by chance {number(rate.wrong)} are wrong "
+                f"({rate.share:.2%}, 95% interval {low:.2%} to {high:.2%})."
+            )
+        right = every is not None and every.complete and not every.wrong and not every.undecided
+        failed = found.tokens is not None or (every is not None and every.wrong > 0)
+        severity: Severity = "failure" if failed else "good" if right else "note"
+        return cls(severity, " ".join(sentences))
+
+
+@dataclass(frozen=True)
 class OutsideCard:
-    """A model of TransformerLens, as it is: there is no task to be right or wrong about."""
+    """A model of TransformerLens, as it is: what was asked, and what a search for errors said."""
 
     name: str
     parameters: int
@@ -93,19 +139,22 @@ class OutsideCard:
     shape: Mapping[str, Any]
     """Layers, heads, widths, norm, positions, vocabulary, ..."""
     asked: Asked
+    kind: str = ""
+    """Its class, where `name` is what somebody calls it."""
+    tested: Tested | None = None
 
     def verdict(self) -> Finding:
-        """What it is and what was asked; nothing here can be a failure."""
+        """What a search for errors said, what the model is, and what was asked."""
         layers, heads = self.shape["layers"], self.shape["heads"]
         name = self.name.replace("`", "'")
         of_each = f"of {_counted(heads, 'head')}" + (" each" if layers > 1 else "")
+        judged = self.tested or Tested("note", NOT_TESTED)
         text = (
-            f"{name} has {_counted(layers, 'layer')} {of_each} and "
-            f"{number(self.parameters)} parameters. {self.asked.sentence()} It has no task here, "
-            "so nothing is right or wrong: there is no failure map and no horizon."
+            f"{judged.text} {name} has {_counted(layers, 'layer')} {of_each} and "
+            f"{_counted(self.parameters, 'parameter')}. {self.asked.sentence()}"
         )
         return Finding(
-            severity="note",
+            severity=judged.severity,
             text=text,
             numbers={"layers": layers, "heads": heads, "parameters": self.parameters},
         )
@@ -113,20 +162,22 @@ class OutsideCard:
     def facts(self) -> list[tuple[str, str]]:
         """The card, line by line."""
         asked = self.asked
-        told = [("kind", self.name), ("parameters", number(self.parameters))]
+        told = [("kind", self.kind or self.name), ("parameters", number(self.parameters))]
         told += [(name, _written(value)) for name, value in self.shape.items()]
         told += [("rows", f"{len(asked.rows)} of {number(asked.given)} given")]
         told += [("tokens a row", number(asked.width))]
         told += [("read at position", ", ".join(map(str, sorted(set(asked.query)))))]
         size = len(asked.direction or ())
-        along = f"a vector of {number(size)} numbers" if size else "none given"
+        along = f"a vector of {number(size)} numbers" if size else "the answer over the next"
         told += [("read-out direction", along)]
         masked = "none" if asked.attention_mask is None else "as given"
         return [*told, ("attention mask", masked)]
 
     def to_dict(self) -> dict[str, Any]:
         asked = {**vars(self.asked), "names": {str(k): v for k, v in self.asked.names.items()}}
-        return {"kind": KIND, **vars(self), "shape": dict(self.shape), "asked": asked}
+        tested = None if self.tested is None else dict(vars(self.tested))
+        told = {**vars(self), "shape": dict(self.shape), "asked": asked, "tested": tested}
+        return {**told, "kind": KIND, "called": self.kind}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
@@ -138,8 +189,17 @@ class OutsideCard:
         if asked["direction"] is not None:
             asked["direction"] = tuple(asked["direction"])
         asked["names"] = {int(token): name for token, name in asked["names"].items()}
-        kept = {key: value for key, value in data.items() if key not in ("kind", "asked")}
-        return cls(asked=Asked(**asked), **kept)
+        answer = asked.get("answer")
+        asked["answer"] = None if answer is None else tuple(answer)
+        left = ("kind", "called", "asked", "tested")
+        kept = {key: value for key, value in data.items() if key not in left}
+        tested = data.get("tested")
+        return cls(
+            asked=Asked(**asked),
+            kind=data.get("called", ""),
+            tested=None if tested is None else Tested(**tested),
+            **kept,
+        )
 
 
 def _counted(count: int, what: str) -> str:

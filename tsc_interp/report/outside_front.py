@@ -1,4 +1,4 @@
-"""Screen one of a TransformerLens model's page: what it is, a row taken apart, what is missing.
+"""Screen one of a TransformerLens model's page: patterns, one answer taken apart, needed heads.
 
 Made from what the report holds: no model is run here.
 """
@@ -6,27 +6,35 @@ Made from what the report holds: no model is run here.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
+from markupsafe import Markup
 
 from tsc_interp.plots.colours import MUTED
+from tsc_interp.probes.ablation.result import AblationResult, Answers
 from tsc_interp.probes.attribution.result import AttributionResult
-from tsc_interp.probes.specialization.result import SpecializationResult
+from tsc_interp.probes.patterns.figures_view import view
+from tsc_interp.probes.patterns.result import HABITS, PatternsResult
 from tsc_interp.report.front import Bar, Head, Share, bars
 from tsc_interp.report.model_report import ModelReport
 from tsc_interp.report.outside_card import OutsideCard
+from tsc_interp.results.base import ProbeResult
 
 MOST_PARTS = 8
 MOST_HEADS = 4
 MOST_SHARES = 6
+R = TypeVar("R", bound=ProbeResult)
 
 
 @dataclass(frozen=True)
 class RowApart:
-    """One row, from the tokens that get the weight to the read-out."""
+    """One row, from the positions that get the weight to the answer."""
 
     name: str
     position: int
+    what: str
+    """What the parts add up to, such as `7 over 3`."""
     heads: tuple[Head, ...]
     parts: tuple[Bar, ...]
     zero: float
@@ -34,38 +42,75 @@ class RowApart:
 
 
 @dataclass(frozen=True)
+class Needed:
+    """A head, how many answers change without it, and where it attends."""
+
+    name: str
+    changed: int
+    share: float
+    effect: float
+    """On the answer's lead, on average."""
+    attends: str
+
+
+@dataclass(frozen=True)
 class OutsideFront:
-    facts: tuple[tuple[str, str], ...]
+    attention: Markup | None
     row: RowApart | None
-    no_row: str
-    not_asked: tuple[tuple[str, str], ...]
+    needed: tuple[Needed, ...]
+    rows: int
+    confirmed: str
 
 
 def outside_front(model: ModelReport, card: OutsideCard) -> OutsideFront:
-    section = model.sections.get("attribution")
-    told = None if section is None else section.result
-    row = _apart(model, card, told) if isinstance(told, AttributionResult) else None
+    told = _result(model, "attribution", AttributionResult)
+    seen = _result(model, "patterns", PatternsResult)
+    without = _result(model, "ablation", AblationResult)
+    answers = None if without is None else without.answers
+    row = None if told is None else _row_to_show(card, told)
     return OutsideFront(
-        facts=tuple(card.facts()),
-        row=row,
-        no_row="No row is taken apart: that needs attribution, and a direction to read along.",
-        not_asked=tuple(model.not_run.items()),
+        attention=None if seen is None else Markup(view(seen, _first(seen, answers)).to_html()),
+        row=None if told is None or row is None else _apart(card, told, seen, row),
+        needed=() if answers is None else _needed(answers, seen),
+        rows=0 if answers is None else answers.rows,
+        confirmed="" if without is None or answers is None else _confirmed(without, answers),
     )
 
 
-def _apart(model: ModelReport, card: OutsideCard, told: AttributionResult) -> RowApart:
-    """The row with the largest read-out in size."""
-    logits, names = told.logits.array, told.logits.labels["string"]
-    row = int(np.abs(logits).argmax())
+def _result(model: ModelReport, probe: str, kind: type[R]) -> R | None:
+    section = model.sections.get(probe)
+    found = None if section is None else section.result
+    return found if isinstance(found, kind) else None
+
+
+def _first(seen: PatternsResult, answers: Answers | None) -> tuple[int, int] | None:
+    """The head that is needed most is shown large."""
+    if answers is None:
+        return None
+    part = answers.changed.labels["part"][answers.most_needed(heads=True)]
+    return next(((i, h) for i, h, name in seen.heads if part == name), None)
+
+
+def _row_to_show(card: OutsideCard, told: AttributionResult) -> int:
+    """The wrong input that was found, or else the row with the largest read-out in size."""
+    if card.tested is not None and 0 in card.asked.shown:
+        return card.asked.shown.index(0)
+    return int(np.abs(told.logits.array).argmax())
+
+
+def _apart(
+    card: OutsideCard, told: AttributionResult, seen: PatternsResult | None, row: int
+) -> RowApart:
     place = card.asked.rows.index(card.asked.shown[row])
     parts, zero = bars(_largest(told, row))
     return RowApart(
-        name=names[row],
+        name=told.logits.labels["string"][row],
         position=card.asked.query[place],
-        heads=_heads(model, told, row),
+        what=told.answers[row] if told.answers else "",
+        heads=() if seen is None else _heads(seen, told, row),
         parts=parts,
         zero=zero,
-        readout=float(logits[row]),
+        readout=float(told.logits.array[row]),
     )
 
 
@@ -80,31 +125,93 @@ def _largest(told: AttributionResult, row: int) -> dict[str, float]:
     return found
 
 
-def _heads(model: ModelReport, told: AttributionResult, row: int) -> tuple[Head, ...]:
-    """What the heads that add most look at in this row; none without specialization."""
-    section = model.sections.get("specialization")
-    seen = None if section is None else section.result
-    if not isinstance(seen, SpecializationResult):
+def _heads(seen: PatternsResult, told: AttributionResult, row: int) -> tuple[Head, ...]:
+    """Where the heads that add most look in this row, from the position that is read."""
+    name = told.logits.labels["string"][row]
+    one = next((one for one in seen.strings if one.name == name), None)
+    if one is None:
         return ()
-    of_row = seen.observed.array[:, row]  # both results have the rows in one order
-    tokens, layers = seen.observed.labels["letter"], seen.observed.labels["layer"]
     groups, adds = list(told.by_group.labels["group"]), told.by_group.array[row]
-    found = []
-    for i, layer in enumerate(layers):
-        for h in range(of_row.shape[1]):
-            name = seen.head_name(layer, h)
-            if name in groups:
-                found.append(
-                    Head(name, _shares(of_row[i, h], tokens), float(adds[groups.index(name)]))
-                )
+    places = [f"{token} at {at}" for at, token in enumerate(one.tokens)]
+    found = [
+        Head(head, _shares(one.weights.array[i, h, one.reads], places),
+             float(adds[groups.index(head)]))
+        for i, h, head in seen.heads
+        if head in groups
+    ]  # fmt: skip
     return tuple(sorted(found, key=lambda head: -abs(head.adds))[:MOST_HEADS])
 
 
-def _shares(weights: np.ndarray, tokens: tuple[str, ...]) -> tuple[Share, ...]:
-    """The tokens with the most weight; what is left of the row is left blank."""
+def _shares(weights: np.ndarray, places: list[str]) -> tuple[Share, ...]:
+    """The places with the most weight; what is left of the row is left blank."""
     order = np.argsort(-weights, kind="stable")[:MOST_SHARES]
     return tuple(
-        Share(tokens[t], round(100 * float(weights[t]), 2), MUTED[place % len(MUTED)])
+        Share(places[t], round(100 * float(weights[t]), 2), MUTED[place % len(MUTED)])
         for place, t in enumerate(order)
         if weights[t] > 0.0005
+    )
+
+
+# -- the heads that matter, and the test of it -----------------------------------------------------
+
+
+def _needed(answers: Answers, seen: PatternsResult | None) -> tuple[Needed, ...]:
+    """The heads without which most answers change, their mean put in their place."""
+    parts = answers.changed.labels["part"]
+    c = answers.changed.labels["change"].index("mean")
+    heads = [p for p, part in enumerate(parts) if "head" in part]
+    heads.sort(key=lambda p: (-answers.changed.array[c, p], answers.mean_effect.array[c, p]))
+    return tuple(
+        Needed(
+            parts[p],
+            int(answers.changed.array[c, p]),
+            100 * float(answers.changed.array[c, p]) / answers.rows,
+            float(answers.mean_effect.array[c, p]),
+            "" if seen is None else _attends(seen, parts[p]),
+        )
+        for p in heads[:MOST_HEADS]
+    )
+
+
+def _attends(seen: PatternsResult, head: str) -> str:
+    """Its habit, or where it attends from the position that is read, on average."""
+    for i, h, name in seen.heads:
+        if name != head:
+            continue
+        if seen.uniform(i, h):
+            return "attends to everything alike"
+        habit = seen.habit(i, h)
+        if habit is not None:
+            return f"attends to {HABITS[habit[0]]} ({habit[1]:.0%} of its weight)"
+        one = seen.strings[0]
+        mean = seen.by_position.array[i, h, one.reads] if seen.by_position else None
+        if mean is not None and mean.max() >= 0.3:
+            place = int(mean.argmax())
+            return f"attends to position {place} from where it is read ({mean.max():.0%})"
+    return "has no habit that a rule of places explains"
+
+
+def _confirmed(without: AblationResult, answers: Answers) -> str:
+    """What replacing the head that is needed most does, to the first row it turns and to all."""
+    labels = answers.after.labels
+    c = labels["change"].index("mean")
+    p = answers.most_needed(heads=True)
+    if "head" not in labels["part"][p]:
+        return ""
+    count = int(answers.changed.array[c, p])
+    name = labels["part"][p]
+    text = f"With its mean over the rows in place of what {name} returns, "
+    turned = np.flatnonzero(answers.after.array[c, p] != answers.before.array)
+    if not count or not len(turned):
+        effect = float(answers.mean_effect.array[c, p])
+        some = f"{count} of {answers.rows} answers change" if count else "no answer changes"
+        return f"{text}{some}; the answer's lead changes by {effect:+.2f} on average."
+    row = int(turned[0])
+    lead = float(without.logits.array[row])
+    after = lead + float(without.effects.array[c, p, row])
+    said = [answers.names[str(int(x))] for x in
+            (answers.before.array[row], answers.after.array[c, p, row])]  # fmt: skip
+    return (
+        f"{text}the answer to {labels['string'][row]} turns from {said[0]} to {said[1]} (its lead "
+        f"from {lead:+.2f} to {after:+.2f}), and {count} of all {answers.rows} answers change."
     )

@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from tsc_interp.plots.colours import MUTED
 from tsc_interp.plots.heat import heat
 from tsc_interp.plots.style import Figure, decision_line, new_figure
-from tsc_interp.probes.ablation.result import Ablated, AblationResult, Exact
+from tsc_interp.probes.ablation.result import Ablated, AblationResult, Answers, Exact
 from tsc_interp.probes.wording import number
 
 MOST_ROWS = 24
@@ -19,6 +19,8 @@ _LOOKS = {"zero": ("circle", MUTED[3]), "mean": ("diamond-open", MUTED[2])}
 
 
 def figures(result: AblationResult) -> list[Figure]:
+    if result.answers is not None:
+        return [_answers(result.answers), _logits(result)]
     drawn = []
     if result.exact is not None:
         drawn += [_errors(result, result.exact), _first_errors(result, result.exact)]
@@ -132,6 +134,34 @@ def _dots(
     return figure
 
 
+def _answers(answers: Answers) -> Figure:
+    """One bar per part: how many answers change."""
+    labels, changed = answers.changed.labels, answers.changed.array
+    order = np.argsort(-changed.max(0), kind="stable")[:MOST_ROWS]
+    kept = sorted(order.tolist())
+    names = _picked(labels["part"], kept)
+    figure = new_figure("answers that change", height=110 + 24 * len(kept), legend=True)
+    for c, change in enumerate(labels["change"]):
+        symbol, colour = _LOOKS[change]
+        figure.add_scatter(
+            x=changed[c, kept], y=names, mode="markers", name=f"replaced by {change}",
+            marker={"symbol": symbol, "size": 11, "color": colour, "line": {"width": 2}},
+            hovertemplate=f"%{{y}}, {change}: %{{x}} of {answers.rows}<extra></extra>",
+        )  # fmt: skip
+    figure.update_xaxes(range=[-0.03 * answers.rows, 1.04 * answers.rows])
+    figure.update_yaxes(range=[len(kept) - 0.5, -0.5], zeroline=False)
+    most = answers.most_needed()
+    return Figure(
+        "answers",
+        "How many answers change without each part",
+        figure,
+        f"Each part in turn is replaced by zero, or by its mean over the {answers.rows} rows."
+        + (f" The {MOST_ROWS} parts that change most." if len(kept) < changed.shape[1] else ""),
+        f"Most change without {labels['part'][most]}: {int(changed[1, most])} of {answers.rows} "
+        "with its mean in its place.",
+    )
+
+
 def _rows(result: AblationResult) -> list[str]:
     return [one.part for one in result.of("zero", exact=True)][:MOST_ROWS]
 
@@ -143,14 +173,16 @@ def _logits(result: AblationResult) -> Figure:
     size = np.abs(cells).mean(axis=1)
     kept = sorted(np.argsort(-size, kind="stable")[:MOST_ROWS].tolist())
     figure = heat(cells[kept], _picked(parts, kept), strings, show="+.1f", hover="+.4f")
+    what, up, down = "logit", "towards yes", "towards no"
+    if result.answers is not None:
+        what, up, down = "answer's lead", "in favour of the answer", "against it"
     top = int(size.argmax())
     at = int(np.abs(cells[top]).argmax())
     return Figure(
         "logits",
-        "What happens to each logit without each part",
+        f"What happens to each {what} without each part",
         figure,
-        "The change of the logit when the part is set to zero: vermillion towards yes, blue "
-        "towards no."
+        f"The change of the {what} when the part is set to zero: vermillion {up}, blue {down}."
         + (f" The {MOST_ROWS} parts with the largest effects." if len(kept) < len(parts) else ""),
         f"The largest effect on average is that of {parts[top]}, {size[top]:.4f}; it moves "
         f"{strings[at]} by {cells[top, at]:+.4f}.",

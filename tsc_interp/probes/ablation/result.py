@@ -69,6 +69,31 @@ class Ablated(Record):
     """Whether every string up to the length is answered as before; None if that was not asked."""
 
 
+class Answers(Record):
+    """Of a model of any outputs: what it answers without each part."""
+
+    rows: int
+    before: LabeledArray
+    """`[string]`: the output with the largest logit; of one output, 1 where it is positive."""
+    after: LabeledArray
+    """`[change part string]`."""
+    changed: LabeledArray
+    """`[change part]`: how many of all rows get another answer."""
+    mean_effect: LabeledArray
+    """`[change part]`: the mean change of the answer's lead, over all rows."""
+    names: dict[str, str]
+    """What the outputs that occur are called."""
+
+    def most_needed(self, change: str = "mean", heads: bool = False) -> int:
+        """The place of the part that changes most answers; among equals, lowers the lead most."""
+        c = self.changed.labels["change"].index(change)
+        parts = self.changed.labels["part"]
+        asked = [p for p, part in enumerate(parts) if not heads or "head" in part]
+        return max(
+            asked, key=lambda p: (self.changed.array[c, p], -self.mean_effect.array[c, p])
+        )  # fmt: skip
+
+
 class AblationResult(ProbeResult):
     probe: ClassVar[str] = "ablation"
 
@@ -90,6 +115,8 @@ class AblationResult(ProbeResult):
     """The model as it is on the strings that resampling is measured on."""
     exact: Exact | None
     ablated: tuple[Ablated, ...]
+    answers: Answers | None = None
+    """Of a model without a task: rows are measured by the lead of their answers."""
 
     def of(self, change: str, *, exact: bool = False) -> list[Ablated]:
         """Every part under one change; with `exact`, those judged exactly."""
@@ -97,6 +124,8 @@ class AblationResult(ProbeResult):
         return [one for one in found if one.exact is not None] if exact else found
 
     def tables(self) -> tuple[Table, ...]:
+        if self.answers is not None:
+            return (_answers(self.answers), self._moves())
         rows = [_row("as it is", "", self.test, self.exact)] if self.test or self.exact else []
         rows += [_row(one.part, one.change, one.test, one.exact) for one in self.ablated]
         columns = ("part", "put in its place", "test errors", "false positives", "false negatives",
@@ -113,6 +142,18 @@ class AblationResult(ProbeResult):
         )
         columns = ("part", "put in its place", *labels["string"])
         return Table(title="What each change adds to the logits", columns=columns, rows=rows)
+
+
+def _answers(answers: Answers) -> Table:
+    labels = answers.changed.labels
+    rows = tuple(
+        (part, change, int(answers.changed.array[c, p]), float(answers.mean_effect.array[c, p]))
+        for p, part in enumerate(labels["part"])
+        for c, change in enumerate(labels["change"])
+    )
+    columns = ("part", "put in its place", f"of {answers.rows} answers changed",
+               "mean change of the answer's lead")  # fmt: skip
+    return Table(title="Answers without each part", columns=columns, rows=rows)
 
 
 def _row(part: str, change: str, test: TestErrors | None, exact: Exact | None) -> tuple[Cell, ...]:

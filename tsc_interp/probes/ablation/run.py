@@ -34,8 +34,9 @@ from tsc_interp.interventions.parts import Part
 from tsc_interp.model.threads import one_thread
 from tsc_interp.probes.ablation.exact import ExactHalf, length_for
 from tsc_interp.probes.ablation.result import Ablated, AblationResult, TestErrors
+from tsc_interp.probes.ablation.rows import run_rows
 from tsc_interp.probes.ablation.words import findings, named
-from tsc_interp.probes.running import Floats, as_array, need_classifier
+from tsc_interp.probes.running import Floats, as_array, classifier_config, need_classifier
 from tsc_interp.results.base import LabeledArray
 from tsc_interp.strings import Counts
 
@@ -54,13 +55,21 @@ def run(
     exact: int | None = None,
     length: int | None = None,
     seed: int = 0,
+    **of_rows: Any,
 ) -> AblationResult:
     """`exact` is how many parts are judged exactly, whole ones first, then by effect.
 
     The default is 24 for a model of one layer and three letters without norm, else none. They are
     judged on every string up to `length`: 200, or less where that is too many. `seed` draws what
     resampling puts in a part's place.
+
+    On any TransformerLens model: token ids `[batch pos]` for strings, and `query`, `answer`,
+    `token_names` and `attention_mask` as in `rows.py`.
     """
+    if classifier_config(model) is None:
+        return run_rows(model, strings, **of_rows)
+    if of_rows:
+        raise UsageError(f"{', '.join(of_rows)}: for TransformerLens models, on token ids")
     config = need_classifier(model, "ablation")
     parts = list(_parts(config))
     if not parts:

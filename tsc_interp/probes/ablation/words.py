@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tsc_interp.probes.ablation.result import Ablated, AblationResult, Exact
+from tsc_interp.probes.ablation.result import Ablated, AblationResult, Answers, Exact
 from tsc_interp.probes.wording import capital, number, write_share
 from tsc_interp.results.base import Cell, Finding, Severity
 
@@ -16,6 +16,8 @@ MOST_LISTED = 6
 
 
 def findings(result: AblationResult) -> tuple[Finding, ...]:
+    if result.answers is not None:
+        return of_answers(result.answers)
     found = [_standing(result)] if result.exact is not None else []
     found += [_changed(result, one) for one in named(result)]
     for whole in (True, False):
@@ -23,6 +25,26 @@ def findings(result: AblationResult) -> tuple[Finding, ...]:
     found += _mean_against_zero(result)
     found += _resampled(result)
     return tuple(found or [_moves(result)])
+
+
+def of_answers(answers: Answers) -> tuple[Finding, ...]:
+    """The parts that rows need, and the parts that they do not."""
+    parts = answers.changed.labels["part"]
+    found = []
+    for c, change in enumerate(answers.changed.labels["change"]):
+        changed, effect = answers.changed.array[c], answers.mean_effect.array[c]
+        most = answers.most_needed(change)
+        idle = int((changed == 0).sum())
+        instead = "zero" if change == "zero" else "its mean over the rows"
+        text = (
+            f"With {instead} in its place, {parts[most]} is needed most: {int(changed[most])} of "
+            f"{answers.rows} answers change, and the answer's lead changes by {effect[most]:+.4f} "
+            f"on average. {idle} of {len(parts)} parts can be replaced so without changing an "
+            "answer."
+        )
+        numbers: dict[str, Cell] = {"changed": int(changed[most]), "idle parts": idle}
+        found.append(Finding(severity="note", text=text, numbers=numbers))
+    return tuple(reversed(found))
 
 
 def named(result: AblationResult) -> list[Ablated]:

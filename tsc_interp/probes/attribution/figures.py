@@ -9,13 +9,16 @@ from tsc_interp.plots.colours import INK, MUTED
 from tsc_interp.plots.heat import heat
 from tsc_interp.plots.style import Figure, new_figure
 from tsc_interp.probes.attribution.result import AttributionResult
+from tsc_interp.results.base import LabeledArray
 
 _PATTERNS = ("", "/", "\\", "x", "-", "|")
 MOST_PARTS = 24
+MOST_HEADS = 12
 
 
 def figures(result: AttributionResult) -> list[Figure]:
-    return [_stack(result), _parts(result)]
+    by_place = [] if result.sources is None else [_sources(result, result.sources)]
+    return [_stack(result), _parts(result), *by_place]
 
 
 def _stack(result: AttributionResult) -> Figure:
@@ -73,8 +76,33 @@ def _stack(result: AttributionResult) -> Figure:
     )
 
 
+def _sources(result: AttributionResult, sources: LabeledArray) -> Figure:
+    """The heads that add most, by where they read from."""
+    mean = sources.array.mean(0)
+    order = np.argsort(-np.abs(mean).max(1), kind="stable")[:MOST_HEADS]
+    kept = np.sort(order)
+    names, places = [sources.labels["head"][h] for h in kept], sources.labels["position"]
+    h, place = np.unravel_index(np.abs(mean).argmax(), mean.shape)
+    up, down = _pushes(result)
+    return Figure(
+        "sources",
+        f"What each head adds, by the position it reads from{_some(len(mean))}",
+        heat(mean[kept], names, places, show="+.1f", hover="+.4f"),
+        f"Averaged over the {result.row}s; columns are positions. Vermillion cells {up}, blue ones "
+        f"{down}.",
+        f"The largest is {sources.labels['head'][h]} from position {places[place]}: "
+        f"{mean[h, place]:+.4f}.",
+    )
+
+
+def _some(heads: int) -> str:
+    return f" ({MOST_HEADS} of {heads} heads)" if heads > MOST_HEADS else ""
+
+
 def _pushes(result: AttributionResult) -> tuple[str, str]:
     """What a positive and a negative effect do, in words."""
+    if result.answers:
+        return "speak for the answer", "against it"
     if result.chance is not None:
         return "raise it", "lower it"
     return "push towards yes", "towards no"

@@ -26,10 +26,11 @@ class Seen:
     """A read-out direction, as the residual stream before the norm meets it."""
 
     direction: Floats
+    """`[row d_model]`."""
     scale: Floats | None = None
     """`[row]`: what the norm divided each row by; None without a norm."""
-    shift: float = 0.0
-    """What the norm's shift adds."""
+    shift: Floats | None = None
+    """`[row]`: what the norm's shift adds."""
 
     def scaled(self, x: Floats) -> Floats:
         """`[row ...]` divided by the row's scale."""
@@ -37,11 +38,11 @@ class Seen:
 
     def of(self, x: Floats) -> Floats:
         """`[row]`: what is read of a vector `[row d_model]`."""
-        return self.scaled(x @ self.direction)
+        return self.scaled((x * self.direction).sum(-1))
 
 
 def through_final_norm(model: Any, run: Pass, w: Floats) -> Seen:
-    """`w` as it is where the model has no final norm."""
+    """`w`, a direction for each row, as it is where the model has no final norm."""
     if "ln_final.hook_scale" not in run.cache:
         if run.config is None and getattr(model.cfg, "normalization_type", None):
             raise UnsupportedError(
@@ -57,11 +58,11 @@ def through_final_norm(model: Any, run: Pass, w: Floats) -> Seen:
     centred = _centred(model, run, last, scale)
 
     def fold(w: Floats) -> Floats:
-        u = w if gain is None else (gain * w.T).T
-        return np.asarray(u - u.mean(axis=0) if centred else u)
+        u = w if gain is None else gain * w
+        return np.asarray(u - u.mean(axis=-1, keepdims=True) if centred else u)
 
     _check(model, run, last, fold, scale, shift)
-    return Seen(fold(w), scale, 0.0 if shift is None else float(shift @ w))
+    return Seen(fold(w), scale, None if shift is None else w @ shift)
 
 
 def _weight(model: Any, names: tuple[str, ...]) -> Floats | None:
@@ -98,7 +99,7 @@ def _check(
     bias = getattr(model, "b_U", None)
     constant = 0.0 if bias is None else as_array(bias)[:CHECKED]
     constant = constant + (0.0 if shift is None else shift @ columns)
-    ours = last @ fold(columns) / scale[:, None] + constant
+    ours = last @ fold(columns.T).T / scale[:, None] + constant
     said = as_array(logits[:, : columns.shape[1]])
     allowed = max(TOLERANCE, 16 * run.epsilon(f"blocks.{model.cfg.n_layers - 1}.hook_resid_post"))
     worst = float(np.abs(ours - said).max())

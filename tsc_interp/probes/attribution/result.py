@@ -32,6 +32,11 @@ class AttributionResult(ProbeResult):
     chance: Number | None = None
     """Without a task: the largest mean effect of any head or MLP with shuffled weights."""
 
+    answers: tuple[str, ...] = ()
+    """`7 over 3`, for each string: which output's lead over which other is attributed."""
+    sources: LabeledArray | None = None
+    """`[string head position]`: a head's effect by where it reads from, where order counts."""
+
     @property
     def row(self) -> str:
         """What is attributed: strings of our classifier, rows of any other model."""
@@ -40,6 +45,8 @@ class AttributionResult(ProbeResult):
     @property
     def total(self) -> str:
         """What the parts add up to."""
+        if self.answers:
+            return "logit difference"
         return "read-out" if self.chance is not None else "logit"
 
     @property

@@ -4,8 +4,10 @@ The residual stream at the query is a sum, and the read-out is linear, so with r
 
     logit = w·embedding + sum_h,t w·(weight_ht v_ht W_O) + sum_m w·(post_m W_out) + biases
 
-over heads h and letters t, and MLP neurons m, of every layer. These are direct effects: what a head
-tells the MLP is counted in the neurons. Where a final norm stands before the read-out, its scale in
+over heads h and letters t, and MLP neurons m, of every layer. With three outputs or more it is the
+right class's logit less the largest of the others (`target.py`). Where order matters, a head's part
+is also divided among the positions it reads from. These are direct effects: what a head tells the
+MLP is counted in the neurons. Where a final norm stands before the read-out, its scale in
 this forward pass (`ln_final.hook_scale`) divides every part of a row alike (`final_norm.py`), so
 that the parts still add up to the model's own logit; the result says how exactly they do.
 
@@ -23,18 +25,17 @@ import numpy as np
 from einops import einsum
 from numpy.typing import ArrayLike
 
-from tsc_interp.errors import UnsupportedError, UsageError
+from tsc_interp.errors import UnsupportedError
 from tsc_interp.probes.attribution.final_norm import Seen, through_final_norm
 from tsc_interp.probes.attribution.result import OUTSIDE, AttributionResult
+from tsc_interp.probes.attribution.target import Answer, target
 from tsc_interp.probes.attribution.words import findings
 from tsc_interp.probes.null import under_chance
 from tsc_interp.probes.rows import Query, TokenNames
 from tsc_interp.probes.running import (
     Floats,
     Pass,
-    as_array,
     chosen_layers,
-    classifier_config,
     readout_direction,
     start,
     weight,
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
 
 TOLERANCE = 1e-4
 """How far the sum may be from the read-out, relative to the parts: float32 activations."""
+MOST_NUMBERS = 20_000
+"""Effects by position that are kept."""
 MOST_PARTS = 1000
 """Parts told one by one; of more, the small ones of each head and MLP are told together."""
 READS = (
@@ -75,25 +78,16 @@ def run(
     query: Query | None = None,
     layer: int | None = None,
     direction: ArrayLike | Tensor | None = None,
+    answer: Answer | None = None,
     token_names: TokenNames | None = None,
     attention_mask: ArrayLike | Tensor | None = None,
 ) -> AttributionResult:
     """`layer` stops after that layer: what the residual stream there says in the direction.
 
-    A TransformerLens model needs a `direction`: a vector in residual space, say a column of W_U.
+    `direction` is a vector in residual space, say a column of W_U; `answer` an output, one for all
+    rows or one for each, whose lead over the next is attributed. Without either it is our
+    classifier's logit, the right class of several, and what any other model answers.
     """
-    w = readout_direction(model, direction)
-    config = classifier_config(model)
-    if w is None and config is not None:
-        raise UnsupportedError(
-            f"this model has {config.n_outputs} outputs, so it is to be said what is attributed: "
-            "run_probe('attribution', model, strings, direction=model.W_U[:, 1] - model.W_U[:, 0])"
-        )
-    if w is None:
-        raise UsageError(
-            "attribution needs a read-out direction, a vector of length d_model: "
-            "direction=model.W_U[:, token] attributes that token's logit"
-        )
 
     def forward() -> Pass:
         return start(
@@ -106,17 +100,20 @@ def run(
         )
 
     given = forward()
+    wanted = target(model, given, direction, answer)
+    w = wanted.direction
     last = chosen_layers(model, layer)[-1]
     at_end = last == model.cfg.n_layers - 1
     seen = through_final_norm(model, given, w) if at_end else Seen(w)
     parts = _parts(model, given, seen, last)
-    logits = seen.of(given.at_query(f"blocks.{last}.hook_resid_post")) + seen.shift
-    if direction is None and given.config is not None and given.config.biases and at_end:
-        bias = float(as_array(model.b_U)[0])
-        parts.append(Effect("output bias", "biases", np.full(len(given.rows), bias)))
-        logits = logits + bias
+    logits = seen.of(given.at_query(f"blocks.{last}.hook_resid_post"))
+    logits = logits if seen.shift is None else logits + seen.shift
+    if wanted.bias is not None and wanted.bias.any() and at_end:
+        parts.append(Effect("output bias", "biases", wanted.bias))
+        logits = logits + wanted.bias
     _check_sum(given, np.stack([part.effect for part in parts], axis=1), logits, last)
     names, by_group = _grouped(parts)
+    sources = _sources(model, given, seen, last)
     parts = _gathered(parts)
     notes, chance = _not_applicable(model, given, last, seen), None
     if given.config is None:
@@ -135,6 +132,8 @@ def run(
         logits=LabeledArray.of(logits, string=given.rows),
         labels=_labels(given) if at_end else None,
         chance=chance,
+        answers=wanted.answers if at_end else (),
+        sources=sources,
     )
     return result.with_findings(findings(result))
 
@@ -161,23 +160,17 @@ def _parts(model: Any, run: Pass, seen: Seen, last: int) -> list[Effect]:
         if f"blocks.{index}.mlp.hook_post" in run.cache:
             parts += _neurons(model, run, seen, index, where)
             parts += _bias(model, index, "mlp", "b_out", seen, f"{where}MLP bias", run)
-    if seen.shift:
-        parts.append(Effect("final norm's shift", "biases", np.full(len(run.rows), seen.shift)))
+    if seen.shift is not None and seen.shift.any():
+        parts.append(Effect("final norm's shift", "biases", seen.shift))
     return parts
 
 
 def _heads(model: Any, run: Pass, seen: Seen, index: int, where: str) -> list[Effect]:
     """Each head's effect, divided among the tokens it attends to."""
-    pattern, output = run.pattern(index), weight(model, index, "attn", "W_O")
-    if output is None:
-        raise UnsupportedError(f"layer {index} of this model has no W_O to attribute through")
-    values = same_for_heads(run.activation(f"blocks.{index}.attn.hook_v"), pattern.shape[1])
-    written = einsum(
-        values, output @ seen.direction, "row key head d_head, head d_head -> row head key"
-    )
-    tokens = np.unique(run.tokens[(pattern > 0).any(axis=1)])
+    by_key = _by_key(model, run, seen, index)
+    tokens = np.unique(run.tokens[(run.pattern(index) > 0).any(axis=1)])
     members = np.asarray(run.tokens[:, :, None] == tokens, dtype=np.float64)
-    effects = seen.scaled((pattern * written) @ members)  # [row head token]
+    effects = by_key @ members  # [row head token]
     names = run.names(tokens)
     return [
         Effect(f"{where}head {h} ← {name}", f"{where}head {h}", effects[:, h, t])
@@ -186,12 +179,39 @@ def _heads(model: Any, run: Pass, seen: Seen, index: int, where: str) -> list[Ef
     ]
 
 
+def _by_key(model: Any, run: Pass, seen: Seen, index: int) -> Floats:
+    """`[row head key]`: what each head adds by attending to each position."""
+    pattern, output = run.pattern(index), weight(model, index, "attn", "W_O")
+    if output is None:
+        raise UnsupportedError(f"layer {index} of this model has no W_O to attribute through")
+    values = same_for_heads(run.activation(f"blocks.{index}.attn.hook_v"), pattern.shape[1])
+    reads = einsum(output, seen.direction, "head d_head d_model, row d_model -> row head d_head")
+    written = einsum(values, reads, "row key head d_head, row head d_head -> row head key")
+    return seen.scaled(pattern * written)
+
+
+def _sources(model: Any, run: Pass, seen: Seen, last: int) -> LabeledArray | None:
+    """`[string head position]`; None where places have no order, or where they are too many."""
+    if run.config is not None and not run.config.needs_order:
+        return None
+    parts, names = [], []
+    for index in range(last + 1):
+        if f"blocks.{index}.attn.hook_pattern" in run.cache:
+            parts.append(_by_key(model, run, seen, index))
+            where = "" if model.cfg.n_layers == 1 else f"layer {index} "
+            names += [f"{where}head {head}" for head in range(parts[-1].shape[1])]
+    if not parts or sum(part.size for part in parts) > MOST_NUMBERS:
+        return None
+    places = range(run.tokens.shape[1])
+    return LabeledArray.of(np.concatenate(parts, 1), string=run.rows, head=names, position=places)
+
+
 def _neurons(model: Any, run: Pass, seen: Seen, index: int, where: str) -> list[Effect]:
     output = weight(model, index, "mlp", "W_out")
     if output is None:
         raise UnsupportedError(f"layer {index} of this model has an MLP without W_out")
     post = run.at_query(f"blocks.{index}.mlp.hook_post")
-    effects = seen.scaled(post * (output @ seen.direction))
+    effects = seen.scaled(post * (seen.direction @ output.T))
     return [
         Effect(f"{where}neuron {m}", f"{where}MLP", effects[:, m]) for m in range(effects.shape[1])
     ]
@@ -203,8 +223,7 @@ def _bias(
     bias = weight(model, index, part, name)
     if bias is None:
         return []
-    effect = np.full(len(run.rows), float(bias @ seen.direction))
-    return [Effect(called, "biases", seen.scaled(effect))]
+    return [Effect(called, "biases", seen.scaled(seen.direction @ bias))]
 
 
 def readouts(
@@ -221,8 +240,9 @@ def readouts(
     last = f"blocks.{model.cfg.n_layers - 1}.hook_resid_post"
     reads = (last, "ln_final.hook_scale")
     run = start(model, strings, reads=reads, query=query, attention_mask=attention_mask)
-    seen = through_final_norm(model, run, w)
-    return seen.of(run.at_query(last)) + seen.shift
+    seen = through_final_norm(model, run, np.tile(w, (len(run.rows), 1)))
+    said = seen.of(run.at_query(last))
+    return said if seen.shift is None else said + seen.shift
 
 
 def _largest_by_chance(model: Any, run: Pass, w: Floats, last: int) -> float:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tsc_interp.probes.attribution.result import OUTSIDE, AttributionResult
-from tsc_interp.results.base import Cell, Finding
+from tsc_interp.results.base import Cell, Finding, LabeledArray
 
 MOST_STRINGS = 3
 MOST_NAMED = 5
@@ -16,20 +16,47 @@ def findings(result: AttributionResult) -> tuple[Finding, ...]:
     strings = result.effects.labels["string"]
     count = len(result.groups)
     subject = "read-out at" if result.labels is None else "logit of"
+    if result.answers:
+        subject = "answer's logit less the next largest, in"
     rows = "strings" if result.chance is None else "rows"
     text = (
         f"The {subject} each of the {len(strings)} {rows} is the sum of {count} parts, "
         f"to within {result.error:.1g}."
     )
     found = [Finding(severity="good", text=text, numbers={"error": result.error, "parts": count})]
+    if result.sources is not None:
+        found.append(_source(result, result.sources))
     if result.chance is not None:
         return (*found, _beyond_chance(result, result.chance))
     if result.labels is None:
-        return (*found, _largest(result))
+        against = np.flatnonzero(result.logits.array < 0)[: MOST_STRINGS * bool(result.answers)]
+        return (*found, _largest(result), *(_outvoted(result, int(row)) for row in against))
     found += _separation(result)
     right = (result.logits.array > 0) == np.array(result.labels, dtype=bool)
     wrong = np.flatnonzero(~right)[:MOST_STRINGS]
     return (*found, *(_wrong(result, int(row), right) for row in wrong))
+
+
+def _source(result: AttributionResult, sources: LabeledArray) -> Finding:
+    """The head and place that add most, on average over the strings."""
+    mean = sources.array.mean(0)
+    head, place = np.unravel_index(np.abs(mean).argmax(), mean.shape)
+    size = float(mean[head, place])
+    text = (
+        f"By place, {sources.labels['head'][head]} adds most by attending to position "
+        f"{sources.labels['position'][place]}: {size:+.4f} on average."
+    )
+    return Finding(severity="note", text=text, numbers={"mean effect": size})
+
+
+def _outvoted(result: AttributionResult, row: int) -> Finding:
+    """A string of which another class than the right one has the largest logit."""
+    logit = float(result.logits.array[row])
+    text = (
+        f"`{result.effects.labels['string'][row]}` is answered wrong, {result.answers[row]} is "
+        f"{logit:+.4f} = {_sum(result, row)}."
+    )
+    return Finding(severity="failure", text=text, numbers={"logit difference": logit})
 
 
 def _largest(result: AttributionResult) -> Finding:

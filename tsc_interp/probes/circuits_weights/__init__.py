@@ -1,0 +1,1 @@
+"""What do the weights of each head say, before any input?"""
