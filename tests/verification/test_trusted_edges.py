@@ -24,7 +24,7 @@ from tsc_interp.verification.checker.agreement import AgreementChecker
 from tsc_interp.verification.checker.check import Checker
 from tsc_interp.verification.checker.identity import exact_form, has_form
 from tsc_interp.verification.checker.model import BoxModel
-from tsc_interp.verification.checker.trellis import TrellisChecker
+from tsc_interp.verification.checker.trellis import Claim, TrellisChecker
 
 
 def with_weights(checkpoint: Checkpoint, **changes: Any) -> Checkpoint:
@@ -60,9 +60,10 @@ def test_ties_of_ordered_outputs_go_to_the_lower_index(biases: list[float], answ
         checker = TrellisChecker(with_task(checkpoint, task))
         for length in (1, 2):
             trellis = trellis_of(task, 3, length).of_label(label)
-            masks = [np.ones(len(stage), dtype=bool) for stage in trellis.stages]
-            assert checker.holds(trellis, masks) == (label == answer)
-            assert checker.holds(trellis, masks, 1 - label) == (label != answer)
+            masks = [np.ones((2, len(stage)), dtype=bool) for stage in trellis.stages]
+            claims = [Claim("right"), Claim("wrong", 1 - label)]
+            shown = checker.hold(trellis, masks, claims)
+            assert shown.tolist() == [label == answer, label != answer]
 
 
 def test_float32_room_is_that_of_the_longest_string_of_a_box() -> None:

@@ -114,19 +114,20 @@ def activation(name: str, x: Ball) -> Ball:
         if not x.is_finite():
             return UNKNOWN
         return hull([end if is_positive(end) else arb(0) for end in (low, high)])
-    values = [_activation(name, end) for end in (low, high)]
+    values = [formula(name, end) for end in (low, high)]
     left, right, below = _DIPS[name]
     falls, rises = is_at_most(high, left), is_at_most(right, low)
     return hull(values if falls or rises else [*values, below])
 
 
-def _activation(name: str, x: Ball) -> Ball:
+def formula(name: str, x: Ball) -> Ball:
+    """An activation by its formula, of a ball or of a power series; nothing where x is not."""
     if name == "gelu":  # x Φ(x)
         return x * (-x / arb(2).sqrt()).erfc() / 2
     if name == "silu":
         return x / (1 + (-x).exp())
     if name == "gelu_new":  # x (1 + tanh u) / 2 with a cubic u
-        cubic = (arb(2) / arb.pi()).sqrt() * (x + arb(44715) / 10**6 * x**3)
+        cubic = (arb(2) / arb.pi()).sqrt() * (x + arb(44715) / 10**6 * x * x * x)
         return x / (1 + (-2 * cubic).exp())
     return UNKNOWN
 

@@ -1,15 +1,13 @@
-"""Sets of inputs as paths of a trellis, and the largest mean of a head over all of them.
+"""Sets of inputs as paths of a trellis, many at once, and the largest mean of a head over each.
 
-A head's output along one direction is Σ w y / Σ w over the keys of a path, with weights w > 0. A
-number λ is above it on every path exactly if Σ w (y - λ) is at most zero on every path, and the
-largest such sum is found by one sweep over the stages. `largest_means` looks for the smallest λ it
-can show this of. The search for λ need not be right: what it ends with is a sweep that shows it.
+A head's output along one direction q is Σ w (q · v) / Σ w over the keys of a path, with weights
+w > 0. For any number λ, one sweep over the stages finds the largest Σ w (q · v - λ) of all paths,
+and λ + that / (least or largest Σ w) is above every mean. `highest` looks for a good λ by the path
+that a sweep finds (Dinkelbach), but every sweep's bound holds whatever λ was: none is believed.
 
-Sweeps are in float64. What a key adds is rounded up, and a sum of n such numbers is off by at most
-n units in the last place of the sum of their sizes, which is added at the end: so the sum that is
-found is never smaller than the real one. That rests on additions and multiplications of single
-numbers being rounded correctly, as IEEE 754 demands. A NaN survives every maximum, so it can only
-fail to show something.
+Sweeps are in float64, and everything that they round is bounded at once: a path's total is a sum
+with one term per place, each off by a few units of w (|q| · |v| + |λ|). The assumptions are those
+of spans.py. A NaN survives every maximum, so it can only fail to show something.
 
 Part of the checker (trellis.py): nothing here is taken from the search.
 """
@@ -17,89 +15,114 @@ Part of the checker (trellis.py): nothing here is taken from the search.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tsc_interp.tasks.trellis import Index, Trellis
+from tsc_interp.tasks.trellis import Index, Stage, Trellis
+from tsc_interp.verification.checker.spans import UNIT, Floats, Span, up
 
-Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-_ROUNDS = 80
-"""Steps of the search for λ; it takes fewer than ten."""
+_SWEEPS = 8
+_CLOSE = 2.0**-36
+"""Bounds this close to a mean that some path has, relatively, are not improved."""
+AT_ONCE = 1 << 22
+"""Numbers of one table of a sweep."""
 
 
-def up(x: Floats) -> Floats:
-    return np.asarray(np.nextafter(x, np.inf))
+class Layout:
+    """One stage with its edges in a rectangle, `[group slot]`: a group per (source, target).
+
+    Slots without an edge have the number of edges. `incoming [target most]` has the groups that
+    lead to each state, padded with the number of groups; `outgoing` those that leave each.
+    """
+
+    def __init__(self, stage: Stage) -> None:
+        order = np.lexsort((stage.target, stage.source))
+        source, target = stage.source[order], stage.target[order]
+        new = (np.diff(source, prepend=-1) != 0) | (np.diff(target, prepend=-1) != 0)
+        self.edge = _padded(np.cumsum(new) - 1, order, len(stage))
+        self.source, self.target = source[new], target[new]
+        groups = np.arange(len(self.source))
+        self.incoming = _padded(self.target, groups, len(groups))
+        self.outgoing = _padded(self.source, groups, len(groups))
 
 
-@dataclass(frozen=True)
-class Step:
-    """The edges of one stage that lie on a path, in order of the states they lead to."""
+def _padded(row: Index, item: Index, nothing: int) -> Index:
+    """`[row most]`: the items of each row from the left, then `nothing`."""
+    by_row = np.argsort(row, kind="stable")
+    sizes = np.bincount(row)
+    column = np.arange(len(row)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    found = np.full((len(sizes), int(sizes.max())), nothing, dtype=np.int64)
+    found[row[by_row], column] = item[by_row]
+    return found
 
-    edges: Index
-    source: Index
-    """Where each comes from, by the order of the states that the last step leads to."""
-    starts: Index
-    """Where the edges to a new state begin."""
 
+class Sets:
+    """Sets of paths of one trellis: those through the edges `masks[stage] [set edge]`."""
 
-class Paths:
-    """The paths through some edges of every stage."""
-
-    def __init__(self, trellis: Trellis, masks: Sequence[Mask]) -> None:
+    def __init__(
+        self, trellis: Trellis, masks: Sequence[Mask], layouts: Sequence[Layout] | None = None
+    ) -> None:
         self.trellis = trellis
-        self.masks = _on_paths(trellis, masks)
+        self.layouts = layouts or [Layout(stage) for stage in trellis.stages]
+        self.masks = self._on_paths(masks)
+
+    @classmethod
+    def whole(cls, trellis: Trellis) -> Sets:
+        """One set of all paths."""
+        return cls(trellis, [np.ones((1, len(stage)), dtype=bool) for stage in trellis.stages])
+
+    def __len__(self) -> int:
+        return len(self.masks[0])
+
+    def __getitem__(self, chosen: Any) -> Sets:
+        return Sets(self.trellis, [mask[chosen] for mask in self.masks], self.layouts)
+
+    def _on_paths(self, masks: Sequence[Mask]) -> list[Mask]:
+        """The edges that lie on a path of chosen edges from the first stage to the last."""
+        kept = list(masks)
+        reached: Mask = np.ones((len(kept[0]), 1), dtype=bool)
+        for number, (stage, layout) in enumerate(
+            zip(self.trellis.stages, self.layouts, strict=True)
+        ):
+            kept[number] = kept[number] & reached[:, stage.source]
+            reached = _some(_some(kept[number], layout.edge), layout.incoming)
+        for number in reversed(range(len(kept))):
+            stage, layout = self.trellis.stages[number], self.layouts[number]
+            kept[number] = kept[number] & reached[:, stage.target]
+            reached = _some(_some(kept[number], layout.edge), layout.outgoing)
+        return kept
 
     @property
-    def is_empty(self) -> bool:
-        return not self.masks[0].any()
+    def has_paths(self) -> Mask:
+        return np.asarray(self.masks[0].any(1))
 
-    @cached_property
-    def steps(self) -> list[Step]:
-        found, before = [], np.zeros(1, dtype=np.int64)
-        for stage, mask in zip(self.trellis.stages, self.masks, strict=True):
-            edges = np.flatnonzero(mask)
-            edges = edges[np.argsort(stage.target[edges], kind="stable")]
-            source = np.searchsorted(before, stage.source[edges])
-            starts = np.flatnonzero(np.diff(stage.target[edges], prepend=-1))
-            found.append(Step(edges, source, starts))
-            before = stage.target[edges][starts]
-        return found
+    def counts(self) -> list[int]:
+        """How many paths each set has."""
+        ways: NDArray[Any] = np.ones((len(self), 1), dtype=object)
+        for mask, layout in zip(self.masks, self.layouts, strict=True):
+            edges = _spread(mask, layout.edge, False).sum(2)
+            ways = _spread(ways[:, layout.source] * edges, layout.incoming, 0).sum(2)
+        return [int(number) for number in ways.sum(1)]
 
-    def count(self) -> int:
-        """How many paths there are."""
-        ways: NDArray[Any] = np.ones(1, dtype=object)
-        for step in self.steps:
-            ways = np.add.reduceat(ways[step.source], step.starts)
-        return int(ways.sum())
+    def labels(self) -> Index:
+        """The label that all paths of a set have; -1 where they have several, or there are none."""
+        return _only(self.masks[self.trellis.label_stage], self.trellis.label)
 
-    def letters_at(self, place: int) -> list[int]:
-        """The letters that some path has at a place."""
+    def letters_at(self, place: int) -> Index:
+        """The letter that all paths of a set have at a place, or -1."""
         for at, letter in self.trellis.fixed:
             if at == place:
-                return [letter]
+                return np.where(self.masks[0].any(1), letter, -1)
         number, column = self.trellis.place_of[place]
-        letters = self.trellis.stages[number].letters[self.masks[number], column]
-        return [int(letter) for letter in np.unique(letters)]
+        return _only(self.masks[number], self.trellis.stages[number].letters[:, column])
 
-    def labels(self) -> list[int]:
-        """The labels that some path has."""
-        found = self.trellis.label[self.masks[self.trellis.label_stage]]
-        return [int(label) for label in np.unique(found)]
-
-    def parted(self, stage: int, chosen: Mask) -> tuple[Paths, Paths]:
-        """The paths through the chosen edges of a stage, and the others."""
-        inside, outside = list(self.masks), list(self.masks)
-        inside[stage], outside[stage] = inside[stage] & chosen, outside[stage] & ~chosen
-        return Paths(self.trellis, inside), Paths(self.trellis, outside)
-
-    def strings(self) -> Iterator[tuple[tuple[int, ...], int]]:
-        """Every path as its letters, and its label."""
+    def strings(self, which: int) -> Iterator[tuple[tuple[int, ...], int]]:
+        """Every path of one set as its letters, and its label."""
         row = dict(self.trellis.fixed)
 
         def walk(number: int, state: int, label: int) -> Iterator[tuple[tuple[int, ...], int]]:
@@ -107,7 +130,8 @@ class Paths:
                 yield tuple(row[place] for place in range(self.trellis.length)), label
                 return
             stage = self.trellis.stages[number]
-            for edge in np.flatnonzero(self.masks[number] & (stage.source == state)).tolist():
+            leaving = self.masks[number][which] & (stage.source == state)
+            for edge in np.flatnonzero(leaving).tolist():
                 row.update(zip(stage.places, stage.letters[edge].tolist(), strict=True))
                 said = self.trellis.label[edge] if number == self.trellis.label_stage else label
                 yield from walk(number + 1, int(stage.target[edge]), int(said))
@@ -115,117 +139,206 @@ class Paths:
         yield from walk(0, 0, -1)
 
     def first(self) -> tuple[int, ...]:
-        """The first path in the order of the alphabet."""
+        """The first path of all sets in the order of the alphabet."""
         left, found = self, dict(self.trellis.fixed)
         for place in range(self.trellis.length):
             if place in found:
                 continue
             number, column = self.trellis.place_of[place]
-            letter = found[place] = left.letters_at(place)[0]
-            left, _ = left.parted(number, self.trellis.stages[number].letters[:, column] == letter)
+            letters = self.trellis.stages[number].letters[:, column]
+            found[place] = int(letters[left.masks[number].any(0)].min())
+            masks = list(left.masks)
+            masks[number] = masks[number] & (letters == found[place])
+            left = Sets(self.trellis, masks, self.layouts)
+            left = left[left.has_paths]
         return tuple(found[place] for place in range(self.trellis.length))
 
-
-def _on_paths(trellis: Trellis, masks: Sequence[Mask]) -> list[Mask]:
-    """The edges that lie on a path of chosen edges from the first stage to the last."""
-    kept = [np.array(mask, dtype=bool) for mask in masks]
-    reached = np.ones(1, dtype=bool)
-    for number, stage in enumerate(trellis.stages):
-        kept[number] &= reached[stage.source]
-        reached = np.zeros(trellis.sizes[number + 1], dtype=bool)
-        reached[stage.target[kept[number]]] = True
-    for number, stage in reversed(list(enumerate(trellis.stages))):
-        kept[number] &= reached[stage.target]
-        reached = np.zeros(trellis.sizes[number], dtype=bool)
-        reached[stage.source[kept[number]]] = True
-    return kept
+    @cached_property
+    def rectangles(self) -> list[Mask]:
+        """`[set group slot]` per stage: the edges of each set."""
+        pairs = zip(self.masks, self.layouts, strict=True)
+        return [_spread(mask, layout.edge, False) for mask, layout in pairs]
 
 
-@dataclass(frozen=True)
-class Weights:
-    """Ends of one head's weights: of each letter at each place, and of the reader itself.
+def _spread(values: NDArray[Any], places: Index, nothing: Any) -> NDArray[Any]:
+    """`values [set item]` at these places `[row most]`, `nothing` where there is none."""
+    column = np.full((len(values), 1), nothing, dtype=values.dtype)
+    return np.concatenate([values, column], axis=1)[:, places]
 
-    `low, high [place letter]`; `own` are both ends for the reader where it attends to itself.
+
+def _some(flags: Mask, places: Index) -> Mask:
+    """Whether one of the items of each row is set: `[set row]`."""
+    return np.asarray(_spread(flags, places, False).any(2))
+
+
+def _only(mask: Mask, values: Index) -> Index:
+    """The one value of all chosen edges, or -1: `[set]`."""
+    most = np.iinfo(np.int64).max
+    low = np.where(mask, values, most).min(1)
+    return np.where(low == np.where(mask, values, -1).max(1), low, -1)
+
+
+class Keys:
+    """What one reader meets in strings of one length, per head and key.
+
+    weight [head place letter], moment [head d place letter]: w, and w v; numbers near the real ones
+    own_weight [head], own_moment [head d]: of the reader itself, zero where it does not attend
+    off, size [head 1+d]: how far all of a path's together can be from those, w first, and at least
+    what they have together
+    base, reach [d]: the reader's own residual; where its residual lies after attention
     """
 
-    low: Floats
-    high: Floats
-    own: tuple[float, float] | None
+    def __init__(
+        self, length: int, letters: int, own: bool, tables: Sequence[Span], base: Span, reach: Span
+    ) -> None:
+        """`tables [key item]` per head: w, w v, place by place; with `own`, the reader last."""
+        self.base, self.reach = base, reach
+        d, n = len(base.low), length * letters
+        near = np.array([table.middle for table in tables]).reshape(len(tables), n + own, 1 + d)
+        off = np.array([table.radius for table in tables]).reshape(near.shape)
+        keyed = (len(tables), length, letters, 1 + d)
+        slack = 1 + (length + 8) * UNIT
+
+        def together(values: Floats) -> Floats:
+            """At least what one key per place, and the reader, have in all."""
+            most = values[:, :n].reshape(keyed).max(2).sum(1)
+            return up((most + values[:, n:].sum(1)) * slack)
+
+        table, self.off = near[:, :n].reshape(keyed), together(off)
+        self.size = together(up(np.abs(near) + off))
+        self.weight, self.moment = table[..., 0], np.moveaxis(table[..., 1:], 3, 1)
+        mine = near[:, n:].sum(1) if own else np.zeros((len(tables), 1 + d))
+        self.own_weight, self.own_moment = mine[:, 0], mine[:, 1:]
 
 
-def largest_means(paths: Paths, weights: Weights, y: Floats, own: Floats) -> Floats:
-    """For each row of `y [row place letter]` a number that no path's mean Σ w y / Σ w exceeds.
+def highest(sets: Sets, keys: Sequence[Keys], q: Floats, enough: Floats | None = None) -> Floats:
+    """Above Σ_heads q · (what the head adds) on every path of a set: `[set row]`.
 
     Args:
-        paths: The inputs.
-        weights: The weights of one head.
-        y: The highest that values can be.
-        own: `[row]` the same for the reader itself; not read where it does not attend to itself.
+        sets: The inputs.
+        keys: What the reader of each set meets.
+        q: `[set row d]` exact numbers; one set stands for all.
+        enough: `[set row]` bounds below this are not improved.
 
     Returns:
-        A bound per row, NaN where none could be shown.
+        A bound for each, NaN where none could be shown.
     """
-    bound = np.full(len(y), np.nan)
-    used = _used(paths, y)
-    trial = used.min(axis=1) if weights.own is None else np.minimum(used.min(axis=1), own)
-    scale = np.abs(used).max(axis=1) if weights.own is None else np.abs(used).max(axis=1) + abs(own)
-    nudge = 2.0**-50 * scale + 1e-300
-    left = np.flatnonzero(np.isfinite(trial) & np.isfinite(used).all(1))
-    for _ in range(_ROUNDS):
-        if not len(left):
-            break
-        excess, weight = _sweep(paths, weights, y[left], own[left], trial[left])
-        shown = excess <= 0
-        bound[left[shown]] = trial[left[shown]]
-        with np.errstate(all="ignore"):
-            stride = excess[~shown] / weight[~shown]
-        left = left[~shown]
-        # A little more than Newton's step, so that the last one ends beyond the rounding.
-        trial[left] += stride + nudge[left]
-        nudge *= 1.5
-        left = left[np.isfinite(trial[left])]
-    return bound
+    rows = q.shape[1]
+    step = max(1, AT_ONCE // (len(sets) * sets.trellis.n_edges))
+    found = np.zeros((len(sets), rows))
+    for start in range(0, rows, step):
+        some = slice(start, start + step)
+        part = np.broadcast_to(q[:, some], (len(sets), *q[:, some].shape[1:]))
+        heads = len(keys[0].size)
+        for head in range(heads):
+            wanted = enough[:, some] if enough is not None and heads == 1 else None
+            bound = _Head(sets, keys, head, part).bound(wanted)
+            found[:, some] = up(found[:, some] + bound)
+    return found
 
 
-def _used(paths: Paths, y: Floats) -> Floats:
-    """`[row key]`: the values of the keys that some path has."""
-    keys: list[Floats] = [y[:, place, letter, None] for place, letter in paths.trellis.fixed]
-    for stage, mask in zip(paths.trellis.stages, paths.masks, strict=True):
-        letters = stage.letters[mask]
-        keys += [
-            y[:, place, np.unique(letters[:, column])] for column, place in enumerate(stage.places)
-        ]
-    return np.concatenate(keys, axis=1)
+class _Head:
+    """One head's totals over the paths of every set: `scores - λ weights` per stage."""
+
+    def __init__(self, sets: Sets, keys: Sequence[Keys], head: int, q: Floats) -> None:
+        self.sets, trellis = sets, sets.trellis
+        shape = (len(sets), q.shape[1], trellis.length, keys[0].weight.shape[2])
+        y, self.off, self.size = np.empty(shape), np.empty(shape[:2]), np.empty(shape[:2])
+        self.total, self.mass = np.empty(shape[:2]), np.empty((len(sets), 1))
+        weight = np.empty((shape[0], *shape[2:]))
+        self.mass_off, self.mass_size = np.empty_like(self.mass), np.empty_like(self.mass)
+        for key in {id(key): key for key in keys}.values():
+            at = np.array([one is key for one in keys])
+            y[at] = (q[at] @ key.moment[head].reshape(q.shape[2], -1)).reshape(-1, *shape[1:])
+            weight[at], self.mass[at] = key.weight[head], key.own_weight[head]
+            self.total[at] = q[at] @ key.own_moment[head]
+            self.off[at] = np.abs(q[at]) @ key.off[head, 1:]
+            self.size[at] = np.abs(q[at]) @ key.size[head, 1:]
+            self.mass_off[at], self.mass_size[at] = key.off[head, 0], key.size[head, 0]
+        for place, letter in trellis.fixed:
+            self.total = self.total + y[:, :, place, letter]
+            self.mass = self.mass + weight[:, place, letter, None]
+        widest = max(len(stage.places) for stage in trellis.stages)
+        terms = q.shape[2] + trellis.length + widest + 16
+        self.units = terms * UNIT
+        self.scores: list[Floats] = []
+        self.weights: list[Floats] = []
+        for stage, layout, mask in zip(trellis.stages, sets.layouts, sets.rectangles, strict=True):
+            letters = stage.letters[np.minimum(layout.edge, len(stage) - 1)]
+            columns = [(place, letters[..., i]) for i, place in enumerate(stage.places)]
+            scores = sum(y[:, :, place][:, :, chosen] for place, chosen in columns)
+            self.scores.append(np.where(mask[:, None], scores, -np.inf))
+            self.weights.append(np.asarray(sum(weight[:, place][:, at] for place, at in columns)))
+
+    def bound(self, enough: Floats | None) -> Floats:
+        """Above every mean, `[set row]`."""
+        least, most = self._masses()
+        level = self._middle() if enough is None else enough
+        found = np.full(level.shape, np.inf)
+        for _ in range(_SWEEPS):
+            total, mass = self._sweep(level)
+            # A NaN must not vanish, nor a level that is none improve anything.
+            room = self.off + self.units * self.size
+            room = room + np.abs(level) * (self.mass_off + self.units * self.mass_size)
+            excess = up(up(total + up(room * (1 + self.units))))
+            with np.errstate(all="ignore"):
+                over = up(level + up(np.where(excess > 0, excess / least, excess / most)))
+                mean = level + total / mass
+            found = np.where(np.isnan(over) | np.isnan(found), np.nan, np.minimum(found, over))
+            close = over - mean <= _CLOSE * (np.abs(mean) + np.abs(over))
+            if enough is not None:
+                close |= found < enough
+            if close.all():
+                break
+            level = np.where(close | ~np.isfinite(mean), level, mean)
+        return found
+
+    def _masses(self) -> tuple[Floats, Floats]:
+        """At most the least, and at least the largest Σ w of a path: `[set 1]`."""
+        least, most = self.mass, self.mass
+        for weights, mask in zip(self.weights, self.sets.rectangles, strict=True):
+            least = least + np.where(mask, weights, np.inf).min((1, 2))[:, None]
+            most = most + np.where(mask, weights, 0.0).max((1, 2))[:, None]
+        room = up(self.mass_off + 2 * self.units * self.mass_size)
+        low = least - up(room * (1 + UNIT))
+        low = np.where(low > 0, low, np.nan)
+        return np.asarray(low), up(most + up(room * (1 + UNIT)))
+
+    def _middle(self) -> Floats:
+        """Somewhere to begin: the mean over all edges."""
+        total, mass = self.total, self.mass
+        for scores, weights, mask in zip(
+            self.scores, self.weights, self.sets.rectangles, strict=True
+        ):
+            number = mask.sum((1, 2))[:, None]
+            total = total + np.where(mask[:, None], scores, 0.0).sum((2, 3)) / number
+            mass = mass + (weights * mask).sum((1, 2))[:, None] / number
+        return np.asarray(total / mass)
+
+    def _sweep(self, level: Floats) -> tuple[Floats, Floats]:
+        """The largest Σ (scores - level weights) of a path, and that path's Σ w, about."""
+        best = np.zeros((*level.shape, 1))
+        heavy = np.zeros((*level.shape, 1))
+        for scores, weights, layout in zip(
+            self.scores, self.weights, self.sets.layouts, strict=True
+        ):
+            value = scores - level[..., None, None] * weights[:, None]
+            slot = value.argmax(3)[..., None]
+            groups = np.take_along_axis(value, slot, 3)[..., 0]
+            mass = np.take_along_axis(weights[:, None], slot, 3)[..., 0]
+            groups, mass = groups + best[..., layout.source], mass + heavy[..., layout.source]
+            best, heavy = _best(groups, mass, layout.incoming)
+        every = np.arange(best.shape[2])[None]
+        best, heavy = _best(best, heavy, every)
+        return best[..., 0] + (self.total - level * self.mass), heavy[..., 0] + self.mass
 
 
-def _sweep(
-    paths: Paths, weights: Weights, y: Floats, own: Floats, level: Floats
-) -> tuple[Floats, Floats]:
-    """Above the largest Σ w (y - level) of all paths, and about the Σ w of a path that has it."""
-    over = up(y - level[:, None, None])
-    # Weights are not negative: what is above the level weighs most, what is below least.
-    adds = up(np.where(over >= 0, weights.high, weights.low) * over)
-    total, mass = np.zeros(len(y)), np.zeros(len(y))
-    size = np.abs(adds).max(2).sum(1)
-    if weights.own is not None:
-        low, high = weights.own
-        alone = up(own - level)
-        total, mass = up(np.where(alone >= 0, high, low) * alone), mass + high
-        size = size + np.abs(total)
-    for place, letter in paths.trellis.fixed:
-        total, mass = total + adds[:, place, letter], mass + weights.high[place, letter]
-    best, heavy = total[:, None], mass[:, None]
-    for stage, step in zip(paths.trellis.stages, paths.steps, strict=True):
-        letters = stage.letters[step.edges]
-        best, heavy = best[:, step.source], heavy[:, step.source]
-        for column, place in enumerate(stage.places):
-            best = best + adds[:, place, letters[:, column]]
-            heavy = heavy + weights.high[place, letters[:, column]]
-        highest = np.maximum.reduceat(best, step.starts, axis=1)
-        spread = np.repeat(highest, np.diff(np.append(step.starts, len(step.edges))), axis=1)
-        heavy = np.maximum.reduceat(np.where(best == spread, heavy, 0.0), step.starts, axis=1)
-        best = highest
-    last = best.argmax(1)
-    # A path has one key per place and perhaps the reader's; twice as much covers this sum, too.
-    room = size * (2 * (paths.trellis.length + 1) * 2.0**-52)
-    return up(best.max(1) + room), heavy[np.arange(len(y)), last]
+def _best(values: Floats, beside: Floats, rows: Index) -> tuple[Floats, Floats]:
+    """The largest of each row of items, and what stands beside it: `[set row_of_q row]`."""
+    if rows.shape[1] == 1:
+        return values[..., rows[:, 0]], beside[..., rows[:, 0]]
+    pad = np.full((*values.shape[:2], 1), -np.inf)
+    values = np.concatenate([values, pad], axis=2)[..., rows]
+    beside = np.concatenate([beside, pad], axis=2)[..., rows]
+    slot = values.argmax(3)[..., None]
+    return np.take_along_axis(values, slot, 3)[..., 0], np.take_along_axis(beside, slot, 3)[..., 0]

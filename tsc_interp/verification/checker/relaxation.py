@@ -1,124 +1,121 @@
-"""Quantities as linear functions of the residual stream plus a ball, and what is made of them.
+"""Quantities as linear functions of the residual stream plus an interval, and what is made of them.
 
 Every function here holds for all values in the ranges of its arguments. The coefficients it chooses
-are exact numbers near the best ones: the ball around what is left makes any choice true.
+are exact numbers near the best ones: the interval around what is left makes any choice true.
 
-No ball is compared here: every judgement is the kernel's. Part of the checker (trellis_model.py).
+Part of the checker (trellis_model.py): many sets of inputs at once, in `Span`s.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import Any
 
-from flint import arb
+import numpy as np
 
-from tsc_interp.verification.checker import kernel
-from tsc_interp.verification.checker.kernel import Ball
+from tsc_interp.verification.checker.spans import Floats, Span, activation, around, up
 
-_CURVATURE = {"gelu": arb(0.8), "gelu_new": arb(1.0), "silu": arb(0.51)}
-"""No second derivative is larger in size: it is at most 2 φ(0) = 0.798, below 1, and 1/2."""
-_NODES = range(4, 257)
-_PER_UNIT = 16
+_CURVATURE = {"gelu": (0.80, 0.11), "gelu_new": (0.81, 0.12), "silu": (0.51, 0.10)}
+"""No second derivative is larger than the first, or below minus the second."""
+_NODES = 32
 
 
 @dataclass(frozen=True)
 class Form:
-    """row · x + rest, which lies in `values`."""
+    """row · x + rest, which lies in `values`: `row [... d]`, the others `[...]`."""
 
-    row: Any
-    rest: Ball
-    values: Ball = kernel.UNKNOWN
+    row: Span
+    rest: Span
+    values: Span
 
-    def plus(self, constant: Ball) -> Form:
+    def __getitem__(self, at: slice) -> Form:
+        """Some of the quantities, `[set quantity]`."""
+        return Form(self.row[:, at], self.rest[:, at], self.values[:, at])
+
+    def plus(self, constant: Span) -> Form:
         return Form(self.row, self.rest + constant, self.values + constant)
 
-    def times(self, factor: Ball) -> Form:
-        return Form(self.row * factor, self.rest * factor, self.values * factor)
+    def times(self, factor: Floats) -> Form:
+        """By exact numbers."""
+        by = Span.exact(factor)
+        return Form(self.row * Span.exact(factor[..., None]), self.rest * by, self.values * by)
 
     def squared(self) -> Form:
-        """Its square: between a parabola's chord and the tangent parallel to it."""
-        low, high = self.values.lower(), self.values.upper()
-        slope = low + high
-        below = kernel.hull([arb(0), kernel.square(high - low) / 4])
-        made = self.times(slope)
-        return Form(made.row, made.rest - low * high - below, kernel.square(self.values))
+        """x² = s x + [-s²/4, the larger of what it is at the ends], whatever s."""
+        ends = Span.exact(self.values.low), Span.exact(self.values.high)
+        chosen = self.values.low + self.values.high
+        slope = Span.exact(chosen)
+        least = slope.square() * Span.exact(np.array(-0.25))
+        most = [end * (end - slope) for end in ends]
+        rest = around(least.low, *(end.high for end in most))
+        made = self.times(chosen)
+        return Form(made.row, made.rest + rest, self.values.square())
 
 
 def product(a: Form, b: Form) -> Form:
     """a b = a₀ b + b₀ a - a₀ b₀ ± rad a · rad b around the middles."""
-    middle_a, middle_b = _middle(a.values), _middle(b.values)
-    apart = (a.values - middle_a).abs_upper() * (b.values - middle_b).abs_upper()
+    middle_a, middle_b = a.values.middle, b.values.middle
+    apart = up(a.values.radius * b.values.radius)
     left, right = b.times(middle_a), a.times(middle_b)
-    ends = [x * y for x in _ends(a.values) for y in _ends(b.values)]
-    return Form(
-        left.row + right.row,
-        left.rest + right.rest - middle_a * middle_b + kernel.hull([-apart, apart]),
-        kernel.hull(ends),
-    )
+    centre = Span.exact(middle_a) * Span.exact(middle_b)
+    rest = left.rest + right.rest - centre + Span(-apart, apart)
+    return Form(left.row + right.row, rest, a.values * b.values)
 
 
-def inverse_root(form: Form, eps: Ball) -> Form:
+def inverse_root(form: Form, eps: float) -> Form:
     """1/√(m + ε) of an m ≥ 0, which is convex: below its chord, above every tangent."""
-    low, high = form.values.lower(), form.values.upper()
-    low = low if kernel.is_positive(low) else arb(0)
-    top, bottom = 1 / (low + eps).sqrt(), 1 / (high + eps).sqrt()
-    slope = _near((bottom - top) / (high - low)) if kernel.is_less(low, high) else arb(0)
+    low, high = np.maximum(form.values.low, 0.0), form.values.high
+    top, bottom = _inverse_root(low, eps), _inverse_root(high, eps)
+    with np.errstate(all="ignore"):
+        slope = np.where(high > low, (bottom.middle - top.middle) / (high - low), 0.0)
+        touch = np.where(slope < 0, (-2 * slope) ** (-2 / 3) - eps, low)
+    touch = np.clip(touch, low, high)
+    chosen, at = Span.exact(slope), _inverse_root(touch, eps)
     # The chord, as far as its slope is not exact, is largest at one of the two ends.
-    above = kernel.largest([top - slope * low, bottom - slope * high])
-    touch = low
-    if kernel.is_less(slope, arb(0)):
-        touch = _near((-2 * slope) ** (arb(-2) / 3) - eps)
-        touch = touch if kernel.is_at_most(low, touch) else low
-        touch = touch if kernel.is_at_most(touch, high) else high
-    at = 1 / (touch + eps).sqrt()
-    tilt = (-(at**3) / 2 - slope).abs_upper()
-    below = at - slope * touch - tilt * (high - low)
+    above = [at_end - chosen * Span.exact(end) for at_end, end in ((top, low), (bottom, high))]
+    tilt = (at * at * at * Span.exact(np.array(0.5)) + chosen).size
+    width = Span.exact(high) - Span.exact(low)
+    below = at - chosen * Span.exact(touch) - Span.exact(tilt) * width
+    rest = around(below.low, *(one.high for one in above))
     made = form.times(slope)
-    return Form(made.row, made.rest + kernel.hull([below, above]), kernel.hull([bottom, top]))
+    return Form(made.row, made.rest + rest, Span(bottom.low, top.high))
+
+
+def _inverse_root(x: Floats, eps: float) -> Span:
+    return (Span.exact(x) + Span.exact(np.array(eps))).root().inverse()
 
 
 def activated(name: str, form: Form) -> Form:
-    """act(p) = α p + ball, α the slope of the chord."""
-    low, high = form.values.lower(), form.values.upper()
-    values = kernel.activation(name, form.values)
-    if not form.values.is_finite():
-        return Form(form.row, kernel.UNKNOWN, kernel.UNKNOWN)
-    at_low, at_high = (kernel.activation(name, end) for end in (low, high))
-    slope = _near((at_high - at_low) / (high - low)) if kernel.is_less(low, high) else arb(0)
-    left = kernel.hull(_differences(name, low, high, slope))
+    """act(p) = α p + interval, α the slope of the chord."""
+    low, high = form.values.low, form.values.high
+    nodes = _nodes(name, low, high)
+    values = activation(name, nodes)
+    with np.errstate(all="ignore"):
+        rise = values.middle[..., -1] - values.middle[..., 0]
+        slope = np.where(high > low, rise / (high - low), 0.0)
+    left = values - Span.exact(nodes) * Span.exact(slope[..., None])
+    below, above = _bends(name, nodes)
     made = form.times(slope)
-    return Form(made.row, made.rest + left, values)
+    rest = made.rest + left.reach(-1) + Span(-below, above)
+    return Form(made.row, rest, values.reach(-1) + Span(-below, above))
 
 
-def _differences(name: str, low: Ball, high: Ball, slope: Ball) -> list[Ball]:
-    """A hull of these holds act(p) - α p for every p between the two.
-
-    ReLU is straight on both sides of zero. The others differ between two nodes from the line
-    through them by no more than curvature · width² / 8.
-    """
+def _nodes(name: str, low: Floats, high: Floats) -> Floats:
+    """Rising exact numbers from end to end: of ReLU, which is straight elsewhere, the bend."""
     if name == "relu":
-        kinks = [arb(0)] if kernel.is_less(low, arb(0)) and kernel.is_less(arb(0), high) else []
-        return [kernel.activation(name, p) - slope * p for p in (low, *kinks, high)]
-    width = high - low
-    wanted = math.ceil(float(width.upper()) * _PER_UNIT)
-    count = min(max(wanted, _NODES[0]), _NODES[-1])
-    step = width / count
-    nodes = [low + step * i for i in range(count)] + [high]
-    room = _CURVATURE[name] * kernel.square(step.abs_upper()) / 8
-    found = [kernel.activation(name, p) - slope * p for p in nodes]
-    return [value + kernel.hull([-room, room]) for value in found]
+        return np.stack([low, np.clip(0.0, low, high), high], axis=-1)
+    share = np.arange(_NODES + 1) / _NODES
+    nodes = low[..., None] * (1 - share) + high[..., None] * share
+    nodes = np.clip(nodes, low[..., None], high[..., None])
+    nodes[..., 0], nodes[..., -1] = low, high
+    return np.asarray(np.maximum.accumulate(nodes, axis=-1))
 
 
-def _middle(ball: Ball) -> Ball:
-    return _near(ball)
-
-
-def _near(ball: Ball) -> Ball:
-    """An exact number in the middle of a ball, or near it."""
-    return arb(float(ball.mid())) if ball.is_finite() else kernel.UNKNOWN
-
-
-def _ends(ball: Ball) -> tuple[Ball, Ball]:
-    return ball.lower(), ball.upper()
+def _bends(name: str, nodes: Floats) -> tuple[Floats, Floats]:
+    """How far below and above its chords between two nodes an activation can be."""
+    if name == "relu":
+        zero = np.zeros(nodes.shape[:-1])
+        return zero, zero
+    gap = up(np.diff(nodes, axis=-1)).max(-1)
+    convex, concave = _CURVATURE[name]
+    square = up(up(gap * gap) / 8)
+    return up(square * convex), up(square * concave)

@@ -3,7 +3,7 @@
 It believes the checkpoint and what the task says of its inputs: the trellis of a length, or of a
 step of a task that writes (`tsc_interp.tasks`). A certificate is a tree of cuts: every cut parts
 the paths of a trellis in two, so every input is in exactly one leaf. For each leaf the label is
-read off the trellis, the margins are bounded again in exact arithmetic (trellis_model.py), and its
+read off the trellis, the margins are bounded again, rounded outwards (trellis_model.py), and its
 paths are counted. What cannot be derived again, or not within the budget, is rejected with the
 reason.
 
@@ -30,16 +30,19 @@ is undecided as a whole. The tree is a list of nodes in preorder, beginning with
     ["each"]                at most `EACH` paths, each to be evaluated on its own: right or wrong
     ["open"]                undecided: counts as neither
 
+A leaf of the first three kinds that ends in `"float32"` says the same of the float32 model, too,
+whatever the order of its sums (forward_rounding.py); of `each`, wherever that can be told. The
+conclusion of the part then counts `float32` right and wrong.
+
 In right and wrong leaves all paths have one label, and for models whose last letter reads they have
 one last letter. Children partition the paths of their parent, so the leaves cover every input once
 whatever the search did: coverage needs no further proof.
 
 No bound of the search is in the document. The checker derives its own for every
 leaf: the range of every neuron, a linear relaxation of the margin, and the extreme of that
-one functional over all paths by Dinkelbach's iteration, ended by one sweep that is rounded
-outwards. Whoever writes a certificate asks the checker leaf by leaf,
-`TrellisChecker(checkpoint).holds(trellis, masks, by)`, and cuts further (or leaves the leaf open)
-where it does not agree.
+one functional over all paths by Dinkelbach's iteration, each sweep rounded outwards. Whoever writes
+a certificate asks the checker, `TrellisChecker(checkpoint).hold(trellis, masks, claims)`, and cuts
+further (or leaves the leaf open) where it does not agree.
 """
 
 from __future__ import annotations
@@ -48,7 +51,7 @@ import base64
 import binascii
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -65,7 +68,7 @@ from tsc_interp.verification.checker.budget import (
     require,
 )
 from tsc_interp.verification.checker.document import Schema, checking, json_text, require_known
-from tsc_interp.verification.checker.paths import Mask, Paths
+from tsc_interp.verification.checker.paths import Layout, Mask, Sets
 from tsc_interp.verification.checker.trellis_model import TrellisModel
 
 SCHEMA = Schema("trellis-certificate", content=("task", "parts"))
@@ -74,6 +77,8 @@ EACH = 64
 MAX_NODES = 2_000_000
 MAX_LENGTH = 1000
 MAX_EDGES = 5_000_000
+_EDGES_AT_ONCE = 1 << 24
+"""Edges of all leaves that are derived together."""
 
 __all__ = ["EACH", "SCHEMA", "PartProved", "TrellisChecker", "TrellisProved", "check_trellis"]
 
@@ -90,6 +95,8 @@ class PartProved:
     wrong: int
     first_wrong: tuple[int, ...] | None
     """The first wrong input that was shown, as letters by index."""
+    float32: dict[str, int] | None = None
+    """How many were shown `right` and `wrong` in float32, too, whatever the order of sums."""
 
     @property
     def undecided(self) -> int:
@@ -104,7 +111,12 @@ class PartProved:
             "wrong": str(self.wrong),
             "undecided": str(self.undecided),
             "first_wrong": None if self.first_wrong is None else list(self.first_wrong),
+            **({} if self.float32 is None else {"float32": self._float32()}),
         }
+
+    def _float32(self) -> dict[str, str]:
+        assert self.float32 is not None
+        return {kind: str(number) for kind, number in self.float32.items()}
 
 
 @dataclass(frozen=True)
@@ -192,16 +204,24 @@ class TrellisChecker:
         with checking(self._budget):
             return self._derive(parts)
 
-    def holds(self, trellis: Trellis, masks: Sequence[Mask], by: int | None = None) -> bool:
-        """Whether all paths through these edges are shown right, or beaten by class `by`.
+    def hold(self, trellis: Trellis, masks: Sequence[Mask], claims: Sequence[Claim]) -> Mask:
+        """Which of these right or wrong leaves are shown, for whoever writes a certificate.
 
-        `trellis` is one of `of_labels(...)`; for whoever writes a certificate.
+        Args:
+            trellis: One of `of_labels(...)`.
+            masks: `[leaf edge]` per stage.
+            claims: What each leaf is to say.
         """
-        try:
-            with checking(self._budget):
-                return self._holds(Paths(trellis, masks), by)
-        except CertificateError:
-            return False
+        by = np.array([claim.by for claim in claims], dtype=np.int64)
+        float32 = np.array([claim.float32 for claim in claims], dtype=bool)
+        found = np.zeros(len(claims), dtype=bool)
+        size = max(1, _EDGES_AT_ONCE // trellis.n_edges)
+        with checking(self._budget):
+            for start in range(0, len(claims), size):
+                some = slice(start, start + size)
+                sets = Sets(trellis, [mask[some] for mask in masks])
+                found[some] = self.model.hold(sets, by[some], float32[some]) & sets.has_paths
+        return found
 
     # -- derivation ------------------------------------------------------------------------------
 
@@ -237,11 +257,9 @@ class TrellisChecker:
 
     def _part(self, kind: str, number: int, groups: Any) -> PartProved:
         trellis = self.trellis(kind, number)
-        every = Paths(trellis, [np.ones(len(stage), dtype=bool) for stage in trellis.stages])
         require(isinstance(groups, list), "groups are a list")
         seen: set[int] = set()
-        right = wrong = 0
-        first: tuple[int, ...] | None = None
+        tally = _Tally()
         for group in groups:
             require(set(group) == {"labels", "tree"}, "a group has labels and a tree")
             labels = [whole(label) for label in group["labels"]]
@@ -249,71 +267,133 @@ class TrellisChecker:
             require(bool(labels) and once, "no label is in two groups, or twice in one")
             require(set(labels) <= set(trellis.labels), "a label that no input has")
             seen |= set(labels)
-            for claim, paths in self._leaves(trellis.of_labels(labels), group["tree"]):
-                more_right, more_wrong, error = self._leaf(claim, paths)
-                right, wrong = right + more_right, wrong + more_wrong
-                if error is not None and (first is None or error < first):
-                    first = error
-        return PartProved(kind, number, every.count(), right, wrong, first)
+            part = trellis.of_labels(labels)
+            layouts = [Layout(stage) for stage in part.stages]
+            for claims, masks in self._batches(part, group["tree"]):
+                self._batch(tally, claims, Sets(part, masks, layouts))
+        inputs = Sets.whole(trellis).counts()[0]
+        return PartProved(kind, number, inputs, **vars(tally))
 
-    def _leaves(self, trellis: Trellis, tree: Any) -> Iterator[tuple[Any, Paths]]:
-        """The leaves of a tree with their paths, in preorder."""
+    def _batches(self, trellis: Trellis, tree: Any) -> Iterator[tuple[list[Claim], list[Mask]]]:
+        """The leaves of a tree with the edges of their paths, in preorder, many at a time."""
+        size = max(1, _EDGES_AT_ONCE // trellis.n_edges)
+        claims: list[Claim] = []
+        held: list[list[Mask]] = []
+        for node, masks in self._leaves(trellis, tree):
+            claims.append(Claim.of(node))
+            held.append(masks)
+            if len(claims) == size:
+                yield claims, [np.stack(column) for column in zip(*held, strict=True)]
+                claims, held = [], []
+        if claims:
+            yield claims, [np.stack(column) for column in zip(*held, strict=True)]
+
+    def _leaves(self, trellis: Trellis, tree: Any) -> Iterator[tuple[Any, list[Mask]]]:
         require(isinstance(tree, list) and len(tree) <= MAX_NODES, "a tree is a list of nodes")
-        whole_of = Paths(trellis, [np.ones(len(stage), dtype=bool) for stage in trellis.stages])
-        waiting, held = [whole_of], trellis.n_edges
+        waiting = [[np.ones(len(stage), dtype=bool) for stage in trellis.stages]]
+        each = max(map(len, trellis.stages)) + 8 * len(trellis.stages) + 200
         for node in tree:
             require(bool(waiting), "the tree goes on after its last leaf")
             require(isinstance(node, list) and bool(node), "a node is a list")
-            paths = waiting.pop()
+            masks = waiting.pop()
             if node[0] != "cut":
-                yield node, paths
+                yield node, masks
                 continue
             require(len(node) == 3, "a cut has a stage and edges")
             stage = whole(node[1])
             require(stage < len(trellis.stages), "a cut is made at one of the stages")
-            inside, outside = paths.parted(stage, _mask(node[2], len(trellis.stages[stage])))
-            both = not inside.is_empty and not outside.is_empty
-            require(both, "a cut leaves inputs on both sides")
+            chosen = _mask(node[2], len(trellis.stages[stage]))
+            inside, outside = list(masks), masks
+            inside[stage], outside[stage] = masks[stage] & chosen, masks[stage] & ~chosen
             waiting += [outside, inside]
-            self._budget(len(waiting) * held)
+            self._budget(len(waiting) * each)
         require(not waiting, "the tree ends before its last leaf")
 
-    def _leaf(self, claim: Any, paths: Paths) -> tuple[int, int, tuple[int, ...] | None]:
-        """How many paths are right and wrong, and the first wrong one."""
+    def _batch(self, tally: _Tally, claims: list[Claim], sets: Sets) -> None:
+        """Derive every claim of a batch, or reject."""
         self._budget()
-        count, kind = paths.count(), claim[0]
-        if kind == "open":
-            require(len(claim) == 1, "an open leaf says nothing more")
-            return 0, 0, None
-        if kind == "right":
-            require(len(claim) == 1, "a right leaf says nothing more")
-            require(self._holds(paths, None), f"a leaf of {count:,} inputs is not proved right")
-            return count, 0, None
-        if kind == "wrong":
-            require(len(claim) == 2, "a wrong leaf has the class that beats the label")
-            by = whole(claim[1])
-            require(self._holds(paths, by), f"a leaf of {count:,} inputs is not proved wrong")
-            return 0, count, paths.first()
-        require(claim == ["each"], f"unknown leaf {claim!r}")
-        require(count <= EACH, f"at most {EACH} inputs are evaluated one by one, not {count:,}")
-        return self._each(paths)
+        require(bool(sets.has_paths.all()), "a cut leaves inputs on both sides")
+        counts = sets.counts()
+        asked = np.array([claim.kind in ("right", "wrong") for claim in claims])
+        by = np.array([claim.by for claim in claims])
+        float32 = np.array([claim.float32 for claim in claims])
+        require(bool((by < self.model.n_classes).all()), "a class the model has no output for")
+        shown = np.zeros(len(claims), dtype=bool)
+        shown[asked] = self.model.hold(sets[asked], by[asked], float32[asked])
+        for claim, count, proved in zip(claims, counts, shown.tolist(), strict=True):
+            if claim.kind in ("right", "wrong"):
+                require(proved, f"a leaf of {count:,} inputs is not proved {claim.kind}")
+                tally.add(claim.kind, count, claim.float32)
+            elif claim.kind == "each":
+                few = f"at most {EACH} inputs are evaluated one by one, not {count:,}"
+                require(count <= EACH, few)
+        wrong = np.array([claim.kind == "wrong" for claim in claims])
+        if wrong.any():
+            tally.error(sets[wrong].first())
+        for number, claim in enumerate(claims):
+            if claim.kind == "each":
+                self._each(tally, sets, number, claim.float32)
 
-    def _each(self, paths: Paths) -> tuple[int, int, tuple[int, ...] | None]:
-        right, errors = 0, []
-        for string, label in paths.strings():
+    def _each(self, tally: _Tally, sets: Sets, which: int, float32: bool) -> None:
+        for string, label in sets.strings(which):
+            self._budget()
             answered = self.model.verdict(string, label)
-            right += answered is True
-            errors += [string] if answered is False else []
-        return right, len(errors), min(errors, default=None)
+            if answered is None:
+                continue
+            sure = float32 and self.model.verdict(string, label, float32=True) is answered
+            tally.add("right" if answered else "wrong", 1, sure)
+            if not answered:
+                tally.error(string)
 
-    def _holds(self, paths: Paths, by: int | None) -> bool:
-        labels = paths.labels()
-        if len(labels) != 1:
-            return False
-        if by is None:
-            return self.model.is_right(paths, labels[0])
-        require(by < self.model.n_classes, "a class the model has no output for")
-        return self.model.is_beaten(paths, labels[0], by)
+
+class _Tally:
+    """Numbers of inputs of one part, as leaves are derived."""
+
+    def __init__(self) -> None:
+        self.right = self.wrong = 0
+        self.first_wrong: tuple[int, ...] | None = None
+        self.float32: dict[str, int] | None = None
+
+    def add(self, kind: str, count: int, float32: bool) -> None:
+        if kind == "right":
+            self.right += count
+        else:
+            self.wrong += count
+        if float32:
+            self.float32 = self.float32 or {"right": 0, "wrong": 0}
+            self.float32[kind] += count
+
+    def error(self, string: tuple[int, ...]) -> None:
+        if self.first_wrong is None or string < self.first_wrong:
+            self.first_wrong = string
+
+
+class Claim(NamedTuple):
+    """What a leaf says of all its inputs."""
+
+    kind: str
+    by: int = -1
+    float32: bool = False
+
+    @classmethod
+    def of(cls, node: Any) -> Claim:
+        """A leaf of a document.
+
+        Raises:
+            CertificateError: for anything else.
+        """
+        float32 = node[-1] == "float32"
+        said = node[:-1] if float32 else node
+        require(bool(said) and isinstance(said[0], str), f"unknown leaf {node!r}")
+        kinds = {"right": 1, "wrong": 2, "each": 1, "open": 1}
+        known = len(said) == kinds.get(said[0], -1) and not (float32 and said[0] == "open")
+        require(known, f"unknown leaf {str(node)[:80]}")
+        return cls(said[0], whole(said[1]) if said[0] == "wrong" else -1, float32)
+
+    def node(self) -> list[Any]:
+        """As in a document."""
+        said = [self.kind, *([self.by] if self.kind == "wrong" else [])]
+        return [*said, *(["float32"] if self.float32 else [])]
 
 
 def _mask(text: Any, edges: int) -> Mask:

@@ -24,14 +24,23 @@ from tsc_interp.errors import UnsupportedError
 from tsc_interp.files import write_output
 from tsc_interp.output.display import Displayed
 from tsc_interp.tasks.regions import Mask, Regions
+from tsc_interp.tasks.trellis import Trellis
 from tsc_interp.verification.checker.budget import CertificateError
-from tsc_interp.verification.checker.trellis import EACH, SCHEMA, TrellisChecker, TrellisProved
+from tsc_interp.verification.checker.trellis import (
+    EACH,
+    SCHEMA,
+    Claim,
+    TrellisChecker,
+    TrellisProved,
+)
 from tsc_interp.verification.order.decide import OPEN, RIGHT, UNDECIDED
 from tsc_interp.verification.order.partition import Found
 from tsc_interp.verification.order.parts import Part
 from tsc_interp.verification.order.verify import SECONDS, verify_order
 
 Node = list[Any]
+_AT_ONCE = 4096
+"""Leaves that the checker is asked about together."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -111,47 +120,102 @@ class _Writer:
 
     def _tree(self, found: Found) -> list[Node]:
         """The search's tree in preorder, its leaves as the checker agrees to them."""
-        nodes, written = found.tree.nodes, []
-        waiting = [(0, Regions.whole(found.trellis))]
+        trellis, nodes = found.trellis, found.tree.nodes
+        leaves: list[_Leaf] = []
+        order: list[Node | _Leaf] = []
+        waiting = [(0, [np.ones(len(stage), dtype=bool) for stage in trellis.stages])]
         while waiting:
-            at, region = waiting.pop()
+            at, masks = waiting.pop()
             node = nodes[at]
             if isinstance(node, tuple):
                 stage, packed, child = node
                 bits = np.unpackbits(np.frombuffer(packed, dtype=np.uint8))
-                edges = bits[: len(found.trellis.stages[stage])].astype(bool)
-                inside, _, outside, _ = region.cut(stage, edges[None])
-                written.append(_cut(stage, edges))
+                edges = bits[: len(trellis.stages[stage])].astype(bool)
+                inside, outside = list(masks), list(masks)
+                inside[stage], outside[stage] = masks[stage] & edges, masks[stage] & ~edges
+                order.append(_cut(stage, edges))
                 waiting += [(child + 1, outside), (child, inside)]
             else:
                 assert node is not None
-                written += self._leaf(region, node)
-        return written
+                leaves.append(_Leaf(masks, node))
+                order.append(leaves[-1])
+        self._agree(trellis, leaves)
+        return [
+            node for one in order for node in (one.nodes() if isinstance(one, _Leaf) else [one])
+        ]
 
-    def _leaf(self, region: Regions, outcome: int) -> list[Node]:
-        """The leaf, or the tree into which it had to be cut."""
-        if outcome == UNDECIDED:
-            return [["open"]]
-        by = None if outcome in (RIGHT, OPEN) else outcome
-        written: list[Node] = []
-        waiting = [region]
+    def _agree(self, trellis: Trellis, leaves: list[_Leaf]) -> None:
+        """Ask the checker about all leaves; those it does not agree to are cut, and asked again."""
+        whole = Regions.whole(trellis)
+        waiting = leaves
+        while waiting:
+            again: list[_Leaf] = []
+            for start in range(0, len(waiting), _AT_ONCE):
+                some = waiting[start : start + _AT_ONCE]
+                again += self._asked(whole, some)
+            waiting = again
+
+    def _asked(self, whole: Regions, leaves: list[_Leaf]) -> list[_Leaf]:
+        columns = zip(*(leaf.masks for leaf in leaves), strict=True)
+        regions, _ = whole.with_masks([np.stack(column) for column in columns]).pruned()
+        counts = regions.counts()
+        late = monotonic() > self.deadline
+        asked = [
+            i
+            for i, leaf in enumerate(leaves)
+            if not late
+            and leaf.outcome != UNDECIDED
+            and not (leaf.outcome == OPEN and counts[i] <= EACH)
+        ]
+        claims = [leaves[i].claim for i in asked]
+        shown = self.checker.hold(whole.trellis, [mask[asked] for mask in regions.masks], claims)
+        agreed = dict(zip(asked, shown.tolist(), strict=True))
+        again: list[_Leaf] = []
+        for i, leaf in enumerate(leaves):
+            if agreed.get(i):
+                leaf.said = [leaf.claim.node()]
+            elif leaf.outcome == UNDECIDED or late:
+                leaf.said = [["open"]]
+            elif counts[i] <= EACH:
+                leaf.said = [["each"]]
+            else:
+                again += leaf.halved([mask[i] for mask in regions.masks])
+        return again
+
+
+class _Leaf:
+    """A leaf of the search, or what it was cut into."""
+
+    def __init__(self, masks: list[Mask], outcome: int) -> None:
+        self.masks, self.outcome = masks, outcome
+        self.said: list[Node] = []
+        self.halves: list[_Leaf] = []
+
+    @property
+    def claim(self) -> Claim:
+        if self.outcome in (RIGHT, OPEN):
+            return Claim("right")
+        return Claim("wrong", self.outcome)
+
+    def halved(self, masks: list[Mask]) -> list[_Leaf]:
+        """In two, at the stage that has most edges."""
+        stage, edges = _halves(masks)
+        self.said = [_cut(stage, edges)]
+        for part in (edges, ~edges):
+            half = list(masks)
+            half[stage] = masks[stage] & part
+            self.halves.append(_Leaf(half, self.outcome))
+        return self.halves
+
+    def nodes(self) -> list[Node]:
+        """In preorder."""
+        found: list[Node] = []
+        waiting = [self]
         while waiting:
             one = waiting.pop()
-            masks = [mask[0] for mask in one.masks]
-            if monotonic() > self.deadline:
-                written.append(["open"])
-            elif outcome == OPEN and one.counts()[0] <= EACH:
-                written.append(["each"])
-            elif self.checker.holds(one.trellis, masks, by):
-                written.append(["right"] if by is None else ["wrong", by])
-            elif one.counts()[0] <= EACH:
-                written.append(["each"])
-            else:
-                stage, edges = _halves(masks)
-                inside, _, outside, _ = one.cut(stage, edges[None])
-                written.append(_cut(stage, edges))
-                waiting += [outside, inside]
-        return written
+            found += one.said
+            waiting += reversed(one.halves)
+        return found
 
 
 def _cut(stage: int, edges: Mask) -> Node:
