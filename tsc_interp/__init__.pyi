@@ -15,6 +15,10 @@ from tsc_interp.model.import_arrays import from_arrays as from_arrays
 from tsc_interp.model.import_torch import from_torch as from_torch
 from tsc_interp.model.importing import from_transformer_lens as from_transformer_lens
 
+# inputs, and the ones a model gets wrong
+from tsc_interp.falsification.falsify import falsify as falsify
+from tsc_interp.frames.frame import Frame as Frame
+
 # analysis
 from tsc_interp.model.evaluation import evaluate as evaluate
 from tsc_interp.probes.registry import run_probe as run_probe

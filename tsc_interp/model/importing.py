@@ -36,8 +36,8 @@ from tsc_interp.model.unaltered import (
 )
 from tsc_interp.strings import CLS, FIRST_LETTER, LETTERS
 
-_NORMS = {"LN": "layer", "LNPre": "layer_pre", "RMS": "rms", "RMSPre": "rms_pre"}
-_ACTIVATIONS = {
+NORMS = {"LN": "layer", "LNPre": "layer_pre", "RMS": "rms", "RMSPre": "rms_pre"}
+ACTIVATION_NAMES = {
     "relu": "relu", "gelu": "gelu", "silu": "silu", "swish": "silu",
     "gelu_new": "gelu_new", "gelu_fast": "gelu_new", "gelu_pytorch_tanh": "gelu_new",
 }  # fmt: skip
@@ -88,7 +88,7 @@ def from_transformer_lens(
             f"got a {type(model).__name__} (plain PyTorch: tsc.from_torch)"
         )
     require_unaltered(model)
-    _refuse(cfg)
+    refuse_unsupported(cfg)
     causal = _choice(cfg, "attention_dir", "causal") == "causal"
     if query is None and not causal:
         raise UsageError("a model that looks both ways is read at a token of its own: query=its id")
@@ -151,7 +151,8 @@ _NEUTRAL: tuple[tuple[str, tuple[Any, ...], str], ...] = (
 )
 
 
-def _refuse(cfg: Any) -> None:
+def refuse_unsupported(cfg: Any) -> None:
+    """Refuse options of TransformerLens that no form of the arithmetic here has."""
     for option, neutral, instead in _NEUTRAL:
         value = getattr(cfg, option, None)
         if value not in neutral:
@@ -213,13 +214,13 @@ def chosen_classes(classes: tuple[int, int] | None, outputs: int) -> tuple[int, 
 
 def _config(model: Any, cfg: Any, reading: InputMap, task: Any) -> ClassifierConfig:
     kind = getattr(cfg, "normalization_type", None)
-    if kind not in (None, *_NORMS):
+    if kind not in (None, *NORMS):
         raise UnsupportedError(
-            f"normalization_type {kind!r}; what can be imported is {', '.join(_NORMS)} or None"
+            f"normalization_type {kind!r}; what can be imported is {', '.join(NORMS)} or None"
         )
     state = dict(model.state_dict())
-    norm = "off" if kind is None else _NORMS[kind]
-    if norm in ("layer", "rms") and _norm_weight(state, "blocks.0.ln1", "w") is None:
+    norm = "off" if kind is None else NORMS[kind]
+    if norm in ("layer", "rms") and norm_weight(state, "blocks.0.ln1", "w") is None:
         norm += "_pre"  # folded into what follows
     ours = exported_from(model)
     final_norm = norm != "off" and (ours is None or ours.final_norm)
@@ -230,9 +231,9 @@ def _config(model: Any, cfg: Any, reading: InputMap, task: Any) -> ClassifierCon
         )
     has_mlp = not getattr(cfg, "attn_only", False)
     act = str(getattr(cfg, "act_fn", None) or "gelu")
-    if has_mlp and act not in _ACTIVATIONS:
+    if has_mlp and act not in ACTIVATION_NAMES:
         raise UnsupportedError(
-            f"the activation {act!r}; what can be imported is {', '.join(_ACTIVATIONS)}"
+            f"the activation {act!r}; what can be imported is {', '.join(ACTIVATION_NAMES)}"
         )
     outputs = 1 if reading.classes else model.W_U.shape[-1]
     options: dict[str, Any] = {
@@ -248,7 +249,7 @@ def _config(model: Any, cfg: Any, reading: InputMap, task: Any) -> ClassifierCon
         "final_norm": final_norm,
         "attend_cls": ours is None or ours.attend_cls,
         "biases": True,
-        "act_fn": _ACTIVATIONS[act] if has_mlp else "gelu",
+        "act_fn": ACTIVATION_NAMES[act] if has_mlp else "gelu",
         "n_outputs": outputs,
         "reads": reading.reads,
         "token_names": reading.names,
@@ -286,7 +287,7 @@ def _weights(model: Any, config: ClassifierConfig, reading: InputMap) -> dict[st
     if config.final_norm:
         found |= _norm_weights(state, config, "ln_final")
     found["unembed.W_U"] = difference(model.W_U, reading.classes)
-    found["unembed.b_U"] = difference(_b_u(model), reading.classes)
+    found["unembed.b_U"] = difference(output_bias(model), reading.classes)
     return found
 
 
@@ -308,7 +309,7 @@ def as_arrays(
     }
 
 
-def _b_u(model: Any) -> Tensor:
+def output_bias(model: Any) -> Tensor:
     bias = getattr(model, "b_U", None)
     return torch.zeros(model.W_U.shape[-1]) if bias is None else bias
 
@@ -319,14 +320,14 @@ def _norm_weights(
     wanted = {"layer": "wb", "rms": "w"}.get(config.norm, "")
     found = {}
     for part in wanted:
-        weight = _norm_weight(state, name, part)
+        weight = norm_weight(state, name, part)
         if weight is None:
             raise UnsupportedError(f"the model has no {name}.{part}, though others of its norms do")
         found[f"{name}.{part}"] = weight
     return found
 
 
-def _norm_weight(state: Mapping[str, Tensor], name: str, part: str) -> Tensor | None:
+def norm_weight(state: Mapping[str, Tensor], name: str, part: str) -> Tensor | None:
     """Under HookedTransformer's name, or a bridge's."""
     of_bridge = {"w": "weight", "b": "bias"}[part]
     return state.get(f"{name}.{part}", state.get(f"{name}.{of_bridge}"))

@@ -1,0 +1,282 @@
+"""`tsc.falsify`: the simplest input a model gets wrong, of any depth and for any label.
+
+frame, label ── Question ──> families ──> near misses ──> sample ──> coordinate search
+                                 └───────────── hits ─────────────┘
+                                                  v
+                      shrink ──> the model's own forward pass ──> ball arithmetic
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tsc_interp.checkpoints.resolve import ModelLike, as_checkpoint
+from tsc_interp.errors import UnsupportedError, UsageError
+from tsc_interp.falsification.enumerating import enumerate_all
+from tsc_interp.falsification.exact import Exact
+from tsc_interp.falsification.measuring import Draw, by_place, sampled
+from tsc_interp.falsification.network import Network, of_checkpoint, of_transformer_lens
+from tsc_interp.falsification.question import (
+    Label,
+    Outputs,
+    Question,
+    by_classifier,
+    by_its_own_forward,
+    in_batches,
+    labelled,
+)
+from tsc_interp.falsification.result import Enumerated, Falsification, Rate, Tried
+from tsc_interp.falsification.searching import OutOfTime, Progress, Search, Word, simplicity
+from tsc_interp.falsification.words import findings
+from tsc_interp.frames.frame import Frame
+from tsc_interp.model.threads import one_thread
+from tsc_interp.strings import CLS, FIRST_LETTER
+from tsc_interp.task import Rule
+
+TRIES = 500_000
+_CONFIRMED = 12
+"""Hits that are looked at again, until one is wrong by the model's own forward pass."""
+
+
+class Subject(NamedTuple):
+    """A model in the forms that are needed."""
+
+    name: str
+    own: Outputs
+    """By its own code."""
+    n_outputs: int
+    network: Network | None
+    why_not: str
+    """Why there are no arrays of it."""
+
+
+def falsify(
+    model: Any,
+    label: Label | Rule | str | Mapping[str, Any] | None = None,
+    *,
+    frame: Frame | str | None = None,
+    seconds: float = 60,
+    seed: int = 0,
+    tries: int = TRIES,
+    sample: Draw | None = None,
+    exhaustive: bool = False,
+    progress: Progress | None = None,
+) -> Falsification:
+    """Search for the simplest input that a model gets wrong, and prove that it is wrong.
+
+    Args:
+        model: A TransformerLens model of any depth, or anything that stands for one of ours.
+        label: A function of token rows `[row, position]` that returns a class for each, or one per
+            position read; or one of `tsc.tasks`. By default the task of one of our models.
+        frame: What inputs look like, or its notation. By default what one of our models reads, up
+            to 100 letters or its positions.
+        seconds: When to stop at the latest.
+        seed: Equal seeds give equal results where time does not run out.
+        tries: Inputs for the coordinate search, which runs where nothing simpler finds a hit.
+        sample: Token rows from random numbers and a count, for the error rate; by default every
+            input of the frame is equally likely.
+        exhaustive: Decide every input of the frame, which needs to have two thousand million or
+            fewer: exact counts, with a sound bound on rounding.
+        progress: Called with a few words about what is being done.
+
+    Returns:
+        The simplest wrong input, whether it is proved, error rates and what was tried. Nothing
+        found is no proof that there is nothing.
+
+    Raises:
+        UsageError: The label, the frame and the model do not fit each other.
+        UnsupportedError: `exhaustive` for a model whose weights do not say all that it does.
+
+    Example:
+        >>> import tsc_interp as tsc
+        >>> frame = "[CLS] x{66..74}; x=2..4; CLS=0; read=0"
+        >>> found = tsc.falsify("generalization-errors", frame=frame)
+        >>> len(found.tokens), found.label, found.answer, found.proved
+        (68, 1, 0, True)
+    """
+    deadline = time.monotonic() + seconds
+    subject, label, frame = _read(model, label, frame)
+    _check(subject, frame)
+    label = labelled(label, frame)
+    own = Question(subject.own, subject.n_outputs, frame, label)
+    quick = subject.own if subject.network is None else in_batches(subject.network)
+    question = Question(quick, subject.n_outputs, frame, label)
+    search = Search(question, np.random.default_rng(seed), deadline, progress or (lambda _: None))
+    counts, simplest = None, None
+    if exhaustive:
+        if subject.network is None:
+            raise UnsupportedError(f"this model cannot be enumerated: {subject.why_not}")
+        counts, simplest = enumerate_all(question, subject.network, deadline, search.progress)
+    with one_thread():
+        if simplest is not None:
+            search.hits = {simplest: 0.0}
+        rates, stopped = _searched(search, tries, sample, counts)
+        return _result(subject, search, own, rates, stopped, seed, counts)
+
+
+def _searched(
+    search: Search, tries: int, sample: Draw | None, counts: Enumerated | None
+) -> tuple[tuple[Rate, list[Rate], list[Rate], list[Rate]], str]:
+    """Families, sample and, where these find nothing, the coordinate search; then the places."""
+    rates = Rate(of="inputs drawn uniformly", wrong=0, tried=0), list[Rate](), list[Rate]()
+    places: list[Rate] = []
+    try:
+        if counts is None:
+            search.systematic()
+        rates = sampled(search, sample)
+        if not search.hits and counts is None:
+            search.climb(tries)
+        places = by_place(search)
+        stopped = "everything planned was tried"
+    except OutOfTime:
+        stopped = "time ran out"
+    return (*rates, places), stopped
+
+
+def _result(
+    subject: Subject, search: Search, own: Question,
+    rates: tuple[Rate, list[Rate], list[Rate], list[Rate]], stopped: str, seed: int,
+    counts: Enumerated | None,
+) -> Falsification:  # fmt: skip
+    frame = own.frame
+    search.progress("shrinking")
+    word = _confirmed(search, own, shrink=counts is None)
+    proved, why = False, None
+    row: list[int] = []
+    if word is not None:
+        row = frame.rows([word])[0].tolist()
+        proved, why = _proved(subject, own, row)
+    labels = own.labels(np.array([row]))[0].tolist() if row else []
+    found = Falsification(
+        model=subject.name,
+        frame=str(frame),
+        tokens=tuple(row) or None,
+        text=frame.text(row) if row else None,
+        label=_one_or_all(labels) if row else None,
+        answer=_one_or_all(own.answer(row)) if row else None,
+        margin=None if word is None else float(own.ask(np.array([word])).margins[0]),
+        proved=proved,
+        not_proved=why,
+        tried=search.question.tried,
+        families=tuple(
+            Tried(name=name, tried=tried, wrong=wrong)
+            for name, (tried, wrong) in search.families.items()
+        ),
+        error_rate=rates[0],
+        by_class=tuple(rates[1]),
+        by_length=tuple(rates[2]),
+        by_place=tuple(rates[3]),
+        enumerated=counts,
+        stopped=stopped,
+        seed=seed,
+    )
+    return found.model_copy(update={"findings": findings(found)})
+
+
+def _confirmed(search: Search, own: Question, *, shrink: bool) -> Word | None:
+    """The simplest hit, made simpler, that the model's own forward pass gets wrong, too."""
+    frame = own.frame
+    for _ in range(_CONFIRMED):
+        hits = sorted(search.hits, key=lambda word: simplicity(frame, word))
+        if not hits:
+            return None
+        word = hits[0]
+        if shrink:
+            search.deadline = max(search.deadline, time.monotonic() + 10)
+            try:
+                word = search.shrink(word)
+            except OutOfTime:
+                word = min(search.hits, key=lambda one: simplicity(frame, one))
+        if bool(own.ask(np.array([word])).wrong[0]):
+            return word
+        for one in (hits[0], word):
+            search.hits.pop(one, None)
+    return None
+
+
+def _proved(subject: Subject, own: Question, row: list[int]) -> tuple[bool, str | None]:
+    """Whether ball arithmetic says that a row is wrong, and why not where it does not."""
+    if subject.network is None:
+        return False, subject.why_not
+    labels = own.labels(np.array([row]))
+    given = own.written(np.array([row]), labels)[0].tolist()
+    reads = own.frame.reads(len(row) - own.frame.length(0))
+    right = Exact(subject.network).right(given, reads, own.wanted(labels)[0].tolist())
+    if right is None:
+        return False, "the outputs are equal, or too near to each other to be told apart"
+    return not right, "it is right in exact arithmetic: its rounding makes it wrong" * right or None
+
+
+def _one_or_all(values: Any) -> int | tuple[int, ...]:
+    found = tuple(int(one) for one in values)
+    return found[0] if len(found) == 1 else found
+
+
+# -- what was given ----------------------------------------------------------------------------
+
+
+def _read(model: Any, label: Any, frame: Frame | str | None) -> tuple[Subject, Any, Frame]:
+    if hasattr(model, "cfg") and hasattr(model, "W_U") and not hasattr(model, "to_checkpoint"):
+        if label is None or frame is None:
+            raise UsageError("a TransformerLens model needs a label and a frame=tsc.Frame(...)")
+        return _of_lens(model), label, Frame.parse(frame) if isinstance(frame, str) else frame
+    return _of_ours(model, label, frame)
+
+
+def _of_lens(model: Any) -> Subject:
+    why, network = "", None
+    try:
+        network = of_transformer_lens(model)
+    except UnsupportedError as error:
+        why = str(error)
+    named = getattr(model.cfg, "model_name", None)
+    name = type(model).__name__ if named in (None, "", "custom", "native") else str(named)
+    return Subject(name, by_its_own_forward(model), int(model.W_U.shape[-1]), network, why)
+
+
+def _of_ours(model: ModelLike, label: Any, frame: Any) -> tuple[Subject, Any, Frame]:
+    from tsc_interp.model.hooked import load
+
+    checkpoint = as_checkpoint(model)
+    config = checkpoint.config
+    if frame is None:
+        longest = min(100, config.n_positions - config.has_cls) if config.n_positions else 100
+        frame = Frame(
+            before=[CLS] if config.reads == "first" else [],
+            places=range(1, longest + 1),
+            letters=range(FIRST_LETTER, FIRST_LETTER + config.n_letters),
+            after=[CLS] if config.reads == "last" else [],
+            read=0 if config.reads == "first" else -1,
+            names=dict(enumerate(config.called)),
+        )
+    frame = Frame.parse(frame) if isinstance(frame, str) else frame
+    why, network = "", None
+    try:
+        network = of_checkpoint(checkpoint)
+    except UnsupportedError as error:
+        why = str(error)
+    outputs = max(2, config.n_outputs)
+    own = by_classifier(load(checkpoint))
+    name = str(checkpoint.source or "a model in memory")
+    return Subject(name, own, outputs, network, why), label or config.task, frame
+
+
+def _check(subject: Subject, frame: Frame) -> None:
+    """The frame's tokens, positions and classes exist in the model."""
+    if subject.network is not None:
+        vocabulary, longest = len(subject.network.embed), subject.network.longest
+        rows = frame.length(frame.places[1]) + max(frame.writes - 1, 0)
+        tokens = {*frame.before, *frame.after, *(t for run in frame.between.values() for t in run)}
+        highest = max(tokens.union(*frame.letters))
+        if highest >= vocabulary or (longest is not None and rows > longest):
+            raise UsageError(
+                f"the frame has tokens up to {highest} and rows of up to {rows}; the model has "
+                f"tokens up to {vocabulary - 1} and {longest} positions"
+            )
+    if frame.classes is not None and max(frame.classes) >= subject.n_outputs:
+        raise UsageError(f"the frame names output {max(frame.classes)} of {subject.n_outputs}")
+    frame.reads(frame.lengths[0])

@@ -1,0 +1,202 @@
+"""What is asked of a model: a frame, a label for every input, and a quick answer for many at once.
+
+`Question.ask(letters)` is the one place where inputs meet the model. It counts them, and its
+margins say how wrong an answer is: the labelled output minus the largest other one, the least over
+all positions read. Below zero is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from tsc_interp.errors import UsageError, shorten
+from tsc_interp.falsification.network import Network
+from tsc_interp.falsification.running import Runner
+from tsc_interp.frames.frame import Frame, Letters
+from tsc_interp.task import Rule, read_task
+
+Floats = NDArray[np.float64]
+Label = Callable[[Any], Any]
+Outputs = Callable[[Tensor, tuple[int, ...]], Tensor]
+"""Rows and the positions read to outputs `[row, read, output]`."""
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Inputs of one length with what the label and the model say of them."""
+
+    letters: Letters
+    labels: Letters
+    """`[input read]`: classes."""
+    margins: Floats
+
+    @property
+    def wrong(self) -> NDArray[np.bool_]:
+        return self.margins < 0
+
+    def at(self, which: Any) -> Answers:
+        """Some of them."""
+        return Answers(self.letters[which], self.labels[which], self.margins[which])
+
+
+def labelled(label: Label | Rule | str | Mapping[str, Any], frame: Frame) -> Label:
+    """A function of token rows that gives classes, whatever the label was given as."""
+    if isinstance(label, str | Mapping):
+        label = cast(Rule, read_task(label))
+    if hasattr(label, "classes") and hasattr(label, "ordered"):
+        return _of_rule(label, frame)
+    if not callable(label):
+        raise UsageError(
+            "label is a function of token rows [row, position] that returns classes, or one of "
+            f"tsc.tasks; got {shorten(label)}"
+        )
+    return label
+
+
+def _of_rule(rule: Any, frame: Frame) -> Label:
+    """One of our tasks, whose letters are a, b, c, ...: the frame's letters in their order."""
+    alphabet = frame.letters[0]
+    if len(set(frame.letters)) > 1 or frame.writes or len(frame.read) > 1:
+        raise UsageError(
+            "one of tsc.tasks labels inputs whose places share one set of letters and that are "
+            "read at one position; give a function of token rows for other frames"
+        )
+    number = np.zeros(max(alphabet) + 1, dtype=np.int64)
+    number[list(alphabet)] = np.arange(len(alphabet))
+
+    def label(rows: Any) -> Any:
+        given = np.asarray(rows)
+        _, at = frame.template(given.shape[1] - frame.length(0))
+        letters = number[given[:, at]]
+        if rule.ordered:
+            return rule.classes(letters)
+        counts = (letters[:, :, None] == np.arange(len(alphabet))).sum(axis=1)
+        return rule.classes(counts)
+
+    return label
+
+
+@dataclass
+class Question:
+    """A model, its frame and its label.
+
+    Args:
+        outputs: The model's outputs for rows, quickly.
+        n_outputs: How many there are.
+        frame: What inputs look like.
+        label: From `labelled`.
+    """
+
+    outputs: Outputs
+    n_outputs: int
+    frame: Frame
+    label: Label
+    tried: int = 0
+    _numpy: bool = field(default=False, repr=False)
+
+    def ask(self, letters: Letters) -> Answers:
+        """Answer inputs of one length."""
+        self.tried += len(letters)
+        rows = self.frame.rows(letters)
+        labels = self.labels(rows)
+        wanted = torch.from_numpy(self.wanted(labels))
+        count = letters.shape[1]
+        given = self.written(rows, labels)
+        outputs = self.outputs(torch.from_numpy(given), self.frame.reads(count))
+        own = outputs.gather(-1, wanted[..., None])[..., 0]
+        others = outputs.scatter(-1, wanted[..., None], -torch.inf).amax(-1)
+        margins = (own - others).amin(-1).double().numpy()
+        return Answers(letters, labels, margins)
+
+    def answer(self, row: Sequence[int]) -> tuple[int, ...]:
+        """The class the model says, at each position read, of a row without what it writes."""
+        rows = np.array([row], dtype=np.int64)
+        labels = self.labels(rows)
+        given = torch.from_numpy(self.written(rows, labels))
+        outputs = self.outputs(given, self.frame.reads(len(row) - self.frame.length(0)))
+        return tuple(self.class_of(int(one)) for one in outputs[0].argmax(-1))
+
+    def class_of(self, output: int) -> int:
+        """Of an output; -1 for an output that stands for no class."""
+        classes = self.frame.classes
+        if classes is None:
+            return output
+        return classes.index(output) if output in classes else -1
+
+    def written(self, rows: Letters, labels: Letters) -> Letters:
+        """Rows with what the model should have written so far."""
+        return np.hstack([rows, labels[:, :-1]]) if self.frame.writes else rows
+
+    def labels(self, rows: Letters) -> Letters:
+        """Classes `[row read]`."""
+        reads = len(self.frame.reads(rows.shape[1] - self.frame.length(0)))
+        found = np.asarray(self._labelled(rows))
+        found = found.reshape(len(found), -1) if found.ndim else found
+        if found.shape != (len(rows), reads) or found.dtype.kind not in "iub":
+            raise UsageError(
+                f"a label of {len(rows)} rows read at {reads} positions is whole numbers of shape "
+                f"{[len(rows), reads]}; got {found.dtype} of shape {list(found.shape)}"
+            )
+        return found.astype(np.int64)
+
+    def _labelled(self, rows: Letters) -> Any:
+        """As a tensor, or as a numpy array where the function cannot work with a tensor."""
+        if not self._numpy:
+            try:
+                return self.label(torch.from_numpy(rows))
+            except (AttributeError, TypeError, ValueError, RuntimeError):
+                self._numpy = True
+        return self.label(rows)
+
+    def wanted(self, labels: Letters) -> Letters:
+        """Classes as outputs."""
+        classes = self.frame.classes
+        most = self.n_outputs if classes is None else len(classes)
+        if labels.size and not 0 <= labels.min() <= labels.max() < most:
+            raise UsageError(
+                f"labels lie in 0 to {most - 1} for this model and frame; got {labels.min()} to "
+                f"{labels.max()} (which output stands for which class: Frame(classes=...))"
+            )
+        return labels if classes is None else np.array(classes, dtype=np.int64)[labels]
+
+
+def in_batches(network: Network) -> Outputs:
+    """Outputs in float32, in batches that fit the caches."""
+    runner = Runner(network, torch.float32, bounded=False)
+
+    def outputs(rows: Tensor, reads: tuple[int, ...]) -> Tensor:
+        step = runner.rows_at_once(rows.shape[1])
+        return torch.cat([runner(part, reads)[0] for part in torch.split(rows, step)])
+
+    return outputs
+
+
+def by_its_own_forward(model: Any) -> Outputs:
+    """The same through the model's own code, for a model whose weights do not say it all."""
+
+    @torch.no_grad()
+    def outputs(rows: Tensor, reads: tuple[int, ...]) -> Tensor:
+        found = [model(part)[:, list(reads)].float().cpu() for part in torch.split(rows, 256)]
+        return torch.cat(found)
+
+    return outputs
+
+
+def by_classifier(model: Any) -> Outputs:
+    """The same for one of our classifiers, which reads one position and may have one output."""
+
+    @torch.no_grad()
+    def outputs(rows: Tensor, reads: tuple[int, ...]) -> Tensor:
+        found = torch.cat([model(part) for part in torch.split(rows, 1024)])
+        if found.ndim == 1:
+            found = torch.stack([torch.zeros_like(found), found], dim=-1)
+        return found[:, None]
+
+    return outputs

@@ -1,0 +1,164 @@
+"""What `tsc.falsify` returns: frozen data that never sees a model again.
+
+Three words have three meanings. **Found**: a wrong input is known. **Enumerated**: every input of
+the frame was decided, so the counts are exact. **Proved**: this one input is wrong in exact
+arithmetic. A search that finds nothing says what it tried, and nothing about the rest.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from tsc_interp.output.display import Displayed, Grid
+from tsc_interp.results.arrays import Number, Record
+from tsc_interp.results.base import Finding, Table
+from tsc_interp.results.intervals import share_interval, told_share
+
+
+class Rate(Displayed, Record):
+    """Wrong answers among inputs drawn by chance, with Clopper and Pearson's exact 95 % interval.
+
+    Example:
+        >>> Rate(of="all inputs", wrong=3, tried=1000)
+        <Rate: all inputs, 3 of 1,000 (0.30%, 95% CI 0.06% to 0.87%)>
+    """
+
+    of: str
+    """Of which inputs."""
+    wrong: int
+    tried: int
+
+    @property
+    def share(self) -> float:
+        """Wrong answers per input tried; NaN where none was."""
+        return self.wrong / self.tried if self.tried else float("nan")
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The interval's ends."""
+        return tuple(share_interval(self.wrong, self.tried))  # type: ignore[return-value]
+
+    def __float__(self) -> float:
+        return self.share
+
+    def _facts(self) -> list[str]:
+        return [self.of, told_share(self.wrong, self.tried, digits=2)]
+
+
+class Tried(Record):
+    """One kind of inputs: how many were tried, and how many of them were wrong."""
+
+    name: str
+    tried: int
+    wrong: int
+
+
+class Enumerated(Record):
+    """Every input of the frame, decided: exact counts.
+
+    `in_float64` are decided by a float64 pass whose rounding bound is smaller than their margin,
+    `in_balls` by ball arithmetic; `undecided` are ties, or too near to one.
+    """
+
+    inputs: int
+    wrong: int
+    undecided: int
+    in_float64: int
+    in_balls: int
+    complete: bool
+    """False where time ran out: then the counts are about the first `inputs` of the frame."""
+
+
+class Falsification(Displayed, Record):
+    """A wrong input and what was tried to find it.
+
+    Example:
+        >>> import tsc_interp as tsc
+        >>> found = tsc.falsify("walkthrough", frame="[0] x{1..9}; x=2..4; read=0", tries=0)
+        >>> found.found, found.tokens, "proves nothing" in found.findings[0].text
+        (False, None, True)
+    """
+
+    model: str
+    frame: str
+    """In its notation."""
+    tokens: tuple[int, ...] | None
+    """The simplest wrong input known, fixed tokens included; None where none was found."""
+    text: str | None
+    label: int | tuple[int, ...] | None
+    answer: int | tuple[int, ...] | None
+    """What the model says by its own forward pass."""
+    margin: Number | None
+    """The labelled output minus the largest other one, in float32."""
+    proved: bool
+    """Whether ball arithmetic decided that this input is wrong."""
+    not_proved: str | None
+    """Why not, where an input was found and not proved."""
+    tried: int
+    families: tuple[Tried, ...]
+    """In the order tried; an input may be tried twice."""
+    error_rate: Rate
+    by_class: tuple[Rate, ...]
+    by_length: tuple[Rate, ...]
+    by_place: tuple[Rate, ...]
+    """One letter changed at this place so that the label changes: how often the answer is wrong.
+    Made of inputs of every class, not drawn uniformly from the frame."""
+    enumerated: Enumerated | None
+    stopped: str
+    """Why it ended."""
+    seed: int
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def found(self) -> bool:
+        """Whether a wrong input is known."""
+        return self.tokens is not None
+
+    def tables(self) -> tuple[Table, ...]:
+        """What was tried, and the rates, ready to print."""
+        columns = ("inputs", "wrong", "tried", "share", "95 % from", "to")
+        made = [
+            Table(
+                title="What was tried",
+                columns=("kind of input", "tried", "wrong"),
+                rows=tuple((one.name, one.tried, one.wrong) for one in self.families),
+            )
+        ]
+        groups = {
+            "Error rate": (self.error_rate, *self.by_class, *self.by_length),
+            "One letter changed, so that the label changes": self.by_place,
+        }
+        for title, rates in groups.items():
+            rows = tuple(
+                (one.of, one.wrong, one.tried, one.share, *one.interval)
+                for one in rates
+                if one.tried
+            )
+            if rows:
+                made.append(Table(title=title, columns=columns, rows=rows))
+        return tuple(made)
+
+    def figures(self) -> Any:
+        """Bars of the rates, by class, length and place."""
+        from tsc_interp.falsification.figures import figures
+
+        return figures(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        return self.model_dump(mode="json")
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        return cls.model_validate(data)
+
+    def _facts(self) -> list[str]:
+        if not self.found:
+            return [f"no wrong input among {self.tried:,} tried"]
+        how = "proved" if self.proved else "not proved"
+        return [f"{self.text}: label {self.label}, answer {self.answer} ({how})"]
+
+    def _lines(self) -> list[tuple[str, str]]:
+        return [(one.severity, one.text) for one in self.findings]
+
+    def _grids(self) -> list[Grid]:
+        return [Grid(one.title, one.columns, one.rows) for one in self.tables()]

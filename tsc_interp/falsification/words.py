@@ -1,0 +1,80 @@
+"""Sentences about a falsification, made from its result alone."""
+
+from __future__ import annotations
+
+from tsc_interp.falsification.result import Falsification, Rate
+from tsc_interp.output.numbers import Cell
+from tsc_interp.results.base import Finding
+from tsc_interp.results.intervals import told_share
+
+
+def findings(result: Falsification) -> tuple[Finding, ...]:
+    """What was found, how often it happens and where, and what was tried."""
+    return (*_wrong_input(result), *_enumerated(result), *_rates(result), *_places(result.by_place))
+
+
+def _wrong_input(result: Falsification) -> list[Finding]:
+    kinds = ", ".join(one.name for one in result.families)
+    if result.tokens is None:
+        if result.enumerated is not None:
+            return []
+        text = (
+            f"No wrong input was found among {result.tried:,} tried ({kinds}; {result.stopped}). "
+            "Others may exist: a search proves nothing about inputs it has not tried."
+        )
+        return [Finding(severity="note", text=text, numbers={"tried": result.tried})]
+    how = (
+        "Proved in ball arithmetic, and its own forward pass says the same."
+        if result.proved
+        else f"By its own forward pass; not proved ({result.not_proved})."
+    )
+    text = (
+        f"`{result.text}` is wrong: the label is {result.label}, the answer {result.answer}. {how}"
+    )
+    numbers: dict[str, Cell] = {"tried": result.tried}
+    return [Finding(severity="failure", text=text, numbers=numbers)]
+
+
+def _enumerated(result: Falsification) -> list[Finding]:
+    counts = result.enumerated
+    if counts is None:
+        return []
+    which = "inputs of the frame" if counts.complete else "inputs of the frame (time ran out)"
+    text = (
+        f"Enumerated: {counts.wrong:,} of {counts.inputs:,} {which} are wrong, exactly; "
+        f"{counts.undecided:,} are undecided ({counts.in_float64:,} decided in float64 with a "
+        f"rounding bound, {counts.in_balls:,} in ball arithmetic)."
+    )
+    severity = "failure" if counts.wrong else "good" if counts.complete else "note"
+    numbers: dict[str, Cell] = {"wrong": counts.wrong, "inputs": counts.inputs}
+    return [Finding(severity=severity, text=text, numbers=numbers)]  # type: ignore[arg-type]
+
+
+def _rates(result: Falsification) -> list[Finding]:
+    found = []
+    if result.error_rate.tried:
+        rate = result.error_rate
+        told = told_share(rate.wrong, rate.tried, digits=2)
+        text = f"Wrong among inputs drawn uniformly from the frame: {told}."
+        found.append(Finding(severity="note", text=text))
+    worst = max(result.by_class, key=lambda one: one.share if one.tried else -1, default=None)
+    if worst is not None and worst.wrong:
+        told = told_share(worst.wrong, worst.tried, digits=2)
+        found.append(Finding(severity="note", text=f"Worst class, {worst.of}: {told}."))
+    return found
+
+
+def _places(rates: tuple[Rate, ...]) -> list[Finding]:
+    """The places at which a change that matters goes unseen most often."""
+    seen = [one for one in rates if one.tried >= 10]
+    if not seen or not any(one.wrong for one in seen):
+        return []
+    worst = sorted(seen, key=lambda one: -one.share)[:3]
+    told = "; ".join(
+        f"{one.of}, wrong {one.wrong:,} of {one.tried:,} ({one.share:.0%})"
+        for one in worst
+        if one.wrong
+    )
+    severity = "warning" if worst[0].share >= 0.5 else "note"
+    text = f"One letter changed so that the label changes: {told}."
+    return [Finding(severity=severity, text=text)]  # type: ignore[arg-type]

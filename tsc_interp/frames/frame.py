@@ -1,0 +1,291 @@
+"""`tsc.Frame`: which rows of tokens are inputs of a model, and where it answers.
+
+    tsc.Frame(before=[31], places=20, letters=range(31), after=[32], read=-1)
+    tsc.Frame.parse("[START] x{20} [END]; x=0..30; START=31; END=32")
+
+are the same frame. It counts its inputs, samples them, lists them in order, builds rows of tokens
+and says whether a row belongs to it. An input is known by its letters, the tokens at its places.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from pydantic import Field, model_validator
+
+from tsc_interp.errors import UsageError, shorten
+from tsc_interp.frames import notation
+from tsc_interp.frozen import FrozenConfig
+
+Letters = NDArray[np.int64]
+"""`[input place]`: token ids."""
+BATCH = 65_536
+_LISTED = 2**62
+
+
+class Frame(FrozenConfig):
+    """What an input looks like: fixed tokens, places for letters, and the position read.
+
+    Args:
+        before: Fixed tokens in front.
+        places: How many letters there are: a number, or a range for several lengths.
+        letters: The token ids that may stand at a place; or one such set for each place.
+        between: Fixed tokens inside: `{4: [10]}` puts token 10 behind the fourth letter.
+        after: Fixed tokens at the end.
+        read: The position, or positions, of a row whose output is the answer; -1 is the last.
+        writes: For models that write their answer: how many tokens. The answer is then read at the
+            last token of the frame and at all but the last written token.
+        classes: The output that stands for class 0, 1, ...; by default output 0, 1, ...
+        distinct: No letter occurs twice.
+        names: What tokens are called, by id.
+        name: What the frame is called.
+
+    Example:
+        >>> frame = Frame(before=[31], places=20, letters=range(31), after=[32])
+        >>> str(frame)
+        '[31] x{20} [32]; x=0..30'
+        >>> frame.count() == 31**20
+        True
+        >>> Frame.parse("d x [+] d x; d=1..2; x=0..9; +=10").rows([[1, 2, 2, 0]]).tolist()
+        [[1, 2, 10, 2, 0]]
+    """
+
+    before: tuple[int, ...] = ()
+    places: tuple[int, int]
+    letters: tuple[tuple[int, ...], ...]
+    between: dict[int, tuple[int, ...]] = Field(default_factory=dict)
+    after: tuple[int, ...] = ()
+    read: tuple[int, ...] = (-1,)
+    writes: int = Field(default=0, ge=0)
+    classes: tuple[int, ...] | None = None
+    distinct: bool = False
+    names: dict[int, str] = Field(default_factory=dict)
+    name: str = ""
+
+    def __init__(self, /, **given: Any) -> None:
+        super().__init__(**_as_data(given))
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        low, high = self.places
+        if not 0 <= low <= high or high < 1 or len(self.letters) != high:
+            raise ValueError(f"places from {low} to {high}, and letters for {len(self.letters)}")
+        tokens = [*self.before, *self.after, *(t for run in self.between.values() for t in run)]
+        if min([*tokens, *(min(one, default=-1) for one in self.letters)]) < 0:
+            raise ValueError("tokens are numbers from 0 on, and every place has a letter or more")
+        if any(len(set(one)) < len(one) for one in self.letters):
+            raise ValueError("a token is given twice among the letters of a place")
+        if len(set(self.letters[min(low, high - 1) :])) > 1:
+            raise ValueError("the places that may be missing share one set of letters")
+        if any(not 0 < at <= low for at in self.between):
+            raise ValueError("tokens between letters stand behind a letter that every input has")
+        if self.distinct and len(set(self.letters)) > 1:
+            raise ValueError("distinct letters are of one set, the same at every place")
+        if self.distinct and len(self.letters[0]) < high:
+            raise ValueError(f"{high} distinct letters of {len(self.letters[0])}")
+        if not self.read or len(set(self.names.values())) < len(self.names):
+            raise ValueError("a frame reads one position or more, and names no two tokens alike")
+        if any(set(one) & set(";=[]") or not one.strip() for one in self.names.values()):
+            raise ValueError("names of tokens are written without ; = [ and ]")
+        if self.writes and self.read != (-1,):
+            raise ValueError("what a model writes is read from the last token on: leave out read")
+        return self
+
+    @classmethod
+    def parse(cls, text: str, *, names: Mapping[int, str] | None = None, **more: Any) -> Self:
+        """Read a frame from its notation.
+
+        Args:
+            text: `"[START] x{20} [END]; x=0..30; START=31; END=32"`, see the how-to "Falsify".
+            names: What tokens are called, by id, besides the names that the text defines.
+            more: Further options of a frame; `letters` serves the sets the text does not define.
+
+        Raises:
+            UsageError: The text cannot be read; the message says from where on.
+        """
+        found = notation.parse(text, names or {})
+        usual = more.pop("letters", None)
+        if None in found["letters"]:
+            if usual is None:
+                raise UsageError(
+                    "the frame does not say which letters its places have; add x=0..9 to it, or "
+                    "give letters="
+                )
+            chosen = tuple(usual)
+            found["letters"] = [chosen if one is None else one for one in found["letters"]]
+        return cls(**{**found, **more})
+
+    def __str__(self) -> str:
+        return notation.write(self)
+
+    def __repr__(self) -> str:
+        return f"<Frame {self}>"
+
+    def _repr_html_(self) -> str:
+        import html
+
+        return f"<code>{html.escape(str(self))}</code> ({self.count():,} inputs)"
+
+    @property
+    def lengths(self) -> range:
+        """How many letters an input may have."""
+        return range(max(self.places[0], 1), self.places[1] + 1)
+
+    def length(self, letters: int) -> int:
+        """Tokens of a row with so many letters, without what the model writes."""
+        inside = sum(map(len, self.between.values()))
+        return len(self.before) + inside + len(self.after) + letters
+
+    def reads(self, letters: int) -> tuple[int, ...]:
+        """The positions read in a row with so many letters, counted from its start."""
+        size = self.length(letters)
+        if self.writes:
+            return tuple(range(size - 1, size - 1 + self.writes))
+        if not all(-size <= one < size for one in self.read):
+            raise UsageError(
+                f"the frame reads positions {notation.spans(self.read)}, and a row of {letters} "
+                f"letters has {size} tokens"
+            )
+        return tuple(one % size for one in self.read)
+
+    # -- inputs --------------------------------------------------------------------------------
+
+    def count(self, letters: int | None = None) -> int:
+        """How many inputs there are, of all lengths or with so many letters."""
+        if letters is None:
+            return sum(self.count(one) for one in self.lengths)
+        if letters not in self.lengths:
+            return 0
+        sizes = [len(one) for one in self.letters[:letters]]
+        return math.perm(sizes[0], letters) if self.distinct else math.prod(sizes)
+
+    def listed(self, letters: int, start: int, stop: int) -> Letters:
+        """Inputs number `start` to `stop` of those with so many letters, in dictionary order."""
+        if not 0 <= start <= stop <= self.count(letters) or stop > _LISTED:
+            raise UsageError(f"inputs {start} to {stop} of {self.count(letters)} cannot be listed")
+        rest = np.arange(start, stop, dtype=np.int64)
+        chosen = np.empty((len(rest), letters), dtype=np.int64)
+        for place in reversed(range(letters)):
+            size = len(self.letters[place]) - (place if self.distinct else 0)
+            rest, chosen[:, place] = np.divmod(rest, size)
+        return self._tokens(_spread(chosen) if self.distinct else chosen)
+
+    def every(self, letters: int | None = None, batch: int = BATCH) -> Iterator[Letters]:
+        """All inputs in batches: the shortest first, in dictionary order within a length."""
+        for length in self.lengths if letters is None else (letters,):
+            total = self.count(length)
+            for start in range(0, total, batch):
+                yield self.listed(length, start, min(start + batch, total))
+
+    def sample(self, count: int, rng: np.random.Generator, letters: int) -> Letters:
+        """Inputs with so many letters, each of them equally likely."""
+        sizes = [len(one) for one in self.letters[:letters]]
+        if self.distinct:
+            return self._tokens(rng.random((count, sizes[0])).argsort(axis=1)[:, :letters])
+        return self._tokens(rng.integers(0, sizes, size=(count, letters)))
+
+    def draw_lengths(self, count: int, rng: np.random.Generator) -> dict[int, int]:
+        """How many of `count` inputs, all equally likely, have how many letters."""
+        total = self.count()
+        shares = [self.count(one) / total for one in self.lengths]
+        drawn = rng.multinomial(count, np.array(shares) / sum(shares))
+        return {one: int(n) for one, n in zip(self.lengths, drawn, strict=True) if n}
+
+    def _tokens(self, chosen: Letters) -> Letters:
+        """From the number of a letter in its place's set to its token."""
+        found = np.empty_like(chosen)
+        for place in range(chosen.shape[1]):
+            found[:, place] = np.array(self.letters[place], dtype=np.int64)[chosen[:, place]]
+        return found
+
+    # -- rows of tokens ------------------------------------------------------------------------
+
+    def template(self, letters: int) -> tuple[Letters, Letters]:
+        """A row with 0 at every place, and where the places are."""
+        row, at = list(self.before), []
+        for place in range(letters):
+            at.append(len(row))
+            row += [0, *self.between.get(place + 1, ())]
+        return np.array([*row, *self.after], dtype=np.int64), np.array(at, dtype=np.int64)
+
+    def rows(self, letters: ArrayLike) -> Letters:
+        """`[input place]` to rows of tokens `[input position]`."""
+        found = np.asarray(letters, dtype=np.int64)
+        row, at = self.template(found.shape[1])
+        rows = np.tile(row, (len(found), 1))
+        rows[:, at] = found
+        return rows
+
+    def letters_of(self, row: Sequence[int]) -> tuple[int, ...] | None:
+        """The letters of a row of tokens, or None where it is no input of this frame."""
+        count = len(row) - self.length(0)
+        if count not in self.lengths:
+            return None
+        fixed, at = self.template(count)
+        given = np.asarray(row, dtype=np.int64)
+        letters = given[at]
+        blank = given.copy()
+        blank[at] = 0
+        allowed = all(int(one) in self.letters[place] for place, one in enumerate(letters))
+        if not allowed or (blank != fixed).any():
+            return None
+        return None if self.distinct and len(set(letters)) < count else tuple(letters.tolist())
+
+    def __contains__(self, row: object) -> bool:
+        return isinstance(row, Sequence | np.ndarray) and self.letters_of(list(row)) is not None
+
+    def text(self, row: Sequence[int]) -> str:
+        """A row as a person reads it: names where tokens have them, ids where not."""
+        shown = [self.names.get(int(token), str(int(token))) for token in row]
+        return "".join(shown) if all(len(one) == 1 for one in shown) else " ".join(shown)
+
+
+def _spread(chosen: Letters) -> Letters:
+    """From places among the letters not used yet to places among all letters."""
+    found = chosen.copy()
+    for place in range(chosen.shape[1]):
+        used = np.sort(found[:, :place], axis=1)
+        for column in range(place):
+            found[:, place] += found[:, place] >= used[:, column]
+    return found
+
+
+def _as_data(given: dict[str, Any]) -> dict[str, Any]:
+    """Numbers, ranges and lists as the tuples a frame keeps."""
+    data = dict(given)
+    places, letters = data.get("places"), data.get("letters")
+    if isinstance(places, int):
+        data["places"] = (places, places)
+    elif isinstance(places, range):
+        if places.step != 1 or not len(places):
+            raise UsageError(f"places are a number or a range without gaps, got {places}")
+        data["places"] = (places[0], places[-1])
+    elif isinstance(places, list):
+        data["places"] = tuple(places)
+    if isinstance(letters, Sequence | set | frozenset | np.ndarray) and len(letters):
+        one = list(letters)
+        if all(isinstance(each, int | np.integer) for each in one):
+            high = data["places"][1] if isinstance(data.get("places"), tuple) else 0
+            data["letters"] = tuple(_ids(one) for _ in range(high))
+        else:
+            data["letters"] = tuple(_ids(each) for each in one)
+    for key in ("before", "after", "read", "classes"):
+        if key in data and data[key] is not None:
+            value = data[key]
+            data[key] = _ids([value] if isinstance(value, int) else value)
+    if data.get("between"):
+        data["between"] = {int(at): _ids(run) for at, run in sorted(dict(data["between"]).items())}
+    if data.get("names"):
+        data["names"] = {int(token): str(one) for token, one in dict(data["names"]).items()}
+    return data
+
+
+def _ids(values: Any) -> tuple[int, ...]:
+    try:
+        return tuple(int(value) for value in values)
+    except (TypeError, ValueError):
+        raise UsageError(f"tokens and positions are whole numbers, got {shorten(values)}") from None
