@@ -149,10 +149,10 @@ def test_huge_weights_prove_nothing_false(size, part):
         (decided,) = verdict.parts
         wrong = {tuple(row) for group in decided.groups for one, _ in group.wrong
                  for row in one.strings()[1].tolist()}  # fmt: skip
-        wrong |= {tuple(path.tolist()) for path, _ in decided.wrong_paths}
+        wrong |= {tuple(row) for row in decided.wrong_inputs.tolist()}
         open_ = {tuple(row) for group in decided.groups for one in group.undecided
                  for row in one.strings()[1].tolist()}  # fmt: skip
-        open_ |= {tuple(path.tolist()) for path in decided.undecided_paths}
+        open_ |= {tuple(row) for row in decided.undecided_inputs.tolist()}
         for string in product(range(2), repeat=2):
             said = precise_ordered.answer(checkpoint, string, bits=4096)
             label = labels_of(task, np.array([string]), 2)[0]

@@ -17,12 +17,12 @@ from tests.ordered_models import copying, longest, ordered_checkpoint, random_co
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.errors import TscError
 from tsc_interp.tasks import Addition, Automaton, Copy, Maximum, Regions, SumSign, trellis_of
-from tsc_interp.verification.order import bounds as bounds_module
 from tsc_interp.verification.order import partition
 from tsc_interp.verification.order.bounds import Bounds
 from tsc_interp.verification.order.exact import OrderedExact
 from tsc_interp.verification.order.keys import keys_of
 from tsc_interp.verification.order.partition import through
+from tsc_interp.verification.order.tangent import reach
 from tsc_interp.verification.order.verify import verify_order
 
 
@@ -60,7 +60,7 @@ def check_against_oracle(checkpoint: Checkpoint, seed: int) -> int:
     assert part.first() == (wrong[0] if wrong else None)
     found = {tuple(row) for group in part.groups for one, _ in group.wrong
              for row in one.strings()[1].tolist()}  # fmt: skip
-    found |= {tuple(path.tolist()) for path, _ in part.wrong_paths}
+    found |= {tuple(path) for path in part.wrong_inputs.tolist()}
     assert found == set(wrong)
     assert {tuple(row) for row in verdict.sample_wrong(7)} <= set(wrong)
     return part.examined
@@ -215,7 +215,7 @@ def test_bounds_hold_at_every_input() -> None:
 
 
 def test_what_attention_adds_stays_within_reach_of_one_path() -> None:
-    """`reach_of` against every path, and regions decided as one in ball arithmetic."""
+    """`reach` against every path, and regions decided as one in ball arithmetic."""
     for seed in range(8):
         config = random_config(seed)
         if not config.has_attention or config.reads != "first":
@@ -227,7 +227,7 @@ def test_what_attention_adds_stays_within_reach_of_one_path() -> None:
         bounds = Bounds(exact.config, trellis.of_label(label), keys_of(exact, trellis))
         region = Regions.whole(bounds.trellis)
         string = region.any_path(0)
-        around = bounds.reach_of(region, 0, string)
+        around = reach(bounds.moves(region, 0, string))
         gaps = exact.differences(string, 0, around.tolist())
         for row in region.strings()[1].tolist():
             for ball, other in zip(gaps, exact.differences(row, 0), strict=True):
@@ -239,7 +239,7 @@ def test_regions_decided_in_balls_are_decided_rightly(
 ) -> None:
     """Every open region is put to ball arithmetic as one; what it decides must be so."""
     monkeypatch.setattr(partition, "FEW", 1)
-    monkeypatch.setattr(bounds_module, "_STILL", 1.0)
+    monkeypatch.setattr(partition, "STILL", 1.0)
     for seed in range(12):
         check_against_oracle(ordered_checkpoint(random_config(seed), seed, 1.0), seed)
 

@@ -22,8 +22,9 @@ from tsc_interp.verification.order.sweeps import Head, Jobs, Sweeps
 
 _DIRECTIONS = 8
 _SWEEPS = 6
-_STILL = 1e-9
-"""Regions narrower than this, as a share of the values' size, are decided in balls."""
+STILL, SAME = 1e-5, 1e-9
+"""Regions narrower than this, as a share of the values' size, are decided around one input; below
+the second float64 hardly tells inputs apart."""
 
 
 class Probe:
@@ -222,31 +223,50 @@ class Bounds:
         )  # fmt: skip
         return np.asarray(ends - off - reach - 4 * UNIT * np.abs(middle))
 
-    def levels(
-        self, jobs: list[Jobs], weights: list[tuple[Array, Array]], rows: Index, limit: Array
-    ) -> list[Array]:
-        """Levels of each head that add up to `limit [job]`: totals below 0 at all show it is kept.
+    def jobs_at(
+        self,
+        regions: Regions,
+        rows: Index,
+        reader: Index,
+        slope: Array,
+        sign: int,
+        weights: list[tuple[Array, Array]],
+        limit: Array,
+    ) -> tuple[Jobs, Array]:
+        """A job and its level: totals below 0 show that Σ_h sign · q_h · μ_h stays below `limit`.
 
-        With several heads what is missing (or left over) is shared. `weights` are bounds on the
-        weight of a path per head and region.
+        One head's mean is below a level where its total there is. Means of several heads are added
+        up first: with T_h the total of head h at any level λ_h, their sum is Σ λ_h + Σ T_h / W_h,
+        and the weight W_h of a path is replaced by a middle one, which costs at most the largest
+        |T_h| times half the range of 1 / W_h. `weights` are bounds on W_h per head and region.
         """
+        jobs = self.jobs(regions, rows, reader, slope, sign)
         if len(jobs) == 1:
-            return [limit]
-        bounds = []
-        for one, (least, most) in zip(jobs, weights, strict=True):
+            return jobs[0], limit
+        total = 16 * UNIT * np.abs(limit) - limit
+        parts: list[tuple[Array, Array]] = []
+        for number, (one, (least, most)) in enumerate(zip(jobs, weights, strict=True)):
+            low, high = least[rows], most[rows]
             start = one.average()
             start = np.where(np.isfinite(start), start, 0.0)
-            bounds.append(one.largest(start, least[rows], most[rows], _SWEEPS)[0])
-        excess = sum(bounds, np.zeros(len(limit))) - limit
-        # Rounded downwards together: the levels' sum must not exceed the limit.
-        size = sum((np.abs(bound) for bound in bounds), np.abs(limit))
-        share = (excess + 8 * len(jobs) * UNIT * size) / max(len(jobs), 1)
-        return [bound - share for bound in bounds]
+            ends = one.largest(start, low, high, _SWEEPS)[0]
+            flipped = one.negated()
+            other = -flipped.largest(-start, low, high, _SWEEPS)[0]
+            level = (ends + other) / 2
+            level = np.where(np.isfinite(level), level, start)
+            over = (1 / low + 1 / high) / 2
+            size = np.abs(sign * slope @ self.sweeps.heads[number].basis)
+            size = size @ self.sweeps.heads[number].size + np.abs(level)
+            apart = np.maximum(ends - level, level - other) * high * (1 / low - 1 / high) / 2
+            room = 4 * self.sweeps.units * size * high * over
+            total = total + level + apart * (1 + 1e-12) + room + 8 * UNIT * np.abs(level)
+            parts.append((level, over))
+        return jobs[0].mixed(jobs, parts, total), np.zeros(len(limit))
 
     # -- regions that hardly move -------------------------------------------------------------
 
-    def is_still(self, levels: list[Array]) -> bool:
-        """Whether a region's means lie so close together that float64 hardly tells them apart."""
+    def is_still(self, levels: list[Array], share: float) -> bool:
+        """Whether a region's means differ by at most this share of the values' size."""
         if not levels:
             return False
         for probe, level in zip(self.probes, levels, strict=True):
@@ -255,39 +275,52 @@ class Bounds:
                 return False
             # Directions come in opposite pairs: their largest means add up to the width.
             width = level[:half] + level[half:]
-            if not (width <= _STILL * np.abs(probe.q[:half]) @ probe.head.size).all():
+            if not (width <= share * np.abs(probe.q[:half]) @ probe.head.size).all():
                 return False
         return True
 
-    def reach_of(self, region: Regions, reader: int, string: Sequence[int]) -> Array:
-        """How far what attention adds may be from its value at one path of a region, `[d]`.
+    def moves(
+        self, region: Regions, reader: int, string: Sequence[int]
+    ) -> list[tuple[Array, Array]]:
+        """How the edges of one region move the residual stream away from one of its paths.
 
-        A head's mean is m + Σ w (v - m) / Σ w for any m. With m the mean of that path, another path
-        differs by the sum of what its edges have more than the path's own, over its weight. Where
+        A head's mean is m + Σ w (v - m) / Σ w for any m. With m the mean of the path, another path
+        differs by the sum of what its letters have more than the path's own, over its weight. Where
         attention hardly sees the letters that vary, this is far below what float64 tells of x.
+
+        Returns:
+            Per stage shifts and rooms `[kept edge d]`: a path is moved by the sum of the shifts of
+            its edges, up to the sum of their rooms.
         """
-        found = np.zeros(len(self.largest))
+        keys, letters = self.keys, np.asarray(string)
+        places, d = np.arange(self.trellis.length), len(self.largest)
+        kept = [stage.letters[mask[0]] for stage, mask in zip(
+            self.trellis.stages, region.masks, strict=True)]  # fmt: skip
+        found = [(np.zeros((len(rows), d)), np.zeros((len(rows), d))) for rows in kept]
         for head in range(len(self.probes)):
-            weights, values = self.keys.weights[reader, head], self.keys.values.values[head]
-            places = np.arange(self.trellis.length)
-            least = self.sweeps.weights_of(region, np.array([reader]), head)[0][0]
-            w, v = weights[places, string], values[places, string]
-            own = self.keys.own_weights[reader, head]
-            moment = w @ v + own * self.keys.own_values.values[head][reader]
-            mean = moment / (w.sum() + own)
-            moved, heavier, size = np.zeros(len(mean)), 0.0, np.abs(values).max((0, 1))
-            for stage, mask in zip(self.trellis.stages, region.masks, strict=True):
+            weights, values = keys.weights[reader, head], keys.values.values[head]
+            least, most = self.sweeps.weights_of(region, np.array([reader]), head)
+            w, v, own = weights[places, letters], values[places, letters], keys.own_weights
+            moment = w @ v + own[reader, head] * keys.own_values.values[head][reader]
+            mean = moment / (w.sum() + own[reader, head])
+            if not least[0] > LEAST_WEIGHT:
+                mean = mean * np.nan
+            size = np.abs(values).max((0, 1)) + np.abs(mean)
+            over = 2 / (least[0] + most[0])
+            share = (most[0] - least[0]) / (least[0] + most[0]) + 16 * UNIT
+            for (shift, room), stage, rows in zip(found, self.trellis.stages, kept, strict=True):
                 at = list(stage.places)
-                letters = stage.letters[mask[0]]
-                light, own_light = weights[at, letters], w[at]
-                more = np.einsum("ep,epd->ed", light, values[at, letters] - mean)
-                more = more - own_light @ (v[at] - mean)
-                off = 64 * UNIT * (light.sum(1).max() + own_light.sum()) * (size + np.abs(mean))
-                moved += np.abs(more).max(0) + off
-                heavier += float(np.abs(light.sum(1) - own_light.sum()).max())
-            slack = 64 * (self.trellis.length + 8) * UNIT * heavier * (size + np.abs(mean))
-            found += (moved + slack) / least if least > LEAST_WEIGHT else np.inf
-        return found * (1 + 1e-9) + 1e-290
+                other = (rows != letters[at]).astype(float)  # the rest is the path's own, exactly
+                light, more = weights[at, rows], values[at, rows] - mean
+                moved = np.einsum("ep,epd->ed", other * light, more)
+                moved = (moved - (other * w[at]) @ (v[at] - mean)) * over
+                changed = (other * (light + w[at])).sum(1) * over
+                shift += moved
+                room += share * np.abs(moved)
+                room += 64 * (len(places) + 9) * UNIT * changed[:, None] * size + 1e-290 * (
+                    changed[:, None] > 0
+                )
+        return found
 
     # -- single inputs -------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from tsc_interp.verification.bounds.intervals import Array
 from tsc_interp.verification.order.bounds import Bounded, Bounds
 from tsc_interp.verification.order.sweeps import Jobs, chunks
 
-RIGHT, UNDECIDED, OPEN = -1, -2, -3
+RIGHT, UNDECIDED, OPEN, EACH = -1, -2, -3, -4
 _ENOUGH = 0.5
 """Where a smaller share of a region's paths is decided by a cut, the rest is halved as well."""
 
@@ -51,6 +51,11 @@ class Cuts:
     instead: Index
     then: Index
     bad: Mask
+
+    def replace(self, row: int, stage: int, part: Mask) -> None:
+        """Cut one region in two at these edges of a stage, and no other way."""
+        self.right[row] = self.wrong[row] = self.bad[row] = False
+        self.then[row], self.bad[row, : len(part)] = stage, part
 
     def chosen(self, rows: Index) -> Cuts:
         """The cuts of some of the regions."""
@@ -105,20 +110,17 @@ class _Round:
             # A region that turned out to be wrong as a whole needs no cut.
         return found
 
-    def _jobs(self, rows: Index, which: Index, sign: int) -> tuple[list[Jobs], list[Array]]:
-        slope = self.known.forms.slope[rows, which]
-        jobs = self.bounds.jobs(self.regions, rows, self.reader[rows], slope, sign)
-        limit = self.bounds.limits(self.known.forms, rows, which, self.reader[rows], sign)
-        return jobs, self.bounds.levels(jobs, self.weights, rows, limit)
+    def _jobs(self, rows: Index, which: Index, sign: int) -> tuple[Jobs, Array]:
+        slope, reader = self.known.forms.slope[rows, which], self.reader[rows]
+        limit = self.bounds.limits(self.known.forms, rows, which, reader, sign)
+        return self.bounds.jobs_at(self.regions, rows, reader, slope, sign, self.weights, limit)
 
     def _by_forms(self, rows: Index, which: Index, outcome: Index) -> Mask:
         """Decide pairs by their linear forms; says which pairs are still in doubt."""
         doubt = np.ones(len(rows), dtype=bool)
-        for some in chunks(len(rows), self.bounds.sweeps.at_once()):
-            jobs, levels = self._jobs(rows[some], which[some], -1)
-            if jobs:
-                totals = [one.sweep(level)[0] for one, level in zip(jobs, levels, strict=True)]
-                doubt[some] = ~(np.stack(totals) < 0).all(0)
+        for some in chunks(len(rows) if self.weights else 0, self.bounds.sweeps.at_once()):
+            jobs, level = self._jobs(rows[some], which[some], -1)
+            doubt[some] = ~(jobs.sweep(level)[0] < 0)
         still = np.zeros(len(outcome), dtype=bool)
         still[rows[doubt]] = True
         outcome[(outcome == OPEN) & ~still] = RIGHT
@@ -134,18 +136,15 @@ class _Round:
         right = [mask & bool(self.weights) for mask in masks]
         bad = [np.full(mask.shape, -np.inf) for mask in masks]
         worst = self._worst(open_, rows, which)
-        for some in chunks(len(rows), self.bounds.sweeps.at_once()):
-            jobs, levels = self._jobs(rows[some], which[some], -1)
-            for head, (one, level) in enumerate(zip(jobs, levels, strict=True)):
-                found = one.marginals(level)
-                starts = np.flatnonzero(np.diff(rows[some], prepend=-1))
-                regions, mine = place[rows[some][starts]], worst[some]
-                at = place[rows[some][mine]]
-                for i in range(len(stages)):
-                    right[i][regions] &= np.logical_and.reduceat(found[i] < 0, starts)
-                    bad[i][at] = (
-                        found[i][mine] if head == 0 else np.maximum(bad[i][at], found[i][mine])
-                    )
+        for some in chunks(len(rows) if self.weights else 0, self.bounds.sweeps.at_once()):
+            jobs, level = self._jobs(rows[some], which[some], -1)
+            found = jobs.marginals(level)
+            starts = np.flatnonzero(np.diff(rows[some], prepend=-1))
+            regions, mine = place[rows[some][starts]], worst[some]
+            at = place[rows[some][mine]]
+            for i in range(len(stages)):
+                right[i][regions] &= np.logical_and.reduceat(found[i] < 0, starts)
+                bad[i][at] = found[i][mine]
         wrong, instead = self._wrong(open_, masks)
         return self._choose(open_, masks, right, wrong, instead, bad)
 
@@ -164,13 +163,11 @@ class _Round:
         middle = (self.known.low + self.known.high)[open_]
         instead = np.where(np.isnan(middle), np.inf, middle).argmin(1)
         hopeful = np.flatnonzero(self.known.low[open_, instead] < 0)
-        for some in chunks(len(hopeful), self.bounds.sweeps.at_once()):
+        for some in chunks(len(hopeful) if self.weights else 0, self.bounds.sweeps.at_once()):
             at = hopeful[some]
-            jobs, levels = self._jobs(open_[at], instead[at], +1)
-            for head, (one, level) in enumerate(zip(jobs, levels, strict=True)):
-                for i, found in enumerate(one.marginals(level)):
-                    lost = (found < 0) & masks[i][at]
-                    wrong[i][at] = lost if head == 0 else wrong[i][at] & lost
+            jobs, level = self._jobs(open_[at], instead[at], +1)
+            for i, found in enumerate(jobs.marginals(level)):
+                wrong[i][at] = (found < 0) & masks[i][at]
         return wrong, instead
 
     def _choose(

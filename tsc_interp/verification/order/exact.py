@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from flint import arb, arb_mat, ctx
+from flint import arb, arb_mat, arb_series, ctx
 
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.config import ClassifierConfig
@@ -77,6 +77,7 @@ class OrderedExact(ExactModel):
     def __init__(self, checkpoint: Checkpoint) -> None:
         require_one_layer(checkpoint.config)
         super().__init__(checkpoint)
+        self._heard: dict[Any, dict[tuple[int, int], tuple[Any, list[Any]]]] = {}
 
     def bias(self, name: str, width: int) -> Matrix:
         return self.matrix(name) if self.config.biases else arb_mat(1, width)
@@ -246,17 +247,7 @@ class OrderedExact(ExactModel):
         (The factor is the final norm's scale; without one it is 1.) `around` widens what attention
         adds by so much in each dimension, so that the balls hold for all inputs within that reach.
         """
-        config, length = self.config, len(string)
-        places = letter_places(config, length)
-        letters = [(FIRST_LETTER + i, p) for i, p in zip(string, places, strict=True)]
-        reads_last = config.reads == "last_letter"
-        asking = letters[-1] if reads_last else self.reading_tokens(length)[0]
-        keys = [asking, *letters] if config.attend_cls and not reads_last else letters
-        x = self.residual(self.embed_at([asking]))
-        if config.has_attention:
-            for head in range(config.n_heads):
-                scores, values = self.heard(head, [asking], keys, length)
-                x = x + _softmax(scores.tolist()[0]) * values
+        config, x = self.config, self.stream(string)
         if around is not None:
             x = x + arb_mat([[arb(0, radius) for radius in around]])
         if config.has_mlp:
@@ -272,6 +263,103 @@ class OrderedExact(ExactModel):
             + (biases[label] - biases[j])
             for j in range(columns.ncols())
         ]
+
+    def stream(self, string: Sequence[int]) -> Matrix:
+        """The residual stream of the reading token after attention, one row."""
+        config, length = self.config, len(string)
+        places = letter_places(config, length)
+        letters = [(FIRST_LETTER + i, p) for i, p in zip(string, places, strict=True)]
+        reads_last = config.reads == "last_letter"
+        asking = letters[-1] if reads_last else self.reading_tokens(length)[0]
+        keys = [asking, *letters] if config.attend_cls and not reads_last else letters
+        x = self.residual(self.embed_at([asking]))
+        for head in range(config.n_heads if config.has_attention else 0):
+            heard = self._known(head, asking, keys, length)
+            weights = [heard[key][0] for key in keys]
+            total = 1 / sum(weights, arb(0))
+            x = x + arb_mat([weights]) * arb_mat([heard[key][1] for key in keys]) * total
+        return x
+
+    def _known(
+        self, head: int, asking: tuple[int, int], keys: Sequence[tuple[int, int]], length: int
+    ) -> dict[tuple[int, int], tuple[Any, list[Any]]]:
+        """exp(score) and value of each key, computed once for all strings."""
+        known = self._heard.setdefault((ctx.prec, head, asking, length), {})
+        missing = [key for key in keys if key not in known]
+        if missing:
+            scores, values = self.heard(head, [asking], missing, length)
+            rows = zip(missing, scores.tolist()[0], values.tolist(), strict=True)
+            known.update((key, (score.exp(), row)) for key, score, row in rows)
+        return known
+
+    def tangent(
+        self, string: Sequence[int], label: int, around: Sequence[float]
+    ) -> tuple[list[Any], list[list[Any]]]:
+        """`differences` times the final norm's scale, and their slopes within a reach.
+
+        Returns:
+            Margins of the string `[class]`, and enclosures `[d class]` of their derivatives by the
+            residual stream before the MLP, wherever it is moved by at most `around [d]`.
+        """
+        x = self.stream(string)
+        box = x + arb_mat([[arb(0, radius) for radius in around]])
+        return self._scaled_gaps(x, label)[0].tolist()[0], self._scaled_gaps(box, label)[1].tolist()
+
+    def _scaled_gaps(self, x: Matrix, label: int) -> tuple[Matrix, Matrix]:
+        """Margins times the final norm's scale, and their slopes; x is one row."""
+        config, d = self.config, self.config.d_model
+        y, moved = x, arb_mat([[int(i == j) for j in range(d)] for i in range(d)])
+        if config.has_mlp:
+            post, slopes = self._mlp_slopes(*self._norm_slopes(x, moved))
+            out = self.matrix("blocks.0.mlp.W_out")
+            y, moved = y + post * out + self.mlp_bias(), moved + slopes * out
+        columns, bias = (part.tolist() for part in self.unembedding())
+        # Subtract weights first: equal columns then give exactly zero.
+        gaps = arb_mat([[row[label] - value for value in row] for row in columns])
+        constant = arb_mat([[bias[0][label] - value for value in bias[0]]])
+        if not config.final_norm:
+            return y * gaps + constant, moved * gaps
+        scale, shift = self.norm_weights("ln_final")
+        y, moved = y * self.centring(), moved * self.centring()
+        root = self._root(y)
+        constant = constant + arb_mat([shift]) * gaps
+        gaps = _scaled(scale, gaps)
+        toward = moved * y.transpose() * (1 / (d * root))
+        return y * gaps + constant * root, moved * gaps + toward * constant
+
+    def _root(self, state: Matrix) -> Any:
+        square = (state * state.transpose())[0, 0] / state.ncols()
+        return (square + arb(self.config.norm_eps)).sqrt()
+
+    def _norm_slopes(self, x: Matrix, moved: Matrix) -> tuple[Matrix, Matrix]:
+        """The norm before the MLP of one row, and its slopes."""
+        if not self.config.has_norm:
+            return x, moved
+        scale, shift = self.norm_weights("blocks.0.ln2")
+        state, moved = x * self.centring(), moved * self.centring()
+        t = 1 / self._root(state)
+        toward = moved * state.transpose() * state * (t**3 / state.ncols())
+        weights = arb_mat([[w if i == j else 0 for j in range(len(scale))]
+                           for i, w in enumerate(scale)])  # fmt: skip
+        return state * t * weights + arb_mat([shift]), (moved * t - toward) * weights
+
+    def _mlp_slopes(self, read: Matrix, moved: Matrix) -> tuple[Matrix, Matrix]:
+        """Activations of one row, and their slopes."""
+        name, act = "blocks.0.mlp", ACTIVATIONS[self.config.act_fn]
+        into, gated = self.matrix(f"{name}.W_in"), self.config.gated_mlp
+        pre, slopes = read * into, moved * into
+        if not gated:
+            pre = self.biased(pre, f"{name}.b_in")
+        opened = read * self.matrix(f"{name}.W_gate") if gated else pre
+        row = opened.tolist()[0]
+        value = [act(z) for z in row]
+        steep = [_slope(self.config.act_fn, z) for z in row]
+        if not gated:
+            return arb_mat([value]), _columns(slopes, steep)
+        more = _columns(moved * self.matrix(f"{name}.W_gate"), steep)
+        plain = pre.tolist()[0]
+        post = arb_mat([[a * b for a, b in zip(value, plain, strict=True)]])
+        return self.biased(post, f"{name}.b_in"), _columns(slopes, value) + _columns(more, plain)
 
     def instead(self, string: Sequence[int], label: int) -> int | None:
         """-1 if the label wins, another class that beats it if not, None if it cannot be told."""
@@ -290,11 +378,20 @@ class OrderedExact(ExactModel):
         return 200 + products // 10 + config.d_model * max(config.n_outputs, 2) // 5
 
 
-def _softmax(scores: Sequence[Any]) -> Matrix:
-    largest = max(score.mid() for score in scores)
-    raw = [(score - largest).exp() for score in scores]
-    total = sum(raw, arb(0))
-    return arb_mat([[weight / total for weight in raw]])
+def _slope(name: str, x: Any) -> Any:
+    """Of an activation, wherever in the ball x."""
+    if name == "relu":
+        return arb(1) if x > 0 else arb(0) if x < 0 else arb(0.5, 0.5)
+    try:
+        return ACTIVATIONS[name](arb_series([x, 1], 2))[1]
+    except ValueError:  # a ball so wide that a denominator may be zero
+        return arb("nan")
+
+
+def _columns(matrix: Matrix, scale: Sequence[Any]) -> Matrix:
+    """Each column times a number."""
+    rows = matrix.tolist()
+    return arb_mat([[a * b for a, b in zip(row, scale, strict=True)] for row in rows])
 
 
 def _scaled(scale: Sequence[Any], matrix: Matrix) -> Matrix:

@@ -13,18 +13,30 @@ from dataclasses import dataclass, field
 from time import monotonic
 
 import numpy as np
-from flint import ctx
+from numpy.typing import NDArray
 
 from tsc_interp.tasks.regions import Mask, Regions
 from tsc_interp.tasks.trellis import Index, Trellis
-from tsc_interp.verification.bounds.exact import judged
 from tsc_interp.verification.bounds.intervals import Array
-from tsc_interp.verification.order.bounds import Bounds
-from tsc_interp.verification.order.decide import OPEN, RIGHT, UNDECIDED, Cuts, decide
+from tsc_interp.verification.order.bounds import SAME, STILL, Bounds
+from tsc_interp.verification.order.decide import (
+    EACH,
+    OPEN,
+    RIGHT,
+    UNDECIDED,
+    Cuts,
+    Verdicts,
+    decide,
+)
 from tsc_interp.verification.order.exact import OrderedExact
+from tsc_interp.verification.order.tangent import tangent_of
 
 FEW = 512
 """Regions of so few paths are looked at path by path, which is cheaper than bounding them."""
+_STILL_PATHS = 1 << 16
+"""The same, where inputs hardly differ."""
+_CLOSE = 4
+"""So many inputs of a region may be too close for float64 and be evaluated in balls."""
 _NUMBERS_AT_ONCE = 1 << 19
 _MASKS_AT_ONCE = 1 << 20
 """Bits of masks in one batch: few enough that the time is looked at often."""
@@ -106,9 +118,9 @@ class Found:
     wrong: list[tuple[Regions, Index]] = field(default_factory=list)
     """Regions with the class that beats their label."""
     undecided: list[Regions] = field(default_factory=list)
-    wrong_paths: list[tuple[Index, int]] = field(default_factory=list)
-    """Single inputs found one by one, with the class that wins."""
-    undecided_paths: list[Index] = field(default_factory=list)
+    wrong_inputs: list[tuple[NDArray[np.int16], Index]] = field(default_factory=list)
+    """Inputs found one by one `[input place]`, with the class that wins."""
+    undecided_inputs: list[NDArray[np.int16]] = field(default_factory=list)
     examined: int = 0
     tree: Tree = field(default_factory=Tree)
 
@@ -217,41 +229,49 @@ class Partition:
         counts, totals = through(batch.regions)
         few = np.asarray(totals <= FEW)
         if few.any():
-            self._few(batch[few], totals[few])
+            few[few] = self._few(batch[few], totals[few])
             many = np.flatnonzero(~few)
-            batch, counts = batch[many], [count[many] for count in counts]
+            batch, counts, totals = batch[many], [count[many] for count in counts], totals[many]
             if not len(batch):
                 return []
         self.found.examined += len(batch)
         known = None if any(np.isnan(one).any() for one in batch.levels) else batch.levels
         result = decide(self.bounds, batch.regions, batch.reader, batch.label, known, counts)
         batch = Batch(batch.regions, batch.reader, batch.label, batch.node, result.levels)
-        still = self._still(batch, result.outcome)
+        self._still(batch, totals, result)
         self._keep(batch, result.outcome)
         if result.cuts is None:
             return []
-        if still.any():
-            open_ = np.flatnonzero(result.outcome[result.cuts_of] == OPEN)
-            result.cuts = result.cuts.chosen(open_)
-        return self._apply(batch[result.outcome == OPEN], result.cuts)
+        open_ = np.flatnonzero(result.outcome[result.cuts_of] == OPEN)
+        return self._apply(batch[result.outcome == OPEN], result.cuts.chosen(open_))
 
-    def _still(self, batch: Batch, outcome: Index) -> Mask:
-        """Decide open regions whose inputs are hardly told apart in exact arithmetic, as one."""
-        found = np.zeros(len(batch), dtype=bool)
-        for i in np.flatnonzero(outcome == OPEN):
+    def _still(self, batch: Batch, totals: Array, result: Verdicts) -> None:
+        """Decide open regions whose inputs hardly differ around one of them; see tangent.py."""
+        if result.cuts is None:
+            return
+        for cut, i in enumerate(result.cuts_of):
             levels = [level[i] for level in batch.levels]
-            if not self.bounds.is_still(levels):
+            if monotonic() > self.deadline or not self.bounds.is_still(levels, STILL):
                 continue
-            region = batch.regions[i : i + 1]
-            string, label = region.any_path(0), int(batch.label[i])
-            around = self.bounds.reach_of(region, int(batch.reader[i]), string)
-            if not np.isfinite(around).all():
+            label = int(batch.label[i])
+            near = tangent_of(
+                self.bounds, self.exact, batch.regions[i : i + 1], int(batch.reader[i]), label
+            )
+            if near is None:
                 continue
-            with ctx.workprec(128):
-                instead = judged(self.exact.differences(string, label, around.tolist()), label)
-            if instead is not None:
-                outcome[i], found[i] = instead, True
-        return found
+            low, high = near.ranges()
+            if (low > 0).all():
+                result.outcome[i] = RIGHT
+            elif high.min() < 0:
+                result.outcome[i] = high.argmin()
+            elif totals[i] <= _STILL_PATHS:
+                result.outcome[i] = EACH
+                classes = np.flatnonzero(~(low > 0))
+                letters, low, high = near.paths(classes)
+                self._paths(letters, np.full(len(letters), label), low, high, classes)
+            elif self.bounds.is_still(levels, SAME):
+                stage, part = near.halves(int(low.argmin()))
+                result.cuts.replace(cut, stage, part)
 
     def _apply(self, batch: Batch, cuts: Cuts) -> list[Batch]:
         rest, alive = batch, np.arange(len(batch))
@@ -271,7 +291,8 @@ class Partition:
 
     def _keep(self, batch: Batch, outcome: Index) -> None:
         closed = outcome != OPEN
-        self.found.tree.leaves(batch.node[closed], outcome[closed])
+        leaves = np.where(outcome == EACH, OPEN, outcome)
+        self.found.tree.leaves(batch.node[closed], leaves[closed])
         wrong = outcome >= 0
         if wrong.any():
             self.found.wrong.append((batch.regions[wrong], outcome[wrong]))
@@ -280,30 +301,44 @@ class Partition:
         self.found.tree.leaves(batch.node, np.full(len(batch), UNDECIDED))
         self.found.undecided.append(batch.regions)
 
-    def _few(self, batch: Batch, totals: Array) -> None:
-        """Path by path, as many regions at a time as memory allows."""
+    def _few(self, batch: Batch, totals: Array) -> Mask:
+        """Path by path, as many regions at a time as memory allows; says which are done."""
         width = self.bounds.keys.maps.outer.values.shape[1] + self.trellis.length
         ends = np.floor(np.cumsum(totals) * width / _NUMBERS_AT_ONCE).astype(np.int64)
-        for one in np.unique(ends):
-            self._each(batch[ends == one])
+        return np.concatenate([self._each(batch[ends == one]) for one in np.unique(ends)])
 
-    def _each(self, batch: Batch) -> None:
-        self.found.tree.leaves(batch.node, np.full(len(batch), OPEN))
+    def _each(self, batch: Batch) -> Mask:
         region, letters = batch.regions.strings()
         label, reader = batch.label[region], batch.reader[region]
         with np.errstate(all="ignore"):
             low, high = self.bounds.points(letters, reader, label)
+        unclear = ~((low > 0).all(1) | (high < 0).any(1))
+        # Where many inputs are too close for float64, the region is cut: around one input more
+        # can be told of others like it (tangent.py).
+        done = np.bincount(region[unclear], minlength=len(batch)) <= _CLOSE
+        self.found.tree.leaves(batch.node[done], np.full(int(done.sum()), OPEN))
+        kept = done[region]
+        classes = np.arange(low.shape[1])
+        self._paths(letters[kept], label[kept], low[kept], high[kept], classes)
+        return done
+
+    def _paths(self, letters: Index, label: Index, low: Array, high: Array, which: Index) -> None:
+        """Keep single inputs by the ends of margins `[input column]`; `which [column]` class."""
         right = (low > 0).all(1)
         lost = np.where(np.isnan(high), np.inf, high)
-        wrong = (lost.min(1) < 0) & ~right
-        for i in np.flatnonzero(wrong):
-            self.found.wrong_paths.append((letters[i], int(lost[i].argmin())))
-        for i in np.flatnonzero(~right & ~wrong):
+        instead = np.where(lost.min(1) < 0, which[lost.argmin(1)], OPEN)
+        instead = np.where(right, RIGHT, instead)
+        for i in np.flatnonzero(instead == OPEN):
+            if monotonic() > self.deadline:
+                break
             found = self.exact.instead(letters[i].tolist(), int(label[i]))
-            if found is None:
-                self.found.undecided_paths.append(letters[i])
-            elif found >= 0:
-                self.found.wrong_paths.append((letters[i], found))
+            instead[i] = UNDECIDED if found is None else found
+        wrong, rows = instead >= 0, letters.astype(np.int16)
+        if wrong.any():
+            self.found.wrong_inputs.append((rows[wrong], instead[wrong]))
+        undecided = (instead == OPEN) | (instead == UNDECIDED)
+        if undecided.any():
+            self.found.undecided_inputs.append(rows[undecided])
 
 
 def _side(batch: Batch, regions: Regions, has: Mask, node: Index) -> Side:

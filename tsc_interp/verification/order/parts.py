@@ -8,6 +8,7 @@ from time import monotonic
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.tasks.regions import Regions
@@ -41,45 +42,45 @@ class Part:
 
     @property
     def wrong(self) -> int:
-        return sum(sum(map(sum, map(Regions.counts, regions))) for regions in self._wrong()) + len(
-            self.wrong_paths
-        )
-
-    def _wrong(self) -> list[list[Regions]]:
-        return [[regions for regions, _ in group.wrong] for group in self.groups]
+        return sum(map(sum, map(Regions.counts, self.regions()))) + len(self.wrong_inputs)
 
     @property
     def undecided(self) -> int:
-        regions = [one for group in self.groups for one in group.undecided]
-        return sum(map(sum, map(Regions.counts, regions))) + len(self.undecided_paths)
+        regions = self.regions(undecided=True)
+        return sum(map(sum, map(Regions.counts, regions))) + len(self.undecided_inputs)
+
+    def regions(self, undecided: bool = False) -> list[Regions]:
+        """The wrong (or undecided) regions; none has an input of another."""
+        if undecided:
+            return [one for group in self.groups for one in group.undecided]
+        return [one for group in self.groups for one, _ in group.wrong]
 
     @property
-    def wrong_paths(self) -> list[tuple[Index, int]]:
-        return [path for group in self.groups for path in group.wrong_paths]
+    def wrong_inputs(self) -> Index:
+        """Wrong inputs that were found one by one, in no region: `[input place]`."""
+        return self._rows([rows for group in self.groups for rows, _ in group.wrong_inputs])
 
     @property
-    def undecided_paths(self) -> list[Index]:
-        return [path for group in self.groups for path in group.undecided_paths]
+    def undecided_inputs(self) -> Index:
+        return self._rows([rows for group in self.groups for rows in group.undecided_inputs])
+
+    def _rows(self, found: list[NDArray[np.int16]]) -> Index:
+        return np.concatenate([np.zeros((0, self.length), dtype=np.int64), *found])
 
     def first(self, undecided: bool = False) -> tuple[int, ...] | None:
         """The first wrong (or undecided) input, place by place in the alphabet's order."""
-        found: list[tuple[int, ...]] = []
-        for group in self.groups:
-            regions = group.undecided if undecided else [one for one, _ in group.wrong]
-            found += [one.first() for one in regions if len(one)]
-        paths = self.undecided_paths if undecided else [path for path, _ in self.wrong_paths]
-        found += [tuple(path.tolist()) for path in paths]
-        return min(found, default=None)
+        found = [one.first() for one in self.regions(undecided) if len(one)]
+        inputs = self.undecided_inputs if undecided else self.wrong_inputs
+        return min(found + [tuple(row) for row in inputs.tolist()], default=None)
 
     def sample(self, count: int, seed: int = 0) -> Index:
         """Wrong inputs drawn uniformly, with replacement: `[input place]`."""
         draw = np.random.default_rng(seed)
-        pieces: list[Any] = [one for group in self.groups for one, _ in group.wrong]
+        pieces: list[Any] = self.regions()
         sizes = [sum(one.counts()) for one in pieces]
-        paths = [path for path, _ in self.wrong_paths]
-        if paths:
-            pieces.append(np.stack(paths))
-            sizes.append(len(paths))
+        if len(self.wrong_inputs):
+            pieces.append(self.wrong_inputs)
+            sizes.append(len(self.wrong_inputs))
         if not pieces:
             return np.zeros((0, self.length), dtype=np.int64)
         total = sum(sizes)

@@ -20,6 +20,7 @@ import numpy as np
 
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.tasks.trellis import Index
+from tsc_interp.verification.bounds import intervals
 from tsc_interp.verification.bounds.activations import ACTIVATIONS
 from tsc_interp.verification.bounds.intervals import UNIT, Array, Interval
 from tsc_interp.verification.order.keys import Maps, Rounded
@@ -118,32 +119,35 @@ class Relaxation:
         parts = np.abs(maps.after.values) + np.abs(maps.shift.values)
         size += parts[label][:, None] + parts
         most = least.copy()
-        if maps.inner is not None:
-            count = maps.inner.values.shape[1]
-            pre = self._arguments(low, high)
-            alpha, beta, gamma = chord(self.config.act_fn, *pre.range)
-            added = maps.added
-            assert added is not None
-            gain = added.values.T[label][:, None] - added.values.T
-            ends = np.maximum(gain, 0), np.minimum(gain, 0)
-            least += np.einsum("rjn,rn->rj", ends[0], beta) + np.einsum(
-                "rjn,rn->rj", ends[1], gamma
-            )
-            most += np.einsum("rjn,rn->rj", ends[0], gamma) + np.einsum("rjn,rn->rj", ends[1], beta)
-            more, low_more, high_more = pre.times(gain * alpha[:, None])
-            slope, least, most = slope + more, least + low_more, most + high_more
-            weights = _size(added).T
-            weights = weights[label][:, None] + weights
-            reach = np.abs(alpha) * pre.size + np.maximum(np.abs(beta), np.abs(gamma))
-            size += np.einsum("rjn,rn->rj", weights, reach) * count
+        pre = None if maps.inner is None else self._arguments(low, high)
+        gain = None
+        if pre is not None:
+            assert maps.added is not None
+            gain = maps.added.values.T[label][:, None] - maps.added.values.T
         if self.needs_scale:
             shift = maps.shift.values[label][:, None] - maps.shift.values
-            scale = self._scale(low, high)
-            ends = shift * scale[0][:, None], shift * scale[1][:, None]
+            scale = self._scale(low, high, pre)
+            slope = slope + (shift * scale.slope[:, None])[:, :, None] * scale.on_x[:, None]
+            if gain is not None and scale.on_post is not None:
+                gain = gain + (shift * scale.slope[:, None])[:, :, None] * scale.on_post[:, None]
+            ends = shift * scale.least[:, None], shift * scale.most[:, None]
             least, most = least + np.minimum(*ends), most + np.maximum(*ends)
-            size += (np.abs(maps.shift.values)[label][:, None] + np.abs(maps.shift.values)) * scale[
-                1
-            ][:, None]
+            shifts = np.abs(maps.shift.values)
+            size += (shifts[label][:, None] + shifts) * scale.size[:, None]
+        if pre is not None and gain is not None:
+            alpha, beta, gamma = chord(self.config.act_fn, *pre.range)
+            ends = np.maximum(gain, 0), np.minimum(gain, 0)
+            least = least + np.einsum("rjn,rn->rj", ends[0], beta)
+            least = least + np.einsum("rjn,rn->rj", ends[1], gamma)
+            most = most + np.einsum("rjn,rn->rj", ends[0], gamma)
+            most = most + np.einsum("rjn,rn->rj", ends[1], beta)
+            more, low_more, high_more = pre.times(gain * alpha[:, None])
+            slope, least, most = slope + more, least + low_more, most + high_more
+            assert maps.added is not None
+            weights = _size(maps.added).T
+            weights = weights[label][:, None] + weights + np.abs(gain)
+            reach = np.abs(alpha) * pre.size + np.maximum(np.abs(beta), np.abs(gamma))
+            size += np.einsum("rjn,rn->rj", weights, reach) * gain.shape[2]
         slack = 64 * (len(self.largest) + 8) * UNIT * size + 1e-290
         least, most = least - slack, most + slack
         settled = np.where(np.arange(slope.shape[1]) >= label[:, None], np.inf, -np.inf)
@@ -227,27 +231,58 @@ class Relaxation:
         x = low[:, count : count + d], high[:, count : count + d]
         return _Normed(u, maps.inner_shift.values, z, size, x, maps.state.values, self.config)
 
-    def _scale(self, low: Array, high: Array) -> Interval:
+    def _scale(self, low: Array, high: Array, pre: _Arguments | None) -> _Scale:
         """The final norm's √(mean square + ε), from the ranges of states and activations."""
-        from tsc_interp.verification.bounds import intervals
-
-        d = len(self.largest)
+        maps, d = self.maps, len(self.largest)
         x = low[:, -d:], high[:, -d:]
-        after = self.maps.after_state
-        assert after is not None
-        x = intervals.outward(x[0] + after.values, x[1] + after.values, 4)
-        if self.maps.inner is not None:
-            pre = self._arguments(low, high)
-            assert self.maps.added_state is not None
+        assert maps.final is not None
+        assert maps.after_state is not None
+        x = intervals.outward(x[0] + maps.after_state.values, x[1] + maps.after_state.values, 4)
+        added, parts = None, self.largest @ _size(maps.final) + np.abs(maps.after_state.values)
+        if pre is not None:
+            assert maps.added_state is not None
+            added = maps.added_state.values
             active = ACTIVATIONS[self.config.act_fn].bounds(*pre.range)
-            more = intervals.times_matrix(active, self.maps.added_state.values)
+            more = intervals.times_matrix(active, added)
             x = intervals.outward(x[0] + more[0], x[1] + more[1], 4)
-        return root_mean_square(x, self.config.norm_eps)
+            parts = parts + np.maximum(*np.abs(active)) @ _size(maps.added_state)
+        after, eps = maps.after_state.values, self.config.norm_eps
+        return _Scale(x, maps.final.values, added, after, eps, parts)
 
 
-def root_mean_square(x: Interval, eps: float) -> Interval:
-    low, high = mean_square(x, eps)
-    return np.sqrt(low) * (1 - 8 * UNIT), np.sqrt(high) * (1 + 8 * UNIT)
+class _Scale:
+    """√s of the final norm: slope (on_x · x + on_post · activations) + [least, most].
+
+    s = Σ ((l + u) c - l u) / d + ε - [0, Σ (u - l)² / 4d] for the states c in [l, u], and
+    √s = κ s + [β, γ] with κ the slope of the chord. `parts [... d]` bounds what c is a sum of.
+    """
+
+    def __init__(
+        self,
+        c: Interval,
+        final: Array,
+        added: Array | None,
+        after: Array,
+        eps: float,
+        parts: Array,
+    ) -> None:
+        low, high = mean_square(c, eps)
+        ends = np.sqrt(low), np.sqrt(high)
+        flat = high - low <= 1e-9 * high
+        with np.errstate(all="ignore"):
+            kappa = np.where(flat, 0.0, (ends[1] - ends[0]) / np.where(flat, 1.0, high - low))
+            at = np.where(flat, high, 1 / (2 * kappa) ** 2)  # the tangent's point
+        beta = np.minimum(ends[0] - kappa * low, ends[1] - kappa * high)
+        gamma = np.maximum(np.sqrt(at) - kappa * at, beta)
+        toward = (c[0] + c[1]) / c[0].shape[1]
+        self.slope = kappa
+        self.on_x = toward @ final.T
+        self.on_post = None if added is None else toward @ added.T
+        constant = kappa * (toward @ after + eps - (c[0] * c[1]).mean(1))
+        bend = kappa * np.square(c[1] - c[0]).mean(1) / 4
+        self.size = 2 * ends[1] + kappa * ((np.abs(toward) * parts).sum(1) + 2 * high)
+        slack = 64 * (c[0].shape[1] + 8) * UNIT * self.size
+        self.least, self.most = constant - bend + beta - slack, constant + gamma + slack
 
 
 def mean_square(x: Interval, eps: float) -> Interval:

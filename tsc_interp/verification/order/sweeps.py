@@ -13,6 +13,7 @@ places is a sum of terms, each off by a few units of w (|q| · |μ| + |λ|).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -196,6 +197,26 @@ class Jobs:
 
     def __len__(self) -> int:
         return len(self.a0)
+
+    def negated(self) -> Jobs:
+        """The same with the functional's sign changed."""
+        made = copy(self)
+        made.a, made.a0 = [np.where(np.isfinite(a), -a, a) for a in self.a], -self.a0
+        return made
+
+    def mixed(
+        self, jobs: Sequence[Jobs], parts: Sequence[tuple[Array, Array]], total: Array
+    ) -> Jobs:
+        """One job for several heads: `total` + Σ_h (a_h - level b_h) · over, `parts` per head."""
+        made = copy(self)
+        made.a = [np.zeros(a.shape) for a in self.a]
+        made.b = [np.zeros(a.shape) for a in self.a]
+        made.a0, made.b0 = total, np.zeros(len(self))
+        for one, (level, over) in zip(jobs, parts, strict=True):
+            made.a0 = made.a0 + (one.a0 - level * one.b0) * over
+            for score, a, b in zip(made.a, one.a, one.b, strict=True):
+                score += (a - level[:, None] * b) * over[:, None]
+        return made
 
     def average(self) -> Array:
         """Somewhere to begin: the mean over all edges."""

@@ -8,33 +8,52 @@ step is taken out of a later one's regions, piece by piece.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from time import monotonic
 
 import numpy as np
 
 from tsc_interp.tasks.regions import Mask, Regions
 from tsc_interp.tasks.trellis import Index, Stage, Trellis
+from tsc_interp.verification.order.sweeps import chunks
+
+_BITS_AT_ONCE = 1 << 24
 
 
-def union_count(whole: Trellis, regions: Sequence[Regions], prompts: Index) -> int:
-    """Inputs in any of the regions (of `whole`), or among `prompts [input place]`, each once."""
+def union_count(
+    whole: Trellis, families: Sequence[Sequence[Regions]], prompts: Index, deadline: float
+) -> int | None:
+    """Inputs in any of the regions (of `whole`), or among `prompts [input place]`, each once.
+
+    Regions of one family do not overlap. None where the time (`monotonic`) does not suffice.
+    """
     taken: list[Regions] = []
     total = 0
-    for one in regions:
-        for known in taken:
-            one = without(one, known)
-        if len(one):
-            total += sum(one.counts())
-            taken.append(one)
+    for family in families:
+        known = list(taken)
+        for regions in family:
+            left: Regions | None = regions
+            for other in known:
+                left = _without(left, other, deadline) if left is not None else None
+            if left is None:
+                return None
+            if len(left):
+                total += sum(left.counts())
+                taken.append(left)
     single = np.unique(prompts, axis=0)
-    for known in taken:
-        single = single[~inside_any(known, single)]
+    for other in taken:
+        for some in chunks(len(other), max(1, _BITS_AT_ONCE // max(1, len(single)))):
+            if monotonic() > deadline:
+                return None
+            single = single[~inside_any(other[some], single)]
     return total + len(single)
 
 
-def without(regions: Regions, taken: Regions) -> Regions:
+def _without(regions: Regions, taken: Regions, deadline: float) -> Regions | None:
     """The paths of `regions` that are in none of `taken`, as regions that do not overlap."""
     left = regions
     for i in range(len(taken)):
+        if monotonic() > deadline:
+            return None
         one = [mask[i] for mask in taken.masks]
         meets = np.ones(len(left), dtype=bool)
         for mask, other in zip(left.masks, one, strict=True):

@@ -23,6 +23,7 @@ from tsc_interp.strings import Alphabet
 from tsc_interp.task import read_task
 from tsc_interp.tasks.regions import Regions
 from tsc_interp.tasks.transducer import Writing
+from tsc_interp.tasks.trellis import Index
 from tsc_interp.tasks.unrolling import trellis_of
 from tsc_interp.verification.bounds.exact import judged
 from tsc_interp.verification.order.exact import OrderedExact, longest_string
@@ -32,6 +33,8 @@ from tsc_interp.verification.order.union import lifted, union_count
 from tsc_interp.verification.order.verdict import OrderedVerdict, PartCount, WrongInput
 
 SECONDS = 600.0
+_TO_COUNT = 0.1
+"""The share of the time that is kept to count inputs of several steps once."""
 Progress = Callable[[float], None]
 
 
@@ -59,13 +62,14 @@ def verify_order(
         raise UsageError(f"seconds is a number above 0; got {seconds!r}")
     asked = asked_parts(checkpoint.config, chosen, lengths)
     deadline = monotonic() + seconds
+    search = deadline - _TO_COUNT * seconds
     parts = []
     for number, (length, step) in enumerate(asked):
-        until = monotonic() + (deadline - monotonic()) / (len(asked) - number)
+        until = monotonic() + (search - monotonic()) / (len(asked) - number)
         parts.append(search_part(exact, chosen, length, step, until))
         if progress is not None:
             progress((number + 1) / len(asked))
-    return _verdict(checkpoint, exact, chosen, parts)
+    return _verdict(checkpoint, exact, chosen, parts, deadline)
 
 
 def task_for(config: ClassifierConfig, task: Any) -> Any:
@@ -114,7 +118,7 @@ def asked_parts(
 
 
 def _verdict(
-    checkpoint: Checkpoint, exact: OrderedExact, task: Any, parts: list[Part]
+    checkpoint: Checkpoint, exact: OrderedExact, task: Any, parts: list[Part], deadline: float
 ) -> OrderedVerdict:
     counts = tuple(
         PartCount(one.length, one.step, one.inputs, one.wrong, one.undecided, one.examined)
@@ -124,7 +128,7 @@ def _verdict(
     wrong, undecided = sum(c.wrong for c in counts), sum(c.undecided for c in counts)
     inputs = sum(c.inputs for c in counts)
     if writes:
-        inputs, wrong, undecided = counts[0].inputs, *_once(task, parts)
+        inputs, wrong, undecided = counts[0].inputs, *_once(task, parts, deadline)
     config = checkpoint.config
     first = _first(parts, task)
     open_ = [one for one in (part.first(undecided=True) for part in parts) if one is not None]
@@ -156,29 +160,35 @@ def _part_name(part: Part) -> str:
     return f"length {part.length}" if part.step is None else f"step {part.step}"
 
 
-def _once(task: Writing, parts: list[Part]) -> tuple[int, int]:
-    """Inputs wrong at any step, and undecided at any and wrong at none."""
+def _once(task: Writing, parts: list[Part], deadline: float) -> tuple[int, int]:
+    """Inputs wrong at any step, and undecided at any and wrong at none.
+
+    Where the time does not suffice to tell inputs of different steps apart: at least so many wrong
+    ones, and at most so many that are not known to be right.
+    """
     whole, prompt = task.whole(), task.prompt_length
 
-    def together(undecided: bool) -> tuple[list[Regions], list[Any]]:
-        regions, paths = [], []
-        for part in parts:
-            for group in part.groups:
-                some = group.undecided if undecided else [one for one, _ in group.wrong]
-                regions += [lifted(one, whole) for one in some if len(one)]
-            found = part.undecided_paths if undecided else [path for path, _ in part.wrong_paths]
-            paths += [path[:prompt] for path in found]
-        return regions, paths
+    def families(undecided: bool) -> list[list[Regions]]:
+        return [
+            [lifted(one, whole) for one in part.regions(undecided) if len(one)] for part in parts
+        ]
 
-    def counted(regions: list[Regions], paths: list[Any]) -> int:
-        rows = np.array(paths, dtype=np.int64).reshape(len(paths), prompt)
-        return union_count(whole, regions, rows)
+    def counted(regions: list[list[Regions]], inputs: list[Index]) -> int | None:
+        rows = np.concatenate([part[:, :prompt] for part in inputs])
+        return union_count(whole, regions, rows, deadline)
 
-    wrong, doubtful = together(False), together(True)
-    first = counted(*wrong)
-    if not doubtful[0] and not doubtful[1]:
-        return first, 0
-    return first, counted(wrong[0] + doubtful[0], wrong[1] + doubtful[1]) - first
+    each, open_ = [part.wrong for part in parts], [part.undecided for part in parts]
+    at_most = min(parts[0].inputs, sum(each) + sum(open_))
+    regions, inputs = families(False), [part.wrong_inputs for part in parts]
+    # Within a step nothing overlaps.
+    wrong = max(each) if max(each) == sum(each) else counted(regions, inputs)
+    if wrong is None:
+        return max(each), at_most - max(each)
+    if not any(open_):
+        return wrong, 0
+    regions += families(True)
+    both = counted(regions, [*inputs, *(part.undecided_inputs for part in parts)])
+    return wrong, (at_most if both is None else both) - wrong
 
 
 def _first(parts: list[Part], task: Any) -> tuple[tuple[int, ...], Part] | None:
