@@ -76,3 +76,20 @@ def test_a_wrong_example_is_noticed() -> None:
     (example,) = doctest.DocTestFinder().find(wrong)
     runner = doctest.DocTestRunner(verbose=False)
     assert runner.run(example, out=lambda text: None).failed == 1
+
+
+@pytest.mark.parametrize(
+    "name", [n for n, thing in (PUBLIC | TASKS).items() if isinstance(thing, type)]
+)
+def test_methods_are_documented(name: str) -> None:
+    """Every public method and property that a public class defines itself says what it returns."""
+    members = vars((PUBLIC | TASKS)[name]).items()
+    kinds = (property, classmethod, staticmethod)
+    lacking = [
+        member
+        for member, thing in members
+        if not member.startswith(("_", "model_"))
+        and (isinstance(thing, kinds) or inspect.isfunction(thing))
+        and not inspect.getdoc(thing)
+    ]
+    assert not lacking

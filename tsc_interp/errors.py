@@ -6,6 +6,9 @@ it as it stands and exits with the class's `exit_code`; anything that is not a `
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+
 
 class TscError(Exception):
     """Base of every error that this package raises on purpose.
@@ -63,3 +66,21 @@ def shorten(value: object, limit: int = 60) -> str:
     except ValueError:  # Python writes no whole number of more than 4,300 digits
         return f"{type(value).__name__} with too many digits"
     return text if len(text) <= limit else f"{text[: limit - 10]}...{text[-7:]}"
+
+
+def suggest(given: object, known: Iterable[str]) -> str:
+    """Return "did you mean 'margin'? " for the nearest known name, or nothing if none is near.
+
+    Args:
+        given: The name that was given.
+        known: The names that exist.
+
+    Example:
+        >>> suggest("d_modle", ["d_model", "d_mlp"])
+        "did you mean 'd_model'? "
+        >>> suggest("nosuch", ["key-noise", "margin"])
+        ''
+    """
+    plain = {name.lower().replace("_", "-"): name for name in known}
+    near = difflib.get_close_matches(str(given).lower().replace("_", "-"), plain, n=1, cutoff=0.65)
+    return f"did you mean {plain[near[0]]!r}? " if near else ""

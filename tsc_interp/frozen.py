@@ -17,8 +17,9 @@ from pydantic import (
     ValidationError,
     model_serializer,
 )
+from pydantic_core import ErrorDetails
 
-from tsc_interp.errors import ConfigError, shorten
+from tsc_interp.errors import ConfigError, shorten, suggest
 
 
 class Frozen(BaseModel):
@@ -83,22 +84,53 @@ class FrozenConfig(Frozen):
         )
 
 
+_EXPECTED = {
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "finite_number": "a finite number",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "string_type": "text",
+    "tuple_type": "a list",
+    "list_type": "a list",
+    "literal_error": "{expected}",
+    "enum": "{expected}",
+    "greater_than": "a number above {gt}",
+    "greater_than_equal": "at least {ge}",
+    "less_than": "a number below {lt}",
+    "less_than_equal": "at most {le}",
+    "union_tag_invalid": "one of the kinds {expected_tags}",
+    "model_type": "a table of options",
+    "model_attributes_type": "a table of options",
+    "dict_type": "a table of options",
+}
+"""What pydantic's kinds of problems expected, in our words."""
+
+
 def _explain(model: type[BaseModel], error: ValidationError) -> str:
     """pydantic's list of problems as one readable sentence each, with what is allowed."""
-    sentences = []
     problems = error.errors()
-    for problem in problems[:5]:
-        field = ".".join(str(part) for part in problem["loc"])
-        if problem["type"] == "extra_forbidden":
-            allowed = ", ".join(sorted(model.model_fields))
-            sentences.append(f"unknown option {shorten(field)}; the options are: {allowed}")
-        elif not field:
-            sentences.append(problem["msg"].removeprefix("Value error, "))
-        else:
-            message = problem["msg"].removeprefix("Value error, ")
-            sentences.append(
-                f"{field} = {shorten(problem['input'])}: {message[0].lower()}{message[1:]}"
-            )
+    sentences = [_sentence(model, problem) for problem in problems[:5]]
     if len(problems) > 5:
         sentences.append(f"and {len(problems) - 5} more")
     return f"{model.__name__}: " + "; ".join(sentences)
+
+
+def _sentence(model: type[BaseModel], problem: ErrorDetails) -> str:
+    field = ".".join(str(part) for part in problem["loc"])
+    kind = problem["type"]
+    if kind == "extra_forbidden":
+        hint = suggest(field, model.model_fields)
+        allowed = f"the options are {', '.join(sorted(model.model_fields))}"
+        return f"unknown option {shorten(field)}: {hint.rstrip() or allowed}"
+    if kind == "missing":
+        return f"{field} is missing: give it a value"
+    message = problem["msg"].removeprefix("Value error, ")
+    if not field:
+        return message
+    if kind in _EXPECTED:
+        message = f"expected {_EXPECTED[kind].format(**problem.get('ctx', {}))}"
+    return f"{field} = {shorten(problem['input'])}: {message[0].lower()}{message[1:]}"

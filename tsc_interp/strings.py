@@ -57,7 +57,12 @@ def as_strings(given: str | Iterable[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Alphabet:
-    """The first `size` of `LETTERS`, and everything that depends on just that."""
+    """The first `size` of `LETTERS`: how strings are read, counted and written.
+
+    Example:
+        >>> Alphabet(3).counts("ab{66}").tolist()
+        [1, 66, 0]
+    """
 
     size: int = 3
 
@@ -69,10 +74,12 @@ class Alphabet:
 
     @property
     def letters(self) -> str:
+        """The letters, in order."""
         return LETTERS[: self.size]
 
     @property
     def vocab_size(self) -> int:
+        """The number of tokens: the letters, PAD and CLS."""
         return FIRST_LETTER + self.size
 
     @property

@@ -127,7 +127,14 @@ class _BaseRule(Frozen):
 
 
 class ContainsAll(_BaseRule):
-    """Positive when every letter of the set occurs: with `"ab"`, the source report's task."""
+    """Positive when every letter of the set occurs: with `"ab"`, the source report's task.
+
+    Example:
+        >>> from tsc_interp.strings import Alphabet
+        >>> counts = Alphabet(3).count_matrix(["aab", "bc", "abb"])
+        >>> ContainsAll(letters="ab").labels(counts).tolist()
+        [True, False, True]
+    """
 
     kind: Literal["contains_all"] = "contains_all"
     letters: str = "ab"
@@ -141,16 +148,20 @@ class ContainsAll(_BaseRule):
 
     @property
     def needs(self) -> str:
+        """The letters that the alphabet must have."""
         return self.letters
 
     def labels(self, counts: Counts) -> Labels:
+        """Return whether every letter of the task occurs, for each row of counts."""
         wanted = [LETTERS.index(letter) for letter in self.letters]
         return np.asarray((counts[..., wanted] > 0).all(axis=-1))
 
     def label_of_support(self, letters: frozenset[str]) -> bool | None:
+        """Return the label of all strings over exactly these letters."""
         return set(self.letters) <= letters
 
     def describe(self) -> str:
+        """Return the question in words: "contains a and b"."""
         return "contains " + " and ".join(self.letters)
 
 
@@ -173,82 +184,132 @@ class _OneLetterRule(_BaseRule):
 
 
 class AtLeast(_OneLetterRule):
-    """Positive when the letter occurs `k` times or more."""
+    """Positive when the letter occurs `k` times or more.
+
+    Example:
+        >>> from tsc_interp.strings import Alphabet
+        >>> counts = Alphabet(3).count_matrix(["aab", "bc", "abb"])
+        >>> AtLeast(letter="a", k=2).labels(counts).tolist()
+        [True, False, False]
+    """
 
     kind: Literal["at_least"] = "at_least"
     k: int = Field(default=1, ge=1)
 
     def labels(self, counts: Counts) -> Labels:
+        """Return whether the letter occurs `k` times or more, for each row of counts."""
         return np.asarray(self._count(counts) >= self.k)
 
     def describe(self) -> str:
+        """Return the question in words."""
         return f"contains at least {self.k} {self.letter}"
 
 
 class Majority(_OneLetterRule):
-    """Positive when more than half of the characters are this letter."""
+    """Positive when more than half of the characters are this letter.
+
+    Example:
+        >>> from tsc_interp.strings import Alphabet
+        >>> counts = Alphabet(3).count_matrix(["aab", "bc", "abb"])
+        >>> Majority(letter="a").labels(counts).tolist()
+        [True, False, False]
+    """
 
     kind: Literal["majority"] = "majority"
 
     def labels(self, counts: Counts) -> Labels:
+        """Return whether more than half of the letters are this one, for each row of counts."""
         return np.asarray(2 * self._count(counts) > counts.sum(axis=-1))
 
     def label_of_support(self, letters: frozenset[str]) -> bool | None:
+        """Return True for strings of this letter alone; otherwise the base rule."""
         return True if letters == {self.letter} else super().label_of_support(letters)
 
     def describe(self) -> str:
+        """Return the question in words."""
         return f"more than half are {self.letter}"
 
 
 class Parity(_OneLetterRule):
-    """Positive when the number of this letter is odd (or even, with `odd = false`)."""
+    """Positive when the number of this letter is odd (or even, with `odd = false`).
+
+    Example:
+        >>> from tsc_interp.strings import Alphabet
+        >>> counts = Alphabet(3).count_matrix(["aab", "bc", "abb"])
+        >>> Parity(letter="a").labels(counts).tolist()
+        [False, False, True]
+    """
 
     kind: Literal["parity"] = "parity"
     odd: bool = True
 
     def labels(self, counts: Counts) -> Labels:
+        """Return whether the number of this letter is odd (or even), for each row of counts."""
         return np.asarray((self._count(counts) % 2 == 1) == self.odd)
 
     def _label_without(self) -> bool:
         return not self.odd
 
     def describe(self) -> str:
+        """Return the question in words."""
         return f"an {'odd' if self.odd else 'even'} number of {self.letter}"
 
 
 class MostFrequent(_BaseRule):
-    """The class is the letter that occurs most often; of those that tie, the first in a, b, c."""
+    """The class is the letter that occurs most often; of those that tie, the first in a, b, c.
+
+    Example:
+        >>> from tsc_interp.strings import Alphabet
+        >>> counts = Alphabet(3).count_matrix(["aab", "bc", "abb"])
+        >>> MostFrequent().labels(counts).tolist()
+        [0, 1, 1]
+    """
 
     kind: Literal["most_frequent"] = "most_frequent"
 
     def n_classes(self, n_letters: int) -> int:
+        """Return the number of letters: each is a class."""
         return n_letters
 
     def labels(self, counts: Counts) -> Any:
+        """Return the index of the most frequent letter, for each row of counts."""
         return np.asarray(counts.argmax(axis=-1))  # the first of equals
 
     def label_of_support(self, letters: frozenset[str]) -> Any:
+        """Return the letter of a one-letter string; None for larger supports."""
         return LETTERS.index(next(iter(letters))) if len(letters) == 1 else None
 
     def describe(self) -> str:
+        """Return the question in words."""
         return "the most frequent letter (of those that tie, the first)"
 
 
 class Maximum(_BaseRule):
-    """The class is the last letter of the alphabet that occurs: max-of-k at length k."""
+    """The class is the last letter of the alphabet that occurs: max-of-k at length k.
+
+    Example:
+        >>> from tsc_interp.strings import Alphabet
+        >>> counts = Alphabet(3).count_matrix(["aab", "bc", "abb"])
+        >>> Maximum().labels(counts).tolist()
+        [1, 2, 1]
+    """
 
     kind: Literal["maximum"] = "maximum"
 
     def n_classes(self, n_letters: int) -> int:
+        """Return the number of letters: each is a class."""
         return n_letters
 
     def labels(self, counts: Counts) -> Any:
+        """Return the index of the last letter that occurs, for each row of counts."""
         return np.asarray(counts.shape[-1] - 1 - (counts[..., ::-1] > 0).argmax(axis=-1))
 
     def label_of_support(self, letters: frozenset[str]) -> Any:
+        """Return the index of the last of these letters."""
         return max(map(LETTERS.index, letters))
 
     def describe(self) -> str:
+        """Return the question in words."""
         return "the largest letter"
 
 
@@ -273,20 +334,24 @@ class Before(_BaseRule):
 
     @property
     def needs(self) -> str:
+        """The letters that the alphabet must have."""
         return "".join(sorted((self.first, self.second), key=LETTERS.index))
 
     def labels(self, letters: Classes) -> Labels:
+        """Return whether `first` occurs before any `second`, for each row of letters."""
         first, second = LETTERS.index(self.first), LETTERS.index(self.second)
         either = (letters == first) | (letters == second)
         at = either.argmax(axis=1)  # where the first of the two stands; 0 where neither does
         return np.asarray(letters[np.arange(len(letters)), at] == first)
 
     def label_of_support(self, letters: frozenset[str]) -> bool | None:
+        """Return the label that all strings over these letters share, or None."""
         if self.first not in letters:
             return False
         return None if self.second in letters else True
 
     def describe(self) -> str:
+        """Return the question in words."""
         return f"an {self.first} before any {self.second}"
 
 
@@ -305,6 +370,7 @@ class OwnTask(_BaseRule):
         _OWN.append(cls)
 
     def describe(self) -> str:
+        """Return the question in words."""
         return str(getattr(self, "kind", type(self).__name__)).replace("_", " ")
 
 

@@ -106,7 +106,7 @@ def test_bad_options_are_refused_before_anything_is_done(tmp_path, capsys, monke
     for words, said in (
         (["atention"], "did you mean 'attention'"),
         (["attention", "--draws", "3"], "draws = 3"),
-        (["attention", "--draws", "many"], "valid integer"),
+        (["attention", "--draws", "many"], "expected a whole number"),
         (["attention", "--alphas", "0,x"], "alphas.1 = 'x'"),
         (["attention", "--depth", "2"], "--depth"),
     ):

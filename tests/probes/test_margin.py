@@ -29,10 +29,15 @@ def test_the_report_on_generalization_errors() -> None:
     assert list(np.argsort(-result.scores.array[0, 0])) == [0, 1, 2]
     ab = family(result, "ab{n}")
     assert ab.first_error == ab.predicted == 66
-    explained = {f.text.split("`")[1]: f for f in result.findings if "false negative" in f.text}
-    short, long = explained["ab{100}"], explained["ab{100}c{55}"]
-    assert "margin of `a` over `b` is 3.7378" in short.text
-    assert "still wrong, so they do not matter" in long.text
+    [short] = [f for f in result.findings if "false negative" in f.text]
+    assert short.text == (
+        "`ab{100}` (logit -1.9748) is a false negative. Head 0 reads `a`: one `a` outweighs one "
+        "`b` e^3.7378 = 42.0 times, but there are 100 `b`. So `a` keeps 29.58% of the head's "
+        "weight. The same happens in `ab{100}c{55}`."
+    )
+    [long] = [f for f in margin.run(model, ["ab{100}c{55}"]).findings if "false negative" in f.text]
+    assert long.text.startswith("`ab{100}c{55}` ")
+    assert "Without `c`, `ab{100}` has logit -1.9748: still wrong, so it is not the" in long.text
     assert long.numbers["without"] == pytest.approx(short.numbers["logit"], abs=1e-6)
     assert short.numbers["kept"] == pytest.approx(1 / (1 + 100 * np.exp(-3.7378)), abs=1e-4)
 

@@ -53,7 +53,7 @@ def test_every_form_of_a_report_has_it(report, capsys):
     assert plain in report.to_markdown().replace("`", "").replace("&#91;", "[").replace(
         "&#93;", "]"
     )
-    assert "Put to the test:" in report.to_html(plotlyjs="cdn")
+    assert "Tested:" in report.to_html(plotlyjs="cdn")
     report.show()
     assert "893,605 false positives" in " ".join(capsys.readouterr().out.split())
     again = Report.from_json(report.to_json())

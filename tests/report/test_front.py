@@ -41,6 +41,24 @@ def test_the_axis_shows_what_is_proved_and_the_first_errors() -> None:
     assert [mark.at for mark in nothing.errors] == [0]
 
 
+def test_shares_of_test_strings_and_of_all_strings_are_reconciled(report: Report) -> None:
+    """697 of 9,984 by the stored test score; of all strings, by the exact counts and 3^1 + ... + 3^200."""
+    words = front(report.models[0]).rarity
+    known = report.models[0].confirmation
+    assert words is not None
+    assert known is not None
+    wrong = known.false_positives[0] + known.false_negatives[0]
+    share = wrong / ((3**201 - 3) // 2)
+    assert f"7.0% of the test strings, but only {share:.0e} of all strings up to 200" in words
+
+
+def test_about_is_a_table(report: Report) -> None:
+    facts = dict(report.models[0].card.facts())
+    assert facts["d model"] == "2"
+    assert facts["attend cls"] == "no"
+    assert not any("{" in value for value in facts.values())
+
+
 def test_a_wrong_string_is_taken_apart(report: Report) -> None:
     one = dissect(report.models[0])
     assert one is not None

@@ -215,8 +215,10 @@ def test_seeds_that_are_none(seeds):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[classifier]\nd_model = [2, 0]", r"cell d_model=0: .*greater than or equal to 1"),
-        ("[classifier]\nd_modle = 2", r"unknown option .*d_modle"),
+        ("[classifier]\nd_model = [2, 0]", r"cell d_model=0: .*expected at least 1"),
+        ("[classifier]\nd_modle = 2", r"unknown option .*d_modle.*did you mean 'd_model'"),
+        ("[classifier]\nlearning_rate = 1", r"did you mean training\.learning_rate\?"),
+        ("[training]\nd_model = 4", r"did you mean classifier\.d_model\?"),
         ("[classifier]\nd_model = []", r"classifier.d_model is an empty list"),
         (
             "[classifier]\nn_letters = [2, 3]",

@@ -137,7 +137,7 @@ def test_a_report_model_keeps_its_json() -> None:
         ({"reads": "last_letter"}, "attend_cls must be true"),
         ({"token_names": ("x", "y")}, "3 different names"),
         ({"token_names": ("x", "y", "x")}, "3 different names"),
-        ({"n_outputs": 0}, "greater than or equal to 1"),
+        ({"n_outputs": 0}, "expected at least 1"),
     ],
 )
 def test_options_that_do_not_fit(options: dict[str, object], words: str) -> None:

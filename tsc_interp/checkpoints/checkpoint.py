@@ -69,6 +69,7 @@ class Checkpoint:
 
     @property
     def n_parameters(self) -> int:
+        """The number of weights."""
         return sum(weight.size for weight in self.weights.values())
 
     def weight_hash(self) -> str:

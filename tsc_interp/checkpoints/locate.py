@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from dataclasses import replace
@@ -12,7 +11,7 @@ from tsc_interp.checkpoints.checkpoint import SUFFIX, Checkpoint, read_checkpoin
 from tsc_interp.checkpoints.run_directory import RunDirectory
 from tsc_interp.checkpoints.run_list import find_run
 from tsc_interp.checkpoints.shards import find_sweep, row_checkpoint
-from tsc_interp.errors import CheckpointError, UsageError, shorten
+from tsc_interp.errors import CheckpointError, UsageError, shorten, suggest
 from tsc_interp.files import reason, shown
 
 DEFAULT = "walkthrough"
@@ -22,7 +21,12 @@ _BUNDLED = Path(__file__).parent / "bundled"
 
 
 def bundled_names() -> list[str]:
-    """The models that come with the package, in the order the source report meets them."""
+    """Return the names of the models that come with the package, in the source report's order.
+
+    Example:
+        >>> bundled_names()[:2]
+        ['walkthrough', 'generalization-errors']
+    """
     order = ["walkthrough", "generalization-errors", "attend-cls", "increased-dimensionality",
              "lower-magnitude", "many-heads"]  # fmt: skip
     present = {path.stem for path in _BUNDLED.glob(f"*{SUFFIX}")}
@@ -36,9 +40,22 @@ def bundled_path(name: str) -> Path:
 def load_checkpoint(
     where: str | os.PathLike[str] = DEFAULT, *, epoch: int | None = None
 ) -> Checkpoint:
-    """A bundled name, a `.safetensors` file, a run directory, a run's address, or `SWEEP:ROW`.
+    """Load a checkpoint.
 
-    Of a run the chosen epoch is taken, or `epoch`, which may also stand behind it: `RUN@3`.
+    Args:
+        where: A bundled name, a `.safetensors` file, a run directory, the address of a run, which
+            may name an epoch (`RUN@3`), or a row of a sweep (`SWEEP:ROW`).
+        epoch: The epoch of a run, by default the chosen one.
+
+    Returns:
+        The configuration and weights.
+
+    Raises:
+        CheckpointError: There is no such checkpoint, or it cannot be read.
+
+    Example:
+        >>> load_checkpoint("walkthrough").n_parameters
+        36
     """
     if sweep := split_row(where):
         if epoch is not None:
@@ -73,7 +90,7 @@ def names_a_model(text: str) -> bool:
         >>> names_a_model("walkthrough"), names_a_model("walkthru"), names_a_model("ab{66}")
         (True, True, False)
     """
-    if _bundled_name(text) or _nearest(text) or text.endswith(SUFFIX):
+    if _bundled_name(text) or suggest(text, bundled_names()) or text.endswith(SUFFIX):
         return True
     try:
         return split_row(text) is not None or open_run(text) is not None
@@ -133,14 +150,9 @@ def _path(where: str | os.PathLike[str]) -> Path:
     raise UsageError(f"a checkpoint is a name or a path, got {shorten(where)}")
 
 
-def _nearest(where: str) -> str | None:
-    found = difflib.get_close_matches(where.replace("_", "-"), bundled_names(), n=1)
-    return found[0] if found else None
-
-
 def _nothing_there(where: str) -> str:
-    names, nearest = bundled_names(), _nearest(where)
-    hint = f"did you mean {nearest!r}? " if nearest else ""
+    names = bundled_names()
+    hint = suggest(where, names)
     return (
         f"no checkpoint {shown(where)!r}: {hint}expected a bundled model ({', '.join(names)}), "
         f"a {SUFFIX} file, a run directory, or a run by its address ('tsc-interp runs' lists them; "

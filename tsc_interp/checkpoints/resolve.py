@@ -40,7 +40,19 @@ _EXPECTED = (
 
 
 def as_checkpoint(model: ModelLike, *, epoch: int | None = None) -> Checkpoint:
-    """The weights and configuration behind `model`; `epoch` picks one of a run's."""
+    """Return the weights and configuration of a model, however it is given.
+
+    Args:
+        model: A hooked model, a checkpoint, a bundled name, a path, or a run.
+        epoch: The epoch of a run, by default the chosen one.
+
+    Raises:
+        UsageError: It is none of these.
+
+    Example:
+        >>> as_checkpoint("walkthrough").config.n_heads
+        2
+    """
     if isinstance(model, str | os.PathLike):
         return load_checkpoint(model, epoch=epoch)
     if isinstance(model, HoldsEpochs):

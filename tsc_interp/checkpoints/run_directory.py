@@ -70,6 +70,7 @@ class RunDirectory:
 
     @property
     def experiment(self) -> str:
+        """The name of the experiment."""
         return self.path.absolute().parent.parent.name
 
     @cached_property
@@ -80,6 +81,7 @@ class RunDirectory:
 
     @cached_property
     def classifier(self) -> ClassifierConfig:
+        """The configuration of the classifier."""
         try:
             return ClassifierConfig.from_dict(self.options["classifier"])
         except ConfigError as error:
@@ -89,17 +91,21 @@ class RunDirectory:
 
     @property
     def result_path(self) -> Path:
+        """The path of `result.json`."""
         return self.path / "result.json"
 
     @property
     def metrics_path(self) -> Path:
+        """The path of `metrics.jsonl`."""
         return self.path / "metrics.jsonl"
 
     @property
     def resume_path(self) -> Path:
+        """The path of the state from which a killed run resumes."""
         return self.path / f"resume{SUFFIX}"
 
     def checkpoint_path(self, epoch: int) -> Path:
+        """Return the path of the weights of an epoch."""
         return self.path / "checkpoints" / f"epoch={epoch:03d}{SUFFIX}"
 
     def epochs(self) -> list[int]:

@@ -41,14 +41,17 @@ class StoredRun:
 
     @property
     def path(self) -> Path:
+        """The directory of the run."""
         return self.directory.path
 
     @property
     def experiment(self) -> str:
+        """The name of the experiment."""
         return self.directory.experiment
 
     @property
     def seed(self) -> int:
+        """The seed of the initial weights."""
         return self.directory.seed
 
     @property

@@ -138,7 +138,12 @@ _NOTATION = re.compile(r"(?P<name>[a-z]+)(?:\((?P<inside>.*)\))?")
 
 
 def change(text: str | Change) -> Change:
-    """A change from its notation; anything else is returned as it is."""
+    """Return the change that a notation names; objects are returned unchanged.
+
+    Example:
+        >>> change("scale(0.5)")
+        Scale(factor=0.5)
+    """
     if not isinstance(text, str):
         return text
     found = _NOTATION.fullmatch(text.strip())

@@ -55,10 +55,12 @@ class Intervention:
 
     @classmethod
     def of(cls, where: str | Place, how: str | Change = "zero") -> Intervention:
+        """Return the intervention from a part and a change, as objects or text."""
         return cls(place(where), change(how))
 
     @classmethod
     def parse(cls, text: str) -> Intervention:
+        """Return the intervention written as `part=change`."""
         found = _SIGN.fullmatch(text)
         where, equals, how = found.groups() if found else (text, "", "")
         if not equals:

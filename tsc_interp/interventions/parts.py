@@ -84,6 +84,7 @@ class Part:
 
     @classmethod
     def parse(cls, text: str) -> Part:
+        """Return the part written as `head0.value[c]`."""
         found = _NOTATION.fullmatch(text.strip().replace(" ", ""))
         if found is None:
             raise UsageError(
@@ -108,6 +109,7 @@ class Part:
 
     @property
     def hook(self) -> str:
+        """Return the name of the hook that this part is read at."""
         if self.kind == "logit":
             raise UsageError("the logit is what an intervention is judged by; it cannot be changed")
         return _HOOKS[self.kind].format(self.layer)
@@ -162,6 +164,7 @@ class Edge:
             raise UsageError(f"{self}: {self.target} is computed before {self.source}")
 
     def check(self, cfg: Any) -> None:
+        """Raise an error if the model has no such edge."""
         self.source.check(cfg)
         self.target.check(cfg)
 
@@ -184,13 +187,16 @@ class Direction:
 
     @property
     def unit(self) -> Any:
+        """The direction, scaled to length one."""
         return np.asarray(self.vector) / np.linalg.norm(self.vector)
 
     @property
     def hook(self) -> str:
+        """Return the name of the hook that this direction is read at."""
         return f"blocks.{self.layer}.hook_{self.site}"
 
     def check(self, cfg: Any) -> None:
+        """Raise an error if the direction does not fit the model."""
         if not 0 <= self.layer < cfg.n_layers:
             raise UsageError(f"{self}: the model has {_many(cfg.n_layers, 'layer')}")
         if len(self.vector) != cfg.d_model:
@@ -206,7 +212,12 @@ Place = Part | Edge | Direction
 
 
 def place(text: str | Place) -> Place:
-    """A part or an edge from its notation; anything else is returned as it is."""
+    """Return the part or edge that a notation names; objects are returned unchanged.
+
+    Example:
+        >>> str(place("head0->neuron1"))
+        'head0->neuron1'
+    """
     if not isinstance(text, str):
         return text
     source, arrow, target = text.replace("→", "->").partition("->")
@@ -214,7 +225,7 @@ def place(text: str | Place) -> Place:
 
 
 def writers(config: Any) -> Iterator[Part]:
-    """Everything that adds to the residual stream, in the order it does."""
+    """Yield the parts that add to the residual stream, in order."""
     yield Part("embed")
     for layer in range(config.n_layers):
         yield from (Part("head", layer, head) for head in range(config.n_heads))
@@ -222,7 +233,7 @@ def writers(config: Any) -> Iterator[Part]:
 
 
 def readers(config: Any) -> Iterator[Part]:
-    """Everything that reads the residual stream, in the order it does."""
+    """Yield the parts that read the residual stream, in order."""
     for layer in range(config.n_layers):
         for head in range(config.n_heads):
             yield from (Part(kind, layer, head) for kind in ("query", "key", "value"))
@@ -231,7 +242,7 @@ def readers(config: Any) -> Iterator[Part]:
 
 
 def edges(config: Any) -> Iterator[Edge]:
-    """Every edge from a writer to a reader that comes after it."""
+    """Yield every edge from a writing part to a later reading part."""
     for target in readers(config):
         for source in writers(config):
             if _before(source, target):

@@ -66,9 +66,11 @@ class Classifier(StackedWeights):
 
     @classmethod
     def from_checkpoint(cls, checkpoint: Checkpoint) -> Self:
+        """Return the model with the weights of a checkpoint."""
         return cls(checkpoint.config, checkpoint.weights, name=checkpoint.source)
 
     def to_checkpoint(self, provenance: Mapping[str, Any] | None = None) -> Checkpoint:
+        """Return its configuration and weights as a checkpoint."""
         if self.ensemble_shape:
             raise UsageError("a checkpoint holds one model; take one member of the ensemble first")
         arrays = {name: p.detach().float().numpy().copy() for name, p in self.named_parameters()}
@@ -129,6 +131,7 @@ class Classifier(StackedWeights):
     # -- inputs ------------------------------------------------------------------------------
 
     def inputs(self, x: Input) -> Inputs:
+        """Return strings, counts or tokens as the inputs of the forward pass."""
         if isinstance(x, Inputs):
             return x
         if isinstance(x, Tensor):

@@ -53,6 +53,7 @@ class Evaluation:
         return self.logits[self.label] - max(others)
 
     def to_dict(self) -> dict[str, Any]:
+        """Return the answer as JSON types."""
         fields = asdict(self)
         if not self.logits:
             del fields["logits"]

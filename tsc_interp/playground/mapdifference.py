@@ -33,10 +33,23 @@ def difference_map(
     names: tuple[str, str] = ("the first", "the second"),
     lens: float = 4.0,
 ) -> str:
-    """Where two models answer differently, drawn as `failure_map` draws where one fails.
+    """Draw where two models answer differently, on the triangle of `failure_map`.
 
-    Lines are where a logit is zero, the second's dashed. Where length matters to either model,
-    these are strings of length 1,000.
+    Lines show where a logit is zero; the second model's line is dashed. If length matters to
+    either model, the map shows strings of length 1,000.
+
+    Args:
+        first: A hooked model, a checkpoint, a bundled name, a path, or a run.
+        second: Another one with the same alphabet.
+        names: What the caption calls the two.
+        lens: How much the edges are magnified; 1 is not at all.
+
+    Returns:
+        HTML that stands by itself in any page, without a script.
+
+    Example:
+        >>> difference_map("walkthrough", "attend-cls")[:24]
+        '<figure class="tsc-map">'
     """
     checkpoints = [loaded(model) for model in (first, second)]
     configs = [checkpoint.config for checkpoint in checkpoints]

@@ -35,12 +35,24 @@ def failure_map(
     letters: str | None = None,
     lens: float = 4.0,
 ) -> str:
-    """The map as HTML that stands by itself in any page: one `figure` with its style, no script.
+    """Draw the failure map: every ratio of letters, coloured by the logit, errors striped.
 
-    `string` is marked on it. `letters` picks two or three of a larger alphabet (if not given, those
-    of the task or the string). `length` is for models whose answer, or whose task, depends on more
-    than ratios: the map then shows the strings of that length (if not given, of `string`'s length,
-    or 1,000). Colours follow the reader's light or dark, or a `data-theme` of the page.
+    Args:
+        model: A hooked model, a checkpoint, a bundled name, a path, or a run.
+        string: A string to mark on the map.
+        length: If the answer depends on more than ratios, the length of the strings shown; by
+            default that of `string`, or 1,000.
+        letters: Two or three letters of a larger alphabet; by default those of the string, then
+            those of the task.
+        lens: How much the edges are magnified; 1 is not at all.
+
+    Returns:
+        HTML that stands by itself in any page: one `figure` with its style and no script. Colours
+        follow the reader's light or dark, or a `data-theme` of the page.
+
+    Example:
+        >>> failure_map("walkthrough", string="abc{2165}")[:24]
+        '<figure class="tsc-map">'
     """
     checkpoint = loaded(model)
     config = checkpoint.config

@@ -7,14 +7,13 @@ packages come in by entry point (`plugins.py`) and are asked when they are named
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.resolve import HoldsEpochs
-from tsc_interp.errors import UsageError
+from tsc_interp.errors import UsageError, suggest
 from tsc_interp.probes.plugins import Plugins, load_plugins
 from tsc_interp.probes.probe import ROW_OPTIONS, Probe, Question
 from tsc_interp.results.base import ProbeResult
@@ -39,7 +38,7 @@ Q = TypeVar("Q", bound=Question)
 PROBES: tuple[Probe, ...] = (
     Probe(
         name="trace",
-        title="Following a string through the model",
+        title="What happens to a string?",
         question="What happens to a string on its way to a logit?",
         chapter="1-2",
         result="TraceResult",
@@ -48,12 +47,12 @@ PROBES: tuple[Probe, ...] = (
     ),
     Probe(
         name="superposition",
-        title="Which letters can pass for which",
+        title="What is mistaken for what?",
         question="Can a mixture of other letters be mistaken for one the model looks for?",
         chapter="3",
         result="SuperpositionResult",
         any_model=True,
-        token_title="Which tokens can pass for which",
+        token_title="What is mistaken for what?",
         token_question="Can a mixture of other tokens be mistaken for a token a head looks for?",
     ),
     Probe(
@@ -67,17 +66,17 @@ PROBES: tuple[Probe, ...] = (
     ),
     Probe(
         name="margin",
-        title="When a letter is outweighed",
+        title="When is a letter outweighed?",
         question="How many other letters does it take before a head loses the one it reads?",
         chapter="3",
         result="MarginResult",
         any_model=True,
-        token_title="When a token is outweighed",
+        token_title="When is a token outweighed?",
         token_question="How many other tokens does it take before a head loses the one it reads?",
     ),
     Probe(
         name="patterns",
-        title="Where each head looks",
+        title="Where does each head look?",
         question="Which positions and which tokens does each head attend to?",
         chapter="2",
         result="PatternsResult",
@@ -87,7 +86,7 @@ PROBES: tuple[Probe, ...] = (
     ),
     Probe(
         name="circuits-weights",
-        title="What the weights of heads say",
+        title="What do the weights say?",
         question="What does each head score and write, read off its weights alone?",
         chapter="",
         result="CircuitsWeightsResult",
@@ -97,7 +96,7 @@ PROBES: tuple[Probe, ...] = (
     ),
     Probe(
         name="specialization",
-        title="What each head reads",
+        title="What does each head read?",
         question="Which letter does each head read, and do heads repeat each other?",
         chapter="2, 4",
         result="SpecializationResult",
@@ -106,19 +105,19 @@ PROBES: tuple[Probe, ...] = (
     ),
     Probe(
         name="attribution",
-        title="What a logit is made of",
+        title="What adds up to the logit?",
         question="How much does each head, letter and neuron add to the logit?",
         chapter="2",
         result="AttributionResult",
         any_model=True,
         accepts=(*ROW_OPTIONS, "answer"),
         row_by_row=True,
-        token_title="What a read-out is made of",
+        token_title="What adds up to the read-out?",
         token_question="How much does each head, token and neuron add to the read-out?",
     ),
     Probe(
         name="atlas",
-        title="Every string it gets wrong",
+        title="Which strings are wrong?",
         question="Which strings does the model get wrong, over all lengths at once?",
         chapter="3",
         result="AtlasResult",
@@ -127,7 +126,7 @@ PROBES: tuple[Probe, ...] = (
     ),
     Probe(
         name="init-norm",
-        title="Sizes at the start, and after training",
+        title="How large are the weights?",
         question="How large is everything at initialisation, and what did training make of it?",
         chapter="4",
         result="InitNormResult",
@@ -136,7 +135,7 @@ PROBES: tuple[Probe, ...] = (
     ),
     Probe(
         name="circuit",
-        title="The smallest part that does it",
+        title="Which part is enough?",
         question="How small a part of the model does what the whole model does?",
         chapter="",
         result="CircuitResult",
@@ -144,7 +143,7 @@ PROBES: tuple[Probe, ...] = (
     ),
     Probe(
         name="dynamics",
-        title="How training got there",
+        title="How did training get there?",
         question="How did the model become what it is, epoch by epoch?",
         chapter="4",
         result="DynamicsResult",
@@ -152,7 +151,7 @@ PROBES: tuple[Probe, ...] = (
     ),
     Probe(
         name="ablation",
-        title="What each part is needed for",
+        title="What is each part needed for?",
         question="Which strings go wrong without a head, a neuron or one letter's value?",
         chapter="2, 4",
         result="AblationResult",
@@ -163,7 +162,7 @@ PROBES: tuple[Probe, ...] = (
     ),
     Probe(
         name="patching",
-        title="Which activations make the difference",
+        title="Which activations matter?",
         question="Which activations, taken from one string, turn the answer to another?",
         chapter="3",
         result="PatchingResult",
@@ -172,7 +171,7 @@ PROBES: tuple[Probe, ...] = (
     ),
     Probe(
         name="paths",
-        title="Which edges carry the difference",
+        title="Which edges matter?",
         question="Along which edges does the difference between two strings travel?",
         chapter="3",
         result="PathsResult",
@@ -204,10 +203,8 @@ def find_named(name: str, known: Sequence[Q]) -> Q:
         if one.name == name:
             return one
     names = [one.name for one in known]
-    nearest = difflib.get_close_matches(str(name).lower().replace("_", "-"), names, n=1, cutoff=0.4)
-    hint = f"did you mean {nearest[0]!r}? " if nearest else ""
     kind, room = known[0].kind, known[0].room
-    raise UsageError(f"no {kind} {name!r}: {hint}the {room} are {', '.join(names)}")
+    raise UsageError(f"no {kind} {name!r}: {suggest(name, names)}the {room} are {', '.join(names)}")
 
 
 def run_probe(name: str, model: Any, strings: Any, **options: Any) -> ProbeResult:

@@ -8,15 +8,20 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tsc_interp.output.numbers import number
+from tsc_interp.strings import MAX_LETTERS, Alphabet
 
 __all__ = [
     "capital",
+    "n_letters",
     "number",
+    "occurrences",
     "write_mixture",
     "write_share",
     "write_strings",
     "write_vector",
 ]
+
+_ANY = Alphabet(MAX_LETTERS)
 
 
 def write_mixture(weights: ArrayLike, letters: Sequence[str]) -> str:
@@ -41,6 +46,27 @@ def write_strings(strings: Sequence[str], most: int = 4) -> str:
 def write_share(share: float) -> str:
     """`97.65%`; what would round to all of it is `over 99.99%`."""
     return "over 99.99%" if 0.99995 <= share < 1 else f"{share:.2%}"
+
+
+def occurrences(string: str) -> dict[str, int]:
+    """How often each letter occurs in a string in run-length notation.
+
+    Example:
+        >>> occurrences("ab{66}")
+        {'a': 1, 'b': 66}
+    """
+    counts = zip(_ANY.letters, _ANY.counts(string).tolist(), strict=True)
+    return {letter: count for letter, count in counts if count}
+
+
+def n_letters(string: str) -> int:
+    """How long a string in run-length notation is.
+
+    Example:
+        >>> n_letters("ab{66}")
+        67
+    """
+    return sum(occurrences(string).values())
 
 
 def capital(text: str) -> str:

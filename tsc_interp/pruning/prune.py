@@ -49,6 +49,7 @@ class Pruned(Displayed):
     how: str
 
     def sentences(self) -> list[str]:
+        """Return the result as sentences."""
         config = self.checkpoint.config
         gone = ", ".join(self.removed) or "nothing"
         return [
@@ -66,6 +67,7 @@ class Pruned(Displayed):
         return [("", sentence) for sentence in self.sentences()]
 
     def to_dict(self) -> dict[str, Any]:
+        """Return the result as JSON types."""
         return {
             "removed": list(self.removed),
             "how": self.how,

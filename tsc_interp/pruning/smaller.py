@@ -27,7 +27,21 @@ Place = tuple[int, int]
 def remove(
     checkpoint: Checkpoint, *, heads: Collection[Place] = (), neurons: Collection[Place] = ()
 ) -> Checkpoint:
-    """The model without these heads and neurons: what it computes when they write nothing."""
+    """Return the model without these heads and neurons, as if they wrote nothing.
+
+    Args:
+        checkpoint: The model.
+        heads: Pairs of layer and head.
+        neurons: Pairs of layer and neuron.
+
+    Returns:
+        A model with smaller weight matrices.
+
+    Example:
+        >>> from tsc_interp.checkpoints import load_checkpoint
+        >>> remove(load_checkpoint("many-heads"), heads=[(0, 3)]).config.n_heads
+        15
+    """
     config = checkpoint.config
     for kind, places, size in (("head", heads, config.n_heads), ("neuron", neurons, config.d_mlp)):
         for layer, index in places:
@@ -57,12 +71,23 @@ def remove(
 
 
 def narrow(checkpoint: Checkpoint, d_model: int | None = None) -> Checkpoint:
-    """The model with a residual stream of as few dimensions as its writers and readers share.
+    """Return the model with as few residual dimensions as it needs.
 
-    All that matters of the residual stream is what each reader hears of each writer: the products
-    of their weights, a matrix whose rank is the number of dimensions that are needed. It is split
-    again by its singular values. With `d_model` only the largest so many are kept, which changes
-    the model; without, everything above float32 rounding is kept.
+    Only the products of writing and reading weights matter. They form a matrix whose rank is the
+    number of dimensions that are needed, and a singular value decomposition splits it again.
+
+    Args:
+        checkpoint: The model, without norms and positions.
+        d_model: Keep only this many dimensions, which changes the model. By default all singular
+            values above float32 rounding are kept.
+
+    Returns:
+        A model with a narrower residual stream.
+
+    Example:
+        >>> from tsc_interp.checkpoints import load_checkpoint
+        >>> narrow(load_checkpoint("walkthrough")).config.d_model
+        2
     """
     config = checkpoint.config
     require_report_family(config, "taking dimensions away")

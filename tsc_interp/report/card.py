@@ -77,6 +77,11 @@ class ModelCard:
         }
         return cls(**{**data, **known})
 
+    def facts(self) -> list[tuple[str, str]]:
+        """Configuration and provenance as rows of a table: ("train max length", "10")."""
+        config = {name: value for name, value in self.config.items() if name != "task"}
+        return [*_rows(config), *_rows(self.provenance)]
+
     @property
     def on_disk(self) -> bool:
         """Whether `source` can be typed; what was imported and not saved has a name only."""
@@ -146,6 +151,25 @@ class ModelCard:
         if errors or (shortest is not None and shortest <= TEST_LENGTH):
             return "failure"
         return "good" if tested or proved >= TEST_LENGTH else "note"
+
+
+def _rows(known: Mapping[str, Any], *above: str) -> list[tuple[str, str]]:
+    rows: list[tuple[str, str]] = []
+    for name, value in known.items():
+        path = (*above, name.replace("_", " "))
+        if isinstance(value, Mapping):
+            rows += _rows(value, *path)
+        else:
+            rows.append((" ".join(path), _cell(value)))
+    return rows
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_cell, value))
+    return "none" if value is None else str(value)
 
 
 def _short_name(source: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from math import log10
 
 from markupsafe import Markup
@@ -18,6 +19,7 @@ from tsc_interp.plots.style import token_style
 from tsc_interp.probes.attribution.result import AttributionResult
 from tsc_interp.probes.trace.result import TraceResult
 from tsc_interp.report.card import ModelCard
+from tsc_interp.report.cause import Confirmation
 from tsc_interp.report.model_report import ModelReport
 from tsc_interp.report.order import OrderSummary
 from tsc_interp.report.reach import Reach, n_letters
@@ -114,6 +116,8 @@ class Front:
     axis: LengthAxis | None
     dissection: Dissection | None
     order: OrderFront | None = None
+    rarity: str | None = None
+    """Why many test strings and yet hardly any of all strings are wrong."""
 
 
 def front(model: ModelReport) -> Front:
@@ -131,7 +135,29 @@ def front(model: ModelReport) -> Front:
             reason = f"There is no map: {error}."
     card = model.card if isinstance(model.card, ModelCard) else None
     axis = None if card is None or card.reach is None else length_axis(card.reach, seen_by(card))
-    return Front(picture, reason, axis, dissection)
+    return Front(
+        picture, reason, axis, dissection, rarity=_rarity(card, model.confirmation)
+    )
+
+
+def _rarity(card: ModelCard | None, known: Confirmation | None) -> str | None:
+    """A sentence that reconciles the share of test strings with the share of all strings."""
+    if card is None or card.test is None or not card.test.errors:
+        return None
+    if known is None or known.reason is not None:
+        return None
+    letters = int(card.config["n_letters"])
+    every = sum(letters**length for length in range(1, known.length + 1))
+    share = Fraction(known.false_positives[0] + known.false_negatives[0], every)
+    tested = card.test.errors / card.test.strings
+    if not share or share > tested / 100:
+        return None
+    return (
+        f"That is {tested:.1%} of the test strings, but only {float(share):.0e} of all strings up "
+        f"to {known.length} letters. Almost every long string has its letters in about equal "
+        "numbers, and the model is right on those. The test strings cover all ratios, lopsided "
+        "ones too."
+    )
 
 
 def _order(model: ModelReport, summary: OrderSummary) -> OrderFront:

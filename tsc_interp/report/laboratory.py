@@ -51,18 +51,22 @@ class LabReport(SavedReport):
 
     @property
     def laboratory(self) -> Laboratory:
+        """The laboratory that was run."""
         return find_laboratory(self.result.probe)
 
     @cached_property
     def section(self) -> Section:
+        """Its result with figures and tables."""
         return Section(self.laboratory, self.result)
 
     @property
     def title(self) -> str:
+        """The title of the laboratory."""
         return self.laboratory.title
 
     @property
     def findings(self) -> Sequence[Finding]:
+        """The findings, the most important first."""
         return self.result.findings
 
     @property
@@ -79,9 +83,11 @@ class LabReport(SavedReport):
 
     @property
     def default_directory(self) -> Path:
+        """Return the directory that `save` writes to by default."""
         return Path("tsc-report") / f"lab-{self.laboratory.name}"
 
     def to_page(self, *, plotlyjs: str = "inline") -> str:
+        """Return the page as HTML."""
         from tsc_interp.report.commands import lab_command, lab_python
         from tsc_interp.report.html import part_of, render_page
 
@@ -117,10 +123,12 @@ class LabReport(SavedReport):
         return {anchor(0, self.laboratory.name, figure.name): figure for figure in self.figures}
 
     def content(self) -> dict[str, Any]:
+        """Return the report as JSON types."""
         return {"result": self.result.to_dict()}
 
     @classmethod
     def from_content(cls, data: Mapping[str, Any]) -> Self:
+        """Read back what `content` returned."""
         result = data["result"]
         kind = find_laboratory(result["laboratory"]).result_type
         return cls(cast(LabResult, kind.from_dict(result)))

@@ -41,6 +41,7 @@ class Report(SavedReport):
 
     @property
     def difference_sentence(self) -> str | None:
+        """The sentence that says how often two models differ, or None."""
         if self.difference is None:
             return None
         return self.difference.sentence(*self.short_names)
@@ -61,10 +62,12 @@ class Report(SavedReport):
 
     @property
     def title(self) -> str:
+        """The names of the models."""
         return " and ".join(model.card.name for model in self.models)
 
     @property
     def findings(self) -> list[Finding]:
+        """All findings, the verdict first, then worst first."""
         return [finding for model in self.models for _, finding in model.findings()]
 
     def probe_names(self) -> list[str]:
@@ -94,6 +97,7 @@ class Report(SavedReport):
         return Path("tsc-report") / "-and-".join(slug(model.card.name) for model in self.models)
 
     def to_html(self, *, plotlyjs: str = "inline") -> str:
+        """Return the page as HTML."""
         from tsc_interp.report.html import render_html
 
         return render_html(self, plotlyjs=plotlyjs)
@@ -123,6 +127,7 @@ class Report(SavedReport):
         }
 
     def content(self) -> dict[str, Any]:
+        """Return the report as JSON types."""
         return {
             "models": [model.to_dict() for model in self.models],
             **({"difference": self.difference.to_dict()} if self.difference is not None else {}),
@@ -130,6 +135,7 @@ class Report(SavedReport):
 
     @classmethod
     def from_content(cls, data: Mapping[str, Any]) -> Self:
+        """Read back what `content` returned."""
         difference = data.get("difference")
         return cls(
             tuple(ModelReport.from_dict(model) for model in data["models"]),

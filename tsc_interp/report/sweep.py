@@ -32,9 +32,17 @@ def sweep_report(
     plotlyjs: str = "inline",
     force: bool = False,
 ) -> Path:
-    """Write the page and return its path: `report.html` in the sweep's directory if not told.
+    """Write the page about a sweep.
 
-    `where` restricts it to some rows: `"d_model = 4"`.
+    Args:
+        sweep: A sweep, or its directory.
+        path: Where to write the page, by default `report.html` in the sweep's directory.
+        where: An SQL condition on rows, such as `"d_model = 4"`.
+        plotlyjs: `"inline"`, `"cdn"`, or `"directory"` for a file beside the page.
+        force: Replace a file that tsc-interp did not write.
+
+    Returns:
+        The path of the page.
     """
     found = sweep if isinstance(sweep, Sweep) else Sweep.open(sweep)
     target = found.path / PAGE if path is None else Path(path)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
-
-from tsc_interp.errors import UsageError
+from tsc_interp.errors import UsageError, suggest
 from tsc_interp.training.experiments import Experiment, make_experiment
 
 _LOW = {
@@ -73,6 +71,6 @@ def experiment_named(name: str) -> Experiment:
         if experiment.name == name.replace("-", "_"):
             return experiment
     names = [experiment.name for experiment in SOURCE_EXPERIMENTS]
-    near = difflib.get_close_matches(name.replace("-", "_"), names, n=1)
-    hint = f"did you mean {near[0]!r}? " if near else ""
-    raise UsageError(f"no experiment {name!r}: {hint}the experiments are {', '.join(names)}")
+    raise UsageError(
+        f"no experiment {name!r}: {suggest(name, names)}the experiments are {', '.join(names)}"
+    )

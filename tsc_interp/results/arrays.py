@@ -57,6 +57,7 @@ class LabeledArray(Displayed, Record):
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """The number of labels along each axis."""
         return tuple(len(self.labels[dim]) for dim in self.dims)
 
     @cached_property

@@ -65,6 +65,7 @@ class Table(Displayed, Record):
         return self
 
     def to_pandas(self) -> DataFrame:
+        """Return the table as a pandas DataFrame."""
         return needed("pandas").DataFrame(list(self.rows), columns=list(self.columns))
 
     def _facts(self) -> list[str]:
@@ -91,6 +92,7 @@ class ProbeResult(Displayed, Record):
         return ()
 
     def with_findings(self, findings: tuple[Finding, ...]) -> Self:
+        """Return a copy with these findings."""
         return self.model_copy(update={"findings": findings})
 
     def to_pandas(self, table: int | str = 0) -> DataFrame:
@@ -121,10 +123,12 @@ class ProbeResult(Displayed, Record):
         return [Grid(one.title, one.columns, one.rows) for one in self.tables()]
 
     def to_dict(self) -> dict[str, Any]:
+        """Return the result as JSON types."""
         return {self.kind: self.probe, **self.model_dump(mode="json")}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
+        """Read back what `to_dict` wrote."""
         if data.get(cls.kind) != cls.probe:
             found = data.get(cls.kind)
             raise ValueError(f"a result of {cls.kind} {found!r}, expected {cls.probe!r}")
@@ -163,12 +167,15 @@ class Pair(Record):
     """What to call each position: a kind of token, or a place in the strings."""
 
     def effect(self, patched_logit: float) -> float:
+        """Return (patched - corrupted) / (clean - corrupted) of a logit."""
         return (patched_logit - self.corrupted_logit) / (self.clean_logit - self.corrupted_logit)
 
     def patched_logit(self, effect: float) -> float:
+        """Return the logit that has this effect."""
         return self.corrupted_logit + effect * (self.clean_logit - self.corrupted_logit)
 
     def sentence(self) -> str:
+        """Return the pair and its logits as a sentence."""
         clean, corrupted = self._one(0), self._one(1)
         text = f"Clean: {clean}. Corrupted: {corrupted}. ({self.why[:1].upper()}{self.why[1:]}.)"
         apart = abs(self.clean_logit - self.corrupted_logit)
@@ -266,4 +273,5 @@ class HeadsResult(ProbeResult):
         return (self.needs or "") if seen else ""
 
     def head_name(self, layer: str, head: int) -> str:
+        """Return "head 0", or "layer 1 head 0" in a deeper model."""
         return f"head {head}" if self.n_layers == 1 else f"layer {layer} head {head}"

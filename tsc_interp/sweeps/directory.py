@@ -58,6 +58,7 @@ class Sweep:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Sweep:
+        """Open the sweep in a directory."""
         path = Path(path)
         file = path / DESCRIPTION
         try:
@@ -81,14 +82,17 @@ class Sweep:
 
     @property
     def name(self) -> str:
+        """The name of the sweep."""
         return self.definition.name
 
     @property
     def options(self) -> SweepOptions:
+        """The options of the sweep."""
         return self.definition.options
 
     @cached_property
     def strips(self) -> list[Strip]:
+        """The ensembles of the sweep, in order."""
         return strips(self.definition.parts)
 
     @property
@@ -171,6 +175,7 @@ class Sweep:
         return wanted(self.strips, definition.parts)
 
     def write(self) -> None:
+        """Write the definition of the sweep."""
         document: dict[str, Any] = {
             "format": FORMAT,
             "format_version": FORMAT_VERSION,

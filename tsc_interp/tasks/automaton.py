@@ -105,6 +105,7 @@ class Automaton(OrderRule):
 
     @property
     def needs(self) -> str:
+        """The letters that the alphabet must have."""
         return self.letters
 
     @property
@@ -117,9 +118,11 @@ class Automaton(OrderRule):
         return Machine(self.start, np.array(self.step), np.array(self.label))
 
     def n_classes(self, n_letters: int) -> int:
+        """Return the number of classes."""
         return max(2, max(self.label) + 1)
 
     def machine(self, n_letters: int, length: int) -> Machine:
+        """Return the automaton as tables of transitions and labels."""
         if n_letters != len(self.letters):
             raise ConfigError(
                 f"this automaton reads the letters {self.letters}, so it labels strings over these "
@@ -128,9 +131,11 @@ class Automaton(OrderRule):
         return self._machine
 
     def labels(self, letters: Classes) -> Classes:
+        """Return the class of each row of letters."""
         return self._machine.classes(letters)
 
     def describe(self) -> str:
+        """Return the question in words."""
         return self.name or f"an automaton of {len(self.states)} states"
 
 

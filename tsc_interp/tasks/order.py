@@ -37,12 +37,15 @@ class SumSign(OrderRule):
 
     @property
     def needs(self) -> str:
+        """The letters that the alphabet must have."""
         return LETTERS[: len(self.values)]
 
     def n_classes(self, n_letters: int) -> int:
+        """Return the number of classes."""
         return 3
 
     def labels(self, letters: Classes) -> Classes:
+        """Return the sign of the sum, for each row of letters."""
         values = np.array([*self.values, 0])  # -1 behind a string's end adds nothing
         return np.asarray(np.sign(values[letters].sum(1)) + 1)
 
@@ -55,6 +58,7 @@ class SumSign(OrderRule):
         return Machine(reach, step, np.sign(sums) + 1)
 
     def describe(self) -> str:
+        """Return the question in words."""
         return "the sign of the sum (0 negative, 1 zero, 2 positive)"
 
 
@@ -80,9 +84,11 @@ class Brackets(OrderRule):
 
     @property
     def needs(self) -> str:
+        """The letters that the alphabet must have."""
         return "".join(sorted((self.opening, self.closing), key=LETTERS.index))
 
     def machine(self, n_letters: int, length: int) -> Machine:
+        """Return the automaton that counts open brackets."""
         moves = {LETTERS.index(self.opening): 1, LETTERS.index(self.closing): -1}
 
         def step(depth: Any, letter: int) -> Any:
@@ -92,6 +98,7 @@ class Brackets(OrderRule):
         return explore(0, step, lambda depth: int(depth == 0), n_letters)[0]
 
     def describe(self) -> str:
+        """Return the question in words."""
         return f"{self.opening} and {self.closing} are balanced brackets, at most {self.depth} deep"
 
 
@@ -103,9 +110,12 @@ class EndsWith(OrderRule):
 
     @property
     def needs(self) -> str:
+        """The letters that the alphabet must have."""
         return "".join(sorted(set(self.suffix), key=LETTERS.index))
 
     def machine(self, n_letters: int, length: int) -> Machine:
+        """Return the automaton that remembers the end of the string."""
+
         def step(matched: Any, letter: int) -> Any:
             text = self.suffix[:matched] + LETTERS[letter]
             return next(k for k in range(min(len(text), len(self.suffix)), -1, -1)
@@ -114,6 +124,7 @@ class EndsWith(OrderRule):
         return explore(0, step, lambda matched: int(matched == len(self.suffix)), n_letters)[0]
 
     def describe(self) -> str:
+        """Return the question in words."""
         return f"ends with {self.suffix}"
 
 
@@ -123,6 +134,7 @@ class Palindrome(OrderRule):
     kind: Literal["palindrome"] = "palindrome"
 
     def labels(self, letters: Classes) -> Classes:
+        """Return whether each row reads the same in both directions."""
         lengths = (letters >= 0).sum(1)
         back = lengths[:, None] - 1 - np.arange(letters.shape[1])
         mirrored = np.take_along_axis(letters, np.maximum(back, 0), 1)
@@ -144,4 +156,5 @@ class Palindrome(OrderRule):
         return Trellis(length, (), tuple(stages), len(stages) - 1, 1 - stages[-1].target)
 
     def describe(self) -> str:
+        """Return the question in words."""
         return "reads the same backwards"

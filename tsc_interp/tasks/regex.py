@@ -52,10 +52,12 @@ class Regex(OrderRule):
 
     @property
     def needs(self) -> str:
+        """The letters that the alphabet must have."""
         used = {letter for letter in self.pattern if letter in LETTERS}
         return "".join(sorted(used, key=LETTERS.index))
 
     def machine(self, n_letters: int, length: int) -> Machine:
+        """Return the automaton that accepts the expression."""
         found, _ = explore(
             _Reader(self.pattern).whole(),
             lambda node, letter: derivative(node, LETTERS[letter]),  # type: ignore[arg-type]
@@ -65,6 +67,7 @@ class Regex(OrderRule):
         return found.minimised()
 
     def describe(self) -> str:
+        """Return the question in words."""
         return f"matches {self.pattern}"
 
 

@@ -84,6 +84,7 @@ class Regions:
         return self.with_masks(tuple(mask[chosen] for mask in self.masks))
 
     def with_masks(self, masks: Sequence[Mask]) -> Regions:
+        """Return regions of the same trellis with these masks."""
         return Regions(self.trellis, tuple(masks), self.grouped)
 
     def joined(self, others: Sequence[Regions]) -> Regions:

@@ -163,9 +163,11 @@ class Transducer(Writing):
 
     @property
     def written(self) -> tuple[int, ...]:
+        """The positions of the output."""
         return tuple(range(self.length - self.write, self.length))
 
     def whole(self) -> Trellis:
+        """Return the trellis of all inputs with their right outputs."""
         made = []
         for stage in self.stages:
             rows = np.array(stage.edges, dtype=np.int64)
@@ -173,6 +175,7 @@ class Transducer(Writing):
         return Trellis(self.length, self.fixed, tuple(made), 0, np.zeros(len(made[0]), np.int64))
 
     def describe(self) -> str:
+        """Return the task in words."""
         return self.name or f"writes {self.write} letters after {self.prompt_length}"
 
 

@@ -103,10 +103,12 @@ class Trellis:
 
     @property
     def labels(self) -> tuple[int, ...]:
+        """The answers of the last nodes."""
         return tuple(int(label) for label in np.unique(self.label))
 
     @property
     def n_edges(self) -> int:
+        """The number of edges."""
         return sum(map(len, self.stages))
 
     def of_label(self, label: int) -> Trellis:

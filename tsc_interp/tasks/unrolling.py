@@ -34,10 +34,18 @@ LabelsOf = Callable[[list[Any]], Index]
 
 
 def trellis_of(rule: Rule, n_letters: int, length: int) -> Trellis:
-    """Every string of `length` letters over the first `n_letters`, labelled by the rule.
+    """Return a trellis of every string of one length, labelled by a rule.
+
+    Args:
+        rule: A task.
+        n_letters: The size of the alphabet.
+        length: The number of letters of each string.
+
+    Returns:
+        The trellis. Its paths are the strings, and its last nodes hold the answers.
 
     Raises:
-        UsageError: where the rule needs more states than can be held.
+        UsageError: The rule needs more states than can be held.
 
     Example:
         >>> from tsc_interp.tasks import Parity, trellis_of

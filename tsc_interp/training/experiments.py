@@ -19,6 +19,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import ConfigError, UsageError, shorten
 from tsc_interp.files import read_regular, reason, shown
 from tsc_interp.training.config import Job, RunConfig, TrainingConfig
@@ -129,6 +130,7 @@ def make_experiment(
     for what, table in options.items():
         if not isinstance(table, Mapping):
             raise ConfigError(f"{what} = {shorten(table)}: expected a table of options")
+    _refuse_misplaced(options)
     try:
         axes = dict(_axes(options))
     except RecursionError:
@@ -137,6 +139,17 @@ def make_experiment(
     if runs > most:
         raise ConfigError(f"{name} has {runs:,} runs; at most {most:,} can be trained at a time")
     return Experiment(name, parsed, _cells(options, axes), about, chapter)
+
+
+def _refuse_misplaced(options: Mapping[str, Mapping[str, Any]]) -> None:
+    """Say so where an option stands in the other table than its own."""
+    fields = {"classifier": ClassifierConfig.model_fields, "training": TrainingConfig.model_fields}
+    for table, other in (("classifier", "training"), ("training", "classifier")):
+        for name in options[table]:
+            if name not in fields[table] and name in fields[other]:
+                raise ConfigError(
+                    f"unknown option {name!r} of the {table}: did you mean {other}.{name}?"
+                )
 
 
 def load_experiment(path: str | Path) -> Experiment:

@@ -104,6 +104,7 @@ class Certificate(Displayed):
 
     @property
     def proved(self) -> tuple[str, ...]:
+        """The claims that the checker confirmed, as sentences."""
         return self.checked.sentences
 
     @property

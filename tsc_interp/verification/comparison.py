@@ -70,6 +70,7 @@ class Diff(Displayed):
         return self.proved.everywhere
 
     def sentences(self) -> list[str]:
+        """Return the result as sentences."""
         told = [self.counted.sentence(self.first, self.second)]
         if self.same:
             told.append("They answer every string of every length alike, proved.")
@@ -100,6 +101,7 @@ class Diff(Displayed):
         return [("", sentence) for sentence in self.sentences()]
 
     def to_dict(self) -> dict[str, Any]:
+        """Return the result as JSON types."""
         return {
             "first": self.first,
             "second": self.second,

@@ -126,10 +126,22 @@ def search_float32(checkpoint: Checkpoint, limit: int, form: Form, budget: int) 
 def float32_horizon(
     model: ModelLike, *, limit: int = DEFAULT_LIMIT, form: Form = "tokens", budget: int = 100_000
 ) -> Float32Horizon:
-    """The length up to which the float32 model is right, whatever the order of its sums.
+    """Return the length up to which the float32 model is right, for every order of its sums.
 
-    `form` is how strings are given: as tokens, one by one, or compressed (letter counts). Bounds
-    are float64, like those of `verify`; `certify(model, float32=form)` goes through the checker.
+    Bounds are float64, like those of `verify`; `certify(model, float32=form)` uses the checker.
+
+    Args:
+        model: A hooked model, a checkpoint, a bundled name, a path, or a run.
+        limit: The greatest length searched.
+        form: How strings are given to the model: `"tokens"`, or `"compressed"` as letter counts.
+        budget: Boxes searched for each set of letters.
+
+    Returns:
+        The length, and the first string beyond it that is wrong or depends on rounding.
+
+    Example:
+        >>> float32_horizon("walkthrough", limit=3000)
+        <Float32Horizon: safe through 2151, abc{2150}: depends on rounding>
     """
     check_reach(limit, budget)
     return search_float32(checkpoint_of(model), limit, form, budget).summary()
@@ -151,7 +163,21 @@ class Float32Answer:
 def float32_answers(
     model: ModelLike, strings: str | Sequence[str], *, form: Form = "tokens"
 ) -> tuple[Float32Answer, ...]:
-    """Of each string: right in float32 whatever the order of sums, wrong, or it may be either."""
+    """Return what is certain about the float32 answer to each string.
+
+    Args:
+        model: A hooked model, a checkpoint, a bundled name, a path, or a run.
+        strings: One or more, in run-length notation.
+        form: How strings are given to the model: `"tokens"`, or `"compressed"` as letter counts.
+
+    Returns:
+        For each string `certainty`, which is `"right"`, `"wrong"` or `"depends on rounding"`, with
+        its real logit and the bound on rounding.
+
+    Example:
+        >>> [one.certainty for one in float32_answers("walkthrough", ["ab", "abc{2150}"])]
+        ['right', 'depends on rounding']
+    """
     checkpoint = checkpoint_of(model)
     supports, rounding = Supports(checkpoint), Rounding(checkpoint)
     given = [strings] if isinstance(strings, str) else strings

@@ -49,6 +49,7 @@ class Float32Horizon(Displayed):
         return [("", self.sentence())]
 
     def sentence(self) -> str:
+        """Return the claim as a sentence."""
         how = "as tokens" if self.form == "tokens" else "compressed"
         start = (
             f"In float32 ({how}, any order of sums) every string up to length "
@@ -64,6 +65,7 @@ class Float32Horizon(Displayed):
         )
 
     def to_dict(self) -> dict[str, Any]:
+        """Return the result as JSON types."""
         return {
             "safe_through": self.safe_through,
             "limit": self.limit,
@@ -97,6 +99,7 @@ class Counterexample:
 
     @property
     def kind(self) -> str:
+        """ "false positive", "false negative", or the classes of a multiclass error."""
         if self.multiclass:
             return "wrong"
         return "false_negative" if self.label else "false_positive"
@@ -115,6 +118,7 @@ class Counterexample:
         return self.length, tuple(-count for count in self.counts)
 
     def to_dict(self) -> dict[str, Any]:
+        """Return the counterexample as JSON types."""
         fields = {**asdict(self), "counts": list(self.counts), "kind": self.kind}
         if self.multiclass:
             fields["margin"] = fields.pop("logit")
@@ -203,17 +207,22 @@ class Horizon(_OldNames, Displayed):
 
     @property
     def shortest(self) -> Counterexample | None:
+        """The shortest wrong string, or None."""
         return first_of(self.by_letters)
 
     @property
     def shortest_false_positive(self) -> Counterexample | None:
+        """The shortest wrong yes, or None."""
         return None if self.multiclass else first_of(self.by_letters, 0)
 
     @property
     def shortest_false_negative(self) -> Counterexample | None:
+        """The shortest wrong no, or None."""
         return None if self.multiclass else first_of(self.by_letters, 1)
 
     def to_dict(self) -> dict[str, Any]:
+        """Return the result as JSON types."""
+
         def written(error: Counterexample | None) -> dict[str, Any] | None:
             return error.to_dict() if error else None
 

@@ -97,6 +97,7 @@ class Verdict(Displayed):
 
     @property
     def accuracy(self) -> Fraction:
+        """The exact fraction of strings that are right."""
         return Fraction(self._right_strings, self.tally.strings)
 
     @property
@@ -105,6 +106,7 @@ class Verdict(Displayed):
 
     @property
     def shortest(self) -> Counterexample | None:
+        """The shortest wrong string, or None."""
         return min(filter(None, self._firsts), key=lambda error: error.order, default=None)
 
     @property

@@ -40,10 +40,12 @@ class Construction(Displayed):
     """Whether a string of the next length is wrong, so that `length` is the horizon."""
 
     def to_checkpoint(self) -> Checkpoint:
+        """Return the classifier as a checkpoint."""
         return self.checkpoint
 
     @property
     def promise(self) -> str:
+        """The claim that the certificate proves, as a sentence."""
         if self.length is None:
             return "right on every string of every length"
         word = "exactly" if self.exactly else "at least"
@@ -60,12 +62,14 @@ class Construction(Displayed):
 
     @property
     def largest_weight(self) -> float:
+        """The largest weight in absolute value."""
         return max(float(np.abs(weight).max()) for weight in self.checkpoint.weights.values())
 
     def _facts(self) -> list[str]:
         return [self.checkpoint.config.task.describe(), self.shape(), self.promise]
 
     def to_dict(self) -> dict[str, Any]:
+        """Return the construction as JSON types."""
         return {
             "config": self.checkpoint.config.model_dump(mode="json"),
             "how": self.how,

@@ -17,19 +17,19 @@ def findings(result: AtlasResult) -> tuple[Finding, ...]:
 def _horizon(result: AtlasResult) -> Finding:
     numbers: dict[str, Cell] = {"horizon": result.horizon, "right_through": result.right_through}
     if result.infinite:
-        text = f"Right on every string of every length ({result.task}): proved."
+        text = f"The model is proved right on every string of every length ({result.task})."
         return Finding(severity="good", text=text, numbers=numbers)
     first = result.shortest
     if first is None:
         text = (
-            f"Right on every string of up to {result.right_through:,} letters; no longer error was "
-            f"found up to {result.limit:,}."
+            f"Every string of up to {result.right_through:,} letters is right, and no error was "
+            f"found up to {result.limit:,} letters."
         )
         return Finding(severity="good", text=text, numbers=numbers)
     if result.right_through:
-        start = f"Right on every string of up to {result.right_through:,} letters, proved;"
+        start = f"Every string of up to {result.right_through:,} letters is proved right;"
     else:
-        start = "Wrong from the shortest strings on;"
+        start = "The model is wrong from the shortest strings on;"
     numbers |= {"first_length": first.length, "first_logit": first.logit}
     text = f"{start} the first error is `{first.first_error}`, a {first.kind}."
     return Finding(severity=_severity(first), text=text, numbers=numbers)
@@ -45,8 +45,9 @@ def _false_positives(sets: Sequence[LetterSet]) -> list[Finding]:
         return [
             Finding(
                 severity=_severity(shortest),
-                text=f"{len(failing)} of {len(negative)} sets of letters that should give a no "
-                f"have strings that give a yes; the shortest is `{shortest.first_error}`.",
+                text=f"{len(failing)} of the {len(negative)} sets of letters whose answer is no "
+                f"{'has' if len(failing) == 1 else 'have'} false positives; the shortest is "
+                f"`{shortest.first_error}`.",
                 numbers={"sets": len(failing), "length": shortest.length},
             )
         ]
@@ -71,7 +72,7 @@ def _false_negatives(sets: Sequence[LetterSet]) -> list[Finding]:
     return [
         Finding(
             severity=_severity(shortest),
-            text=f"The first false negative of each set of letters: {listed}{more}.",
+            text=f"The shortest false negatives, one for each set of letters: {listed}{more}.",
             numbers={"sets": len(failing), "length": shortest.length},
         )
     ]

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from tsc_interp.probes.attribution.result import OUTSIDE, AttributionResult
 from tsc_interp.results.base import Cell, Finding, LabeledArray
 
-MOST_STRINGS = 3
+MOST_STRINGS = 1
 MOST_NAMED = 5
 
 
@@ -114,8 +114,8 @@ def _wrong(result: AttributionResult, row: int, right: NDArray[np.bool_]) -> Fin
         most = int((change if logit > 0 else -change).argmax())
         part = result.effects.labels["part"][most]
         text += (
-            f" Against the strings of its label that are right, what moves it most is "
-            f"{part} ({change[most]:+.2f})."
+            f" Compared with right strings of the same label, {part} moves it most "
+            f"({change[most]:+.2f})."
         )
         numbers[part] = float(change[most])
     return Finding(severity="failure", text=text, numbers=numbers)

@@ -29,9 +29,9 @@ def _circuit(result: CircuitResult) -> Finding:
         return Finding(severity="note", text=text, numbers=numbers)
     circuit = result.circuit
     text = (
-        f"{len(circuit.kept)} of {many} {what} answer every string of up to {result.max_length} "
-        f"letters as the whole model does ({result.search}; exact). Not needed: "
-        f"{listed(circuit.removed)}."
+        f"{len(circuit.kept)} of {many} {what} {'answers' if len(circuit.kept) == 1 else 'answer'} "
+        f"every string of up to {result.max_length} letters as the whole model does "
+        f"({result.search}; exact): {listed(circuit.kept)}."
     )
     if circuit.agree_through is None:
         text += " They agree on every string of every length, proved."

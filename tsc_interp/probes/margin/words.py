@@ -8,12 +8,17 @@ import numpy as np
 
 from tsc_interp.probes.margin.result import EVERY, Family, LostLetter, MarginResult, Prediction
 from tsc_interp.probes.standing_out import against_chance, heads_to_tell
-from tsc_interp.probes.wording import capital, write_share, write_strings
+from tsc_interp.probes.wording import (
+    capital,
+    n_letters,
+    occurrences,
+    write_share,
+    write_strings,
+)
 from tsc_interp.results.base import Cell, Finding, Severity
 from tsc_interp.source_report import TEST_LENGTH
 
 MOST_HEADS = 4
-MOST_STRINGS = 3
 ALIKE = 0.01
 """Scores closer than this get weights within 1 % of each other, which is no preference."""
 
@@ -27,8 +32,8 @@ def findings(result: MarginResult) -> tuple[Finding, ...]:
         for i in range(len(result.reads))
         for h in _heads_worth_naming(result, i)
     ]
-    found += [_lost_letter(result, lost) for lost in result.lost[:MOST_STRINGS]]
-    found += [_flip(family) for family in result.families if family.first_error is not None]
+    found += [_lost_letter(result, *same) for same in _by_cause(result.lost)]
+    found += _flips([family for family in result.families if family.first_error is not None])
     found += [] if result.foretold is None else [_prediction(result.foretold)]
     right = [family for family in result.families if family.first_error is None]
     if right:
@@ -83,39 +88,63 @@ def _halves(count: float) -> str:
     return f"{count:.1f}" if count < 100 else f"{count:,.0f}" if count < 1e9 else f"{count:.1e}"
 
 
-def _flip(family: Family) -> Finding:
-    n = family.first_error
-    assert n is not None
-    numbers: dict[str, Cell] = {"first error": n, "predicted": family.predicted}
-    severity: Severity = "failure" if n <= TEST_LENGTH else "warning" if n <= EVERY else "note"
-    if n == 1:
-        text = f"`{family.name}` is wrong from the start: `{family.string(1)}` {family.start:+.4f}."
-        return Finding(severity=severity, text=text, numbers=numbers)
-    text = f"`{family.name}` goes wrong at n = {n:,}"
-    if family.predicted is not None:
-        text += f" (predicted from scores and values: {family.predicted:,})"
-    if not family.exact:
+def _flips(families: Sequence[Family]) -> list[Finding]:
+    """One sentence for each severity: "`ab{n}` goes wrong at n = 66, `bc{n}` at n = 70"."""
+    by_severity: dict[Severity, list[Family]] = {}
+    for family in sorted(families, key=_flips_at):
+        n = _flips_at(family)
+        severity: Severity = "failure" if n <= TEST_LENGTH else "warning" if n <= EVERY else "note"
+        by_severity.setdefault(severity, []).append(family)
+    return [_flip(severity, same) for severity, same in by_severity.items()]
+
+
+def _flips_at(family: Family) -> int:
+    assert family.first_error is not None
+    return family.first_error
+
+
+def _flip(severity: Severity, families: Sequence[Family]) -> Finding:
+    numbers: dict[str, Cell] = {}
+    said, right = [], 0
+    for family in families:
+        n = _flips_at(family)
+        numbers |= {family.name: n, f"{family.name} predicted": family.predicted}
+        if n == 1:
+            said.append(f"`{family.name}` is wrong from n = 1 on (logit {family.start:+.4f})")
+            continue
+        # The verb once: what follows is a list.
+        verb = "at" if any("goes wrong" in each for each in said) else "goes wrong at"
+        off = family.predicted is not None and family.predicted != n
+        right += family.predicted == n
+        said.append(
+            f"`{family.name}` {verb} n = {n:,}" + f" (predicted: {family.predicted:,})" * off
+        )
+    text = ", ".join(said)
+    if right:
+        text += ", as scores and values predict" + " for the others" * (right < len(families))
+    if not all(family.exact for family in families):
         text += f"; beyond {EVERY:,} searched in steps of 1%"
     return Finding(severity=severity, text=text + ".", numbers=numbers)
 
 
 def _prediction(known: Prediction) -> Finding:
-    """ "Horizon from margins, values and read-out: predicted 1,948, exact 2,166"."""
+    """The horizon by the closed formula beside the exact one."""
     numbers: dict[str, Cell] = {
         "predicted": known.predicted_length and known.predicted_length - 1,
         "exact": known.exact_length and known.exact_length - 1,
     }
     said = (
-        "predicted none to be wrong"
+        "Margins, values and read-out predict no error"
         if known.predicted_length is None
-        else f"predicted {known.predicted_length - 1:,} (first error `{known.predicted}`)"
+        else "Margins, values and read-out predict a horizon of "
+        f"{known.predicted_length - 1:,} (first error `{known.predicted}`)"
     )
     is_so = (
-        f"exact: no error up to {known.searched:,} letters"
+        f"the search finds no error up to {known.searched:,} letters"
         if known.exact_length is None
-        else f"exact {known.exact_length - 1:,} (`{known.exact}`)"
+        else f"the exact horizon is {known.exact_length - 1:,} (`{known.exact}`)"
     )
-    text = f"Horizon from margins, values and read-out: {said}, {is_so}."
+    text = f"{said}; {is_so}."
     return Finding(severity="note", text=text, numbers=numbers)
 
 
@@ -127,25 +156,55 @@ def _always_right(families: Sequence[Family]) -> Finding:
     return Finding(severity="good", text=text, numbers={"cap": cap})
 
 
-def _lost_letter(result: MarginResult, lost: LostLetter) -> Finding:
+def _by_cause(lost: Sequence[LostLetter]) -> list[list[LostLetter]]:
+    """False negatives grouped by the head and the letter that takes its weight, shortest first."""
+    causes: dict[tuple[int | None, str | None], list[LostLetter]] = {}
+    for one in sorted(lost, key=lambda one: n_letters(one.string)):
+        causes.setdefault((one.head, one.rival), []).append(one)
+    return list(causes.values())
+
+
+def _lost_letter(result: MarginResult, lost: LostLetter, *others: LostLetter) -> Finding:
     start = f"`{lost.string}` (logit {lost.logit:+.4f}) is a false negative"
     if lost.head is None or lost.kept is None or lost.rival is None:
-        return Finding(severity="failure", text=f"{start}; no head reads its letters.")
+        text = f"{start}; no head reads its letters.{_likewise(others)}"
+        return Finding(severity="failure", text=text)
     layer, target, rival = result.scores.labels["layer"][0], result.reads[0][lost.head], lost.rival
     margin, half = (
         float(array.at(layer=layer, head=lost.head, letter=rival))
         for array in (result.margins, result.half_weight)
     )
-    text = (
-        f"{start}: {result.head_name(layer, lost.head)} keeps {write_share(lost.kept)} "
-        f"of its weight on `{target}`, because the margin of `{target}` over `{rival}` is "
-        f"{margin:.4f} ({_halves(half)} `{rival}` per `{target}` halve the weight)."
-    )
+    head, many = result.head_name(layer, lost.head), occurrences(lost.string)
+    text = f"{start}. {capital(head)} reads `{target}`: "
+    if rival in many and np.isclose(half, np.exp(margin), rtol=1e-6):
+        text += (
+            f"one `{target}` outweighs one `{rival}` e^{margin:.4f} = {_halves(half)} times, but "
+            f"there {_are(many[rival])} `{rival}`"
+        ) + (f" and {many[target]:,} `{target}`" if many.get(target, 1) > 1 else "")
+    else:
+        text += (
+            f"its margin over `{rival}` is {margin:.4f}, and {_halves(half)} `{rival}` per "
+            f"`{target}` halve its weight"
+        )
+    text += f". So `{target}` keeps {write_share(lost.kept)} of the head's weight."
     numbers: dict[str, Cell] = {"logit": lost.logit, "kept": lost.kept, "margin": margin}
     if lost.reduced is not None:
         logit = lost.reduced.logit
         numbers["without"] = logit
         left_out = ", ".join(f"`{letter}`" for letter in lost.reduced.left_out)
-        matter = "still wrong, so they do not matter" if logit <= 0 else "right, so they do matter"
-        text += f" Without {left_out} it is `{lost.reduced.string}` {logit:+.4f}: {matter}."
-    return Finding(severity="failure", text=text, numbers=numbers)
+        it = "they are" if len(lost.reduced.left_out) > 1 else "it is"
+        matter = (
+            f"still wrong, so {it} not the cause" if logit <= 0 else f"right, so {it} the cause"
+        )
+        text += f" Without {left_out}, `{lost.reduced.string}` has logit {logit:+.4f}: {matter}."
+    return Finding(severity="failure", text=text + _likewise(others), numbers=numbers)
+
+
+def _likewise(others: Sequence[LostLetter]) -> str:
+    if not others:
+        return ""
+    return f" The same happens in {write_strings([one.string for one in others])}."
+
+
+def _are(count: int) -> str:
+    return "is one" if count == 1 else f"are {count:,}"

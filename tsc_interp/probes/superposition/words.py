@@ -8,7 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tsc_interp.probes.superposition.result import Imitation, SuperpositionResult
-from tsc_interp.probes.wording import capital, write_mixture, write_strings, write_vector
+from tsc_interp.probes.wording import (
+    capital,
+    n_letters,
+    write_mixture,
+    write_strings,
+    write_vector,
+)
 from tsc_interp.results.base import Cell, Finding
 
 CLOSE = 0.25
@@ -28,7 +34,7 @@ def findings(result: SuperpositionResult) -> tuple[Finding, ...]:
         for finding in (*_heads(result, i), *_joint(result, i))
     ]
     needs = result.needs or ""
-    found += [_imitation(result, one, needs) for one in result.imitations[:MOST_STRINGS]]
+    found += [_imitation(result, needs, *same) for same in _by_cause(result.imitations)]
     if result.other_false_positives:
         found.append(_not_by_imitation(result.other_false_positives))
     return tuple(found)
@@ -175,7 +181,17 @@ def _joint(result: SuperpositionResult, i: int) -> list[Finding]:
     return [Finding(severity="good", text=text, numbers=numbers)]
 
 
-def _imitation(result: SuperpositionResult, one: Imitation, needs: str) -> Finding:
+def _by_cause(imitations: Sequence[Imitation]) -> list[list[Imitation]]:
+    """False positives grouped by head, missing letter and the letter taken for it."""
+    causes: dict[tuple[int, str, str], list[Imitation]] = {}
+    for one in sorted(imitations, key=lambda one: n_letters(one.string)):
+        causes.setdefault((one.head, one.missing, one.by), []).append(one)
+    return list(causes.values())
+
+
+def _imitation(
+    result: SuperpositionResult, needs: str, one: Imitation, *others: Imitation
+) -> Finding:
     assert result.values is not None
     assert result.string_values is not None
     values, letters = result.values.array[0, one.head], _letters(result)
@@ -190,6 +206,8 @@ def _imitation(result: SuperpositionResult, one: Imitation, needs: str) -> Findi
         f"`{one.missing}` has {target}; its output {write_vector(output)} reads as "
         f"{write_mixture(one.reads_as, needs)}."
     )
+    if others:
+        text += f" The same happens in {write_strings([other.string for other in others])}."
     share = one.reads_as[needs.index(one.missing)]
     numbers: dict[str, Cell] = {"logit": one.logit, "head": one.head, "share": share}
     return Finding(severity="failure", text=text, numbers=numbers)

@@ -67,9 +67,11 @@ class Difference:
 
     @property
     def differing(self) -> int:
+        """The number of strings that the two models answer differently."""
         return self.first_only + self.second_only
 
     def sentence(self, first: str, second: str) -> str:
+        """Return the result as a sentence."""
         reach = f"Of the {number(self.strings)} strings of up to {self.max_length} letters"
         if not self.differing:
             same = f"{reach}, {first} and {second} answer every one alike"
@@ -96,6 +98,7 @@ class Difference:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Difference:
+        """Read back what `to_dict` wrote."""
         read: dict[str, Any] = {k: int(v) if k in _WHOLE else v for k, v in data.items()}
         read["disagreements"] = tuple(
             Disagreement(**{**row, "strings": int(row["strings"]), "logits": tuple(row["logits"])})
@@ -105,9 +108,19 @@ class Difference:
 
 
 def difference(first: ModelLike, second: ModelLike, max_length: int | None = None) -> Difference:
-    """Every string of at most `max_length` letters on which two models answer differently.
+    """Count every string up to a length on which two models answer differently.
 
-    Without a length, 200, or less where that would be more than two million count vectors.
+    Args:
+        first: A hooked model, a checkpoint, a bundled name, a path, or a run.
+        second: Another one with the same alphabet.
+        max_length: By default 200, or less if that is more than two million count vectors.
+
+    Returns:
+        The exact numbers, and the shortest string of each kind.
+
+    Example:
+        >>> difference("walkthrough", "attend-cls", 50).differing
+        0
     """
     one, other = (Supports(checkpoint_of(model)) for model in (first, second))
     check_same_letters(one, other)

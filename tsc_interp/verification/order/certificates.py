@@ -52,6 +52,7 @@ class OrderedCertificate(Displayed):
 
     @property
     def proved(self) -> tuple[str, ...]:
+        """The claims that the checker confirmed, as sentences."""
         return self.checked.sentences
 
     def _facts(self) -> list[str]:

@@ -35,13 +35,16 @@ class PartCount:
 
     @property
     def right(self) -> int:
+        """The number of right inputs."""
         return self.inputs - self.wrong - self.undecided
 
     @property
     def strings(self) -> int:
+        """The number of inputs."""
         return self.inputs
 
     def to_dict(self) -> dict[str, Any]:
+        """Return the counts as JSON types."""
         return {
             **({"length": self.length} if self.step is None else {"step": self.step}),
             "inputs": json_integer(self.inputs),
@@ -65,9 +68,11 @@ class WrongInput:
 
     @property
     def length(self) -> int:
+        """The number of letters."""
         return len(self.tokens)
 
     def to_dict(self) -> dict[str, Any]:
+        """Return the input as JSON types."""
         step = {} if self.step is None else {"step": self.step}
         return {
             "string": self.string,
@@ -105,6 +110,7 @@ class OrderedVerdict(Displayed):
 
     @property
     def right(self) -> int:
+        """The number of right inputs."""
         return self.inputs - self.wrong - self.undecided
 
     @property
@@ -119,6 +125,7 @@ class OrderedVerdict(Displayed):
 
     @property
     def counts(self) -> tuple[PartCount, ...]:
+        """The counts by length, or by step."""
         return self.lengths or self.steps
 
     @property
@@ -132,22 +139,27 @@ class OrderedVerdict(Displayed):
 
     @property
     def strings(self) -> int:
+        """The number of inputs."""
         return self.inputs
 
     @property
     def total_wrong(self) -> int:
+        """The number of wrong inputs over all lengths."""
         return self.wrong
 
     @property
     def total_undecided(self) -> int:
+        """The number of undecided inputs over all lengths."""
         return self.undecided
 
     @property
     def shortest(self) -> WrongInput | None:
+        """The first wrong input, or None."""
         return self.first_wrong
 
     @property
     def right_through(self) -> int:
+        """The largest length up to which every input is right."""
         return self.verified_length
 
     @property
