@@ -42,7 +42,7 @@ def test_the_axis_shows_what_is_proved_and_the_first_errors() -> None:
 
 
 def test_shares_of_test_strings_and_of_all_strings_are_reconciled(report: Report) -> None:
-    """697 of 9,984 by the stored test score; of all strings, by the exact counts and 3^1 + ... + 3^200."""
+    """697 of 9,984 test strings, and exact counts over 3 + 9 + ... + 3^200 strings."""
     words = front(report.models[0]).rarity
     known = report.models[0].confirmation
     assert words is not None

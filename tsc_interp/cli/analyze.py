@@ -41,7 +41,7 @@ def command(
         list[str] | None,
         typer.Argument(
             metavar="STRING",
-            help="Strings such as aac or 'ab{100}c{55}' (default: examples and the model's worst).",
+            help="Strings such as aac or 'ab{100}c{55}' (default: examples, shortest errors).",
             show_default=False,
         ),
     ] = None,
@@ -49,7 +49,7 @@ def command(
     epoch: EpochOption = None,
     probe: Annotated[
         list[str] | None,
-        typer.Option("--probe", "-p", metavar="NAME", help="Ask only this; may be repeated."),
+        typer.Option("--probe", "-p", metavar="NAME", help="Run only this probe; repeatable."),
     ] = None,
     pair: Annotated[
         tuple[str, str] | None,
@@ -62,22 +62,31 @@ def command(
         str | None,
         typer.Option(
             metavar="MODEL",
-            help="A second model beside the first; @3 is epoch 3 of the first one's run.",
+            help="Compare with this model; @3 is epoch 3 of the same run.",
         ),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="DIR", help="Where (default: tsc-report/MODEL)."),
+        typer.Option(
+            "--out", "-o", metavar="DIR", help="Write the report here (default: tsc-report/MODEL)."
+        ),
     ] = None,
     formats: Annotated[
-        str, typer.Option("--format", metavar="LIST", help="Any of html, md, json, with commas.")
+        str,
+        typer.Option(
+            "--format",
+            metavar="LIST",
+            help="Formats to write: any of html, md, json, separated by commas.",
+        ),
     ] = "html,md,json",
     images: Annotated[
         ImageKind | None, typer.Option(help="Also write each figure as an image (needs a browser).")
     ] = None,
     plotlyjs: Annotated[
         Plotlyjs,
-        typer.Option(help="The plotting library: in the page, from the net, or beside it."),
+        typer.Option(
+            help="Where plotly.js comes from: inside the page, the network, or a file beside it."
+        ),
     ] = Plotlyjs.inline,
     tables: Annotated[
         bool, typer.Option("--tables", help="Print every finding and every table.")

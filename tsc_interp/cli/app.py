@@ -100,6 +100,13 @@ _LONGEST = 1000
 _INTERRUPTED = 130  # 128 and the number of the signal, as shells have it
 _FULL = (errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT)
 
+# typer passes on how pydantic says it.
+_OTHER_WORDS = {
+    "Value error, ": "",
+    "Input should be a valid integer, unable to parse string as an integer": "not a whole number",
+    "Input should be a valid number, unable to parse string as a number": "not a number",
+}
+
 # What the command line said, for the case that the command fails.
 _asked: dict[str, Any] = {}
 
@@ -171,7 +178,10 @@ def _wrong_usage(error: Any) -> int:
     else:
         context = getattr(error, "ctx", None)
         where = context.command_path if context else "tsc-interp"
-        _fail(f"{error.format_message()} (see {where} --help)", 2)
+        message = error.format_message().removesuffix(".")
+        for theirs, ours in _OTHER_WORDS.items():
+            message = message.replace(theirs, ours)
+        _fail(f"{message} (see {where} --help)", 2)
     return int(error.exit_code)
 
 

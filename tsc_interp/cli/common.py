@@ -61,16 +61,18 @@ CheckpointOption = Annotated[
 OpenOption = Annotated[bool, typer.Option("--open", help="Open the page in a browser.")]
 EpochOption = Annotated[
     int | None,
-    typer.Option("--epoch", help="Which epoch of a run directory (default: the chosen one)."),
+    typer.Option("--epoch", help="The epoch of a run (default: the chosen one)."),
 ]
 JsonOption = Annotated[
     bool,
     typer.Option("--json", help="Print one JSON document on standard output, and nothing else."),
 ]
 ForceOption = Annotated[
-    bool, typer.Option("--force", help="Replace a file or files that tsc-interp did not write.")
+    bool, typer.Option("--force", help="Replace files that tsc-interp did not write.")
 ]
-QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No messages, no progress.")]
+QuietOption = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Print no messages and no progress.")
+]
 
 
 def named_model(model: str | None, checkpoint: str | None, default: str = DEFAULT_MODEL) -> str:

@@ -23,27 +23,36 @@ class Task(StrEnum):
 
 
 def command(
-    task: Annotated[Task, typer.Option(help="What the model decides.")] = Task.contains_all,
+    task: Annotated[Task, typer.Option(help="The task of the classifier.")] = Task.contains_all,
     letters: Annotated[str, typer.Option(help="The letters of contains_all.")] = "ab",
     letter: Annotated[str, typer.Option(help="The letter of the other tasks.")] = "a",
-    k: Annotated[int, typer.Option("-k", help="How many of it, for at_least.")] = 2,
+    k: Annotated[
+        int, typer.Option("-k", help="How often the letter must occur, for at_least.")
+    ] = 2,
     n_letters: Annotated[
         int | None, typer.Option(help="The size of the alphabet (default: 3, or what is needed).")
     ] = None,
     max_length: Annotated[
-        int, typer.Option(help="Up to which length it is right; at_least and --log-n have no end.")
+        int,
+        typer.Option(
+            help="The length up to which it is right; unlimited for at_least and --log-n."
+        ),
     ] = 1000,
     every_length: Annotated[
         bool,
         typer.Option(
-            "--every-length", help="Plain softmax at every length: its logit tends to zero."
+            "--every-length",
+            help="Right at every length with plain softmax; the logit tends to zero.",
         ),
     ] = False,
     log_n: Annotated[
-        bool, typer.Option("--log-n", help="Scores times log n: right at every length.")
+        bool, typer.Option("--log-n", help="Scale scores by log n: right at every length.")
     ] = False,
     mlp: Annotated[
-        bool, typer.Option("--mlp/--no-mlp", help="For two letters, a neuron or a second head.")
+        bool,
+        typer.Option(
+            "--mlp/--no-mlp", help="For two letters: use a neuron instead of a second head."
+        ),
     ] = True,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write the model here (.safetensors).")
@@ -52,7 +61,10 @@ def command(
         Path | None, typer.Option(help="Write the certificate here (.json).")
     ] = None,
     check: Annotated[
-        bool, typer.Option("--check/--no-check", help="Certify what is promised.")
+        bool,
+        typer.Option(
+            "--check/--no-check", help="Check that the model keeps its promise, with a certificate."
+        ),
     ] = True,
     force: ForceOption = False,
     as_json: JsonOption = False,

@@ -39,14 +39,17 @@ def command(
         ),
     ] = None,
     limit: Annotated[
-        int, typer.Option("--limit", min=1, help="How far to look for the first difference.")
+        int,
+        typer.Option(
+            "--limit", min=1, help="The greatest length searched for the first difference."
+        ),
     ] = 10**6,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write the certificate here.")
     ] = None,
     check: Annotated[
         Path | None,
-        typer.Option("--check", help="Check a certificate about the two, and nothing else."),
+        typer.Option("--check", help="Only check this certificate about the two models."),
     ] = None,
     force: ForceOption = False,
     as_json: JsonOption = False,

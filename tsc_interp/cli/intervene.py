@@ -38,11 +38,13 @@ def command(
     epoch: EpochOption = None,
     strings: Annotated[
         list[str] | None,
-        typer.Option("--string", "-s", help="A string to run; may be given several times."),
+        typer.Option("--string", "-s", help="A string to run; repeatable."),
     ] = None,
     exact: Annotated[
         bool,
-        typer.Option("--exact/--no-exact", help="Also decide every string, before and after."),
+        typer.Option(
+            "--exact/--no-exact", help="Also verify every string, before and after the change."
+        ),
     ] = True,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write the changed model here.")

@@ -55,7 +55,7 @@ group = typer.Typer(
     rich_markup_mode=None,
     invoke_without_command=True,
     no_args_is_help=False,
-    help="Experiments from the other sources. Alone it lists them; with a name it runs one.",
+    help="List the laboratories, or run one by name.",
 )
 
 
@@ -79,10 +79,12 @@ def list_them(context: typer.Context, as_json: JsonOption = False) -> None:
 
 def _shared(
     *,
-    quick: Annotated[bool, typer.Option("--quick", help="Smaller, for a first look.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Run a smaller version first.")] = False,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="DIR", help="Where (default: tsc-report/lab-NAME)."),
+        typer.Option(
+            "--out", "-o", metavar="DIR", help="Write the page here (default: tsc-report/lab-NAME)."
+        ),
     ] = None,
     tables: Annotated[bool, typer.Option("--tables", help="Print every table as well.")] = False,
     open_page: OpenOption = False,

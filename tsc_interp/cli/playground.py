@@ -30,16 +30,20 @@ def command(
     ] = None,
     also: Annotated[
         list[str] | None,
-        typer.Option("--also", metavar="MODEL", help="A model to switch to; repeatable."),
+        typer.Option(
+            "--also", metavar="MODEL", help="Another model to choose in the page; repeatable."
+        ),
     ] = None,
     with_history: Annotated[
         bool,
-        typer.Option("--with-history", help="Every epoch of the run directory, to scrub through."),
+        typer.Option(
+            "--with-history", help="Include every epoch of the run, to scrub through training."
+        ),
     ] = False,
     circuit: Annotated[
         bool,
         typer.Option(
-            "--circuit", help="Search for the circuit to highlight; bundled models have theirs."
+            "--circuit", help="Search for the circuit to highlight (bundled models have one)."
         ),
     ] = False,
     out: Annotated[

@@ -32,10 +32,12 @@ def command(
     ] = None,
     keep_horizon: Annotated[
         bool,
-        typer.Option("--keep-horizon", help="As small as possible without a shorter horizon."),
+        typer.Option(
+            "--keep-horizon", help="Remove as much as possible without shortening the horizon."
+        ),
     ] = False,
     by: Annotated[
-        str, typer.Option("--by", help="How heads are chosen: exact, gradient or norm.")
+        str, typer.Option("--by", help="How to choose heads: exact, gradient or norm.")
     ] = "exact",
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write the smaller model here.")

@@ -25,7 +25,7 @@ def command(
         list[str] | None,
         typer.Argument(
             metavar="NAME",
-            help="Experiments, or all (see tsc-interp list).",
+            help="Names of experiments (default: all; see tsc-interp list).",
             show_default=False,
         ),
     ] = None,

@@ -33,16 +33,20 @@ def command(
     runs: RunsOption = Path("runs"),
     horizon: Annotated[
         bool,
-        typer.Option("--horizon", help="Also find the length up to which each is always right."),
+        typer.Option("--horizon", help="Also find the horizon of each model."),
     ] = False,
     where: Annotated[
         str | None,
         typer.Option(metavar="SQL", help="Only these rows of a sweep: 'd_model = 4'."),
     ] = None,
     sort: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Of a sweep's rows; -COLUMN: falling.")
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Sort the rows of a sweep by this column; -COLUMN for descending order.",
+        ),
     ] = None,
-    limit: Annotated[int, typer.Option(help="At most so many rows of a sweep.")] = 20,
+    limit: Annotated[int, typer.Option(help="The most rows of a sweep to show.")] = 20,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:

@@ -15,20 +15,25 @@ if TYPE_CHECKING:
 
 
 def command(
-    file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="Grids, seeds, options.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE.toml", help="The sweep: grids, seeds and options.")
+    ],
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="DIR", help="Where (default: sweeps/NAME)."),
+        typer.Option(
+            "--out", "-o", metavar="DIR", help="Write the sweep here (default: sweeps/NAME)."
+        ),
     ] = None,
     processes: Annotated[
-        int | None, typer.Option(metavar="N", help="At a time (default: one per core).")
+        int | None,
+        typer.Option(metavar="N", help="The number of processes (default: one per core)."),
     ] = None,
     scheduler: Annotated[
         str | None,
-        typer.Option(metavar="ADDRESS", help="Of a Dask cluster, such as tcp://10.0.0.1:8786."),
+        typer.Option(metavar="ADDRESS", help="A Dask scheduler, such as tcp://10.0.0.1:8786."),
     ] = None,
     ensemble: Annotated[
-        int | None, typer.Option(metavar="N", help="Models in a task, at most.")
+        int | None, typer.Option(metavar="N", help="The most models to train together in one task.")
     ] = None,
     as_json: JsonOption = False,
     quiet: QuietOption = False,

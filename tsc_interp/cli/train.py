@@ -29,18 +29,18 @@ def command(
     ] = None,
     seeds: Annotated[
         str | None,
-        typer.Option(metavar="SEEDS", help="Such as 5, 0..31 or 0,1,5 (default: 0..7)."),
+        typer.Option(metavar="SEEDS", help="Seeds, such as 5, 0..31 or 0,1,5 (default: 0..7)."),
     ] = None,
     options: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
             metavar="OPTION=VALUE",
-            help="Such as d_model=16, training.learning_rate=0.003 or a grid, d_model=[2,4,8].",
+            help="Set an option: d_model=16, training.learning_rate=0.003, a grid d_model=[2,4,8].",
         ),
     ] = None,
     name: Annotated[
-        str | None, typer.Option(help="The experiment's name, a directory of the runs directory.")
+        str | None, typer.Option(help="The name of the experiment (default: mine).")
     ] = None,
     runs: RunsOption = Path("runs"),
     as_json: JsonOption = False,

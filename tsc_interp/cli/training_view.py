@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 _WORTH_A_PROCESS = 16
 """Horizons: a tenth of a second each, and a process needs about one to start."""
 
-RunsOption = Annotated[
-    Path, typer.Option("--runs", metavar="DIR", help="Where runs are kept and looked for.")
-]
+RunsOption = Annotated[Path, typer.Option("--runs", metavar="DIR", help="The directory of runs.")]
 
 
 @contextmanager

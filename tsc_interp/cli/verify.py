@@ -56,21 +56,24 @@ def command(
         typer.Option(
             "--length",
             min=1,
-            help="Order-sensitive models: this length; may be given several times.",
+            help="For order-sensitive models: verify this length; repeatable.",
         ),
     ] = None,
     seconds: Annotated[
         float | None,
         typer.Option(
             "--seconds",
-            help="Order-sensitive models: what is left after so many seconds is undecided.",
+            help="For order-sensitive models: stop after so many seconds; the rest is undecided.",
         ),
     ] = None,
     horizon: Annotated[
-        bool, typer.Option("--horizon", help="Also find the length up to which nothing is wrong.")
+        bool,
+        typer.Option(
+            "--horizon", help="Also find the horizon: the length up to which every string is right."
+        ),
     ] = False,
     certify: Annotated[
-        bool, typer.Option("--certify", help="Also prove what holds for every length.")
+        bool, typer.Option("--certify", help="Also prove claims about every length.")
     ] = False,
     float32: Annotated[
         str | None,
@@ -86,14 +89,16 @@ def command(
     ] = None,
     check: Annotated[
         Path | None,
-        typer.Option("--check", help="Check a certificate against the model, and nothing else."),
+        typer.Option("--check", help="Only check this certificate against the model."),
     ] = None,
     method: Annotated[
         str, typer.Option("--method", help="auto, enumeration, regions, or both (must agree).")
     ] = "auto",
     replay: Annotated[
         bool,
-        typer.Option("--replay/--no-replay", help="Put the counterexamples to the float32 model."),
+        typer.Option(
+            "--replay/--no-replay", help="Run the counterexamples through the float32 model."
+        ),
     ] = True,
     force: ForceOption = False,
     as_json: JsonOption = False,

@@ -230,6 +230,7 @@ class ClassifierConfig(FrozenConfig):
 
     @property
     def alphabet(self) -> Alphabet:
+        """The letters of its strings."""
         return Alphabet(self.n_letters)
 
     @property
@@ -256,14 +257,17 @@ class ClassifierConfig(FrozenConfig):
 
     @property
     def has_attention(self) -> bool:
+        """Whether there are heads."""
         return self.n_heads > 0
 
     @property
     def has_mlp(self) -> bool:
+        """Whether there are neurons."""
         return self.d_mlp > 0
 
     @property
     def has_positions(self) -> bool:
+        """Whether it has positions."""
         return self.n_positions > 0
 
     @property
@@ -298,6 +302,7 @@ class ClassifierConfig(FrozenConfig):
 
     @property
     def has_norm(self) -> bool:
+        """Whether it has norms."""
         return self.norm != "off"
 
     @property
@@ -312,10 +317,12 @@ class ClassifierConfig(FrozenConfig):
 
     @property
     def causal(self) -> bool:
+        """Whether attention is causal."""
         return self.reads != "first"
 
     @property
     def has_cls(self) -> bool:
+        """Whether a CLS token reads the answer."""
         return self.reads != "last_letter"
 
     @property
