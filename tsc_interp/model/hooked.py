@@ -232,6 +232,7 @@ class HookedClassifier(Circuits, HookedRootModule):  # type: ignore[misc]
         return export(self, n_ctx)
 
     def _head_labels(self) -> list[str]:
+        """Return the names of all heads, as TransformerLens writes them: `L0H0`."""
         return self.attn_head_labels
 
     # A method in 3.x, a property in 4.x.
