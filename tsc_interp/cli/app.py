@@ -103,8 +103,10 @@ _FULL = (errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT)
 # typer passes on how pydantic says it.
 _OTHER_WORDS = {
     "Value error, ": "",
-    "Input should be a valid integer, unable to parse string as an integer": "not a whole number",
-    "Input should be a valid number, unable to parse string as a number": "not a number",
+    "Input should be a valid integer": "expected a whole number",
+    "Input should be a valid number": "expected a number",
+    ", unable to parse string as an integer": "",
+    ", unable to parse string as a number": "",
 }
 
 # What the command line said, for the case that the command fails.
