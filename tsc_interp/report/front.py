@@ -135,9 +135,7 @@ def front(model: ModelReport) -> Front:
             reason = f"There is no map: {error}."
     card = model.card if isinstance(model.card, ModelCard) else None
     axis = None if card is None or card.reach is None else length_axis(card.reach, seen_by(card))
-    return Front(
-        picture, reason, axis, dissection, rarity=_rarity(card, model.confirmation)
-    )
+    return Front(picture, reason, axis, dissection, rarity=_rarity(card, model.confirmation))
 
 
 def _rarity(card: ModelCard | None, known: Confirmation | None) -> str | None:
