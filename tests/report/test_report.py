@@ -159,7 +159,7 @@ def test_highlights_hold_the_worst_of_each_probe():
     assert "up to 66 letters is proved right" in verdict[1].text
     assert [probe for probe, _ in rest] == ["margin"]  # the verdict says what trace says
     assert all(finding.severity == "failure" for _, finding in rest)
-    assert "because the margin of `a` over `b`" in rest[0][1].text
+    assert "one `a` outweighs one `b` e^3.7378 = 42.0 times" in rest[0][1].text
     console = SafeConsole(file=io.StringIO())
     print_report(report, console)
     shown = console.file.getvalue()

@@ -98,9 +98,9 @@ def test_where_it_does_not_apply(options: dict) -> None:
 
 def test_the_probe_says_both() -> None:
     result = tsc.run_probe("margin", tsc.load("walkthrough"), ["ab"])
-    (told,) = [found for found in result.findings if "Horizon" in found.text]
+    (told,) = [found for found in result.findings if "horizon" in found.text]
     assert told.text == (
-        "Horizon from margins, values and read-out: predicted 1,948 (first error `abc{1947}`), "
-        "exact 2,166 (`abc{2165}`)."
+        "Margins, values and read-out predict a horizon of 1,948 (first error `abc{1947}`); the "
+        "exact horizon is 2,166 (`abc{2165}`)."
     )
     assert told.numbers == {"predicted": 1948, "exact": 2166}
