@@ -34,15 +34,15 @@
     const data = JSON.parse(root.querySelector("script[type='application/json']").textContent);
     const state = { string: 0, head: data.first, shown: null, from: null, locked: false, inward: false };
     const controls = element("div", "controls"), heads = element("div", "heads");
-    const body = element("div", "body"), left = element("div"), right = element("div");
+    const body = element("div", "body"), left = element("div", "whole"), right = element("div", "words");
     const large = element("canvas", "large"), tokens = element("div", "tokens");
     const title = element("b"), said = element("p", "said");
     said.setAttribute("aria-live", "polite");
     large.setAttribute("role", "img");
     left.append(title, large, element("p", "axis-name", "Lines: the position that attends. Columns: what it attends to."));
     right.append(tokens, said);
-    body.append(left, right);
-    root.append(controls, heads, body);
+    body.append(left, heads, right);
+    root.append(controls, body);
 
     const string = () => data.strings[state.string];
     const head = () => (state.shown === null ? state.head : state.shown);

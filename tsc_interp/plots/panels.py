@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tsc_interp.plots.style import new_figure
 
-ACROSS = 3
+ACROSS = 2
 MOST_NAMES = 8
 """More names than this along a panel are thinned out."""
 
@@ -31,8 +31,8 @@ def panels(
     """All panels have these rows and columns; the names stand at the left and lower edge."""
     across = min(ACROSS, len(shown))
     down = -(-len(shown) // across)
-    figure = new_figure(height=70 + down * (230 if across > 1 else 320))
-    gap_x, gap_y = 0.04, 0.16 / max(down, 1)
+    figure = new_figure(height=80 + down * 300)
+    gap_x, gap_y = 0.04, 0.2 / max(down, 1)
     wide, high = (1 - gap_x * (across - 1)) / across, (1 - gap_y * down) / down
     for place, panel in enumerate(shown):
         line, column = divmod(place, across)
@@ -55,8 +55,8 @@ def panels(
                              "range": [len(rows) - 0.5, -0.5]},
         })  # fmt: skip
         figure.add_annotation(
-            text=panel.title, x=left + wide / 2, y=top, xref="paper", yref="paper",
-            xanchor="center", yanchor="bottom", showarrow=False,
+            text=panel.title.replace(" head", "<br>head"), x=left + wide / 2, y=top, xref="paper",
+            yref="paper", xanchor="center", yanchor="bottom", showarrow=False,
         )  # fmt: skip
     return figure
 
