@@ -41,6 +41,7 @@ _PROOFS = (
     "sharpened"
 )
 
+_SPANS, _PATHS = (f"tests/verification/test_checker_{name}.py" for name in ("spans", "paths"))
 _TRELLIS = ("tests/verification/test_trellis_checker.py",)
 _EDGES = "tests/verification/test_trusted_edges.py"
 _MEMORY = "tests/verification/test_checker_memory.py"
@@ -89,10 +90,12 @@ TARGETS = (
         ("tests/verification/test_public_family.py",),
         "scores_and_values or certified",
     ),
-    Target(f"{_VERIFICATION}/checker/paths.py", _TRELLIS, "not curvature"),
-    Target(f"{_VERIFICATION}/checker/relaxation.py", _TRELLIS),
-    Target(f"{_VERIFICATION}/checker/trellis.py", _TRELLIS, "not curvature"),
-    Target(f"{_VERIFICATION}/checker/trellis_model.py", _TRELLIS, "not curvature"),
+    Target(f"{_VERIFICATION}/checker/paths.py", (_PATHS,)),
+    Target(f"{_VERIFICATION}/checker/spans.py", (_SPANS,), "not curvature"),
+    Target(f"{_VERIFICATION}/checker/relaxation.py", (_SPANS,), "relax or no_number or products"),
+    Target(f"{_VERIFICATION}/checker/trellis.py", _TRELLIS, "not 256_bits"),
+    Target(f"{_VERIFICATION}/checker/trellis_model.py", _TRELLIS, "not no_cut and not no_leaf"),
+    Target(f"{_VERIFICATION}/checker/readout.py", _TRELLIS, "not no_cut and not no_leaf"),
     Target(
         f"{_VERIFICATION}/checker/agreement.py",
         ("tests/verification/test_diff.py",),

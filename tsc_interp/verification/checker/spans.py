@@ -30,7 +30,7 @@ UNIT = 2.0**-52
 _TINY = 1e-300
 """More than all that underflows in one sum."""
 
-_CELL, _ORDER = 1 / 16, 8
+_CELL, _ORDER = 1 / 32, 8
 _REACH = {"gelu": 10.0, "gelu_new": 10.0, "silu": 40.0}
 """Beyond, an activation is next to zero on the left, and next to its argument on the right."""
 
