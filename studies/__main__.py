@@ -6,7 +6,8 @@ model. The parts are spread over the cores (or as many processes as `TSC_STUDY_P
 What comes out is `studies/results/NAME.csv.gz`.
 
 The studies in `SCRIPTS` print their tables instead, each in a process of its own.
-`python -m studies public_models FOLDER` takes a folder with your copies of public models.
+`python -m studies public_models FOLDER` takes a folder with your copies of public models, and
+`python -m studies verifiers --auto-lirpa FOLDER` the source of another verifier.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ SCRIPTS = ("own_models", "max_of_four", "majority", "markers", "causes")
 
 
 def main(wanted: list[str]) -> None:
-    if wanted[:1] == ["public_models"]:
-        import_module("studies.public_models.run").main(wanted[1:])
+    if wanted[:1] in (["public_models"], ["verifiers"]):
+        import_module(f"studies.{wanted[0]}.run").main(wanted[1:])
         return
     unknown = sorted(set(wanted) - {*NAMES, *SCRIPTS})
     if unknown or not wanted:

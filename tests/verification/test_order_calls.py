@@ -14,7 +14,7 @@ import tsc_interp as tsc
 from studies.constructed import carry_adder, running_sum
 from tests.ordered_models import ordered_checkpoint, with_task
 from tests.outside_models import tl_model
-from tsc_interp.checkpoints import Checkpoint
+from tsc_interp.checkpoints import Checkpoint, load_checkpoint
 from tsc_interp.cli.app import main
 
 VALUES = (0, 1, 2, 3, 4, 5, -5, -4, -3, -2, -1)
@@ -143,7 +143,7 @@ def test_a_task_of_ones_own(
             state = task.step[state][task.letters.index(letter)]
         return bool(task.label[state])
 
-    loaded = tsc.load_checkpoint(path)
+    loaded = load_checkpoint(path)
     forced = _forced(loaded, 4, positive or by_steps)
     assert 0 < forced < 81
     assert tsc.verify(loaded, lengths=[4]).wrong == forced

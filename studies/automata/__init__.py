@@ -1,0 +1,1 @@
+"""Pictures of automata for the pages."""

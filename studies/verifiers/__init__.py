@@ -1,0 +1,1 @@
+"""Study: general verifiers of neural networks on the same questions."""
