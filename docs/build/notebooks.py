@@ -82,6 +82,8 @@ def _cell(cell: Cell, number: int) -> dict[str, Any]:
         outputs.append({"output_type": "stream", "name": "stdout", "text": text})
     if cell.value is not None:
         data = {"text/plain": repr(cell.value).splitlines(True)}
+        if markup := _markup(cell.value):
+            data["text/html"] = markup.splitlines(True)
         if isinstance(cell.value, Figure):
             data["application/vnd.plotly.v1+json"] = json.loads(cell.value.titled().to_json())
         outputs.append(
@@ -89,6 +91,12 @@ def _cell(cell: Cell, number: int) -> dict[str, Any]:
              "data": data}
         )  # fmt: skip
     return {"cell_type": "code", "execution_count": number, **common, "outputs": outputs}
+
+
+def _markup(value: Any) -> str:
+    """What Jupyter would show of a value instead of its text."""
+    shown = getattr(value, "_repr_html_", None)
+    return "" if shown is None or isinstance(value, Figure) else str(shown())
 
 
 # -- as a page ---------------------------------------------------------------------------------
@@ -102,11 +110,14 @@ def as_page(cells: list[Cell]) -> str:
             parts.append(cell.source)
             continue
         parts.append(f"```python\n{cell.source}\n```")
-        drawn = isinstance(cell.value, Figure)
-        said = cell.printed + ("" if drawn or cell.value is None else repr(cell.value))
+        drawn, markup = isinstance(cell.value, Figure), _markup(cell.value)
+        silent = drawn or cell.value is None or markup
+        said = cell.printed + ("" if silent else repr(cell.value))
         if said.strip():
             block = f"```text\n{said.rstrip()}\n```"
             parts.append(f'<div class="printed" markdown>\n{block}\n</div>')
+        if markup:
+            parts.append(f'<div class="notebook-value">{markup}</div>')
         if drawn:
             parts.append(fragment(cell.value))
     return "\n\n".join(parts) + "\n"

@@ -215,3 +215,34 @@ def test_a_table_shows_itself():
     shown = Table(title="T", columns=("a", "b"), rows=((1, "<x>"),))
     assert repr(shown) == "<Table: T, 1 rows of a, b>"
     assert "&lt;x&gt;" in shown._repr_html_()
+
+
+# -- results of the public functions -------------------------------------------------------------
+
+
+def test_a_horizon_is_drawn_as_bars_with_its_first_errors() -> None:
+    horizon = tsc.horizon("generalization-errors", limit=100)
+    shown = horizon._repr_html_()
+    picture = shown[shown.index("<svg") : shown.index("</svg>")]
+    ends = {
+        name: float(width)
+        for name, width in re.findall(
+            r">(\w+)</text><rect x='70' y='\d+' width='([\d.]+)'", picture
+        )
+    }
+    assert set(ends) == {"a", "b", "c", "ab", "ac", "bc", "abc"}
+    # ab is wrong from length 67 on, bc from 71 and abc from 68: the bars are in that order.
+    assert ends["ab"] < ends["abc"] < ends["bc"] < ends["ac"]
+    assert picture.count("#D55E00") == 3
+    assert "bc{70}" in picture
+    assert len(shown) < 6_000
+
+
+def test_answers_and_interventions_are_tables() -> None:
+    said = tsc.evaluate("generalization-errors", ["baac", "ab{66}"])
+    assert isinstance(said, list)
+    rows = re.findall(r"<tr><td.*?</tr>", said._repr_html_())
+    assert ["wrong" in row for row in rows] == [False, True]
+    outcome = tsc.intervene("generalization-errors", ["bc{70}", "baac"], "head0.value[c]=like(b)")
+    assert repr(outcome) == "<Outcome: 1 of 2 answers changed>"
+    assert "0.0625" in outcome._repr_html_()

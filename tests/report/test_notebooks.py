@@ -49,20 +49,35 @@ def test_a_notebook_is_what_jupyter_reads(tmp_path: Path) -> None:
     assert [(c.kind, c.source) for c in read(path)] == [(c.kind, c.source) for c in cells]
 
 
+SAID = {
+    "first_failure": ["first error ab{66}", "margin of 3.7378 over `b`", "1 of 3 answers changed"],
+    "from_training_to_certificate": ["right on 100.00% of 10,000", "the horizon is 22"],
+    "max_of_four_decided": ["right on 100.0% of 1,000", "of 65,536 by running them all"],
+}
+
+
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_the_stored_one_is_executed_and_ends_in_a_certificate(path: Path) -> None:
+def test_a_stored_one_is_executed_and_has_a_page(path: Path) -> None:
     cells = read(path)
     for cell in cells:
         if cell.kind == "code":
             ast.parse(cell.source)
     stored = json.loads(path.read_text())["cells"]
-    said = [
+    said = "\n".join(
         "".join(output.get("text") or output["data"]["text/plain"])
         for cell in stored
         for output in cell.get("outputs", [])
-    ]
-    assert any("right on 100.00% of 10,000" in text for text in said)
-    assert any("the horizon is 22" in text for text in said)
-    page = EXAMPLES.parent / "docs" / "pages" / "how-to" / "notebook.md"
-    assert f"notebooks/{path.stem}.txt" in page.read_text()
-    assert f"notebooks/{path.name}" in page.read_text()
+    )
+    for sentence in SAID[path.stem]:
+        assert sentence in said
+    pages = (EXAMPLES.parent / "docs" / "pages" / "how-to").glob("notebook*.md")
+    text = "\n".join(page.read_text() for page in pages)
+    assert f"notebooks/{path.stem}.txt" in text
+    assert f"notebooks/{path.name}" in text
+
+
+def test_a_value_with_markup_is_shown_as_jupyter_shows_it() -> None:
+    [cell] = execute([Cell("code", "import tsc_interp as tsc\ntsc.evaluate('walkthrough', 'ab')")])
+    shown = json.loads(as_notebook([cell]))["cells"][0]["outputs"][0]["data"]
+    assert "<table>" in "".join(shown["text/html"])
+    assert "<table>" in as_page([cell])

@@ -22,6 +22,7 @@ from tsc_interp.interventions.changes import Noise, Scale
 from tsc_interp.interventions.constants import Runs, constant, noisy
 from tsc_interp.interventions.intervention import Given, Intervention, as_interventions
 from tsc_interp.interventions.parts import Direction, Edge, Part
+from tsc_interp.output.display import Displayed, Grid
 
 HookPair = tuple[str, Callable[..., Any]]
 
@@ -233,13 +234,35 @@ def _has_norm(runs: Runs) -> bool:
     return getattr(runs.cfg, "normalization_type", None) is not None
 
 
-@dataclass(frozen=True)
-class Outcome:
+@dataclass(frozen=True, repr=False)
+class Outcome(Displayed):
     """Logits of our classifier, or whatever a TransformerLens model returns, before and after."""
 
     before: Tensor
     after: Tensor
     remarks: tuple[str, ...]
+    strings: tuple[str, ...] = ()
+    """What was run, where it was strings."""
+
+    def _facts(self) -> list[str]:
+        if not self._one_logit_each:
+            return [f"outputs {tuple(self.after.shape)}"]
+        flipped = int(((self.before > 0) != (self.after > 0)).sum())
+        return [f"{flipped} of {len(self.strings)} answers changed"]
+
+    def _lines(self) -> list[tuple[str, str]]:
+        return [("remark", remark) for remark in self.remarks]
+
+    def _grids(self) -> list[Grid]:
+        if not self._one_logit_each:
+            return []
+        rows = zip(self.strings, self.before.tolist(), self.after.tolist(), strict=True)
+        columns = ["string", "before", "after"]
+        return [Grid("logits", columns, [list(row) for row in rows], unfolded=True)]
+
+    @property
+    def _one_logit_each(self) -> bool:
+        return self.before.shape == (len(self.strings),)
 
 
 def intervene(
@@ -275,4 +298,6 @@ def intervene(
     with torch.no_grad():
         before = model(input)
         after = model.run_with_hooks(input, fwd_hooks=hooks.fwd_hooks)
-    return Outcome(before, after, tuple(hooks.remarks()))
+    strings = (input,) if isinstance(input, str) else input
+    named = not isinstance(strings, Tensor) and all(isinstance(text, str) for text in strings)
+    return Outcome(before, after, tuple(hooks.remarks()), tuple(strings) if named else ())

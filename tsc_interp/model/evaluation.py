@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.resolve import ModelLike, as_checkpoint
+from tsc_interp.output.display import table
 from tsc_interp.strings import Counts, as_strings
 from tsc_interp.task import Classes
 
@@ -60,7 +61,20 @@ class Evaluation:
         return fields
 
 
-def evaluate(model: ModelLike, strings: str | Iterable[str]) -> list[Evaluation]:
+class Evaluations(list[Evaluation]):
+    """A list of evaluations that a notebook shows as a table."""
+
+    def _repr_html_(self) -> str:
+        columns = ["string", "length", "logit", "answer", "label", ""]
+        rows = [
+            [said.string, said.length, said.logit, said.prediction, said.label,
+             "" if said.correct else "wrong"]
+            for said in self
+        ]  # fmt: skip
+        return table(columns, rows)
+
+
+def evaluate(model: ModelLike, strings: str | Iterable[str]) -> Evaluations:
     """Return the float32 model's answer to each string, beside the right one.
 
     Args:
@@ -81,7 +95,7 @@ def evaluate(model: ModelLike, strings: str | Iterable[str]) -> list[Evaluation]
         ab{100} -1.97 False
     """
     checkpoint, strings = as_checkpoint(model), as_strings(strings)
-    results: list[Evaluation] = []
+    results = Evaluations()
     for start in range(0, len(strings), _BATCH):
         results += _batch(checkpoint, strings[start : start + _BATCH])
     return results

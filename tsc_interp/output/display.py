@@ -24,6 +24,7 @@ class Grid:
     title: str
     columns: Sequence[str]
     rows: Sequence[Sequence[Cell]]
+    unfolded: bool = False
 
 
 class Displayed:
@@ -37,8 +38,12 @@ class Displayed:
         """(mark, sentence), such as `("failure", "...")`; a mark may be empty."""
         return ()
 
+    def _picture(self) -> str:
+        """An SVG, or nothing."""
+        return ""
+
     def _grids(self) -> Sequence[Grid]:
-        """Shown folded."""
+        """Shown folded, unless they say otherwise."""
         return ()
 
     def __repr__(self) -> str:
@@ -52,7 +57,8 @@ class Displayed:
         lines = [f"<li>{_mark(mark)}{prose(text)}</li>" for mark, text in self._lines()]
         listed = f"<ul>{''.join(lines)}</ul>" if lines else ""
         grids = "".join(_folded(grid) for grid in self._grids())
-        return f"<div><b>{type(self).__name__}</b> {facts}{listed}{grids}</div>"
+        picture = f"<div>{drawn}</div>" if (drawn := self._picture()) else ""
+        return f"<div><b>{type(self).__name__}</b> {facts}{picture}{listed}{grids}</div>"
 
 
 def prose(text: str) -> str:
@@ -66,7 +72,9 @@ def _mark(mark: str) -> str:
 
 def _folded(grid: Grid) -> str:
     title = html.escape(visible(grid.title))
-    return f"<details><summary>{title}</summary>{table(grid.columns, grid.rows)}</details>"
+    opened = " open" if grid.unfolded else ""
+    shown = table(grid.columns, grid.rows)
+    return f"<details{opened}><summary>{title}</summary>{shown}</details>"
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:

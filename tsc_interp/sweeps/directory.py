@@ -11,6 +11,7 @@ grids at its end: rows keep their numbers.
 
 from __future__ import annotations
 
+import html
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -32,6 +33,7 @@ from tsc_interp.checkpoints.shards import (
 )
 from tsc_interp.errors import CheckpointError, ConfigError, OutputError, UsageError, shorten
 from tsc_interp.files import read_regular, reason, remove_temporaries, shown, write_atomically
+from tsc_interp.output.display import table
 from tsc_interp.sweeps.definition import Definition, SweepOptions, SweepPart
 from tsc_interp.sweeps.packing import Flags, Strip, strips, total, wanted
 from tsc_interp.sweeps.tables import polars
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
 FORMAT = "tsc-interp/sweep"
 FORMAT_VERSION = 1
 _MAX_BYTES = 200_000_000
+_NOTEBOOK_COLUMNS = ("row", "cell", "seed", "test_errors", "horizon", "proved", "first_error")
 
 
 class SweepError(CheckpointError):
@@ -102,6 +105,15 @@ class Sweep:
 
     def __repr__(self) -> str:
         return f"<sweep {self.name}: {int(self.present().sum()):,} of {self.models:,} models>"
+
+    def _repr_html_(self) -> str:
+        """The first rows, for a notebook."""
+        title = html.escape(repr(self))
+        if not self.shards():
+            return f"<div>{title}</div>"
+        rows = self.table()
+        columns = [name for name in _NOTEBOOK_COLUMNS if name in rows.columns]
+        return f"<div>{title}{table(columns, rows.select(columns).rows())}</div>"
 
     # -- what is there -------------------------------------------------------------------------
 

@@ -137,6 +137,9 @@ class Certificate(Displayed):
     def _facts(self) -> list[str]:
         return [*self.horizon._facts(), f"{len(self.proved)} statements proved"]
 
+    def _picture(self) -> str:
+        return self.horizon._picture()
+
     def _lines(self) -> list[tuple[str, str]]:
         return [("proved", sentence) for sentence in self.proved]
 

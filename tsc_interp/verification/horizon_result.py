@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from tsc_interp.output.bars import Bar, length_bars
 from tsc_interp.output.display import Displayed
 from tsc_interp.verification.bounds.rounding import Form
 
@@ -246,6 +247,18 @@ class Horizon(_OldNames, Displayed):
         length = "infinite" if self.infinite else self.length
         first = [f"first error {self.shortest.string}"] if self.shortest else []
         return [f"length {length}", f"right through {self.verified_length}", *first]
+
+    def _picture(self) -> str:
+        bars = [
+            Bar(
+                support.letters,
+                support.shortest.length - 1 if support.shortest else support.verified_length,
+                support.shortest.string if support.shortest else None,
+            )
+            for support in self.by_letters
+        ]
+        errors = [bar.length for bar in bars if bar.error is not None]
+        return length_bars(bars, int(10 * max(errors)) if errors else self.limit) if bars else ""
 
     def _lines(self) -> list[tuple[str, str]]:
         return [("", sentence.strip()) for _, sentence in self.lines()]

@@ -19,7 +19,7 @@ from flint import fmpz
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.resolve import ModelLike
 from tsc_interp.errors import TscError, UnsupportedError, UsageError
-from tsc_interp.output.display import Displayed
+from tsc_interp.output.display import Displayed, Grid
 from tsc_interp.output.numbers import number
 from tsc_interp.source_report import TEST_LENGTH
 from tsc_interp.verification import certificates, horizons
@@ -132,8 +132,22 @@ class Verdict(Displayed):
         strings = f"of {number(tally.strings)} strings up to length {tally.max_length}"
         return [self.source, f"{strings} {found}"]
 
+    def _picture(self) -> str:
+        return self._known._picture() if self._known else ""
+
     def _lines(self) -> list[tuple[str, str]]:
         return [("", sentence.strip()) for _, sentence in self.lines()]
+
+    def _grids(self) -> list[Grid]:
+        """Where the errors are, by length."""
+        sides = self.tally.sides
+        rows = [
+            [length, *(number(side.strings[length]) for side in sides)]
+            for length in range(1, self.tally.max_length + 1)
+            if any(side.vectors[length] for side in sides)
+        ]
+        columns = ["length", *(name.replace("_", " ") for name in self.tally.names)]
+        return [Grid("strings that are not right, by length", columns, rows)] if rows else []
 
     def lines(self) -> Iterator[Line]:
         """Counting first, then horizon, certificate and the float32 replay, as far as asked for."""

@@ -193,11 +193,12 @@ class OrderedVerdict(Displayed):
         return found
 
     def _facts(self) -> list[str]:
-        first = None if self.first_wrong is None else self.first_wrong.string
-        found = not_right(self.wrong, first, self.undecided, self.first_undecided)
+        example = None if self.first_wrong is None else self.first_wrong.string
+        found = not_right(self.wrong, example, self.undecided, self.first_undecided)
         if self.steps:
             return [self.source, f"of {number(self.inputs)} inputs {found}"]
-        ends = f"{self.lengths[0].length} to {self.lengths[-1].length}"
+        first, last = self.lengths[0].length, self.lengths[-1].length
+        ends = f"{first} to {last}" if first != last else f"{first}"
         return [self.source, f"of {number(self.inputs)} strings of length {ends} {found}"]
 
     def _lines(self) -> list[tuple[str, str]]:
