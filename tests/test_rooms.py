@@ -65,9 +65,8 @@ TRUSTED = (
 # Replaced by the trellis, with what imports it.
 ORDERED = frozenset({("checker", "order"), ("order", "top")})
 
-# Rooms whose files do not import each other in a circle, not even inside a function.
-WITHOUT_CYCLES = ("model", "verification.checker", "verification.bounds", "verification.search",
-                  "verification.counting", "verification")  # fmt: skip
+# One circle is left, to be broken with what is being built there.
+CIRCLES = (("tsc_interp.verification.order.verdict", "tsc_interp.verification.order.certificates"),)
 
 
 @cache
@@ -153,14 +152,10 @@ def cycles(graph: dict[str, set[str]]) -> list[tuple[str, ...]]:
     return []
 
 
-@pytest.mark.parametrize("name", WITHOUT_CYCLES)
-def test_no_file_imports_itself_by_way_of_others(name):
-    start = f"{PACKAGE.name}.{name}."
-    graph = {
-        module: {other for other in others if other.startswith(start)}
-        for module, others in module_graph().items()
-        if module.startswith(start) and part(module) in (name.split(".")[-1], "top")
-    }
+def test_no_file_imports_itself_by_way_of_others():
+    graph = module_graph()
+    for module, other in CIRCLES:
+        graph[module].discard(other)
     assert cycles(graph) == []
 
 

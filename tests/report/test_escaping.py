@@ -16,7 +16,8 @@ from tests.fuzz.names import HOSTILE
 from tsc_interp.output.visible import visible
 from tsc_interp.report import Report
 from tsc_interp.report.commands import command, python
-from tsc_interp.report.markdown import _table, anchor, plain, prose, render_markdown
+from tsc_interp.report.content import anchor
+from tsc_interp.report.markdown import _table, plain, prose, render_markdown
 from tsc_interp.results.base import Table
 
 # Everything a renderer may have switched on, among them attributes in braces and raw HTML.

@@ -103,7 +103,8 @@ def command(
     With --json the report goes to standard output, and to disk only if --out says where.
     """
     from tsc_interp.report.examine import analyze
-    from tsc_interp.report.files import check_directory, check_options
+    from tsc_interp.report.files import check_directory
+    from tsc_interp.report.saved import check_options
 
     named, texts = model_and_strings(model, strings, checkpoint)
     if pair is not None:

@@ -163,8 +163,8 @@ def _run(
     if as_json:
         sys.stdout.write(report.to_json() + "\n")
     elif not quiet:
-        from tsc_interp.report.terminal import print_lab
+        from tsc_interp.report.terminal import print_section
 
-        print_lab(report, output(), tables=tables)
+        print_section(report.section, output(), tables=tables)
     if page is not None:
         tell_page(page, quiet=quiet, open_page=open_page)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from tsc_interp.config.classifier import ClassifierConfig
+from tsc_interp.config.options import ClassifierOptions
 
 
-def check_attention(config: ClassifierConfig) -> None:
+def check_attention(config: ClassifierOptions) -> None:
     """Raise a ValueError where options of attention contradict each other or the sizes."""
     rotary = {name for name in config.added if name.startswith("rotary")}
     fields = type(config).model_fields

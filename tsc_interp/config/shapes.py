@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from tsc_interp.config.classifier import ClassifierConfig
+from tsc_interp.config.options import ClassifierOptions
 
 Shapes = dict[str, tuple[int, ...]]
 
 
-def weight_shapes(config: ClassifierConfig) -> Shapes:
+def weight_shapes(config: ClassifierOptions) -> Shapes:
     """The shape of every weight, by its name.
 
     Heads that share keys and values have one `W_K` and `W_V` per group, and tied embeddings have no
@@ -36,7 +33,7 @@ def weight_shapes(config: ClassifierConfig) -> Shapes:
     return shapes | ({"unembed.b_U": (config.n_outputs,)} if config.biases else {})
 
 
-def _attention(config: ClassifierConfig, name: str) -> Shapes:
+def _attention(config: ClassifierOptions, name: str) -> Shapes:
     d, h, k = config.d_model, config.n_heads, config.d_head
     heads = {"Q": h, "K": config.kv_heads, "V": config.kv_heads}
     shapes: Shapes = {f"{name}.W_{part}": (n, d, k) for part, n in heads.items()}
@@ -50,7 +47,7 @@ def _attention(config: ClassifierConfig, name: str) -> Shapes:
     return shapes
 
 
-def _mlp(config: ClassifierConfig, name: str) -> Shapes:
+def _mlp(config: ClassifierOptions, name: str) -> Shapes:
     d, m = config.d_model, config.d_mlp
     shapes: Shapes = {f"{name}.W_gate": (d, m)} if config.gated_mlp else {}
     shapes |= {f"{name}.W_in": (d, m), f"{name}.W_out": (m, d)}

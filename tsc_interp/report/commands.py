@@ -8,7 +8,7 @@ import shlex
 from tsc_interp.checkpoints.run_directory import run_of
 from tsc_interp.laboratories.base import LabResult
 from tsc_interp.report.card import ModelCard
-from tsc_interp.report.report import Report
+from tsc_interp.report.content import ReportContent
 
 _OUTSIDE = """import json
 
@@ -26,7 +26,7 @@ report = tsc.analyze(
 report.show(tables=True)"""
 
 
-def command(report: Report, probe: str | None = None) -> str:
+def command(report: ReportContent, probe: str | None = None) -> str:
     """Empty for a model that lives in a Python process."""
     first, *others = _sources(report)
     if not all([first, *others]):
@@ -39,7 +39,7 @@ def command(report: Report, probe: str | None = None) -> str:
     return " ".join(_shell(part) for part in [*parts, *report.models[0].strings])
 
 
-def python(report: Report, probe: str) -> str:
+def python(report: ReportContent, probe: str) -> str:
     card = report.models[0].card
     if not isinstance(card, ModelCard):
         return _OUTSIDE.format(hash=card.weight_hash[:12], probe=probe)
@@ -86,7 +86,7 @@ def lab_python(result: LabResult) -> str:
     )
 
 
-def _sources(report: Report) -> list[str]:
+def _sources(report: ReportContent) -> list[str]:
     """What to type for each model; nothing for one that is in a Python process only."""
     cards = [model.card for model in report.models]
     return [card.source if isinstance(card, ModelCard) and card.on_disk else "" for card in cards]

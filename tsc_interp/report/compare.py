@@ -10,13 +10,13 @@ from tsc_interp.errors import TscError
 from tsc_interp.output.numbers import number
 from tsc_interp.plots.figure import Figure
 from tsc_interp.plots.shared import share_scales
-from tsc_interp.report.report import Report
+from tsc_interp.report.content import ReportContent
 from tsc_interp.results.base import Table
 
 _MOST_ROWS = 20
 
 
-def side_by_side(report: Report, probe: str) -> list[list[Figure | None]]:
+def side_by_side(report: ReportContent, probe: str) -> list[list[Figure | None]]:
     """A probe's figures, each with every model's beside it: one range per axis, one per colour."""
     sections = [model.sections.get(probe) for model in report.models]
     sides = [{f.name: f for f in section.figures} if section else {} for section in sections]
@@ -32,7 +32,7 @@ def _shared(row: list[Figure | None]) -> list[Figure | None]:
     return [figure and replace(figure, figure=next(drawings)) for figure in row]
 
 
-def disagreements(report: Report) -> Table | None:
+def disagreements(report: ReportContent) -> Table | None:
     """The strings on which two models differ: by set of letters, the shortest of each."""
     if report.difference is None or not report.difference.differing:
         return None
@@ -51,7 +51,7 @@ def disagreements(report: Report) -> Table | None:
     )
 
 
-def difference_picture(report: Report) -> Markup | None:
+def difference_picture(report: ReportContent) -> Markup | None:
     """The map of where they differ; None without the weights, or where there is no map."""
     known = [model.checkpoint for model in report.models if model.checkpoint is not None]
     if report.difference is None or len(known) < 2:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tsc_interp.errors import TscError
-from tsc_interp.report.report import Report
+from tsc_interp.report.content import ReportContent
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Extra:
     page: str | None
 
 
-def playground(report: Report) -> list[Extra]:
+def playground(report: ReportContent) -> list[Extra]:
     """The model to try out, if the report still knows it: one read from JSON does not."""
     from tsc_interp.playground import playground_fragment
 

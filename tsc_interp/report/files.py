@@ -7,16 +7,13 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from tsc_interp.errors import OutputError, UsageError
 from tsc_interp.files import TEMPORARY, kind_of, made_folder, reason, temporary_name
-from tsc_interp.report.html import PLOTLY_FILE, PLOTLYJS
-from tsc_interp.report.saved import SavedReport
 
-FILES = {"html": "index.html", "md": "report.md", "json": "report.json"}
 IMAGES = "images"
 MARK = ".tsc-interp-report.json"
 _MARK_SCHEMA = "tsc-interp/report-files/1"
@@ -35,36 +32,15 @@ def check_directory(directory: Path, *, force: bool) -> None:
         )
 
 
-def check_options(formats: Sequence[str], plotlyjs: str, images: str | None) -> None:
-    unknown = [name for name in formats if name not in FILES]
-    if unknown or not formats:
-        raise UsageError(
-            f"formats are any of {', '.join(FILES)}; got {', '.join(formats) or 'none'}"
-        )
-    if plotlyjs not in PLOTLYJS:
-        raise UsageError(f"plotlyjs is one of {', '.join(PLOTLYJS)}; got {plotlyjs!r}")
-    if images not in (None, "png", "svg"):
-        raise UsageError(f"images are png or svg; got {images!r}")
-
-
-def save(
-    report: SavedReport,
-    directory: Path,
-    *,
-    formats: Sequence[str],
-    plotlyjs: str,
-    images: str | None,
-    force: bool,
-) -> Path:
-    """Write everything into a temporary directory first, then move file by file into place."""
-    check_options(formats, plotlyjs, images)
+def replace_report(directory: Path, write: Callable[[Path], None], *, force: bool) -> None:
+    """`write` fills a temporary directory; its files then move into place, one by one."""
     check_directory(directory, force=force)
     try:
         with made_folder(directory):
             temporary = directory / temporary_name()
             temporary.mkdir()
             try:
-                _write(report, temporary, formats, plotlyjs, images)
+                write(temporary)
                 _write_mark(temporary)
                 _move(temporary, directory)
             finally:
@@ -73,28 +49,6 @@ def save(
         raise OutputError(
             f"cannot write the report to {directory}: {reason(error)}; nothing was changed"
         ) from None
-    return directory / FILES[next(name for name in FILES if name in formats)]
-
-
-def _write(
-    report: SavedReport, place: Path, formats: Sequence[str], plotlyjs: str, images: str | None
-) -> None:
-    pictures: Mapping[str, str] = {}
-    if images:
-        from tsc_interp.report.images import write_images
-
-        pictures = write_images(report.drawings(), place / IMAGES, images)
-    renderers: dict[str, Callable[[], str]] = {
-        "html": lambda: report.to_page(plotlyjs=plotlyjs),
-        "md": lambda: report.to_markdown(images=pictures),
-        "json": lambda: report.to_json() + "\n",
-    }
-    for name in formats:
-        (place / FILES[name]).write_text(renderers[name](), encoding="utf-8")
-    if plotlyjs == "directory" and "html" in formats:
-        from plotly.offline import get_plotlyjs
-
-        (place / PLOTLY_FILE).write_text(get_plotlyjs(), encoding="utf-8")
 
 
 def _move(temporary: Path, directory: Path) -> None:

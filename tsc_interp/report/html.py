@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import gzip
-import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -14,25 +11,23 @@ import jinja2
 from markupsafe import Markup, escape
 
 from tsc_interp._version import __version__
-from tsc_interp.errors import UsageError
 from tsc_interp.output.numbers import format_cell, is_number
 from tsc_interp.output.visible import visible
 from tsc_interp.plots.style import Figure, template
 from tsc_interp.report.commands import command, python
 from tsc_interp.report.compare import difference_picture, disagreements, side_by_side
+from tsc_interp.report.content import ReportContent, anchor
 from tsc_interp.report.extras import Extra
 from tsc_interp.report.front import Front, front
-from tsc_interp.report.markdown import anchor
 from tsc_interp.report.model_report import ModelReport
 from tsc_interp.report.outside_front import OutsideFront, outside_front
-from tsc_interp.report.report import Report
+from tsc_interp.report.plotlyjs import plotly_script
 from tsc_interp.results.base import SEVERITIES, Finding
 
-PLOTLYJS = ("inline", "cdn", "directory")
-PLOTLY_FILE = "plotly.min.js"
 
-
-def render_html(report: Report, *, plotlyjs: str = "inline", extras: Sequence[Extra] = ()) -> str:
+def render_html(
+    report: ReportContent, *, plotlyjs: str = "inline", extras: Sequence[Extra] = ()
+) -> str:
     """The page. `extras` come after the probes' sections."""
     return render_page(
         "page.html",
@@ -50,11 +45,9 @@ def render_html(report: Report, *, plotlyjs: str = "inline", extras: Sequence[Ex
 
 def render_page(template_name: str, plotlyjs: str, **known: Any) -> str:
     """A page with figures: the template, what it knows, and what draws the figures."""
-    if plotlyjs not in PLOTLYJS:
-        raise UsageError(f"plotlyjs is one of {', '.join(PLOTLYJS)}; got {plotlyjs!r}")
     themes = _embed({"light": _theme(dark=False), "dark": _theme(dark=True)})
     page = environment().get_template(template_name)
-    return page.render(plotly=_plotly(plotlyjs), themes=themes, **known)
+    return page.render(plotly=plotly_script(plotlyjs), themes=themes, **known)
 
 
 def _front(model: ModelReport) -> Front | OutsideFront:
@@ -87,14 +80,14 @@ def prose(text: str) -> Markup:
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(visible(text)))))
 
 
-def _order(report: Report) -> list[str]:
+def _order(report: ReportContent) -> list[str]:
     """A run's page opens with its training; what no task was known for is told on screen one."""
     first = report.models[0]
     names = report.probe_names() if first.outside is None else list(first.sections)
     return sorted(names, key=lambda name: name != "dynamics")
 
 
-def _section(report: Report, name: str) -> dict[str, Any]:
+def _section(report: ReportContent, name: str) -> dict[str, Any]:
     sides = []
     for model in report.models:
         section = model.sections.get(name)
@@ -160,22 +153,3 @@ def _embed(value: Any) -> Markup:
 
     text = json.dumps(value, cls=PlotlyJSONEncoder, separators=(",", ":"))
     return Markup(text.replace("<", "\\u003c"))
-
-
-def _plotly(how: str) -> Markup:
-    from plotly.offline import get_plotlyjs, get_plotlyjs_version
-
-    if how == "cdn":
-        address = f"https://cdn.plot.ly/plotly-{get_plotlyjs_version()}.min.js"
-        # The file there is the one that plotly brings along: a browser refuses any other.
-        digest = base64.b64encode(hashlib.sha384(get_plotlyjs().encode()).digest()).decode()
-        return Markup(
-            f'<script src="{address}" integrity="sha384-{digest}" crossorigin="anonymous"></script>'
-        )
-    if how == "directory":
-        return Markup(f'<script src="{PLOTLY_FILE}"></script>')
-    # Packed, it is 1.9 MB instead of 4.7; page.js unpacks it.
-    packed = gzip.compress(get_plotlyjs().encode(), compresslevel=9, mtime=0)
-    return Markup(
-        f'<script type="application/gzip" id="plotly">{base64.b64encode(packed).decode()}</script>'
-    )

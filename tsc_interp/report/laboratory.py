@@ -12,6 +12,7 @@ from tsc_interp.laboratories.base import Finding, LabResult, Progress, silent
 from tsc_interp.laboratories.registry import Laboratory, find_laboratory
 from tsc_interp.output.display import Grid
 from tsc_interp.plots.figure import Figure, Figures
+from tsc_interp.report.content import anchor
 from tsc_interp.report.model_report import Section
 from tsc_interp.report.saved import SavedReport
 
@@ -77,9 +78,9 @@ class LabReport(SavedReport):
     def show(self, *, tables: bool = False) -> None:
         """What was found, on the terminal; with `tables`, every table."""
         from tsc_interp.output.console import SafeConsole
-        from tsc_interp.report.terminal import print_lab
+        from tsc_interp.report.terminal import print_section
 
-        print_lab(self, SafeConsole(), tables=tables)
+        print_section(self.section, SafeConsole(), tables=tables)
 
     @property
     def default_directory(self) -> Path:
@@ -118,8 +119,6 @@ class LabReport(SavedReport):
 
     def drawings(self) -> dict[str, Figure]:
         """Every figure by its anchor in the page."""
-        from tsc_interp.report.markdown import anchor
-
         return {anchor(0, self.laboratory.name, figure.name): figure for figure in self.figures}
 
     def content(self) -> dict[str, Any]:

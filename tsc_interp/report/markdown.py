@@ -9,8 +9,8 @@ from tsc_interp.output.numbers import format_cell, is_number
 from tsc_interp.output.visible import visible
 from tsc_interp.report.commands import command, python
 from tsc_interp.report.compare import disagreements
+from tsc_interp.report.content import ReportContent, anchor
 from tsc_interp.report.model_report import Section
-from tsc_interp.report.report import Report
 from tsc_interp.results.base import Cell, Table
 
 GENERATOR = "<!-- made by tsc-interp -->"
@@ -20,7 +20,7 @@ GENERATOR = "<!-- made by tsc-interp -->"
 _SPECIAL = re.compile(r"[\\`*\[\]<>&|~$!#@]|(?<!\w)_|_(?!\w)|(?<![^\W\d_])\{|(?<=www)\.|:(?=//)")
 
 
-def render_markdown(report: Report, *, images: Mapping[str, str] | None = None) -> str:
+def render_markdown(report: ReportContent, *, images: Mapping[str, str] | None = None) -> str:
     """`images` maps a figure's anchor to the file that shows it; others link to `index.html`."""
     lines = [GENERATOR, f"# {plain(report.title)}", ""]
     for sentence in report.comparison:
@@ -69,12 +69,7 @@ def prose(text: str) -> str:
     )
 
 
-def anchor(index: int, probe: str, figure: str) -> str:
-    """The name of a figure within a report: page anchor and file name."""
-    return f"{probe}-{figure}" if index == 0 else f"{probe}-{figure}-{index + 1}"
-
-
-def _section(report: Report, name: str, images: Mapping[str, str]) -> list[str]:
+def _section(report: ReportContent, name: str, images: Mapping[str, str]) -> list[str]:
     shown = [(i, model) for i, model in enumerate(report.models) if name in model.sections]
     if not shown:
         return []

@@ -8,16 +8,15 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from tsc_interp.files import slug
-from tsc_interp.plots.figure import Figure
-from tsc_interp.report.changes import apart, changes
-from tsc_interp.report.model_report import DrawnWhenAsked, ModelCard, ModelReport, section_of
+from tsc_interp.report.content import ReportContent
+from tsc_interp.report.model_report import DrawnWhenAsked, ModelReport, section_of
 from tsc_interp.report.saved import SavedReport
 from tsc_interp.results.base import Finding
 from tsc_interp.verification.counting.differences import Difference
 
 
 @dataclass(frozen=True, repr=False)
-class Report(SavedReport):
+class Report(ReportContent, SavedReport):
     """What the probes found. `show()` prints it, `save()` writes it, notebooks display it.
 
     A notebook shows what matters first, as text; `report.figures["margin"]` draws.
@@ -35,45 +34,10 @@ class Report(SavedReport):
 
     schema: ClassVar[str] = "tsc-interp/report/1"
 
-    models: tuple[ModelReport, ...]
-    difference: Difference | None = None
-    """Of two models: the strings on which they answer differently."""
-
-    @property
-    def difference_sentence(self) -> str | None:
-        """The sentence that says how often two models differ, or None."""
-        if self.difference is None:
-            return None
-        return self.difference.sentence(*self.short_names)
-
-    @property
-    def short_names(self) -> list[str]:
-        """The models by what tells them apart: `epoch=1` and `epoch=8` of one run."""
-        return apart([model.card.name for model in self.models])
-
-    @property
-    def comparison(self) -> list[str]:
-        """Of two models: what changed from the first to the second, and where they differ."""
-        cards = [model.card for model in self.models if isinstance(model.card, ModelCard)]
-        if len(cards) != 2:
-            return []
-        told = [changes(cards[0], cards[1], self.short_names), self.difference_sentence]
-        return [sentence for sentence in told if sentence is not None]
-
-    @property
-    def title(self) -> str:
-        """The names of the models."""
-        return " and ".join(model.card.name for model in self.models)
-
     @property
     def findings(self) -> list[Finding]:
         """All findings, the verdict first, then worst first."""
         return [finding for model in self.models for _, finding in model.findings()]
-
-    def probe_names(self) -> list[str]:
-        """The probes that have something to show, in the order they were asked."""
-        names = [name for model in self.models for name in (*model.sections, *model.not_run)]
-        return list(dict.fromkeys(names))
 
     def __getitem__(self, probe: str) -> Any:
         """The first model's result of a probe: `report["margin"]`."""
@@ -114,17 +78,6 @@ class Report(SavedReport):
         from tsc_interp.report.markdown import render_markdown
 
         return render_markdown(self, images=images)
-
-    def drawings(self) -> dict[str, Figure]:
-        """Every figure of every model, by its anchor in the page."""
-        from tsc_interp.report.markdown import anchor
-
-        return {
-            anchor(index, name, figure.name): figure
-            for index, model in enumerate(self.models)
-            for name, section in model.sections.items()
-            for figure in section.figures
-        }
 
     def content(self) -> dict[str, Any]:
         """Return the report as JSON types."""

@@ -4,16 +4,31 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from tsc_interp._version import __version__
-from tsc_interp.errors import TscError
+from tsc_interp.errors import TscError, UsageError
 from tsc_interp.output.display import Displayed
 from tsc_interp.output.json_form import to_json
 from tsc_interp.plots.figure import Figure
+from tsc_interp.report.files import IMAGES, replace_report
+from tsc_interp.report.plotlyjs import PLOTLY_FILE, check_plotlyjs
+
+FILES = {"html": "index.html", "md": "report.md", "json": "report.json"}
+
+
+def check_options(formats: Sequence[str], plotlyjs: str, images: str | None) -> None:
+    """Refuse a format, a way to load plotly or a kind of picture that there is not."""
+    if not formats or not set(formats) <= set(FILES):
+        raise UsageError(
+            f"formats are any of {', '.join(FILES)}; got {', '.join(formats) or 'none'}"
+        )
+    check_plotlyjs(plotlyjs)
+    if images not in (None, "png", "svg"):
+        raise UsageError(f"images are png or svg; got {images!r}")
 
 
 class SavedReport(Displayed):
@@ -77,10 +92,34 @@ class SavedReport(Displayed):
             UsageError: An option is unknown, or the directory holds other files.
             OutputError: The files could not be written; nothing was changed.
         """
-        from tsc_interp.report.files import save
-
+        check_options(formats, plotlyjs, images)
         place = self.default_directory if directory is None else Path(directory)
-        return save(self, place, formats=formats, plotlyjs=plotlyjs, images=images, force=force)
+
+        def write(folder: Path) -> None:
+            self._write(folder, formats, plotlyjs, images)
+
+        replace_report(place, write, force=force)
+        return place / FILES[next(name for name in FILES if name in formats)]
+
+    def _write(
+        self, folder: Path, formats: Sequence[str], plotlyjs: str, images: str | None
+    ) -> None:
+        pictures: Mapping[str, str] = {}
+        if images:
+            from tsc_interp.report.images import write_images
+
+            pictures = write_images(self.drawings(), folder / IMAGES, images)
+        renderers: dict[str, Callable[[], str]] = {
+            "html": lambda: self.to_page(plotlyjs=plotlyjs),
+            "md": lambda: self.to_markdown(images=pictures),
+            "json": lambda: self.to_json() + "\n",
+        }
+        for name in formats:
+            (folder / FILES[name]).write_text(renderers[name](), encoding="utf-8")
+        if plotlyjs == "directory" and "html" in formats:
+            from plotly.offline import get_plotlyjs
+
+            (folder / PLOTLY_FILE).write_text(get_plotlyjs(), encoding="utf-8")
 
     def to_dict(self) -> dict[str, Any]:
         return {"schema": self.schema, "version": __version__, **self.content()}

@@ -13,15 +13,14 @@ from tsc_interp.output.visible import visible
 from tsc_interp.report.card import ModelCard
 from tsc_interp.report.cause import Confirmation
 from tsc_interp.report.compare import disagreements
-from tsc_interp.report.laboratory import LabReport
-from tsc_interp.report.model_report import ModelReport
-from tsc_interp.report.report import Report
+from tsc_interp.report.content import ReportContent
+from tsc_interp.report.model_report import ModelReport, Section
 from tsc_interp.results.base import Finding, ProbeResult, Table
 
 _STYLES = {"failure": "bold red", "warning": "yellow", "note": "cyan", "good": "green"}
 
 
-def print_report(report: Report, console: Console, *, tables: bool = False) -> None:
+def print_report(report: ReportContent, console: Console, *, tables: bool = False) -> None:
     for sentence in report.comparison:
         console.print(_sentence(sentence))
     if tables and (table := disagreements(report)) is not None:
@@ -30,7 +29,7 @@ def print_report(report: Report, console: Console, *, tables: bool = False) -> N
         _print_model(model, console, tables)
 
 
-def print_lessons(report: Report, console: Console) -> None:
+def print_lessons(report: ReportContent, console: Console) -> None:
     """Of each model the one sentence to remember."""
     for model in report.models:
         if isinstance(model.card, ModelCard) and (lesson := model.card.lesson()) is not None:
@@ -54,11 +53,11 @@ def _print_model(model: ModelReport, console: Console, tables: bool) -> None:
             _print_tables(section.result, console)
 
 
-def print_lab(report: LabReport, console: Console, *, tables: bool = False) -> None:
+def print_section(section: Section, console: Console, *, tables: bool = False) -> None:
     """A laboratory says little, so all of it is printed; the tables if asked."""
-    _print_findings(report.findings, console, report.title)
+    _print_findings(section.result.findings, console, section.probe.title)
     if tables:
-        _print_tables(report.result, console)
+        _print_tables(section.result, console)
 
 
 def _print_findings(findings: Sequence[Finding], console: Console, title: str) -> None:
