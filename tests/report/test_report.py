@@ -27,7 +27,7 @@ from tsc_interp.model.hooked import HookedClassifier
 from tsc_interp.output.console import SafeConsole
 from tsc_interp.output.numbers import format_cell
 from tsc_interp.probes.registry import Probe
-from tsc_interp.report import Report, files
+from tsc_interp.report import Report, files, saved
 from tsc_interp.report.scoring import score_test_set, sensible_strings
 from tsc_interp.report.terminal import print_report
 
@@ -282,8 +282,8 @@ def test_a_full_disk_leaves_the_old_report_alone(report, tmp_path, monkeypatch):
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
 def test_a_really_full_device_is_told_plainly(report, tmp_path, monkeypatch):
     target = tmp_path / "r"
-    write = files._write
-    monkeypatch.setattr(files, "_write", lambda report, place, *options: (
+    write = Report._write
+    monkeypatch.setattr(Report, "_write", lambda report, place, *options: (
         (place / "report.json").symlink_to("/dev/full"), write(report, place, *options)
     ))  # fmt: skip
     with pytest.raises(TscError, match="No space left on device"):
@@ -301,7 +301,7 @@ def test_command_prints_findings_and_leaves_a_report(tmp_path, capsys, monkeypat
     assert "All 2 strings traced are answered correctly" in " ".join(out.split())
     assert "tsc-report/walkthrough/index.html" in err
     assert {f.name for f in (tmp_path / "tsc-report" / "walkthrough").iterdir()} == {
-        *files.FILES.values(),
+        *saved.FILES.values(),
         files.MARK,
     }
 
