@@ -27,7 +27,8 @@ from tsc_interp.model.hooked import HookedClassifier
 from tsc_interp.output.console import SafeConsole
 from tsc_interp.output.numbers import format_cell
 from tsc_interp.probes.registry import Probe
-from tsc_interp.report import Report, files, saved
+from tsc_interp.report import Report, files
+from tsc_interp.report.saved import FILES
 from tsc_interp.report.scoring import score_test_set, sensible_strings
 from tsc_interp.report.terminal import print_report
 
@@ -301,7 +302,7 @@ def test_command_prints_findings_and_leaves_a_report(tmp_path, capsys, monkeypat
     assert "All 2 strings traced are answered correctly" in " ".join(out.split())
     assert "tsc-report/walkthrough/index.html" in err
     assert {f.name for f in (tmp_path / "tsc-report" / "walkthrough").iterdir()} == {
-        *saved.FILES.values(),
+        *FILES.values(),
         files.MARK,
     }
 
