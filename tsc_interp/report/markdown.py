@@ -10,7 +10,7 @@ from tsc_interp.output.visible import visible
 from tsc_interp.report.commands import command, python
 from tsc_interp.report.compare import disagreements
 from tsc_interp.report.content import ReportContent, anchor
-from tsc_interp.report.model_report import Section
+from tsc_interp.report.model_report import ModelCard, Section
 from tsc_interp.results.base import Cell, Table
 
 GENERATOR = "<!-- made by tsc-interp -->"
@@ -39,7 +39,7 @@ def render_markdown(report: ReportContent, *, images: Mapping[str, str] | None =
             f"- *{plain(name)}* was not asked: {prose(reason)}"
             for name, reason in model.not_run.items()
         ]
-        order = None if model.outside is not None else model.card.order
+        order = model.card.order if isinstance(model.card, ModelCard) else None
         if order is not None:
             danger = order.danger()
             lines += [f"- {prose(danger)}"] if danger else []

@@ -277,7 +277,8 @@ class _Sample:
     def _class(self, label: int) -> str:
         """A class in words: the letter written, yes or no, or its number."""
         config = self.model.config
-        if isinstance(config.task, Writing) or config.task.kind == "maximum":
+        task: Any = config.task
+        if isinstance(task, Writing) or task.kind == "maximum":
             return self.names[label]
         two: Sequence[str] = ("no", "yes")
-        return two[label] if config.task.n_classes(config.n_letters) == 2 else f"class {label}"
+        return two[label] if task.n_classes(config.n_letters) == 2 else f"class {label}"
