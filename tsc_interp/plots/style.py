@@ -66,7 +66,7 @@ def new_figure(
         "template": template(dark),
         "height": height,
         "showlegend": legend,
-        "margin": {"l": 56, "r": 16, "t": 16, "b": 48},
+        "margin": {"l": 56, "r": 16, "t": 36 if legend else 16, "b": 48},
         "xaxis_title": x or None,
         "yaxis_title": y or None,
     }

@@ -6,12 +6,13 @@ import numpy as np
 
 from tsc_interp.laboratories.attention.figures_lookup import look_up
 from tsc_interp.laboratories.attention.result import AttentionResult
-from tsc_interp.plots.colours import DASHES, INK, MUTED, faint
+from tsc_interp.plots.colours import INK, MUTED, faint
+from tsc_interp.plots.heat import heat
+from tsc_interp.plots.series import add_series, ends, log_axis
 from tsc_interp.plots.style import Figure, new_figure
 
 _ONE, _TWO = MUTED[2], MUTED[0]
 """One head and two heads, in every figure."""
-_SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x")
 
 
 def figures(result: AttentionResult) -> list[Figure]:
@@ -42,15 +43,9 @@ def _distribution(result: AttentionResult) -> Figure:
             name=form,
             hovertemplate="%{x:.2f}: %{y:.2%}<extra>" + form + "</extra>",
         )
-    figure.add_scatter(
-        x=middles,
-        y=result.distribution.at(case="both vary", form="one head, closed form"),
-        mode="lines+markers",
-        line={"color": INK, "width": 2},
-        marker={"color": INK, "size": 5},
-        name="one head, closed form",
-        hovertemplate="%{x:.2f}: %{y:.2%}<extra>closed form</extra>",
-    )
+    closed = "one head, closed form"
+    add_series(figure, middles, result.distribution.at(case="both vary", form=closed), closed,
+               "%{x:.2f}: %{y:.2%}", colour=INK, size=5)  # fmt: skip
     figure.update_layout(barmode="overlay")
     figure.update_yaxes(tickformat=".0%", rangemode="tozero")
     one, two = (result.distribution.at(case="both vary", form=f) for f in ("one head", "two heads"))
@@ -109,20 +104,14 @@ def _over(
                 result.moments.at(case=case, design=design, alpha=alpha, statistic=statistic)
                 for statistic in (what, f"{what} drawn")
             )
-            named = f"{design}, alpha {float(alpha):g}"
-            figure.add_scatter(
-                x=scales, y=closed, mode="lines", name=design, legendgroup=design, showlegend=not m,
-                line={"color": colour, "dash": DASHES[m % len(DASHES)], "width": 2},
-                hovertemplate="C = %{x}: %{y:.4f}<extra>" + named + "</extra>",
-            )  # fmt: skip
-            figure.add_scatter(
-                x=scales, y=drawn, mode="markers", legendgroup=design, showlegend=False,
-                marker={"color": colour, "symbol": _SYMBOLS[m % len(_SYMBOLS)], "size": 8},
-                hovertemplate="C = %{x}: %{y:.4f}<extra>" + named + ", drawn</extra>",
-            )  # fmt: skip
-            spoken.append(f"{named}: {closed[0]:.4f} at {scales[0]:g}, {closed[-1]:.4f} at "
-                          f"{scales[-1]:g}")  # fmt: skip
-    figure.update_xaxes(type="log", tickvals=scales, ticktext=[f"{scale:g}" for scale in scales])
+            hover = f"C = %{{x}}, alpha {float(alpha):g}: %{{y:.4f}}"
+            alike = {"place": m, "colour": colour, "legendgroup": design}
+            add_series(figure, scales, closed, design, hover, mode="lines", showlegend=not m,
+                       **alike)  # fmt: skip
+            add_series(figure, scales, drawn, f"{design}, drawn", hover, mode="markers",
+                       showlegend=False, **alike)  # fmt: skip
+            spoken.append(ends(f"{design}, alpha {float(alpha):g}", scales, closed, ".4f"))
+    log_axis(figure, "x", scales)
     if what == "mean":
         figure.update_yaxes(range=[0.35, 0.65])
     return Figure(name, title, figure, caption, f"{what} by C. {'; '.join(spoken)}.".capitalize())
@@ -137,14 +126,7 @@ def _construction(result: AttentionResult) -> Figure:
     order = [0, 1, 4, 2, 3, 5]
     values = np.vstack([found, wanted])[order]
     names = [rows[i] for i in order]
-    figure = new_figure(height=360)
-    figure.add_heatmap(
-        z=values, x=list(labels["vector"]), y=names, autocolorscale=True, zmid=0, zmin=-1, zmax=1,
-        text=[[f"{v:.2f}" for v in row] for row in values], texttemplate="%{text}",
-        colorbar={"thickness": 12}, hovertemplate="%{y}, %{x}: %{z:.4f}<extra></extra>",
-    )  # fmt: skip
-    figure.update_yaxes(autorange="reversed", showgrid=False)
-    figure.update_xaxes(showgrid=False)
+    figure = heat(values, names, list(labels["vector"]), hover=".4f")
     gamma = float(result.misses.labels["gamma"][-1])
     spoken = "; ".join(
         f"{name}: " + ", ".join(f"{v:.2f} {u}" for v, u in zip(row, labels["vector"], strict=True))
@@ -164,11 +146,9 @@ def _plain(result: AttentionResult) -> Figure:
     multiples = [float(m) for m in result.plain.labels["multiple"]]
     figure = new_figure("multiple s of u_d added to x_2", "coefficient in c_2", legend=True)
     for place, vector in enumerate(("u_a", "u_b", "u_d")):
-        figure.add_scatter(
-            x=multiples, y=result.plain.at(added="u_d", vector=vector), mode="lines", name=vector,
-            line={"color": MUTED[place], "dash": DASHES[place], "width": 2.5},
-            hovertemplate="s = %{x:.1f}: %{y:.4f}<extra>" + vector + "</extra>",
-        )  # fmt: skip
+        values = result.plain.at(added="u_d", vector=vector)
+        add_series(figure, multiples, values, vector, "s = %{x:.1f}: %{y:.4f}", place=place,
+                   mode="lines", width=2.5)  # fmt: skip
     least = float(result.leads.at(added="u_d").min())
     most = float(result.plain.at(added="u_d", vector="u_b").max())
     return Figure(
@@ -186,26 +166,17 @@ def _copying(result: AttentionResult) -> Figure:
     keys = [int(n) for n in result.margins.labels["keys"]]
     figure = new_figure("keys n", "margin needed", legend=True)
     spoken = []
-    for place, (epsilon, margins) in enumerate(
-        zip(result.margins.labels["epsilon"], result.margins.array, strict=True)
-    ):
-        name = f"weight {1 - float(epsilon):g}"
-        figure.add_scatter(
-            x=keys, y=margins, mode="lines+markers", name=name,
-            line={"color": MUTED[place % 6], "dash": DASHES[place % 6]},
-            marker={"symbol": _SYMBOLS[place % 6], "size": 8},
-            hovertemplate="%{x} keys: %{y:.3f}<extra>" + name + "</extra>",
-        )  # fmt: skip
-        spoken.append(
-            f"{name}: {margins[0]:.3f} at {keys[0]} keys, {margins[-1]:.3f} at {keys[-1]}"
-        )
-    figure.update_xaxes(type="log", tickvals=keys, ticktext=[f"{n:,}" for n in keys])
+    for place, epsilon in enumerate(result.margins.labels["epsilon"]):
+        name, margins = f"weight {1 - float(epsilon):g}", result.margins.at(epsilon=epsilon)
+        add_series(figure, keys, margins, name, "%{x} keys: %{y:.3f}", place=place)
+        spoken.append(ends(name, keys, margins, ".3f"))
+    log_axis(figure, "x", keys)
     return Figure(
         "copying",
         "How far ahead a score must be to be copied",
         figure,
         "log((n - 1)(1 - ε)/ε): a straight line in log n.",
-        f"Margins. {'; '.join(spoken)}.",
+        f"Margins, by the number of keys. {'; '.join(spoken)}.",
     )
 
 
@@ -214,16 +185,10 @@ def _averaging(result: AttentionResult) -> Figure:
     figure = new_figure("C", "weight on a and b together", legend=True)
     spoken = []
     for place, keys in enumerate(result.averaging.labels["keys"][::2]):
-        weights = result.averaging.at(keys=keys, statistic="closed")
-        name = f"{int(keys):,} keys"
-        figure.add_scatter(
-            x=scales, y=weights, mode="lines+markers", name=name,
-            line={"color": MUTED[place % 6], "dash": DASHES[place % 6]},
-            marker={"symbol": _SYMBOLS[place % 6], "size": 7},
-            hovertemplate="C = %{x}: %{y:.4f}<extra>" + name + "</extra>",
-        )  # fmt: skip
+        name, weights = f"{int(keys):,} keys", result.averaging.at(keys=keys, statistic="closed")
+        add_series(figure, scales, weights, name, "C = %{x}: %{y:.4f}", place=place)
         spoken.append(f"{name}: {weights[0]:.4f} to {weights[-1]:.4f}")
-    figure.update_xaxes(type="log", tickvals=scales, ticktext=[f"{scale:g}" for scale in scales])
+    log_axis(figure, "x", scales)
     figure.update_yaxes(range=[0, 1.05])
     return Figure(
         "averaging",

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from tsc_interp.laboratories.attention.result import Lookup
-from tsc_interp.plots.colours import INK, MUTED
+from tsc_interp.plots.colours import INK
+from tsc_interp.plots.series import add_series
 from tsc_interp.plots.style import Figure, new_figure
 
 _FLOOR = 1e-9
-_SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x")
 
 
 def look_up(lookup: Lookup) -> Figure:
@@ -21,19 +21,13 @@ def look_up(lookup: Lookup) -> Figure:
     ):
         seen = found[:, 1] > _FLOOR
         name = f"T = {float(temperature):g}"
-        figure.add_scatter(
-            x=found[seen, 0], y=found[seen, 1], mode="markers", name=name,
-            marker={"color": MUTED[place % 6], "symbol": _SYMBOLS[place % 6], "size": 6,
-                    "opacity": 0.7},
-            hovertemplate="lead %{x:.2f} T: %{y:.2g} D<extra>" + name + "</extra>",
-        )  # fmt: skip
+        add_series(figure, found[seen, 0], found[seen, 1], name, "lead %{x:.2f} T: %{y:.2g} D",
+                   place=place, mode="markers", size=6, marker={"opacity": 0.7})  # fmt: skip
         spoken.append(f"{name}: median {np.median(found[:, 1]):.2g} D")
     leads = np.geomspace(1e-3, np.log((lookup.keys - 1) / _FLOOR), 200)
     rest = (lookup.keys - 1) * np.exp(-leads)
-    figure.add_scatter(
-        x=leads, y=rest / (1 + rest), mode="lines", name="bound", line={"color": INK, "width": 3},
-        hovertemplate="at most %{y:.2g} D<extra></extra>",
-    )  # fmt: skip
+    add_series(figure, leads, rest / (1 + rest), "bound", "at most %{y:.2g} D", mode="lines",
+               colour=INK, width=3)  # fmt: skip
     figure.update_xaxes(range=[-0.5, float(leads[-1])])
     figure.update_yaxes(type="log", exponentformat="power", range=[np.log10(_FLOOR), 0.3])
     figure.update_layout(margin_t=56)

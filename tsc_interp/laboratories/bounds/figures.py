@@ -6,6 +6,7 @@ import numpy as np
 
 from tsc_interp.laboratories.bounds.result import CLAIMS, DRAWS, BoundsResult, Derivation
 from tsc_interp.plots.colours import DASHES, INK, MUTED, WRONG
+from tsc_interp.plots.series import add_series, ends, log_axis
 from tsc_interp.plots.style import Figure, new_figure
 
 
@@ -20,29 +21,20 @@ def _by_length(result: BoundsResult) -> Figure:
     others = [int(s) for s in result.by_length.labels["seed"] if int(s) not in result.best]
     for place, seed in enumerate((*others, *result.best)):
         best = seed in result.best
-        figure.add_scatter(
-            x=lengths,
-            y=result.by_length.at(seed=seed),
-            mode="lines+markers" if best else "lines",
-            name="fewest errors" if best else "other seeds",
-            legendgroup=str(best),
-            showlegend=place in (0, len(others)),
-            line={"color": WRONG if best else INK, "width": 3 if best else 1},
-            hovertemplate=f"seed {seed}, %{{x:,}} letters: %{{y:.4f}}<extra></extra>",
-        )
+        add_series(
+            figure, lengths, result.by_length.at(seed=seed),
+            "fewest errors" if best else "other seeds",
+            f"seed {seed}, %{{x:,}} letters: %{{y:.4f}}",
+            mode="lines+markers" if best else "lines", colour=WRONG if best else INK,
+            width=3 if best else 1, legendgroup=str(best), showlegend=place in (0, len(others)),
+        )  # fmt: skip
     errors = float(result.risks.at(seed=result.best[0], quantity="validation error"))
     most = errors + float(result.bounds.at(bound=CLAIMS[0]))
     longest = result.options.max_length
-    figure.add_scatter(
-        x=[lengths[0], longest],
-        y=[most, most],
-        mode="lines",
-        name="their bound",
-        line={"color": MUTED[0], "width": 3, "dash": "dash"},
-        hovertemplate=f"at most {most:.4f}, over lengths 1 to {longest}<extra></extra>",
-    )
-    figure.update_xaxes(type="log", tickvals=lengths, ticktext=[f"{n:,}" for n in lengths])
-    figure.update_layout(margin_t=36)
+    add_series(figure, [lengths[0], longest], [most, most], "their bound",
+               f"at most {most:.4f}, over lengths 1 to {longest}", mode="lines", dash="dash",
+               width=3)  # fmt: skip
+    log_axis(figure, "x", lengths)
     spoken = "; ".join(
         f"seed {seed}: "
         + ", ".join(
@@ -68,31 +60,14 @@ def _models(result: BoundsResult) -> Figure:
     seen = result.risks.at(quantity="validation error")
     exact = result.risks.at(quantity="exact risk")
     bound = float(result.bounds.at(bound=CLAIMS[0]))
-    figure.add_scatter(
-        x=seeds,
-        y=seen,
-        mode="markers",
-        name="validation error, with the uniform bound",
-        marker={"color": MUTED[0], "symbol": "line-ew-open", "size": 12},
-        error_y={
-            "type": "data",
-            "array": [bound] * len(seeds),
-            "arrayminus": np.minimum(bound, seen),
-            "color": MUTED[0],
-            "width": 5,
-        },
-        hovertemplate="seed %{x}: %{y:.4f}<extra></extra>",
-    )
-    figure.add_scatter(
-        x=seeds,
-        y=exact,
-        mode="markers",
-        name="exact risk",
-        marker={"color": MUTED[2], "symbol": "diamond", "size": 8},
-        hovertemplate="seed %{x}: exactly %{y:.5f}<extra></extra>",
-    )
+    up, down = [bound] * len(seeds), np.minimum(bound, seen)
+    reach = {"type": "data", "array": up, "arrayminus": down, "color": MUTED[0], "width": 5}
+    add_series(figure, seeds, seen, "validation error, with the uniform bound",
+               "seed %{x}: %{y:.4f}", mode="markers", symbol="line-ew-open", size=12,
+               error_y=reach)  # fmt: skip
+    add_series(figure, seeds, exact, "exact risk", "seed %{x}: exactly %{y:.5f}", mode="markers",
+               place=2)  # fmt: skip
     figure.update_xaxes(range=[-0.7, len(seeds) - 0.3])
-    figure.update_layout(margin_t=36)
     spoken = ", ".join(f"seed {s} {risk:.4f}" for s, risk in zip(seeds, exact, strict=True))
     return Figure(
         "models",
@@ -107,19 +82,9 @@ def _models(result: BoundsResult) -> Figure:
 def _claims(result: BoundsResult) -> Figure:
     figure = new_figure("half-width of the claim", "how often it holds", height=420, legend=True)
     for place, draws in enumerate(DRAWS):
-        figure.add_scatter(
-            x=result.widths.at(draws=draws),
-            y=result.coverage.at(draws=draws),
-            mode="markers",
-            name=draws,
-            marker={
-                "size": 11,
-                "color": MUTED[place],
-                "symbol": ("circle", "diamond", "square")[place],
-            },
-            customdata=CLAIMS,
-            hovertemplate="%{customdata}: %{x:.4f}, holds %{y:.2%}<extra>" + draws + "</extra>",
-        )
+        add_series(figure, result.widths.at(draws=draws), result.coverage.at(draws=draws), draws,
+                   "%{customdata}: %{x:.4f}, holds %{y:.2%}", place=place, mode="markers", size=11,
+                   customdata=CLAIMS)  # fmt: skip
     promised = 1 - result.options.delta
     figure.add_hline(y=promised, line={"color": INK, "dash": DASHES[1]})
     for claim in CLAIMS:
@@ -134,7 +99,6 @@ def _claims(result: BoundsResult) -> Figure:
     low = min(promised, float(result.coverage.array.min()))
     figure.update_yaxes(range=[low - 0.03, 1.008], tickformat=".0%")
     figure.update_xaxes(rangemode="tozero")
-    figure.update_layout(margin_t=36)
     told = "; ".join(
         f"{claim}: half-width {result.widths.at(draws=DRAWS[0], claim=claim):.4f}, holds "
         f"{result.coverage.at(draws=DRAWS[0], claim=claim):.1%}"
@@ -160,24 +124,16 @@ def _epsilon(result: BoundsResult, derivation: Derivation) -> Figure:
         for k, delta in enumerate(labels["delta"]):
             values = derivation.epsilon.at(models=models, delta=delta)
             name = f"M = {int(models):,}"
-            figure.add_scatter(
-                x=sizes, y=values, mode="lines", name=name, legendgroup=models, showlegend=not k,
-                line={"color": MUTED[place], "dash": DASHES[k], "width": 2},
-                hovertemplate="N = %{x:,}: %{y:.4f}<extra>" + f"{name}, δ = {delta}</extra>",
-            )  # fmt: skip
+            add_series(figure, sizes, values, name, f"N = %{{x:,}}, δ = {delta}: %{{y:.4f}}",
+                       place=place, dash=DASHES[k], mode="lines", legendgroup=models,
+                       showlegend=not k)  # fmt: skip
             if k == 1:
-                spoken.append(f"{name}: {values[0]:.3f} at {sizes[0]:,}, {values[-1]:.4f} at "
-                              f"{sizes[-1]:,}")  # fmt: skip
+                spoken.append(ends(name, sizes, values, ".4f"))
     bound = float(result.bounds.at(bound=CLAIMS[0]))
-    figure.add_scatter(
-        x=[result.strings], y=[bound], mode="markers", name="here",
-        marker={"color": INK, "symbol": "star", "size": 13},
-        hovertemplate="here: %{y:.4f}<extra></extra>",
-    )  # fmt: skip
-    ticks = (1, 0.3, 0.1, 0.03, 0.01, 0.003)
-    figure.update_xaxes(type="log", tickvals=sizes, ticktext=[f"{n:,}" for n in sizes])
-    figure.update_yaxes(type="log", tickvals=ticks, ticktext=[f"{t:g}" for t in ticks])
-    figure.update_layout(margin_t=36)
+    add_series(figure, [result.strings], [bound], "here", "%{y:.4f}", mode="markers", colour=INK,
+               symbol="star", size=13)  # fmt: skip
+    log_axis(figure, "x", sizes)
+    log_axis(figure, "y", (1, 0.3, 0.1, 0.03, 0.01, 0.003))
     dashes = ", ".join(f"{d} δ = {one}" for d, one in zip(DASHES, labels["delta"], strict=False))
     return Figure(
         "epsilon",

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import plotly.graph_objects as go
 
 from tsc_interp.laboratories.construct.result import ConstructResult
-from tsc_interp.plots.colours import DASHES, INK, MUTED
+from tsc_interp.plots.colours import INK, MUTED
+from tsc_interp.plots.series import add_series, log_axis
 from tsc_interp.plots.style import Figure, new_figure
 
 
@@ -18,37 +18,18 @@ def _bound(result: ConstructResult) -> Figure:
     figure = new_figure("horizon the margins allow", "horizon", height=460, legend=True)
     built, trained = result.margins, result.trained
     most = float(max(built.at(quantity="allowed").max(), trained.at(quantity="allowed").max()))
-    figure.add_scatter(
-        x=[2, most],
-        y=[2, most],
-        mode="lines",
-        name="the bound",
-        line={"color": INK, "dash": "dash"},
-        hoverinfo="skip",
-    )
-    figure.add_scatter(
-        x=built.at(quantity="allowed"),
-        y=built.at(quantity="horizon"),
-        mode="markers",
-        name="built",
-        marker={"symbol": "diamond", "size": 11, "color": MUTED[0]},
-        customdata=built.labels["length"],
-        hovertemplate="built for %{customdata}: allowed %{x:,}, horizon %{y:,}<extra></extra>",
-    )
+    add_series(figure, [2, most], [2, most], "the bound", mode="lines", colour=INK, dash="dash",
+               hoverinfo="skip")  # fmt: skip
+    add_series(figure, built.at(quantity="allowed"), built.at(quantity="horizon"), "built",
+               "built for %{customdata}: allowed %{x:,}, horizon %{y:,}", mode="markers",
+               symbol="diamond", size=11, customdata=built.labels["length"])  # fmt: skip
     horizons = trained.at(quantity="horizon")
-    figure.add_scatter(
-        x=trained.at(quantity="allowed"),
-        y=np.maximum(horizons, 0.7),
-        mode="markers",
-        name="trained",
-        marker={"symbol": "circle", "size": 9, "color": MUTED[2], "opacity": 0.8},
-        customdata=np.stack([np.arange(len(horizons)), horizons], axis=1),
-        hovertemplate=(
-            "seed %{customdata[0]}: allowed %{x:,}, horizon %{customdata[1]:,}<extra></extra>"
-        ),
-    )
-    _powers(figure, "x")
-    _powers(figure, "y")
+    add_series(figure, trained.at(quantity="allowed"), np.maximum(horizons, 0.7), "trained",
+               "seed %{customdata[0]}: allowed %{x:,}, horizon %{customdata[1]:,}", mode="markers",
+               colour=MUTED[2], size=9, marker={"opacity": 0.8},
+               customdata=np.stack([np.arange(len(horizons)), horizons], axis=1))  # fmt: skip
+    log_axis(figure, "x")
+    log_axis(figure, "y")
     spoken = ", ".join(f"{int(a):,}" for a in built.at(quantity="horizon"))
     return Figure(
         "bound",
@@ -68,16 +49,11 @@ def _fading(result: ConstructResult) -> Figure:
     words = []
     for line, model in enumerate(result.fading.labels["model"]):
         logits = result.fading.at(model=model)
-        figure.add_scatter(
-            x=n,
-            y=np.where(logits > 0, logits, np.nan),
-            mode="lines+markers",
-            name=model.removeprefix("contains a and b, "),
-            line={"color": MUTED[line], "dash": DASHES[line]},
-            hovertemplate="n = %{x:,}: %{y:.3g}<extra></extra>",
-        )
+        add_series(figure, n, np.where(logits > 0, logits, np.nan),
+                   model.removeprefix("contains a and b, "), "n = %{x:,}: %{y:.3g}",
+                   place=line)  # fmt: skip
         words.append(f"{model}: {logits[0]:.2g} at n = {n[0]}, {logits[-1]:.2g} at n = {n[-1]:,}")
-    _powers(figure, "x")
+    log_axis(figure, "x")
     figure.update_yaxes(type="log", exponentformat="power", dtick=2)
     return Figure(
         "fading",
@@ -93,17 +69,12 @@ def _fading(result: ConstructResult) -> Figure:
 def _parity(result: ConstructResult) -> Figure:
     figure = new_figure("heads", "horizon", height=380, legend=True)
     heads = [int(label) for label in result.parity.labels["heads"]]
-    looks = {"ceiling": "dash", "built": "solid", "best trained": "dot"}
-    for place, (name, dash) in enumerate(looks.items()):
-        figure.add_scatter(
-            x=heads,
-            y=result.parity.at(quantity=name),
-            mode="lines" if name == "ceiling" else "lines+markers",
-            name=name,
-            line={"color": (INK, MUTED[0], MUTED[2])[place], "dash": dash},
-            hovertemplate=f"{name}, %{{x}} heads: %{{y}}<extra></extra>",
-        )
-    figure.update_layout(margin_t=36)
+    looks = {"ceiling": (INK, "dash"), "built": (MUTED[0], "solid"),
+             "best trained": (MUTED[2], "dot")}  # fmt: skip
+    for name, (colour, dash) in looks.items():
+        add_series(figure, heads, result.parity.at(quantity=name), name, "%{x} heads: %{y}",
+                   mode="lines" if name == "ceiling" else "lines+markers", colour=colour,
+                   dash=dash)  # fmt: skip
     figure.update_xaxes(dtick=1)
     figure.update_yaxes(dtick=1, rangemode="tozero")
     return Figure(
@@ -118,9 +89,3 @@ def _parity(result: ConstructResult) -> Figure:
         )
         + ".",
     )
-
-
-def _powers(figure: go.Figure, axis: str) -> None:
-    update = figure.update_xaxes if axis == "x" else figure.update_yaxes
-    update(type="log", dtick=1, exponentformat="power")
-    figure.update_layout(margin_t=36)

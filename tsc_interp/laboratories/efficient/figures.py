@@ -6,10 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tsc_interp.laboratories.efficient.result import WAYS, EfficientResult
-from tsc_interp.plots.colours import DASHES, INK, MUTED
+from tsc_interp.plots.colours import INK, MUTED
+from tsc_interp.plots.series import add_series, ends, log_axis
 from tsc_interp.plots.style import Figure, new_figure
-
-_SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x")
 
 
 def figures(result: EfficientResult) -> list[Figure]:
@@ -17,14 +16,6 @@ def figures(result: EfficientResult) -> list[Figure]:
     drawn = [_by_budget(result, 1, longest), _horizons(result), _by_budget(result, 0, longest)]
     drawn += [_by_length(result), _ranks(result)]
     return [*drawn, *([] if result.clock is None else [_clock(result)])]
-
-
-def _look(place: int) -> dict[str, object]:
-    return {
-        "line": {"color": MUTED[place % 6], "dash": DASHES[place % 6], "width": 2},
-        "marker": {"color": MUTED[place % 6], "symbol": _SYMBOLS[place % 6], "size": 8},
-        "mode": "lines+markers",
-    }
 
 
 def _by_budget(result: EfficientResult, statistic: int, length: int) -> Figure:
@@ -39,13 +30,10 @@ def _by_budget(result: EfficientResult, statistic: int, length: int) -> Figure:
             continue
         # A logarithmic axis has no place for rounding errors.
         shown = values if statistic else np.maximum(values, 1e-3)
-        figure.add_scatter(
-            x=budgets, y=shown, name=way, customdata=values, **_look(place),
-            hovertemplate="budget %{x}: %{customdata:.3g}<extra>" + way + "</extra>",
-        )  # fmt: skip
-        spoken.append(f"{way}: {values[0]:.3g} at {budgets[0]}, {values[-1]:.3g} at {budgets[-1]}")
-    ticks = list(result.options.budgets)
-    figure.update_xaxes(type="log", tickvals=ticks, ticktext=[str(b) for b in ticks])
+        add_series(figure, budgets, shown, way, "budget %{x}: %{customdata:.3g}", place=place,
+                   customdata=values)  # fmt: skip
+        spoken.append(ends(way, budgets, values))
+    log_axis(figure, "x", result.options.budgets)
     if statistic:
         figure.update_yaxes(tickformat=".0%", rangemode="tozero")
     else:
@@ -80,13 +68,10 @@ def _by_length(result: EfficientResult) -> Figure:
         values = result.errors.at(way=way, budget=budget, statistic="flips")
         if not np.isfinite(values).any():
             continue
-        figure.add_scatter(
-            x=lengths, y=values, name=way, **_look(place),
-            hovertemplate="%{x} letters: %{y:.1%}<extra>" + way + "</extra>",
-        )  # fmt: skip
+        add_series(figure, lengths, values, way, "%{x} letters: %{y:.1%}", place=place)
         told = [f"{v:.1%} at {n}" for n, v in zip(lengths, values, strict=True) if np.isfinite(v)]
         spoken.append(f"{way}: {', '.join(told)}")
-    figure.update_xaxes(type="log", tickvals=lengths, ticktext=[str(n) for n in lengths])
+    log_axis(figure, "x", lengths)
     figure.update_yaxes(tickformat=".0%", rangemode="tozero")
     return Figure(
         "flips-by-length",
@@ -102,27 +87,17 @@ def _horizons(result: EfficientResult) -> Figure:
     figure = new_figure("budget", "exact horizon (letters)", height=440, legend=True)
     budgets, windows = list(result.options.budgets), result.windows.array
     for draw, row in enumerate(result.horizons.array):
-        figure.add_scatter(
-            x=features, y=np.maximum(row, 0.5), mode="markers", name="random features",
-            showlegend=draw == 0, customdata=row,
-            marker={"color": MUTED[5], "symbol": "x", "size": 8},
-            hovertemplate="%{x} features: %{customdata}<extra></extra>",
-        )  # fmt: skip
-    figure.add_scatter(
-        x=budgets, y=windows, name="window and random", **_look(3),
-        hovertemplate="%{x} keys: %{y}<extra></extra>",
-    )  # fmt: skip
+        add_series(figure, features, np.maximum(row, 0.5), "random features",
+                   "%{x} features: %{customdata}", place=5, mode="markers", customdata=row,
+                   showlegend=draw == 0)  # fmt: skip
+    add_series(figure, budgets, windows, "window and random", "%{x} keys: %{y}", place=3)
     every = sorted({*budgets, *features})
     if np.isfinite(result.own_horizon):
-        figure.add_scatter(
-            x=[every[0], every[-1]], y=[max(result.own_horizon, 0.5)] * 2, mode="lines",
-            name="full attention, or CLS reading all",
-            line={"color": INK, "dash": "dash", "width": 2},
-            hovertemplate="%{y} letters<extra></extra>",
-        )  # fmt: skip
-    figure.update_xaxes(type="log", tickvals=every[::2], ticktext=[str(b) for b in every[::2]])
-    ticks = [1, 10, 100, 1000, 10_000]
-    figure.update_yaxes(type="log", tickvals=ticks, ticktext=[f"{t:,}" for t in ticks])
+        add_series(figure, [every[0], every[-1]], [max(result.own_horizon, 0.5)] * 2,
+                   "full attention, or CLS reading all", "%{y} letters", mode="lines", colour=INK,
+                   dash="dash")  # fmt: skip
+    log_axis(figure, "x", every[::2])
+    log_axis(figure, "y", (1, 10, 100, 1000, 10_000))
     medians = np.median(result.horizons.array, axis=0)
     spoken = ", ".join(f"{h:g} with {m}" for m, h in zip(features, medians, strict=True))
     return Figure(
@@ -168,16 +143,10 @@ def _clock(result: EfficientResult) -> Figure:
     for place, (way, seconds) in enumerate(
         zip(result.clock.labels["way"], 1e3 * result.clock.array, strict=True)
     ):
-        figure.add_scatter(
-            x=lengths, y=seconds, name=way, **_look(place),
-            hovertemplate="%{x} letters: %{y:.3f} ms<extra>" + way + "</extra>",
-        )  # fmt: skip
-        spoken.append(
-            f"{way}: {seconds[0]:.3f} ms at {lengths[0]}, {seconds[-1]:.3f} at {lengths[-1]}"
-        )
-    ticks = [0.01, 0.1, 1, 10, 100, 1000]
-    figure.update_xaxes(type="log", tickvals=lengths, ticktext=[str(n) for n in lengths])
-    figure.update_yaxes(type="log", tickvals=ticks, ticktext=[f"{t:g}" for t in ticks])
+        add_series(figure, lengths, seconds, way, "%{x} letters: %{y:.3f} ms", place=place)
+        spoken.append(ends(way, lengths, seconds, ".3f"))
+    log_axis(figure, "x", lengths)
+    log_axis(figure, "y", (0.01, 0.1, 1, 10, 100, 1000))
     return Figure(
         "time",
         "Time of attention over all positions, by length",

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from tsc_interp.laboratories.failures.result import RULES, TESTS, FailuresResult
-from tsc_interp.plots.colours import INK, MUTED, NEGATIVE, POSITIVE, WRONG
+from tsc_interp.plots.colours import MUTED, NEGATIVE, POSITIVE, WRONG
+from tsc_interp.plots.series import add_series, add_strip, log_axis, name_rows
 from tsc_interp.plots.style import Figure, new_figure
-
-_SYMBOLS = ("circle", "diamond", "square", "triangle-up", "cross")
 
 
 def figures(result: FailuresResult) -> list[Figure]:
@@ -20,28 +19,15 @@ def _foreseen(result: FailuresResult) -> Figure:
     words = []
     for place, rule in enumerate(RULES):
         scores = result.scores.at(rule=rule, weight="vectors")
-        figure.add_scatter(
-            x=scores[1:, 1],
-            y=scores[1:, 0],
-            mode="lines+markers",
-            name=rule,
-            line={"color": MUTED[place % len(MUTED)], "width": 1, "dash": "dot"},
-            marker={
-                "size": [13, 8],
-                "symbol": _SYMBOLS[place],
-                "color": MUTED[place % len(MUTED)],
-            },
-            customdata=TESTS[1:],
-            hovertemplate=f"{rule}, %{{customdata}}: precision %{{y:.1%}}, recall %{{x:.1%}}"
-            "<extra></extra>",
-        )
+        add_series(figure, scores[1:, 1], scores[1:, 0], rule,
+                   "%{customdata}: precision %{y:.1%}, recall %{x:.1%}", place=place, dash="dot",
+                   width=1, size=[13, 8], customdata=TESTS[1:])  # fmt: skip
         words.append(
             f"{rule}: {scores[1, 0]:.0%} and {scores[1, 1]:.0%} on the same seed, "
             f"{scores[2, 0]:.0%} and {scores[2, 1]:.0%} on others"
         )
     figure.update_xaxes(range=[-0.03, 1.04], tickformat=".0%")
     figure.update_yaxes(range=[-0.03, 1.04], tickformat=".0%")
-    figure.update_layout(margin_t=36)
     return Figure(
         "foreseen",
         "Who foresees a failure",
@@ -60,28 +46,13 @@ def _training(result: FailuresResult) -> Figure:
     for row, cell in enumerate(cells):
         found = result.horizons.at(cell=cell)
         middle = float(np.median(found))
-        spread = (np.arange(len(found)) / max(len(found) - 1, 1) - 0.5) * 0.5
-        figure.add_scatter(
-            x=np.maximum(found, 0.7),
-            y=row + spread,
-            mode="markers",
-            marker={
-                "size": 8,
-                "color": np.where(found > 0, MUTED[0], WRONG).tolist(),
-                "symbol": np.where(found > 0, "circle", "x").tolist(),
-            },
-            customdata=found,
-            hovertemplate=f"{cell}: %{{customdata:,}}<extra></extra>",
-        )
-        figure.add_shape(
-            type="line", x0=max(middle, 0.7), x1=max(middle, 0.7), y0=row - 0.35, y1=row + 0.35,
-            line={"color": INK, "width": 3},
-        )  # fmt: skip
+        marks = {"color": np.where(found > 0, MUTED[0], WRONG).tolist(),
+                 "symbol": np.where(found > 0, "circle", "x").tolist()}  # fmt: skip
+        add_strip(figure, row, np.maximum(found, 0.7), max(middle, 0.7), cell, "%{customdata:,}",
+                  marker=marks, customdata=found)  # fmt: skip
         words.append(f"{cell}: median {middle:,.0f}, best {found.max():,.0f}")
-    figure.update_xaxes(type="log", dtick=1, exponentformat="power")
-    figure.update_yaxes(
-        tickvals=list(range(len(cells))), ticktext=list(cells), autorange="reversed", zeroline=False
-    )
+    log_axis(figure, "x")
+    name_rows(figure, cells)
     return Figure(
         "training",
         "How far models go, by what they were trained on",
@@ -101,16 +72,9 @@ def _separated(result: FailuresResult) -> Figure:
     looks = (("right, 2nd percentile", "share, right 2 %", POSITIVE, "circle"),
              ("wrong, 98th percentile", "share, wrong 98 %", WRONG, "x"))  # fmt: skip
     for name, quantity, colour, symbol in looks:
-        figure.add_scatter(
-            x=table.at(quantity=quantity),
-            y=seeds,
-            mode="markers",
-            name=name,
-            marker={"size": 10, "color": colour, "symbol": symbol},
-            hovertemplate=f"seed %{{y}}, {name}: %{{x:.3f}}<extra></extra>",
-        )
+        add_series(figure, table.at(quantity=quantity), seeds, name, "seed %{y}: %{x:.3f}",
+                   mode="markers", colour=colour, symbol=symbol, size=10)  # fmt: skip
     figure.update_yaxes(type="category")
-    figure.update_layout(margin_t=36)
     low, high = (table.at(quantity=quantity) for quantity in (looks[1][1], looks[0][1]))
     return Figure(
         "separated",
@@ -130,17 +94,11 @@ def _logits(result: FailuresResult) -> Figure:
              ("wrong, largest", "wrong, largest", WRONG, "line-ns-open"),
              ("right, median", "right, median size", NEGATIVE, "circle"))  # fmt: skip
     for name, quantity, colour, symbol in looks:
-        figure.add_scatter(
-            x=table.at(quantity=quantity),
-            y=seeds,
-            mode="markers",
-            name=name,
-            marker={"size": 10, "color": colour, "symbol": symbol, "line": {"width": 2}},
-            hovertemplate=f"seed %{{y}}, {name}: %{{x:.3f}}<extra></extra>",
-        )
+        add_series(figure, table.at(quantity=quantity), seeds, name, "seed %{y}: %{x:.3f}",
+                   mode="markers", colour=colour, symbol=symbol, size=10,
+                   marker={"line": {"width": 2}})  # fmt: skip
     figure.update_yaxes(type="category")
     figure.update_xaxes(rangemode="tozero")
-    figure.update_layout(margin_t=36)
     told = ", ".join(
         f"seed {seed} {row[0]:.2f} and {row[2]:.2f}"
         for seed, row in zip(seeds, table.array.tolist(), strict=True)

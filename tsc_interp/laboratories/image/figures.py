@@ -7,6 +7,8 @@ import plotly.graph_objects as go
 from tsc_interp.laboratories.base import LabeledArray
 from tsc_interp.laboratories.image.result import ARMS, QUESTIONS, TRAINED, ImageResult
 from tsc_interp.plots.colours import DASHES, INK, MUTED, SHARE, diverging, faint
+from tsc_interp.plots.heat import heat
+from tsc_interp.plots.series import add_series
 from tsc_interp.plots.style import Figure, new_figure
 from tsc_interp.results.intervals import share_interval
 
@@ -103,22 +105,16 @@ def _arms(result: ImageResult) -> Figure:
                 up.append(high - count / test)
                 down.append(count / test - low)
             spoken.append(f"{arm}, {name}: {result.mean(counts, arm):.1%}")
-        figure.add_scatter(
-            x=x, y=y, mode="markers", name=name,
-            marker={"color": MUTED[2 * place], "symbol": symbol, "size": 9},
-            error_y={"type": "data", "array": up, "arrayminus": down, "width": 3},
-            hovertemplate="%{y:.1%}<extra>" + name + "</extra>",
-        )  # fmt: skip
+        reach = {"type": "data", "array": up, "arrayminus": down, "width": 3}
+        add_series(figure, x, y, name, "%{y:.1%}", place=2 * place, mode="markers", symbol=symbol,
+                   size=9, error_y=reach)  # fmt: skip
     lines = (
         ("knows all digits, not the place", result.blind),
         ("a place by chance", 1 / result.places),
     )
     for place, (name, value) in enumerate(lines):
-        figure.add_scatter(
-            x=[-0.5, len(ARMS) - 0.5], y=[value, value], mode="lines", name=name,
-            line={"color": MUTED[4 + place], "dash": DASHES[1 + place], "width": 2},
-            hovertemplate="%{y:.1%}<extra>" + name + "</extra>",
-        )  # fmt: skip
+        add_series(figure, [-0.5, len(ARMS) - 0.5], [value, value], name, "%{y:.1%}",
+                   place=4 + place, dash=DASHES[1 + place], mode="lines")  # fmt: skip
     figure.update_xaxes(
         tickvals=list(range(len(ARMS))), ticktext=list(ARMS), range=[-0.5, len(ARMS) - 0.5],
         zeroline=False,
@@ -137,14 +133,8 @@ def _arms(result: ImageResult) -> Figure:
 
 def _places(result: ImageResult) -> Figure:
     weight, names = result.weight.array, list(result.weight.labels["named"])
-    figure = new_figure("place the weight is in", "place named last", height=440)
-    figure.add_heatmap(
-        z=weight, x=names, y=names, **SHARE, text=[[f"{w:.0%}" for w in row] for row in weight],
-        texttemplate="%{text}", colorbar={"thickness": 12, "tickformat": ".0%"},
-        hovertemplate="named %{y}: %{z:.1%} in %{x}<extra></extra>",
-    )  # fmt: skip
-    figure.update_yaxes(autorange="reversed", showgrid=False)
-    figure.update_xaxes(showgrid=False)
+    figure = heat(weight, names, names, show=".0%", hover=".1%", colours=SHARE)
+    figure.update_layout(xaxis_title="place the weight is in", yaxis_title="place named last")
     own = ", ".join(f"{name} {weight[i, i]:.0%}" for i, name in enumerate(names))
     return Figure(
         "places",

@@ -12,7 +12,9 @@ from tsc_interp.laboratories.positions.result import (
     TASKS,
     PositionsResult,
 )
-from tsc_interp.plots.colours import DASHES, INK, MUTED, SHARE, faint, token_style
+from tsc_interp.plots.colours import INK, MUTED, SHARE, faint, token_style
+from tsc_interp.plots.heat import heat
+from tsc_interp.plots.series import add_series
 from tsc_interp.plots.style import Figure, new_figure
 
 _SYMBOLS = dict(zip(KINDS, ("circle", "square", "diamond"), strict=True))
@@ -46,28 +48,19 @@ def _errors(result: PositionsResult, task: str) -> Figure:
             continue
         each = result.wrong.at(task=task, kind=kind)
         for row in each:
-            figure.add_scatter(
-                x=lengths, y=row, mode="lines", showlegend=False, hoverinfo="skip",
-                line={"color": faint(_COLOURS[kind], 0.45), "width": 1},
-            )  # fmt: skip
+            add_series(figure, lengths, row, kind, mode="lines", colour=faint(_COLOURS[kind], 0.45),
+                       width=1, showlegend=False, hoverinfo="skip")  # fmt: skip
         mean = each.mean(axis=0)
-        figure.add_scatter(
-            x=lengths, y=mean, mode="lines+markers", name=f"{kind} positions",
-            line={"color": _COLOURS[kind], "dash": DASHES[place], "width": 2.5},
-            marker={"color": _COLOURS[kind], "symbol": _SYMBOLS[kind], "size": 8},
-            hovertemplate="%{x} letters: %{y:.2%}<extra>" + kind + "</extra>",
-        )  # fmt: skip
+        add_series(figure, lengths, mean, f"{kind} positions", "%{x} letters: %{y:.2%}",
+                   place=place, colour=_COLOURS[kind], width=2.5)  # fmt: skip
         spoken.append(
             f"{kind} positions: {mean[last - 1]:.2%} at {last} letters, {mean[last]:.2%} at "
             f"{last + 1}, {mean[-1]:.2%} at {lengths[-1]}"
         )
     if task == BEFORE:
         blind = result.blind.array
-        figure.add_scatter(
-            x=lengths, y=blind, mode="lines", name="blind to order, at best",
-            line={"color": INK, "dash": "dot", "width": 2},
-            hovertemplate="%{x} letters: %{y:.2%}<extra>blind to order</extra>",
-        )  # fmt: skip
+        add_series(figure, lengths, blind, "blind to order, at best", "%{x} letters: %{y:.2%}",
+                   mode="lines", colour=INK, dash="dot")  # fmt: skip
         spoken.append(f"blind to order at best: {blind[last - 1]:.1%} at {last} letters")
     _end_of_training(figure, last + 0.5)
     figure.update_xaxes(tickvals=lengths)
@@ -92,12 +85,8 @@ def _places(result: PositionsResult) -> Figure:
     spoken = []
     for letter, scores in zip(result.places.labels["letter"], result.places.array[h], strict=True):
         look = token_style(letter)
-        figure.add_scatter(
-            x=positions, y=scores, mode="lines+markers", name=letter,
-            line={"color": look.colour, "width": 2},
-            marker={"color": look.colour, "symbol": look.symbol, "size": 9},
-            hovertemplate="place %{x}: %{y:.3f}<extra>" + letter + "</extra>",
-        )  # fmt: skip
+        add_series(figure, positions, scores, letter, "place %{x}: %{y:.3f}", colour=look.colour,
+                   symbol=look.symbol, size=9)  # fmt: skip
         spoken.append(
             f"{letter}: {scores[0]:.2f} at place 1, {scores[last - 1]:.2f} at {last}, "
             f"{scores[-1]:.2f} at {positions[-1]}"
@@ -121,12 +110,10 @@ def _through(result: PositionsResult) -> Figure:
     for row, (task, kind) in enumerate(rows):
         through = result.through.at(task=task, kind=kind)
         values, counts = np.unique(through, return_counts=True)
-        figure.add_scatter(
-            x=values, y=[row] * len(values), mode="markers+text", text=[f"{n}×" for n in counts],
-            textposition="top center", showlegend=False,
-            marker={"color": _COLOURS[kind], "symbol": _SYMBOLS[kind], "size": 8 + 3 * counts},
-            hovertemplate="%{x} letters, %{text}<extra>" + f"{task}, {kind}" + "</extra>",
-        )  # fmt: skip
+        add_series(figure, values, [row] * len(values), f"{task}, {kind}", "%{x} letters, %{text}",
+                   mode="markers+text", colour=_COLOURS[kind], symbol=_SYMBOLS[kind],
+                   size=8 + 3 * counts, text=[f"{n}×" for n in counts],
+                   textposition="top center", showlegend=False)  # fmt: skip
         names.append(f"{'contains' if task == CONTAINS else 'before'}, {kind}")
         spoken.append(f"{names[-1]}: {', '.join(f'{int(v)}' for v in sorted(through))}")
     _end_of_training(figure, result.options.train_length + 0.5)
@@ -150,14 +137,7 @@ def _trace(result: PositionsResult) -> Figure:
     strings, letters = result.weights.labels["string"], result.weights.labels["letter"]
     values = result.weights.array[:, h]
     named = [f"{s} ({x:+.1f})" for s, x in zip(strings, result.logits.array, strict=True)]
-    figure = new_figure(height=90 + 40 * len(strings))
-    figure.add_heatmap(
-        z=values, x=list(letters), y=named, **SHARE, showscale=False,
-        text=[[f"{v:.1%}" for v in row] for row in values], texttemplate="%{text}",
-        hovertemplate="%{y}, %{x}: %{z:.2%}<extra></extra>",
-    )  # fmt: skip
-    figure.update_yaxes(autorange="reversed", showgrid=False)
-    figure.update_xaxes(showgrid=False)
+    figure = heat(values, named, letters, show=".1%", hover=".2%", colours=SHARE)
     spoken = "; ".join(
         f"{name}: " + ", ".join(f"{t} {v:.1%}" for t, v in zip(letters, row, strict=True))
         for name, row in zip(named, values, strict=True)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
-import plotly.graph_objects as go
-from numpy.typing import NDArray
 
 from tsc_interp.laboratories.pretrain.figures_characters import similar_names
 from tsc_interp.laboratories.pretrain.result import (
@@ -19,7 +17,8 @@ from tsc_interp.laboratories.pretrain.result import (
     PretrainResult,
     mean_and_error,
 )
-from tsc_interp.plots.colours import DASHES, INK, MUTED, WRONG
+from tsc_interp.plots.colours import INK, MUTED, WRONG
+from tsc_interp.plots.series import add_series, add_strip, log_axis, name_rows
 from tsc_interp.plots.style import Figure, new_figure
 
 _SYMBOLS = dict(zip(ARMS, ("circle", "diamond", "square", "triangle-up"), strict=True))
@@ -38,31 +37,9 @@ def figures(result: PretrainResult) -> list[Figure]:
     ]
 
 
-def _strip(
-    figure: go.Figure, row: int, found: NDArray[np.float64], middle: float, arm: str, form: str
-) -> None:
-    """One mark per seed, and a bar at their middle."""
-    spread = (np.arange(len(found)) / max(len(found) - 1, 1) - 0.5) * 0.5
-    figure.add_scatter(
-        x=found,
-        y=row + spread,
-        mode="markers",
-        marker={"size": 8, "color": _COLOURS[arm], "symbol": _SYMBOLS[arm], "opacity": 0.8},
-        hovertemplate=f"{arm}: %{{x:{form}}}<extra></extra>",
-    )
-    figure.add_shape(
-        type="line", x0=middle, x1=middle, y0=row - 0.36, y1=row + 0.36,
-        line={"color": INK, "width": 3},
-    )  # fmt: skip
-
-
-def _rows(figure: go.Figure, names: Sequence[str]) -> None:
-    figure.update_yaxes(
-        tickvals=list(range(len(names))),
-        ticktext=[name.replace(", ", ",<br>") for name in names],
-        autorange="reversed",
-        zeroline=False,
-    )
+def _marks(arm: str) -> dict[str, Any]:
+    look = {"colour": _COLOURS[arm], "symbol": _SYMBOLS[arm]}
+    return {**look, "marker": {"opacity": 0.8}}
 
 
 def _partners(result: PretrainResult) -> Figure:
@@ -70,12 +47,12 @@ def _partners(result: PretrainResult) -> Figure:
     words = []
     for row, arm in enumerate(ARMS):
         found = result.partners.at(arm=arm, group=GROUPS[1])
-        _strip(figure, row, found, float(found.mean()), arm, ".1%")
+        add_strip(figure, row, found, float(found.mean()), arm, "%{x:.1%}", **_marks(arm))
         words.append(f"{arm}: {found.mean():.1%}")
     constant = float(result.constant.array.mean())
     figure.add_vline(x=constant, line={"color": WRONG, "dash": "dash", "width": 1.5})
     figure.update_xaxes(tickformat=".0%", range=[-0.04, 1.04])
-    _rows(figure, ARMS)
+    name_rows(figure, ARMS)
     return Figure(
         "partners",
         "Facts held in weights: a letter's partner",
@@ -93,22 +70,14 @@ def _contains(result: PretrainResult) -> Figure:
     for place, arm in enumerate(TRAINED):
         each = [mean_and_error(result.contains.at(arm=arm, labels=n)) for n in labels]
         means, errors = (list(column) for column in zip(*each, strict=True))
-        figure.add_scatter(
-            x=[i + (place - 1) * 0.08 for i in range(len(labels))],
-            y=means,
-            error_y={"type": "data", "array": errors, "width": 5},
-            mode="lines+markers",
-            name=arm,
-            line={"color": _COLOURS[arm], "dash": DASHES[place], "width": 2},
-            marker={"color": _COLOURS[arm], "symbol": _SYMBOLS[arm], "size": 10},
-            hovertemplate=f"{arm}: %{{y:.1%}}<extra></extra>",
-        )
+        add_series(figure, [i + (place - 1) * 0.08 for i in range(len(labels))], means, arm,
+                   "%{y:.1%}", place=place, colour=_COLOURS[arm], symbol=_SYMBOLS[arm], size=10,
+                   error_y={"type": "data", "array": errors, "width": 5})  # fmt: skip
         told = ", ".join(f"{n} labels {mean:.1%}" for n, mean in zip(labels, means, strict=True))
         words.append(f"{arm}: {told}")
     figure.add_hline(y=0.5, line={"color": WRONG, "dash": "dash", "width": 1.5})
     figure.update_xaxes(tickvals=list(range(len(labels))), ticktext=labels, zeroline=False)
     figure.update_yaxes(tickformat=".0%", range=[0.48, 1.02])
-    figure.update_layout(margin_t=36)
     return Figure(
         "contains",
         "Contains a and b from few labels",
@@ -135,19 +104,13 @@ def _confidence(result: PretrainResult) -> Figure:
     looks = (("answered right", right, MUTED[0], "circle"),
              ("how sure it is", sure, WRONG, "diamond-open"))  # fmt: skip
     for name, values, colour, symbol in looks:
-        figure.add_scatter(
-            x=values,
-            y=list(range(len(cells))),
-            mode="markers",
-            name=name,
-            marker={"size": 12, "color": colour, "symbol": symbol, "line": {"width": 2}},
-            hovertemplate=f"{name}: %{{x:.1%}}<extra></extra>",
-        )
+        add_series(figure, values, list(range(len(cells))), name, "%{x:.1%}", mode="markers",
+                   colour=colour, symbol=symbol, size=12,
+                   marker={"line": {"width": 2}})  # fmt: skip
     short = {BOTH: "pre-trained", LONGER: "alone"}
     names = [f"{short[arm]}, {group}" for arm, group in cells]
-    _rows(figure, names)
+    name_rows(figure, names)
     figure.update_xaxes(tickformat=".0%", range=[-0.04, 1.04])
-    figure.update_layout(margin_t=36)
     told = "; ".join(
         f"{name}: right {a:.1%}, sure {b:.0%}"
         for name, a, b in zip(names, right, sure, strict=True)
@@ -170,11 +133,12 @@ def _horizons(result: PretrainResult) -> Figure:
     for row, (labels, arm) in enumerate(cells):
         found = result.horizons.at(arm=arm, labels=labels)
         middle = float(np.median(found))
-        _strip(figure, row, np.maximum(found, 0.7), max(middle, 0.7), arm, ",.0f")
+        add_strip(figure, row, np.maximum(found, 0.7), max(middle, 0.7), arm, "%{x:,.0f}",
+                  **_marks(arm))  # fmt: skip
         words.append(f"{labels} labels, {arm}: {middle:,.0f}")
-    figure.update_xaxes(type="log", dtick=1, exponentformat="power")
+    log_axis(figure, "x")
     short = dict(zip(TRAINED, ("pre-trained", "alone", "alone, longer"), strict=True))
-    _rows(figure, [f"{labels} {short[arm]}" for labels, arm in cells])
+    name_rows(figure, [f"{labels} {short[arm]}" for labels, arm in cells])
     return Figure(
         "horizons",
         "How far models go, by labels",
@@ -192,13 +156,8 @@ def _heads(result: PretrainResult) -> Figure:
     for place, stage in enumerate(STAGES):
         largest = np.sort(result.heads.at(stage=stage).max(-1).ravel())
         spread = (np.arange(len(largest)) / max(len(largest) - 1, 1) - 0.5) * 0.6
-        figure.add_scatter(
-            x=place + spread,
-            y=largest,
-            mode="markers",
-            marker={"size": 7, "color": MUTED[place], "symbol": list(_SYMBOLS.values())[place]},
-            hovertemplate=f"{stage}: %{{y:.0%}}<extra></extra>",
-        )
+        add_series(figure, place + spread, largest, stage, "%{y:.0%}", place=place, mode="markers",
+                   size=7)  # fmt: skip
         words.append(f"{stage}: {largest.mean():.0%}")
     figure.add_hline(y=1 / 3, line={"color": INK, "dash": "dash", "width": 1.5})
     figure.update_xaxes(tickvals=list(range(len(STAGES))), ticktext=list(STAGES), zeroline=False)

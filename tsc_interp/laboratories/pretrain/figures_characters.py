@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from tsc_interp.laboratories.pretrain.result import BOTH, Characters
-from tsc_interp.plots.colours import INK, MUTED
+from tsc_interp.plots.colours import INK
+from tsc_interp.plots.series import add_bar, add_series, name_rows
 from tsc_interp.plots.style import Figure, new_figure
 
 
@@ -22,25 +23,13 @@ def similar_names(found: Characters) -> Figure:
             middle, at = float(shares.mean()), row + (place - 0.5) * 0.36
             x.extend(shares)
             y.extend(at + np.linspace(-0.08, 0.08, len(shares)))
-            figure.add_shape(
-                type="line", x0=middle, x1=middle, y0=at - 0.15, y1=at + 0.15,
-                line={"color": INK, "width": 3},
-            )  # fmt: skip
+            add_bar(figure, middle, at, 0.15)
             if arm == BOTH:
                 spoken.append(f"{measure} {middle:.0%}")
-        figure.add_scatter(
-            x=x, y=y, mode="markers", name=arm,
-            marker={"color": MUTED[2 * place], "symbol": ("circle", "square")[place], "size": 8},
-            hovertemplate="%{x:.0%}<extra>" + arm + "</extra>",
-        )  # fmt: skip
+        add_series(figure, x, y, arm, "%{x:.0%}", place=2 * place, mode="markers")
     figure.add_vline(x=1 / found.places, line={"color": INK, "dash": "dash", "width": 1.5})
     figure.update_xaxes(tickformat=".0%", range=[-0.03, 1.03])
-    figure.update_yaxes(
-        tickvals=list(range(len(measures))),
-        ticktext=[measure.replace(", ", ",<br>") for measure in measures],
-        autorange="reversed", zeroline=False,
-    )  # fmt: skip
-    figure.update_layout(margin_t=36)
+    name_rows(figure, measures)
     return Figure(
         "similar-names",
         "Similar names get similar answers, also where that is wrong",
