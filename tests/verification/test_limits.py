@@ -113,8 +113,8 @@ def test_work_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_costs_in_words() -> None:
     config = ClassifierConfig()
-    assert "1,373,700 count vectors one by one" in costs.plan(config, 200, "auto").sentence()
-    assert "by regions" in costs.plan(config, 5000, "auto").sentence()
+    assert "1,373,700 count vectors one by one" in costs.plan(config, 200, "enumeration").sentence()
+    assert "by regions" in costs.plan(config, 200, "auto").sentence()
     assert costs.plan(config, 5000, "auto").seconds is None
     assert costs.plan(config, 5000, "auto").is_long
     assert not costs.plan(config, 200, "auto").is_long

@@ -16,8 +16,6 @@ from tsc_interp.errors import UnsupportedError
 
 LONGEST = 10**6
 """Beyond, even the number of all strings takes long to write down."""
-ENUMERATE_UP_TO = 2_000_000
-"""Vectors that `auto` looks at one by one; beyond, it counts by regions."""
 REFUSE_BEYOND = 5_000_000_000
 """Vectors that enumeration refuses: hours of work, when regions need seconds."""
 MANY_VECTORS = 1_000_000_000
@@ -60,14 +58,14 @@ class Plan:
 
 
 def plan(config: ClassifierConfig, max_length: int, method: str) -> Plan:
-    """The method `auto` stands for, and its cost; too much is refused here."""
+    """The method, and its cost; too much is refused here. `auto` is the faster one, regions."""
     if max_length > LONGEST:
         raise UnsupportedError(
             f"strings are counted up to length {LONGEST:,}, got {shown(max_length)}; try {INSTEAD}"
         )
     vectors = comb(max_length + config.n_letters, config.n_letters) - 1
     if method == "auto":
-        method = "enumeration" if vectors <= ENUMERATE_UP_TO else "regions"
+        method = "regions"
     if method != "regions" and vectors > REFUSE_BEYOND:
         raise UnsupportedError(
             f"{vectors:,} count vectors are too many to enumerate; use method 'regions' "

@@ -1,9 +1,9 @@
 """Counting by regions: boxes of count vectors decided at once, only the boundary point by point.
 
-The second implementation of exact counting, sharing with enumeration only the support's arithmetic.
-A box whose bounds show one sign (and one label) is right or wrong as a whole; others are cut in
-two until few points are left, which are evaluated. Work grows with the surface between right and
-wrong, about L² for three letters, not with the L³ / 6 vectors.
+It shares with enumeration, the slower and simpler method, only the support's arithmetic. A box
+whose bounds show one sign (and one label) is right or wrong as a whole; others are cut in two until
+few points are left, which are evaluated. Work grows with the surface between right and wrong, about
+L² for three letters, not with the L³ / 6 vectors.
 
 All boxes of a support together hold each of its vectors once. So the wrong ones can be added up, or
 all the others be taken away from the whole support, whose strings have a closed form: whichever is
