@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from tsc_interp.laboratories.attention.figures_lookup import look_up
@@ -105,7 +107,7 @@ def _over(
                 for statistic in (what, f"{what} drawn")
             )
             hover = f"C = %{{x}}, alpha {float(alpha):g}: %{{y:.4f}}"
-            alike = {"place": m, "colour": colour, "legendgroup": design}
+            alike: dict[str, Any] = {"place": m, "colour": colour, "legendgroup": design}
             add_series(figure, scales, closed, design, hover, mode="lines", showlegend=not m,
                        **alike)  # fmt: skip
             add_series(figure, scales, drawn, f"{design}, drawn", hover, mode="markers",
