@@ -307,7 +307,7 @@ class Bounds:
                 mean = mean * np.nan
             size = np.abs(values).max((0, 1)) + np.abs(mean)
             over = 2 / (least[0] + most[0])
-            share = (most[0] - least[0]) / (least[0] + most[0]) + 16 * UNIT
+            share = (most[0] - least[0]) / (2 * least[0]) * (1 + 16 * UNIT) + 16 * UNIT
             for (shift, room), stage, rows in zip(found, self.trellis.stages, kept, strict=True):
                 at = list(stage.places)
                 other = (rows != letters[at]).astype(float)  # the rest is the path's own, exactly

@@ -69,6 +69,9 @@ class Readout:
     outer_shift: Matrix
     inner_shift: Matrix | None
     """What is added after the division."""
+    gate: Matrix | None
+    gate_shift: Matrix | None
+    """What opens the neurons of a gated MLP, read as `inner` is."""
 
 
 class OrderedExact(ExactModel):
@@ -193,31 +196,47 @@ class OrderedExact(ExactModel):
         config = self.config
         outer, shift = self.unembedding()
         outer_state = inner = inner_state = inner_shift = added_outer = added_state = None
+        gate = gate_shift = None
         if config.final_norm:
             scale, shifted = self.norm_weights("ln_final")
             shift = shift + arb_mat([shifted]) * outer
             outer_state = self.centring()
             outer = outer_state * _scaled(scale, outer)
         if config.has_mlp:
-            inner = self.matrix("blocks.0.mlp.W_in")
-            inner_shift = self.bias("blocks.0.mlp.b_in", config.d_mlp)
-            if config.has_norm:
-                scale, shifted = self.norm_weights("blocks.0.ln2")
-                inner_shift = inner_shift + arb_mat([shifted]) * inner
-                inner_state = self.centring()
-                inner = inner_state * _scaled(scale, inner)
+            inner_state = self.centring() if config.has_norm else None
+            inner, inner_shift = self._read_by_neurons("W_in", inner_state)
+            if config.gated_mlp:
+                gate, gate_shift = self._read_by_neurons("W_gate", inner_state)
+            else:
+                inner_shift = inner_shift + self.bias("blocks.0.mlp.b_in", config.d_mlp)
             out = self.matrix("blocks.0.mlp.W_out")
             added_outer = out * outer
             added_state = None if outer_state is None else out * outer_state
         return Readout(
-            outer, inner, inner_state, outer_state, added_outer, added_state, shift, inner_shift
-        )
+            outer, inner, inner_state, outer_state, added_outer, added_state, shift, inner_shift,
+            gate, gate_shift,
+        )  # fmt: skip
+
+    def _read_by_neurons(self, name: str, state: Matrix | None) -> tuple[Matrix, Matrix]:
+        """A matrix of the MLP with the norm's own weights, and what is added after its division."""
+        into = self.matrix(f"blocks.0.mlp.{name}")
+        if state is None:
+            return into, arb_mat(1, into.ncols())
+        scale, shifted = self.norm_weights("blocks.0.ln2")
+        return state * _scaled(scale, into), arb_mat([shifted]) * into
 
     def residual(self, reading: Matrix) -> Matrix:
         """What the reading token itself brings: its embedding, and attention's own bias."""
         if not self.config.has_attention:
             return reading
         return self.biased(reading, "blocks.0.attn.b_O")
+
+    def mlp_constant(self) -> Matrix:
+        """What the MLP adds whatever it reads: a gated one has its first bias after the gates."""
+        if not self.config.gated_mlp:
+            return self.mlp_bias()
+        first = self.bias("blocks.0.mlp.b_in", self.config.d_mlp)
+        return first * self.matrix("blocks.0.mlp.W_out") + self.mlp_bias()
 
     def mlp_bias(self) -> Matrix:
         if not self.config.has_mlp:

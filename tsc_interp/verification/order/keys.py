@@ -45,6 +45,7 @@ class Maps:
 
     outer [d class], after [class]: what is read of x itself, and of the MLP's own bias
     inner [d neuron], inner_shift [neuron]: arguments of the activation
+    gate [d neuron], gate_shift [neuron]: the same of a gated MLP, where inner is multiplied by it
     added [neuron class]: what an activation adds to the outputs
     state [d d]: what the norm before the MLP divides by the root mean square of (centred x)
     final [d d], added_state [neuron d], after_state [d]: the same for the final norm
@@ -55,6 +56,8 @@ class Maps:
     after: Rounded
     inner: Rounded | None
     inner_shift: Rounded | None
+    gate: Rounded | None
+    gate_shift: Rounded | None
     added: Rounded | None
     state: Rounded | None
     final: Rounded | None
@@ -86,11 +89,6 @@ class Keys:
 
 def keys_of(exact: OrderedExact, trellis: Trellis) -> Keys:
     """The precision is raised until scores are known to 100 bits after the point."""
-    if exact.config.gated_mlp:
-        raise UnsupportedError(
-            "this model has a gated MLP: its outputs on one string are known exactly, but there "
-            "are no bounds over sets of strings for it yet"
-        )
     for precision in _PRECISIONS:
         with ctx.workprec(precision):
             scores = _Scores(exact, trellis)
@@ -175,7 +173,7 @@ def _keys(exact: OrderedExact, scores: _Scores) -> Keys:
 
 
 def _maps(exact: OrderedExact) -> Maps:
-    read, bias = exact.readout(), exact.mlp_bias()
+    read, bias = exact.readout(), exact.mlp_constant()
 
     def maybe(matrix: Any) -> Rounded | None:
         return None if matrix is None else rounded(matrix)
@@ -185,6 +183,8 @@ def _maps(exact: OrderedExact) -> Maps:
         after=rounded(bias * read.outer)[0],
         inner=maybe(read.inner),
         inner_shift=None if read.inner_shift is None else rounded(read.inner_shift)[0],
+        gate=maybe(read.gate),
+        gate_shift=None if read.gate_shift is None else rounded(read.gate_shift)[0],
         added=maybe(read.added_outer),
         state=maybe(read.inner_state),
         final=maybe(read.outer_state),

@@ -73,6 +73,12 @@ class Part:
         inputs = self.undecided_inputs if undecided else self.wrong_inputs
         return min(found + [tuple(row) for row in inputs.tolist()], default=None)
 
+    def is_wrong(self, letters: Index) -> bool:
+        """Whether this input is known to be wrong."""
+        if (self.wrong_inputs == letters).all(1).any():
+            return True
+        return any(bool(one.holds(letters).any()) for one in self.regions())
+
     def sample(self, count: int, seed: int = 0) -> Index:
         """Wrong inputs drawn uniformly, with replacement: `[input place]`."""
         draw = np.random.default_rng(seed)

@@ -1,15 +1,9 @@
 """The margin as a linear function of the residual stream plus a remainder, over a region.
 
-Between attention and the outputs stand an activation and up to two norms. On the ranges of their
-arguments each is a linear function up to a bounded remainder:
-
-    activation   α q + [β, γ], α the slope of the chord
-    square       x² = (l + u) x - l u - [0, (u - l)²/4]
-    1/√s         κ s + [β, γ], κ the slope of the chord
-    product      z t = z₀ t + t₀ z - z₀ t₀ ± rad(z) rad(t)
-
-So the label's output minus another's, times the final norm's scale, is L · x + [low, high]. The
-remainder shrinks with the square of the ranges, and L · x is maximised exactly by the sweeps.
+Between attention and the outputs stand an activation and up to two norms, each of them a linear
+function up to a bounded remainder (linear.py). So the label's output minus another's, times the
+final norm's scale, is L · x + [low, high]. The remainder shrinks with the square of the ranges, and
+L · x is maximised exactly by the sweeps.
 """
 
 from __future__ import annotations
@@ -24,14 +18,15 @@ from tsc_interp.verification.bounds import intervals
 from tsc_interp.verification.bounds.activations import ACTIVATIONS
 from tsc_interp.verification.bounds.intervals import UNIT, Array, Interval
 from tsc_interp.verification.order.keys import Maps, Rounded
-
-_GRID = 8
-_CURVATURE = {"gelu": (0.80, 0.11), "gelu_new": (0.81, 0.12), "silu": (0.51, 0.10)}
-"""More than the largest second derivative, and than the largest of its negative."""
-_UNITS = 4096 * UNIT
-"""More than an activation, its slope and its argument round, per unit of their sizes."""
-_FLAT = 1e-9
-"""Ranges narrower than this have no slope that float64 can tell; 0 does as well."""
+from tsc_interp.verification.order.linear import (
+    UNITS,
+    Active,
+    Arguments,
+    Gated,
+    Normed,
+    Plain,
+    Scale,
+)
 
 
 @dataclass(frozen=True)
@@ -44,42 +39,6 @@ class Forms:
     slope: Array
     low: Array
     high: Array
-
-
-def chord(name: str, low: Array, high: Array) -> tuple[Array, Array, Array]:
-    """α, β and γ with β ≤ act(q) - α q ≤ γ for all q in [low, high]."""
-    if name == "relu":
-        crossing = (low < 0) & (high > 0)
-        with np.errstate(all="ignore"):
-            alpha = np.where(crossing, high / (high - low), (low >= 0).astype(float))
-        top = np.where(crossing, -alpha * low, 0.0)
-        slack = 8 * UNIT * (np.abs(low) + np.abs(high))
-        return alpha, -slack, top + slack
-    value = ACTIVATIONS[name].value
-    width = high - low
-    q = low[..., None] + width[..., None] * (np.arange(_GRID + 1) / _GRID)
-    held = value(np.maximum(q, ACTIVATIONS[name].gone))
-    flat = width < _FLAT
-    with np.errstate(all="ignore"):
-        alpha = np.where(flat, 0.0, (held[..., -1] - held[..., 0]) / np.where(flat, 1.0, width))
-    gap = held - alpha[..., None] * q
-    up, down = _CURVATURE[name]
-    bend = (width / _GRID) ** 2 / 8
-    slack = _UNITS * (1 + np.abs(low) + np.abs(high))
-    return alpha, gap.min(-1) - up * bend - slack, gap.max(-1) + down * bend + slack
-
-
-def inverse_root(low: Array, high: Array) -> tuple[Array, Array, Array]:
-    """κ, β and γ with β ≤ 1/√s - κ s ≤ γ for all s in [low, high], low > 0."""
-    ends = 1 / np.sqrt(low), 1 / np.sqrt(high)
-    flat = high - low <= 1e-9 * high
-    with np.errstate(all="ignore"):
-        kappa = np.where(flat, 0.0, (ends[1] - ends[0]) / np.where(flat, 1.0, high - low))
-        at = np.where(flat, high, (-2 * kappa) ** (-2 / 3))  # the tangent's point
-    least = 1 / np.sqrt(at) - kappa * at
-    most = np.maximum(ends[0] - kappa * low, ends[1] - kappa * high)
-    slack = 64 * UNIT * (ends[0] + np.abs(kappa) * high)
-    return kappa, np.minimum(least, most) - slack, most + slack
 
 
 class Relaxation:
@@ -95,8 +54,12 @@ class Relaxation:
                 assert (part.errors <= 2 * UNIT * _size(part)).all()
 
     def _directions(self) -> Array:
-        """The channels whose ranges `forms` needs, `[channel d]`: neurons, then states."""
-        parts = [self.maps.inner, self.maps.state if self.maps.inner is not None else None]
+        """The channels whose ranges `forms` needs, `[channel d]`: neurons, gates, states."""
+        parts = [
+            self.maps.inner,
+            self.maps.gate,
+            self.maps.state if self.maps.inner is not None else None,
+        ]
         parts.append(self.maps.final if self.needs_scale else None)
         rows = [part.values.T for part in parts if part is not None]
         return np.concatenate(rows) if rows else np.zeros((0, len(self.largest)))
@@ -119,14 +82,13 @@ class Relaxation:
         parts = np.abs(maps.after.values) + np.abs(maps.shift.values)
         size += parts[label][:, None] + parts
         most = least.copy()
-        pre = None if maps.inner is None else self._arguments(low, high)
-        gain = None
-        if pre is not None:
+        active, gain = self._active(low, high), None
+        if active is not None:
             assert maps.added is not None
             gain = maps.added.values.T[label][:, None] - maps.added.values.T
         if self.needs_scale:
             shift = maps.shift.values[label][:, None] - maps.shift.values
-            scale = self._scale(low, high, pre)
+            scale = self._scale(low, high, active)
             slope = slope + (shift * scale.slope[:, None])[:, :, None] * scale.on_x[:, None]
             if gain is not None and scale.on_post is not None:
                 gain = gain + (shift * scale.slope[:, None])[:, :, None] * scale.on_post[:, None]
@@ -134,20 +96,13 @@ class Relaxation:
             least, most = least + np.minimum(*ends), most + np.maximum(*ends)
             shifts = np.abs(maps.shift.values)
             size += (shifts[label][:, None] + shifts) * scale.size[:, None]
-        if pre is not None and gain is not None:
-            alpha, beta, gamma = chord(self.config.act_fn, *pre.range)
-            ends = np.maximum(gain, 0), np.minimum(gain, 0)
-            least = least + np.einsum("rjn,rn->rj", ends[0], beta)
-            least = least + np.einsum("rjn,rn->rj", ends[1], gamma)
-            most = most + np.einsum("rjn,rn->rj", ends[0], gamma)
-            most = most + np.einsum("rjn,rn->rj", ends[1], beta)
-            more, low_more, high_more = pre.times(gain * alpha[:, None])
+        if active is not None and gain is not None:
+            more, low_more, high_more = active.times(gain)
             slope, least, most = slope + more, least + low_more, most + high_more
             assert maps.added is not None
             weights = _size(maps.added).T
             weights = weights[label][:, None] + weights + np.abs(gain)
-            reach = np.abs(alpha) * pre.size + np.maximum(np.abs(beta), np.abs(gamma))
-            size += np.einsum("rjn,rn->rj", weights, reach) * gain.shape[2]
+            size += np.einsum("rjn,rn->rj", weights, active.size) * gain.shape[2]
         slack = 64 * (len(self.largest) + 8) * UNIT * size + 1e-290
         least, most = least - slack, most + slack
         settled = np.where(np.arange(slope.shape[1]) >= label[:, None], np.inf, -np.inf)
@@ -199,39 +154,57 @@ class Relaxation:
         return outputs, errors
 
     def _activations(self, x: Array, off: Array) -> tuple[Array, Array]:
-        maps = self.maps
-        assert maps.inner is not None
-        assert maps.inner_shift is not None
-        shift = maps.inner_shift.values
-        z, room = _times((x, np.broadcast_to(off, x.shape)), maps.inner)
-        if maps.state is not None:
-            state, around = _times((x, np.broadcast_to(off, x.shape)), maps.state)
+        maps, kind = self.maps, ACTIVATIONS[self.config.act_fn]
+        pre, room = self._argument(x, off, maps.inner, maps.inner_shift)
+        plain = pre, room
+        if maps.gate is not None:
+            pre, room = self._argument(x, off, maps.gate, maps.gate_shift)
+        # No activation of the family is steeper than 1.13.
+        value, room = kind.value(np.maximum(pre, kind.gone)), 1.2 * room + UNITS * (1 + np.abs(pre))
+        if maps.gate is None:
+            return value, room
+        room = room * (np.abs(plain[0]) + plain[1]) + np.abs(value) * plain[1]
+        return value * plain[0], room + 8 * UNIT * np.abs(value * plain[0])
+
+    def _argument(
+        self, x: Array, off: Array, into: Rounded | None, shift: Rounded | None
+    ) -> tuple[Array, Array]:
+        """Arguments of single residual streams, and how far they may be off."""
+        assert into is not None
+        assert shift is not None
+        z, room = _times((x, np.broadcast_to(off, x.shape)), into)
+        if self.maps.state is not None:
+            state, around = _times((x, np.broadcast_to(off, x.shape)), self.maps.state)
             square, share = _mean_square(state, around, self.config.norm_eps)
             t = 1 / np.sqrt(square)[:, None]
             # 1/√s is off by less than its share of s, where that is below a half.
             room = room * t * (1 + share[:, None]) + np.abs(z) * t * (share[:, None] + 8 * UNIT)
             z = z * t
-        pre = z + shift
-        room = room + 8 * UNIT * (np.abs(z) + np.abs(shift))
-        kind = ACTIVATIONS[self.config.act_fn]
-        # No activation of the family is steeper than 1.13.
-        return kind.value(np.maximum(pre, kind.gone)), 1.2 * room + _UNITS * (1 + np.abs(pre))
+        return z + shift.values, room + 8 * UNIT * (np.abs(z) + np.abs(shift.values))
 
-    def _arguments(self, low: Array, high: Array) -> _Arguments:
-        maps = self.maps
-        assert maps.inner is not None
-        assert maps.inner_shift is not None
-        count = maps.inner.values.shape[1]
-        z = low[:, :count], high[:, :count]
-        u = maps.inner.values.T
-        size = _size(maps.inner).T @ self.largest + np.abs(maps.inner_shift.values)
-        if maps.state is None:
-            return _Plain(u, maps.inner_shift.values, z, size)
-        d = len(self.largest)
-        x = low[:, count : count + d], high[:, count : count + d]
-        return _Normed(u, maps.inner_shift.values, z, size, x, maps.state.values, self.config)
+    def _active(self, low: Array, high: Array) -> Active | None:
+        """The neurons over the ranges of channels."""
+        maps, name = self.maps, self.config.act_fn
+        if maps.inner is None or maps.inner_shift is None:
+            return None
+        count, d = maps.inner.values.shape[1], len(self.largest)
+        n_channels = count * (1 + (maps.gate is not None))
+        x = low[:, n_channels : n_channels + d], high[:, n_channels : n_channels + d]
 
-    def _scale(self, low: Array, high: Array, pre: _Arguments | None) -> _Scale:
+        def arguments(into: Rounded, shift: Rounded, start: int) -> Arguments:
+            z = low[:, start : start + count], high[:, start : start + count]
+            size = _size(into).T @ self.largest + np.abs(shift.values)
+            if maps.state is None:
+                return Plain(into.values.T, shift.values, z, size)
+            state = maps.state.values
+            return Normed(into.values.T, shift.values, z, size, x, state, self.config)
+
+        pre = arguments(maps.inner, maps.inner_shift, 0)
+        if maps.gate is None or maps.gate_shift is None:
+            return Active(name, pre)
+        return Gated(name, arguments(maps.gate, maps.gate_shift, count), pre)
+
+    def _scale(self, low: Array, high: Array, active: Active | None) -> Scale:
         """The final norm's √(mean square + ε), from the ranges of states and activations."""
         maps, d = self.maps, len(self.largest)
         x = low[:, -d:], high[:, -d:]
@@ -239,138 +212,14 @@ class Relaxation:
         assert maps.after_state is not None
         x = intervals.outward(x[0] + maps.after_state.values, x[1] + maps.after_state.values, 4)
         added, parts = None, self.largest @ _size(maps.final) + np.abs(maps.after_state.values)
-        if pre is not None:
+        if active is not None:
             assert maps.added_state is not None
             added = maps.added_state.values
-            active = ACTIVATIONS[self.config.act_fn].bounds(*pre.range)
-            more = intervals.times_matrix(active, added)
+            more = intervals.times_matrix(active.bounds, added)
             x = intervals.outward(x[0] + more[0], x[1] + more[1], 4)
-            parts = parts + np.maximum(*np.abs(active)) @ _size(maps.added_state)
+            parts = parts + np.maximum(*np.abs(active.bounds)) @ _size(maps.added_state)
         after, eps = maps.after_state.values, self.config.norm_eps
-        return _Scale(x, maps.final.values, added, after, eps, parts)
-
-
-class _Scale:
-    """√s of the final norm: slope (on_x · x + on_post · activations) + [least, most].
-
-    s = Σ ((l + u) c - l u) / d + ε - [0, Σ (u - l)² / 4d] for the states c in [l, u], and
-    √s = κ s + [β, γ] with κ the slope of the chord. `parts [... d]` bounds what c is a sum of.
-    """
-
-    def __init__(
-        self,
-        c: Interval,
-        final: Array,
-        added: Array | None,
-        after: Array,
-        eps: float,
-        parts: Array,
-    ) -> None:
-        low, high = mean_square(c, eps)
-        ends = np.sqrt(low), np.sqrt(high)
-        flat = high - low <= 1e-9 * high
-        with np.errstate(all="ignore"):
-            kappa = np.where(flat, 0.0, (ends[1] - ends[0]) / np.where(flat, 1.0, high - low))
-            at = np.where(flat, high, 1 / (2 * kappa) ** 2)  # the tangent's point
-        beta = np.minimum(ends[0] - kappa * low, ends[1] - kappa * high)
-        gamma = np.maximum(np.sqrt(at) - kappa * at, beta)
-        toward = (c[0] + c[1]) / c[0].shape[1]
-        self.slope = kappa
-        self.on_x = toward @ final.T
-        self.on_post = None if added is None else toward @ added.T
-        constant = kappa * (toward @ after + eps - (c[0] * c[1]).mean(1))
-        bend = kappa * np.square(c[1] - c[0]).mean(1) / 4
-        self.size = 2 * ends[1] + kappa * ((np.abs(toward) * parts).sum(1) + 2 * high)
-        slack = 64 * (c[0].shape[1] + 8) * UNIT * self.size
-        self.least, self.most = constant - bend + beta - slack, constant + gamma + slack
-
-
-def mean_square(x: Interval, eps: float) -> Interval:
-    """Of the rows' ranges, epsilon added: at least epsilon, less a rounding."""
-    ends = np.abs(x[0]), np.abs(x[1])
-    most = np.maximum(*ends) ** 2
-    least = np.where((x[0] <= 0) & (x[1] >= 0), 0.0, np.minimum(*ends) ** 2)
-    slack = (most.shape[1] + 16) * UNIT
-    low = least.mean(1) * (1 - slack) + eps * (1 - 4 * UNIT)
-    return low, most.mean(1) * (1 + slack) + eps * (1 + 4 * UNIT)
-
-
-class _Arguments:
-    """Arguments of the activation: their `range`, a bound `size` on them, and linear forms."""
-
-    range: Interval
-    size: Array
-
-    def times(self, weights: Array) -> tuple[Array, Array, Array]:
-        """Σ_n weights[r j n] pre_n as slope · x + [low, high]."""
-        raise NotImplementedError
-
-
-class _Plain(_Arguments):
-    """pre = u · x + shift."""
-
-    def __init__(self, u: Array, shift: Array, z: Interval, size: Array) -> None:
-        self.u, self.shift, self.size = u, shift, size[None]
-        off = 8 * UNIT * self.size
-        self.range = z[0] + shift - off, z[1] + shift + off
-
-    def times(self, weights: Array) -> tuple[Array, Array, Array]:
-        constant = weights @ self.shift
-        return weights @ self.u, constant, constant
-
-
-class _Normed(_Arguments):
-    """pre = (u · x) t + shift with t = 1 / √(mean square of the state + ε)."""
-
-    def __init__(
-        self,
-        u: Array,
-        shift: Array,
-        z: Interval,
-        size: Array,
-        x: Interval,
-        state: Array,
-        config: ClassifierConfig,
-    ) -> None:
-        self.u, self.shift, self.state, self.x = u, shift, state, x
-        square = mean_square(x, config.norm_eps)
-        self.kappa, self.least, self.most = inverse_root(*square)
-        root = np.sqrt(square[1]), np.sqrt(square[0])
-        t = (1 - 8 * UNIT) / root[0], (1 + 8 * UNIT) / root[1]
-        self.z0, self.t0 = (z[0] + z[1]) / 2, (t[0] + t[1]) / 2
-        self.rad_z, self.rad_t = (z[1] - z[0]) / 2, (t[1] - t[0]) / 2
-        ends = [a * b[:, None] for a in z for b in t]
-        self.size = size * t[1][:, None] + np.abs(shift)
-        off = 16 * UNIT * self.size
-        self.range = (
-            np.minimum.reduce(ends) + shift - off,
-            np.maximum.reduce(ends) + shift + off,
-        )
-        self.eps = config.norm_eps
-
-    def times(self, weights: Array) -> tuple[Array, Array, Array]:
-        low, high = self.x
-        d = low.shape[1]
-        on_t = np.einsum("rjn,rn->rj", weights, self.z0)
-        # t = κ s + [least, most], and s = Σ ((l + u) x - l u)/d + ε - [0, Σ (u - l)²/4d].
-        on_s = on_t * self.kappa[:, None]
-        slope = np.einsum("rjn,r,nd->rjd", weights, self.t0, self.u, optimize=True)
-        toward = ((low + high) / d) @ self.state.T
-        slope = slope + on_s[:, :, None] * toward[:, None]
-        constant = weights @ self.shift - on_t * self.t0[:, None]
-        constant = constant + on_s * (self.eps - (low * high).mean(1))[:, None]
-        bend = ((high - low) ** 2).mean(1)[:, None] / 4
-        product = np.einsum("rjn,rn->rj", np.abs(weights), self.rad_z) * self.rad_t[:, None]
-        ends = on_t * self.least[:, None], on_t * self.most[:, None]
-        least = constant + np.minimum(*ends) - np.maximum(on_s, 0) * bend - product
-        most = constant + np.maximum(*ends) - np.minimum(on_s, 0) * bend + product
-        size = (
-            np.abs(on_s)
-            * (self.eps + (np.maximum(np.abs(low), np.abs(high)) ** 2).mean(1))[:, None]
-            + np.abs(on_t) * self.t0[:, None]
-        )
-        slack = 64 * (d + 8) * UNIT * size
-        return slope, least - slack, most + slack
+        return Scale(x, maps.final.values, added, after, eps, parts)
 
 
 def _times(x: tuple[Array, Array], matrix: Rounded) -> tuple[Array, Array]:

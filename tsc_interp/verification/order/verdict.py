@@ -98,7 +98,7 @@ class OrderedVerdict(Displayed):
     wrong: int
     """Inputs that are wrong; with steps each is counted once, at its first wrong step."""
     undecided: int
-    """Inputs that are undecided somewhere and wrong nowhere."""
+    """Inputs that are undecided somewhere and wrong nowhere (at most, where time ran out)."""
     first_wrong: WrongInput | None
     """The shortest, of these the first in alphabetical order; see `first_is_first`."""
     first_undecided: str | None
@@ -172,8 +172,10 @@ class OrderedVerdict(Displayed):
             through = one.length
         return through
 
-    def sample_wrong(self, count: int = 10, seed: int = 0) -> list[tuple[int, ...]]:
-        """Wrong inputs at random, as letters by index; of each length or step by its share.
+    def sample(self, count: int = 10, seed: int = 0) -> list[tuple[int, ...]]:
+        """Wrong inputs at random, as letters by index, each as likely as any other.
+
+        An input that is wrong at several steps is drawn at the first of them.
 
         Args:
             count: How many, drawn with replacement.
@@ -181,16 +183,21 @@ class OrderedVerdict(Displayed):
         """
         import numpy as np
 
-        weights = [float(part.wrong) for part in self.counts]
-        if not sum(weights):
-            return []
-        draw = np.random.default_rng(seed)
-        chosen = draw.choice(len(weights), count, p=np.array(weights) / sum(weights))
+        sizes = [float(part.wrong) for part in self.counts]
         found: list[tuple[int, ...]] = []
-        for i, many in zip(*np.unique(chosen, return_counts=True), strict=True):
-            rows = self.parts[i].sample(int(many), int(draw.integers(2**31)))
-            found += [tuple(row) for row in rows.tolist()]
-        return found
+        draw = np.random.default_rng(seed)
+        while sum(sizes) and len(found) < count:
+            chosen = draw.choice(len(sizes), count, p=np.array(sizes) / sum(sizes))
+            for i, many in zip(*np.unique(chosen, return_counts=True), strict=True):
+                rows = self.parts[i].sample(int(many), int(draw.integers(2**31)))
+                earlier = self.parts[:i] if self.steps else ()
+                found += [
+                    tuple(row.tolist())
+                    for row in rows
+                    if not any(part.is_wrong(row[: part.length]) for part in earlier)
+                ]
+        order = draw.permutation(len(found))[:count]
+        return [found[i] for i in order]
 
     def _facts(self) -> list[str]:
         example = None if self.first_wrong is None else self.first_wrong.string
