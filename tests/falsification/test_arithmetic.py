@@ -67,6 +67,18 @@ def test_the_bound_holds_and_is_of_use(model, dtype):
         assert float(bound.max()) < 0.1
 
 
+@pytest.mark.parametrize("common", [0, 1, 5, 8])
+def test_rows_that_share_a_prefix_are_run_as_others(model, common):
+    rows = torch.randint(0, 7, (6, 9), generator=torch.Generator().manual_seed(3))
+    rows[:, :common] = rows[0, :common]
+    runner = Runner(of_transformer_lens(model), torch.float64, bounded=True)
+    for reads in ((8,), (6, 8)):
+        together, bound = runner(rows, reads)
+        alone = [runner(row[None], reads) for row in rows]
+        assert torch.allclose(together, torch.cat([one for one, _ in alone]), atol=1e-9)
+        assert float(bound.max()) >= max(float(one) for _, one in alone) * 0.5
+
+
 def test_the_bound_grows_where_a_norm_divides_by_little():
     """A residual stream that is nearly constant has a small sigma, which multiplies every error."""
     model = random_model(7, n_layers=1)

@@ -17,6 +17,7 @@ from tsc_interp.cli import (
     construct,
     diff,
     evaluate,
+    falsify,
     import_,
     info,
     intervene,
@@ -55,7 +56,11 @@ _GROUPS: dict[str, dict[str, Any]] = {
         "eval": evaluate.command,
         "info": info.command,
     },
-    "Decide every string": {"verify": verify.command, "diff": diff.command},
+    "Decide every string": {
+        "verify": verify.command,
+        "falsify": falsify.command,
+        "diff": diff.command,
+    },
     "Change a model": {"intervene": intervene.command, "prune": prune.command},
     "Get a model": {
         "list": list_.command,

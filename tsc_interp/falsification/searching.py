@@ -230,6 +230,9 @@ def _candidates(frame: Frame, word: Word) -> Iterator[Word]:
     n = len(word)
     if n - 1 in frame.lengths:
         shorter = {word[:i] + word[i + 1 :] for i in range(n)}
+        if n - 2 in frame.lengths:  # a pair, as brackets come in
+            shorter |= {word[:i] + word[i + 1 : j] + word[j + 1 :]
+                        for j in range(n) for i in range(j)}  # fmt: skip
         yield from (one for one in shorter if all(c in frame.letters[i] for i, c in enumerate(one)))
     if frame.distinct:
         for i in range(n):

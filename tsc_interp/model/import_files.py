@@ -51,8 +51,19 @@ def read_transformer_lens(
     return Checkpoint(found.config, found.weights, provenance, source=str(path))
 
 
-def read_description(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The model's options, and how it is to be read."""
+def read_claim(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The model's options, and `frame` and `task` of a claim about it, for `falsify`."""
+    options, claim = _tables(path, "claim", "frame and task")
+    if set(claim) - {"frame", "task"} or not isinstance(claim.get("frame", ""), str):
+        raise ConfigError(
+            f"{shown(path)}: [claim] has a frame in its notation and a task; "
+            f"got {shorten(sorted(claim))}"
+        )
+    return options, claim
+
+
+def _tables(path: Path, second: str, holds: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The two tables of a TOML or JSON file: [model], and one more."""
     try:
         text = read_regular(path, _MAX_BYTES).decode()
         described = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
@@ -60,14 +71,20 @@ def read_description(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         raise ConfigError(f"{shown(path)} cannot be read: {error.strerror or error}") from None
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{shown(path)} is neither TOML nor JSON: {error}") from None
-    if not isinstance(described, dict) or set(described) != {"model", "reading"}:
+    if not isinstance(described, dict) or set(described) != {"model", second}:
         raise ConfigError(
             f"{shown(path)} needs two tables: [model] with TransformerLens's options, and "
-            "[reading] with tokens, query, classes and task"
+            f"[{second}] with {holds}"
         )
-    options, reading = described["model"], described["reading"]
-    if not isinstance(options, dict) or not isinstance(reading, dict):
-        raise ConfigError(f"{shown(path)}: [model] and [reading] are tables")
+    options, other = described["model"], described[second]
+    if not isinstance(options, dict) or not isinstance(other, dict):
+        raise ConfigError(f"{shown(path)}: [model] and [{second}] are tables")
+    return options, other
+
+
+def read_description(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The model's options, and how it is to be read."""
+    options, reading = _tables(path, "reading", "tokens, query, classes and task")
     unknown = sorted(set(reading) - _READING)
     if unknown or "tokens" not in reading:
         raise ConfigError(

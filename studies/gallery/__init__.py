@@ -1,0 +1,1 @@
+"""Study: the simplest wrong inputs of public TransformerLens models of one to three layers."""

@@ -1,0 +1,108 @@
+"""`tsc-interp falsify`: the simplest input that a model gets wrong, found and proved."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tsc_interp.cli.common import (
+    JsonOption,
+    QuietOption,
+    model_argument,
+    output,
+    print_json,
+    working,
+)
+
+if TYPE_CHECKING:
+    from tsc_interp.falsification.result import Falsification
+
+_FOUND = 3
+
+
+def command(
+    model: Annotated[str, model_argument("walkthrough")] = "walkthrough",
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            help="For a state saved by torch.save: TOML or JSON with TransformerLens's options "
+            "under [model], and frame and task under [claim]."
+        ),
+    ] = None,
+    frame: Annotated[
+        str | None,
+        typer.Option(help="What inputs look like: '[START] x{20} [END]; x=0..30; START=31; ...'."),
+    ] = None,
+    task: Annotated[
+        str | None, typer.Option(help="What is right, such as palindrome (default: the model's).")
+    ] = None,
+    seconds: Annotated[float, typer.Option(min=0.1, help="When to stop at the latest.")] = 60,
+    seed: Annotated[int, typer.Option(min=0, help="Equal seeds give equal results.")] = 0,
+    every: Annotated[
+        bool, typer.Option("--every", help="Decide every input of the frame, and count exactly.")
+    ] = False,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Search for the simplest wrong input of a model of any depth, and prove that it is wrong.
+
+    A search that finds nothing proves nothing. Exit code 3 if a wrong input was found.
+    """
+    from tsc_interp.falsification.falsify import falsify
+
+    subject: Any = model
+    label: Any = task
+    if config is not None:
+        subject, claim = _described(Path(model), config)
+        frame, label = frame or claim.get("frame"), label or claim.get("task")
+    with working(quiet) as doing:
+        found = falsify(
+            subject,
+            label,
+            frame=frame,
+            seconds=seconds,
+            seed=seed,
+            exhaustive=every,
+            progress=doing if _watched() else None,
+        )
+    if as_json:
+        print_json("falsify/1", found.to_dict())
+    else:
+        _print(found)
+    if found.found:
+        raise typer.Exit(_FOUND)
+
+
+def _watched() -> bool:
+    """Progress is for a terminal; in a pipe it would be a line for every step."""
+    import sys
+
+    return sys.stderr.isatty()
+
+
+def _described(model: Path, config: Path) -> tuple[Any, dict[str, Any]]:
+    """The model as TransformerLens builds it, and the claim about it."""
+    import warnings
+
+    from tsc_interp.checkpoints.torch_files import read_tensors
+    from tsc_interp.model.import_files import build, read_claim
+
+    options, claim = read_claim(config)
+    with warnings.catch_warnings(action="ignore"):
+        return build(options, read_tensors(model)), claim
+
+
+def _print(found: Falsification) -> None:
+    from tsc_interp.output.numbers import format_cell, is_number
+    from tsc_interp.output.table import print_table
+
+    console = output()
+    console.print(f"{found.model}: {found.frame}", style="bold")
+    for finding in found.findings:
+        console.print(f"  {finding.text.replace('`', '')}")
+    for table in found.tables():
+        right = [i for i in range(len(table.columns)) if any(is_number(r[i]) for r in table.rows)]
+        rows = [[format_cell(cell) for cell in row] for row in table.rows]
+        print_table(console, table.columns, rows, title=table.title, right=right)
