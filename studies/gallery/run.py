@@ -1,7 +1,7 @@
 """`python -m studies gallery FOLDER`: the simplest wrong input of public models of any depth.
 
 FOLDER holds your own copies of the files, which are known by their SHA-256; nothing is bundled.
-`--only NAME` takes one of them, and `--enumerate FRAME` decides every input of a smaller frame of it
+`--only NAME` takes one of them, and `--enumerate FRAME` decides every input of a smaller frame
 (`SMALLER` in claims.py) instead. Rows go to `studies/results/gallery.json`; times are CPU seconds.
 """
 

@@ -122,7 +122,11 @@ def _searched(
     search: Search, tries: int, sample: Draw | None, counts: Enumerated | None
 ) -> tuple[tuple[Rate, list[Rate], list[Rate], list[Rate]], str]:
     """Families, sample and, where these find nothing, the coordinate search; then the places."""
-    rates = Rate(of="inputs drawn uniformly", wrong=0, tried=0), list[Rate](), list[Rate]()
+    rates = (
+        Rate(of="inputs drawn uniformly from the frame", wrong=0, tried=0),
+        list[Rate](),
+        list[Rate](),
+    )
     places: list[Rate] = []
     try:
         if counts is None:

@@ -28,7 +28,7 @@ def sampled(search: Search, draw: Draw | None) -> tuple[Rate, list[Rate], list[R
             equally likely.
     """
     frame, rng = search.question.frame, search.rng
-    drawn = "drawn uniformly" if draw is None else "drawn by the function given"
+    drawn = "drawn uniformly from the frame" if draw is None else "drawn by the function given"
     classes: Counter[str] = Counter()
     wrong_classes: Counter[str] = Counter()
     lengths: dict[int, list[int]] = {}

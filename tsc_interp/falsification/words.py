@@ -55,7 +55,7 @@ def _rates(result: Falsification) -> list[Finding]:
     if result.error_rate.tried:
         rate = result.error_rate
         told = told_share(rate.wrong, rate.tried, digits=2)
-        text = f"Wrong among inputs drawn uniformly from the frame: {told}."
+        text = f"Wrong among {rate.of}: {told}."
         found.append(Finding(severity="note", text=text))
     worst = max(result.by_class, key=lambda one: one.share if one.tried else -1, default=None)
     if worst is not None and worst.wrong:
