@@ -14,10 +14,12 @@ import pytest
 import torch
 from transformer_lens import patching as theirs
 
+import tsc_interp as tsc
 from tests.cases import POSITIONED
 from tests.model.test_forward import shaken_weights
 from tests.probe_models import TOKENS, transformer_lens_model
 from tsc_interp.config import ClassifierConfig
+from tsc_interp.errors import UnsupportedError
 from tsc_interp.model.hooked import HookedClassifier, load
 from tsc_interp.model.interop import HAS_BRIDGE_ONLY
 from tsc_interp.probes.patching import run as patching
@@ -133,12 +135,13 @@ def test_a_bundled_model_by_position() -> None:
     assert ours.site("resid_pre").effect.at(layer=0, pos="3 b|c") == pytest.approx(1.0, abs=1e-3)
 
 
+@pytest.mark.parametrize("kind", ["two layers", "norms"])
 @pytest.mark.parametrize("component", ["q", "k", "v"])
-def test_edges_between_heads_through_separate_inputs(component: str) -> None:
+def test_edges_between_heads_through_separate_inputs(component: str, kind: str) -> None:
     """As `get_act_patch_direct_path` of 4.x does it: the source's difference is added to what one
     head's query, key or value alone reads. (That function itself takes neither our hook names nor
     an exported bridge, which has no hooks before its projections.)"""
-    config = CONFIGS["two layers"]
+    config = CONFIGS[kind]
     model = HookedClassifier(config, shaken_weights(config))
     tokens = model.tokens([CLEAN, CORRUPTED])
     z = model.run_with_cache(tokens)[1]["blocks.0.attn.hook_z"].detach()
@@ -176,3 +179,62 @@ def test_paths_on_the_exported_model_itself() -> None:
     for name, numbers in ours.items():
         assert numbers == pytest.approx(other[name], abs=2e-4), name
     assert torch.is_grad_enabled()
+
+
+@pytest.mark.parametrize("norm", ["LN", "RMS"])
+def test_edges_through_the_norms_of_a_model_that_transformer_lens_made(norm: str) -> None:
+    """Oracle: the reader's own copy of the residual stream, through the norm written out here."""
+    model = transformer_lens_model(norm)
+    clean, corrupted = TOKENS[2:3], TOKENS[0:1]
+    with torch.no_grad():
+        _, at_clean = model.run_with_cache(clean)
+        _, at_corrupted = model.run_with_cache(corrupted)
+
+    def through(x: torch.Tensor, part: Any) -> torch.Tensor:
+        gain = part.w.detach()
+        if norm == "LN":
+            return torch.nn.functional.layer_norm(x, (12,), gain, part.b.detach(), model.cfg.eps)
+        return gain * x / (x.square().mean(-1, keepdim=True) + model.cfg.eps).sqrt()
+
+    for source in range(2):
+        z = at_clean["blocks.0.attn.hook_z"] - at_corrupted["blocks.0.attn.hook_z"]
+        delta = z[:, :, source] @ model.blocks[0].attn.W_O[source].detach()
+        stream = at_corrupted["blocks.1.hook_resid_pre"] + delta
+        for name, letter in (("query", "Q"), ("key", "K"), ("value", "V")):
+            attention = model.blocks[1].attn
+            weight = getattr(attention, f"W_{letter}")[1].detach()
+            bias = getattr(attention, f"b_{letter}")[1].detach()
+            heard = through(stream, model.blocks[1].ln1) @ weight + bias
+
+            def put(x: torch.Tensor, hook: object, heard: torch.Tensor = heard) -> torch.Tensor:
+                x = x.clone()
+                x[:, :, 1] = heard
+                return x
+
+            hook = (f"blocks.1.attn.hook_{letter.lower()}", put)
+            with torch.no_grad():
+                expected = model.run_with_hooks(corrupted, fwd_hooks=[hook])
+            row = " ".join(map(str, clean[0].tolist()))
+            edge = f"layer0.head{source}->layer1.head1.{name}=patch({row})"
+            found = tsc.intervene(model, corrupted, edge).after
+            np.testing.assert_allclose(found.numpy(), expected.numpy(), atol=1e-5, err_msg=edge)
+        middle = at_corrupted["blocks.1.hook_resid_mid"] + delta
+        heard = through(middle, model.blocks[1].ln2) @ model.blocks[1].mlp.W_in.detach()[:, 3]
+        heard = heard + model.blocks[1].mlp.b_in.detach()[3]
+
+        def neuron(x: torch.Tensor, hook: object, heard: torch.Tensor = heard) -> torch.Tensor:
+            x = x.clone()
+            x[:, :, 3] = heard
+            return x
+
+        with torch.no_grad():
+            expected = model.run_with_hooks(
+                corrupted, fwd_hooks=[("blocks.1.mlp.hook_pre", neuron)]
+            )
+        edge = f"layer0.head{source}->layer1.neuron3=patch({row})"
+        found = tsc.intervene(model, corrupted, edge).after
+        np.testing.assert_allclose(found.numpy(), expected.numpy(), atol=1e-5, err_msg=edge)
+    with pytest.raises(UnsupportedError, match="edge into a reader is changed at a time"):
+        tsc.intervene(model, corrupted, [edge, edge.replace(f"head{source}", "head0", 1)])
+    result = run_probe("paths", model, torch.cat([clean, corrupted]))
+    assert result.pairs[0].edges

@@ -8,7 +8,7 @@ from scipy.stats import rankdata
 
 from tests.model.test_forward import shaken_weights
 from tests.patching_oracle import OneLayer
-from tests.probe_models import TOKENS, check_survives_json, transformer_lens_model
+from tests.probe_models import check_survives_json
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.interventions.singly import expected, singly
@@ -121,9 +121,8 @@ def test_by_position_letters_are_heard_as_keys_and_values() -> None:
 
 
 def test_refusals() -> None:
-    with pytest.raises(UnsupportedError, match="norm"):
-        paths.run(HookedClassifier(ClassifierConfig(norm="rms"), seed=1), ["ab", "acc"])
-    with pytest.raises(UnsupportedError, match="norm"):
-        paths.run(transformer_lens_model(), TOKENS, answer=1)
+    after = ClassifierConfig(norm="rms", attention_norm="rms", d_model=4)
+    with pytest.raises(UnsupportedError, match="norms after its sub-layers"):
+        paths.run(HookedClassifier(after, seed=1), ["ab", "acc"])
     with pytest.raises(UsageError, match="same logit"):
         paths.run(load("walkthrough"), ["ab", "ba"])

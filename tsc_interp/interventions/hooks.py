@@ -17,10 +17,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tsc_interp.errors import UnsupportedError, UsageError
+from tsc_interp.errors import UsageError
 from tsc_interp.interventions.changes import Noise, Scale
 from tsc_interp.interventions.constants import Runs, constant, noisy
 from tsc_interp.interventions.intervention import Given, Intervention, as_interventions
+from tsc_interp.interventions.norms import (
+    check_reading,
+    check_writers,
+    has_norm,
+    normed,
+    stream_hook,
+)
 from tsc_interp.interventions.parts import Direction, Edge, Part
 from tsc_interp.output.display import Displayed, Grid
 
@@ -66,10 +73,10 @@ class Hooks:
         for one in self.interventions:
             one.check(self.runs.cfg)
             if isinstance(one.place, Edge):
-                capture, read = self._edge(one, one.place)
-                captures.append(capture)
+                *listening, read = self._edge(one, one.place)
+                captures += listening
                 reads.append(read)
-                self.steps.append([capture, read])
+                self.steps.append([*listening, read])
             else:
                 edits.append((one.place.hook, self._edit(one)))
                 self.steps.append([edits[-1]])
@@ -163,15 +170,14 @@ class Hooks:
 
     # -- edges -------------------------------------------------------------------------------
 
-    def _edge(self, one: Intervention, edge: Edge) -> tuple[HookPair, HookPair]:
+    def _edge(self, one: Intervention, edge: Edge) -> list[HookPair]:
         """Listen to what the source writes; take it from what the target reads."""
-        if _has_norm(self.runs):
-            raise UnsupportedError(
-                f"{one}: a norm mixes what it reads, so with norms no part of what is heard "
-                "belongs to one writer alone"
-            )
+        through_norm = has_norm(self.runs) and edge.target.kind != "logit"
+        if has_norm(self.runs):
+            check_writers(self.runs)
         new = constant(self.runs, one)
         heard: list[Tensor] = []
+        stream: list[Tensor] = []
 
         def listen(activation: Tensor, hook: Any) -> None:
             if isinstance(one.change, Scale):
@@ -181,15 +187,39 @@ class Hooks:
                 surplus = activation - new.to(activation.dtype)
             heard[:] = [self._written(edge.source, surplus)]
 
+        def keep(activation: Tensor, hook: Any) -> None:
+            stream[:] = [activation]
+
         def read(activation: Tensor, hook: Any) -> Tensor:
-            unheard = activation - self._read(edge.target, heard[0])
+            lost = heard[0]
+            if through_norm:
+                before = normed(self.runs, edge.target, stream[0])
+                row = self._rows.get(one, slice(None))  # other rows may be changed already
+                check_reading(edge.target, *self._heard(edge.target, activation[row], before[row]))
+                lost = before - normed(self.runs, edge.target, stream[0] - lost)
+            unheard = activation - self._read(edge.target, lost)
             everywhere = torch.ones((), dtype=torch.bool)
             mask = self._only(one, everywhere, activation.ndim)
             changed = torch.where(mask, unheard, activation)
             self._note(one, activation, changed)
             return changed
 
-        return (edge.source.hook, listen), (_reading_hook(self.runs, edge.target), read)
+        listening = [(edge.source.hook, listen)]
+        if through_norm:
+            listening.append((stream_hook(edge.target), keep))
+        return [*listening, (_reading_hook(self.runs, edge.target), read)]
+
+    def _heard(self, target: Part, activation: Tensor, stream: Tensor) -> tuple[Tensor, Tensor]:
+        """The target's activation, and the one its weights make of the normed stream."""
+        block = self.runs.model.blocks[target.layer]
+        if target.kind == "neuron":
+            bias = getattr(block.mlp, "b_in", None)
+            computed = stream @ self._weight("W_in", target)
+            return activation[..., target.index], computed + _entry(bias, target.index)
+        name = {"query": "Q", "key": "K", "value": "V"}[target.kind]
+        bias = getattr(block.attn, f"b_{name}", None)
+        computed = stream @ self._weight(f"W_{name}", target)
+        return activation[..., target.index, :], computed + _entry(bias, target.index)
 
     def _written(self, source: Part, activation: Tensor) -> Tensor:
         """The source's activation as the residual stream has it: `[... batch pos d_model]`."""
@@ -228,10 +258,8 @@ def _reading_hook(runs: Runs, target: Part) -> str:
     return target.hook
 
 
-def _has_norm(runs: Runs) -> bool:
-    if runs.config is not None:
-        return bool(runs.config.has_norm)
-    return getattr(runs.cfg, "normalization_type", None) is not None
+def _entry(bias: Tensor | None, index: int | None) -> Tensor | float:
+    return 0.0 if bias is None else bias.detach()[index]
 
 
 @dataclass(frozen=True, repr=False)

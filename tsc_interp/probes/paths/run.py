@@ -24,10 +24,12 @@ estimate is taken after the softmax, because the logarithm of no letters is minu
 that head's key or value hears it.
 
 Up to 512 edges are measured; of more, those with the largest estimates, and how many are left out
-is said. A norm mixes what it reads, so models with norms are refused.
+is said. A norm mixes what it reads, so with norms the reader's own copy of the residual stream is
+changed before its norm, and what it hears is computed through the norm again.
 
-Reads `hook_embed`, `hook_z`, `mlp.hook_post`; replaces what is heard at `hook_q`, `hook_k`,
-`hook_v`, `hook_attn_scores`, `mlp.hook_pre` and the last `hook_resid_post`.
+Reads `hook_embed`, `hook_z`, `mlp.hook_post` and, with norms, `hook_resid_pre` and
+`hook_resid_mid`; replaces what is heard at `hook_q`, `hook_k`, `hook_v`, `hook_attn_scores`,
+`mlp.hook_pre` and the last `hook_resid_post`.
 """
 
 from __future__ import annotations
@@ -67,7 +69,7 @@ def run(
 ) -> PathsResult:
     """`pairs=[(clean, corrupted), ...]`; without, as the patching probe finds them.
 
-    On any TransformerLens model without norms: token ids `[batch pos]` for strings, pairs of rows,
+    On any TransformerLens model: token ids `[batch pos]` for strings, pairs of rows,
     and the logit of token `answer` at position `query`.
     """
     runs = pair_runs(
