@@ -89,7 +89,7 @@ def logit(model: str | Checkpoint, text: str) -> float:
 
 def wait_until(page: Any, expression: str) -> None:
     """playwright's own way needs eval, which the page's security policy rightly forbids."""
-    for _ in range(600):
+    for _ in range(6000):
         if page.evaluate(expression):
             return
         page.wait_for_timeout(50)

@@ -23,7 +23,6 @@ def shell(line: str, **environment: str) -> subprocess.CompletedProcess[bytes]:
         capture_output=True,
         check=False,
         env={**os.environ, **environment},
-        timeout=300,
     )
 
 

@@ -61,7 +61,7 @@ def visit(browser: Any, pages: Path) -> Iterator[Open]:
         context.set_offline(True)
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(30_000)
+        page.set_default_timeout(300_000)
         page.on("console", lambda message: problems.append(message.text))
         page.on("pageerror", lambda error: problems.append(str(error)))
         page.on("request", lambda request: check_request(request.url, problems))

@@ -33,11 +33,12 @@ def test_the_circuit_answers_like_the_model_by_brute_force(name: str) -> None:
     outside = [part for part in circuit["parts"] if part not in circuit["kept"]]
     assert outside
     vectors = [v for v in itertools.product(range(13), repeat=3) if 0 < sum(v) <= 12]
-    strings = [tsc.load(name).config.alphabet.write(np.array(v)) for v in vectors]
-    outcome = tsc.intervene(tsc.load(name), strings, [f"{part}=zero" for part in outside])
+    model = tsc.load(name)
+    strings = [model.config.alphabet.write(np.array(v)) for v in vectors]
+    outcome = tsc.intervene(model, strings, [f"{part}=zero" for part in outside])
     assert ((outcome.before > 0) == (outcome.after > 0)).all()
     first = circuit["sentence"].split("`")[1]
-    differs = tsc.intervene(tsc.load(name), [first], [f"{part}=zero" for part in outside])
+    differs = tsc.intervene(model, [first], [f"{part}=zero" for part in outside])
     assert (differs.before > 0) != (differs.after > 0), "the sentence names a string they differ on"
 
 

@@ -42,7 +42,6 @@ def test_node(file: str, cases: Path) -> None:
         text=True,
         check=False,
         env={**os.environ, "TSC_PLAYGROUND_CASES": str(cases)},
-        timeout=120,
     )
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
     assert "# skipped 0" in done.stdout

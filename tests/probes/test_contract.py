@@ -20,7 +20,7 @@ STRINGS = ("aac", "ab", "ab{30}", "c{3}")
 CHEAP = {
     "init-norm": {"seeds": 6, "widths": (2, 4)},
     "ablation": {"exact": 0},
-    "circuit": {"max_length": 12, "graph": "nodes"},
+    "circuit": {"max_length": 8, "graph": "nodes"},
 }
 ASKED = [probe for probe in PROBES if not probe.needs_run]
 
@@ -30,12 +30,12 @@ def _models() -> dict[str, HookedClassifier]:
         "walkthrough": load("walkthrough"),
         "odd": HookedClassifier(
             ClassifierConfig(
-                n_letters=5,
+                n_letters=4,
                 d_model=7,
                 n_heads=3,
                 d_head=2,
                 d_mlp=11,
-                task=ContainsAll(letters="ace"),
+                task=ContainsAll(letters="acd"),
             ),
             seed=3,
         ),

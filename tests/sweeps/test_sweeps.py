@@ -103,6 +103,9 @@ class Counting(running.SweepWatcher):
     def failed(self, task, error):
         self.failures.append(error)
 
+    def damaged(self, ensembles):
+        self.renamed = ensembles
+
 
 # -- what is wanted ------------------------------------------------------------------------------
 
@@ -508,6 +511,21 @@ def test_damaged_weights_and_descriptions_are_noticed(here, tmp_path):
     description.write_text(description.read_text().replace("quick", "quack"))
     with pytest.raises(CheckpointError, match="checksum"):
         tsc.Sweep.open(found.path)
+
+
+def test_weights_that_are_cut_off_are_made_again(here, tmp_path):
+    here()
+    place, watcher = tmp_path / "quick", Counting()
+    before = tsc.sweep(quick(), place, verify="off", ensemble=3).table(columns=["weight_hash"])
+    first, second, *_ = sorted((place / "weights").iterdir())
+    first.write_bytes(first.read_bytes()[:-1])
+    second.write_bytes(b"")
+    again = tsc.sweep(quick(), place, verify="off", ensemble=3, watcher=watcher)
+    assert (watcher.renamed, watcher.plans[0].missing) == (2, 5)
+    assert again.table(columns=["weight_hash"]).equals(before)
+    assert all(again.checkpoint(row) for row in range(10))
+    assert len(list(place.rglob("*.damaged"))) == 4
+    assert main(["runs", str(place), "--limit", str(10**20)]) == 0
 
 
 def test_conditions_are_sql_on_columns(made):

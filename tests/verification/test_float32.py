@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 import tsc_interp as tsc
 from tests.cases import CONFIGS
+from tests.sizes import many
 from tests.verification_models import COUNTED, hand_built, random_checkpoint, small_vectors
 from tsc_interp.checkpoints import Checkpoint, load_checkpoint
 from tsc_interp.config import ClassifierConfig
@@ -65,7 +66,7 @@ def computed(checkpoint: Checkpoint, counts: list[int], rng: np.random.Generator
 def test_no_order_of_sums_leaves_the_bound(config: ClassifierConfig) -> None:
     rng = np.random.default_rng(1)
     farthest = 0.0
-    for seed in range(6):
+    for seed in range(many(2, 6)):
         checkpoint = random_checkpoint(config, seed, scale=float(rng.choice([0.5, 2, 4])))
         exact, rounding = ExactModel(checkpoint), Rounding(checkpoint)
         for _ in range(6):

@@ -53,7 +53,7 @@ def list_rows(place: Path, where: str | None, sort: str | None, limit: int, as_j
         if column not in table.columns:
             raise UsageError(f"no column {column!r}; the columns are {', '.join(table.columns)}")
         table = table.sort(column, descending=sort.startswith("-"), nulls_last=True)
-    rows = table.head(max(limit, 0)).to_dicts()
+    rows = table.head(min(max(limit, 0), len(table))).to_dicts()
     if as_json:
         print_json("sweep-rows/1", {"sweep": sweep.name, "matching": len(table), "rows": rows})
         return

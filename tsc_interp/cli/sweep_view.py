@@ -113,4 +113,7 @@ def _watcher(console: Console, update: Callable[..., None] | None) -> SweepWatch
         def waiting(self, directory: Path) -> None:
             say(f"waiting for another process that runs the sweep in {directory}")
 
+        def damaged(self, ensembles: int) -> None:
+            say(f"the weights of {ensembles} ensembles are cut off; they are made again")
+
     return Showing()

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tsc_interp._version import __version__
+from tsc_interp.checkpoints import safe
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.run_records import sealed, unsealed
 from tsc_interp.checkpoints.shards import (
@@ -173,6 +174,26 @@ class Sweep:
             rows = self.table(columns=["row"])["row"].to_numpy()
             flags[rows[rows < len(flags)]] = True
         return flags
+
+    def put_damaged_aside(self) -> int:
+        """Rename ensembles whose weights are cut off, rows and all, so that they are made again.
+
+        A file's header says how long it is, so nothing else of it is read.
+        """
+        moved = 0
+        for rows in self.shards():
+            weights = weights_path(self.path, rows.stem)
+            try:
+                with safe.opened(weights):
+                    continue
+            except CheckpointError:
+                moved += 1
+            for path in (rows, weights):  # without rows an ensemble does not count
+                try:
+                    path.rename(path.with_name(f"{path.name}.damaged"))
+                except OSError as error:
+                    raise OutputError(f"cannot rename {shown(path)}: {reason(error)}") from None
+        return moved
 
     def checkpoint(self, row: int) -> Checkpoint:
         """The model of one row."""

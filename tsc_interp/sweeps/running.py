@@ -82,6 +82,9 @@ class SweepWatcher:
     def waiting(self, directory: Path) -> None:
         """Another process is running this sweep."""
 
+    def damaged(self, ensembles: int) -> None:
+        """Weights are cut off; the files were renamed, and the ensembles are made again."""
+
 
 @old_keywords(budget=renamed("boxes"))
 def sweep(
@@ -134,6 +137,8 @@ def sweep(
     refuse_strangers(path)
     with locked(path, watcher.waiting, "--out"), tidied(path):
         found = prepared(path.absolute(), definition)
+        if damaged := found.put_damaged_aside():
+            watcher.damaged(damaged)
         wanted = found.wanted(definition)
         missing = wanted & ~found.present()
         tasks = pack(found.strips, missing, found.options, workers.count, ensemble)
