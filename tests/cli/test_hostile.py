@@ -104,7 +104,7 @@ def test_150_hostile_command_lines_end_well() -> None:
     """More of them: `python -m tests.fuzz cli --cases 5000`."""
     bad = [
         outcome
-        for outcome in run_cases(KINDS["cli"], 150, seed=1, limit_seconds=300)
+        for outcome in run_cases(KINDS["cli"], 150, seed=1, limit_seconds=3000)
         if outcome.bad
     ]
     assert bad == []

@@ -30,7 +30,7 @@ def test_a_file_is_counted_and_replayed(tmp_path: Path) -> None:
         if answers != [total % 10, total // 10]:
             wrong.add((a, b))
     assert 0 < len(wrong) < 100
-    row = row_of(path, seconds=60, certify=0)
+    row = row_of(path, seconds=600, certify=0)
     assert (row["inputs"], row["wrong"], row["undecided"]) == ("100", str(len(wrong)), "0")
     a, b = min(wrong)
     assert "".join(row["replay"]["prompt"]) == f"{a}+{b}="
@@ -41,7 +41,7 @@ def test_a_file_is_counted_and_replayed(tmp_path: Path) -> None:
 
 
 def test_a_certificate_says_the_same_as_the_search(tmp_path: Path) -> None:
-    row = row_of(cumulative_file(tmp_path / "sums.pt"), seconds=60, certify=60)
+    row = row_of(cumulative_file(tmp_path / "sums.pt"), seconds=600, certify=600)
     made = row["certificate"]
     assert row["inputs"] == "12"  # strings of one and two letters out of three
     assert 0 < int(row["wrong"]) < 12

@@ -28,7 +28,7 @@ def test_a_sum_imported_from_transformer_lens() -> None:
     task = tsc.tasks.SumSign(values=list(VALUES))
     checkpoint = tsc.from_transformer_lens(model, tokens=list(range(11)), task=task)
     assert checkpoint.config.reads == "last_letter"
-    found = tsc.verify(checkpoint, lengths=[3], seconds=60)
+    found = tsc.verify(checkpoint, lengths=[3], seconds=600)
     every = torch.cartesian_prod(*[torch.arange(11)] * 3)
     with torch.no_grad():
         answers = model(every)[:, -1].argmax(-1)
@@ -64,7 +64,7 @@ def test_python_and_the_command_line_say_the_same(
 ) -> None:
     path = tmp_path / "sums.safetensors"
     running_sum((0, 1, -1), 20).save(path)
-    found: Any = tsc.verify(path, lengths=[20, 21], seconds=60)
+    found: Any = tsc.verify(path, lengths=[20, 21], seconds=600)
     assert found.lengths[0].wrong == 0
     assert found.wrong == found.lengths[1].wrong > 0
     assert found.first_wrong.string == "a{20}b"
