@@ -53,7 +53,7 @@ def adder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_verify_length_20(sums: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["verify", str(sums), "--length", "20", "--seconds", "60"]) == 0
+    assert main(["verify", str(sums), "--length", "20", "--seconds", "600"]) == 0
     printed = capsys.readouterr().out
     assert "length 20: all 672,749,994,932,560,009,201 inputs right" in printed
     assert "0 wrong, 0 undecided" in printed
@@ -68,7 +68,7 @@ def test_python_and_the_command_line_say_the_same(
     assert found.lengths[0].wrong == 0
     assert found.wrong == found.lengths[1].wrong > 0
     assert found.first_wrong.string == "a{20}b"
-    options = ["--length", "20", "--length", "21", "--seconds", "60", "--json", "--quiet"]
+    options = ["--length", "20", "--length", "21", "--seconds", "600", "--json", "--quiet"]
     assert main(["verify", str(path), *options]) == 3
     out, errors = capsys.readouterr()
     document = json.loads(out)
