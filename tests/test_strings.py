@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.sizes import many
 from tsc_interp.errors import ConfigError, StringError
 from tsc_interp.strings import MAX_REPEAT, MAX_TOKENS, Alphabet, counts_of_tokens
 
@@ -93,7 +94,7 @@ notation = st.lists(st.tuples(st.sampled_from("aabbccdA{"), repeats), max_size=6
 )
 
 
-@settings(max_examples=2000)
+@settings(max_examples=many(300, 2000))
 @given(notation)
 def test_every_accepted_string_has_a_canonical_form_that_reads_the_same(text: str) -> None:
     try:

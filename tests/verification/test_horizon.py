@@ -48,7 +48,7 @@ def first_errors(
 @pytest.mark.parametrize("config", WIDER, ids=range(len(WIDER)))
 def test_first_errors_by_brute_force(config: ClassifierConfig) -> None:
     longest = {1: 12, 2: 12, 3: 9, 4: 6, 5: 5}[config.n_letters]
-    for seed in (1, 4)[: many(1, 2)]:
+    for seed in (4, 1)[: many(1, 2)]:
         checkpoint = random_checkpoint(config, seed)
         expected = first_errors(config, Supports(checkpoint), longest)
         found = horizon(checkpoint, limit=longest)
