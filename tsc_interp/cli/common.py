@@ -127,6 +127,25 @@ def print_json(schema: str, document: dict[str, Any]) -> None:
     sys.stdout.write(to_json({"schema": f"tsc-interp/{schema}", **document}, indent=2) + "\n")
 
 
+Update = Callable[..., None]
+"""Sets the text of a live bar, and with `total`, `completed` or `advance` how far it is."""
+
+
+@contextmanager
+def live_bar(console: Console, unit: str) -> Iterator[Update | None]:
+    """Show a bar that counts `unit` on a terminal; give None where output is not a terminal."""
+    if not console.is_terminal:
+        yield None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    text = TextColumn(f"{unit}, {{task.description}}", markup=False)
+    columns = [BarColumn(bar_width=12), MofNCompleteColumn(), text]
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda text, **fields: bar.update(task, description=text, **fields)
+
+
 @contextmanager
 def working(quiet: bool = False) -> Iterator[Callable[[str], None]]:
     """Say what is being done: a spinner on a terminal, a plain line each in a pipe."""

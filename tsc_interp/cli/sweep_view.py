@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from tsc_interp.cli.common import messages
+from tsc_interp.cli.common import Update, live_bar, messages
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -55,29 +55,15 @@ def watching(quiet: bool) -> Iterator[SweepWatcher]:
     """A live bar on a terminal, plain lines otherwise, nothing when quiet."""
     from tsc_interp.sweeps.running import SweepWatcher
 
-    console = messages(quiet)
     if quiet:
         yield SweepWatcher()
-    elif console.is_terminal:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-        columns = [
-            BarColumn(bar_width=12),
-            MofNCompleteColumn(),
-            TextColumn("models, {task.description}", markup=False),
-        ]
-        with Progress(*columns, console=console, transient=True) as bar:
-            task = bar.add_task("", total=None)
-
-            def update(text: str, **fields: Any) -> None:
-                bar.update(task, description=text, **fields)
-
-            yield _watcher(console, update)
-    else:
-        yield _watcher(console, None)
+        return
+    console = messages()
+    with live_bar(console, "models") as update:
+        yield _watcher(console, update)
 
 
-def _watcher(console: Console, update: Callable[..., None] | None) -> SweepWatcher:
+def _watcher(console: Console, update: Update | None) -> SweepWatcher:
     from tsc_interp.sweeps.packing import Task
     from tsc_interp.sweeps.running import SweepPlan, SweepWatcher
 

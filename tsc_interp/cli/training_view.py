@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tsc_interp.cli.common import messages, output
+from tsc_interp.cli.common import Update, live_bar, messages, output
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -36,31 +36,15 @@ def watching(quiet: bool, labels: Mapping[str, str] | None = None) -> Iterator[W
     """
     from tsc_interp.training.jobs import Watcher
 
-    console = messages(quiet)
     if quiet:
         yield Watcher()
-    elif console.is_terminal:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-        columns = [
-            BarColumn(bar_width=12),
-            MofNCompleteColumn(),
-            TextColumn("runs, {task.description}", markup=False),
-        ]
-        with Progress(*columns, console=console, transient=True) as bar:
-            task = bar.add_task("", total=None)
-
-            def update(text: str, **fields: Any) -> None:
-                bar.update(task, description=text, **fields)
-
-            yield _watcher(console, labels or {}, update)
-    else:
-        yield _watcher(console, labels or {}, None)
+        return
+    console = messages()
+    with live_bar(console, "runs") as update:
+        yield _watcher(console, labels or {}, update)
 
 
-def _watcher(
-    console: Console, labels: Mapping[str, str], update: Callable[..., None] | None
-) -> Watcher:
+def _watcher(console: Console, labels: Mapping[str, str], update: Update | None) -> Watcher:
     from tsc_interp.checkpoints.run_directory import DamagedRun
     from tsc_interp.checkpoints.run_records import RunResult
     from tsc_interp.training.config import Job
