@@ -141,7 +141,7 @@ class Verdict(Displayed):
     def _grids(self) -> list[Grid]:
         """Where the errors are, by length."""
         sides = self.tally.sides
-        rows = [
+        rows: list[list[int | str]] = [
             [length, *(number(side.strings[length]) for side in sides)]
             for length in range(1, self.tally.max_length + 1)
             if any(side.vectors[length] for side in sides)
