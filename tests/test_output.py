@@ -10,10 +10,12 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 from rich.control import Control
 from rich.text import Text
 
 from tests.fuzz.names import HOSTILE
+from tsc_interp.cli.common import live_bar
 from tsc_interp.output.console import SafeConsole
 from tsc_interp.output.json_form import json_number, to_json
 from tsc_interp.output.table import print_table
@@ -157,3 +159,16 @@ def test_what_does_not_fit_beside_each_other_stands_below() -> None:
         "w",
         "  parameters: 36   trained as: one",
     ]
+
+
+def test_a_live_bar_counts_on_a_terminal_and_is_none_elsewhere() -> None:
+    written = io.StringIO()
+    shown = Console(file=written, force_terminal=True, width=80)
+    with live_bar(shown, "runs") as update:
+        assert update is not None
+        update("starting", total=3)
+        update("seed 7", advance=1)
+    assert "1/3" in written.getvalue()
+    assert "runs, seed 7" in re.sub("\x1b\\[[0-9;]*m", "", written.getvalue())
+    with live_bar(Console(file=io.StringIO()), "runs") as update:
+        assert update is None
