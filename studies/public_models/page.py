@@ -44,18 +44,26 @@ def covers(row: Row) -> bool:
     return not any(int(part.get("undecided", 0)) for part in parts)
 
 
+def power(value: float, digits: int = 0) -> str:
+    """As people write it: 7.4 · 10 to the 20, and 10 to the 20 alone."""
+    front, exponent = f"{value:.{digits}e}".split("e")
+    high = f"10<sup>{int(exponent)}</sup>"
+    return high if float(front) == 1 else f"{front} · {high}"
+
+
 def years(row: Row) -> str:
     spent = row["brute_force"]["seconds_each"] * int(row["inputs"])
-    return f"{spent / YEAR:.0e} years" if spent > YEAR else f"{spent:,.0f} s"
+    return f"{power(spent / YEAR)} years" if spent > YEAR else f"{spent:,.0f} s"
 
 
 # --8<-- [start:table]
 print("| model | parameters | claimed right | wrong, exactly | undecided | first wrong, replayed |")
 print("|---|---|---|---|---|---|")
 for row in decided:
+    inputs = power(float(row["inputs"]), 1)
     print(
         f"| {row['name']} | {row.get('parameters') or row['numbers']:,} "
-        f"| {row.get('claimed') or '—'} | {int(row['wrong']):,} of {float(row['inputs']):.2e} "
+        f"| {row.get('claimed') or '—'} | {int(row['wrong']):,} of {inputs} "
         f"| {int(row['undecided']):,} | {first(row)} |"
     )
 # --8<-- [end:table]
@@ -67,7 +75,7 @@ for row in decided:
     each = row["brute_force"]["seconds_each"]
     print(
         f"| {row['name']} | {row['search_seconds']:.1f} s "
-        f"| {row['search_seconds'] / int(row['inputs']):.0e} s | {each:.0e} s | {years(row)} "
+        f"| {power(row['search_seconds'] / int(row['inputs']))} s | {power(each)} s | {years(row)} "
         f"| {certificate(row)} |"
     )
 # --8<-- [end:times]
