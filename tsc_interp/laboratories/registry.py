@@ -88,7 +88,7 @@ LABORATORIES: tuple[Laboratory, ...] = (
     ),
     Laboratory(
         name="failures",
-        title="Failures foreseen",
+        title="Predicting failures",
         question="Are failures predictable from the problem, and are wrong answers roughly right?",
         source="a paper on what transformers do when they fail at mathematics (Charton, 2022)",
         result="FailuresResult",
