@@ -166,7 +166,7 @@ def test_two_models_have_headings_and_anchors_of_their_own(model):
     assert link in alone
     assert alone[0] == "<!-- made by tsc-interp -->"
     assert alone[1].startswith("# ")
-    assert f"- *atlas* was not asked: {prose('because of first')}" in alone
+    assert f"- *atlas* was not run: {prose('because of first')}" in alone
     assert alone.count("In a shell:") == alone.count("In Python:") == 1
     assert text.count("In a shell:") == 1
     # A probe that only one of them was asked has one section.

@@ -59,9 +59,7 @@ def test_a_report_on_a_large_model_says_what_it_left_out(monkeypatch: pytest.Mon
     report = tsc.analyze(model, ["ab"])
     assert set(report.models[0].sections) == {"attribution"}
     assert set(report.models[0].not_run) == set(LIMITS) - {"dynamics"}
-    assert "margin was not asked: this model has 1,024 heads" in report.to_markdown().replace(
-        "*", ""
-    )
+    assert "margin was not run: this model has 1,024 heads" in report.to_markdown().replace("*", "")
     named = tsc.analyze(Classifier(tsc.ClassifierConfig(n_heads=257)), ["ab"], probes=["trace"])
     assert set(named.models[0].sections) == {"trace"}
     assert named.models[0].not_run == {}

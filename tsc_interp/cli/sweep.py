@@ -9,6 +9,7 @@ import typer
 
 from tsc_interp.cli.common import JsonOption, QuietOption, messages, output, print_json
 from tsc_interp.cli.sweep_view import written_length
+from tsc_interp.output.numbers import counted
 
 if TYPE_CHECKING:
     from tsc_interp.sweeps import Sweep
@@ -111,11 +112,11 @@ def _print(found: Sweep, rows: list[dict[str, Any]]) -> None:
     if verified:
         proved, models = sum(row["proved"] for row in rows), sum(row["models"] for row in rows)
         output().print(
-            "horizon: every string up to that length is right, as the search finds; of "
-            f"{proved:,} of {models:,} models the independent checker derived it again; infinite: "
+            "horizon: every string up to that length is right, by the search; the independent "
+            f"checker confirmed {proved:,} of {counted(models, 'model')}; infinite: "
             "proved right at every length; 95% CI: of the median, over seeds",
             soft_wrap=True,
         )
     diverged = sum(row["diverged"] for row in rows)
     if diverged:
-        messages().print(f"{diverged:,} models diverged; a lower learning_rate may help")
+        messages().print(f"{counted(diverged, 'model')} diverged; a lower learning_rate may help")

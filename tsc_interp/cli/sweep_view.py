@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tsc_interp.cli.common import Update, live_bar, messages
+from tsc_interp.output.numbers import counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -74,8 +75,8 @@ def _watcher(console: Console, update: Update | None) -> SweepWatcher:
         def planned(self, plan: SweepPlan) -> None:
             self.plan, self.pace = plan, Pace(plan.missing)
             say(
-                f"{plan.missing:,} models to make in {plan.tasks:,} ensembles on {plan.workers:,} "
-                f"cores, {plan.finished:,} already in {plan.directory}"
+                f"{counted(plan.missing, 'model')} to make in {counted(plan.tasks, 'ensemble')} on "
+                f"{counted(plan.workers, 'core')}, {plan.finished:,} already in {plan.directory}"
             )
             if update:
                 update("starting", total=plan.models, completed=plan.finished)

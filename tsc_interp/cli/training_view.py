@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tsc_interp.cli.common import Update, live_bar, messages, output
+from tsc_interp.output.numbers import counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -62,7 +63,8 @@ def _watcher(console: Console, labels: Mapping[str, str], update: Update | None)
         def planned(self, plan: Plan) -> None:
             self.plan, self.ended, self.time = plan, 0, TimeLeft(plan.most_epochs)
             begun = f" ({plan.unfinished} begun before)" if plan.unfinished else ""
-            say(f"{plan.to_train} runs to train{begun}, {plan.finished} already there")
+            runs = counted(plan.to_train, "run")
+            say(f"{runs} to train{begun}, {plan.finished:,} already there")
             if update:
                 update("starting", total=plan.to_train)
 
@@ -121,8 +123,8 @@ class TimeLeft:
 
 def _one_line(result: Any) -> str:
     return (
-        f"{result.epochs} epochs, epoch {result.chosen_epoch} chosen, "
-        f"validation loss {result.validation_loss:.5g}, {result.test.errors} test errors"
+        f"{counted(result.epochs, 'epoch')}, epoch {result.chosen_epoch} chosen, "
+        f"validation loss {result.validation_loss:.5g}, {counted(result.test.errors, 'test error')}"
     )
 
 
@@ -242,8 +244,8 @@ def complain_about_diverged(runs: Sequence[TrainedRun]) -> None:
         named = ", ".join(f"{run.job.experiment} seed {run.job.seed}" for run in diverged[:5])
         more = f" and {len(diverged) - 5} more" if len(diverged) > 5 else ""
         messages().print(
-            f"tsc-interp: {len(diverged)} of {len(runs)} runs diverged (a loss was not a finite "
-            f"number): {named}{more}; a lower learning_rate may help",
+            f"tsc-interp: {len(diverged)} of {counted(len(runs), 'run')} diverged (a loss was not a "
+            f"finite number): {named}{more}; a lower learning_rate may help",
             soft_wrap=True,
         )
         raise typer.Exit(1)

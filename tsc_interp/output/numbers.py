@@ -33,6 +33,16 @@ def is_number(cell: Cell) -> bool:
     return cell is None or (isinstance(cell, int | float) and not isinstance(cell, bool))
 
 
+def counted(count: int, what: str, plural: str | None = None) -> str:
+    """Write a number with its noun.
+
+    Example:
+        >>> counted(1, "run"), counted(2000, "run"), counted(0, "neuron")
+        ('1 run', '2,000 runs', '0 neurons')
+    """
+    return f"{number(count)} {what if count == 1 else plural or what + 's'}"
+
+
 def number(value: int) -> str:
     """1,373,700 in full, 3.98e95 rounded."""
     if abs(value) < 10**12:

@@ -18,6 +18,7 @@ from tsc_interp.config import require_report_family
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.interventions.parts import Part
 from tsc_interp.output.display import Displayed
+from tsc_interp.output.numbers import counted
 from tsc_interp.pruning.importance import (
     METHODS,
     by_gradient,
@@ -54,14 +55,17 @@ class Pruned(Displayed):
         gone = ", ".join(self.removed) or "nothing"
         return [
             f"Removed {gone} ({self.how}).",
-            f"What is left: {_counted(config.n_heads, 'head')}, "
-            f"{_counted(config.d_mlp, 'neuron')}, {_counted(config.d_model, 'dimension')} "
+            f"What is left: {counted(config.n_heads, 'head')}, "
+            f"{counted(config.d_mlp, 'neuron')}, {counted(config.d_model, 'dimension')} "
             f"(of {self.d_model[0]}), {self.checkpoint.n_parameters:,} weights.",
             f"Before: {_reach(self.before)} After: {_reach(self.after)}",
         ]
 
     def _facts(self) -> list[str]:
-        return [f"{len(self.removed)} parts removed", f"horizon {self.after.right_through:,}"]
+        return [
+            f"{counted(len(self.removed), 'part')} removed",
+            f"horizon {self.after.right_through:,}",
+        ]
 
     def _lines(self) -> list[tuple[str, str]]:
         return [("", sentence) for sentence in self.sentences()]
@@ -192,7 +196,8 @@ def _while_it_lasts(
     while True:
         left = [part for part in every if part not in gone]
         heads = sum(part.kind == "head" for part in left)
-        progress(f"{heads} heads and {len(left) - heads} neurons left")
+        neurons = counted(len(left) - heads, "neuron")
+        progress(f"{counted(heads, 'head')} and {neurons} left")
         # A model needs a head; it can do without an MLP.
         tried = [p for p in left if p.kind != "head" or heads > checkpoint.config.n_layers]
         reaches = {p: reach_of(without(checkpoint, [*gone, p]), limit) for p in tried}
@@ -214,7 +219,7 @@ def _narrowed(
     if reach_of(best, limit) < own.right_through:  # rounding alone can cost a little
         return checkpoint
     for size in range(best.config.d_model - 1, 0, -1):
-        progress(f"{size} dimensions")
+        progress(counted(size, "dimension"))
         tried = narrow(checkpoint, size)
         if reach_of(tried, limit) < own.right_through:
             break
@@ -230,10 +235,6 @@ def _named(smaller: Checkpoint, whole: Checkpoint, gone: Sequence[Part]) -> Chec
     }
     provenance = {**whole.provenance, "pruned": history}
     return Checkpoint(smaller.config, smaller.weights, provenance, f"{whole.source}, pruned")
-
-
-def _counted(count: int, word: str) -> str:
-    return f"{count} {word}{'' if count == 1 else 's'}"
 
 
 def _reach(found: Horizon) -> str:

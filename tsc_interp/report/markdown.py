@@ -36,7 +36,7 @@ def render_markdown(report: ReportContent, *, images: Mapping[str, str] | None =
             tested = f"`{model.confirmation.string}` tested: "
             lines.append(f"- {prose(tested + model.confirmation.sentence())}")
         lines += [
-            f"- *{plain(name)}* was not asked: {prose(reason)}"
+            f"- *{plain(name)}* was not run: {prose(reason)}"
             for name, reason in model.not_run.items()
         ]
         order = model.card.order if isinstance(model.card, ModelCard) else None

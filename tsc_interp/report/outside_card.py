@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from tsc_interp.output.numbers import number
+from tsc_interp.output.numbers import counted, number
 from tsc_interp.results.base import Finding, Severity
 
 KIND = "transformer_lens"
@@ -71,7 +71,7 @@ class Asked:
 
     def sentence(self) -> str:
         """How many rows, how long, where they are read, and along what."""
-        rows = f"{_counted(len(self.rows), 'row')} of {_counted(self.width, 'token')}"
+        rows = f"{counted(len(self.rows), 'row')} of {counted(self.width, 'token')}"
         if len(self.rows) < self.given:
             rows = f"{rows} (of {number(self.given)} given, evenly spread)"
         places = sorted(set(self.query))
@@ -147,11 +147,11 @@ class OutsideCard:
         """What a search for errors said, what the model is, and what was asked."""
         layers, heads = self.shape["layers"], self.shape["heads"]
         name = self.name.replace("`", "'")
-        of_each = f"of {_counted(heads, 'head')}" + (" each" if layers > 1 else "")
+        of_each = f"of {counted(heads, 'head')}" + (" each" if layers > 1 else "")
         judged = self.tested or Tested("note", NOT_TESTED)
         text = (
-            f"{judged.text} {name} has {_counted(layers, 'layer')} {of_each} and "
-            f"{_counted(self.parameters, 'parameter')}. {self.asked.sentence()}"
+            f"{judged.text} {name} has {counted(layers, 'layer')} {of_each} and "
+            f"{counted(self.parameters, 'parameter')}. {self.asked.sentence()}"
         )
         return Finding(
             severity=judged.severity,
@@ -200,10 +200,6 @@ class OutsideCard:
             tested=None if tested is None else Tested(**tested),
             **kept,
         )
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{number(count)} {what}{'s' if count != 1 else ''}"
 
 
 def _written(value: Any) -> str:

@@ -78,9 +78,9 @@ def render_sweep(found: Sweep, *, where: str | None = None, plotlyjs: str = "inl
 
 def sentences(found: Sweep, analysis: Analysis, where: str | None = None) -> list[str]:
     """What the rows say, in a few numbers."""
-    counted = ("models", "no_test_errors", "verified", "proved", "infinite", "diverged")
-    total = {key: sum(cell[key] for cell in analysis.cells) for key in counted}
-    of = f"{total['models']:,} models"
+    keys = ("models", "no_test_errors", "verified", "proved", "infinite", "diverged")
+    total = {key: sum(cell[key] for cell in analysis.cells) for key in keys}
+    of = counted(total["models"], "model")
     cells = len(analysis.cells)
     told = [f"{of} in {cells:,} cell{'s' if cells != 1 else ''} of the grid."]
     if where is None and total["models"] < found.models:

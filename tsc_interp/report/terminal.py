@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
-from tsc_interp.output.numbers import format_cell, is_number
+from tsc_interp.output.numbers import counted, format_cell, is_number
 from tsc_interp.output.table import print_table
 from tsc_interp.output.visible import visible
 from tsc_interp.report.card import ModelCard
@@ -41,12 +41,13 @@ def _print_model(model: ModelReport, console: Console, tables: bool) -> None:
     shown = told if tables else model.highlights()
     _print_findings([finding for _, finding in shown], console, model.card.name)
     if len(shown) < len(told):
-        more = f"{len(told) - len(shown)} more findings in the report (or here, with --tables)"
+        more = counted(len(told) - len(shown), "more finding")
+        more = f"{more} in the report (or here, with --tables)"
         console.print(Text(more, style="dim"))
     if model.confirmation is not None:
         console.print(_sentence(_confirmed(model.confirmation)))
     for name, reason in model.not_run.items():
-        console.print(Text(visible(f"{name} was not asked: {reason}"), style="dim"))
+        console.print(Text(visible(f"{name} was not run: {reason}"), style="dim"))
     if tables:
         for section in model.sections.values():
             console.print(Text(f"\n{section.probe.title}: {section.probe.question}", style="bold"))

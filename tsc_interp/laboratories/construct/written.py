@@ -13,6 +13,7 @@ from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UsageError
 from tsc_interp.output.display import Displayed
+from tsc_interp.output.numbers import counted
 from tsc_interp.strings import MAX_LETTERS
 
 LONGEST = 100_000
@@ -54,9 +55,9 @@ class Construction(Displayed):
     def shape(self) -> str:
         """`1 dimension, 1 head, 1 neuron, 12 weights, the largest 22`."""
         config, largest = self.checkpoint.config, self.largest_weight
-        neurons = f", {_counted(config.d_mlp, 'neuron')}" if config.has_mlp else ""
+        neurons = f", {counted(config.d_mlp, 'neuron')}" if config.has_mlp else ""
         return (
-            f"{_counted(config.d_model, 'dimension')}, {_counted(config.n_heads, 'head')}"
+            f"{counted(config.d_model, 'dimension')}, {counted(config.n_heads, 'head')}"
             f"{neurons}, {self.checkpoint.n_parameters} weights, the largest {largest:.3g}"
         )
 
@@ -122,7 +123,3 @@ def checked_letters(n_letters: object, least: int) -> int:
             f"this task needs an alphabet of {least} to {MAX_LETTERS} letters, not {n_letters!r}"
         )
     return n_letters
-
-
-def _counted(count: int, word: str) -> str:
-    return f"{count} {word}{'' if count == 1 else 's'}"
