@@ -31,7 +31,6 @@ are read, or be an entry point of the group `tsc_interp.tasks` in an installed p
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Annotated, Any, ClassVar, Literal, Protocol, Self
@@ -40,7 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, PlainValidator, field_validator, model_validator
 
-from tsc_interp.errors import UsageError, shorten
+from tsc_interp.errors import UsageError, shorten, suggest
 from tsc_interp.frozen import Frozen
 from tsc_interp.strings import LETTERS, MAX_LETTERS, Counts
 
@@ -425,8 +424,8 @@ def _loaded(kind: str) -> type[Any]:
 def _known_kinds(wanted: object) -> str:
     """What somebody may have meant: the nearest name, or else those that come with the package."""
     shipped = [*map(kind_of, SHIPPED), *_IN_TASKS]
-    near = get_close_matches(str(wanted)[:99], {*shipped, *map(kind_of, _OWN)}, n=1)
-    return f": did you mean {near[0]!r}?" if near else f"; tsc-interp has {', '.join(shipped)}."
+    near = suggest(str(wanted)[:99], {*shipped, *map(kind_of, _OWN)}).rstrip()
+    return f": {near}" if near else f"; tsc-interp has {', '.join(shipped)}."
 
 
 def read_task(given: object) -> Any:

@@ -244,8 +244,8 @@ def complain_about_diverged(runs: Sequence[TrainedRun]) -> None:
         named = ", ".join(f"{run.job.experiment} seed {run.job.seed}" for run in diverged[:5])
         more = f" and {len(diverged) - 5} more" if len(diverged) > 5 else ""
         messages().print(
-            f"tsc-interp: {len(diverged)} of {counted(len(runs), 'run')} diverged (a loss was not a "
-            f"finite number): {named}{more}; a lower learning_rate may help",
+            f"tsc-interp: {len(diverged)} of {counted(len(runs), 'run')} diverged (a loss was not "
+            f"a finite number): {named}{more}; a lower learning_rate may help",
             soft_wrap=True,
         )
         raise typer.Exit(1)

@@ -21,7 +21,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from tsc_interp.errors import UsageError
+from tsc_interp.errors import UsageError, suggest
 
 
 @dataclass(frozen=True)
@@ -134,6 +134,7 @@ class Patch:
 
 Change = Zero | Mean | From | Like | Set | Scale | Noise | Resample | Patch
 
+_NAMES = ("zero", "mean", "from", "like", "set", "scale", "noise", "resample", "patch")
 _NOTATION = re.compile(r"(?P<name>[a-z]+)(?:\((?P<inside>.*)\))?")
 
 
@@ -157,8 +158,8 @@ def change(text: str | Change) -> Change:
         made = None
     if made is None or named:
         raise UsageError(
-            f"{text!r} is no change; changes are zero, mean, mean(aab, abc), from(aab), like(b), "
-            "set(0.7), scale(0.5), noise(0.1, seed=0), resample(seed=0), patch(aab)"
+            f"{text!r} is no change; {suggest(name, _NAMES)}changes are zero, mean, "
+            "mean(aab, abc), from(aab), like(b), set(0.7), scale(0.5), noise(0.1, seed=0), resample(seed=0), patch(aab)"
         )
     return made
 
