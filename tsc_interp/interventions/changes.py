@@ -159,7 +159,8 @@ def change(text: str | Change) -> Change:
     if made is None or named:
         raise UsageError(
             f"{text!r} is no change; {suggest(name, _NAMES)}changes are zero, mean, "
-            "mean(aab, abc), from(aab), like(b), set(0.7), scale(0.5), noise(0.1, seed=0), resample(seed=0), patch(aab)"
+            "mean(aab, abc), from(aab), like(b), set(0.7), scale(0.5), noise(0.1, seed=0), "
+            "resample(seed=0), patch(aab)"
         )
     return made
 
