@@ -53,7 +53,7 @@ LABORATORIES: tuple[Laboratory, ...] = (
     ),
     Laboratory(
         name="construct",
-        title="Classifiers written down",
+        title="Constructed classifiers",
         question="How small can a classifier be that is right up to a length, or at every length?",
         source="the theory of the horizon, turned around: what it allows is built",
         result="ConstructResult",
