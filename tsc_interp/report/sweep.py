@@ -12,6 +12,7 @@ import os
 from pathlib import Path
 
 from tsc_interp.files import write_output
+from tsc_interp.output.numbers import counted
 from tsc_interp.output.visible import visible
 from tsc_interp.report.html import part_of, render_page
 from tsc_interp.results.base import Table
