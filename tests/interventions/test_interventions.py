@@ -259,8 +259,13 @@ def test_what_weights_cannot_hold_is_refused():
     for text in ("head0=mean(aab)", "head0.key[c]=zero", "head0->logit=zero"):
         with pytest.raises(UnsupportedError, match="norms"):
             edit(normed, text)
-    with pytest.raises(UnsupportedError, match="norm"):
-        intervene(model_of(norm="rms"), STRINGS, "head0->logit=zero")
+    # As a hook it can be: nothing but the read-out stands between a head and the logit.
+    hooked = model_of(norm="rms")
+    outcome = intervene(hooked, STRINGS, "head0->logit=zero")
+    with torch.no_grad():
+        z = hooked.run_with_cache(STRINGS)[1]["blocks.0.attn.hook_z"][:, 0, 0]
+        direct = (z @ hooked.W_O[0, 0] @ hooked.W_U)[:, 0]
+    assert torch.allclose(outcome.before - outcome.after, direct, atol=1e-5)
 
 
 def test_positions_need_strings_of_one_length():
