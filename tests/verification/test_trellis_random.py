@@ -20,12 +20,13 @@ from tests import precise_ordered
 from tests.ordered_models import longest, ordered_checkpoint, random_config, wide_config
 from tests.verification.test_trellis_search import adder, random_automaton
 from tsc_interp.checkpoints import Checkpoint
-from tsc_interp.tasks import Regions, trellis_of
+from tsc_interp.tasks import Addition, Regions, trellis_of
 from tsc_interp.verification.order import partition
 from tsc_interp.verification.order.bounds import Bounds
 from tsc_interp.verification.order.exact import OrderedExact
 from tsc_interp.verification.order.keys import keys_of
 from tsc_interp.verification.order.parts import search_part
+from tsc_interp.verification.order.region_words import described
 from tsc_interp.verification.order.tangent import tangent_of
 from tsc_interp.verification.order.union import lifted, union_count
 from tsc_interp.verification.order.verify import verify_order
@@ -105,3 +106,17 @@ def test_wrong_inputs_of_all_steps_are_counted_once_or_not_at_all() -> None:
     assert union_count(task.whole(), families, rows, monotonic() + 60) == len(prompts)
     if sum(map(len, families)) > 1:
         assert union_count(task.whole(), families, rows, 0.0) is None
+
+
+def test_wrong_regions_in_words() -> None:
+    """A carry that runs through digits, and letters at named places."""
+    task = Addition(digits=3)
+    trellis = task.step_trellis(2)
+    region = Regions.whole(trellis)
+    for digit, kept in ((0, lambda a, b: (a, b) == (9, 1)), (1, lambda a, b: a + b == 9)):
+        letters = trellis.stages[digit].letters[:, :2].tolist()
+        part = np.array([[kept(a, b) for a, b in letters]])
+        region = region.cut(digit, part)[0]
+    said = described(region, 0, task, str)
+    assert said == "a + b = 9 at digit 1 (a carry runs through), a0 is 9, b0 is 1, s0 is 0, s1 is 0"
+    assert described(Regions.whole(trellis), 0, task, str) == "any input"

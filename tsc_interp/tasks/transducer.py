@@ -44,6 +44,10 @@ class Writing(_BaseRule):
     def prompt_length(self) -> int:
         return min(self.written)
 
+    def place_name(self, place: int) -> str:
+        """What a place is called where inputs are described."""
+        return f"place {place}"
+
     @cached_property
     def _kept(self) -> Trellis:
         return self.whole()

@@ -68,6 +68,21 @@ class Addition(Writing):
         second = first + self.digits + len(self._plus)
         return first, second, second + self.digits + len(self._equals)
 
+    def place_name(self, place: int) -> str:
+        """The digit at a place: a3 counts 10^3 of the first number, b of the second, s of the sum.
+
+        Example:
+            >>> from tsc_interp.tasks import Addition
+            >>> [Addition(digits=2).place_name(place) for place in (0, 3, 6)]
+            ['a1', 'b1', 's0']
+        """
+        orders = self.operands, self.operands, self.total
+        widths = self.digits, self.digits, self.digits + self.carry_digit
+        for name, start, width, order in zip("abs", self._starts, widths, orders, strict=True):
+            if start <= place < start + width:
+                return f"{name}{self._place(0, place - start, width, order)}"
+        return super().place_name(place)
+
     @property
     def written(self) -> tuple[int, ...]:
         """The positions of the output."""

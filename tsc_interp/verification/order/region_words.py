@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from tsc_interp.tasks.regions import Regions
+from tsc_interp.tasks.transducer import Writing
+from tsc_interp.tasks.writing import Addition
 from tsc_interp.verification.order.parts import Part
 
 _MOST = 5
 _FEW = 3
 
 
-def largest_regions(part: Part, name: Callable[[int], str]) -> list[tuple[int, str]]:
+def largest_regions(part: Part, task: Any, name: Callable[[int], str]) -> list[tuple[int, str]]:
     """The largest wrong regions of a part: how many inputs, and what they have in common."""
     found: list[tuple[int, str]] = []
     for group in part.groups:
@@ -19,14 +22,18 @@ def largest_regions(part: Part, name: Callable[[int], str]) -> list[tuple[int, s
             counts = regions.counts()
             order = sorted(range(len(counts)), key=lambda i: -counts[i])[:_MOST]
             for i in order:
-                words = described(regions, i, name)
+                words = described(regions, i, task, name)
                 found.append((counts[i], f"{words}: class {int(instead[i])} wins"))
     return sorted(found, reverse=True)[:_MOST]
 
 
-def described(regions: Regions, number: int, name: Callable[[int], str]) -> str:
+def described(regions: Regions, number: int, task: Any, name: Callable[[int], str]) -> str:
     """For each place where not every letter may stand, those that may (or those that may not)."""
+    chain = _carried(regions, number, task) if isinstance(task, Addition) else []
     words = []
+    if chain:
+        ends = f"digit {chain[0]}" if len(chain) == 1 else f"digits {chain[0]} to {chain[-1]}"
+        words.append(f"a + b = {task.base - 1} at {ends} (a carry runs through)")
     for place in range(regions.trellis.length):
         if place not in regions.trellis.place_of:
             continue
@@ -34,12 +41,24 @@ def described(regions: Regions, number: int, name: Callable[[int], str]) -> str:
         letters = regions.trellis.stages[stage].letters[:, column]
         every = set(letters.tolist())
         here = set(letters[regions.masks[stage][number]].tolist())
-        if here == every:
+        if here == every or (stage in chain and len(here) > 1):
             continue
+        at = task.place_name(place) if isinstance(task, Writing) else f"place {place}"
         if len(here) <= _FEW or len(every) - len(here) > _FEW:
-            said = " or ".join(name(letter) for letter in sorted(here))
-            words.append(f"place {place} is {said}")
+            words.append(f"{at} is {' or '.join(name(letter) for letter in sorted(here))}")
         else:
             said = " or ".join(name(letter) for letter in sorted(every - here))
-            words.append(f"place {place} is not {said}")
+            words.append(f"{at} is not {said}")
     return ", ".join(words) or "any input"
+
+
+def _carried(regions: Regions, number: int, task: Addition) -> list[int]:
+    """The longest run of digits whose two operands always add up to one less than the base."""
+    best: list[int] = []
+    run: list[int] = []
+    for digit, (stage, mask) in enumerate(zip(regions.trellis.stages, regions.masks, strict=True)):
+        columns = [i for i, at in enumerate(stage.places) if task.place_name(at)[0] in "ab"]
+        sums = stage.letters[mask[number]][:, columns].sum(1)
+        run = [*run, digit] if (sums == task.base - 1).all() else []
+        best = max(best, run, key=len)
+    return best

@@ -135,7 +135,7 @@ def _verdict(
     words = [
         (count, part, said)
         for part in parts
-        for count, said in largest_regions(part, lambda letter: _name(config, letter))
+        for count, said in largest_regions(part, task, lambda letter: _name(config, letter))
     ]
     words.sort(key=lambda one: -one[0])
     return OrderedVerdict(
