@@ -40,7 +40,7 @@ def verify(
     method: Method = "auto",
     horizon: bool = False,
     certify: bool = False,
-    float32: Form | None = None,
+    float32: Form | bool | None = None,
     replay: bool | None = None,
     progress: Progress | None = None,
     announce: Callable[[str], None] | None = None,
@@ -58,7 +58,9 @@ def verify(
         horizon: Counts: also find the length up to which nothing is wrong.
         certify: Also make a certificate: of counts about every length, of order about these inputs.
         float32: Counts: `"tokens"` or `"compressed"`, the form in which the float32 model reads
-            strings; also find the length up to which it is right, proved with `certify`.
+            strings; also find the length up to which it is right, proved with `certify`. Order:
+            True makes a certificate that also says how many inputs the float32 model answers right
+            or wrong whatever the order of its sums (`verdict.float32`).
         replay: Counts: ask the float32 model about the counterexamples; by default where a hooked
             model is given.
         progress: Counts: called with how many count vectors more are decided. Order: with the share
@@ -91,19 +93,25 @@ def verify(
             method=method,
             horizon=horizon,
             certify=certify,
-            float32=float32,
+            float32=_form(float32),
             replay=isinstance(model, HoldsWeights) if replay is None else replay,
             progress=progress,
             announce=announce,
         )
-    if horizon or replay or float32 is not None or method != "auto":
+    if horizon or replay or method != "auto":
         raise UsageError(
             "this model sees the order of letters: inputs are decided length by length, without "
-            "horizon, method, float32 and replay"
+            "horizon, method and replay"
         )
     lengths = _lengths(max_length, lengths)
     return _ordered(
-        checkpoint, lengths, seconds=seconds, task=task, certify=certify, progress=progress
+        checkpoint,
+        lengths,
+        seconds=seconds,
+        task=task,
+        certify=certify,
+        float32=_in_float32(float32),
+        progress=progress,
     )
 
 
@@ -114,17 +122,18 @@ def _ordered(
     seconds: float | None,
     task: Any,
     certify: bool,
+    float32: bool = False,
     progress: Progress | None = None,
 ) -> OrderedVerdict:
     limit = SECONDS if seconds is None else seconds
     found = verify_order(checkpoint, lengths, seconds=limit, task=task, progress=progress)
-    if not certify:
+    if not (certify or float32):
         return found
     if task is not None and task_for(checkpoint.config, task) != checkpoint.config.task:
         raise UsageError(
             "a certificate is about the model's own task: put the task into its config"
         )
-    made = certify_order(checkpoint, seconds=limit, parts=found.parts)
+    made = certify_order(checkpoint, seconds=limit, parts=found.parts, float32=float32)
     return replace(found, certificate=made)
 
 
@@ -163,7 +172,7 @@ def certify(
     lengths: Sequence[int] | None = None,
     seconds: float = SECONDS,
     boxes: int | None = None,
-    float32: Form | None = None,
+    float32: Form | bool | None = None,
 ) -> Certificate | OrderedCertificate:
     """Prove what holds, as a certificate that `tsc.check` derives again.
 
@@ -176,6 +185,7 @@ def certify(
         boxes: Counts: how many boxes of strings are examined per set of letters.
         float32: Counts: `"tokens"` or `"compressed"`: also prove up to which length the float32
             model is right when it reads strings in this form, whatever the order of its sums.
+            Order: True proves of every input it can that float32 answers alike.
 
     Returns:
         The certificate: its `document`, and what was `proved`.
@@ -190,18 +200,34 @@ def certify(
         'tsc-interp/certificate/1'
     """
     checkpoint = as_checkpoint(model)
-    of_counts: dict[str, Any] = {"limit": limit, "boxes": boxes, "float32": float32}
+    of_counts: dict[str, Any] = {"limit": limit, "boxes": boxes}
     given = {name: value for name, value in of_counts.items() if value is not None}
     if checkpoint.config.needs_order:
         if given:
             raise UsageError(f"{', '.join(given)}: not for models that see the order of letters")
-        return certify_order(checkpoint, lengths, seconds=seconds)
+        sure = _in_float32(float32)
+        return certify_order(checkpoint, lengths, seconds=seconds, float32=sure)
     if lengths is not None:
         raise UsageError(
             "lengths is for models that see the order of letters; what is proved of this one holds "
             "at every length"
         )
-    return certify_counts(checkpoint, seconds=seconds, **given)
+    return certify_counts(checkpoint, seconds=seconds, float32=_form(float32), **given)
+
+
+def _form(float32: Form | bool | None) -> Form | None:
+    """For models of counts: a form, of which True is the first."""
+    return ("tokens" if float32 else None) if isinstance(float32, bool) else float32
+
+
+def _in_float32(float32: Form | bool | None) -> bool:
+    """For models of order, which read tokens only."""
+    if float32 not in (None, False, True, "tokens"):
+        raise UsageError(
+            "this model sees the order of letters, so it reads tokens: float32 is True, not "
+            f"{float32!r}"
+        )
+    return bool(float32)
 
 
 def _lengths(max_length: int | None, lengths: Sequence[int] | None) -> Sequence[int] | None:

@@ -43,12 +43,16 @@ class WholeModel(Heads):
         """One output is as good as two, of which the first is always zero."""
         return max(2, self.config.n_outputs)
 
-    def outputs(self, string: Sequence[int]) -> Row:
-        """Outputs of one string times the final norm's scale."""
-        config, length, read = self.config, len(string), self.readout()
+    def reader(self, string: Sequence[int]) -> Spot:
+        """The token that reads a string."""
+        last = FIRST_LETTER + string[-1], len(string) - 1
+        return last if self.config.reads == "last_letter" else self.cls_spot(len(string))
+
+    def attended(self, string: Sequence[int]) -> Any:
+        """The reader's residual after attention, as a row."""
+        config, length, reader = self.config, len(string), self.reader(string)
         first = int(config.reads == "first")
         spots = [(FIRST_LETTER + letter, place + first) for place, letter in enumerate(string)]
-        reader = spots[-1] if config.reads == "last_letter" else self.cls_spot(length)
         own = config.attend_cls and config.reads != "last_letter"
         x = self.base(reader)
         for head in range(config.n_heads):
@@ -56,6 +60,11 @@ class WholeModel(Heads):
             raw = [score.exp() for score in scores.tolist()[0]]
             weights = arb_mat([[weight / sum(raw, arb(0)) for weight in raw]])
             x = x + weights * held
+        return x
+
+    def outputs(self, x: Any) -> Row:
+        """Outputs times the final norm's scale, of a residual after attention."""
+        config, read = self.config, self.readout()
         if config.has_mlp:
             x = x + self._mlp(x)
         outputs = (x * read.outer).tolist()[0]

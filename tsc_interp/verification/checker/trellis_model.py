@@ -112,26 +112,28 @@ class TrellisModel(WholeModel):
     def verdict(self, string: Sequence[int], label: int, float32: bool = False) -> bool | None:
         """Whether one string is answered with its label; None if it cannot be told."""
         others = [j for j in range(self.n_classes) if j != label]
-        room = self._single_room(string) if float32 else arb(0)
+        same = self.same_outputs(label)
         for precision in _SINGLE:
             self.pay()
             with ctx.workprec(precision):
-                outputs = self.outputs(string)
-                same = self.same_outputs(label)
+                x = self.attended(string)
+                outputs, room = self.outputs(x), self._room(string, x) if float32 else arb(0)
                 gaps = [arb(0) if j in same else outputs[label] - outputs[j] for j in others]
-            if all(_wins(label, j, gap - room) for j, gap in zip(others, gaps, strict=True)):
-                return True
-            if any(_wins(j, label, -gap - room) for j, gap in zip(others, gaps, strict=True)):
-                return False
-            if float32:
-                return None
+                won = [_wins(label, j, gap - room) for j, gap in zip(others, gaps, strict=True)]
+                lost = [_wins(j, label, -gap - room) for j, gap in zip(others, gaps, strict=True)]
+            if all(won) or any(lost):
+                return all(won)
         return None
 
-    def _single_room(self, string: Sequence[int]) -> Ball:
-        length = len(string)
-        last = FIRST_LETTER + string[-1], length - 1
-        reader = last if self.config.reads == "last_letter" else self.cls_spot(length)
-        return self.rounding.room(length, reader, scaled=self.config.final_norm)
+    def _room(self, string: Sequence[int], x: Any) -> Ball:
+        """What float32 can move the margins of one string by."""
+        divisor = self.divisor((x * self.centring()).tolist()[0])
+        return self.rounding.room(
+            len(string),
+            self.reader(string),
+            inner_scale=divisor.lower() if self.config.has_norm else None,
+            scaled=self.config.final_norm,
+        )
 
     # -- margins over paths ----------------------------------------------------------------------
 

@@ -39,6 +39,8 @@ from tsc_interp.verification.order.parts import Part
 from tsc_interp.verification.order.verify import SECONDS, verify_order
 
 Node = list[Any]
+_DEEPEST = 8
+"""A leaf that is shown over the reals, but not in float32, is halved no more often than this."""
 _AT_ONCE = 4096
 """Leaves that the checker is asked about together."""
 
@@ -55,6 +57,11 @@ class OrderedCertificate(Displayed):
         """The claims that the checker confirmed, as sentences."""
         return self.checked.sentences
 
+    @property
+    def float32(self) -> Float32Counts | None:
+        """What is proved of the float32 model, where that was asked for."""
+        return Float32Counts.of(self.checked)
+
     def _facts(self) -> list[str]:
         return [f"{len(self.proved)} statements proved"]
 
@@ -65,6 +72,43 @@ class OrderedCertificate(Displayed):
         """Write the document; a file that is there must be a certificate, or `force` be given."""
         content = (json.dumps(self.document) + "\n").encode()
         write_output(Path(path), content, is_ordered_certificate, force=force)
+
+
+@dataclass(frozen=True)
+class Float32Counts:
+    """Inputs by what the float32 model answers, whatever the order of its sums.
+
+    A model that writes is right on an input where it is right at every step, and wrong where it is
+    wrong at one. The numbers are at least so many; the rest depends on rounding as far as is known.
+    """
+
+    inputs: int
+    right: int
+    wrong: int
+
+    @property
+    def depends(self) -> int:
+        """Inputs of which neither is proved."""
+        return self.inputs - self.right - self.wrong
+
+    @classmethod
+    def of(cls, checked: TrellisProved) -> Float32Counts | None:
+        """From what was proved of every length or step."""
+        parts = checked.parts
+        if not any(part.float32 for part in parts):
+            return None
+        known = [part.float32 or {"right": 0, "wrong": 0} for part in parts]
+        right, wrong = ([one[kind] for one in known] for kind in ("right", "wrong"))
+        if parts[0].kind == "length":
+            return cls(sum(part.inputs for part in parts), sum(right), sum(wrong))
+        inputs = parts[0].inputs
+        missing = sum(inputs - number for number in right)
+        return cls(inputs, max(0, inputs - missing), max(wrong))
+
+    def to_dict(self) -> dict[str, str]:
+        """Numbers as text: they may be beyond what JSON's readers hold exactly."""
+        known = {"right": self.right, "wrong": self.wrong, "depends_on_rounding": self.depends}
+        return {name: str(number) for name, number in known.items()}
 
 
 def is_ordered_certificate(start: bytes) -> bool:
@@ -78,6 +122,7 @@ def certify_order(
     *,
     seconds: float = SECONDS,
     parts: Sequence[Part] | None = None,
+    float32: bool = False,
 ) -> OrderedCertificate:
     """A certificate about every input of these lengths, or of every step of a task that writes.
 
@@ -86,6 +131,7 @@ def certify_order(
         lengths: As in `verify_order`.
         seconds: For the search, and again for the checker; what is left is open.
         parts: What a search has found already, instead of another search.
+        float32: Also prove what the float32 model answers, whatever the order of its sums.
 
     Raises:
         UnsupportedError: where the checker does not know this kind of model.
@@ -96,7 +142,7 @@ def certify_order(
         raise UnsupportedError(str(error).removeprefix("rejected: ")) from None
     if parts is None:
         parts = verify_order(checkpoint, lengths, seconds=seconds).parts
-    writer = _Writer(checker, monotonic() + seconds)
+    writer = _Writer(checker, monotonic() + seconds, float32)
     written = [writer.part(part) for part in parts]
     checked = checker.derive(written)
     content = {
@@ -108,8 +154,8 @@ def certify_order(
 
 
 class _Writer:
-    def __init__(self, checker: TrellisChecker, deadline: float) -> None:
-        self.checker, self.deadline = checker, deadline
+    def __init__(self, checker: TrellisChecker, deadline: float, float32: bool) -> None:
+        self.checker, self.deadline, self.float32 = checker, deadline, float32
 
     def part(self, part: Part) -> dict[str, Any]:
         name = {"length": part.length} if part.step is None else {"step": part.step}
@@ -168,27 +214,40 @@ class _Writer:
             and leaf.outcome != UNDECIDED
             and not (leaf.outcome == OPEN and counts[i] <= EACH)
         ]
-        claims = [leaves[i].claim for i in asked]
-        shown = self.checker.hold(whole.trellis, [mask[asked] for mask in regions.masks], claims)
-        agreed = dict(zip(asked, shown.tolist(), strict=True))
+        shown = self._shown(regions[asked], [leaves[i].claim for i in asked])
+        agreed = dict(zip(asked, shown, strict=True))
         again: list[_Leaf] = []
         for i, leaf in enumerate(leaves):
-            if agreed.get(i):
-                leaf.said = [leaf.claim.node()]
+            claim = agreed.get(i)
+            if claim is not None and (claim.float32 or not self.float32 or leaf.depth >= _DEEPEST):
+                leaf.said = [claim.node()]
             elif leaf.outcome == UNDECIDED or late:
                 leaf.said = [["open"]]
             elif counts[i] <= EACH:
-                leaf.said = [["each"]]
+                leaf.said = [Claim("each", float32=self.float32).node()]
             else:
                 again += leaf.halved([mask[i] for mask in regions.masks])
         return again
+
+    def _shown(self, regions: Regions, claims: list[Claim]) -> list[Claim | None]:
+        """The strongest form of each claim that the checker shows."""
+        found: list[Claim | None] = [None] * len(claims)
+        for float32 in (True, False) if self.float32 else (False,):
+            left = [i for i, one in enumerate(found) if one is None]
+            asked = [claims[i]._replace(float32=float32) for i in left]
+            some = regions[left]
+            for i, claim, holds in zip(
+                left, asked, self.checker.hold(some.trellis, some.masks, asked), strict=True
+            ):
+                found[i] = claim if holds else None
+        return found
 
 
 class _Leaf:
     """A leaf of the search, or what it was cut into."""
 
-    def __init__(self, masks: list[Mask], outcome: int) -> None:
-        self.masks, self.outcome = masks, outcome
+    def __init__(self, masks: list[Mask], outcome: int, depth: int = 0) -> None:
+        self.masks, self.outcome, self.depth = masks, outcome, depth
         self.said: list[Node] = []
         self.halves: list[_Leaf] = []
 
@@ -205,7 +264,7 @@ class _Leaf:
         for part in (edges, ~edges):
             half = list(masks)
             half[stage] = masks[stage] & part
-            self.halves.append(_Leaf(half, self.outcome))
+            self.halves.append(_Leaf(half, self.outcome, self.depth + 1))
         return self.halves
 
     def nodes(self) -> list[Node]:

@@ -12,7 +12,7 @@ from tsc_interp.verification.order.parts import Part
 from tsc_interp.verification.verdict import json_integer, not_right
 
 if TYPE_CHECKING:
-    from tsc_interp.verification.order.certificates import OrderedCertificate
+    from tsc_interp.verification.order.certificates import Float32Counts, OrderedCertificate
 
 CLAIM = (
     "real numbers: float32 weights taken as exact; each region of inputs decided in float64 with "
@@ -112,6 +112,11 @@ class OrderedVerdict(Displayed):
     def right(self) -> int:
         """The number of right inputs."""
         return self.inputs - self.wrong - self.undecided
+
+    @property
+    def float32(self) -> Float32Counts | None:
+        """Inputs that are right or wrong in float32, whatever the order of sums, as proved."""
+        return None if self.certificate is None else self.certificate.float32
 
     @property
     def correct(self) -> bool:
@@ -225,6 +230,11 @@ class OrderedVerdict(Displayed):
             )
         if self.correct:
             lines.append(("success", "every input is right"))
+        if self.float32 is not None:
+            known = self.float32
+            rest = f"{known.depends:,} may depend on rounding" if known.depends else ""
+            parts = [f"{known.right:,} right, {known.wrong:,} wrong in float32", rest]
+            lines.append(("proved", ", ".join(filter(None, parts))))
         if self.certificate is not None:
             lines += [("proved", sentence) for sentence in self.certificate.proved]
         return lines
@@ -254,5 +264,6 @@ class OrderedVerdict(Displayed):
             "first_is_first": self.shortest_is_first,
             "first_undecided": self.first_undecided,
             "wrong_regions": list(self.regions),
+            "float32": self.float32.to_dict() if self.float32 else None,
             "certified": list(self.certificate.proved) if self.certificate else None,
         }
