@@ -69,6 +69,7 @@ from tsc_interp.verification.checker.budget import (
 )
 from tsc_interp.verification.checker.document import Schema, checking, json_text, require_known
 from tsc_interp.verification.checker.paths import Layout, Mask, Sets
+from tsc_interp.verification.checker.spans import Floats
 from tsc_interp.verification.checker.trellis_model import TrellisModel
 
 SCHEMA = Schema("trellis-certificate", content=("task", "parts"))
@@ -222,6 +223,11 @@ class TrellisChecker:
                 sets = Sets(trellis, [mask[some] for mask in masks])
                 found[some] = self.model.hold(sets, by[some], float32[some]) & sets.has_paths
         return found
+
+    def rooms(self, trellis: Trellis, masks: Sequence[Mask]) -> Floats:
+        """What float32 can move the margins of each leaf by, for whoever writes a certificate."""
+        with checking(self._budget):
+            return self.model.rooms(Sets(trellis, masks))
 
     # -- derivation ------------------------------------------------------------------------------
 

@@ -109,6 +109,14 @@ class TrellisModel(WholeModel):
                 found[some] = self._win(sets[some], reader[some], winner, wanted, float32[some])
         return found
 
+    def rooms(self, sets: Sets) -> Floats:
+        """What float32 can move the margins of each set by; NaN where that is not known."""
+        sets = sets[self._readers(sets) >= 0]
+        reader = self._readers(sets)
+        with np.errstate(all="ignore"):
+            inner = self._posts(self._ranges(sets, self._keys_of(sets, reader)))[1]
+            return self._rooms(sets.trellis.length, reader, inner)
+
     def verdict(self, string: Sequence[int], label: int, float32: bool = False) -> bool | None:
         """Whether one string is answered with its label; None if it cannot be told."""
         others = [j for j in range(self.n_classes) if j != label]
@@ -152,7 +160,7 @@ class TrellisModel(WholeModel):
         """Whether the winner's output is the answer rather than each wanted one, on all paths."""
         self.pay()
         length = sets.trellis.length
-        keys = [self._keys(length, self._spot(length, int(one))) for one in reader]
+        keys = self._keys_of(sets, reader)
         ranges = self._ranges(sets, keys)
         posts, inner = self._posts(ranges)
         form = self._margins(winner, posts, self._outer_scale(ranges, posts))
@@ -259,6 +267,10 @@ class TrellisModel(WholeModel):
         return found
 
     # -- keys ------------------------------------------------------------------------------------
+
+    def _keys_of(self, sets: Sets, reader: Index) -> list[Keys]:
+        length = sets.trellis.length
+        return [self._keys(length, self._spot(length, int(one))) for one in reader]
 
     def _keys(self, length: int, reader: Spot) -> Keys:
         config = self.config

@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -34,12 +34,16 @@ from tsc_interp.verification.checker.trellis import (
     TrellisProved,
 )
 from tsc_interp.verification.order.decide import OPEN, RIGHT, UNDECIDED
+from tsc_interp.verification.order.exact import OrderedExact
 from tsc_interp.verification.order.partition import Found
-from tsc_interp.verification.order.parts import Part
+from tsc_interp.verification.order.parts import Part, search_part
 from tsc_interp.verification.order.verify import SECONDS, verify_order
 
 Node = list[Any]
-_DEEPEST = 8
+_SAMPLED, _SPARE = 64, 1.1
+"""Leaves that tell how much float32 rounds, and how much more is asked for."""
+_PATIENCE = 5.0
+_DEEPEST = 3
 """A leaf that is shown over the reals, but not in float32, is halved no more often than this."""
 _AT_ONCE = 4096
 """Leaves that the checker is asked about together."""
@@ -142,6 +146,8 @@ def certify_order(
         raise UnsupportedError(str(error).removeprefix("rejected: ")) from None
     if parts is None:
         parts = verify_order(checkpoint, lengths, seconds=seconds).parts
+    if float32:
+        parts = _beyond_rounding(checkpoint, checker, parts, seconds)
     writer = _Writer(checker, monotonic() + seconds, float32)
     written = [writer.part(part) for part in parts]
     checked = checker.derive(written)
@@ -151,6 +157,32 @@ def certify_order(
     }
     document = SCHEMA.sealed([checker.weight_hash], content, checked.conclusion())
     return OrderedCertificate(document, checked)
+
+
+def _beyond_rounding(
+    checkpoint: Checkpoint, checker: TrellisChecker, parts: Sequence[Part], seconds: float
+) -> list[Part]:
+    """The parts searched again for margins that rounding cannot undo, where that ends in time."""
+    exact, found = OrderedExact(checkpoint), []
+    for part in parts:
+        room = max(_room(checker, group) for group in part.groups)
+        again = part
+        if np.isfinite(room):
+            # A few times what it took over the reals: rounding may be more than any margin.
+            left = min(seconds / len(parts), 1 + _PATIENCE * part.seconds)
+            until, task = monotonic() + left, checkpoint.config.task
+            again = search_part(exact, task, part.length, part.step, until, room=room)
+        found.append(part if again.undecided > part.undecided else again)
+    return found
+
+
+def _room(checker: TrellisChecker, found: Found) -> float:
+    """About the most that float32 can move a margin by, over some leaves of a search."""
+    masks = [masks for masks, outcome in _leaves(found) if outcome != UNDECIDED][:_SAMPLED]
+    if not masks:
+        return np.inf
+    columns = [np.stack(column) for column in zip(*masks, strict=True)]
+    return float(checker.rooms(found.trellis, columns).max(initial=0.0)) * _SPARE
 
 
 class _Writer:
@@ -167,25 +199,15 @@ class _Writer:
 
     def _tree(self, found: Found) -> list[Node]:
         """The search's tree in preorder, its leaves as the checker agrees to them."""
-        trellis, nodes = found.trellis, found.tree.nodes
         leaves: list[_Leaf] = []
         order: list[Node | _Leaf] = []
-        waiting = [(0, [np.ones(len(stage), dtype=bool) for stage in trellis.stages])]
-        while waiting:
-            at, masks = waiting.pop()
-            node = nodes[at]
-            if isinstance(node, tuple):
-                stage, packed, child = node
-                bits = np.unpackbits(np.frombuffer(packed, dtype=np.uint8))
-                edges = bits[: len(trellis.stages[stage])].astype(bool)
-                inside, outside = list(masks), list(masks)
-                inside[stage], outside[stage] = masks[stage] & edges, masks[stage] & ~edges
-                order.append(_cut(stage, edges))
-                waiting += [(child + 1, outside), (child, inside)]
+        for said, outcome in _walk(found):
+            if outcome is None:
+                order.append(said)
             else:
-                assert node is not None
-                leaves.append(_Leaf(masks, node))
+                leaves.append(_Leaf(said, outcome))
                 order.append(leaves[-1])
+        trellis = found.trellis
         self._agree(trellis, leaves)
         return [
             node for one in order for node in (one.nodes() if isinstance(one, _Leaf) else [one])
@@ -276,6 +298,30 @@ class _Leaf:
             found += one.said
             waiting += reversed(one.halves)
         return found
+
+
+def _walk(found: Found) -> Iterator[tuple[list[Any], int | None]]:
+    """A search's tree in preorder: cuts as nodes, leaves as their masks with their outcome."""
+    trellis, nodes = found.trellis, found.tree.nodes
+    waiting = [(0, [np.ones(len(stage), dtype=bool) for stage in trellis.stages])]
+    while waiting:
+        at, masks = waiting.pop()
+        node = nodes[at]
+        if isinstance(node, tuple):
+            stage, packed, child = node
+            bits = np.unpackbits(np.frombuffer(packed, dtype=np.uint8))
+            edges = bits[: len(trellis.stages[stage])].astype(bool)
+            inside, outside = list(masks), list(masks)
+            inside[stage], outside[stage] = masks[stage] & edges, masks[stage] & ~edges
+            yield _cut(stage, edges), None
+            waiting += [(child + 1, outside), (child, inside)]
+        else:
+            assert node is not None
+            yield masks, node
+
+
+def _leaves(found: Found) -> Iterator[tuple[list[Mask], int]]:
+    return ((masks, outcome) for masks, outcome in _walk(found) if outcome is not None)
 
 
 def _cut(stage: int, edges: Mask) -> Node:

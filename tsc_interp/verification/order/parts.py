@@ -108,8 +108,12 @@ def search_part(
     step: int | None,
     deadline: float,
     progress: Progress | None = None,
+    room: float = 0.0,
 ) -> Part:
-    """Every input of one length, or of one step, as far as the time goes (`monotonic`)."""
+    """Every input of one length, or of one step, as far as the time goes (`monotonic`).
+
+    With `room`, regions are decided whose margins exceed it.
+    """
     begun = monotonic()
     if isinstance(task, Writing):
         assert step is not None
@@ -121,6 +125,7 @@ def search_part(
     groups = groups_of(trellis)
     for number, group in enumerate(groups):
         bounds = Bounds(exact.config, group, keys)
+        bounds.relaxation.room = room
         left = deadline - monotonic()
         until = monotonic() + left / (len(groups) - number)
         found.append(Partition(exact, bounds, until).run())

@@ -47,6 +47,8 @@ class Relaxation:
     def __init__(self, config: ClassifierConfig, maps: Maps, largest: Array) -> None:
         """`largest [d]` bounds |x| over all inputs."""
         self.config, self.maps, self.largest = config, maps, largest
+        self.room = 0.0
+        """What margins of regions are to exceed, times the final norm's scale."""
         self.directions = self._directions()
         for part in vars(maps).values():
             if isinstance(part, Rounded):
@@ -103,7 +105,7 @@ class Relaxation:
             weights = _size(maps.added).T
             weights = weights[label][:, None] + weights + np.abs(gain)
             size += np.einsum("rjn,rn->rj", weights, active.size) * gain.shape[2]
-        slack = 64 * (len(self.largest) + 8) * UNIT * size + 1e-290
+        slack = 64 * (len(self.largest) + 8) * UNIT * size + 1e-290 + self.room
         least, most = least - slack, most + slack
         settled = np.where(np.arange(slope.shape[1]) >= label[:, None], np.inf, -np.inf)
         same = maps.same[label]
