@@ -313,6 +313,38 @@ def test_no_field_can_be_changed(known, forge):
         check_trellis(sealed(forged), checkpoint)
 
 
+def derived(checkpoint: Checkpoint, tree: list[Any], length: int = 3) -> Any:
+    parts = [{"length": length, "groups": [{"labels": [2], "tree": tree}]}]
+    return TrellisChecker(checkpoint).derive(parts)
+
+
+def test_trees_are_whole_and_no_leaf_is_empty(known):
+    checkpoint, _ = known
+    edges = len(TrellisChecker(checkpoint).trellis("length", 3).of_label(2).stages[0])
+    some = base64.b64encode(np.packbits(np.arange(edges) == 0).tobytes()).decode()
+    none = base64.b64encode(np.packbits(np.zeros(edges, dtype=bool)).tobytes()).decode()
+    assert derived(checkpoint, [["cut", 0, some], ["open"], ["open"]]).parts[0].right == 0
+    for problem, tree in {
+        "ends before": [["cut", 0, some], ["open"]],
+        "goes on": [["open"], ["open"]],
+        "both sides": [["cut", 0, none], ["open"], ["open"]],
+        "a stage and edges": [["cut", 0, some, 1], ["open"], ["open"]],
+        "one of the stages": [["cut", 3, some], ["open"], ["open"]],
+    }.items():
+        with pytest.raises(CertificateError, match=problem):
+            derived(checkpoint, tree)
+
+
+def test_sentences_name_lengths_and_steps(known):
+    checkpoint, document = known
+    (first, *_) = check_trellis(document, checkpoint).sentences
+    assert first.startswith("of 3 inputs of length 1, ")
+    writer = adder()
+    parts = [{"step": 1, "groups": []}]
+    (said,) = TrellisChecker(writer).derive(parts).sentences
+    assert said.startswith("of 9 inputs at step 1, 0 are right and 0 wrong, 9 not decided")
+
+
 def test_another_models_certificate_and_a_broken_seal_are_refused(known):
     checkpoint, document = known
     with pytest.raises(CertificateError, match="digest"):
