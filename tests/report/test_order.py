@@ -109,3 +109,10 @@ def test_what_time_leaves_open_is_no_praise() -> None:
 def test_two_layers_are_not_decided() -> None:
     config = tsc.ClassifierConfig(n_layers=2, n_positions=4)
     assert order_summary(tsc.load(ordered_checkpoint(config, 1))) is None
+
+
+def test_a_model_that_writes_is_analysed_on_an_input_of_its_task() -> None:
+    """Other strings have no right answer, and probes that ask for it would fail."""
+    report = tsc.analyze(carry_adder(2, 4, shift=1.5))
+    assert report.models[0].strings == ("a{2}ed{2}fd{2}",)  # 00+33=33
+    assert "the first is `00+33=33`" in report.findings[0].text

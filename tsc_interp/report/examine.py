@@ -163,7 +163,8 @@ def _strings(given: Any, subjects: Sequence[_Subject]) -> tuple[str, ...]:
         texts = as_strings(given)
     else:
         texts = [text for s in subjects for text in _first_errors(s)]
-        texts += sensible_strings(subjects[0].model)
+        if not (texts and any(s.order is not None and s.order.writes for s in subjects)):
+            texts += sensible_strings(subjects[0].model)  # no inputs of a task that writes
         texts += [text for s in subjects if s.test is not None for text in s.test.worst]
         readable = set(smallest.letters + "{}0123456789")
         texts = [text for text in texts if set(text) <= readable] or [smallest.letters]
@@ -174,8 +175,12 @@ def _first_errors(subject: _Subject) -> list[str]:
     """What the report takes apart, unless a model is too large to search for it."""
     if subject.model.config.needs_order:
         known = subject.order
-        named = subject.model.config.token_names  # then strings are written with these
-        return [known.first] if known and known.first and not (named or known.writes) else []
+        if known is None or known.apart is None or not (known.first or known.writes):
+            return []
+        config = subject.model.config
+        names = config.token_names or tuple(config.alphabet.letters)
+        letters = (names.index(one.letter) for one in known.apart.letters)
+        return [config.alphabet.canonical("".join(config.alphabet.letters[i] for i in letters))]
     checkpoint = subject.model.to_checkpoint()
     if EXACT.exceeded(checkpoint.config, checkpoint.n_parameters):
         return []
