@@ -8,7 +8,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-NAMES = ("training", "forward", "verification", "order", "outside", "sweeps")
+NAMES = ("training", "forward", "verification", "order", "outside", "falsify", "sweeps")
 
 
 def main(wanted: list[str]) -> int:
