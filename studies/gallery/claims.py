@@ -20,7 +20,7 @@ Draw = Callable[[np.random.Generator, int], Rows]
 def palindrome(rows: Any) -> Rows:
     """1 where the twenty letters read the same backwards."""
     letters = np.asarray(rows)[:, 1:-1]
-    return (letters == letters[:, ::-1]).all(axis=1).astype(np.int64)
+    return np.asarray((letters == letters[:, ::-1]).all(axis=1), dtype=np.int64)
 
 
 def mixed_palindromes(rng: np.random.Generator, count: int) -> Rows:
@@ -35,7 +35,7 @@ def mixed_palindromes(rng: np.random.Generator, count: int) -> Rows:
 def balanced(rows: Any) -> Rows:
     """1 where the brackets (3 opens, 4 closes) balance."""
     height = np.cumsum(7 - 2 * np.asarray(rows)[:, 1:-1], axis=1)
-    return ((height.min(axis=1) >= 0) & (height[:, -1] == 0)).astype(np.int64)
+    return np.asarray((height.min(axis=1) >= 0) & (height[:, -1] == 0), dtype=np.int64)
 
 
 def mixed_brackets(rng: np.random.Generator, count: int) -> Rows:
@@ -54,7 +54,7 @@ def sum_signs(rows: Any) -> Rows:
     """At every position: 0, 1, 2 where the sum so far is negative, zero, positive."""
     given = np.asarray(rows)
     totals = np.cumsum(np.where(given <= 5, given, given - 11), axis=1)
-    return np.sign(totals) + 1
+    return np.asarray(np.sign(totals) + 1)
 
 
 def first_unique(rows: Any) -> Rows:
@@ -78,7 +78,7 @@ def digits_of_sum(rows: Any) -> Rows:
     """The four digits of the sum."""
     given, powers = np.asarray(rows), 10 ** np.arange(3, -1, -1)
     total = (given[:, :4] + given[:, 5:9]) @ powers
-    return total[:, None] // powers % 10
+    return np.asarray(total[:, None] // powers % 10)
 
 
 @dataclass(frozen=True)
