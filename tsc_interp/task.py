@@ -404,7 +404,7 @@ def kind_of(task: type[Any]) -> str:
     return str(field.default) if field is not None else ""
 
 
-def task_ofkind_of(kind: str) -> type[Any] | None:
+def task_of_kind(kind: str) -> type[Any] | None:
     """The class behind a name: shipped, imported, or an entry point; the youngest of a name."""
     known: dict[str, type[Any]] = {kind_of(task): task for task in (*_OWN, *SHIPPED)}
     if kind in _IN_TASKS:
@@ -434,7 +434,7 @@ def read_task(given: object) -> Any:
         given = {"kind": given.replace("-", "_")}
     if isinstance(given, Mapping):
         kind = given.get("kind")
-        task = task_ofkind_of(kind) if isinstance(kind, str) else None
+        task = task_of_kind(kind) if isinstance(kind, str) else None
         if task is None:
             raise ValueError(
                 f"there is no task of kind {shorten(kind)}{_known_kinds(kind)} A task of your own "
