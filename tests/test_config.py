@@ -46,7 +46,7 @@ def test_the_key_is_the_content() -> None:
         ({"dropout": 1.0}, "dropout = 1.0: expected a number below 1"),
         ({"norm_eps": float("nan")}, "expected a finite number"),
         ({"score_scale": "none"}, "'sqrt_d_head_log_n_cls' or 'sqrt_d_head_ssmax'"),
-        ({"task": {"kind": "sum"}}, "'contains_all', 'at_least', 'majority', 'parity'"),
+        ({"task": {"kind": "sum"}}, "tsc-interp has contains_all, at_least, majority, parity"),
         (
             {"n_letters": 2, "task": {"kind": "contains_all", "letters": "abz"}},
             "needs the letters z",

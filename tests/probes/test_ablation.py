@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tsc_interp as tsc
-from tests.probe_models import TOKENS, check_survives_json, transformer_lens_model
+from tests.probe_models import check_survives_json
 from tests.verification_models import hand_built, random_checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.data import source_test_set
@@ -201,7 +201,5 @@ def test_wrong_use():
     empty = Classifier(ClassifierConfig(n_heads=0, d_mlp=0), seed=0)
     with pytest.raises(UnsupportedError, match="nothing to remove"):
         run_probe("ablation", empty, ["ab"])
-    with pytest.raises(UnsupportedError, match="classifier"):
-        run_probe("ablation", transformer_lens_model(), TOKENS)
     with pytest.raises(UsageError, match="length of strings"):
         run_probe("ablation", "walkthrough", ["ab"], length=-3)

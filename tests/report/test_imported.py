@@ -44,10 +44,10 @@ FAMILY: list[tuple[dict[str, Any], dict[str, Any], list[str], dict[str, str]]] =
      {"trace": "the last letter reads"}),
     ({"positions": True}, {"task": "before"}, ["trace", *SEEN, "attribution"],
      {"cone": "sees order"}),
-    ({"d_vocab_out": 3}, {"task": "most_frequent"}, SEEN,
-     {"trace": "3 outputs", "cone": "3 outputs", "atlas": "3 outputs", "attribution": "3 outputs"}),
+    ({"d_vocab_out": 3}, {"task": "most_frequent"}, [*SEEN, "attribution"],
+     {"trace": "3 outputs", "cone": "3 outputs", "atlas": "3 outputs"}),
     ({"d_vocab_out": 3, "positions": True, "attn_only": True}, {"task": "maximum", "query": None},
-     SEEN, {"attribution": "3 outputs"}),
+     [*SEEN, "attribution"], {"trace": "3 outputs"}),
 ]  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from tests.model.test_forward import shaken_weights
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.cli import main
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.errors import ConfigError, UnsupportedError, UsageError
+from tsc_interp.errors import ConfigError, UsageError
 from tsc_interp.model.inputs import from_strings, true_classes
 
 
@@ -151,9 +151,14 @@ def test_pairs_are_judged_by_their_order() -> None:
     made = checkpoint(**MODELS["before"])
     result = tsc.run_probe("patching", tsc.load(made), ["ab", "ba"])
     assert result.pairs[0].pair.labels == (1, 0)
-    several = tsc.load(checkpoint(**MODELS["most frequent"]))
-    with pytest.raises(UnsupportedError, match="3 outputs"):
-        tsc.run_probe("patching", several, ["ab", "ba"])
+    most_frequent = checkpoint(**MODELS["most frequent"])
+    several = tsc.load(most_frequent)
+    logits = several(["aab", "abb"]).detach()
+    found = tsc.run_probe("patching", several, ["aab", "abb"]).pairs[0].pair
+    own = int(most_frequent.config.classes(["aab"])[0])
+    others = [output for output in range(logits.shape[1]) if output != own]
+    ahead = logits[:, own] - logits[:, others].max(1).values
+    assert [found.clean_logit, found.corrupted_logit] == pytest.approx(ahead.tolist(), abs=1e-5)
 
 
 def test_a_task_on_order_says_so_wherever_only_counts_are() -> None:

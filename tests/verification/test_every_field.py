@@ -231,7 +231,7 @@ def test_verification_of_order(config: ClassifierConfig, words: str) -> None:
     verdict = handled(
         words, lambda: tsc.verify_ordered(checkpoint, LENGTH, min_length=LENGTH, certify=True)
     )
-    refused = config.n_layers > 1 or config.beyond_verification or config.gated_mlp
+    refused = config.n_layers > 1 or config.beyond_verification
     assert (verdict is None) == bool(refused)
     if verdict is not None:
         assert (verdict.lengths[-1].wrong, verdict.lengths[-1].undecided) == (

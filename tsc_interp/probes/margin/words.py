@@ -117,7 +117,8 @@ def _flip(severity: Severity, families: Sequence[Family]) -> Finding:
         off = family.predicted is not None and family.predicted != n
         right += family.predicted == n
         said.append(
-            f"`{family.name}` {verb} n = {n:,}" + f" (predicted: {family.predicted:,})" * off
+            f"`{family.name}` {verb} n = {n:,}"
+            + (f" (predicted: {family.predicted:,})" if off else "")
         )
     text = ", ".join(said)
     if right:
@@ -175,15 +176,17 @@ def _lost_letter(result: MarginResult, lost: LostLetter, *others: LostLetter) ->
         for array in (result.margins, result.half_weight)
     )
     head, many = result.head_name(layer, lost.head), occurrences(lost.string)
-    text = f"{start}. {capital(head)} reads `{target}`: "
-    if rival in many and np.isclose(half, np.exp(margin), rtol=1e-6):
-        text += (
-            f"one `{target}` outweighs one `{rival}` e^{margin:.4f} = {_halves(half)} times, but "
-            f"there {_are(many[rival])} `{rival}`"
+    reads = f"{start}. {capital(head)} reads `{target}`: "
+    if margin < ALIKE:
+        text = f"{start}. {capital(head)} attends to `{target}` and `{rival}` alike"
+    elif rival in many and np.isclose(half, np.exp(margin), rtol=1e-6):
+        text = (
+            f"{reads}one `{target}` outweighs one `{rival}` e^{margin:.4f} = {_halves(half)} "
+            f"times, but there {_are(many[rival])} `{rival}`"
         ) + (f" and {many[target]:,} `{target}`" if many.get(target, 1) > 1 else "")
     else:
-        text += (
-            f"its margin over `{rival}` is {margin:.4f}, and {_halves(half)} `{rival}` per "
+        text = (
+            f"{reads}its margin over `{rival}` is {margin:.4f}, and {_halves(half)} `{rival}` per "
             f"`{target}` halve its weight"
         )
     text += f". So `{target}` keeps {write_share(lost.kept)} of the head's weight."
