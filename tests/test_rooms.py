@@ -218,3 +218,9 @@ def test_the_check_sees_every_way_of_importing(statement, tmp_path):
     found = against_the_flow(package)
     assert {room(module) for module, _ in found} == {"model"}
     assert {room(other) for _, other in found} == {"cli"}
+
+
+def test_every_folder_of_modules_is_a_package() -> None:
+    """Without an __init__.py it would be missing from the wheel."""
+    folders = {path.parent for path in PACKAGE.rglob("*.py")}
+    assert not [str(one) for one in folders if not (one / "__init__.py").is_file()]
