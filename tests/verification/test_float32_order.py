@@ -20,7 +20,7 @@ from tsc_interp.tasks import Automaton
 from tsc_interp.verification import CertificateError
 from tsc_interp.verification.checker.paths import Sets
 from tsc_interp.verification.checker.trellis import PartProved, TrellisChecker, TrellisProved
-from tsc_interp.verification.order.certificates import Float32Counts
+from tsc_interp.verification.order.certificate_result import Float32Counts
 
 
 def answers(checkpoint: Checkpoint, string: tuple[int, ...]) -> set[int]:

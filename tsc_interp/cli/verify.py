@@ -113,7 +113,7 @@ def command(
     from tsc_interp.errors import UsageError
     from tsc_interp.files import check_output
     from tsc_interp.verification.certificates import is_certificate
-    from tsc_interp.verification.order.certificates import is_ordered_certificate
+    from tsc_interp.verification.order.certificate_result import is_ordered_certificate
 
     if out is not None and not certify:
         raise UsageError("--out writes a certificate, so it needs --certify")

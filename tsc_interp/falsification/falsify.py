@@ -29,7 +29,8 @@ from tsc_interp.falsification.question import (
     in_batches,
     labelled,
 )
-from tsc_interp.falsification.result import Enumerated, Falsification, Rate, Tried
+from tsc_interp.falsification.rate import Rate
+from tsc_interp.falsification.result import Enumerated, Falsification, Tried
 from tsc_interp.falsification.searching import OutOfTime, Progress, Search, Word, simplicity
 from tsc_interp.falsification.words import findings
 from tsc_interp.frames.frame import Frame

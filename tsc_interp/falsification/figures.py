@@ -1,4 +1,4 @@
-"""Pictures of a falsification, made from its result alone."""
+"""Pictures of a falsification, made from its rates alone."""
 
 from __future__ import annotations
 
@@ -6,19 +6,21 @@ from collections.abc import Sequence
 
 import plotly.graph_objects as go
 
-from tsc_interp.falsification.result import Falsification, Rate
+from tsc_interp.falsification.rate import Rate
 from tsc_interp.plots.colours import WRONG
 from tsc_interp.plots.figure import Figure, Figures
 from tsc_interp.plots.style import new_figure
 
 
-def figures(result: Falsification) -> Figures:
+def figures(
+    by_place: Sequence[Rate], by_class: Sequence[Rate], by_length: Sequence[Rate]
+) -> Figures:
     """Error rates by place, by class and by length, as far as there are any."""
     groups = (
         ("by-place", "Where one letter changes the label and the model does not see it",
-         "one letter changed", result.by_place),
-        ("by-class", "Error rate by class", "class", result.by_class),
-        ("by-length", "Error rate by length", "letters", result.by_length),
+         "one letter changed", by_place),
+        ("by-class", "Error rate by class", "class", by_class),
+        ("by-length", "Error rate by length", "letters", by_length),
     )  # fmt: skip
     return Figures(
         [_bars(name, title, what, rates) for name, title, what, rates in groups if rates]

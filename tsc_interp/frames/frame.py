@@ -120,7 +120,7 @@ class Frame(FrozenConfig):
         return cls(**{**found, **more})
 
     def __str__(self) -> str:
-        return notation.write(self)
+        return notation.write(dict(self))
 
     def __repr__(self) -> str:
         return f"<Frame {self}>"

@@ -10,12 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tsc_interp.errors import UsageError, shorten
-
-if TYPE_CHECKING:
-    from tsc_interp.frames.frame import Frame
 
 _ITEM = re.compile(r"\s*(?:\[\s*([^\]\[]+?)\s*\]|([A-Za-z_]\w*)(?:\{(\d+)(?:\.\.(\d+))?\})?)\s*")
 _SPAN = re.compile(r"(-?\d+)(?:\.\.(-?\d+))?")
@@ -152,47 +149,46 @@ def spans(values: Sequence[int]) -> str:
     return ",".join(f"{a}..{b}" if a < b else str(a) for a, b in found)
 
 
-def write(frame: Frame) -> str:
-    """A frame in this notation; `parse` reads it back."""
-    names = dict(frame.names)
+def write(frame: Mapping[str, Any]) -> str:
+    """The options of a frame in this notation; `parse` reads it back."""
+    names = dict(frame["names"])
     sets: dict[tuple[int, ...], str] = {}
-    for letters in frame.letters:
+    for letters in frame["letters"]:
         if letters not in sets:
             free = (one for one in _SETS if one not in (*sets.values(), *names.values()))
             sets[letters] = next(free, f"set_{len(sets)}")
-    parts = [_written(token, names) for token in frame.before]
+    parts = [_written(token, names) for token in frame["before"]]
     at = 0
-    for end in (*sorted(frame.between), frame.places[1]):
-        parts += _groups(frame, sets, at, end)
-        parts += [_written(token, names) for token in frame.between.get(end, ())]
+    for end in (*sorted(frame["between"]), frame["places"][1]):
+        parts += _groups(frame["places"], [sets[one] for one in frame["letters"]], at, end)
+        parts += [_written(token, names) for token in frame["between"].get(end, ())]
         at = end
-    parts += [_written(token, names) for token in frame.after]
+    parts += [_written(token, names) for token in frame["after"]]
     clauses = [" ".join(parts)]
     clauses += [f"{name}={spans(letters)}" for letters, name in sets.items()]
     clauses += [f"{name}={token}" for token, name in names.items()]
-    clauses += [f"read={spans(frame.read)}"] if frame.read != (-1,) else []
-    clauses += [f"writes={frame.writes}"] if frame.writes else []
-    clauses += [f"classes={spans(frame.classes)}"] if frame.classes is not None else []
-    clauses += ["distinct"] if frame.distinct else []
-    clauses += [f"name={frame.name}"] if frame.name else []
+    clauses += [f"read={spans(frame['read'])}"] if frame["read"] != (-1,) else []
+    clauses += [f"writes={frame['writes']}"] if frame["writes"] else []
+    clauses += [f"classes={spans(frame['classes'])}"] if frame["classes"] is not None else []
+    clauses += ["distinct"] if frame["distinct"] else []
+    clauses += [f"name={frame['name']}"] if frame["name"] else []
     return "; ".join(clauses)
 
 
-def _groups(frame: Frame, sets: Mapping[tuple[int, ...], str], start: int, end: int) -> list[str]:
+def _groups(places: tuple[int, int], sets: Sequence[str], start: int, end: int) -> list[str]:
     """Places `start` to `end`: one group for each run of equal sets of letters."""
-    low, high = frame.places
-    found: list[str] = []
+    low, high = places
+    groups: list[str] = []
     while start < end:
-        stop = start + 1
-        while stop < end and frame.letters[stop] == frame.letters[start]:
+        name, stop = sets[start], start + 1
+        while stop < end and sets[stop] == name:
             stop += 1
         count = str(stop - start)
         if stop == high and low < high:
             count = f"{low - start}..{count}"
-        name = sets[frame.letters[start]]
-        found.append(name if count == "1" else f"{name}{{{count}}}")
+        groups.append(name if count == "1" else f"{name}{{{count}}}")
         start = stop
-    return found
+    return groups
 
 
 def _written(token: int, names: Mapping[int, str]) -> str:

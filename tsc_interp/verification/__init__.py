@@ -35,7 +35,9 @@ if TYPE_CHECKING:  # what a type checker reads; the table below is what happens
     from tsc_interp.verification.horizon_result import Float32Horizon as Float32Horizon
     from tsc_interp.verification.horizon_result import Horizon as Horizon
     from tsc_interp.verification.horizons import horizon as horizon
-    from tsc_interp.verification.order.certificates import OrderedCertificate as OrderedCertificate
+    from tsc_interp.verification.order.certificate_result import (
+        OrderedCertificate as OrderedCertificate,
+    )
     from tsc_interp.verification.order.verdict import OrderedVerdict as OrderedVerdict
     from tsc_interp.verification.questions import certify as certify
     from tsc_interp.verification.questions import verify as verify
@@ -54,7 +56,7 @@ _HOMES = {
     "float32": ("Float32Answer", "float32_answers", "float32_horizon"),
     "horizon_result": ("Counterexample", "Float32Horizon", "Horizon"),
     "horizons": ("horizon",),
-    "order.certificates": ("OrderedCertificate",),
+    "order.certificate_result": ("OrderedCertificate",),
     "order.verdict": ("OrderedVerdict",),
     "questions": ("certify", "verify", "verify_ordered"),
     "verdict": ("Verdict",),

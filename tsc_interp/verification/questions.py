@@ -20,7 +20,8 @@ from tsc_interp.source_report import TEST_LENGTH
 from tsc_interp.verification import verdict
 from tsc_interp.verification.bounds.rounding import Form
 from tsc_interp.verification.certificates import Certificate, certify_counts
-from tsc_interp.verification.order.certificates import OrderedCertificate, certify_order
+from tsc_interp.verification.order.certificate_result import OrderedCertificate
+from tsc_interp.verification.order.certificates import certify_order
 from tsc_interp.verification.order.exact import longest_string
 from tsc_interp.verification.order.verdict import OrderedVerdict
 from tsc_interp.verification.order.verify import SECONDS, task_for, verify_order

@@ -9,11 +9,7 @@ proof, but cannot invent one.
 from __future__ import annotations
 
 import base64
-import json
-import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from time import monotonic
 from typing import Any
 
@@ -21,8 +17,6 @@ import numpy as np
 
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.errors import UnsupportedError
-from tsc_interp.files import write_output
-from tsc_interp.output.display import Displayed
 from tsc_interp.tasks.regions import Mask, Regions
 from tsc_interp.tasks.trellis import Trellis
 from tsc_interp.verification.checker.budget import CertificateError
@@ -31,8 +25,8 @@ from tsc_interp.verification.checker.trellis import (
     SCHEMA,
     Claim,
     TrellisChecker,
-    TrellisProved,
 )
+from tsc_interp.verification.order.certificate_result import OrderedCertificate
 from tsc_interp.verification.order.decide import OPEN, RIGHT, UNDECIDED
 from tsc_interp.verification.order.exact import OrderedExact
 from tsc_interp.verification.order.partition import Found
@@ -47,77 +41,6 @@ _DEEPEST = 3
 """A leaf that is shown over the reals, but not in float32, is halved no more often than this."""
 _AT_ONCE = 4096
 """Leaves that the checker is asked about together."""
-
-
-@dataclass(frozen=True, repr=False)
-class OrderedCertificate(Displayed):
-    """The document, and what the checker derived from it: nothing here rests on the search."""
-
-    document: dict[str, Any]
-    checked: TrellisProved
-
-    @property
-    def proved(self) -> tuple[str, ...]:
-        """The claims that the checker confirmed, as sentences."""
-        return self.checked.sentences
-
-    @property
-    def float32(self) -> Float32Counts | None:
-        """What is proved of the float32 model, where that was asked for."""
-        return Float32Counts.of(self.checked)
-
-    def _facts(self) -> list[str]:
-        return [f"{len(self.proved)} statements proved"]
-
-    def _lines(self) -> list[tuple[str, str]]:
-        return [("proved", sentence) for sentence in self.proved]
-
-    def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
-        """Write the document; a file that is there must be a certificate, or `force` be given."""
-        content = (json.dumps(self.document) + "\n").encode()
-        write_output(Path(path), content, is_ordered_certificate, force=force)
-
-
-@dataclass(frozen=True)
-class Float32Counts:
-    """Inputs by what the float32 model answers, whatever the order of its sums.
-
-    A model that writes is right on an input where it is right at every step, and wrong where it is
-    wrong at one. The numbers are at least so many; the rest depends on rounding as far as is known.
-    """
-
-    inputs: int
-    right: int
-    wrong: int
-
-    @property
-    def depends(self) -> int:
-        """Inputs of which neither is proved."""
-        return self.inputs - self.right - self.wrong
-
-    @classmethod
-    def of(cls, checked: TrellisProved) -> Float32Counts | None:
-        """From what was proved of every length or step."""
-        parts = checked.parts
-        if not any(part.float32 for part in parts):
-            return None
-        known = [part.float32 or {"right": 0, "wrong": 0} for part in parts]
-        right, wrong = ([one[kind] for one in known] for kind in ("right", "wrong"))
-        if parts[0].kind == "length":
-            return cls(sum(part.inputs for part in parts), sum(right), sum(wrong))
-        inputs = parts[0].inputs
-        missing = sum(inputs - number for number in right)
-        return cls(inputs, max(0, inputs - missing), max(wrong))
-
-    def to_dict(self) -> dict[str, str]:
-        """Numbers as text: they may be beyond what JSON's readers hold exactly."""
-        known = {"right": self.right, "wrong": self.wrong, "depends_on_rounding": self.depends}
-        return {name: str(number) for name, number in known.items()}
-
-
-def is_ordered_certificate(start: bytes) -> bool:
-    """Whether a file that starts so is a certificate of an order-sensitive model."""
-    return b'"tsc-interp/trellis-certificate/' in start[:100]
 
 
 def certify_order(

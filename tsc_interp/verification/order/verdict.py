@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tsc_interp.output.display import Displayed, Grid
 from tsc_interp.output.numbers import number
+from tsc_interp.verification.order.certificate_result import Float32Counts, OrderedCertificate
 from tsc_interp.verification.order.parts import Part
 from tsc_interp.verification.verdict import json_integer, not_right
-
-if TYPE_CHECKING:
-    from tsc_interp.verification.order.certificates import Float32Counts, OrderedCertificate
 
 CLAIM = (
     "real numbers: float32 weights taken as exact; each region of inputs decided in float64 with "
