@@ -81,9 +81,9 @@ TARGETS = (
     *(
         Target(
             f"{_VERIFICATION}/checker/{name}_rounding.py",
-            ("tests/verification/test_forward_rounding.py",),
+            ("tests/verification/test_layer_rounding.py",),
         )
-        for name in ("forward", "norm", "compared")
+        for name in ("attention", "norm", "layer")
     ),
     Target(
         f"{_VERIFICATION}/checker/heads.py",

@@ -86,11 +86,15 @@ class Heads:
         return made + repeat(self.bias(f"blocks.0.attn.b_{part}", self.config.d_head, head), made)
 
     def _head_normed(self, part: str, row: Row) -> Row:
-        divisor = self.divisor(row)
-        if self.config.qk_norm == "rms_pre":
-            return [value / divisor for value in row]
-        scale = self.matrix(f"blocks.0.attn.{part.lower()}_norm.w").tolist()[0]
+        divisor, (scale, _) = self.divisor(row), self.head_norm(part)
         return [value / divisor * w for value, w in zip(row, scale, strict=True)]
+
+    def head_norm(self, part: str) -> tuple[Row, Row]:
+        """Scale and shift of the norm of queries or keys."""
+        none = [arb(0)] * self.config.d_head
+        if self.config.qk_norm == "rms_pre":
+            return [arb(1)] * self.config.d_head, none
+        return self.matrix(f"blocks.0.attn.{part.lower()}_norm.w").tolist()[0], none
 
     def _turned(self, row: Row, place: int) -> Row:
         config, row = self.config, list(row)

@@ -123,20 +123,30 @@ class Sets:
 
     def strings(self, which: int) -> Iterator[tuple[tuple[int, ...], int]]:
         """Every path of one set as its letters, and its label."""
-        row = dict(self.trellis.fixed)
-
-        def walk(number: int, state: int, label: int) -> Iterator[tuple[tuple[int, ...], int]]:
-            if number == len(self.trellis.stages):
-                yield tuple(row[place] for place in range(self.trellis.length)), label
-                return
-            stage = self.trellis.stages[number]
-            leaving = self.masks[number][which] & (stage.source == state)
-            for edge in np.flatnonzero(leaving).tolist():
+        row, stages = dict(self.trellis.fixed), self.trellis.stages
+        for path in self._walk(which):
+            for stage, edge in zip(stages, path, strict=True):
                 row.update(zip(stage.places, stage.letters[edge].tolist(), strict=True))
-                said = self.trellis.label[edge] if number == self.trellis.label_stage else label
-                yield from walk(number + 1, int(stage.target[edge]), int(said))
+            label = int(self.trellis.label[path[self.trellis.label_stage]])
+            yield tuple(row[place] for place in range(self.trellis.length)), label
 
-        yield from walk(0, 0, -1)
+    def singles(self, which: int) -> Sets:
+        """Every path of one set as a set of its own, in the order of `strings`."""
+        edges = np.array(list(self._walk(which)))
+        columns = zip(edges.T, self.trellis.stages, strict=True)
+        masks = [column[:, None] == np.arange(len(stage)) for column, stage in columns]
+        return Sets(self.trellis, masks, self.layouts)
+
+    def _walk(self, which: int, *path: int) -> Iterator[tuple[int, ...]]:
+        """The edges of every path of one set that begins so."""
+        number, stages = len(path), self.trellis.stages
+        if number == len(stages):
+            yield path
+            return
+        state = int(stages[number - 1].target[path[-1]]) if path else 0
+        leaving = self.masks[number][which] & (stages[number].source == state)
+        for edge in np.flatnonzero(leaving).tolist():
+            yield from self._walk(which, *path, edge)
 
     def first(self) -> tuple[int, ...]:
         """The first path of all sets in the order of the alphabet."""

@@ -31,7 +31,7 @@ is undecided as a whole. The tree is a list of nodes in preorder, beginning with
     ["open"]                undecided: counts as neither
 
 A leaf of the first three kinds that ends in `"float32"` says the same of the float32 model, too,
-whatever the order of its sums (forward_rounding.py); of `each`, wherever that can be told. The
+whatever the order of its sums (layer_rounding.py); of `each`, wherever that can be told. The
 conclusion of the part then counts `float32` right and wrong.
 
 In right and wrong leaves all paths have one label, and for models whose last letter reads they have
@@ -69,7 +69,6 @@ from tsc_interp.verification.checker.budget import (
 )
 from tsc_interp.verification.checker.document import Schema, checking, json_text, require_known
 from tsc_interp.verification.checker.paths import Layout, Mask, Sets
-from tsc_interp.verification.checker.spans import Floats
 from tsc_interp.verification.checker.trellis_model import TrellisModel
 
 SCHEMA = Schema("trellis-certificate", content=("task", "parts"))
@@ -224,11 +223,6 @@ class TrellisChecker:
                 found[some] = self.model.hold(sets, by[some], float32[some]) & sets.has_paths
         return found
 
-    def rooms(self, trellis: Trellis, masks: Sequence[Mask]) -> Floats:
-        """What float32 can move the margins of each leaf by, for whoever writes a certificate."""
-        with checking(self._budget):
-            return self.model.rooms(Sets(trellis, masks))
-
     # -- derivation ------------------------------------------------------------------------------
 
     def _derive(self, parts: Any) -> TrellisProved:
@@ -341,15 +335,24 @@ class TrellisChecker:
                 self._each(tally, sets, number, claim.float32)
 
     def _each(self, tally: _Tally, sets: Sets, which: int, float32: bool) -> None:
-        for string, label in sets.strings(which):
+        none = np.zeros(EACH, dtype=bool)
+        right, beaten = self._certain(sets.singles(which)) if float32 else (none, none)
+        for number, (string, label) in enumerate(sets.strings(which)):
             self._budget()
             answered = self.model.verdict(string, label)
             if answered is None:
                 continue
-            sure = float32 and self.model.verdict(string, label, float32=True) is answered
+            sure = bool(right[number] if answered else beaten[number])
             tally.add("right" if answered else "wrong", 1, sure)
             if not answered:
                 tally.error(string)
+
+    def _certain(self, singles: Sets) -> tuple[Mask, Mask]:
+        """Which inputs float32 answers with their label for certain, and which with another."""
+        every = np.ones(len(singles), dtype=bool)
+        claims = [np.full(len(singles), by) for by in range(-1, self.model.n_classes)]
+        right, *beaten = (self.model.hold(singles, by, every) for by in claims)
+        return right, np.any(beaten, axis=0)
 
 
 class _Tally:

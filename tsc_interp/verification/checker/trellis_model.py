@@ -29,10 +29,11 @@ from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.strings import FIRST_LETTER
 from tsc_interp.tasks.trellis import Index
 from tsc_interp.verification.checker import kernel
+from tsc_interp.verification.checker.attention_rounding import AttentionRounding, Drift
 from tsc_interp.verification.checker.budget import MEMORY, Kept
-from tsc_interp.verification.checker.forward_rounding import ForwardBound
 from tsc_interp.verification.checker.heads import Spot
 from tsc_interp.verification.checker.kernel import Ball
+from tsc_interp.verification.checker.layer_rounding import Blur, LayerRounding
 from tsc_interp.verification.checker.paths import AT_ONCE, Keys, Mask, Sets, highest
 from tsc_interp.verification.checker.readout import WholeModel
 from tsc_interp.verification.checker.relaxation import Form, activated, inverse_root, product
@@ -54,7 +55,8 @@ class TrellisModel(WholeModel):
     ) -> None:
         super().__init__(checkpoint)
         self.pay = pay
-        self.rounding = ForwardBound(checkpoint)
+        self._attention_rounding = AttentionRounding(checkpoint)
+        self.rounding = LayerRounding(self)
         self._kept = Kept(memory)
         with ctx.workprec(_BITS):
             read = self.readout()
@@ -109,39 +111,20 @@ class TrellisModel(WholeModel):
                 found[some] = self._win(sets[some], reader[some], winner, wanted, float32[some])
         return found
 
-    def rooms(self, sets: Sets) -> Floats:
-        """What float32 can move the margins of each set by; NaN where that is not known."""
-        sets = sets[self._readers(sets) >= 0]
-        reader = self._readers(sets)
-        with np.errstate(all="ignore"):
-            inner = self._posts(self._ranges(sets, self._keys_of(sets, reader)))[1]
-            return self._rooms(sets.trellis.length, reader, inner)
-
-    def verdict(self, string: Sequence[int], label: int, float32: bool = False) -> bool | None:
+    def verdict(self, string: Sequence[int], label: int) -> bool | None:
         """Whether one string is answered with its label; None if it cannot be told."""
         others = [j for j in range(self.n_classes) if j != label]
         same = self.same_outputs(label)
         for precision in _SINGLE:
             self.pay()
             with ctx.workprec(precision):
-                x = self.attended(string)
-                outputs, room = self.outputs(x), self._room(string, x) if float32 else arb(0)
+                outputs = self.outputs(self.attended(string))
                 gaps = [arb(0) if j in same else outputs[label] - outputs[j] for j in others]
-                won = [_wins(label, j, gap - room) for j, gap in zip(others, gaps, strict=True)]
-                lost = [_wins(j, label, -gap - room) for j, gap in zip(others, gaps, strict=True)]
+                won = [_wins(label, j, gap) for j, gap in zip(others, gaps, strict=True)]
+                lost = [_wins(j, label, -gap) for j, gap in zip(others, gaps, strict=True)]
             if all(won) or any(lost):
                 return all(won)
         return None
-
-    def _room(self, string: Sequence[int], x: Any) -> Ball:
-        """What float32 can move the margins of one string by."""
-        divisor = self.divisor((x * self.centring()).tolist()[0])
-        return self.rounding.room(
-            len(string),
-            self.reader(string),
-            inner_scale=divisor.lower() if self.config.has_norm else None,
-            scaled=self.config.final_norm,
-        )
 
     # -- margins over paths ----------------------------------------------------------------------
 
@@ -156,95 +139,139 @@ class TrellisModel(WholeModel):
             return FIRST_LETTER + reader, length - 1
         return self.cls_spot(length)
 
-    def _win(self, sets: Sets, reader: Index, winner: Index, wanted: Mask, float32: Mask) -> Mask:
-        """Whether the winner's output is the answer rather than each wanted one, on all paths."""
+    def gaps(self, sets: Sets, reader: Index, winner: Index, used: Index, float32: Mask) -> Floats:
+        """`[set class]`: below the winner's output minus each used one's, on all paths of a set.
+
+        Where a final norm divides them, times its scale. Where float32 is asked for, also below
+        what float32 makes of it, in any order of sums, times the scale that it has.
+        """
         self.pay()
-        length = sets.trellis.length
         keys = self._keys_of(sets, reader)
-        ranges = self._ranges(sets, keys)
-        posts, inner = self._posts(ranges)
-        form = self._margins(winner, posts, self._outer_scale(ranges, posts))
-        room = np.zeros(len(sets))
+        blur = None
         if float32.any():
-            room[float32] = self._rooms(length, reader[float32], inner[float32])
+            spots = [self._spot(sets.trellis.length, int(one)) for one in reader]
+            blur = Blur(float32, [self._drift(sets.trellis.length, spot) for spot in spots])
+        ranges = self._ranges(sets, keys, blur)
+        form, off = self._margins(winner, ranges, self._posts(ranges, blur), blur)
         base, reach = (_stacked([getattr(key, name) for key in keys]) for name in ("base", "reach"))
         chosen = form.row.middle
-        exact = Span.exact(chosen)
+        exact, moved = Span.exact(chosen), np.zeros(off.shape)
+        if blur is not None:
+            reach = reach + blur.span(blur.along(np.eye(self.config.d_model)[None]))
+            moved = blur.along(chosen)
         constant = form.rest + (exact * base[:, None]).total()
         constant = constant + ((form.row - exact) * reach[:, None]).total()
-        least = down(constant.low - room[:, None])
-        used = np.flatnonzero(wanted.any(0))
-        bound = np.full(least.shape, -np.inf)
+        least = down(constant.low - moved)
+        bound = np.full(least.shape, np.inf)
         # Only what is needed: gap = constant - (the highest of -L · x).
         bound[:, used] = highest(sets, keys, -chosen[:, used], least[:, used])
-        gap = np.where(self._same[winner], 0.0 - room[:, None], down(least - bound))
+        return np.where(self._same[winner], 0.0 - off, down(least - bound))
+
+    def _win(self, sets: Sets, reader: Index, winner: Index, wanted: Mask, float32: Mask) -> Mask:
+        """Whether the winner's output is the answer rather than each wanted one, on all paths."""
+        gap = self.gaps(sets, reader, winner, np.flatnonzero(wanted.any(0)), float32)
         won = (gap > 0) | ((gap == 0) & (winner[:, None] < np.arange(self.n_classes)))
         return np.asarray((won | ~wanted).all(1))
 
-    def _margins(self, winner: Index, posts: Form | None, scale: Span) -> Form:
-        """The winner's output minus each one's as a linear function of x and an interval."""
-        spans, every = self._spans, np.arange(self.n_classes)
+    def _margins(
+        self, winner: Index, ranges: Span, posts: Form | None, blur: Blur | None
+    ) -> tuple[Form, Floats]:
+        """The winner's output minus each one's, as a linear function of x and an interval.
+
+        And how much of that interval float32 rounds after the activations.
+        """
+        config, spans, every = self.config, self._spans, np.arange(self.n_classes)
 
         def apart(name: str) -> Span:
             """`[set class item]`: the winner's column minus each column."""
             columns = Span(spans[name].low.T, spans[name].high.T)
             return columns[winner][:, None] - columns[every]
 
-        row, rest = apart("outer"), apart("after")[..., 0]
-        shift = apart("shift")[..., 0]
+        row, rest, shift = apart("outer"), apart("after")[..., 0], apart("shift")[..., 0]
+        sizes = None if posts is None else posts.values.size
+        ends = None if blur is None else self.rounding.ends(blur, sizes)
+        state = self._final_state(ranges, posts) if config.final_norm else None
+        if state is not None and blur is not None and ends is not None:
+            state = state + blur.span(ends.state)
+        scale = Span.exact(np.ones((len(winner), 1))) if state is None else self._scale(state)
+        off = np.zeros(rest.low.shape)
+        if blur is not None and ends is not None:
+            read = ends.sizes if state is None else state.size
+            each = ends.outputs(self.rounding.outer, read, scale.high)
+            each = each if config.n_outputs > 1 else np.insert(each, 0, 0.0, axis=1)
+            own = np.take_along_axis(each, winner[:, None], 1)
+            off = blur.span(each + own + up((row.size * ends.added[:, None]).sum(-1))).high
+            off = up(off * (1 + 2.0**-20))
+            rest = rest + Span(-off, off)
         # A scale that is not known matters only where something is added after it.
         moved, none = shift * scale, (shift.low == 0) & (shift.high == 0)
-        moved = Span(np.where(none, 0.0, moved.low), np.where(none, 0.0, moved.high))
-        rest = rest + moved
+        rest = rest + Span(np.where(none, 0.0, moved.low), np.where(none, 0.0, moved.high))
         if posts is not None:
             gains = apart("gains")
             row = row + gains @ posts.row
             rest = rest + (gains * posts.rest[:, None]).total()
-        return Form(row, rest, rest)
+        return Form(row, rest, rest), off
 
-    def _posts(self, ranges: Span) -> tuple[Form | None, Floats]:
-        """What each neuron passes on, and at most what the norm before them divides by."""
-        config, spans = self.config, self._spans
-        nothing = np.full(len(ranges.low), np.nan)
+    def _posts(self, ranges: Span, blur: Blur | None) -> Form | None:
+        """What each neuron passes on."""
+        config, spans, rounding = self.config, self._spans, self.rounding
         if not config.has_mlp:
-            return None, nothing
+            return None
         d, n = config.d_model, config.d_mlp
-        count = len(ranges.low)
-        shape = (count, *self._directions.low.shape)
+        shape = (len(ranges.low), *self._directions.low.shape)
         ends = self._directions.low, self._directions.high
         rows = Span(*(np.broadcast_to(end, shape) for end in ends))
         forms = Form(rows, Span.exact(np.zeros(shape[:2])), ranges)
-        raw, gates = forms[:n], forms[n : 2 * n]
+        raw, gates, state = forms[:n], forms[n : 2 * n], forms[shape[1] - d :]
+        read = np.zeros((shape[0], d)) if blur is None else blur.sizes
         if config.has_norm:
-            square = forms[shape[1] - d :].squared()
-            state = Form(
+            if blur is not None:
+                drift = rounding.centred(read)
+                state = state.plus(blur.span(drift))
+                raw = raw.plus(blur.span(rounding.inner.heard(drift)))
+                if rounding.gates is not None:
+                    gates = gates.plus(blur.span(rounding.gates.heard(drift)))
+            square = state.squared()
+            mean = Form(
                 (square.row.total(1) * _share(d))[:, None],
                 (square.rest.total(1) * _share(d))[:, None],
                 (square.values.total(1) * _share(d))[:, None],
             )
-            times = inverse_root(state, config.norm_eps)
-            nothing = down(1 / times.values.high[:, 0])
+            times = inverse_root(mean, config.norm_eps)
             raw = product(raw, times)
             gates = product(gates, times) if config.gated_mlp else gates
+            read = rounding.divided(state.values.size, times.values.high)
         raw = raw.plus(spans["inner"])
-        if not config.gated_mlp:
-            return activated(config.act_fn, raw), nothing
-        opened = activated(config.act_fn, gates.plus(spans["gate"]))
-        return product(opened, raw).plus(spans["late"]), nothing
+        if blur is not None:
+            raw = raw.plus(blur.span(rounding.inner.off(read)))
+        if rounding.gates is None:
+            return self._activated(raw, blur)
+        gates = gates.plus(spans["gate"])
+        if blur is not None:
+            gates = gates.plus(blur.span(rounding.gates.off(read)))
+        opened = product(self._activated(gates, blur), raw)
+        found = opened.plus(spans["late"])
+        if blur is None:
+            return found
+        return found.plus(blur.span(rounding.opened(opened.values.size + spans["late"].size)))
 
-    def _outer_scale(self, ranges: Span, posts: Form | None) -> Span:
-        """The final norm's scale, `[set 1]`."""
-        count = len(ranges.low)
-        if not self.config.final_norm:
-            return Span.exact(np.ones((count, 1)))
-        d = self.config.d_model
-        state = ranges[:, -d:] + self._spans["moved"]
-        if posts is not None:
-            state = state + posts.values @ self._spans["added"]
-        square = state.square().total() * _share(d) + Span.exact(np.array(self.config.norm_eps))
-        return square.root()[:, None]
+    def _activated(self, form: Form, blur: Blur | None) -> Form:
+        found = activated(self.config.act_fn, form)
+        if blur is None:
+            return found
+        return found.plus(blur.span(self.rounding.activated(form.values.size)))
 
-    def _ranges(self, sets: Sets, keys: Sequence[Keys]) -> Span:
+    def _final_state(self, ranges: Span, posts: Form | None) -> Span:
+        """What the final norm divides, `[set d]`."""
+        state = ranges[:, -self.config.d_model :] + self._spans["moved"]
+        return state if posts is None else state + posts.values @ self._spans["added"]
+
+    def _scale(self, state: Span) -> Span:
+        """What a norm divides this by, `[set 1]`."""
+        mean = state.square().total() * _share(self.config.d_model)
+        return (mean + Span.exact(np.array(self.config.norm_eps))).root()[:, None]
+
+    def _ranges(self, sets: Sets, keys: Sequence[Keys], blur: Blur | None) -> Span:
         """Where x lies along each direction, `[set direction]`."""
         chosen, base = self._directions.middle, _stacked([key.base for key in keys])
         reach = _stacked([key.reach for key in keys])
@@ -252,19 +279,8 @@ class TrellisModel(WholeModel):
         rest = (Span.exact(chosen) * base[:, None]).total() + (left * reach[:, None]).total()
         both = highest(sets, keys, np.concatenate([chosen, -chosen])[None])
         most, least = np.split(both, 2, axis=1)
-        return rest + Span(-least, most)
-
-    def _rooms(self, length: int, reader: Index, inner: Floats) -> Floats:
-        """What float32 can move a margin by; for one reader by the smallest scale it meets."""
-        found = np.full(len(reader), np.nan)
-        for one in np.unique(reader):
-            at, scale = reader == one, None
-            if self.config.has_norm and self.config.has_mlp:
-                scale = arb(float(inner[at].min())) if np.isfinite(inner[at]).all() else None
-            spot, scaled = self._spot(length, int(one)), self.config.final_norm
-            room = self.rounding.room(length, spot, inner_scale=scale, scaled=scaled)
-            found[at] = Span.of([[room]]).high[0, 0]
-        return found
+        found = rest + Span(-least, most)
+        return found if blur is None else found + blur.span(blur.along(chosen[None]))
 
     # -- keys ------------------------------------------------------------------------------------
 
@@ -277,6 +293,12 @@ class TrellisModel(WholeModel):
         balls = config.n_heads * length * config.n_letters * (config.d_model + 2)
         key = ("keys", length, reader)
         return self._kept.get(key, balls, lambda: self._make_keys(length, reader))  # type: ignore[no-any-return]
+
+    def _drift(self, length: int, reader: Spot) -> Drift:
+        config = self.config
+        numbers = config.n_heads * length * config.n_letters * config.d_head
+        key, made = ("drift", length, reader), self._attention_rounding
+        return self._kept.get(key, numbers, lambda: made.drift(length, reader))  # type: ignore[no-any-return]
 
     def _make_keys(self, length: int, reader: Spot) -> Keys:
         config, first = self.config, int(self.config.reads == "first")

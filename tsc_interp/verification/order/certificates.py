@@ -28,15 +28,11 @@ from tsc_interp.verification.checker.trellis import (
 )
 from tsc_interp.verification.order.certificate_result import OrderedCertificate
 from tsc_interp.verification.order.decide import OPEN, RIGHT, UNDECIDED
-from tsc_interp.verification.order.exact import OrderedExact
 from tsc_interp.verification.order.partition import Found
-from tsc_interp.verification.order.parts import Part, search_part
+from tsc_interp.verification.order.parts import Part
 from tsc_interp.verification.order.verify import SECONDS, verify_order
 
 Node = list[Any]
-_SAMPLED, _SPARE = 64, 1.1
-"""Leaves that tell how much float32 rounds, and how much more is asked for."""
-_PATIENCE = 5.0
 _DEEPEST = 3
 """A leaf that is shown over the reals, but not in float32, is halved no more often than this."""
 _AT_ONCE = 4096
@@ -69,8 +65,6 @@ def certify_order(
         raise UnsupportedError(str(error).removeprefix("rejected: ")) from None
     if parts is None:
         parts = verify_order(checkpoint, lengths, seconds=seconds).parts
-    if float32:
-        parts = _beyond_rounding(checkpoint, checker, parts, seconds)
     writer = _Writer(checker, monotonic() + seconds, float32)
     written = [writer.part(part) for part in parts]
     checked = checker.derive(written)
@@ -80,32 +74,6 @@ def certify_order(
     }
     document = SCHEMA.sealed([checker.weight_hash], content, checked.conclusion())
     return OrderedCertificate(document, checked)
-
-
-def _beyond_rounding(
-    checkpoint: Checkpoint, checker: TrellisChecker, parts: Sequence[Part], seconds: float
-) -> list[Part]:
-    """The parts searched again for margins that rounding cannot undo, where that ends in time."""
-    exact, found = OrderedExact(checkpoint), []
-    for part in parts:
-        room = max(_room(checker, group) for group in part.groups)
-        again = part
-        if np.isfinite(room):
-            # A few times what it took over the reals: rounding may be more than any margin.
-            left = min(seconds / len(parts), 1 + _PATIENCE * part.seconds)
-            until, task = monotonic() + left, checkpoint.config.task
-            again = search_part(exact, task, part.length, part.step, until, room=room)
-        found.append(part if again.undecided > part.undecided else again)
-    return found
-
-
-def _room(checker: TrellisChecker, found: Found) -> float:
-    """About the most that float32 can move a margin by, over some leaves of a search."""
-    masks = [masks for masks, outcome in _leaves(found) if outcome != UNDECIDED][:_SAMPLED]
-    if not masks:
-        return np.inf
-    columns = [np.stack(column) for column in zip(*masks, strict=True)]
-    return float(checker.rooms(found.trellis, columns).max(initial=0.0)) * _SPARE
 
 
 class _Writer:
@@ -241,10 +209,6 @@ def _walk(found: Found) -> Iterator[tuple[list[Any], int | None]]:
         else:
             assert node is not None
             yield masks, node
-
-
-def _leaves(found: Found) -> Iterator[tuple[list[Mask], int]]:
-    return ((masks, outcome) for masks, outcome in _walk(found) if outcome is not None)
 
 
 def _cut(stage: int, edges: Mask) -> Node:

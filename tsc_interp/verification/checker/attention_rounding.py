@@ -1,0 +1,268 @@
+"""How far float32 can be from the reals up to the end of attention, in a model of one layer.
+
+The assumptions are rounding.py's: sums in any order, with or without fused multiply-adds. A norm
+takes the mean out (LayerNorm), divides by √(mean square + ε) or multiplies by its reciprocal, good
+to 2 u each, then scales and shifts.
+
+What float32 has of the residual stream after attention is a real number δ away from it (`Drift`).
+Along a direction q, δ is at most, head by head,
+
+    δ/(1-δ) times half the range of q · v over all keys     weights p, each moved by a share δ of
+                                                            itself: Σ p |v - mean| is at most that
+    |W_O q| · (errors of values, of the sums over keys)     in the head's own coordinates
+    |q| · (errors of W_O's sums and of the last addition)   in those of the residual stream
+
+What follows attention is bounded for x + δ instead of x (layer_rounding.py), so that errors which a
+later part does not hear do not count.
+
+Part of the checker. No ball is compared here but by the kernel; what may overflow is `UNKNOWN`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from flint import arb, ctx
+
+from tsc_interp.checkpoints.checkpoint import Checkpoint
+from tsc_interp.model.positions import alibi_slopes, rotary, turned_pairs
+from tsc_interp.strings import CLS, FIRST_LETTER, PAD
+from tsc_interp.verification.checker import kernel
+from tsc_interp.verification.checker.heads import Heads, Row, Spot
+from tsc_interp.verification.checker.kernel import UNKNOWN, Ball
+from tsc_interp.verification.checker.norm_rounding import Norm, normed
+from tsc_interp.verification.checker.rounding import (
+    PRECISION,
+    TINY,
+    Known,
+    U,
+    add,
+    gamma,
+    linear,
+    within,
+)
+from tsc_interp.verification.checker.spans import Floats, Span
+
+_SLACK = 2.0**-40
+"""More than float64 rounds in these sums, relatively."""
+
+
+class Token(NamedTuple):
+    """A vector of one token at one place: its real components, and what float32 has of them."""
+
+    real: Row
+    known: list[Known]
+
+
+@dataclass(frozen=True)
+class Heard:
+    """One head: `share` of half the range of values, and what each component is off by besides.
+
+    values [key d_head], own [d_head], out [d_head d]
+    """
+
+    share: float
+    values: Floats
+    own: Floats
+    out: Floats
+
+    def along(self, q: Floats) -> Floats:
+        """What float32 moves the head's part of the residual stream by along directions."""
+        read, wide = q @ self.out.T, np.abs(q) @ np.abs(self.out.T)
+        means = read @ self.values.T
+        ends = (means.max(-1) - means.min(-1)) / 2
+        # These sums are rounded in float64, and the values were.
+        slack = _SLACK * (wide @ (self.own + self.share * np.abs(self.values).max(0)))
+        return np.asarray(np.abs(read) @ self.own + self.share * ends + slack)
+
+
+@dataclass(frozen=True)
+class Drift:
+    """Where float32 may have the residual stream after attention, for one reader and length.
+
+    rounded [d]: what is rounded after W_O
+    sizes [d]: at least what float32 has of each coordinate
+    All are NaN where something may overflow.
+    """
+
+    heads: Sequence[Heard]
+    rounded: Floats
+    sizes: Floats
+
+    def along(self, q: Floats) -> Floats:
+        """What the residual stream is off by at most along directions `[... d]`."""
+        found = np.abs(q) @ self.rounded
+        for head in self.heads:
+            found = found + head.along(q)
+        return np.asarray(found * (1 + _SLACK))
+
+
+class AttentionRounding:
+    """Bounds for one model; all strings of a length at once."""
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        self.heads = Heads(checkpoint)
+        self.config, self.weights = self.heads.config, self.heads.weights
+        self._kept: dict[Spot, Token] = {}
+
+    def drift(self, length: int, reader: Spot) -> Drift:
+        """For strings of that many letters, given as tokens, and the token that reads."""
+        with ctx.workprec(PRECISION):
+            return self._drift(length, reader)
+
+    def _drift(self, length: int, reader: Spot) -> Drift:
+        state, heads = self._embedded(reader).known, []
+        if self.config.has_attention:
+            given, out = [], []
+            for head in range(self.config.n_heads):
+                share, values, mixed = self._head(head, length, reader)
+                matrix = self.weights["blocks.0.attn.W_O"][head].astype(np.float64)
+                own = most([known.error for known in mixed])
+                heads.append(Heard(float(most([share])[0]), values, own, matrix))
+                # Whatever the weights, a mean lies among its values.
+                given += [Known(size + error, arb(0)) for size, error in mixed]
+                out += balls(matrix)
+            state = add(state, linear(given, out, self.vector("blocks.0.attn.b_O")))
+        rounded = most([known.error for known in state])
+        return Drift(heads, rounded, most([known.size + known.error for known in state]))
+
+    # -- tokens ----------------------------------------------------------------------------------
+
+    def _embedded(self, spot: Spot) -> Token:
+        real = self.heads.embedded([spot]).tolist()[0]
+        units = U if self.config.added_positions else arb(0)
+        return Token(real, [Known(abs(x), units * abs(x)) for x in real])
+
+    def _read(self, spot: Spot) -> Token:
+        """What attention reads of a token."""
+        if spot not in self._kept:
+            token = self._embedded(spot)
+            if self.config.has_norm:
+                centred = (self.heads.embedded([spot]) * self.heads.centring()).tolist()[0]
+                norm = Norm(self.config.centred_norm, *self.heads.norm_weights("blocks.0.ln1"))
+                token = self._normed_token(norm, token, centred)
+            self._kept[spot] = token
+        return self._kept[spot]
+
+    def _normed_token(self, norm: Norm, token: Token, centred: Row) -> Token:
+        divisor, eps = self.heads.divisor(centred), self.config.norm_eps
+        parts = zip(centred, norm.scale, norm.shift, strict=True)
+        real = [x / divisor * scale + shift for x, scale, shift in parts]
+        return _of(real, normed(token.known, norm, centred, divisor.lower(), eps))
+
+    def _projected(self, part: str, head: int, read: Token) -> Token:
+        matrix = balls(self.weights[f"blocks.0.attn.W_{part}"][head])
+        bias = self.vector(f"blocks.0.attn.b_{part}", head)
+        real = [kernel.dot(read.real, column) for column in zip(*matrix, strict=True)]
+        real = real if bias is None else [x + b for x, b in zip(real, bias, strict=True)]
+        return _of(real, linear(read.known, matrix, bias))
+
+    def _met(self, part: str, head: int, spot: Spot) -> Token:
+        """A query or key as it meets the other."""
+        config, token = self.config, self._read(spot)
+        if config.positions == "shortformer":
+            places = self.heads.places([spot]).tolist()[0]
+            real = [x + p for x, p in zip(token.real, places, strict=True)]
+            token = _of(real, add(token.known, [Known(abs(p), arb(0)) for p in places]))
+        token = self._projected(part, head, token)
+        if config.qk_norm != "off":
+            norm = Norm(False, *self.heads.head_norm(part))
+            token = self._normed_token(norm, token, token.real)
+        return self._turned(token, spot[1]) if config.positions == "rotary" else token
+
+    def _turned(self, token: Token, place: int) -> Token:
+        config, real, known = self.config, list(token.real), list(token.known)
+        table = rotary(config.n_positions, config.turned, config.rotary_base)
+        pairs = zip(*turned_pairs(config.turned, config.rotary_adjacent_pairs), strict=True)
+        for index, (i, j) in enumerate(pairs):
+            cos, sin = (arb(float(number)) for number in table[place, :, index])
+            a, b = token.real[i], token.real[j]
+            real[i], real[j] = cos * a - sin * b, cos * b + sin * a
+            of = [token.known[i], token.known[j]]
+            known[i] = linear(of, [[cos], [sin]], None)[0]
+            known[j] = linear(of, [[sin], [cos]], None)[0]
+        return _of(real, known)
+
+    # -- attention -------------------------------------------------------------------------------
+
+    def _spots(self, length: int, reader: Spot) -> tuple[list[Spot], list[Spot]]:
+        """Keys that may be attended to, and masked ones, of which only overflow matters."""
+        config, vocab = self.config, self.config.alphabet.vocab_size
+        first = int(config.reads == "first")
+        places = range(first, length + first) if config.has_positions else range(1)
+        later = range(config.n_positions) if config.has_positions else range(1)
+        letters = [(token, place) for place in places for token in range(FIRST_LETTER, vocab)]
+        own = [reader] if config.attend_cls and reader[0] == CLS else []
+        masked = [(PAD, place) for place in later] + ([] if own or reader[0] != CLS else [reader])
+        return letters + own, masked
+
+    def _head(self, head: int, length: int, reader: Spot) -> tuple[Ball, Floats, list[Known]]:
+        """By what share of half the range of values the mean moves, those, and its components."""
+        attended, masked = self._spots(length, reader)
+        query, keys = self._met("Q", head, reader), [*attended, *masked]
+        scores = [self._score(head, query, reader, key, length) for key in keys]
+        values = [self._projected("V", head, self._read(key)) for key in keys]
+        finite = all(e.is_finite() for row in [scores, *(v.known for v in values)] for _, e in row)
+        kept, seen = scores[: len(attended)], values[: len(attended)]
+        apart = 2 * kernel.largest([s + e for s, e in kept])
+        moved = kernel.largest([error for _, error in kept])
+        # A score that is moved, the difference to the largest, and exp.
+        share = (moved + U * apart + 9 * U).exp() - 1
+        if not (finite and kernel.is_less(share, arb(1) / 4)):
+            share = UNKNOWN
+        columns = zip(*(token.known for token in seen), strict=True)
+        held = np.array([[float(x.mid()) for x in token.real] for token in seen])
+        return share / (1 - share), held, [_mixed(column, length + 1) for column in columns]
+
+    def _score(self, head: int, query: Token, reader: Spot, spot: Spot, length: int) -> Known:
+        config, key = self.config, self._met("K", head, spot)
+        pairs = list(zip(query.known, key.known, strict=True))
+        reach = sum(((q.size + q.error) * (k.size + k.error) for q, k in pairs), arb(0))
+        moved = sum((q.error * (k.size + k.error) + q.size * k.error for q, k in pairs), arb(0))
+        terms = len(pairs) + 1
+        stated = config.attention_scale
+        factor, units = 1 / (arb(stated) if stated else arb(config.d_head).sqrt()), 3
+        if config.log_n:
+            factor, units = factor * arb(max(length + config.cls_counted, 2)).log(), 13
+        size = abs(kernel.dot(query.real, key.real)) * factor
+        error = (moved + gamma(terms) * reach + terms * TINY) * factor
+        error = error + units * U * (size + error) * (1 + units * U)
+        if config.positions == "alibi":
+            taken = arb(float(alibi_slopes(config.n_heads)[head])) * max(reader[1] - spot[1], 0)
+            size, error = size + taken, error + 2 * U * (size + error + 2 * taken) + TINY
+        return within(reach + size + error, Known(size, error))
+
+    def vector(self, name: str, head: int | None = None) -> Row | None:
+        """A bias, None in a model without."""
+        if not self.config.biases:
+            return None
+        row: Row = self.heads.matrix(name, head).tolist()[0]
+        return row
+
+
+def _of(real: Row, known: Sequence[Known]) -> Token:
+    """With the real sizes, which are known here."""
+    return Token(real, [Known(abs(x), one.error) for x, one in zip(real, known, strict=True)])
+
+
+def _mixed(values: Sequence[Known], keys: int) -> Known:
+    """A mean of these with weights that are as float32 has them, summed in float32."""
+    size = kernel.largest([known.size for known in values])
+    error = kernel.largest([known.error for known in values])
+    # The sum of weights, the division, and the sum of products.
+    units = gamma(keys) + gamma(keys + 1) + 4 * U
+    return Known(size, error + (size + error) * units * (1 + units) + keys * TINY * (1 + size))
+
+
+def most(row: Row) -> Floats:
+    """At least these numbers; NaN for what is not known."""
+    found: Floats = Span.of([row]).high[0]
+    return found
+
+
+def balls(matrix: Any) -> list[Row]:
+    """An array of weights as exact numbers."""
+    return [[arb(x) for x in row] for row in matrix.astype(float).tolist()]
