@@ -282,7 +282,7 @@ def test_what_may_overflow_is_not_shown() -> None:
     )  # fmt: skip
     checkpoint = ordered_checkpoint(config, 0)
 
-    def shown(weights: dict[str, Any], **options: Any) -> bool:
+    def shown(weights: Any, **options: Any) -> bool:
         changed = Checkpoint(config.replace(**options), weights)
         model, trellis = TrellisModel(changed), TrellisChecker(changed).trellis("length", 3)
         sets = some_paths(model, trellis, np.random.default_rng(0), 1)
