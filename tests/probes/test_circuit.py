@@ -163,8 +163,11 @@ def test_auc_by_hand():
 
 
 def test_what_has_no_circuit_of_this_kind_is_refused():
-    for options in ({"n_layers": 2}, {"norm": "rms"}, {"n_heads": 0}, {"n_positions": 9}):
-        with pytest.raises(UnsupportedError, match="one layer"):
-            run_probe("circuit", random_checkpoint(ClassifierConfig(**options), 0), STRINGS)
+    for options in ({"n_layers": 2}, {"norm": "rms"}, {"n_positions": 9}):
+        model = random_checkpoint(ClassifierConfig(**options), 0)
+        with pytest.raises(UnsupportedError, match="only edges"):
+            run_probe("circuit", model, STRINGS, graph="nodes")
+    with pytest.raises(UnsupportedError, match="no attention"):
+        run_probe("circuit", random_checkpoint(ClassifierConfig(n_heads=0), 0), STRINGS)
     with pytest.raises(UsageError, match="edges, nodes or values"):
         run_probe("circuit", "walkthrough", STRINGS, graph="wires")

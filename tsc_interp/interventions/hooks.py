@@ -212,10 +212,11 @@ class Hooks:
     def _heard(self, target: Part, activation: Tensor, stream: Tensor) -> tuple[Tensor, Tensor]:
         """The target's activation, and the one its weights make of the normed stream."""
         block = self.runs.model.blocks[target.layer]
-        if target.kind == "neuron":
+        if target.kind in ("neuron", "mlp"):
             bias = getattr(block.mlp, "b_in", None)
             computed = stream @ self._weight("W_in", target)
-            return activation[..., target.index], computed + _entry(bias, target.index)
+            which = slice(None) if target.index is None else target.index
+            return activation[..., which], computed + _entry(bias, which)
         name = {"query": "Q", "key": "K", "value": "V"}[target.kind]
         bias = getattr(block.attn, f"b_{name}", None)
         computed = stream @ self._weight(f"W_{name}", target)
@@ -223,7 +224,7 @@ class Hooks:
 
     def _written(self, source: Part, activation: Tensor) -> Tensor:
         """The source's activation as the residual stream has it: `[... batch pos d_model]`."""
-        if source.kind == "embed":
+        if source.kind in ("embed", "mlp"):
             return activation
         if source.kind == "head":
             return activation[..., source.index, :] @ self._weight("W_O", source)
@@ -233,6 +234,9 @@ class Hooks:
         """What the target makes of it, in the shape of the activation at its reading hook."""
         if target.kind == "logit":
             return written
+        if target.kind == "mlp":
+            read: Tensor = (written @ self._weight("W_in", target)) * self._mask(target)
+            return read
         if target.kind == "neuron":
             return (written @ self._weight("W_in", target))[..., None] * self._mask(target)
         name = {"query": "W_Q", "key": "W_K", "value": "W_V"}[target.kind]
@@ -242,7 +246,7 @@ class Hooks:
     def _weight(self, name: str, part: Part) -> Tensor:
         stacked: Tensor = getattr(self.runs.model, name).detach()[part.layer]
         if name == "W_in":
-            return stacked[:, part.index]
+            return stacked if part.index is None else stacked[:, part.index]
         return stacked[part.index]
 
 
@@ -253,12 +257,12 @@ def _one_of(size: int, index: int) -> Tensor:
 def _reading_hook(runs: Runs, target: Part) -> str:
     if target.kind == "logit":
         return f"blocks.{runs.cfg.n_layers - 1}.hook_resid_post"
-    if target.kind == "neuron":
+    if target.kind in ("neuron", "mlp"):
         return f"blocks.{target.layer}.mlp.hook_pre"
     return target.hook
 
 
-def _entry(bias: Tensor | None, index: int | None) -> Tensor | float:
+def _entry(bias: Tensor | None, index: int | slice | None) -> Tensor | float:
     return 0.0 if bias is None else bias.detach()[index]
 
 

@@ -42,14 +42,15 @@ def check_writers(runs: Runs) -> None:
 
 def stream_hook(target: Part) -> str:
     """Where the residual stream is that the target's norm reads."""
-    where = "mid" if target.kind == "neuron" else "pre"
+    where = "mid" if target.kind in ("neuron", "mlp") else "pre"
     return f"blocks.{target.layer}.hook_resid_{where}"
 
 
 def normed(runs: Runs, target: Part, x: Tensor) -> Tensor:
     """`norm(x)`, gain and shift included, in front of the target."""
     kind = str(getattr(runs.cfg, "normalization_type", None))
-    norm = getattr(runs.model.blocks[target.layer], "ln2" if target.kind == "neuron" else "ln1")
+    before_mlp = target.kind in ("neuron", "mlp")
+    norm = getattr(runs.model.blocks[target.layer], "ln2" if before_mlp else "ln1")
     if kind.startswith("LN"):
         x = x - x.mean(-1, keepdim=True)
     x = x / (x.square().mean(-1, keepdim=True) + float(getattr(runs.cfg, "eps", 1e-5))).sqrt()

@@ -18,6 +18,7 @@ Written as people say it, layers only where there are several:
     head0->neuron1          an edge: what this neuron hears of that head
     embed->logit            an edge: what the read-out hears of the embedding
     layer0.head0->layer1.head1.key
+    mlp->layer1.mlp         an edge between whole MLPs
 
 A direction of the residual stream has no short name: `Direction("resid_post", 0, vector)`.
 """
@@ -150,11 +151,11 @@ class Edge:
     target: Part
 
     def __post_init__(self) -> None:
-        if self.source.kind not in ("embed", "head", "neuron"):
-            raise UsageError(f"{self}: edges begin at embed, a head or a neuron")
-        if self.target.kind not in ("query", "key", "value", "neuron", "logit"):
+        if self.source.kind not in ("embed", "head", "neuron", "mlp"):
+            raise UsageError(f"{self}: edges begin at embed, a head, a neuron or mlp")
+        if self.target.kind not in ("query", "key", "value", "neuron", "mlp", "logit"):
             raise UsageError(
-                f"{self}: edges end at a head's query, key or value, at a neuron, or at logit"
+                f"{self}: edges end at a head's query, key or value, at a neuron, mlp or logit"
             )
         if self.target.letter or self.source.position is not None:
             raise UsageError(
@@ -254,7 +255,7 @@ def _before(source: Part, target: Part) -> bool:
         return True
     if source.layer != target.layer:
         return source.layer < target.layer
-    return source.kind == "head" and target.kind == "neuron"
+    return source.kind == "head" and target.kind in ("neuron", "mlp")
 
 
 def _neurons(cfg: Any) -> int:

@@ -145,6 +145,8 @@ class _Editor:
 
     def _edge(self, one: Intervention, edge: Edge) -> None:
         self._no_norm(one)
+        if "mlp" in (edge.source.kind, edge.target.kind):
+            raise UnsupportedError(f"{one}: as weights, cut the edges of single neurons")
         if edge.source in self.cut[edge.target]:
             raise UsageError(f"{edge} is changed twice")
         self.cut[edge.target].add(edge.source)

@@ -45,18 +45,9 @@ class Inputs:
     causal: bool = False  # whether a position sees only itself and what comes before
 
     def repeated(self, count: int) -> Inputs:
-        """So many copies of a single row, read where it is read and masked as it is masked.
-
-        Args:
-            count: How many rows the result has.
-
-        Raises:
-            UsageError: There is more than one row to copy.
-        """
-        if len(self.tokens) != 1:
-            raise UsageError(f"one row can be repeated, got {len(self.tokens)}")
+        """So many copies of all rows, read where they are read and masked as they are masked."""
         rows: dict[str, Any] = {
-            name: value.expand(count, *value.shape[1:])
+            name: value.repeat(count, *[1] * (value.ndim - 1))
             for name, value in vars(self).items()
             if isinstance(value, Tensor)  # all of them have the batch in front
         }

@@ -140,6 +140,8 @@ PROBES: tuple[Probe, ...] = (
         chapter="",
         result="CircuitResult",
         on_request=True,
+        any_model=True,
+        accepts=("query",),
     ),
     Probe(
         name="dynamics",

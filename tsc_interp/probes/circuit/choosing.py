@@ -13,12 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tsc_interp.probes.circuit.wiring import Array, Wiring
+from tsc_interp.probes.circuit.wiring import Array
 
 Masks = NDArray[np.bool_]
 MOST_CHOICES = 4096
 _THRESHOLDS = 41
-_BATCH_NUMBERS = 4_000_000
 
 
 @dataclass(frozen=True)
@@ -36,37 +35,32 @@ class Graph:
 
 
 class Ranking:
-    """How many count vectors each choice answers differently than the whole model."""
+    """How many items (count vectors, or rows) each choice answers differently than the model."""
 
-    def __init__(self, wires: Wiring, fill: Wiring | None, graph: Graph) -> None:
-        self.wires, self.fill, self.graph = wires, fill, graph
-        whole = np.ones((1, len(graph.parts)), dtype=bool)
-        self.logits = self._logits(whole)[0]
+    def __init__(self, graph: Graph, logits: Callable[[Masks], Array], at_once: int = 1) -> None:
+        """`logits`: of choices of parts `[choice part]`, `[choice item]`; so many at once."""
+        self.graph, self._logits, self._at_once = graph, logits, max(1, at_once)
+        self.logits = self.choice_logits(np.ones(len(graph.parts), dtype=bool))
 
-    def _logits(self, kept: Masks) -> Array:
-        return self.wires.logits(self.graph.kept_edges(kept), self.fill)
-
-    def differing(self, kept: Masks, progress: Callable[[str], None] = lambda doing: None) -> Array:
-        """`[choice]`."""
-        size = max(1, _BATCH_NUMBERS // (len(self.logits) * (self.wires.neurons + 1)))
-        found = []
-        for start in range(0, len(kept), size):
-            if start % (20 * size) == 0:
+    def judged(
+        self, kept: Masks, progress: Callable[[str], None] = lambda doing: None
+    ) -> tuple[Array, Array]:
+        """Of each choice, how many answers differ, and the mean change of the logit."""
+        differing, moved = [], []
+        for start in range(0, len(kept), self._at_once):
+            if start % (20 * self._at_once) == 0:
                 progress(f"choice {start + 1:,} of {len(kept):,}")
-            wrong = (self._logits(kept[start : start + size]) > 0) != (self.logits > 0)
-            found.append(wrong.sum(axis=1).astype(float))
-        return np.concatenate(found)
-
-    def moved(self, kept: Masks) -> float:
-        """The mean change of the logit in one choice."""
-        return float(np.abs(self.choice_logits(kept) - self.logits).mean())
+            logits = self._logits(kept[start : start + self._at_once])
+            differing.append(((logits > 0) != (self.logits > 0)).sum(axis=1).astype(float))
+            moved.append(np.abs(logits - self.logits).mean(axis=1))
+        return np.concatenate(differing), np.concatenate(moved)
 
     def choice_logits(self, kept: Masks) -> Array:
         return np.asarray(self._logits(kept[None])[0])
 
     def effects(self) -> Array:
         """`[part]`: the mean change of the logit when the part alone is removed."""
-        return np.array([self.moved(one) for one in ~np.eye(len(self.graph.parts), dtype=bool)])
+        return self.judged(~np.eye(len(self.graph.parts), dtype=bool))[1]
 
 
 def every_choice(count: int) -> Masks:
@@ -79,7 +73,7 @@ def best_of_each_size(kept: Masks, differing: Array) -> list[NDArray[np.bool_]]:
     sizes = kept.sum(axis=1)
     best: list[NDArray[np.bool_]] = []
     least = np.inf
-    for size in range(kept.shape[1] + 1):
+    for size in np.unique(sizes):
         of_size = np.flatnonzero(sizes == size)
         chosen = of_size[differing[of_size].argmin()]
         if differing[chosen] < least:
@@ -99,14 +93,45 @@ def one_at_a_time(ranking: Ranking, progress: Callable[[str], None]) -> tuple[Ma
         tried = np.flatnonzero(kept)
         masks = np.tile(kept, (len(tried), 1))
         masks[np.arange(len(tried)), tried] = False
-        counts = ranking.differing(masks)
+        counts, moved = ranking.judged(masks)
         # Of several that change no answer, the one that moves logits least.
-        tied = np.flatnonzero(counts == counts.min())
-        at = min(tied, key=lambda i: ranking.moved(masks[i]))
+        at = int(np.lexsort((moved, counts))[0])
         kept = masks[at]
         choices.append(kept.copy())
         differing.append(float(counts[at]))
     return np.array(choices), np.array(differing)
+
+
+def in_order(ranking: Ranking, order: Sequence[int], progress: Callable[[str], None]) -> Masks:
+    """Choices: remove parts in this order where no answer changes, then the rest in halves."""
+    kept = np.ones(len(order), dtype=bool)
+    choices = [kept.copy()]
+    for number, part in enumerate(order):
+        if number % 50 == 0:
+            progress(f"part {number + 1:,} of {len(order):,}")
+        kept[part] = False
+        if ranking.judged(kept[None])[0][0]:
+            kept[part] = True
+    choices.append(kept.copy())
+    last = [part for part in order if kept[part]]
+    while last:
+        last = last[(len(last) + 1) // 2 :]
+        choices.append(np.isin(np.arange(len(order)), last))
+    return np.array(choices)
+
+
+def chosen(
+    ranking: Ranking, progress: Callable[[str], None]
+) -> tuple[list[NDArray[np.bool_]], str]:
+    """The best choice of each size, larger first, and how they were found."""
+    count = len(ranking.graph.parts)
+    if 2**count <= MOST_CHOICES:
+        masks = every_choice(count)
+        best = best_of_each_size(masks, ranking.judged(masks, progress)[0])
+        return best, f"all {2**count:,} choices"
+    masks, differing = one_at_a_time(ranking, progress)
+    best = best_of_each_size(masks, differing)
+    return best, f"one removal at a time, because {count} are too many for all choices"
 
 
 def by_threshold(ranking: Ranking, order: Sequence[int]) -> Array:

@@ -28,7 +28,9 @@ def _front(result: CircuitResult) -> Figure:
     """Size against what is answered differently; none at all has a row of its own."""
     counts = [choice.vectors for choice in result.front]
     most = max([*counts, 10])
-    figure = new_figure(f"{result.kinds} kept", "count vectors answered differently", height=380)
+    figure = new_figure(
+        f"{result.kinds} kept", f"{result.counted} answered differently", height=380
+    )
     figure.add_scatter(
         x=[choice.size for choice in result.front],
         y=[count or _NONE for count in counts],
@@ -40,7 +42,7 @@ def _front(result: CircuitResult) -> Figure:
             "symbol": ["x" if count else "circle" for count in counts],
         },
         text=[
-            f"{choice.size} {result.kinds}: {choice.vectors:,} count vectors"
+            f"{choice.size} {result.kinds}: {choice.vectors:,} {result.counted}"
             + (f", first {choice.first}" if choice.first else "")
             for choice in result.front
         ],
@@ -69,10 +71,11 @@ def _front(result: CircuitResult) -> Figure:
         "How small can it be?",
         figure,
         f"Each mark is the best part of the model of its size ({result.search}). Up is worse: how "
-        f"many of the {result.vectors:,} count vectors up to {result.max_length} letters it "
-        "answers differently than the model, an exact number; a circle is none "
-        "at all, and the open one is the whole model.",
-        f"Count vectors answered differently, by number of {result.kinds} kept: {spoken}.",
+        f"many of the {result.vectors:,} {result.over} it answers differently than the model"
+        f"{'' if result.rows else ', an exact number'}; a circle is none at all, and the open one "
+        "is the whole model.",
+        f"{result.counted.capitalize()} answered differently, by number of {result.kinds} kept: "
+        f"{spoken}.",
     )
 
 
@@ -81,14 +84,16 @@ def _graph(result: CircuitResult) -> Figure:
     assert result.circuit is not None
     kept = set(result.circuit.kept)
     wires = _wires(result)
-    nodes = list(dict.fromkeys(part for wire in wires for part in wire))
+    nodes = list(dict.fromkeys(_node(part) for wire in wires for part in wire))
     spots = _spots(nodes)
     figure = new_figure(height=max(300, 40 * max(_tallest(nodes), 6)))
     effects = dict(zip(result.parts, result.effects.array.tolist(), strict=True))
     largest = max(effects.values(), default=0.0) or 1.0
     for wire in wires:
         inside = _inside(wire, result, kept)
-        (x0, y0), (x1, y1) = spots[wire[0]], spots[wire[1]]
+        if result.rows and not inside:
+            continue  # of a deep model there are hundreds
+        (x0, y0), (x1, y1) = spots[_node(wire[0])], spots[_node(wire[1])]
         name = f"{wire[0]}->{wire[1]}"
         effect = effects.get(str(wire[0]) if wire[0].kind == "value" else name, largest / 3)
         width = 1.0 + 5.0 * effect / largest
@@ -123,8 +128,14 @@ def _graph(result: CircuitResult) -> Figure:
         "graph",
         "The circuit",
         figure,
-        "Full lines are the circuit, as wide as the logit moves when one alone is removed; dotted "
-        f"lines are not needed. From left to right: {_first(result)}, heads, neurons, logit.",
+        "Full lines are the circuit, as wide as the logit moves when one alone is removed. "
+        + (
+            "Edges that are not needed are not drawn. From left to right: embedding, then heads "
+            "and MLP of each layer, logit."
+            if result.rows
+            else f"Dotted lines are not needed. From left to right: {_first(result)}, heads, "
+            "neurons, logit."
+        ),
         f"Kept: {listed(result.circuit.kept)}. Not needed: {gone}.",
     )
 
@@ -157,21 +168,40 @@ def _kept(part: Part, kept: set[str]) -> bool:
     return part.kind == "head" and any(one.startswith(f"{part}.") for one in kept)
 
 
+def _node(part: Part) -> Part:
+    """The head that a query, key or value belongs to; anything else is a node itself."""
+    in_head = part.kind in ("query", "key") or (part.kind == "value" and part.letter is None)
+    return Part("head", part.layer, part.index) if in_head else part
+
+
+def _columns(nodes: list[Part]) -> dict[float, list[Part]]:
+    """Nodes by where they stand from left to right: one layer has a column for each kind."""
+    deep = any(node.layer or node.kind == "mlp" for node in nodes)
+    last = 2 * max(node.layer for node in nodes) + 3
+    columns: dict[float, list[Part]] = {}
+    for node in nodes:
+        at = {"embed": 0, "logit": last}.get(node.kind, 2 * node.layer + 1 + (node.kind == "mlp"))
+        x = 3.0 * at / last if deep else _COLUMNS[node.kind]
+        columns.setdefault(x, []).append(node)
+    return columns
+
+
 def _spots(nodes: list[Part]) -> dict[Part, tuple[float, float]]:
-    spots = {}
-    for kind, x in _COLUMNS.items():
-        column = [node for node in nodes if node.kind == kind]
-        for place_, node in enumerate(column):
-            spots[node] = x, (1.0 - (place_ + 0.5) / len(column))
-    return spots
+    return {
+        node: (x, 1.0 - (place_ + 0.5) / len(column))
+        for x, column in _columns(nodes).items()
+        for place_, node in enumerate(column)
+    }
 
 
 def _tallest(nodes: list[Part]) -> int:
-    return max(sum(node.kind == kind for node in nodes) for kind in _COLUMNS)
+    return max(map(len, _columns(nodes).values()))
 
 
 def _short(node: Part) -> str:
-    numbered = {"head": f"head {node.index}", "neuron": f"neuron {node.index}"}
+    layer = f"{node.layer}." if node.layer else ""
+    numbered = {"head": f"head {layer}{node.index}", "neuron": f"neuron {node.index}"}
+    numbered["mlp"] = f"MLP {node.layer}"
     return (node.letter or numbered.get(node.kind, node.kind)).strip()
 
 

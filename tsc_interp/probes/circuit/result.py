@@ -50,6 +50,9 @@ class CircuitResult(ProbeResult):
     """How many strings there are up to that length."""
     vectors: int
     """How many count vectors those are: strings that differ only in order are one."""
+    rows: int | None = None
+    """On how many rows of tokens it was measured, of a model whose strings cannot all be decided;
+    choices then count rows instead of count vectors, and nothing is proved."""
     parts: tuple[str, ...]
     front: tuple[Choice, ...]
     """Larger first; each answers fewer strings differently than any smaller one."""
@@ -66,10 +69,20 @@ class CircuitResult(ProbeResult):
         """What the parts are, in words."""
         return "values and neurons" if self.graph == "values" else self.graph
 
+    @property
+    def counted(self) -> str:
+        """What answers are counted over."""
+        return "count vectors" if self.rows is None else "rows"
+
+    @property
+    def over(self) -> str:
+        """The same, with how far they go."""
+        return self.counted + ("" if self.rows else f" up to {self.max_length} letters")
+
     def tables(self) -> tuple[Table, ...]:
         front = Table(
             title="The smallest parts that do what the model does",
-            columns=("size", "count vectors", "strings", "the first", "kept"),
+            columns=("size", self.counted, "strings", "the first", "kept"),
             rows=tuple(
                 (c.size, c.vectors, c.differing, c.first or "none", ", ".join(c.kept) or "nothing")
                 for c in self.front

@@ -16,7 +16,8 @@ gradient of the logit (attribution), and thresholds in the manner of ACDC (from 
 backwards, a part goes if that moves the logits by less than the threshold). Each is scored by ROC
 AUC: does it rank the circuit's parts above the others?
 
-One layer, no norms, no positions.
+That is for one layer without norms and positions. The circuits of all other models, and of any
+TransformerLens model, are searched by hooks and measured on the given rows (`rows.py`).
 """
 
 from __future__ import annotations
@@ -29,29 +30,29 @@ import numpy as np
 from scipy.special import ndtr
 
 from tsc_interp.checkpoints.checkpoint import Checkpoint
-from tsc_interp.config import require_report_family
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.interventions.parts import Edge
 from tsc_interp.interventions.weights import edit
 from tsc_interp.probes.circuit.choosing import (
-    MOST_CHOICES,
     Graph,
     Ranking,
     auc,
-    best_of_each_size,
     by_threshold,
-    every_choice,
-    one_at_a_time,
+    chosen,
 )
 from tsc_interp.probes.circuit.result import Choice, Circuit, CircuitResult
+from tsc_interp.probes.circuit.rows import run_rows
 from tsc_interp.probes.circuit.wiring import Array, Wiring, wiring
 from tsc_interp.probes.circuit.words import findings
+from tsc_interp.probes.running import classifier_config
 from tsc_interp.results.base import LabeledArray
 from tsc_interp.strings import as_strings
 
 METHODS = ("removed alone", "attribution", "threshold")
 _MOST_FRONT = 24
 _RANKED_VECTORS = 25_000
+_NUMBERS = 4_000_000
+"""Terms of choices that are ranked at once."""
 _SECONDS = 5.0
 """For proofs that the circuit and the model agree: five seconds' worth of work."""
 _BOXES = 5_000
@@ -66,9 +67,24 @@ def run(
     fill: str = "zero",
     max_length: int = 50,
     progress: Callable[[str], None] = lambda doing: None,
+    **of_rows: Any,
 ) -> CircuitResult:
-    """`fill` is `zero`, or `mean`: over the given strings."""
-    checkpoint = _checked(model, graph, fill)
+    """`fill` is `zero`, or `mean`: over the given strings.
+
+    Models beyond one layer without norms and positions, and any TransformerLens model on token ids:
+    `corrupted` and `query` as in `rows.py`, edges only, measured on the given rows.
+    """
+    _checked(graph, fill)
+    beyond = _beyond(model)
+    if beyond:
+        if graph != "edges":
+            raise UnsupportedError(
+                f"graph={graph!r}: this model {beyond}, so only edges are searched"
+            )
+        return run_rows(model, strings, fill=fill, progress=progress, **of_rows)
+    if of_rows:
+        raise UsageError(f"{', '.join(of_rows)}: for models whose circuit is measured on rows")
+    checkpoint: Checkpoint = model.to_checkpoint()
     texts = [checkpoint.config.alphabet.canonical(text) for text in as_strings(strings)]
     counts = _vectors(checkpoint.config.n_letters, max_length)
     wires = wiring(checkpoint, counts, by_letter=graph == "values")
@@ -76,14 +92,22 @@ def run(
     if fill == "mean":
         usual = wiring(checkpoint, checkpoint.config.alphabet.count_matrix(texts))
     parts = _graph(wires, graph, with_embedding=fill == "zero")
-    ranking = Ranking(wires, usual, parts)
-    choices, how = _choices(ranking, progress)
+    ranking = Ranking(
+        parts,
+        lambda kept: wires.logits(parts.kept_edges(kept), usual),
+        _NUMBERS // (len(counts) * (wires.neurons + 1)),
+    )
+    choices, how = chosen(ranking, progress)
     changes = {"zero": "zero", "mean": f"mean({', '.join(texts)})"}[fill]
     front = _counted(checkpoint, parts, choices, changes, max_length, progress)
     smallest = next((kept for choice, kept in reversed(front) if choice.vectors == 0), None)
     circuit = None if smallest is None else _proved(checkpoint, parts, smallest, changes, progress)
     scores = np.stack(
-        [ranking.effects(), _attribution(ranking), by_threshold(ranking, _backwards(parts))]
+        [
+            ranking.effects(),
+            _attribution(wires, usual, parts),
+            by_threshold(ranking, _backwards(parts)),
+        ]
     )
     inside = np.ones(len(parts.parts), bool) if smallest is None else smallest
     total = sum(checkpoint.config.n_letters**n for n in range(1, max_length + 1))
@@ -105,10 +129,7 @@ def run(
     return result.with_findings(findings(result))
 
 
-def _checked(model: Any, graph: str, fill: str) -> Checkpoint:
-    config = getattr(model, "config", None)
-    if config is None or not hasattr(model, "to_checkpoint"):
-        raise UnsupportedError("circuits are searched in our own classifiers")
+def _checked(graph: str, fill: str) -> None:
     if graph not in ("edges", "nodes", "values") or fill not in ("zero", "mean"):
         raise UsageError("graph is edges, nodes or values, and fill is zero or mean")
     if graph == "values" and fill == "mean":
@@ -116,13 +137,20 @@ def _checked(model: Any, graph: str, fill: str) -> Checkpoint:
             "a letter's value is the same in every string, so it is its own mean: fill='zero', or "
             "graph='nodes'"
         )
-    require_report_family(config, "the search for circuits")
-    if config.n_layers > 1 or config.has_norm or config.needs_order or not config.has_attention:
-        raise UnsupportedError(
-            "circuits are searched in models of one layer with attention, without norms and "
-            "positions: there a reader hears a plain sum of writers"
-        )
-    return model.to_checkpoint()  # type: ignore[no-any-return]
+
+
+def _beyond(model: Any) -> str:
+    """Why a model's circuit is measured on rows instead of counted exactly; empty if it is not."""
+    config = classifier_config(model)
+    if config is None:
+        return "is not one of our classifiers"
+    if config.beyond_report:
+        return f"has {', '.join(config.beyond_report)}"
+    if config.n_layers > 1 or config.has_norm or config.needs_order:
+        return "has several layers, norms or positions"
+    if not config.has_attention:
+        raise UnsupportedError("this model has no attention, so there is no circuit to search")
+    return ""
 
 
 def _vectors(letters: int, max_length: int) -> Any:
@@ -149,17 +177,6 @@ def _graph(wires: Wiring, kind: str, *, with_embedding: bool) -> Graph:
     nodes = list(dict.fromkeys(writer for writer, _ in pairs if writer.kind != "embed"))
     touched = np.array([[writer == node for writer, _ in pairs] for node in nodes])
     return Graph(tuple(map(str, nodes)), touched)
-
-
-def _choices(ranking: Ranking, progress: Callable[[str], None]) -> tuple[list[Any], str]:
-    count = len(ranking.graph.parts)
-    if 2**count <= MOST_CHOICES:
-        masks = every_choice(count)
-        best = best_of_each_size(masks, ranking.differing(masks, progress))
-        return best, f"all {2**count:,} choices"
-    masks, differing = one_at_a_time(ranking, progress)
-    best = best_of_each_size(masks, differing)
-    return best, f"one removal at a time, because {count} are too many for all choices"
 
 
 def _changes(graph: Graph, kept: Any, change: str) -> list[str]:
@@ -230,23 +247,23 @@ def _proved(
     )
 
 
-def _attribution(ranking: Ranking) -> Array:
+def _attribution(wires: Wiring, fill: Wiring | None, graph: Graph) -> Array:
     """`[part]`: |Σ over its edges of ∂logit/∂term · (fill - term)|, averaged over strings."""
-    wires, neurons = ranking.wires, ranking.wires.neurons
+    neurons = wires.neurons
     total = wires.heard.sum(axis=0)
     x = total[:, :neurons]
     density = np.exp(-0.5 * x**2) / np.sqrt(2 * np.pi)
     slope = np.concatenate([(ndtr(x) + x * density) * wires.outputs, np.ones((len(x), 1))], axis=1)
     usual = np.zeros((len(wires.writers), neurons + 1))
     resting = np.zeros(neurons)
-    if ranking.fill is not None:
-        usual = ranking.fill.heard.mean(axis=1)
-        quiet = ranking.fill.heard.sum(axis=0)[:, :neurons]
+    if fill is not None:
+        usual = fill.heard.mean(axis=1)
+        quiet = fill.heard.sum(axis=0)[:, :neurons]
         resting = (quiet * ndtr(quiet)).mean(axis=0)
     into = (usual[:, None] - wires.heard) * slope[None]  # [writer vector reader]
     out = (resting - x * ndtr(x)) * wires.outputs
     per_edge = np.concatenate([into.transpose(2, 0, 1).reshape(-1, len(x)), out.T])
-    return np.asarray(np.abs(ranking.graph.edges.astype(float) @ per_edge).mean(axis=1))
+    return np.asarray(np.abs(graph.edges.astype(float) @ per_edge).mean(axis=1))
 
 
 def _backwards(graph: Graph) -> list[int]:

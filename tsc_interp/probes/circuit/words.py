@@ -14,12 +14,14 @@ def findings(result: CircuitResult) -> tuple[Finding, ...]:
     if smaller is not None:
         found.append(_cost(result, smaller))
     if result.circuit is not None:
-        found += [_own(result), _ranking(result)]
+        found += [None if result.rows else _own(result), _ranking(result)]
     return tuple(one for one in found if one is not None)
 
 
 def _circuit(result: CircuitResult) -> Finding:
     many, what = len(result.parts), result.kinds
+    if result.rows is not None:
+        return _measured(result)
     numbers: dict[str, Cell] = {"parts": many, "max length": result.max_length}
     if result.circuit is None or len(result.circuit.kept) == many:
         text = (
@@ -45,6 +47,18 @@ def _circuit(result: CircuitResult) -> Finding:
     return Finding(severity="note", text=text, numbers=numbers | {"kept": len(circuit.kept)})
 
 
+def _measured(result: CircuitResult) -> Finding:
+    assert result.circuit is not None
+    kept, many, rows = len(result.circuit.kept), len(result.parts), result.rows or 0
+    where = f"all {rows} rows" if rows > 1 else "the row"
+    text = (
+        f"{kept} of {many} edges give the model's answer on {where} "
+        f"({result.search}; measured on these rows, not proved): {listed(result.circuit.kept)}. "
+        f"The others carry {result.fill}."
+    )
+    return Finding(severity="note", text=text, numbers={"parts": many, "kept": kept, "rows": rows})
+
+
 def _next_smaller(result: CircuitResult) -> Choice | None:
     wrong = [choice for choice in result.front if choice.vectors]
     return wrong[0] if wrong else None
@@ -54,8 +68,7 @@ def _cost(result: CircuitResult, choice: Choice) -> Finding:
     best = "the best there is" if result.search.startswith("all") else "the best that was found"
     text = (
         f"With {choice.size} of the {result.kinds}, {best} answers {choice.vectors:,} of the "
-        f"{result.vectors:,} count vectors up to {result.max_length} letters differently, the "
-        f"first `{choice.first}`."
+        f"{result.vectors:,} {result.over} differently, the first `{choice.first}`."
     )
     numbers: dict[str, Cell] = {"size": choice.size, "vectors": choice.vectors}
     return Finding(severity="note", text=text, numbers=numbers)

@@ -1,0 +1,171 @@
+"""A model whose edges have gates: which reader hears which writer, for each row of a batch.
+
+Writers are the token embedding, each head and each MLP; readers are each head's query, key and
+value, each MLP and the logit. Every reader has its own copy of the residual stream, as in path
+patching and in auto-circuit. With gate 0 a reader hears a writer's reference (zero, its mean, or
+what it writes on another input) instead of what it writes, and its norm is taken of that sum:
+
+    heard = norm(stream - Σ (1 - gate) (written - reference)) W + b
+
+The output is differentiable in the gates, so one run back estimates what every edge is worth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tsc_interp.errors import UnsupportedError
+from tsc_interp.interventions.constants import Runs
+from tsc_interp.interventions.norms import CLOSE, check_writers, has_norm, normed
+from tsc_interp.interventions.parts import Edge, Part
+
+Hook = tuple[str, Callable[[Tensor, Any], Tensor | None]]
+Answer = Callable[[int, list[Hook]], Tensor]
+"""Runs the model on so many copies of the rows, with these hooks: one number for each row."""
+
+
+class Gated:
+    """The edges of a model, and its leads on some rows for any choice of gates."""
+
+    def __init__(self, runs: Runs, answer: Answer) -> None:
+        check_writers(runs)
+        self.runs, self.answer = runs, answer
+        cfg = runs.cfg
+        heads = range(cfg.n_heads)
+        self.has_mlp = bool(getattr(cfg, "d_mlp", 0)) and not getattr(cfg, "attn_only", False)
+        self.writers, self.readers = [Part("embed")], list[Part]()
+        for layer in range(cfg.n_layers):
+            for kind in ("query", "key", "value"):
+                self.readers += [Part(kind, layer, head) for head in heads]
+            self.writers += [Part("head", layer, head) for head in heads]
+            if self.has_mlp:
+                self.readers.append(Part("mlp", layer))
+                self.writers.append(Part("mlp", layer))
+        self.readers.append(Part("logit"))
+        self.edges = [
+            Edge(writer, reader)
+            for reader in self.readers
+            for writer in self.writers
+            if _stage(writer) < _stage(reader)
+        ]
+        places = [(self.readers.index(e.target), self.writers.index(e.source)) for e in self.edges]
+        self.reader, self.writer = torch.tensor(places).T
+        self.reference: list[Tensor] = [torch.zeros(1, 1, 1)] * len(self.writers)
+
+    def written(self) -> list[Tensor]:
+        """What every writer writes in the model as it is: `[row pos d_model]` each.
+
+        Raises:
+            UnsupportedError: A reader's activation is not its weights times the normed stream.
+        """
+        one = _Pass(self, torch.ones(len(self.edges), 1), 1, checked=True)
+        with torch.no_grad():
+            self.answer(1, one.hooks())
+        return one.written
+
+    def __call__(self, gates: Tensor) -> Tensor:
+        """`gates [edge choice]`, or `[edge choice row]`, to the lead of each row `[choice row]`."""
+        rows = len(self.runs.tokens)
+        choices = gates.shape[1]
+        each = gates if gates.ndim == 3 else gates[..., None].expand(-1, -1, rows)
+        one = _Pass(self, each.reshape(len(gates), -1), choices)
+        return self.answer(choices, one.hooks()).reshape(choices, rows)
+
+
+class _Pass:
+    """One run: what has been written so far, and what each reader hears of it."""
+
+    def __init__(self, graph: Gated, gates: Tensor, copies: int, *, checked: bool = False) -> None:
+        self.graph, self.copies, self.checked = graph, copies, checked
+        self.closed = torch.zeros(len(graph.readers), len(graph.writers), gates.shape[1])
+        self.closed[graph.reader, graph.writer] = 1 - gates
+        self.written: list[Tensor] = []
+        self.surplus: list[Tensor] = []
+        self.stream = torch.empty(0)
+
+    def hooks(self) -> list[Hook]:
+        found: list[Hook] = [("hook_embed", self._write)]
+        model, cfg = self.graph.runs.model, self.graph.runs.cfg
+        for layer in range(cfg.n_layers):
+            found.append((f"blocks.{layer}.hook_resid_pre", self._keep))
+            for kind in ("query", "key", "value"):
+                readers = [
+                    one for one in self.graph.readers if (one.kind, one.layer) == (kind, layer)
+                ]
+                weight = getattr(model, f"W_{kind[0].upper()}").detach()[layer]
+                found.append((readers[0].hook, self._read(readers, weight)))
+            found.append((f"blocks.{layer}.attn.hook_z", self._heads(model.W_O.detach()[layer])))
+            if self.graph.has_mlp:
+                weight = model.W_in.detach()[layer][None]
+                found.append((f"blocks.{layer}.hook_resid_mid", self._keep))
+                found.append(
+                    (f"blocks.{layer}.mlp.hook_pre", self._read([Part("mlp", layer)], weight))
+                )
+                found.append((f"blocks.{layer}.hook_mlp_out", self._write))
+        found.append((f"blocks.{cfg.n_layers - 1}.hook_resid_post", self._logit))
+        return found
+
+    def _keep(self, stream: Tensor, hook: Any) -> None:
+        self.stream = stream
+
+    def _write(self, output: Tensor, hook: Any) -> None:
+        reference = self.graph.reference[len(self.written)]
+        if len(reference) > 1:
+            reference = reference.repeat(self.copies, 1, 1)
+        self.written.append(output)
+        self.surplus.append(output - reference)
+
+    def _heads(self, out: Tensor) -> Callable[[Tensor, Any], None]:
+        def write(z: Tensor, hook: Any) -> None:
+            for head, weight in enumerate(out):
+                self._write(z[:, :, head] @ weight, hook)
+
+        return write
+
+    def _heard(self, readers: list[Part]) -> Tensor:
+        """`[reader row pos d_model]`: each reader's copy of the stream."""
+        which = [self.graph.readers.index(reader) for reader in readers]
+        closed = self.closed[which, : len(self.surplus)]
+        return self.stream - torch.einsum("rwb,wbpd->rbpd", closed, torch.stack(self.surplus))
+
+    def _read(self, readers: list[Part], weight: Tensor) -> Callable[[Tensor, Any], Tensor]:
+        runs, target = self.graph.runs, readers[0]
+        if len(weight) != len(readers):
+            raise UnsupportedError("heads that share keys and values have no edges of their own")
+
+        def through(stream: Tensor) -> Tensor:
+            return normed(runs, target, stream) if has_norm(runs) else stream
+
+        def read(activation: Tensor, hook: Any) -> Tensor:
+            own, heard = through(self.stream)[None], through(self._heard(readers))
+            if self.checked:
+                _check(activation, torch.einsum("rbpd,rde->bpre", own.expand_as(heard), weight))
+            moved = torch.einsum("rbpd,rde->bpre", heard - own, weight)
+            return activation + moved.reshape(activation.shape)
+
+        return read
+
+    def _logit(self, stream: Tensor, hook: Any) -> Tensor:
+        self.stream = stream
+        return self._heard([Part("logit")])[0]
+
+
+def _stage(part: Part) -> int:
+    if part.kind in ("embed", "logit"):
+        return -1 if part.kind == "embed" else 10**6
+    return 2 * part.layer + (part.kind == "mlp")
+
+
+def _check(activation: Tensor, computed: Tensor) -> None:
+    """What is added after the weights has to be the same everywhere: a bias, and nothing else."""
+    bias = activation - computed.reshape(activation.shape)
+    apart = float((bias - bias.mean((0, 1))).abs().max())
+    if not apart <= CLOSE * max(1.0, float(activation.abs().max())):
+        raise UnsupportedError(
+            f"what a head or an MLP reads differs by {apart:.2g} from its weights times the norm "
+            "of the residual stream, so what it hears of one writer is not known"
+        )
