@@ -1,14 +1,16 @@
 """`python -m studies auto_circuit FOLDER`: our edges against auto-circuit's, on one model.
 
-FOLDER holds auto-circuit's source, which needs TransformerLens 3. The model has two layers,
-LayerNorm and random weights. Compared are the edges themselves, the gradient of every edge's gate
-(edge attribution patching), and what the output is when one edge alone is patched.
+FOLDER holds auto-circuit's source. It needs TransformerLens 3, attrs, blobfile and ordered-set; the
+old name of one class, which it imports, is put back here. The model has two layers, LayerNorm and
+random weights. Compared are the edges themselves, the gradient of every edge's gate (edge
+attribution patching), and what the output is when one edge alone is patched.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -31,7 +33,8 @@ def main(arguments: list[str]) -> None:
     graph = Gated(*rows._answering(model, clean, -1))
     graph.reference = rows._elsewhere(model, corrupted, -1, graph.runs)
     with torch.no_grad():
-        sign = 2.0 * model(clean)[:, -1].argmax(1) - 1.0
+        outputs = model(clean)[:, -1]
+        before, sign = outputs[:, 1] - outputs[:, 0], 2.0 * outputs.argmax(1) - 1.0
         alone = graph(1 - torch.eye(len(graph.edges))) * sign
     gates = torch.ones(len(graph.edges), 1, requires_grad=True)
     (slopes,) = torch.autograd.grad((graph(gates)[0] * sign).sum(), gates)
@@ -43,7 +46,7 @@ def main(arguments: list[str]) -> None:
         "same_edges": set(names) == set(ours),
         "rows": len(clean),
         "largest_effect_difference": float((alone[order] - effects).abs().max()),
-        "largest_effect": float((effects - effects[-1:]).abs().max()),
+        "largest_effect": float((effects - before).abs().max()),
         "largest_gradient_difference": float((slopes[order, 0] + gradients).abs().max()),
         "largest_gradient": float(gradients.abs().max()),
     }
@@ -64,6 +67,14 @@ def _theirs(part: Part) -> str:
 
 def _auto_circuit(model: Any, clean: Any, corrupted: Any) -> tuple[list[str], Any, Any]:
     """Its edges, the logit difference of each row with one patched, and the mask's gradient."""
+    import transformer_lens
+
+    old = ModuleType("transformer_lens.past_key_value_caching")
+    cache = transformer_lens.TransformerLensKeyValueCache
+    old.HookedTransformerKeyValueCache = cache  # type: ignore[attr-defined]
+    transformer_lens.HookedTransformerKeyValueCache = cache
+    sys.modules[old.__name__] = old
+
     from auto_circuit.types import AblationType
     from auto_circuit.utils.ablation_activations import src_ablations
     from auto_circuit.utils.graph_utils import (

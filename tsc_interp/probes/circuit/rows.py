@@ -188,7 +188,7 @@ def _choices(
         )
     if min(2.0**edges, edges * edges) * per_pass <= MOST_WORK:
         return chosen(ranking, progress)
-    masks = in_order(ranking, np.argsort(attribution, kind="stable"), progress)
+    masks = in_order(ranking, np.argsort(attribution, kind="stable").tolist(), progress)
     return best_of_each_size(masks, ranking.judged(masks)[0]), (
         f"in the order of attribution, because {edges} are too many for more"
     )
