@@ -21,6 +21,7 @@ ROOMS = (
     "_version",
     "source_report",
     "errors",
+    "arguments",
     "deprecation",
     "files",
     "output",
@@ -182,8 +183,8 @@ def test_importing_the_checker_loads_the_checker():
     code = "import sys, tsc_interp.verification.checker.check; print(*sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     ours = {name for name in run.stdout.split() if name.startswith(f"{PACKAGE.name}.")}
-    domain = {"_version", "errors", "files", "frozen", "output", "strings", "task", "task_check",
-              "config", "checkpoints"}  # fmt: skip
+    domain = {"_version", "arguments", "errors", "files", "frozen", "output", "strings", "task",
+              "task_check", "config", "checkpoints"}  # fmt: skip
     assert {room(name) for name in ours} <= {*domain, "verification"}
     assert {part(name) for name in ours if room(name) == "verification"} == {"checker", "top"}
     assert [n for n in ours if room(n) == "verification" and part(n) == "top"] == [

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tsc_interp.errors import OutputError, UsageError
+from tsc_interp.errors import OutputError, UsageError, shorten
 
 TEMPORARY = ".writing-"
 """Begins the names of files not yet complete; one that stays behind can be deleted."""
@@ -83,6 +83,16 @@ def write_output(
         raise OutputError(f"cannot write {path}: {reason(error)}; nothing was changed") from None
 
 
+def as_path(value: object) -> Path:
+    """A path that was given; a `UsageError` for what no system could write."""
+    try:
+        if isinstance(value, str | os.PathLike) and b"\0" not in os.fsencode(value):
+            return Path(value)
+    except (TypeError, UnicodeError):
+        pass
+    raise UsageError(f"a path was expected, got {shorten(value)}")
+
+
 def check_output(
     path: Path,
     ours: Recogniser | None,
@@ -132,7 +142,7 @@ def read_regular(path: Path, limit: int) -> bytes:
 
     What is no regular file is not even opened: a pipe would wait for a writer.
     """
-    found = path.stat()
+    found = as_path(path).stat()
     if not stat.S_ISREG(found.st_mode):
         raise OSError(errno.EINVAL, "it is not a regular file")
     if found.st_size > limit:

@@ -103,6 +103,7 @@ _EXPECTED = {
     "less_than": "a number below {lt}",
     "less_than_equal": "at most {le}",
     "union_tag_invalid": "one of the kinds {expected_tags}",
+    "union_tag_not_found": "a table with a kind",
     "model_type": "a table of options",
     "model_attributes_type": "a table of options",
     "dict_type": "a table of options",

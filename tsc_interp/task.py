@@ -428,6 +428,14 @@ def _known_kinds(wanted: object) -> str:
     return f": {near}" if near else f"; tsc-interp has {', '.join(shipped)}."
 
 
+def given_task(given: object) -> Any:
+    """A task given to a function: `read_task`, whose complaint is a `UsageError`."""
+    try:
+        return read_task(given)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
 def read_task(given: object) -> Any:
     """A task from its JSON, from the name of its kind, or as it is."""
     if isinstance(given, str):

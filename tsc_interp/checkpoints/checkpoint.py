@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 from tsc_interp.checkpoints import safe
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.errors import CheckpointError, ConfigError
-from tsc_interp.files import shown, write_output
+from tsc_interp.errors import CheckpointError, ConfigError, shorten
+from tsc_interp.files import as_path, shown, write_output
 from tsc_interp.output.json_form import jsonable
 from tsc_interp.strings import FIRST_LETTER
 
@@ -62,6 +62,11 @@ class Checkpoint:
     source: str = "memory"
 
     def __post_init__(self) -> None:
+        if not isinstance(self.config, ClassifierConfig) or not isinstance(self.weights, Mapping):
+            raise CheckpointError(
+                "a checkpoint has a ClassifierConfig and a dictionary of weights, got "
+                f"{shorten(self.config)} and {shorten(self.weights)}"
+            )
         try:
             _check_weights(self.config, self.weights)
         except CheckpointError as error:
@@ -122,7 +127,7 @@ class Checkpoint:
 
     def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
         """Write the file; one that is there is replaced if it is a checkpoint, or with `force`."""
-        write_output(Path(path), self.to_bytes(), is_checkpoint, force=force)
+        write_output(as_path(path), self.to_bytes(), is_checkpoint, force=force)
 
     def to_bytes(self) -> bytes:
         """The file's content."""

@@ -18,6 +18,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from tsc_interp.arguments import checked
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.run_directory import DEFAULT_RUNS, RunDirectory, RunError
 from tsc_interp.checkpoints.run_records import RunResult
@@ -84,6 +85,7 @@ class StoredRun:
         return f"<run {self.address}: {self.epochs} epochs, {told}>"
 
 
+@checked
 def runs(
     directory: str | os.PathLike[str] = DEFAULT_RUNS, experiment: str | None = None
 ) -> list[StoredRun]:

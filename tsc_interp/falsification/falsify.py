@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tsc_interp.arguments import checked
 from tsc_interp.checkpoints.resolve import ModelLike, as_checkpoint
-from tsc_interp.errors import UnsupportedError, UsageError
+from tsc_interp.errors import UnsupportedError, UsageError, shorten
 from tsc_interp.falsification.enumerating import enumerate_all
 from tsc_interp.falsification.exact import Exact
 from tsc_interp.falsification.measuring import Draw, by_place, sampled
@@ -55,6 +56,7 @@ class Subject(NamedTuple):
     """Why there are no arrays of it."""
 
 
+@checked
 def falsify(
     model: Any,
     label: Label | Rule | str | Mapping[str, Any] | None = None,
@@ -267,11 +269,13 @@ def _of_ours(model: ModelLike, label: Any, frame: Any) -> tuple[Subject, Any, Fr
     outputs = max(2, config.n_outputs)
     own = by_classifier(load(checkpoint))
     name = str(checkpoint.source or "a model in memory")
-    return Subject(name, own, outputs, network, why), label or config.task, frame
+    return Subject(name, own, outputs, network, why), config.task if label is None else label, frame
 
 
 def _check(subject: Subject, frame: Frame) -> None:
     """The frame's tokens, positions and classes exist in the model."""
+    if not isinstance(frame, Frame):
+        raise UsageError(f"frame is a tsc.Frame or its notation, got {shorten(frame)}")
     if subject.network is not None:
         vocabulary, longest = len(subject.network.embed), subject.network.longest
         rows = frame.length(frame.places[1]) + max(frame.writes - 1, 0)

@@ -20,7 +20,7 @@ from tsc_interp.errors import UsageError, shorten
 from tsc_interp.falsification.network import Network
 from tsc_interp.falsification.running import Runner
 from tsc_interp.frames.frame import Frame, Letters
-from tsc_interp.task import Rule, read_task
+from tsc_interp.task import Rule, given_task
 
 Floats = NDArray[np.float64]
 Label = Callable[[Any], Any]
@@ -49,7 +49,7 @@ class Answers:
 def labelled(label: Label | Rule | str | Mapping[str, Any], frame: Frame) -> Label:
     """A function of token rows that gives classes, whatever the label was given as."""
     if isinstance(label, str | Mapping):
-        label = cast(Rule, read_task(label))
+        label = cast(Rule, given_task(label))
     if hasattr(label, "classes") and hasattr(label, "ordered"):
         return _of_rule(label, frame)
     if not callable(label):

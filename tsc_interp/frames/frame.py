@@ -277,11 +277,18 @@ def _as_data(given: dict[str, Any]) -> dict[str, Any]:
         if key in data and data[key] is not None:
             value = data[key]
             data[key] = _ids([value] if isinstance(value, int) else value)
-    if data.get("between"):
-        data["between"] = {int(at): _ids(run) for at, run in sorted(dict(data["between"]).items())}
-    if data.get("names"):
-        data["names"] = {int(token): str(one) for token, one in dict(data["names"]).items()}
+    if "between" in data:
+        data["between"] = {at: _ids(run) for at, run in sorted(_by_id(data, "between").items())}
+    if "names" in data:
+        data["names"] = {token: str(one) for token, one in _by_id(data, "names").items()}
     return data
+
+
+def _by_id(data: Mapping[str, Any], key: str) -> dict[int, Any]:
+    given = data[key]
+    if isinstance(given, Mapping):
+        return dict(zip(_ids(given), given.values(), strict=True))
+    raise UsageError(f"{key} is a dictionary, got {shorten(given)}")
 
 
 def _ids(values: Any) -> tuple[int, ...]:

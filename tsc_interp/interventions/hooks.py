@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tsc_interp.arguments import checked
 from tsc_interp.errors import UsageError
 from tsc_interp.interventions.changes import Noise, Scale
 from tsc_interp.interventions.constants import Runs, constant, noisy
@@ -297,6 +298,7 @@ class Outcome(Displayed):
         return self.before.shape == (len(self.strings),)
 
 
+@checked
 def intervene(
     model: Any, input: Any, interventions: Given, *, token_names: Sequence[str] | None = None
 ) -> Outcome:

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from tsc_interp.errors import UsageError
+from tsc_interp.errors import UsageError, shorten
 from tsc_interp.interventions.changes import Change, Like, Mean, Noise, Resample, change
 from tsc_interp.interventions.parts import Edge, Part, Place, place
 
@@ -89,7 +89,14 @@ Given = str | Intervention | Iterable[str | Intervention]
 
 def as_interventions(given: Given) -> tuple[Intervention, ...]:
     """One or several, as notation or as data."""
-    several = [given] if isinstance(given, str | Intervention) else list(given)
+    alone = isinstance(given, str | Intervention) or not isinstance(given, Iterable)
+    several: list[Any] = [given] if alone else list(given)
+    for one in several:
+        if not isinstance(one, str | Intervention):
+            raise UsageError(
+                f"an intervention is text such as 'head0=zero', or an Intervention; got "
+                f"{shorten(one)}"
+            )
     found = tuple(Intervention.parse(one) if isinstance(one, str) else one for one in several)
     if not found:
         raise UsageError("no intervention was given")

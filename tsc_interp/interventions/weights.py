@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tsc_interp.arguments import checked
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.resolve import ModelLike, as_checkpoint
 from tsc_interp.config import require_report_family
@@ -37,6 +38,7 @@ Array = NDArray[np.float64]
 _READ_WEIGHT = {"query": "attn.W_Q", "key": "attn.W_K", "value": "attn.W_V", "neuron": "mlp.W_in"}
 
 
+@checked
 def edit(model: ModelLike, interventions: Given, *, strings: Sequence[str] = ()) -> Checkpoint:
     """Build interventions into the weights of a model.
 

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from tsc_interp.arguments import checked
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.resolve import ModelLike, as_checkpoint
 from tsc_interp.config import ClassifierConfig
@@ -42,6 +43,7 @@ class Classifier(StackedWeights):
     - `model.counts(array)` or `model.compressed(strings)`, letter counts `[batch letter]`.
     """
 
+    @checked
     def __init__(
         self,
         config: ClassifierConfig,
@@ -73,6 +75,7 @@ class Classifier(StackedWeights):
         """Return its configuration and weights as a checkpoint."""
         if self.ensemble_shape:
             raise UsageError("a checkpoint holds one model; take one member of the ensemble first")
+        self._require_weights()
         arrays = {name: p.detach().float().numpy().copy() for name, p in self.named_parameters()}
         return Checkpoint(self.config, arrays, provenance or {}, source=self.source)
 
@@ -121,6 +124,13 @@ class Classifier(StackedWeights):
         weights = dict(self.named_parameters())
         return forward(self.config, weights, given, tap=tap, training=self.training, extras=extras)
 
+    def _require_weights(self) -> None:
+        if any(parameter.is_meta for parameter in self.parameters()):
+            raise UsageError(
+                "the model is on the meta device, where weights have no values: load it again, or "
+                "give it weights with model.to_empty(device='cpu') and load_state_dict"
+            )
+
     def _check_dropout(self, given: Inputs) -> None:
         if self.training and self.config.dropout and given.compressed:
             raise UnsupportedError(
@@ -132,6 +142,7 @@ class Classifier(StackedWeights):
 
     def inputs(self, x: Input) -> Inputs:
         """Return strings, counts or tokens as the inputs of the forward pass."""
+        self._require_weights()
         if isinstance(x, Inputs):
             return x
         if isinstance(x, Tensor):

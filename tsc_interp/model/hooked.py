@@ -16,10 +16,11 @@ import torch
 from torch import Tensor
 from transformer_lens.hook_points import HookPoint
 
+from tsc_interp.arguments import checked
 from tsc_interp.checkpoints.locate import DEFAULT
 from tsc_interp.checkpoints.resolve import ModelLike, as_checkpoint
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.errors import UnsupportedError, UsageError
+from tsc_interp.errors import UnsupportedError, UsageError, shorten, suggest
 from tsc_interp.model.cache import ClassifierCache
 from tsc_interp.model.circuits import Circuits
 from tsc_interp.model.classifier import Input
@@ -164,7 +165,24 @@ class HookedClassifier(Circuits, HookedRootModule):  # type: ignore[misc]
         _check_options("loss", attention_mask=attention_mask)
         return self._loss(logits, self.inputs(tokens), per_token)
 
-    run_with_hooks = HookedRootModule.run_with_hooks
+    def run_with_hooks(
+        self, *args: Any, fwd_hooks: Any = (), bwd_hooks: Any = (), **kw: Any
+    ) -> Any:
+        """TransformerLens's, after a check that each hook has a name and a function."""
+        for pair in (*fwd_hooks, *bwd_hooks):
+            if not isinstance(pair, tuple | list) or len(pair) != 2 or not callable(pair[1]):
+                raise UsageError(f"a hook is (name, function), got {shorten(pair)}")
+            name = pair[0]
+            if isinstance(name, str) and name not in self.hook_dict:
+                hint = suggest(name, self.hook_dict) or "model.hook_dict lists them; "
+                raise UsageError(f"the model has no hook {shorten(name)}: {hint}".rstrip("; "))
+            if not isinstance(name, str) and not callable(name):
+                raise UsageError(
+                    f"a hook's name is text or a function of names, got {shorten(name)}"
+                )
+        return HookedRootModule.run_with_hooks(
+            self, *args, fwd_hooks=list(fwd_hooks), bwd_hooks=list(bwd_hooks), **kw
+        )
 
     def run_with_cache(
         self,
@@ -175,6 +193,9 @@ class HookedClassifier(Circuits, HookedRootModule):  # type: ignore[misc]
         **kwargs: Any,
     ) -> tuple[Tensor, Any]:
         """TransformerLens's, with a cache that knows there is no norm before the read-out."""
+        names = kwargs.get("names_filter")
+        if names is not None and not callable(names) and not isinstance(names, str | list | tuple):
+            raise UsageError(f"names_filter is a name, a list or a function; got {shorten(names)}")
         if isinstance(input, Tensor) and input.ndim == 1:
             input = input[None]
         out, cache = HookedRootModule.run_with_cache(
@@ -278,6 +299,7 @@ class HookedClassifier(Circuits, HookedRootModule):  # type: ignore[misc]
         return loss.reshape(strings) if per_string else loss
 
 
+@checked
 def load(model: ModelLike = DEFAULT, *, epoch: int | None = None) -> HookedClassifier:
     """Return a model with TransformerLens's hooks.
 

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from tsc_interp.arguments import checked
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import CheckpointError
@@ -27,6 +28,7 @@ _SPLIT = {"W_Q": 1, "W_K": 1, "W_V": 1, "W_O": 0, "b_Q": 0, "b_K": 0, "b_V": 0}
 """The axis in which the heads of a weight that is not split by heads stand side by side."""
 
 
+@checked
 def from_arrays(
     config: ClassifierConfig,
     arrays: Mapping[str, ArrayLike | Tensor],

@@ -17,6 +17,7 @@ from einops import rearrange
 from torch import Tensor, nn
 from torch.nn import functional
 
+from tsc_interp.arguments import checked
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError, UsageError
@@ -26,6 +27,7 @@ from tsc_interp.model.unaltered import require_unaltered
 from tsc_interp.strings import CLS, FIRST_LETTER
 
 
+@checked
 def from_torch(
     embedding: nn.Embedding,
     encoder: nn.TransformerEncoderLayer | nn.TransformerEncoder,

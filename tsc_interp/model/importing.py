@@ -22,6 +22,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from tsc_interp.arguments import checked
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError, UsageError, shorten
@@ -43,6 +44,7 @@ ACTIVATION_NAMES = {
 }  # fmt: skip
 
 
+@checked
 def from_transformer_lens(
     model: Any,
     *,

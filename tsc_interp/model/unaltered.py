@@ -38,6 +38,8 @@ def require_unaltered(model: nn.Module) -> None:
             "a forward hook is registered on every module (torch.nn.modules.module); an import is "
             "compared without hooks: remove it first"
         )
+    if any(parameter.is_meta for parameter in model.parameters()):
+        raise UnsupportedError("the model is on the meta device, where weights have no values")
     for name, module in modules_of(model):
         where = f"{name} ({type(module).__name__})" if name else type(module).__name__
         if any(

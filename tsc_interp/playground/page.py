@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tsc_interp._version import __version__
+from tsc_interp.arguments import checked
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.checkpoints.locate import open_run
 from tsc_interp.checkpoints.resolve import ModelLike
@@ -25,6 +26,7 @@ from tsc_interp.playground.payload import History, blank_payload, loaded, model_
 from tsc_interp.playground.scripts import assemble_script, assemble_style, packed, read_asset
 
 
+@checked
 def write_playground(
     model: ModelLike,
     path: str | os.PathLike[str],

@@ -58,7 +58,7 @@ def model_payload(
     strings = reference_strings(checkpoint.config)
     history = history or {}
     for epoch, version in history.items():
-        if version.config != checkpoint.config:
+        if getattr(version, "config", None) != checkpoint.config:
             raise UsageError(
                 f"epoch {epoch} of the history has another configuration than the model"
             )

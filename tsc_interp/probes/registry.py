@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from tsc_interp.arguments import checked
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.resolve import HoldsEpochs
 from tsc_interp.errors import UsageError, suggest
@@ -202,13 +203,14 @@ def find_probe(name: str) -> Probe:
 def find_named(name: str, known: Sequence[Q]) -> Q:
     """The question of that name among these."""
     for one in known:
-        if one.name == name:
+        if isinstance(name, str) and one.name == name:
             return one
     names = [one.name for one in known]
     kind, room = known[0].kind, known[0].room
     raise UsageError(f"no {kind} {name!r}: {suggest(name, names)}the {room} are {', '.join(names)}")
 
 
+@checked
 def run_probe(name: str, model: Any, strings: Any, **options: Any) -> ProbeResult:
     """Ask one probe about a model.
 
@@ -238,6 +240,8 @@ def run_probe(name: str, model: Any, strings: Any, **options: Any) -> ProbeResul
         model = open_classifier(model)
     if not _token_ids(strings):
         strings = as_strings(strings)
+        if not strings:
+            raise UsageError("a probe needs at least one string, such as 'aab'; got none")
     return find_probe(name).run(model, strings, **options)
 
 

@@ -68,7 +68,7 @@ def name_of(names: TokenNames | None, token: int) -> str:
         if not all(isinstance(key, int) for key in names):
             raise UsageError(f"token_names maps token ids, whole numbers; got {shorten(names)}")
         return _said(names.get(token), token)
-    if not hasattr(names, "__len__"):
+    if not hasattr(names, "__len__") or isinstance(names, type):
         raise UsageError(f"token_names is a list or a dictionary, got {shorten(names)}")
     if not 0 <= token < len(names):
         raise UsageError(

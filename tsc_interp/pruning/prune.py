@@ -12,6 +12,7 @@ from itertools import combinations
 from math import comb
 from typing import Any
 
+from tsc_interp.arguments import checked
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.resolve import ModelLike
 from tsc_interp.config import require_report_family
@@ -84,6 +85,7 @@ class Pruned(Displayed):
         }
 
 
+@checked
 def prune(
     model: ModelLike,
     *,

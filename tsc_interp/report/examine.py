@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from tsc_interp.arguments import checked
 from tsc_interp.checkpoints.resolve import HoldsWeights, ModelLike, as_checkpoint, run_path
 from tsc_interp.deprecation import old_keywords
 from tsc_interp.errors import UnsupportedError, UsageError
@@ -42,6 +43,7 @@ _SMALL = 250_000
 
 
 @old_keywords(reading=READING)
+@checked
 def analyze(
     model: ModelLike | Any = "walkthrough",
     strings: str | Sequence[str] | Tensor | None = None,
@@ -159,9 +161,8 @@ def _strings(given: Any, subjects: Sequence[_Subject]) -> tuple[str, ...]:
     """Canonical, each once; the defaults keep only what every model can read."""
     alphabets = [subject.model.config.alphabet for subject in subjects]
     smallest = min(alphabets, key=lambda alphabet: alphabet.size)
-    if given is not None and (hasattr(given, "shape") or given != []):
-        texts = as_strings(given)
-    else:
+    texts = [] if given is None else as_strings(given)
+    if not texts:
         texts = [text for s in subjects for text in _first_errors(s)]
         if not (texts and any(s.order is not None and s.order.writes for s in subjects)):
             texts += sensible_strings(subjects[0].model)  # no inputs of a task that writes

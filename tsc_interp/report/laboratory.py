@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self, cast
 
+from tsc_interp.arguments import checked
 from tsc_interp.laboratories.base import Finding, LabResult, Progress, silent
 from tsc_interp.laboratories.registry import Laboratory, find_laboratory
 from tsc_interp.output.display import Grid
@@ -17,6 +18,7 @@ from tsc_interp.report.model_report import Section
 from tsc_interp.report.saved import SavedReport
 
 
+@checked
 def lab(
     name: str, *, quick: bool = False, progress: Progress = silent, **options: Any
 ) -> LabReport:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tsc_interp.arguments import checked
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.probes.attribution.run import readouts
 from tsc_interp.probes.patterns.result import PatternsResult
@@ -46,6 +47,7 @@ R = TypeVar("R", bound=Record)
 Progress = Callable[[str], None]
 
 
+@checked
 def analyze_tokens(
     model: Any,
     tokens: Any,
@@ -128,6 +130,8 @@ def _with_found(tokens: Any, answer: Any, found: Any) -> tuple[Any, Any]:
     wrong = getattr(found, "tokens", None)
     if found is None or wrong is None:
         return tokens, answer
+    if callable(wrong):
+        raise UsageError(f"found is what tsc.falsify returned, got a {type(found).__name__}")
     first = np.array([wrong], dtype=np.int64)
     if tokens is None:
         return first, answer

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from tsc_interp._version import __version__
+from tsc_interp.arguments import checked
 from tsc_interp.errors import TscError, UsageError
 from tsc_interp.output.display import Displayed
 from tsc_interp.output.json_form import to_json
@@ -66,9 +67,10 @@ class SavedReport(Displayed):
     def from_content(cls, data: Mapping[str, Any]) -> Self:
         """The report that `content` describes."""
 
+    @checked
     def save(
         self,
-        directory: str | PathLike[str] | None = None,
+        directory: str | os.PathLike[str] | None = None,
         *,
         formats: Sequence[str] = ("html", "md", "json"),
         plotlyjs: str = "inline",

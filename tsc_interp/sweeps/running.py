@@ -19,6 +19,7 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 
+from tsc_interp.arguments import checked
 from tsc_interp.checkpoints.shards import DEFAULT_SWEEPS
 from tsc_interp.deprecation import old_keywords, renamed
 from tsc_interp.errors import TscError, UsageError, shorten
@@ -87,6 +88,7 @@ class SweepWatcher:
 
 
 @old_keywords(budget=renamed("boxes"))
+@checked
 def sweep(
     what: What,
     out: str | os.PathLike[str] | None = None,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
+from tsc_interp.arguments import checked
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.run_directory import DEFAULT_RUNS, DamagedRun, RunError
 from tsc_interp.checkpoints.run_records import RunResult
@@ -82,6 +83,7 @@ class Watcher:
         """A run on disk is not what was written; it was moved, and is trained again."""
 
 
+@checked
 def train(
     jobs: Experiment | ClassifierConfig | Iterable[Job],
     runs: str | Path = DEFAULT_RUNS,

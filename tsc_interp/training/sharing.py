@@ -41,6 +41,7 @@ def shared_out(waiting: Sequence[Same], processes: int) -> tuple[list[Same], lis
 
     The longest first, each to whoever would end first with it.
     """
+    processes = max(1, min(processes, len(waiting)))
     shares: list[list[list[Same]]] = [[] for _ in range(processes)]
     ends = [0.0] + [START] * (processes - 1)
     for group in sorted(groups_of(waiting), key=seconds, reverse=True):

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from tsc_interp.arguments import checked
 from tsc_interp.checkpoints.resolve import ModelLike, as_checkpoint
 from tsc_interp.errors import UsageError
 from tsc_interp.verification.checker.agreement import AGREEMENT, Agreement, check_agreement
@@ -19,6 +20,7 @@ Check = Callable[..., Proved | TrellisProved | Agreement]
 _OLD = "tsc-interp/ordered-certificate/"
 
 
+@checked
 def check(
     document: Any, *models: ModelLike, seconds: float = SECONDS, memory: int = MEMORY
 ) -> Proved | TrellisProved | Agreement:

@@ -15,6 +15,7 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
+from tsc_interp.arguments import checked
 from tsc_interp.checkpoints.resolve import ModelLike
 from tsc_interp.deprecation import old_keywords, renamed
 from tsc_interp.errors import UnsupportedError
@@ -153,6 +154,7 @@ def diff(
         lambda args, keywords, value: (args, keywords | {"seconds": value / 1e6}),
     ),
 )
+@checked
 def diff(
     first: ModelLike,
     second: ModelLike,

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
+from tsc_interp.arguments import checked
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.resolve import ModelLike
 from tsc_interp.deprecation import old_keywords, renamed
@@ -39,6 +40,7 @@ CHECKER_SECONDS = 20.0
 
 
 @old_keywords(budget=renamed("boxes"), reading=READING)
+@checked
 def horizon(
     model: ModelLike,
     *,

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from tsc_interp.arguments import checked
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.resolve import HoldsWeights, ModelLike, as_checkpoint
 from tsc_interp.deprecation import old_keywords, renamed
@@ -31,6 +32,7 @@ Progress = Callable[[Any], None]
 
 
 @old_keywords(reading=READING)
+@checked
 def verify(
     model: ModelLike,
     max_length: int | None = None,
@@ -166,6 +168,7 @@ def verify_ordered(
 
 
 @old_keywords(budget=renamed("boxes"), reading=READING)
+@checked
 def certify(
     model: ModelLike,
     *,

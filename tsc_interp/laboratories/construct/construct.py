@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
+from tsc_interp.arguments import checked
 from tsc_interp.errors import UsageError, shorten
 from tsc_interp.laboratories.construct.contains import contains_all
 from tsc_interp.laboratories.construct.counting import at_least, majority, parity
@@ -20,6 +21,7 @@ Kind = Literal["contains_all", "at_least", "majority", "parity"]
 Scores = Literal["plain", "log_n"]
 
 
+@checked
 def construct(
     task: Kind = "contains_all",
     *,

@@ -20,7 +20,7 @@ from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UsageError
 from tsc_interp.strings import Alphabet
-from tsc_interp.task import read_task
+from tsc_interp.task import given_task
 from tsc_interp.tasks.regions import Regions
 from tsc_interp.tasks.transducer import Writing
 from tsc_interp.tasks.trellis import Index
@@ -74,10 +74,7 @@ def verify_order(
 
 def task_for(config: ClassifierConfig, task: Any) -> Any:
     """The given task, or the model's own; refused if the model has too few outputs or letters."""
-    try:
-        chosen = config.task if task is None else read_task(task)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
+    chosen = config.task if task is None else given_task(task)
     classes, outputs = chosen.n_classes(config.n_letters), max(config.n_outputs, 2)
     if classes > outputs:
         raise UsageError(

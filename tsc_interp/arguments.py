@@ -1,0 +1,170 @@
+"""One check of arguments for every public function, before any work begins.
+
+`@checked` reads a function's signature: an argument annotated `int`, `float`, `bool`, `str`, a
+path, a list, a mapping or a callback has to be one. The least value of a whole number follows from
+the argument's name: seeds begin at 0, lengths at 1. Models, strings and tasks are checked where
+they are read.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+import numbers
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ParamSpec, TypeVar
+
+from tsc_interp.errors import UsageError, shorten
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Rule = Callable[[str, Any], str]
+"""The argument's name and its value; returns what was expected, or "" where the value fits."""
+
+MAX_SEED = 2**63 - 1
+_FROM_ZERO = ("seed", "seeds", "epoch", "samples", "query", "keep")
+
+
+def checked(function: Callable[P, R]) -> Callable[P, R]:
+    """Refuse arguments of the wrong type with a `UsageError` that names the argument.
+
+    Args:
+        function: Its annotations are text (`from __future__ import annotations`).
+
+    Example:
+        >>> from inspect import Parameter, Signature
+        >>> def wait(seconds): return seconds
+        >>> number = Parameter("seconds", Parameter.POSITIONAL_OR_KEYWORD, annotation="float")
+        >>> wait.__signature__ = Signature([number])
+        >>> checked(wait)("x")
+        Traceback (most recent call last):
+        tsc_interp.errors.UsageError: seconds is a number above 0, got 'x'
+    """
+    signature = inspect.signature(function)
+    rules = {
+        name: (rule, parameter.default)
+        for name, parameter in signature.parameters.items()
+        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+        and (rule := _rule(str(parameter.annotation)))
+    }
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        # Unknown names and missing arguments stay Python's own TypeError.
+        given = signature.bind(*args, **kwargs).arguments
+        for name, (rule, default) in rules.items():
+            value = given.get(name, default)
+            if value is not default and (expected := rule(name, value)):
+                raise UsageError(f"{name} is {expected}, got {shorten(value)}")
+        return function(*args, **kwargs)
+
+    return call
+
+
+def _rule(annotation: str) -> Rule | None:
+    plain = annotation.removesuffix(" | None")
+    rule = _RULES.get(plain) or _RULES.get(plain.split("[")[0])
+    if rule is None or plain == annotation:
+        return rule
+    return lambda name, value: "" if value is None else rule(name, value)
+
+
+def _whole(name: str, value: Any) -> str:
+    least = 0 if name in _FROM_ZERO else 1
+    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < least:
+        return f"a whole number from {least}"
+    too_large = name.startswith("seed") and value > MAX_SEED
+    return f"a whole number up to {MAX_SEED}" if too_large else ""
+
+
+def _number(name: str, value: Any) -> str:
+    fits = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    return "" if fits and not math.isnan(value) and value > 0 else "a number above 0"
+
+
+def _flag(name: str, value: Any) -> str:
+    return "" if isinstance(value, bool) else "True or False"
+
+
+def _text(name: str, value: Any) -> str:
+    return "" if isinstance(value, str) else "text"
+
+
+def _text_or_flag(name: str, value: Any) -> str:
+    return "" if isinstance(value, str | bool) else "text, True or False"
+
+
+def _path(name: str, value: Any) -> str:
+    if not isinstance(value, str | os.PathLike):
+        return "a path"
+    try:
+        fits = b"\0" not in os.fsencode(value)
+    except UnicodeError:
+        fits = False
+    return "" if fits else "a path that this system can write"
+
+
+def _callback(name: str, value: Any) -> str:
+    return "" if callable(value) and not isinstance(value, type) else "a function"
+
+
+def _mapping(name: str, value: Any) -> str:
+    return "" if isinstance(value, Mapping) else "a dictionary"
+
+
+def _list(name: str, value: Any) -> str:
+    fits = isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
+    return "" if fits and hasattr(value, "__len__") else "a list"
+
+
+def _texts(name: str, value: Any) -> str:
+    fits = not _list(name, value) and all(isinstance(one, str) for one in value)
+    return "" if fits else "a list of texts"
+
+
+def _wholes(name: str, value: Any) -> str:
+    fits = not _list(name, value) and not any(_whole(name, one) for one in value)
+    return "" if fits else f"a list of whole numbers from {0 if name in _FROM_ZERO else 1}"
+
+
+def _list_or_mapping(name: str, value: Any) -> str:
+    return "" if isinstance(value, Mapping) or not _list(name, value) else "a list or a dictionary"
+
+
+def _instance(kind: str) -> Rule:
+    """Known by its name, so that nothing has to be imported for it."""
+
+    def rule(name: str, value: Any) -> str:
+        return "" if any(base.__name__ == kind for base in type(value).__mro__) else f"a {kind}"
+
+    return rule
+
+
+_RULES: Mapping[str, Rule] = {
+    "int": _whole,
+    "float": _number,
+    "bool": _flag,
+    "str": _text,
+    "Kind": _text,
+    "Scores": _text,
+    "Method": _text,
+    "Form": _text,
+    "Form | bool": _text_or_flag,
+    "Progress": _callback,
+    "Callable": _callback,
+    "Draw": _callback,
+    "Mapping": _mapping,
+    "History": _mapping,
+    "Sequence": _list,
+    "Sequence[int]": _wholes,
+    "Sequence[str]": _texts,
+    "tuple[int, int]": _wholes,
+    "Mapping[int, str] | Sequence[int]": _list_or_mapping,
+    "str | Path": _path,
+    "str | os.PathLike[str]": _path,
+    "ClassifierConfig": _instance("ClassifierConfig"),
+    "TrainingConfig": _instance("TrainingConfig"),
+    "Watcher": _instance("Watcher"),
+}
