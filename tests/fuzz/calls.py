@@ -29,6 +29,7 @@ from tsc_interp.checkpoints import load_checkpoint
 from tsc_interp.data import BalancedStream
 
 SECONDS = 20
+"""Of the processor, after which a call is stopped."""
 CALLED = ("progress", "announce", "label", "sample", "original", "hook", "name", "names")
 """Arguments that may be functions: what a function of the user's raises is the user's."""
 
@@ -222,8 +223,8 @@ def outcome(call: Call) -> tuple[str, str]:
     def stop(*_: object) -> None:
         raise TimeoutError(f"more than {SECONDS} s")
 
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(SECONDS)
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
     try:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             call.do()
@@ -237,8 +238,8 @@ def outcome(call: Call) -> tuple[str, str]:
         where = f"{ours[-1].filename}:{ours[-1].lineno}" if ours else "?"
         return type(error).__name__, f"{str(error)[:90]!r} {where}"
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
     return "returned", ""
 
 

@@ -177,9 +177,7 @@ class HookedClassifier(Circuits, HookedRootModule):  # type: ignore[misc]
                 hint = suggest(name, self.hook_dict) or "model.hook_dict lists them; "
                 raise UsageError(f"the model has no hook {shorten(name)}: {hint}".rstrip("; "))
             if not isinstance(name, str) and not callable(name):
-                raise UsageError(
-                    f"a hook's name is text or a function of names, got {shorten(name)}"
-                )
+                raise UsageError(f"a hook's name is text or a function, got {shorten(name)}")
         return HookedRootModule.run_with_hooks(
             self, *args, fwd_hooks=list(fwd_hooks), bwd_hooks=list(bwd_hooks), **kw
         )
