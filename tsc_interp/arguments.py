@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import math
 import numbers
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -73,15 +72,15 @@ def _rule(annotation: str) -> Rule | None:
 
 def _whole(name: str, value: Any) -> str:
     least = 0 if name in _FROM_ZERO else 1
-    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < least:
+    if type(value) is bool or not isinstance(value, numbers.Integral) or int(value) < least:
         return f"a whole number from {least}"
-    too_large = name.startswith("seed") and value > MAX_SEED
+    too_large = name.startswith("seed") and int(value) > MAX_SEED
     return f"a whole number up to {MAX_SEED}" if too_large else ""
 
 
 def _number(name: str, value: Any) -> str:
-    fits = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    return "" if fits and not math.isnan(value) and value > 0 else "a number above 0"
+    fits = type(value) is not bool and isinstance(value, numbers.Real) and float(value) > 0
+    return "" if fits else "a number above 0"
 
 
 def _flag(name: str, value: Any) -> str:

@@ -17,14 +17,14 @@ KINDS = {
 
 
 def trusted_files() -> str:
-    """How many files each kind of certificate rests on, and a table of all of them."""
+    """How many files each kind of certificate needs, and a table of all of them."""
     files = [path for path in sorted(CHECKER.glob("*.py")) if path.stem != "__init__"]
     rows = [(path.name, _lines(path), _purpose(path)) for path in files]
     kinds = []
     for name, kind in KINDS.items():
         needed = needed_by(name)
         lines = sum(_lines(CHECKER / f"{one}.py") for one in needed)
-        kinds.append(f"- {kind} rests on {len(needed)} files, {lines:,} lines (`{name}.py`).")
+        kinds.append(f"- {kind} needs {len(needed)} files, {lines:,} lines (`{name}.py`).")
     return "\n".join(
         [
             *kinds,
