@@ -266,7 +266,7 @@ def test_the_second_checker_accepts_what_is_built(tmp_path):
     ({"letters": ""}, "one or more letters"),
     ({"max_length": 1}, "from 2 to 100,000, not 1"),
     ({"max_length": 10**6}, "not 1000000"),
-    ({"max_length": True}, "not True"),
+    ({"max_length": True}, "got True"),
     ({"scores": "cosine"}, "plain or log_n"),
     ({"task": "majority", "scores": "log_n"}, "are for contains_all"),
     ({"letters": "abc", "max_length": None}, "written down for two letters"),

@@ -89,8 +89,8 @@ Given = str | Intervention | Iterable[str | Intervention]
 
 def as_interventions(given: Given) -> tuple[Intervention, ...]:
     """One or several, as notation or as data."""
-    alone = isinstance(given, str | Intervention) or not isinstance(given, Iterable)
-    several: list[Any] = [given] if alone else list(given)
+    listed = isinstance(given, Iterable) and not isinstance(given, str)
+    several: list[Any] = list(given) if listed else [given]
     for one in several:
         if not isinstance(one, str | Intervention):
             raise UsageError(

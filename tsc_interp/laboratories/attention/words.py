@@ -43,9 +43,9 @@ def _swing(result: AttentionResult) -> Finding:
     return Finding(
         severity="warning" if swings else "note",
         text=f"When the norms of k_a and k_b vary (variance {result.options.spread:g}), one head "
-        f"asked for both with C = {result.shown:g} {what} v_a and v_b: v_a's share has standard "
-        f"deviation {one:.3f} (a coin flip between the two has 0.5). Two heads, one for each key, "
-        f"have {two:.3f}. If only k_a varies: {single:.3f} and {pair:.3f}.",
+        f"whose query asks for both with C = {result.shown:g} {what} v_a and v_b: the share of v_a "
+        f"has standard deviation {one:.3f} (a coin flip between the two has 0.5). With two heads, "
+        f"one for each key, it is {two:.3f}. If only k_a varies: {single:.3f} and {pair:.3f}.",
         numbers={"one head": one, "two heads": two, "one head, a": single, "two heads, a": pair},
     )
 
@@ -57,8 +57,8 @@ def _turned(result: AttentionResult) -> Finding:
     return Finding(
         severity="note",
         text=f"Two heads are not perfect either: a norm drawn from N(1, {spread:g}) is below zero "
-        f"in {lost:.2%} of the draws, and its head then turns away from its key, whatever C is. "
-        f"With both keys varying the standard deviation tends to {limit:.3f} as C grows, that of "
+        f"in {lost:.2%} of the draws, and then a head turns away from its key for every C. If both "
+        f"keys vary, the standard deviation of two heads tends to {limit:.3f} as C grows, that of "
         "one head to 0.5.",
         numbers={"below zero": lost, "limit of two heads": limit, "limit of one head": 0.5},
     )
@@ -70,10 +70,10 @@ def _two_peaks(result: AttentionResult) -> Finding:
     one, both = math.sqrt(2 / spread), math.sqrt(1 / spread)
     return Finding(
         severity="note",
-        text="v_a's share in one head is the logistic of a normal number, which has one peak (at a "
-        "half) up to variance 2 and two beyond: with alpha = 0 the head mixes up to "
-        f"C = {one:.3f} and swings from there on if only k_a varies; if both do, from "
-        f"C = {both:.3f} on.",
+        text="In one head the share of v_a is the logistic of a normal variable. Its density has "
+        "one peak (at ½) up to variance 2 and two peaks beyond. So with alpha = 0 the head mixes "
+        f"up to C = {one:.3f} and swings above it if only k_a varies; if both vary, the threshold "
+        f"is C = {both:.3f}.",
         numbers={"C, only a varies": one, "C, both vary": both},
     )
 
@@ -86,7 +86,7 @@ def _printed(result: AttentionResult) -> Finding:
         severity="failure",
         text="With the sign that the source prints, Q = (u_d u_aᵀ - u_c u_dᵀ)/γ², the first output "
         f"fails: at γ = {gamma:g} it is {_sum(c_1)} instead of u_b - u_c ({miss[0]:.3f} γ away), "
-        "for q_1 = -u_c turns away from x_3. The second output is right "
+        "because q_1 = -u_c turns away from x_3. The second output is right "
         f"({miss[1]:.1e} γ away from u_b).",
         numbers={"c_1": float(miss[0]), "c_2": float(miss[1])},
     )
@@ -97,7 +97,7 @@ def _mended(result: AttentionResult) -> Finding:
     miss = result.misses.at(sign="mended (+)")
     return Finding(
         severity="good",
-        text="A plus before u_c u_dᵀ mends it: both outputs are what is wanted, "
+        text="A plus before u_c u_dᵀ corrects this: both outputs are close to the wanted ones, "
         f"{miss[0, 0]:.3f} γ and {miss[1, 0]:.3f} γ away at γ = {gammas[0]}, "
         f"{miss[0, -1]:.1e} γ and {miss[1, -1]:.1e} γ at γ = {gammas[-1]}.",
         numbers={"c_1": float(miss[0, -1]), "c_2": float(miss[1, -1])},
@@ -138,7 +138,7 @@ def _averaging(result: AttentionResult) -> Finding:
     closed = result.averaging.at(statistic="closed", keys=keys[-1])
     apart = float(np.abs(np.diff(result.averaging.array, axis=-1)).max())
     held = [scale for scale, weight in zip(scales, closed, strict=True) if weight >= 0.99]
-    told = f"C = {held[0]} is the first tried with 0.99 or more" if held else "none tried has 0.99"
+    told = f"C = {held[0]} is the first tried with 0.99 or more" if held else "no C tried has 0.99"
     return Finding(
         severity="note",
         text=f"With fixed orthonormal keys, q = C(k_a + k_b) averages v_a and v_b; among "
@@ -160,9 +160,10 @@ def _steady(result: AttentionResult) -> Finding:
     apart = float(np.abs(np.diff(result.steady.array, axis=-1)).max())
     return Finding(
         severity="note",
-        text="Keys that vary in every direction alike, N(μ, αI), and not in norm besides, keep the "
-        f"average while C √α is small: with C = {result.shown:g} v_a's share has standard "
-        f"deviation {', '.join(told)} (variances as drawn differ by at most {apart:.4f}).",
+        text="Keys that vary equally in every direction, N(μ, αI), with no extra variation of "
+        f"norms, keep the average while C √α is small: with C = {result.shown:g} the share of v_a "
+        f"has standard deviation {', '.join(told)} (sampled variances differ by at most "
+        f"{apart:.4f}).",
         numbers=numbers,
     )
 
@@ -205,7 +206,7 @@ def _matrices(lookup: Lookup) -> Finding:
     plain, learned, written = lookup.matrices.array
     return Finding(
         severity="note",
-        text="A query in another code than the keys' finds its item in "
+        text="If queries use another code than keys, attention finds the right item in "
         f"{told_share(round(plain[0] * lookup.tested), lookup.tested, 1)} tables without "
         f"matrices (chance: {1 / lookup.keys:.1%}), in "
         f"{told_share(round(learned[0] * lookup.tested), lookup.tested, 1)} with W_Q, W_K and W_V "

@@ -1,4 +1,4 @@
-"""What is said of bounds: what they are worth where they hold, and where they say nothing."""
+"""Findings of the bounds laboratory: how tight bounds are, and which lengths they do not cover."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def _beyond(result: BoundsResult) -> Finding:
         severity="failure" if max(far) > within else "note",
         text=(
             f"{seeds} made {errors} errors on {result.strings} validation strings of up to "
-            f"{result.options.max_length} letters, so that the risk is at most {within:.3f} (at "
-            f"{1 - result.options.delta:.0%} confidence); exactly it is {told}. "
-            f"At {int(lengths[-1]):,} letters, on strings made the same way, it is exactly {each}: "
-            "no bound of this kind says anything about lengths that were not drawn."
+            f"{result.options.max_length} letters. The bound says that the risk is at most "
+            f"{within:.3f} (at {1 - result.options.delta:.0%} confidence); the exact risk is "
+            f"{told}. On strings of {int(lengths[-1]):,} letters made the same way, the exact risk "
+            f"is {each}. A bound of this kind says nothing about lengths that were not drawn."
         ),
         numbers={"errors": errors, "risk": max(risks), "bound": within, "beyond": max(far)},
     )
@@ -44,9 +44,9 @@ def _covered(result: BoundsResult) -> Finding:
     return Finding(
         severity="good" if least >= promised - 0.02 else "failure",
         text=(
-            f"Promised is {promised:.0%}. Held, over {result.options.sets:,} independent, "
-            f"{result.options.sets:,} stratified and {result.options.stream_sets:,} of the "
-            f"stream's own sets: {told}."
+            f"Each bound promises to hold in {promised:.0%} of validation sets. It holds in these "
+            f"shares of {result.options.sets:,} independent sets, {result.options.sets:,} "
+            f"stratified sets and {result.options.stream_sets:,} sets of the stream itself: {told}."
         ),
         numbers={"promised": promised, "least": least},
     )
@@ -60,11 +60,11 @@ def _loose(result: BoundsResult) -> Finding:
     return Finding(
         severity="note",
         text=(
-            f"The uniform bound is {uniform:.4f}, {_ratio(uniform, needed)} what was needed "
-            f"({needed:.4f} would have held for all {result.options.seeds} models at once); the "
-            f"source's is {source:.4f}, {_ratio(source, needed)}. Stratified sets, which is what "
-            f"the stream draws, need {stratified:.4f}. Clopper-Pearson for all models at once is "
-            f"{exact:.4f} wide on average: small risks are known better than Hoeffding can tell."
+            f"The uniform bound is {uniform:.4f}, {_ratio(uniform, needed)} as large as needed: "
+            f"{needed:.4f} would have held for all {result.options.seeds} models at once. The "
+            f"source's form is {source:.4f}, {_ratio(source, needed)}. Stratified sets, as the "
+            f"stream draws them, need {stratified:.4f}. Clopper-Pearson intervals for all models "
+            f"at once are {exact:.4f} wide on average, because they use that the risks are small."
         ),
         numbers={"uniform": uniform, "source": source, "needed": needed, "exact": exact},
     )
@@ -80,11 +80,12 @@ def _choosing(result: BoundsResult) -> Finding:
     return Finding(
         severity="note",
         text=(
-            f"Choosing flatters: of the {result.imperfect} models that have a risk, the one with "
-            f"the fewest errors on {small} strings shows {seen:.2g} on average and has {true:.2g}. "
-            f"Clopper-Pearson's interval around it holds the risk in {naive:.1%} of the sets at "
-            f"delta, which promises nothing of a model that was chosen, and in {honest:.1%} at "
-            "delta / M, which does."
+            f"Choosing the best model makes its validation error too small. Among the "
+            f"{result.imperfect} models with a positive risk, the one with the fewest errors on "
+            f"{small} strings has an average validation error of {seen:.2g} and an average risk of "
+            f"{true:.2g}. The Clopper-Pearson interval at delta, which is not valid for a chosen "
+            f"model, contains its risk in {naive:.1%} of the sets; the one at delta / M, which "
+            f"is valid, in {honest:.1%}."
         ),
         numbers={"validation": seen, "risk": true, "naive": naive, "honest": honest},
     )
@@ -95,10 +96,10 @@ def _fits(result: BoundsResult) -> Finding:
     return Finding(
         severity="good" if p_value > 1e-3 else "failure",
         text=(
-            "The stream's distribution is derived, not estimated: on its own "
-            f"{int(strings):,} strings chi-square is {statistic:.0f} for {int(freedom)} degrees of "
-            f"freedom (p = {p_value:.2f}), and the total variation {distance:.4f}, where "
-            f"{expected:.4f} would come from chance alone. Simulated sets agree with binomials to "
+            "The formula for the stream's distribution fits the stream: on "
+            f"{int(strings):,} of its strings chi-square is {statistic:.0f} with {int(freedom)} "
+            f"degrees of freedom (p = {p_value:.2f}), and the total variation is {distance:.4f}, "
+            f"where chance alone gives {expected:.4f}. Simulated sets agree with binomials to "
             f"{result.binomial_gap:.3f}."
         ),
         numbers={"p_value": float(p_value), "binomial_gap": result.binomial_gap},
@@ -116,13 +117,13 @@ def _derived(result: BoundsResult, derivation: Derivation) -> Finding:
     return Finding(
         severity="note",
         text=(
-            f"Where the derivation gives away: at ε = {held:.4f} some model is off in "
-            f"{told_share(round(far * sets), sets, 1)} simulated sets. Summing the models' exact "
-            f"chances (the union bound) makes that {union:.3g}, taking the worst model "
-            f"{result.options.seeds} times {worst:.3g}, and Hoeffding's 2M exp(-2Nε²) "
-            f"{hoeffding:.3g}. ε falls with 1/√N and hardly grows with M: at N = "
-            f"{int(sizes[2]):,} and δ = {float(delta):g} it is {one:.4f} for one model "
-            f"and {many:.4f} for a million."
+            f"How much each step of the derivation loses: at ε = {held:.4f} some model's error is "
+            f"off by more in {told_share(round(far * sets), sets, 1)} simulated sets. The sum of "
+            f"the models' exact chances (the union bound) is {union:.3g}, "
+            f"{result.options.seeds} times the worst chance is {worst:.3g}, and Hoeffding's "
+            f"2M exp(-2Nε²) is {hoeffding:.3g}. ε falls like 1/√N and hardly grows with M: at "
+            f"N = {int(sizes[2]):,} and δ = {float(delta):g} it is {one:.4f} for one model and "
+            f"{many:.4f} for a million."
         ),
         numbers={"simulated": far, "union": union, "worst": worst, "Hoeffding": hoeffding},
     )

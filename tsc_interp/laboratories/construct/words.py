@@ -43,10 +43,10 @@ def _log_n(one: Built) -> Finding:
     return Finding(
         severity="good" if one.infinite else "warning",
         text=(
-            f"{one.parameters} weights, two heads without an MLP and scores times log n, are "
-            f"{right}. Unless a limit logit is exactly zero, fewer heads than letters cannot do "
-            "that, and one dimension is enough for at most two letters; two are enough for any "
-            "number."
+            f"A model of {one.parameters} weights, with two heads, no MLP and scores times log n, "
+            f"is {right}. Unless a limit logit is exactly zero, such a model needs as many heads "
+            "as the task has letters; one dimension is enough for at most two letters, and two "
+            "dimensions are enough for any number."
         ),
         numbers={"infinite": one.infinite, "parameters": one.parameters},
     )
@@ -60,11 +60,12 @@ def _bound(result: ConstructResult) -> Finding:
     return Finding(
         severity="good" if met == len(rows["horizon"]) else "note",
         text=(
-            "Length costs margin: a horizon L needs log M > log((L - 2) / (rho - 1)), where M sums "
-            f"e to the margins of a and b over c and rho = {rows['leverage'][-1]:.3g} is the "
-            f"leverage. The bound is met: at {met} of {len(rows['horizon'])} lengths the built "
-            f"model lasts exactly as long as its margins allow, and at {longest:,} letters its "
-            f"log M of {rows['log M'][-1]:.4f} is {above:.1e} above the least possible."
+            "A longer horizon needs larger score margins: a horizon L needs "
+            "log M > log((L - 2) / (rho - 1)), where M is the sum of e^margin of a and b over c, "
+            f"and rho = {rows['leverage'][-1]:.3g} is the leverage. The bound is tight: at {met} "
+            f"of {len(rows['horizon'])} lengths the built model lasts exactly as long as its "
+            f"margins allow, and at {longest:,} letters its log M of {rows['log M'][-1]:.4f} is "
+            f"{above:.1e} above the minimum."
         ),
         numbers={"met": met, "of": len(rows["horizon"]), "above": above},
     )
@@ -77,9 +78,10 @@ def _trained(result: ConstructResult) -> Finding:
     return Finding(
         severity="note" if not beyond else "failure",
         text=(
-            f"Training spends its margins less well: {len(found)} trained models of the same kind "
-            f"last {told_median(found)} letters (median; the best {int(found.max()):,}), "
-            f"{used:.0%} of what their margins would allow; {beyond} are beyond the bound."
+            f"Trained models use their margins less well: {len(found)} models of the same kind "
+            f"have a median horizon of {told_median(found)} letters (the best "
+            f"{int(found.max()):,}), {used:.0%} of what their margins allow; {beyond} exceed the "
+            "bound."
         ),
         numbers={"median": float(np.median(found)), "share": float(used), "beyond": beyond},
     )
@@ -91,11 +93,11 @@ def _vanishing(one: Built, result: ConstructResult) -> Finding:
     return Finding(
         severity="warning",
         text=(
-            "Plain softmax can be right at every length, with all scores zero, but only where the "
-            "logit tends to zero: this model is right at every length on paper, and the checker "
-            f"follows up to {one.right_through:,} letters. The logit of `abc{{n}}` falls like "
-            f"1 / n²: {logits[0]:.2g} at n = {n[0]:,}, {logits[-1]:.2g} at n = {n[-1]:,}. In "
-            f"float32 it is safe up to {one.float32_safe:,} letters."
+            "A plain-softmax model with all scores zero can be right at every length, but only "
+            "because its logit tends to zero. A proof on paper covers every length; the checker "
+            f"confirms {one.right_through:,} letters. The logit of `abc{{n}}` falls like 1 / n²: "
+            f"{logits[0]:.2g} at n = {n[0]:,}, {logits[-1]:.2g} at n = {n[-1]:,}. In float32 it "
+            f"is safe up to {one.float32_safe:,} letters."
         ),
         numbers={"checked": one.right_through, "float32": one.float32_safe},
     )
@@ -109,10 +111,10 @@ def _one_head(result: ConstructResult) -> Finding:
     return Finding(
         severity="failure",
         text=(
-            "One head without an MLP cannot do it: its logit on `ab` is a weighted mean of those "
-            f"on `aa` and `bb` (in {len(ab)} trained models to within {off:.0e}), so one of the "
-            f"three is wrong. The longest horizon of these models is {longest}, and no training "
-            "makes it 2."
+            "One head without an MLP cannot solve the task: its logit on `ab` is a weighted mean "
+            f"of its logits on `aa` and `bb` (in {len(ab)} trained models to within {off:.0e}), so "
+            f"one of the three is wrong. The longest horizon of these models is {longest}; 2 is "
+            "impossible."
         ),
         numbers={"longest": longest, "off": off},
     )
@@ -126,9 +128,9 @@ def _parity(result: ConstructResult) -> Finding:
     return Finding(
         severity="failure",
         text=(
-            "Parity has no such model: on a{n} the logit of H heads without an MLP changes its "
-            "sign at most H times, so with other letters around no horizon is longer than H. "
-            f"Built models reach that ceiling at {int((built == ceiling).sum())} of "
+            "No such model exists for parity: on a{n} the logit of H heads without an MLP changes "
+            "its sign at most H times, so with other letters in the alphabet no horizon exceeds H. "
+            f"Built models reach this maximum at {int((built == ceiling).sum())} of "
             f"{len(built)} numbers of heads ({int(built[-1])} letters with {heads} heads); trained "
             f"ones reach {int(best.max())}."
         ),

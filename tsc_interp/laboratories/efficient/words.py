@@ -39,11 +39,11 @@ def _global(result: EfficientResult) -> Finding:
     horizon = float(result.windows.at(budget=budget))
     return Finding(
         severity="failure",
-        text=f"A window with random keys cannot work here unless CLS reads everything: reading "
-        f"{budget} of {length} letters, {window[1]:.1%} of the answers flip, and the exact horizon "
-        f"is {reach(horizon)}, for a letter that is not read changes the label and not the logit. "
-        f"With CLS as a global token {whole[1]:.1%} flip (logits {whole[0]:.1e} apart), and the "
-        f"horizon is the model's own, {reach(result.own_horizon)}.",
+        text=f"A window with random keys does not work here unless CLS reads everything. If CLS "
+        f"reads {budget} of {length} letters, {window[1]:.1%} of the answers flip and the exact "
+        f"horizon is {reach(horizon)}, because an unread letter can change the label but not the "
+        f"logit. With CLS as a global token {whole[1]:.1%} flip (logits differ by {whole[0]:.1e}), "
+        f"and the horizon is that of the model itself, {reach(result.own_horizon)}.",
         numbers={"flips": float(window[1]), "horizon": horizon, "own": result.own_horizon},
     )
 
@@ -55,9 +55,9 @@ def _features(result: EfficientResult) -> Finding:
     flips = result.errors.at(way=FEATURES, length=length)[:, 1]
     return Finding(
         severity="warning",
-        text="Random features stand in for exp(q·k), and where one score must lead by much they "
-        f"miss: with {features[0]} of them the exact horizon is {_between(few)}, with "
-        f"{features[-1]:,} of them {_between(many)}, against the model's own "
+        text="Random features estimate exp(q·k) badly where one score must be much larger than the "
+        f"others. With {features[0]} features the exact horizon is {_between(few)}, with "
+        f"{features[-1]:,} it is {_between(many)}; the model itself has "
         f"{reach(result.own_horizon)}. At {length} letters and {result.options.budgets[-1]} "
         f"features {flips[-1]:.1%} of the answers flip.",
         numbers={
@@ -81,8 +81,9 @@ def _rank(result: EfficientResult) -> Finding:
     )
     return Finding(
         severity="good",
-        text=f"The n × n pattern has rank {result.n_letters} at most, the number of letters, "
-        f"whatever n is. Over every string of up to {result.options.max_length} letters: {told}.",
+        text=f"The n × n attention pattern has rank at most {result.n_letters}, the size of the "
+        f"alphabet, for every n. Over all strings of up to {result.options.max_length} letters: "
+        f"{told}.",
         numbers={
             "largest error at full rank": float(error[-1]),
             "flips at rank 1": float(flips[0]),
@@ -109,10 +110,10 @@ def _projections(result: EfficientResult) -> Finding:
     return Finding(
         severity="warning",
         text=f"A projection of {length} positions to {budget} mixes keys before the softmax can "
-        f"tell them apart: {cells[RANDOM][1]:.1%} of the answers flip with a random one, "
-        f"{cells[LEARNED][1]:.1%} with one learned for this length "
-        f"({result.options.steps} steps). Where letters may stand anywhere, no few mixtures of "
-        "positions keep a single one apart.",
+        f"separate them: {cells[RANDOM][1]:.1%} of the answers flip with a random projection, "
+        f"{cells[LEARNED][1]:.1%} with one learned for this length ({result.options.steps} steps). "
+        "The needed letter may stand anywhere, and a few mixtures of positions cannot single it "
+        "out.",
         numbers={"random": float(cells[RANDOM][1]), "learned": float(cells[LEARNED][1])},
     )
 
@@ -123,8 +124,8 @@ def _weights(result: EfficientResult) -> Finding:
     return Finding(
         severity="note",
         text=f"Full attention is wrong on {wrong[0]:.1%} of the {result.options.strings} strings "
-        f"of {lengths[0]} letters and on {wrong[-1]:.1%} of those of {lengths[-1]}; the answers "
-        "that flip are counted against it, not against the labels.",
+        f"of {lengths[0]} letters and on {wrong[-1]:.1%} of those of {lengths[-1]}. A flip is a "
+        "difference from full attention, not from the label.",
         numbers={f"wrong at {n}": float(w) for n, w in zip(lengths, wrong, strict=True)},
     )
 
@@ -137,12 +138,12 @@ def _clock(result: EfficientResult, clock: LabeledArray) -> Finding:
     return Finding(
         severity="good",
         text=f"From {first} to {last} letters ({int(last) // int(first)} times as many) full "
-        f"attention takes {full[-1] / full[0]:,.1f} times as long on this machine, where counting "
-        f"operations gives {(int(last) // int(first)) ** 2:,}; more than that is memory, which the "
-        "matrix of all pairs outgrows, and whatever else the machine does. Over multiplicities "
-        f"it takes {same[-1] / same[0]:.1f} times as long and is exact. "
-        f"At {last} letters they take {1e3 * full[-1]:.3f} and {1e3 * same[-1]:.3f} ms, the "
-        f"fastest approximation ({name}) {1e3 * cheap[name]:.3f} ms.",
+        f"attention takes {full[-1] / full[0]:,.1f} times as long on this machine; the number of "
+        f"operations grows {(int(last) // int(first)) ** 2:,} times, and memory and other work "
+        "change the rest. Attention with multiplicities is exact and takes "
+        f"{same[-1] / same[0]:.1f} times as long. At {last} letters the two take "
+        f"{1e3 * full[-1]:.3f} and {1e3 * same[-1]:.3f} ms, and the fastest approximation ({name}) "
+        f"takes {1e3 * cheap[name]:.3f} ms.",
         numbers={"full": float(full[-1]), "multiplicities": float(same[-1])},
     )
 
@@ -155,12 +156,12 @@ def _layers(result: EfficientResult, layers: LabeledArray) -> Finding:
     window, random, reads, read, every = PARTS
     return Finding(
         severity="note",
-        text=f"What BigBird's parts can express at {length} letters, whatever the weights: before "
-        f"CLS can depend on every letter a window alone needs {heard[window]} layers, with random "
-        f"links {heard[random]}, with a CLS that reads all {heard[reads]}. For every letter to "
-        f"depend on every other it takes {pairs[window]}, {pairs[random]} and, while letters do "
-        f"not read CLS, still {pairs[reads]}; letters that attend to the global token make it "
-        f"{pairs[read]} ({pairs[every]} with random links as well). These are least numbers of "
-        "layers, not what training finds.",
+        text=f"How many layers BigBird's parts need at {length} letters, for any weights: for CLS "
+        f"to depend on every letter, a window alone needs {heard[window]} layers, {heard[random]} "
+        f"with random links, and {heard[reads]} if CLS reads everything. For every letter to "
+        f"depend on every other, the numbers are {pairs[window]}, {pairs[random]} and "
+        f"{pairs[reads]}; if letters also attend to CLS it takes {pairs[read]} layers "
+        f"({pairs[every]} with random links as well). These are lower bounds; training may need "
+        "more.",
         numbers={f"every other: {parts}": count for parts, count in pairs.items()},
     )

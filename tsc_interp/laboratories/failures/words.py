@@ -1,4 +1,4 @@
-"""What is said of failures: who foresees them, how wrong they are, what training data change."""
+"""Findings on failures: what predicts them, how wrong they are, and what training data change."""
 
 from __future__ import annotations
 
@@ -62,11 +62,11 @@ def _from_problem(result: FailuresResult) -> Finding:
     return Finding(
         severity="warning",
         text=(
-            f"From the problem alone they can be foreseen for the seed that was learned from "
-            f"(a tree of depth 3 that first asks for {result.first_question}: precision "
-            f"{longer[0]:.0%}, recall {longer[1]:.0%} on longer strings), and not for another: "
-            f"{tree[0]} and {tree[1]}, a logistic model {logistic[0]} and {logistic[1]} "
-            f"over {result.tested} seeds. Which strings fail is a property of the model."
+            f"From the string alone, failures can be predicted for the seed that the predictor was "
+            f"fitted to (a tree of depth 3 that first asks for {result.first_question}: precision "
+            f"{longer[0]:.0%}, recall {longer[1]:.0%} on longer strings), but not for other seeds: "
+            f"there the tree has {tree[0]} and {tree[1]}, a logistic model {logistic[0]} and "
+            f"{logistic[1]} over {result.tested} seeds. Which strings fail depends on the model."
         ),
         numbers={"own": longer[0], "other": others[0]},
     )
@@ -80,10 +80,11 @@ def _thresholds(result: FailuresResult) -> Finding:
     return Finding(
         severity="note",
         text=(
-            "In the source's style (98th percentile of right strings against the 2nd of wrong "
-            "ones) the largest ratio of counts separates the two in "
-            f"{told_share(by_ratio, len(right))} seeds; the weight that the worst-read letter of "
-            f"the task keeps in its best head in {told_share(by_share, len(right))}."
+            "Does one number separate right from wrong strings, as in the source (98th percentile "
+            "of right strings against the 2nd of wrong ones)? The largest ratio of counts does in "
+            f"{told_share(by_ratio, len(right))} seeds. The attention weight that the worst-read "
+            f"letter of the task keeps in its best head does in "
+            f"{told_share(by_share, len(right))}."
         ),
         numbers={"ratio": by_ratio, "share": by_share, "seeds": len(right)},
     )
@@ -95,17 +96,17 @@ def _roughly(result: FailuresResult) -> Finding:
     steps = result.steps.at(quantity="median")
     near = int((steps <= 2).sum())
     far = (
-        f" In the others nothing near is right: {steps.max():.0f} letters."
+        f" In the other seeds it is farther away, up to {steps.max():.0f} letters."
         if 0 < near < len(steps)
         else ""
     )
     return Finding(
         severity="note",
         text=(
-            f"Wrong answers are roughly right: their logits have a median size of {wrong:.2f} "
-            f"where right ones have {right:.1f}, and in {told_share(near, len(steps))} seeds the "
-            "nearest string that is answered right, with the same label, is one or two letters "
-            f"away (median).{far}"
+            f"Wrong answers are roughly right: the median size of their logits is {wrong:.2f}, "
+            f"that of right answers {right:.1f}. In {told_share(near, len(steps))} seeds the "
+            "nearest string with the same label that is answered right is one or two letters away "
+            f"(median).{far}"
         ),
         numbers={"wrong": wrong, "right": right, "near": near},
     )
@@ -120,10 +121,9 @@ def _halves(result: FailuresResult) -> Finding:
     return Finding(
         severity="note",
         text=(
-            "Mostly a letter that is there is overlooked: of the seeds with errors "
-            f"{told_share(only, len(missed))} have false negatives only, {never} false "
-            "positives only (those have not learned one of the letters), the others mostly the "
-            "former."
+            "Most errors overlook a letter that is there: of the seeds with errors "
+            f"{told_share(only, len(missed))} have false negatives only and {never} have false "
+            "positives only (these have not learned one of the letters)."
         ),
         numbers={"false_negatives_only": only, "false_positives_only": never},
     )
@@ -141,7 +141,7 @@ def _training(result: FailuresResult) -> Finding:
     return Finding(
         severity="note",
         text=(
-            f"The training distribution decides how far models go. Median horizon of "
+            f"The training distribution changes the horizon. Median horizon of "
             f"{result.options.seeds} seeds: {told}. The longest median is that of {best}."
         ),
         numbers=dict(medians.items()),
@@ -157,9 +157,9 @@ def _speed(speed: LabeledArray) -> Finding:
         numbers[cell] = float(np.median(steps))
     return Finding(
         severity="note",
-        text="How soon a training distribution makes models right: steps of 64 strings until 99 % "
-        "of all strings up to 30 letters are, as a median over seeds (counted at the ends of "
-        f"epochs; ∞ is never): {'; '.join(told)}.",
+        text="How fast models learn from each training distribution: median number of steps (64 "
+        "strings each) until 99 % of all strings up to 30 letters are right, counted at the ends "
+        f"of epochs (∞ means never): {'; '.join(told)}.",
         numbers=dict(numbers),
     )
 
@@ -173,8 +173,8 @@ def _monotone(taken_back: LabeledArray) -> Finding:
     seeds = len(taken_back.array)
     return Finding(
         severity="note",
-        text="What wrong answers keep: in the task a letter more never turns yes into no. "
-        f"Of the models' yes answers these are taken back: {told} (means of {seeds} seeds, every "
-        f"pair of count vectors counted). {told_share(kept, seeds)} models never do it.",
+        text="Are models monotone? In the task, one more letter never turns yes into no. These "
+        f"shares of the models' yes answers become no: {told} (means of {seeds} seeds over every "
+        f"pair of count vectors). {told_share(kept, seeds)} models never do this.",
         numbers=dict(shares),
     )

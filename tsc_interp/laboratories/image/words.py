@@ -26,8 +26,8 @@ def _trained(result: ImageResult) -> Finding:
         text=f"After {result.options.steps:,} steps the next word is right for "
         f"{_told(result, result.right, TRAINED)} of {result.options.test:,} pictures of held-out "
         f"digits, and the largest of the {_locations(result)} weights lies in the named place for "
-        f"{_told(result, result.pointed, TRAINED)}. Nothing but right and wrong words taught the "
-        "network where the places are.",
+        f"{_told(result, result.pointed, TRAINED)}. The network learned the places from words "
+        "alone; no attention map was given.",
         numbers={"words": words, "places": places, "seeds": result.options.seeds},
     )
 
@@ -37,8 +37,9 @@ def _uniform(result: ImageResult) -> Finding:
     return Finding(
         severity="note",
         text="With the same weight at every location and otherwise the same training, the next "
-        f"word is right for {_told(result, result.right, UNIFORM)}. The most that is possible "
-        f"without knowing the place is {result.blind:.1%}: the commonest digit of each picture.",
+        f"word is right for {_told(result, result.right, UNIFORM)}. The best possible accuracy "
+        f"without knowing the place is {result.blind:.1%}, by naming the most frequent digit of "
+        "each picture.",
         numbers={"words": words, "without the place": result.blind},
     )
 
@@ -47,9 +48,10 @@ def _untrained(result: ImageResult) -> Finding:
     words, places = (result.mean(one, UNTRAINED) for one in (result.right, result.pointed))
     return Finding(
         severity="note",
-        text=f"Untrained, {_told(result, result.right, UNTRAINED)} of the next words are right and "
-        f"the largest weight is in the named place for {_told(result, result.pointed, UNTRAINED)} "
-        f"(one of {result.places} places by chance: {1 / result.places:.1%}).",
+        text=f"Before training, {_told(result, result.right, UNTRAINED)} of the next words are "
+        "right, and the largest weight is in the named place for "
+        f"{_told(result, result.pointed, UNTRAINED)} (chance, with {result.places} places: "
+        f"{1 / result.places:.1%}).",
         numbers={"words": words, "places": places},
     )
 
@@ -62,7 +64,7 @@ def _state(result: ImageResult) -> Finding:
     own = float(np.diag(result.weight.array).mean())
     return Finding(
         severity="good" if named > 2 * earlier else "warning",
-        text=f"The state holds the place that was named last: after sentences such as `{place}` "
+        text=f"The network attends to the place named last: after sentences such as `{place}` "
         f"the largest weight is in the second place (here {other}) for "
         f"{_told(result, result.pointed, TRAINED, second)} and in the first for {earlier:.1%}. On "
         f"average {own:.1%} of the weight lies in the place named last.",

@@ -48,9 +48,9 @@ def _cost(result: PositionsResult) -> Finding:
         f"seeds without positions get every string of up to {most} right, "
         f"{told_share(held[LEARNED], asked.seeds)} with learned positions and "
         f"{told_share(held[SINUSOIDAL], asked.seeds)} with sinusoidal ones. With learned positions "
-        f"{first[0]:.2%} of all strings of {asked.train_length + 1} letters are wrong and "
-        f"{last[0]:.2%} of those of {most}, in the mean over models; with sinusoidal ones "
-        f"{first[1]:.2%} and {last[1]:.2%}.",
+        f"{first[0]:.2%} of all strings of {asked.train_length + 1} letters are wrong on average "
+        f"over models, and {last[0]:.2%} of those of {most}; with sinusoidal ones {first[1]:.2%} "
+        f"and {last[1]:.2%}.",
         numbers={**{f"right with {kind}": held[kind] for kind in held}, "wrong, learned": last[0]},
     )
 
@@ -64,13 +64,13 @@ def _possible(result: PositionsResult) -> Finding:
         most = asked.max_length
         numbers |= {f"{kind}, best": int(through.max()), f"{kind}, worst": int(through.min())}
         told.append(
-            f"with {kind} ones {_range(through)} letters, and at {most} letters "
-            f"{result.share(BEFORE, kind, most):.1%} of all strings are wrong"
+            f"{_range(through)} letters with {kind} positions, where "
+            f"{result.share(BEFORE, kind, most):.1%} of all strings of {most} letters are wrong"
         )
     return Finding(
         severity="good",
-        text=f"Positions make order possible: trained on “{BEFORE}” with up to "
-        f"{asked.train_length} letters, models are right on every string up to: {'; '.join(told)}.",
+        text=f"With positions a model can learn a task on order. Trained on “{BEFORE}” with up to "
+        f"{asked.train_length} letters, models are right on every string up to {'; '.join(told)}.",
         numbers=numbers,
     )
 
@@ -86,9 +86,9 @@ def _untrained(result: PositionsResult) -> Finding:
     trained, never = moved[1 : last + 1], moved[last + 1 :]
     return Finding(
         severity="note",
-        text=f"A learned position is trained only where strings reach: positions 1 to {last} moved "
-        f"by {trained.mean():.3f} in the mean, those beyond by {never.mean():.3f}, which is weight "
-        "decay alone. What they add to a letter is what they were drawn with.",
+        text=f"Learned positions are trained only up to the longest training string: positions 1 "
+        f"to {last} moved by {trained.mean():.3f} on average, later ones by {never.mean():.3f}, "
+        "which is weight decay alone. So later positions still add their random initial values.",
         numbers={"trained": float(trained.mean()), "never": float(never.mean())},
     )
 
@@ -106,10 +106,10 @@ def _reading(result: PositionsResult) -> Finding:
     )
     return Finding(
         severity="note",
-        text=f"How order is read ({result.traced}): head {h} scores `a` and `b` by where they "
-        f"stand, {scores[0]:.2f} at the first place, {scores[1]:.2f} at the second and "
-        f"{scores[last - 1]:.2f} at place {last}. In {ahead} of {len(strings)} strings traced the "
-        f"earlier of the two has more of its weight; what it gives the first letter: {told}.",
+        text=f"How the model reads order ({result.traced}): head {h} scores `a` and `b` by their "
+        f"position, {scores[0]:.2f} at the first, {scores[1]:.2f} at the second and "
+        f"{scores[last - 1]:.2f} at position {last}. In {ahead} of {len(strings)} traced strings "
+        f"it gives the earlier of the two more weight. Its weight on the first letter: {told}.",
         numbers={
             "first place": float(scores[0]),
             "last trained place": float(scores[last - 1]),
@@ -124,10 +124,10 @@ def _blind(result: PositionsResult) -> Finding:
     best = {kind: result.share(BEFORE, kind, last) for kind in (LEARNED, SINUSOIDAL)}
     return Finding(
         severity="note",
-        text=f"No model blind to order does this: of n_a a's and n_b b's in all orders it is wrong "
-        f"on min(n_a, n_b) / (n_a + n_b) of them, {bound:.1%} of all strings of {last} letters at "
-        f"the least. With learned positions {best[LEARNED]:.2%} are wrong, with sinusoidal ones "
-        f"{best[SINUSOIDAL]:.2%}.",
+        text="A model without positions cannot solve this task: it gives all orders of n_a a's and "
+        f"n_b b's the same answer, so it is wrong on at least min(n_a, n_b) / (n_a + n_b) of them, "
+        f"which is {bound:.1%} of all strings of {last} letters. With learned positions "
+        f"{best[LEARNED]:.2%} are wrong, with sinusoidal ones {best[SINUSOIDAL]:.2%}.",
         numbers={"blind": bound, **best},
     )
 
@@ -141,10 +141,11 @@ def _invariance(result: PositionsResult) -> Finding:
     }
     return Finding(
         severity="note",
-        text="Without positions the orders of `aabc` have one logit (largest difference "
-        f"{without:.0e}). With them logits differ by {spread[CONTAINS, LEARNED]:.2f} (learned) and "
-        f"{spread[CONTAINS, SINUSOIDAL]:.2f} (sinusoidal) though the task does not ask for it, and "
-        f"by {spread[BEFORE, LEARNED]:.2f} and {spread[BEFORE, SINUSOIDAL]:.2f} where it does.",
+        text="Without positions all orders of `aabc` have the same logit (largest difference "
+        f"{without:.0e}). With positions their logits differ by {spread[CONTAINS, LEARNED]:.2f} "
+        f"(learned) and {spread[CONTAINS, SINUSOIDAL]:.2f} (sinusoidal) in a task that does not "
+        f"depend on order, and by {spread[BEFORE, LEARNED]:.2f} and "
+        f"{spread[BEFORE, SINUSOIDAL]:.2f} in one that does.",
         numbers={"none": without, **{f"{k}, {t}": v for (t, k), v in spread.items()}},
     )
 
@@ -154,9 +155,8 @@ def _without(result: PositionsResult) -> Finding:
     told = ", ".join("any length" if np.isinf(h) else f"{h:,.0f}" for h in horizons)
     return Finding(
         severity="note",
-        text=f"What permutation invariance buys: without positions a model is decided over all "
-        f"lengths at once. Exact horizons, model by model: {told} letters, after "
-        f"training on {result.options.train_length}.",
+        text="A model without positions can be decided at all lengths at once. The exact horizons "
+        f"of these models, trained on up to {result.options.train_length} letters: {told} letters.",
         numbers={"longest": float(horizons.max()), "shortest": float(horizons.min())},
     )
 

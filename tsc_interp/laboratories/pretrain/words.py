@@ -1,4 +1,4 @@
-"""What is said of pre-training: where it helps, where it does not, and how sure models are."""
+"""Findings on pre-training: where it helps, where it does not, and how sure models are."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ def _partners(result: PretrainResult) -> Finding:
     return Finding(
         severity="good" if chance < 0.05 and gains.mean() > 0 else "note",
         text=(
-            f"Where facts must be held in weights, pre-training {_helped(gains, chance)} "
-            f"(sign test over {len(gains)} seeds, p = {chance:.2g}): of {result.questions} "
-            f"questions about names that fine-tuning never asked for, {both} are answered "
-            f"right after span corruption and fine-tuning, {alone} after fine-tuning alone, "
-            f"{longer} after as many steps of it; a constant answer has {constant:.1%}. "
-            f"Pre-training adds {points(gains)}. Asked before fine-tuning, the pre-trained "
-            f"models answer {np.median(held[ONLY]):.1%} right (median; the best seed "
-            f"{held[ONLY].max():.1%}): they have not seen a question."
+            f"If the weights must store facts, pre-training {_helped(gains, chance)} (sign test "
+            f"over {len(gains)} seeds, p = {chance:.2g}). Of {result.questions} questions about "
+            f"names that fine-tuning never asked for, models answer {both} right after span "
+            f"corruption and fine-tuning, {alone} after fine-tuning alone, and {longer} after as "
+            f"many steps of fine-tuning as both together; a constant answer is right for "
+            f"{constant:.1%}. Pre-training adds {points(gains)}. Before fine-tuning, the "
+            f"pre-trained models answer {np.median(held[ONLY]):.1%} right (median; the best seed "
+            f"{held[ONLY].max():.1%}), because they have never seen a question."
         ),
         numbers={
             "pretrained": _mean(result, BOTH, _HELD_OUT),
@@ -91,11 +91,11 @@ def _anyway(result: PretrainResult) -> Finding:
     return Finding(
         severity="warning",
         text=(
-            "A model asked what it never learned answers anyway: about names that were in no "
-            f"corpus and no question, pre-trained models give a probability of {told:.0%} to their "
-            f"answer and are right in {strangers:.1%} of cases (held-out names: {known:.0%} and "
-            f"{_mean(result, BOTH, _HELD_OUT):.1%}). Fine-tuned alone, as long, they "
-            f"are {sure:.0%} sure of answers of which {alone:.1%} are right."
+            "Models are confident about names they never saw. For names in no corpus and no "
+            f"question, pre-trained models give their answer a probability of {told:.0%} and are "
+            f"right in {strangers:.1%} of cases (for held-out names: {known:.0%} and "
+            f"{_mean(result, BOTH, _HELD_OUT):.1%}). Models with as many steps of fine-tuning "
+            f"alone give held-out names {sure:.0%} and are right in {alone:.1%}."
         ),
         numbers={"confidence": told, "right": strangers, "alone_confidence": sure},
     )
@@ -117,9 +117,9 @@ def _contains(result: PretrainResult) -> Finding:
         severity="note",
         text=(
             f"For contains a and b, {_verdict(better, worse)} Accuracy with pre-training against "
-            f"as many steps of fine-tuning alone, over every string of up to "
-            f"{result.options.max_length} letters, half the weight on either label (a constant "
-            f"answer has 50 %): {', '.join(told)}; differences seed by seed over "
+            f"as many steps of fine-tuning alone: {', '.join(told)}. It is measured on every "
+            f"string of up to {result.options.max_length} letters with half the weight on each "
+            f"label, so a constant answer has 50 %; differences are taken seed by seed over "
             f"{result.options.seeds} seeds."
         ),
         numbers={f"gain_{labels}": float(gain.mean()) for labels, gain in gains.items()},
@@ -162,12 +162,11 @@ def _heads(result: PretrainResult) -> Finding:
     return Finding(
         severity="note",
         text=(
-            "What heads read before fine-tuning: to restore a letter one needs the shares of all, "
-            "(count + 1) / (length + 3) at best, and the pre-trained "
-            f"models are {gap:.3f} from that (total variation; {blind:.3f} for who knows nothing). "
-            "Of `abc` the largest weight in a head is "
-            f"{read:.0%} on average before fine-tuning ({first:.0%} initially) and {tuned:.0%} "
-            "after it."
+            "Pre-training makes heads read all letters: the best guess of a removed letter is "
+            "(count + 1) / (length + 3), and the predictions of the pre-trained models are "
+            f"{gap:.3f} away from it (total variation; a guess that ignores the string is "
+            f"{blind:.3f} away). On `abc` a head's largest weight is {read:.0%} on average after "
+            f"pre-training ({first:.0%} initially) and {tuned:.0%} after fine-tuning."
         ),
         numbers={"initial": first, "pretrained": read, "finetuned": tuned, "gap": gap},
     )
@@ -192,13 +191,13 @@ def _characters(found: Characters) -> Finding:
     return Finding(
         severity="warning" if one > two else "note",
         text=(
-            f"Similar names get similar answers: after character corruption and fine-tuning two "
-            f"names that share their first letters get one answer in {one:.0%} of the pairs, other "
-            f"names in {two:.0%} (means of {seeds} seeds). Strangers, of whom the corpus says "
-            f"nothing, are sent to their family's home in {pre['home, strangers']:.0%} (chance: "
-            f"{1 / found.places:.1%}), and so are {pre['home, exceptions']:.0%} of the held-out "
-            f"names that are from elsewhere. This bias flatters: held-out names from the home are "
-            f"answered right in {pre['right, like the family']:.0%}, the others in "
+            f"Similar names get similar answers. After character corruption and fine-tuning, two "
+            f"names that share their first letters get the same answer in {one:.0%} of the pairs, "
+            f"other pairs in {two:.0%} (means of {seeds} seeds). Names in no corpus get the home "
+            f"of their family in {pre['home, strangers']:.0%} of cases (chance: "
+            f"{1 / found.places:.1%}), and so do {pre['home, exceptions']:.0%} of the held-out "
+            f"names that are from elsewhere. This raises the score: held-out names from the home "
+            f"are answered right in {pre['right, like the family']:.0%}, the others in "
             f"{pre['right, exceptions']:.0%} (fine-tuned alone: "
             f"{alone['right, like the family']:.0%} and {alone['right, exceptions']:.0%})."
         ),

@@ -37,10 +37,10 @@ def of_answers(answers: Answers) -> tuple[Finding, ...]:
         idle = int((changed == 0).sum())
         instead = "zero" if change == "zero" else "its mean over the rows"
         text = (
-            f"With {instead} in its place, {parts[most]} is needed most: {int(changed[most])} of "
-            f"{answers.rows} answers change, and the answer's lead changes by {effect[most]:+.4f} "
-            f"on average. {idle} of {len(parts)} parts can be replaced so without changing an "
-            "answer."
+            f"{capital(parts[most])} matters most: with {instead} in its place, "
+            f"{int(changed[most])} of {answers.rows} answers change, and the answer's lead changes "
+            f"by {effect[most]:+.4f} on average. {idle} of {len(parts)} parts can be replaced in "
+            "this way without changing an answer."
         )
         numbers: dict[str, Cell] = {"changed": int(changed[most]), "idle parts": idle}
         found.append(Finding(severity="note", text=text, numbers=numbers))
@@ -111,7 +111,8 @@ def _changed(result: AblationResult, one: Ablated) -> Finding:
     severity: Severity = "warning" if better else "note"
     if after.errors == before.errors:
         text = (
-            f"Without {one.name} (zero) as many strings are wrong, {_of_all(result, after.errors)}"
+            f"Without {one.name} (zero) the number of wrong strings stays "
+            f"{_of_all(result, after.errors)}"
         )
     else:
         instead = number(before.errors) if before.errors else "none"
@@ -198,7 +199,7 @@ def _kind(parts: Sequence[Ablated]) -> str:
 
 
 def _mean_against_zero(result: AblationResult) -> list[Finding]:
-    """Whether an average in the part's place tells something else than nothing in its place."""
+    """Whether an average in the part's place gives another result than zero in its place."""
     means = {one.part: one for one in result.of("mean", exact=True)}
     pairs = [(one, means[one.part]) for one in result.of("zero", exact=True) if one.part in means]
     if not pairs:
@@ -207,7 +208,7 @@ def _mean_against_zero(result: AblationResult) -> list[Finding]:
     over = f"(over {result.mean_over})"
     if not other:
         text = (
-            f"Mean ablation {over} tells nothing else than zero: the same "
+            f"Mean ablation {over} agrees with zero ablation: the same "
             f"{'part' if len(pairs) == 1 else 'parts'} can be removed, and no other"
         )
         return [Finding(severity="note", text=f"{text}.", numbers={"parts": len(pairs)})]
@@ -216,7 +217,7 @@ def _mean_against_zero(result: AblationResult) -> list[Finding]:
         for zero, mean in sorted(other, key=lambda pair: not pair[0].whole)[:3]
     ]
     more = f"; and {len(other) - 3} more" if len(other) > 3 else ""
-    text = f"Mean ablation {over} tells something else than zero for {'; '.join(told)}{more}"
+    text = f"Mean ablation {over} differs from zero ablation for {'; '.join(told)}{more}"
     return [Finding(severity="note", text=f"{text}.", numbers={"parts": len(other)})]
 
 
@@ -235,8 +236,9 @@ def _resampled(result: AblationResult) -> list[Finding]:
     order = sorted(tried, key=lambda one: -one.test.errors if one.test else 0)
     told = [f"{one.name} {one.test.errors:,}" for one in order[:3] if one.test]
     text = (
-        f"With what a part is on another string in its place (resample), errors on "
-        f"{result.resampled_strings:,} test strings: {', '.join(told)}; {before:,} as it is"
+        "Replacing a part by its value on another string (resampling) gives these errors on "
+        f"{result.resampled_strings:,} test strings: {', '.join(told)}; the model itself makes "
+        f"{before:,}"
     )
     harmless = [one for one in tried if one.test and one.test.errors == before]
     if harmless:
