@@ -89,8 +89,9 @@ Given = str | Intervention | Iterable[str | Intervention]
 
 def as_interventions(given: Given) -> tuple[Intervention, ...]:
     """One or several, as notation or as data."""
-    listed = isinstance(given, Iterable) and not isinstance(given, str)
-    several: list[Any] = list(given) if listed else [given]
+    several: list[Any] = [given]
+    if isinstance(given, Iterable) and not isinstance(given, str):
+        several = list(given)
     for one in several:
         if not isinstance(one, str | Intervention):
             raise UsageError(
