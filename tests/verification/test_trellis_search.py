@@ -195,7 +195,8 @@ def test_bounds_hold_at_every_input() -> None:
         reader = int(readers[0])
         with np.errstate(all="ignore"):
             known = bounds.bounded(regions, np.array([reader]), np.array([label]))
-            single = bounds.points(rows, readers, np.full(len(rows), label))
+            every = np.arange(len(bounds.maps.same))
+            single = bounds.points(rows, readers, np.full(len(rows), label), every)
         for i in np.flatnonzero(readers == reader):
             with ctx.workprec(256):
                 gaps = exact.differences(rows[i].tolist(), label)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from math import log2
@@ -19,48 +19,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tsc_interp.tasks.trellis import Index, Stage, Trellis
+from tsc_interp.tasks.trellis import Grouped, Index, Stage, Trellis
 
 Mask = NDArray[np.bool_]
 _ROWS_AT_ONCE = 1 << 22
-
-
-class Grouped:
-    """The edges of a stage grouped by (source, target), and the groups by target.
-
-    Edges are in order of source and target, so a group is a slice. `reduceat` over `edge_starts`
-    gives a number per group, and over `source_starts` one per source. For targets the groups are
-    first brought into the order `by_target`, then cut at `target_starts`.
-    """
-
-    def __init__(self, stage: Stage) -> None:
-        changes = np.diff(stage.source, prepend=-1) | np.diff(stage.target, prepend=-1)
-        self.edge_starts = np.flatnonzero(changes)
-        self.group_of = np.cumsum(changes != 0) - 1
-        self.source = stage.source[self.edge_starts]
-        self.target = stage.target[self.edge_starts]
-        self.source_starts = np.flatnonzero(np.diff(self.source, prepend=-1))
-        self.by_target = np.argsort(self.target, kind="stable")
-        self.target_starts = np.flatnonzero(np.diff(self.target[self.by_target], prepend=-1))
-        self.single = len(self.edge_starts) == len(stage)
-
-    def of_edges(self, ufunc: np.ufunc, values: NDArray[Any]) -> NDArray[Any]:
-        """`[... edge]` to `[... group]`."""
-        if self.single:
-            return values
-        return np.asarray(ufunc.reduceat(values, self.edge_starts, axis=-1))
-
-    def to_targets(self, ufunc: np.ufunc, values: NDArray[Any]) -> NDArray[Any]:
-        """`[... group]` to `[... state after]`."""
-        if len(self.target_starts) == len(self.target):
-            return values[..., self.by_target]
-        return np.asarray(ufunc.reduceat(values[..., self.by_target], self.target_starts, axis=-1))
-
-    def to_sources(self, ufunc: np.ufunc, values: NDArray[Any]) -> NDArray[Any]:
-        """`[... group]` to `[... state before]`."""
-        if len(self.source_starts) == len(self.source):
-            return values
-        return np.asarray(ufunc.reduceat(values, self.source_starts, axis=-1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,13 +31,16 @@ class Regions:
 
     trellis: Trellis
     masks: tuple[Mask, ...]
-    grouped: tuple[Grouped, ...] = field(repr=False)
+
+    @property
+    def grouped(self) -> list[Grouped]:
+        """The edges of each stage by source and target."""
+        return [stage.grouped for stage in self.trellis.stages]
 
     @classmethod
     def whole(cls, trellis: Trellis) -> Regions:
         """One region with every path."""
-        masks = tuple(np.ones((1, len(stage)), dtype=bool) for stage in trellis.stages)
-        return cls(trellis, masks, tuple(map(Grouped, trellis.stages)))
+        return cls(trellis, tuple(np.ones((1, len(stage)), dtype=bool) for stage in trellis.stages))
 
     def __len__(self) -> int:
         return len(self.masks[0])
@@ -85,7 +50,7 @@ class Regions:
 
     def with_masks(self, masks: Sequence[Mask]) -> Regions:
         """Return regions of the same trellis with these masks."""
-        return Regions(self.trellis, tuple(masks), self.grouped)
+        return Regions(self.trellis, tuple(masks))
 
     def joined(self, others: Sequence[Regions]) -> Regions:
         """These and others of the same trellis, in this order."""

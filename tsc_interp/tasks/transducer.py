@@ -97,15 +97,9 @@ class Writing(_BaseRule):
         return found
 
     def _next(self, letters: Index, step: int) -> int:
-        trellis, state, label = self.step_trellis(step), 0, -1
-        for number, stage in enumerate(trellis.stages):
-            placed = (stage.letters == letters[list(stage.places)]).all(1)
-            edges = np.flatnonzero(placed & (stage.source == state))
-            if not len(edges):
-                raise UsageError(f"{letters.tolist()} is no input of this task")
-            if number == trellis.label_stage:
-                label = int(trellis.label[edges[0]])
-            state = int(stage.target[edges[0]])
+        label = self.step_trellis(step).label_of(letters)
+        if label is None:
+            raise UsageError(f"{letters.tolist()} is no input of this task")
         return label
 
 

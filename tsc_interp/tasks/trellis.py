@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,43 @@ from numpy.typing import NDArray
 from tsc_interp.errors import UsageError
 
 Index = NDArray[np.int64]
+
+
+class Grouped:
+    """The edges of a stage grouped by (source, target), and the groups by target.
+
+    Edges are in order of source and target, so a group is a slice. `reduceat` over `edge_starts`
+    gives a number per group, and over `source_starts` one per source. For targets the groups are
+    first brought into the order `by_target`, then cut at `target_starts`.
+    """
+
+    def __init__(self, source: Index, target: Index) -> None:
+        changes = np.diff(source, prepend=-1) | np.diff(target, prepend=-1)
+        self.edge_starts = np.flatnonzero(changes)
+        self.group_of = np.cumsum(changes != 0) - 1
+        self.source, self.target = source[self.edge_starts], target[self.edge_starts]
+        self.source_starts = np.flatnonzero(np.diff(self.source, prepend=-1))
+        self.by_target = np.argsort(self.target, kind="stable")
+        self.target_starts = np.flatnonzero(np.diff(self.target[self.by_target], prepend=-1))
+        self.single = len(self.edge_starts) == len(source)
+
+    def of_edges(self, ufunc: np.ufunc, values: NDArray[Any]) -> NDArray[Any]:
+        """`[... edge]` to `[... group]`."""
+        if self.single:
+            return values
+        return np.asarray(ufunc.reduceat(values, self.edge_starts, axis=-1))
+
+    def to_targets(self, ufunc: np.ufunc, values: NDArray[Any]) -> NDArray[Any]:
+        """`[... group]` to `[... state after]`."""
+        if len(self.target_starts) == len(self.target):
+            return values[..., self.by_target]
+        return np.asarray(ufunc.reduceat(values[..., self.by_target], self.target_starts, axis=-1))
+
+    def to_sources(self, ufunc: np.ufunc, values: NDArray[Any]) -> NDArray[Any]:
+        """`[... group]` to `[... state before]`."""
+        if len(self.source_starts) == len(self.source):
+            return values
+        return np.asarray(ufunc.reduceat(values, self.source_starts, axis=-1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,8 +84,15 @@ class Stage:
     @cached_property
     def symbols(self) -> tuple[Index, Index]:
         """The different rows of letters `[symbol k]`, and the symbol of each edge."""
-        rows, of_edge = np.unique(self.letters, axis=0, return_inverse=True)
-        return rows, of_edge.reshape(-1)
+        _, first, of_edge = np.unique(
+            _numbers(self.letters.T), return_index=True, return_inverse=True
+        )
+        return self.letters[first], of_edge
+
+    @cached_property
+    def grouped(self) -> Grouped:
+        """The edges by source and target."""
+        return Grouped(self.source, self.target)
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,8 +123,7 @@ class Trellis:
         for number, stage in enumerate(self.stages):
             if not len(stage) or _missing(stage.source, before):
                 raise UsageError(f"states before stage {number} of a trellis lack edges")
-            keys = np.column_stack([stage.source, stage.letters])
-            if len(np.unique(keys, axis=0)) < len(stage):
+            if len(np.unique(_numbers((stage.source, *stage.letters.T)))) < len(stage):
                 raise UsageError(f"stage {number} has two edges with the same letters and source")
             before = int(stage.target.max()) + 1
             if _missing(stage.target, before):
@@ -111,6 +155,21 @@ class Trellis:
         """The number of edges."""
         return sum(map(len, self.stages))
 
+    def label_of(self, letters: Index) -> int | None:
+        """The label of one input, or None where it is no path."""
+        label, state = None, 0
+        if any(letters[place] != letter for place, letter in self.fixed):
+            return None
+        for number, stage in enumerate(self.stages):
+            placed = (stage.letters == letters[list(stage.places)]).all(1)
+            edges = np.flatnonzero(placed & (stage.source == state))
+            if not len(edges):
+                return None
+            if number == self.label_stage:
+                label = int(self.label[edges[0]])
+            state = int(stage.target[edges[0]])
+        return label
+
     def of_label(self, label: int) -> Trellis:
         """The inputs with this label, states with the same continuations merged.
 
@@ -133,10 +192,20 @@ class Trellis:
         return _merged(self, _trimmed(self, kept))
 
 
+def _numbers(columns: Sequence[Index] | Index) -> Index:
+    """One whole number for each row, in the order of the rows."""
+    found = np.zeros(len(columns[0]), dtype=np.int64)
+    for column in columns:
+        _, column = np.unique(column, return_inverse=True)
+        found = found * (int(column.max()) + 1) + column
+    return found
+
+
 def _missing(states: Index, count: int) -> bool:
     """Whether some state below `count` does not occur, or another one does."""
-    found = np.unique(states)
-    return len(found) != count or bool((found != np.arange(count)).any())
+    if states.min() < 0 or states.max() >= count:
+        return True
+    return not np.bincount(states, minlength=count).all()
 
 
 def _trimmed(trellis: Trellis, kept: list[NDArray[np.bool_]]) -> list[NDArray[np.bool_]]:

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.tasks.regions import Regions
+from tsc_interp.tasks.regions import Mask, Regions
 from tsc_interp.tasks.trellis import Index, Trellis
 from tsc_interp.verification.bounds.intervals import LEAST_WEIGHT, UNIT, Array, Interval
 from tsc_interp.verification.order.keys import Keys, used_letters
 from tsc_interp.verification.order.relax import Forms, Relaxation
-from tsc_interp.verification.order.sweeps import Head, Jobs, Sweeps
+from tsc_interp.verification.order.sweeps import Head, Jobs, Scores, Sweeps
 
 _DIRECTIONS = 8
 _SWEEPS = 6
@@ -70,21 +70,30 @@ class Probe:
 class Bounded:
     """What is known of a batch of regions.
 
-    support [region direction] per head, and the levels reached, to begin with next time
-    forms: margins as linear functions; low and high [region class]: margins by the directions
+    found [region direction] per head: the levels reached, to begin with next time
+    low and high [region class]: ends of the margins, times something positive
+    forms: margins as linear functions; weights [region] per head: the least and the most of a path
     """
 
-    support: list[Array]
     found: list[Array]
-    forms: Forms
     low: Array
     high: Array
+    forms: Forms | None = None
+    weights: Sequence[tuple[Array, Array]] = ()
 
 
 class Bounds:
     """Bounds for regions of one trellis."""
 
-    def __init__(self, config: ClassifierConfig, trellis: Trellis, keys: Keys) -> None:
+    few = 512
+    """Regions of so few paths are looked at path by path, which is cheaper than bounding them."""
+    refines = True
+    """Whether `scores` tell more of a margin than `bounded`."""
+
+    def __init__(
+        self, config: ClassifierConfig, trellis: Trellis, keys: Keys, room: float = 0.0
+    ) -> None:
+        """With `room`, a margin counts as positive or negative where it exceeds that."""
         self.config, self.trellis, self.keys = config, trellis, keys
         self.used = used_letters(trellis, config.n_letters)
         self.sweeps = Sweeps(trellis, keys, self.used)
@@ -94,7 +103,8 @@ class Bounds:
             largest = largest + np.abs(keys.values.values[number]).max((0, 1))
             largest = largest + np.abs(keys.own_values.values[number]).max(0)
         self.largest = largest * (1 + 1e-6)
-        self.relaxation = Relaxation(config, keys.maps, self.largest)
+        self.maps = keys.maps
+        self.relaxation = Relaxation(config, keys.maps, self.largest, room)
         self.channels = self.relaxation.directions
         self.probes = [Probe(head, self.channels) for head in heads]
         centre = keys.constant.values + sum(head.centre for head in heads)
@@ -106,13 +116,19 @@ class Bounds:
     # -- ranges --------------------------------------------------------------------------------
 
     def bounded(
-        self, regions: Regions, reader: Index, label: Index, start: list[Array] | None = None
+        self,
+        regions: Regions,
+        reader: Index,
+        label: Index,
+        start: list[Array] | None = None,
+        doubt: Mask | None = None,
     ) -> Bounded:
-        """Supports, forms, and margins by the directions alone."""
-        support, found = [], []
+        """Forms, and margins by the directions alone; of classes not in `doubt` nothing counts."""
+        support, found, weights = [], [], []
         for head in range(len(self.probes)):
             known = None if start is None else start[head]
-            one = self._support(regions, reader, head, known)
+            weights.append(self.sweeps.weights_of(regions, reader, head))
+            one = self._support(regions, reader, head, known, *weights[head])
             support.append(one[0])
             found.append(one[1])
         ranges = self._ranges(support, reader)
@@ -121,19 +137,26 @@ class Bounds:
         # Where outputs are the same the forms are infinite, and that is the margin.
         low = np.where(np.isinf(forms.low), forms.low, low + forms.low)
         high = np.where(np.isinf(forms.high), forms.high, high + forms.high)
-        return Bounded(support, found, forms, low, high)
+        if doubt is not None:
+            low[~doubt] = np.inf
+        return Bounded(found, low, high, forms, weights)
 
     def _support(
-        self, regions: Regions, reader: Index, head: int, start: Array | None
+        self,
+        regions: Regions,
+        reader: Index,
+        head: int,
+        start: Array | None,
+        least: Array,
+        most: Array,
     ) -> tuple[Array, Array]:
         """At least the largest mean in each direction `[region direction]`, and one found."""
         q = self.probes[head].q
-        least, most = self.sweeps.weights_of(regions, reader, head)
         bound = np.empty((len(regions), len(q)))
         found = np.empty_like(bound)
         if not len(q):
             return bound, found
-        at_once = max(1, self.sweeps.at_once() // len(q))
+        at_once = max(1, self.at_once // len(q))
         for begin in range(0, len(regions), at_once):
             some = np.arange(begin, min(begin + at_once, len(regions)))
             rows, which = np.repeat(some, len(q)), np.tile(np.arange(len(q)), len(some))
@@ -198,6 +221,28 @@ class Bounds:
 
     # -- pairs of a region and a class ---------------------------------------------------------
 
+    @property
+    def at_once(self) -> int:
+        """Pairs that fit into the cache together."""
+        return self.sweeps.at_once
+
+    def scores(
+        self,
+        regions: Regions,
+        reader: Index,
+        label: Index,
+        known: Bounded,
+        rows: Index,
+        which: Index,
+        sign: int,
+    ) -> Scores:
+        """Where totals stay below 0, the margin of a region over a class has the sign -`sign`."""
+        assert known.forms is not None
+        limit = self.limits(known.forms, rows, which, reader[rows], sign)
+        slope = known.forms.slope[rows, which]
+        jobs, level = self.jobs_at(regions, rows, reader[rows], slope, sign, known.weights, limit)
+        return jobs.at(level)
+
     def jobs(
         self, regions: Regions, rows: Index, reader: Index, slope: Array, sign: int
     ) -> list[Jobs]:
@@ -230,7 +275,7 @@ class Bounds:
         reader: Index,
         slope: Array,
         sign: int,
-        weights: list[tuple[Array, Array]],
+        weights: Sequence[tuple[Array, Array]],
         limit: Array,
     ) -> tuple[Jobs, Array]:
         """A job and its level: totals below 0 show that Σ_h sign · q_h · μ_h stays below `limit`.
@@ -314,7 +359,8 @@ class Bounds:
                 light, more = weights[at, rows], values[at, rows] - mean
                 moved = np.einsum("ep,epd->ed", other * light, more)
                 moved = (moved - (other * w[at]) @ (v[at] - mean)) * over
-                changed = (other * (light + w[at])).sum(1) * over
+                # What the mean rounds is divided by the path's own weight, the least at worst.
+                changed = (other * (light + w[at])).sum(1) / least[0]
                 shift += moved
                 room += share * np.abs(moved)
                 room += 64 * (len(places) + 9) * UNIT * changed[:, None] * size + 1e-290 * (
@@ -324,8 +370,8 @@ class Bounds:
 
     # -- single inputs -------------------------------------------------------------------------
 
-    def points(self, letters: Index, reader: Index, label: Index) -> Interval:
-        """Margins of single inputs `[input place]`: `[input class]`, low and high."""
+    def points(self, letters: Index, reader: Index, label: Index, which: Index) -> Interval:
+        """Margins over some classes of single inputs `[input place]`: `[input class]`."""
         keys, places = self.keys, np.arange(self.trellis.length)
         x = keys.constant.values[reader]
         for head in range(len(self.probes)):
@@ -339,4 +385,5 @@ class Bounds:
             moment = moment + own[:, None] * keys.own_values.values[head][reader]
             x = x + moment / total[:, None]
         off = 8 * (self.trellis.length + 24) * UNIT * self.largest + 1e-280
-        return self.relaxation.single(x, off, label)
+        low, high = self.relaxation.single(x, off, label)
+        return low[:, which], high[:, which]

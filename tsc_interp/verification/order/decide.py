@@ -8,6 +8,7 @@ doubt depends on the edge most.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 
 import numpy as np
@@ -16,7 +17,8 @@ from tsc_interp.tasks.regions import Mask, Regions
 from tsc_interp.tasks.trellis import Index
 from tsc_interp.verification.bounds.intervals import Array
 from tsc_interp.verification.order.bounds import Bounded, Bounds
-from tsc_interp.verification.order.sweeps import Jobs, chunks
+from tsc_interp.verification.order.sweeps import Scores, chunks
+from tsc_interp.verification.order.terms import LinearBounds
 
 RIGHT, UNDECIDED, OPEN, EACH = -1, -2, -3, -4
 _ENOUGH = 0.5
@@ -27,11 +29,13 @@ _ENOUGH = 0.5
 class Verdicts:
     """`outcome [region]`: `RIGHT`, `OPEN`, or the class that beats the label everywhere.
 
-    For open regions `cuts`: right, wrong and bad edges of one stage, see `Cuts`.
+    doubt [region class]: which classes may still beat it somewhere
+    cuts: of open regions, see `Cuts`
     """
 
     outcome: Index
     levels: list[Array]
+    doubt: Mask
     cuts: Cuts | None = None
     cuts_of: Index = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     """The regions that have cuts."""
@@ -63,23 +67,34 @@ class Cuts:
 
 
 def decide(
-    bounds: Bounds,
+    bounds: Bounds | LinearBounds,
     regions: Regions,
     reader: Index,
     label: Index,
     start: list[Array] | None,
+    doubt: Mask,
     counts: list[Array],
 ) -> Verdicts:
-    """`counts [region edge]` per stage: how many paths go through each edge, about."""
+    """`counts [region edge]` per stage: how many paths go through each edge, about.
+
+    Args:
+        bounds: What bounds margins.
+        regions: A batch, with its `reader` and `label [region]`.
+        reader: Which token reads.
+        label: The right answer.
+        start: `[region direction]` per head, where to begin; None where nothing is known.
+        doubt: `[region class]`; of the others it is known that they do not win.
+        counts: `[region edge]` per stage, about how many paths go through each edge.
+    """
     with np.errstate(all="ignore"):
-        known = bounds.bounded(regions, reader, label, start)
+        known = bounds.bounded(regions, reader, label, start, doubt)
         return _Round(bounds, regions, reader, label, counts, known).verdicts()
 
 
 class _Round:
     def __init__(
         self,
-        bounds: Bounds,
+        bounds: Bounds | LinearBounds,
         regions: Regions,
         reader: Index,
         label: Index,
@@ -89,8 +104,8 @@ class _Round:
         self.bounds, self.regions, self.reader = bounds, regions, reader
         self.label, self.counts, self.known = label, counts, known
         self.widest = max(mask.shape[1] for mask in regions.masks)
-        heads = range(len(bounds.probes))
-        self.weights = [bounds.sweeps.weights_of(regions, reader, head) for head in heads]
+        # Without attention no edge is told from another.
+        self.attends = bool(known.weights) or not bounds.refines
 
     def verdicts(self) -> Verdicts:
         low, high = self.known.low, self.known.high
@@ -98,33 +113,25 @@ class _Round:
         lost = np.where(np.isnan(high), np.inf, high)
         outcome = np.where(right, RIGHT, np.where(lost.min(1) < 0, lost.argmin(1), OPEN))
         doubtful = ~(low > 0) & (outcome == OPEN)[:, None]
-        rows, which = np.nonzero(doubtful)
-        if len(rows):
-            lasting = self._by_forms(rows, which, outcome)
+        if self.bounds.refines and self.attends:
+            rows, which = np.nonzero(doubtful)
+            for some in self._chunks(rows):
+                at = rows[some], which[some]
+                doubtful[at] = ~(self._scores(*at, -1).highest() < 0)
+            outcome[(outcome == OPEN) & ~doubtful.any(1)] = RIGHT
         open_ = np.flatnonzero(outcome == OPEN)
-        found = Verdicts(outcome, self.known.found)
+        found = Verdicts(outcome, self.known.found, doubtful)
         if len(open_):
-            kept = np.isin(rows, open_) & lasting
-            found.cuts = self._cut(open_, rows[kept], which[kept])
+            found.cuts = self._cut(open_, *np.nonzero(doubtful))
             found.cuts_of = open_
-            # A region that turned out to be wrong as a whole needs no cut.
         return found
 
-    def _jobs(self, rows: Index, which: Index, sign: int) -> tuple[Jobs, Array]:
-        slope, reader = self.known.forms.slope[rows, which], self.reader[rows]
-        limit = self.bounds.limits(self.known.forms, rows, which, reader, sign)
-        return self.bounds.jobs_at(self.regions, rows, reader, slope, sign, self.weights, limit)
+    def _scores(self, rows: Index, which: Index, sign: int) -> Scores:
+        known = self.known
+        return self.bounds.scores(self.regions, self.reader, self.label, known, rows, which, sign)
 
-    def _by_forms(self, rows: Index, which: Index, outcome: Index) -> Mask:
-        """Decide pairs by their linear forms; says which pairs are still in doubt."""
-        doubt = np.ones(len(rows), dtype=bool)
-        for some in chunks(len(rows) if self.weights else 0, self.bounds.sweeps.at_once()):
-            jobs, level = self._jobs(rows[some], which[some], -1)
-            doubt[some] = ~(jobs.sweep(level)[0] < 0)
-        still = np.zeros(len(outcome), dtype=bool)
-        still[rows[doubt]] = True
-        outcome[(outcome == OPEN) & ~still] = RIGHT
-        return doubt
+    def _chunks(self, pairs: Index) -> Sequence[slice]:
+        return chunks(len(pairs) if self.attends else 0, self.bounds.at_once)
 
     def _cut(self, open_: Index, rows: Index, which: Index) -> Cuts:
         """Marginals of every pair in doubt, then the best stage of each region."""
@@ -132,13 +139,11 @@ class _Round:
         place = np.full(len(self.regions), -1)
         place[open_] = np.arange(len(open_))
         masks = [mask[open_] for mask in self.regions.masks]
-        # Without attention no edge is told from another by a form.
-        right = [mask & bool(self.weights) for mask in masks]
+        right = [mask & self.attends for mask in masks]
         bad = [np.full(mask.shape, -np.inf) for mask in masks]
         worst = self._worst(open_, rows, which)
-        for some in chunks(len(rows) if self.weights else 0, self.bounds.sweeps.at_once()):
-            jobs, level = self._jobs(rows[some], which[some], -1)
-            found = jobs.marginals(level)
+        for some in self._chunks(rows):
+            found = self._scores(rows[some], which[some], -1).marginals()
             starts = np.flatnonzero(np.diff(rows[some], prepend=-1))
             regions, mine = place[rows[some][starts]], worst[some]
             at = place[rows[some][mine]]
@@ -163,10 +168,9 @@ class _Round:
         middle = (self.known.low + self.known.high)[open_]
         instead = np.where(np.isnan(middle), np.inf, middle).argmin(1)
         hopeful = np.flatnonzero(self.known.low[open_, instead] < 0)
-        for some in chunks(len(hopeful) if self.weights else 0, self.bounds.sweeps.at_once()):
+        for some in self._chunks(hopeful):
             at = hopeful[some]
-            jobs, level = self._jobs(open_[at], instead[at], +1)
-            for i, found in enumerate(jobs.marginals(level)):
+            for i, found in enumerate(self._scores(open_[at], instead[at], +1).marginals()):
                 wrong[i][at] = (found < 0) & masks[i][at]
         return wrong, instead
 

@@ -38,6 +38,12 @@ class Rounded:
     def __getitem__(self, chosen: Any) -> Rounded:
         return Rounded(self.values[chosen], self.errors[chosen])
 
+    @property
+    def size(self) -> Array:
+        """Of every entry, not much below the largest: a map's entry is off by a unit of it."""
+        values = np.abs(self.values)
+        return np.asarray(values + 1e-9 * values.max(initial=0.0))
+
 
 @dataclass(frozen=True)
 class Maps:
@@ -66,6 +72,12 @@ class Maps:
     shift: Rounded
     same: NDArray[np.bool_]
     """`[class class]`: their outputs are the same whatever is read."""
+
+    def __post_init__(self) -> None:
+        for part in vars(self).values():
+            if isinstance(part, Rounded):
+                # Rounded once from balls far narrower: bounds count on it.
+                assert (part.errors <= 2 * UNIT * part.size).all()
 
 
 @dataclass(frozen=True)

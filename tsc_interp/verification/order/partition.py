@@ -8,8 +8,7 @@ is undecided, never right.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import monotonic
 
 import numpy as np
@@ -30,9 +29,10 @@ from tsc_interp.verification.order.decide import (
 )
 from tsc_interp.verification.order.exact import OrderedExact
 from tsc_interp.verification.order.tangent import tangent_of
+from tsc_interp.verification.order.terms import LinearBounds
 
-FEW = 512
-"""Regions of so few paths are looked at path by path, which is cheaper than bounding them."""
+FEW = 1 << 20
+"""Regions of at most so many paths may be looked at path by path; tests lower it."""
 _STILL_PATHS = 1 << 16
 """The same, where inputs hardly differ."""
 _CLOSE = 4
@@ -40,7 +40,6 @@ _CLOSE = 4
 _NUMBERS_AT_ONCE = 1 << 19
 _MASKS_AT_ONCE = 1 << 20
 """Bits of masks in one batch: few enough that the time is looked at often."""
-Progress = Callable[[float], None]
 
 
 @dataclass
@@ -53,6 +52,8 @@ class Batch:
     node: Index
     levels: list[Array]
     """`[region direction]` per head: where to begin; NaN where nothing is known."""
+    doubt: Mask
+    """`[region class]`: classes that may beat the label somewhere in the region."""
 
     def __len__(self) -> int:
         return len(self.node)
@@ -64,6 +65,7 @@ class Batch:
             self.label[chosen],
             self.node[chosen],
             [level[chosen] for level in self.levels],
+            self.doubt[chosen],
         )
 
     def joined(self, others: list[Batch]) -> Batch:
@@ -77,6 +79,7 @@ class Batch:
             np.concatenate([part.label for part in parts]),
             np.concatenate([part.node for part in parts]),
             [np.concatenate([part.levels[head] for part in parts]) for head in heads],
+            np.concatenate([part.doubt for part in parts]),
         )
 
 
@@ -97,13 +100,19 @@ class Tree:
     def cut(self, node: Index, stage: Index, part: Mask) -> Index:
         """The children of these nodes, numbered: `[2 region]`."""
         first = len(self.nodes) + 2 * np.arange(len(node))
-        packed = np.packbits(part, axis=1)
-        for at, one, edges, child in zip(
-            node.tolist(), stage.tolist(), packed, first.tolist(), strict=True
-        ):
-            self.nodes[at] = (one, edges.tobytes(), child)
+        packed = map(bytes, np.packbits(part, axis=1))
         self.nodes += [None] * (2 * len(node))
+        cuts = zip(stage.tolist(), packed, first.tolist(), strict=True)
+        for at, cut in zip(node.tolist(), cuts, strict=True):
+            self.nodes[at] = cut
         return np.stack([first, first + 1])
+
+    def parts(self, node: int, stage: int, parts: Mask) -> Index:
+        """One cut after the other at a stage: the parts `[part edge]` and what is left."""
+        first = len(self.nodes) + 2 * np.arange(len(parts))
+        outside = np.array([node, *(first + 1)])
+        self.cut(outside[:-1], np.full(len(parts), stage), parts)
+        return np.array([*first, outside[-1]])
 
     def leaves(self, node: Index, outcome: Index) -> None:
         for at, one in zip(node.tolist(), outcome.tolist(), strict=True):
@@ -131,25 +140,31 @@ class Partition:
     def __init__(
         self,
         exact: OrderedExact,
-        bounds: Bounds,
+        bounds: Bounds | LinearBounds,
         deadline: float,
-        progress: Progress | None = None,
     ) -> None:
         self.exact, self.bounds, self.deadline = exact, bounds, deadline
         self.trellis = bounds.trellis
         self.found = Found(self.trellis)
-        self.progress = progress
-        self.decided = 0.0
+        self.waiting = self._initial()
 
-    def run(self) -> Found:
-        waiting = self._initial()
-        while len(waiting):
+    def advance(self, until: float) -> bool:
+        """Search on, for one batch at least; whether nothing is left."""
+        size = max(1, _MASKS_AT_ONCE // self.trellis.n_edges)
+        while len(self.waiting):
             if monotonic() > self.deadline:
-                self._give_up(waiting)
+                return False
+            batch, rest = self.waiting[-size:], self.waiting[:-size]
+            self.waiting = rest.joined(self._round(batch))
+            if monotonic() > until:
                 break
-            size = max(1, _MASKS_AT_ONCE // self.trellis.n_edges)
-            batch, waiting = waiting[-size:], waiting[:-size]
-            waiting = waiting.joined(self._round(batch))
+        return not len(self.waiting)
+
+    def ended(self) -> Found:
+        """What was found; what is left is undecided."""
+        if len(self.waiting):
+            self.found.tree.leaves(self.waiting.node, np.full(len(self.waiting), UNDECIDED))
+            self.found.undecided.append(self.waiting.regions)
         return self.found
 
     # -- the beginning -------------------------------------------------------------------------
@@ -160,7 +175,8 @@ class Partition:
         whole = Regions.whole(trellis)
         levels = [np.full((1, len(probe.q)), np.nan) for probe in self.bounds.probes]
         zero = np.zeros(1, dtype=np.int64)
-        waiting = [Batch(whole, zero, zero + trellis.labels[0], zero, levels)]
+        doubt = np.ones((1, len(self.bounds.maps.same)), dtype=bool)
+        waiting = [Batch(whole, zero, zero + trellis.labels[0], zero, levels, doubt)]
         by_label = trellis.label
         waiting = self._split(waiting, trellis.label_stage, by_label, "label")
         if self.exact.config.reads == "last_letter":
@@ -184,17 +200,15 @@ class Partition:
             masks[stage] = masks[stage] & (value == values[:, None])
             regions, _ = batch.regions.with_masks(masks).pruned()
             rows = np.zeros(len(values), dtype=np.int64)
-            node = int(batch.node[0])
-            nodes = []
-            for one in values[:-1]:
-                part = (value == one)[None]
-                (child,), (node,) = self.found.tree.cut(
-                    np.array([node]), np.array([stage]), part
-                ).tolist()
-                nodes.append(child)
+            nodes = self.found.tree.parts(int(batch.node[0]), stage, value == values[:-1, None])
             levels = [level[rows] for level in batch.levels]
             made = Batch(
-                regions, batch.reader[rows], batch.label[rows], np.array([*nodes, node]), levels
+                regions,
+                batch.reader[rows],
+                batch.label[rows],
+                nodes,
+                levels,
+                batch.doubt[rows],
             )
             getattr(made, name)[:] = values
             found += [made[i : i + 1] for i in range(len(made))] if name == "label" else [made]
@@ -227,7 +241,7 @@ class Partition:
 
     def _round(self, batch: Batch) -> list[Batch]:
         counts, totals = through(batch.regions)
-        few = np.asarray(totals <= FEW)
+        few = np.asarray(totals <= min(FEW, self.bounds.few))
         if few.any():
             few[few] = self._few(batch[few], totals[few])
             many = np.flatnonzero(~few)
@@ -236,8 +250,10 @@ class Partition:
                 return []
         self.found.examined += len(batch)
         known = None if any(np.isnan(one).any() for one in batch.levels) else batch.levels
-        result = decide(self.bounds, batch.regions, batch.reader, batch.label, known, counts)
-        batch = Batch(batch.regions, batch.reader, batch.label, batch.node, result.levels)
+        result = decide(
+            self.bounds, batch.regions, batch.reader, batch.label, known, batch.doubt, counts
+        )
+        batch = replace(batch, levels=result.levels, doubt=result.doubt)
         self._still(batch, totals, result)
         self._keep(batch, result.outcome)
         if result.cuts is None:
@@ -247,7 +263,7 @@ class Partition:
 
     def _still(self, batch: Batch, totals: Array, result: Verdicts) -> None:
         """Decide open regions whose inputs hardly differ around one of them; see tangent.py."""
-        if result.cuts is None:
+        if result.cuts is None or not isinstance(self.bounds, Bounds):
             return
         for cut, i in enumerate(result.cuts_of):
             levels = [level[i] for level in batch.levels]
@@ -297,28 +313,25 @@ class Partition:
         if wrong.any():
             self.found.wrong.append((batch.regions[wrong], outcome[wrong]))
 
-    def _give_up(self, batch: Batch) -> None:
-        self.found.tree.leaves(batch.node, np.full(len(batch), UNDECIDED))
-        self.found.undecided.append(batch.regions)
-
     def _few(self, batch: Batch, totals: Array) -> Mask:
         """Path by path, as many regions at a time as memory allows; says which are done."""
-        width = self.bounds.keys.maps.outer.values.shape[1] + self.trellis.length
+        width = batch.doubt.shape[1] + self.trellis.length
         ends = np.floor(np.cumsum(totals) * width / _NUMBERS_AT_ONCE).astype(np.int64)
         return np.concatenate([self._each(batch[ends == one]) for one in np.unique(ends)])
 
     def _each(self, batch: Batch) -> Mask:
         region, letters = batch.regions.strings()
         label, reader = batch.label[region], batch.reader[region]
+        # A class that wins in no region here can be left out, but for the label's own ties.
+        classes = np.flatnonzero(batch.doubt.any(0))
         with np.errstate(all="ignore"):
-            low, high = self.bounds.points(letters, reader, label)
+            low, high = self.bounds.points(letters, reader, label, classes)
         unclear = ~((low > 0).all(1) | (high < 0).any(1))
         # Where many inputs are too close for float64, the region is cut: around one input more
         # can be told of others like it (tangent.py).
         done = np.bincount(region[unclear], minlength=len(batch)) <= _CLOSE
         self.found.tree.leaves(batch.node[done], np.full(int(done.sum()), OPEN))
         kept = done[region]
-        classes = np.arange(low.shape[1])
         self._paths(letters[kept], label[kept], low[kept], high[kept], classes)
         return done
 
@@ -344,7 +357,8 @@ class Partition:
 def _side(batch: Batch, regions: Regions, has: Mask, node: Index) -> Side:
     levels = [one[has] for one in batch.levels]
     rows = np.flatnonzero(has)
-    return Batch(regions, batch.reader[has], batch.label[has], node[has], levels), rows
+    doubt = batch.doubt[has]
+    return Batch(regions, batch.reader[has], batch.label[has], node[has], levels, doubt), rows
 
 
 def through(regions: Regions) -> tuple[list[Array], Array]:

@@ -19,6 +19,7 @@ from tsc_interp.verification.order.bounds import Bounds
 from tsc_interp.verification.order.exact import OrderedExact
 from tsc_interp.verification.order.keys import keys_of
 from tsc_interp.verification.order.partition import Found, Partition
+from tsc_interp.verification.order.terms import LinearBounds, Terms, has_terms
 
 _TOGETHER = 2500
 """Labels share one trellis where that has at most so many edges; else each has its own."""
@@ -71,7 +72,9 @@ class Part:
         """The first wrong (or undecided) input, place by place in the alphabet's order."""
         found = [one.first() for one in self.regions(undecided) if len(one)]
         inputs = self.undecided_inputs if undecided else self.wrong_inputs
-        return min(found + [tuple(row) for row in inputs.tolist()], default=None)
+        for place in range(self.length if len(inputs) else 0):
+            inputs = inputs[inputs[:, place] == inputs[:, place].min()]
+        return min(found + [tuple(row) for row in inputs[:1].tolist()], default=None)
 
     def is_wrong(self, letters: Index) -> bool:
         """Whether this input is known to be wrong."""
@@ -121,18 +124,27 @@ def search_part(
     else:
         trellis = trellis_of(task, exact.config.n_letters, length)
     keys = keys_of(exact, trellis)
-    found = []
     groups = groups_of(trellis)
-    for number, group in enumerate(groups):
-        bounds = Bounds(exact.config, group, keys)
-        bounds.relaxation.room = room
-        left = deadline - monotonic()
-        until = monotonic() + left / (len(groups) - number)
-        found.append(Partition(exact, bounds, until).run())
-        if progress is not None:
-            progress((number + 1) / len(groups))
+    terms = Terms(exact.config, keys, room) if has_terms(exact.config, keys) else None
+    found: list[Found | None] = [None] * len(groups)
+    searches: dict[int, Partition] = {}
+    while waiting := [number for number, one in enumerate(found) if one is None]:
+        for number in waiting:
+            if number not in searches:
+                group = groups[number]
+                bounds = (
+                    LinearBounds(terms, group) if terms else Bounds(exact.config, group, keys, room)
+                )
+                searches[number] = Partition(exact, bounds, deadline)
+            now = monotonic()
+            if searches[number].advance(now + (deadline - now) / (2 * len(waiting))) or (
+                now > deadline
+            ):
+                found[number] = searches.pop(number).ended()
+                if progress is not None:
+                    progress(1 - found.count(None) / len(groups))
     inputs = sum(Regions.whole(group).counts()[0] for group in groups)
-    return Part(trellis.length, step, inputs, found, monotonic() - begun)
+    return Part(trellis.length, step, inputs, [f for f in found if f], monotonic() - begun)
 
 
 def groups_of(trellis: Trellis) -> list[Trellis]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.tasks.trellis import Index
@@ -44,16 +45,15 @@ class Forms:
 class Relaxation:
     """Everything between the residual stream and the outputs of one model."""
 
-    def __init__(self, config: ClassifierConfig, maps: Maps, largest: Array) -> None:
-        """`largest [d]` bounds |x| over all inputs."""
-        self.config, self.maps, self.largest = config, maps, largest
-        self.room = 0.0
-        """What margins of regions are to exceed, times the final norm's scale."""
+    def __init__(
+        self, config: ClassifierConfig, maps: Maps, largest: Array, room: float = 0.0
+    ) -> None:
+        """`largest [d]` bounds |x| over all inputs.
+
+        `room` is what margins of regions are to exceed, times the final norm's scale.
+        """
+        self.config, self.maps, self.largest, self.room = config, maps, largest, room
         self.directions = self._directions()
-        for part in vars(maps).values():
-            if isinstance(part, Rounded):
-                # Rounded once from balls far narrower: what follows counts on it.
-                assert (part.errors <= 2 * UNIT * _size(part)).all()
 
     def _directions(self) -> Array:
         """The channels whose ranges `forms` needs, `[channel d]`: neurons, gates, states."""
@@ -68,15 +68,14 @@ class Relaxation:
 
     @property
     def needs_scale(self) -> bool:
-        """Whether something is added after the final norm, so that its scale matters."""
-        return bool(self.config.final_norm and self.maps.shift.values.any())
+        return needs_scale(self.config, self.maps)
 
     def forms(self, low: Array, high: Array, label: Index) -> Forms:
         """`low` and `high` `[region channel]` of `directions`; `label [region]`."""
         maps = self.maps
         columns = maps.outer.values.T
         slope = columns[label][:, None] - columns
-        sizes = _size(maps.outer).T
+        sizes = maps.outer.size.T
         size = (sizes[label][:, None] + sizes) @ self.largest
         # Without a final norm nothing is divided, and a shift is added like any other constant.
         own = maps.after.values if self.config.final_norm else maps.after.values + maps.shift.values
@@ -102,14 +101,12 @@ class Relaxation:
             more, low_more, high_more = active.times(gain)
             slope, least, most = slope + more, least + low_more, most + high_more
             assert maps.added is not None
-            weights = _size(maps.added).T
+            weights = maps.added.size.T
             weights = weights[label][:, None] + weights + np.abs(gain)
             size += np.einsum("rjn,rn->rj", weights, active.size) * gain.shape[2]
         slack = 64 * (len(self.largest) + 8) * UNIT * size + 1e-290 + self.room
         least, most = least - slack, most + slack
-        settled = np.where(np.arange(slope.shape[1]) >= label[:, None], np.inf, -np.inf)
-        same = maps.same[label]
-        return Forms(slope, np.where(same, settled, least), np.where(same, settled, most))
+        return Forms(slope, *settled(maps.same, label, least, most))
 
     def single(self, x: Array, off: Array, label: Index) -> Interval:
         """Margins of single residual streams `x [input d]`, each off by at most `off [d]`."""
@@ -118,15 +115,13 @@ class Relaxation:
         rows = np.arange(len(x))
         margins = outputs[rows, label][:, None] - outputs
         room = errors[rows, label][:, None] + errors
-        settled = np.where(np.arange(outputs.shape[1]) >= label[:, None], np.inf, -np.inf)
-        same = self.maps.same[label]
-        return np.where(same, settled, margins - room), np.where(same, settled, margins + room)
+        return settled(self.maps.same, label, margins - room, margins + room)
 
     def _outputs(self, x: Array, off: Array) -> tuple[Array, Array]:
         """Every output, times the final norm's scale, and how far it may be off."""
         maps = self.maps
         size = np.abs(x)
-        outputs, errors = _times((x, np.broadcast_to(off, x.shape)), maps.outer)
+        outputs, errors = times((x, np.broadcast_to(off, x.shape)), maps.outer)
         constant = (
             maps.after.values if self.config.final_norm else maps.after.values + maps.shift.values
         )
@@ -135,16 +130,16 @@ class Relaxation:
         if maps.inner is not None:
             assert maps.added is not None
             active = self._activations(x, off)
-            more, room = _times(active, maps.added)
+            more, room = times(active, maps.added)
             outputs, errors = outputs + more, errors + room
         outputs = outputs + constant
         if self.needs_scale:
             assert maps.final is not None
             assert maps.after_state is not None
-            state, room = _times((x, np.broadcast_to(off, x.shape)), maps.final)
+            state, room = times((x, np.broadcast_to(off, x.shape)), maps.final)
             if active is not None:
                 assert maps.added_state is not None
-                more, extra = _times(active, maps.added_state)
+                more, extra = times(active, maps.added_state)
                 state, room = state + more, room + extra
             state = state + maps.after_state.values
             room = room + 8 * UNIT * (np.abs(state) + np.abs(maps.after_state.values) + size.max())
@@ -174,9 +169,9 @@ class Relaxation:
         """Arguments of single residual streams, and how far they may be off."""
         assert into is not None
         assert shift is not None
-        z, room = _times((x, np.broadcast_to(off, x.shape)), into)
+        z, room = times((x, np.broadcast_to(off, x.shape)), into)
         if self.maps.state is not None:
-            state, around = _times((x, np.broadcast_to(off, x.shape)), self.maps.state)
+            state, around = times((x, np.broadcast_to(off, x.shape)), self.maps.state)
             square, share = _mean_square(state, around, self.config.norm_eps)
             t = 1 / np.sqrt(square)[:, None]
             # 1/√s is off by less than its share of s, where that is below a half.
@@ -195,7 +190,7 @@ class Relaxation:
 
         def arguments(into: Rounded, shift: Rounded, start: int) -> Arguments:
             z = low[:, start : start + count], high[:, start : start + count]
-            size = _size(into).T @ self.largest + np.abs(shift.values)
+            size = into.size.T @ self.largest + np.abs(shift.values)
             if maps.state is None:
                 return Plain(into.values.T, shift.values, z, size)
             state = maps.state.values
@@ -213,21 +208,39 @@ class Relaxation:
         assert maps.final is not None
         assert maps.after_state is not None
         x = intervals.outward(x[0] + maps.after_state.values, x[1] + maps.after_state.values, 4)
-        added, parts = None, self.largest @ _size(maps.final) + np.abs(maps.after_state.values)
+        added, parts = None, self.largest @ maps.final.size + np.abs(maps.after_state.values)
         if active is not None:
             assert maps.added_state is not None
             added = maps.added_state.values
             more = intervals.times_matrix(active.bounds, added)
             x = intervals.outward(x[0] + more[0], x[1] + more[1], 4)
-            parts = parts + np.maximum(*np.abs(active.bounds)) @ _size(maps.added_state)
+            parts = parts + np.maximum(*np.abs(active.bounds)) @ maps.added_state.size
         after, eps = maps.after_state.values, self.config.norm_eps
         return Scale(x, maps.final.values, added, after, eps, parts)
 
 
-def _times(x: tuple[Array, Array], matrix: Rounded) -> tuple[Array, Array]:
+def needs_scale(config: ClassifierConfig, maps: Maps) -> bool:
+    """Whether something is added after the final norm, so that its scale matters."""
+    return bool(config.final_norm and maps.shift.values.any())
+
+
+def settled(
+    same: NDArray[np.bool_], label: Index, low: Array, high: Array, which: Index | None = None
+) -> Interval:
+    """The ends of margins `[row class]`, of `which` classes or all.
+
+    Where outputs are the same, both are +inf if the label wins the tie, and -inf if it loses it.
+    """
+    which = np.arange(len(same)) if which is None else which
+    tied = same[label[:, None], which]
+    tie = np.where(which >= label[:, None], np.inf, -np.inf)
+    return np.where(tied, tie, low), np.where(tied, tie, high)
+
+
+def times(x: tuple[Array, Array], matrix: Rounded) -> tuple[Array, Array]:
     """Numbers with errors times a rounded matrix, with errors."""
     value, room = x
-    size = _size(matrix)
+    size = matrix.size
     units = 4 * (len(size) + 8) * UNIT
     return value @ matrix.values, (room + units * (np.abs(value) + room)) @ size
 
@@ -238,9 +251,3 @@ def _mean_square(state: Array, room: Array, eps: float) -> tuple[Array, Array]:
     off = (2 * np.abs(state) * room + np.square(room)).mean(1)
     share = off / square + 4 * (state.shape[1] + 8) * UNIT
     return square, np.where(share < 0.5, share, np.inf)
-
-
-def _size(part: Rounded) -> Array:
-    """The size of entries, not much below the largest: what an entry is off by is a unit of it."""
-    values = np.abs(part.values)
-    return np.asarray(values + 1e-9 * values.max(initial=0.0))

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -34,21 +35,15 @@ class Layout:
     """
 
     def __init__(self, stage: Stage) -> None:
-        changes = (np.diff(stage.source, prepend=-1) != 0) | (
-            np.diff(stage.target, prepend=-1) != 0
-        )
-        starts = np.flatnonzero(changes)
-        sizes = np.diff(np.append(starts, len(stage)))
-        column = np.arange(len(stage)) - np.repeat(starts, sizes)
-        self.group_of = np.cumsum(changes) - 1
-        self.edge = np.full((len(starts), int(sizes.max())), len(stage), dtype=np.int64)
+        grouped, starts = stage.grouped, stage.grouped.edge_starts
+        self.group_of, self.source, self.target = grouped.group_of, grouped.source, grouped.target
+        column = np.arange(len(stage)) - starts[self.group_of]
+        self.edge = np.full((len(starts), int(column.max()) + 1), len(stage), dtype=np.int64)
         self.edge[self.group_of, column] = np.arange(len(stage))
         self.flat = self.edge.reshape(-1)
         self.place = self.group_of * self.edge.shape[1] + column
         """Where each edge stands in the flat rectangle."""
-        self.source, target = stage.source[starts], stage.target[starts]
-        self.target = target
-        self.incoming = _by(target)
+        self.incoming = _by(self.target)
         self.outgoing = _by(self.source)
 
 
@@ -150,6 +145,7 @@ class Sweeps:
 
     # -- jobs ----------------------------------------------------------------------------------
 
+    @cached_property
     def at_once(self) -> int:
         """Jobs that fit into the cache together."""
         widest = max(len(layout.flat) for layout in self.layouts)
@@ -281,30 +277,58 @@ class Jobs:
             level = np.where(np.isfinite(mean), mean, level)
         return np.where(least > LEAST_WEIGHT, bound + MEAN_TINY, np.inf), found
 
-    def marginals(self, level: Array) -> list[Array]:
+    def at(self, level: Array) -> Scores:
+        """The scores at one level."""
+        found = [np.ascontiguousarray((a - level[:, None] * b).T)
+                 for a, b in zip(self.a, self.b, strict=True)]  # fmt: skip
+        return Scores(self.sweeps.layouts, found, self.a0 - level * self.b0)
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Of edges in the rectangles of their layouts, `[flat job]` per stage, -inf outside a region.
+
+    base [job]: what every path has
+    """
+
+    layouts: Sequence[Layout]
+    edges: Sequence[Array]
+    base: Array
+
+    def highest(self) -> Array:
+        """The largest total of a path, `[job]`."""
+        value = np.zeros((1, len(self.base)))
+        for group, layout in zip(self._groups(), self.layouts, strict=True):
+            value = _spread(group + value[layout.source], layout.incoming)
+        return np.asarray(value.max(0) + self.base)
+
+    def _groups(self) -> list[Array]:
+        """The best edge between two states, `[group job]` per stage."""
+        return [score.reshape(*layout.edge.shape, -1).max(1)
+                for score, layout in zip(self.edges, self.layouts, strict=True)]  # fmt: skip
+
+    def marginals(self) -> list[Array]:
         """Per stage the largest total of a path through each edge: `[job edge]`."""
-        scores, before = [], [np.zeros((len(self), 1))]
-        grouped = []
-        for a, b, layout in zip(self.a, self.b, self.sweeps.layouts, strict=True):
-            score = (a - level[:, None] * b).reshape(len(self), *layout.edge.shape)
-            scores.append(score)
-            grouped.append(score.max(2))
-            before.append(_spread(grouped[-1] + before[-1][:, layout.source], layout.incoming))
-        after = np.zeros((len(self), self.sweeps.trellis.sizes[-1]))
+        grouped, before = self._groups(), [np.zeros((1, len(self.base)))]
+        for group, layout in zip(grouped, self.layouts, strict=True):
+            before.append(_spread(group + before[-1][layout.source], layout.incoming))
+        after = np.zeros((len(self.layouts[-1].incoming), len(self.base)))
         found: list[Array] = []
-        for i in reversed(range(len(scores))):
-            layout = self.sweeps.layouts[i]
-            around = before[i][:, layout.source] + after[:, layout.target]
-            through = (scores[i] + around[:, :, None]).reshape(len(self), -1)
-            found.insert(0, through[:, layout.place] + (self.a0 - level * self.b0)[:, None])
-            after = _spread(grouped[i] + after[:, layout.target], layout.outgoing)
+        for i in reversed(range(len(grouped))):
+            layout = self.layouts[i]
+            around = before[i][layout.source] + after[layout.target] + self.base
+            through = self.edges[i][layout.place] + around[layout.group_of]
+            found.insert(0, through.T)
+            after = _spread(grouped[i] + after[layout.target], layout.outgoing)
         return found
 
 
 def _spread(groups: Array, rows: Index) -> Array:
-    """The largest of each state's groups."""
-    padded = np.concatenate([groups, np.full((len(groups), 1), -np.inf)], axis=1)
-    return np.asarray(padded[:, rows].max(2))
+    """The largest of each state's groups, `[state job]`."""
+    if rows.shape[1] == 1:
+        return groups[rows[:, 0]]
+    padded = np.concatenate([groups, np.full((1, groups.shape[1]), -np.inf)])
+    return np.asarray(padded[rows].max(1))
 
 
 def _contract(moment: Array, reader: Index, q: Array) -> Array:

@@ -24,7 +24,6 @@ from tsc_interp.task import given_task
 from tsc_interp.tasks.regions import Regions
 from tsc_interp.tasks.transducer import Writing
 from tsc_interp.tasks.trellis import Index
-from tsc_interp.tasks.unrolling import trellis_of
 from tsc_interp.verification.bounds.exact import judged
 from tsc_interp.verification.order.exact import OrderedExact, longest_string
 from tsc_interp.verification.order.parts import Part, require_readable, search_part
@@ -201,16 +200,8 @@ def _first(parts: list[Part], task: Any) -> tuple[tuple[int, ...], Part] | None:
 def _wrong_input(
     exact: OrderedExact, config: ClassifierConfig, task: Any, string: tuple[int, ...], part: Part
 ) -> WrongInput:
-    trellis = (
-        task.step_trellis(part.step)
-        if part.step is not None
-        else trellis_of(task, config.n_letters, part.length)
-    )
-    label = next(
-        y
-        for y in trellis.labels
-        if Regions.whole(trellis.of_label(y)).holds(np.array(string)).any()
-    )
+    found = (group.trellis.label_of(np.array(string)) for group in part.groups)
+    label = next(label for label in found if label is not None)
     tokens = tuple(_name(config, letter) for letter in string)
     return WrongInput(
         written(config, string), tokens, label, _answer(exact, string, label), part.step
