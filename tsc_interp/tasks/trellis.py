@@ -26,6 +26,15 @@ from tsc_interp.errors import UsageError
 Index = NDArray[np.int64]
 
 
+def _starts(*columns: Index) -> Index:
+    """Where rows differ from the row before."""
+    changes = np.ones(len(columns[0]), dtype=bool)
+    changes[1:] = False
+    for column in columns:
+        changes[1:] |= column[1:] != column[:-1]
+    return np.flatnonzero(changes)
+
+
 class Grouped:
     """The edges of a stage grouped by (source, target), and the groups by target.
 
@@ -35,13 +44,14 @@ class Grouped:
     """
 
     def __init__(self, source: Index, target: Index) -> None:
-        changes = np.diff(source, prepend=-1) | np.diff(target, prepend=-1)
-        self.edge_starts = np.flatnonzero(changes)
-        self.group_of = np.cumsum(changes != 0) - 1
+        self.edge_starts = _starts(source, target)
+        self.group_of = np.repeat(
+            np.arange(len(self.edge_starts)), np.diff(self.edge_starts, append=len(source))
+        )
         self.source, self.target = source[self.edge_starts], target[self.edge_starts]
-        self.source_starts = np.flatnonzero(np.diff(self.source, prepend=-1))
+        self.source_starts = _starts(self.source)
         self.by_target = np.argsort(self.target, kind="stable")
-        self.target_starts = np.flatnonzero(np.diff(self.target[self.by_target], prepend=-1))
+        self.target_starts = _starts(self.target[self.by_target])
         self.single = len(self.edge_starts) == len(source)
 
     def of_edges(self, ufunc: np.ufunc, values: NDArray[Any]) -> NDArray[Any]:
@@ -193,11 +203,13 @@ class Trellis:
 
 
 def _numbers(columns: Sequence[Index] | Index) -> Index:
-    """One whole number for each row, in the order of the rows."""
-    found = np.zeros(len(columns[0]), dtype=np.int64)
-    for column in columns:
-        _, column = np.unique(column, return_inverse=True)
-        found = found * (int(column.max()) + 1) + column
+    """One whole number for each row, in the order of the rows (of numbers from 0)."""
+    found = columns[0]
+    for column in columns[1:]:
+        size = int(column.max()) + 1
+        if int(found.max()) * size >= 1 << 62:
+            _, found = np.unique(found, return_inverse=True)
+        found = found * size + column
     return found
 
 
@@ -240,7 +252,7 @@ def _merged(trellis: Trellis, kept: list[NDArray[np.bool_]]) -> Trellis:
         source = stage.source[mask]
         order = np.lexsort((*rows.T, source))
         rows, source = rows[order], source[order]
-        starts = np.flatnonzero(np.diff(source, prepend=-1))
+        starts = _starts(source)
         names: dict[bytes, int] = {}
         merged = np.full(size, -1, dtype=np.int64)
         parts: list[Index] = []

@@ -7,21 +7,24 @@ region is one sweep, without levels, directions or relaxations.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.tasks.regions import Mask, Regions
-from tsc_interp.tasks.trellis import Index, Trellis
+from tsc_interp.tasks.trellis import Index, Stage, Trellis
 from tsc_interp.verification.bounds.intervals import UNIT, Array, Interval
 from tsc_interp.verification.order.bounds import Bounded
 from tsc_interp.verification.order.keys import WEIGHT_UNITS, Keys, Maps, Rounded
 from tsc_interp.verification.order.relax import needs_scale, settled, times
-from tsc_interp.verification.order.sweeps import Layout, Scores, chunks
+from tsc_interp.verification.order.sweeps import Layout, Scores, chunks, highest
 
 _MOST = 1 << 25
 """Numbers in a table of terms; larger models take the general way."""
 _NUMBERS_AT_ONCE = 1 << 18
 _TINY = 2.0**-1000
+_FEW_GROUPS = 16
 
 
 def has_terms(config: ClassifierConfig, keys: Keys) -> bool:
@@ -70,6 +73,61 @@ def _both(values: Rounded, head: int) -> tuple[Array, Array]:
     return values.values[head], values.errors[head]
 
 
+class _Pairs:
+    """Regions by number and classes: sign times the margins of single keys, slack included."""
+
+    def __init__(
+        self, terms: Terms, reader: Index, label: Index, rows: Index, which: Index, sign: int
+    ) -> None:
+        self.terms, self.sign, self.rows = terms, sign, rows
+        self.readers, self.labels = reader, label
+        self.reader, self.which = reader[rows], which
+        self.class_ = self.reader * terms.own.shape[1] + which
+
+    def _between(self, table: Array, slack: Array) -> Array:
+        """`table [... reader class]` to `[... pair]`: what regions share is looked up once."""
+        mine = self.sign * table[..., self.readers, self.labels] + slack[..., self.readers]
+        other = table.reshape(*table.shape[:-2], -1).take(self.class_, axis=-1)
+        found = mine.take(self.rows, axis=-1)
+        return np.subtract(found, other, found) if self.sign > 0 else np.add(found, other, found)
+
+    def base(self, fixed: Sequence[tuple[int, int]]) -> Array:
+        """What every input has, `[pair]`."""
+        found = self._between(self.terms.own, self.terms.own_slack)
+        for place, letter in fixed:
+            found += self._between(self.terms.table[place, letter], self.terms.slack[place, letter])
+        return found
+
+    def of_symbols(self, places: Sequence[int], symbols: Index) -> Array:
+        """Of rows of letters, `[symbol pair]`."""
+        found = 0.0
+        for place, letters in zip(places, symbols.T, strict=True):
+            chosen = slice(len(letters)) if len(letters) == letters[-1] + 1 else letters
+            found += self._between(self.terms.table[place, chosen], self.terms.slack[place, chosen])
+        return np.asarray(found)
+
+    def of_one(self, places: Sequence[int], symbols: Index) -> Array:
+        """Of one row of letters for each region, `[pair]`."""
+        found = np.zeros(len(self.rows))
+        for place, letters in zip(places, symbols[self.rows].T, strict=True):
+            table, label = self.terms.table[place], self.labels[self.rows]
+            found += table[letters, self.reader, label] - table[letters, self.reader, self.which]
+            found += self.sign * self.terms.slack[place][letters, self.reader]
+        return self.sign * found
+
+
+def _between(stage: Stage) -> list[tuple[slice, Index | slice]]:
+    """Edges between two states and their symbols, as slices where they follow each other."""
+    found: list[tuple[slice, Index | slice]] = []
+    starts = stage.grouped.edge_starts.tolist()
+    for start, stop in zip(starts, [*starts[1:], len(stage)], strict=True):
+        symbols = stage.symbols[1][start:stop]
+        first, last = int(symbols[0]), int(symbols[-1])
+        runs = last - first + 1 == len(symbols) and bool((np.diff(symbols) == 1).all())
+        found.append((slice(start, stop), slice(first, last + 1) if runs else symbols))
+    return found
+
+
 class LinearBounds:
     """Bounds for regions of one trellis; as `Bounds`, and exact but for rounding."""
 
@@ -82,6 +140,9 @@ class LinearBounds:
         self.layouts = [Layout(stage) for stage in trellis.stages]
         widest = max(len(layout.flat) for layout in self.layouts)
         self.at_once = max(8, _NUMBERS_AT_ONCE // widest)
+        few = all(len(layout.source) <= _FEW_GROUPS for layout in self.layouts)
+        self.between = [_between(stage) for stage in trellis.stages] if few else []
+        """Per stage the edges between two states with their symbols, where these are few."""
 
     @property
     def maps(self) -> Maps:
@@ -99,8 +160,12 @@ class LinearBounds:
             rows, which = np.nonzero(np.isnan(ends) & ~(low > 0))
             for some in chunks(len(rows), self.at_once):
                 at = rows[some], which[some]
-                scored = self.scores(regions, reader, label, known, *at, sign)
-                ends[at] = sign * scored.highest()
+                if self.between:
+                    pairs = _Pairs(self.terms, reader, label, *at, sign)
+                    ends[at] = sign * self._highest(regions, pairs)
+                else:
+                    scored = self.scores(regions, reader, label, known, *at, sign)
+                    ends[at] = sign * scored.highest()
         return known
 
     def scores(
@@ -113,46 +178,44 @@ class LinearBounds:
         which: Index,
         sign: int,
     ) -> Scores:
-        """Of sign times the margin of `which` for regions by number."""
-        terms, reader, label = self.terms, reader[rows], label[rows]
-        classes = terms.own.shape[1]
-        mine, other = reader * classes + label, reader * classes + which
-        if sign < 0:
-            mine, other = other, mine
-
-        def between(table: Array, slack: Array) -> Array:
-            flat = table.reshape(*table.shape[:-2], -1)
-            found = flat.take(mine, axis=-1)
-            found -= flat.take(other, axis=-1)
-            found += slack.take(reader, axis=-1)
-            return found
-
-        base = between(terms.own, terms.own_slack)
-        for place, letter in self.trellis.fixed:
-            base = base + between(terms.table[place, letter], terms.slack[place, letter])
+        """Of sign times the margin over `which` for regions by number."""
+        pairs = _Pairs(self.terms, reader, label, rows, which, sign)
         found = []
         for stage, layout, mask in zip(
             self.trellis.stages, self.layouts, regions.masks, strict=True
         ):
             symbols, of_edge = stage.symbols
             score = np.full((len(symbols) + 1, len(rows)), -np.inf)
-            score[:-1] = 0.0
-            for column, place in enumerate(stage.places):
-                letters = symbols[:, column]
-                table, slack = terms.table[place], terms.slack[place]
-                if len(letters) == letters[-1] + 1:  # a view, not a copy
-                    table, slack = table[: len(letters)], slack[: len(letters)]
-                else:
-                    table, slack = table[letters], slack[letters]
-                score[:-1] += between(table, slack)
-            symbol = np.append(of_edge, len(symbols))[layout.flat]
-            score = score[symbol]
+            score[:-1] = pairs.of_symbols(stage.places, symbols)
+            score = score[np.append(of_edge, len(symbols))[layout.flat]]
             if not mask.all():
                 inside = np.zeros((mask.shape[1] + 1, len(mask)), dtype=bool)
                 inside[:-1] = mask.T
                 score[~inside[layout.flat][:, rows]] = -np.inf
             found.append(score)
-        return Scores(self.layouts, found, base)
+        return Scores(self.layouts, found, pairs.base(self.trellis.fixed))
+
+    def _highest(self, regions: Regions, pairs: _Pairs) -> Array:
+        """The largest total of each pair: as `scores` says it, without a score for every edge."""
+        groups = []
+        for stage, mask, between in zip(
+            self.trellis.stages, regions.masks, self.between, strict=True
+        ):
+            symbols, of_edge = stage.symbols
+            first = of_edge[mask.argmax(1)]
+            if ((of_edge == first[:, None]) | ~mask).all():  # as where a letter reads
+                has = stage.grouped.of_edges(np.logical_or, mask).T[:, pairs.rows]
+                groups.append(np.where(has, pairs.of_one(stage.places, symbols[first]), -np.inf))
+                continue
+            score, inside = pairs.of_symbols(stage.places, symbols), mask.T
+            whole, best = mask.all(), []
+            for edges, symbol in between:
+                part = score[symbol]
+                if not whole:
+                    part = np.where(inside[edges].take(pairs.rows, axis=1), part, -np.inf)
+                best.append(part.max(0))
+            groups.append(np.stack(best))
+        return highest(self.layouts, groups, pairs.base(self.trellis.fixed))
 
     def is_still(self, levels: list[Array], share: float) -> bool:
         """Never: there are no directions to tell it by, and nothing is lost here around inputs."""
