@@ -86,8 +86,9 @@ def tangent_of(
 ) -> Tangent | None:
     """For one region; None where nothing finite is known."""
     string = region.any_path(0)
-    moves = bounds.moves(region, reader, string)
-    around = reach(moves)
+    with np.errstate(all="ignore"):
+        moves = bounds.moves(region, reader, string)
+        around = reach(moves)
     if not np.isfinite(around).all():
         return None
     with ctx.workprec(128):

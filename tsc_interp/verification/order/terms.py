@@ -88,7 +88,7 @@ class _Pairs:
         """`table [... reader class]` to `[... pair]`: what regions share is looked up once."""
         mine = self.sign * table[..., self.readers, self.labels] + slack[..., self.readers]
         other = table.reshape(*table.shape[:-2], -1).take(self.class_, axis=-1)
-        found = mine.take(self.rows, axis=-1)
+        found: Array = mine.take(self.rows, axis=-1)
         return np.subtract(found, other, found) if self.sign > 0 else np.add(found, other, found)
 
     def base(self, fixed: Sequence[tuple[int, int]]) -> Array:
@@ -100,11 +100,11 @@ class _Pairs:
 
     def of_symbols(self, places: Sequence[int], symbols: Index) -> Array:
         """Of rows of letters, `[symbol pair]`."""
-        found = 0.0
+        found = np.zeros((len(symbols), len(self.rows)))
         for place, letters in zip(places, symbols.T, strict=True):
             chosen = slice(len(letters)) if len(letters) == letters[-1] + 1 else letters
             found += self._between(self.terms.table[place, chosen], self.terms.slack[place, chosen])
-        return np.asarray(found)
+        return found
 
     def of_one(self, places: Sequence[int], symbols: Index) -> Array:
         """Of one row of letters for each region, `[pair]`."""
