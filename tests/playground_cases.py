@@ -19,6 +19,7 @@ import tsc_interp as tsc
 from tests.cases import CONFIGS
 from tests.playground_changes import change_cases, notation_cases
 from tests.playground_copied import python_scripts, run_script
+from tests.playground_family import family_cases
 from tests.playground_training import training_cases
 from tsc_interp.checkpoints import Checkpoint, bundled_names, load_checkpoint
 from tsc_interp.config import ClassifierConfig
@@ -326,6 +327,7 @@ def all_cases() -> dict[str, Any]:
         "models": [
             model_case(model, random_strings(model.config, 25)) for model in [*odd, *bundled]
         ],
+        "family": family_cases(),
         "edited": edited_cases(),
         "changes": change_cases(),
         "notation": notation_cases(),

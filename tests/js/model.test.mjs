@@ -4,7 +4,9 @@ import test from "node:test";
 import { assets, casesOf, skipWithout } from "./cases.mjs";
 
 const { makeEvaluator } = await import(new URL("evaluator.mjs", assets));
-const { makeModel, noEdits, prepare, run, softmax, weightShapes } = await import(new URL("model.mjs", assets));
+const { softmax } = await import(new URL("layers.mjs", assets));
+const { makeModel, noEdits, prepare, run } = await import(new URL("model.mjs", assets));
+const { weightShapes } = await import(new URL("shapes.mjs", assets));
 const { countsOf } = await import(new URL("strings.mjs", assets));
 const { labelOf, labelOfBox } = await import(new URL("task.mjs", assets));
 

@@ -11,7 +11,8 @@ const { changeOf, describeEdits, dropChange, freeze, frozenOn, isEdited, record,
 const { readLink, readModels, writeLink } = await import(new URL("link.mjs", assets));
 const { normalisedEffect } = await import(new URL("patch.mjs", assets));
 const { bakedWeights } = await import(new URL("safetensors.mjs", assets));
-const { makeModel, noEdits, weightShapes } = await import(new URL("model.mjs", assets));
+const { makeModel, noEdits } = await import(new URL("model.mjs", assets));
+const { weightShapes } = await import(new URL("shapes.mjs", assets));
 
 const config = {
   n_letters: 3,

@@ -1,7 +1,8 @@
 // The view as commands: what to type, in Python or in a shell, to get the same number.
 
 import { keep } from "./changes.mjs";
-import { indicesOf, weightShapes } from "./model.mjs";
+import { indicesOf } from "./model.mjs";
+import { weightShapes } from "./shapes.mjs";
 
 /** A shell line per question; edited weights cannot be passed on a command line, so they are named as missing. */
 export function shellCommand(source, text, edits) {

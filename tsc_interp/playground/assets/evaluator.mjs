@@ -9,6 +9,7 @@ import { logitBounds } from "./bounds.mjs";
 import { dot, gelu, scale, times } from "./maths.mjs";
 import { run } from "./model.mjs";
 import { attentionError, dotError, geluError, logitError, normError, putErrors, timesError, UNIT } from "./rounding.mjs";
+import { isReportKind } from "./shapes.mjs";
 
 /**
  * { logit(counts), evaluate(counts), bounds(low, high) or null }. `evaluate` gives { logit, slack, answer }: the real
@@ -16,10 +17,11 @@ import { attentionError, dotError, geluError, logitError, normError, putErrors, 
  * `bounds` are [least, greatest] logit over a box, slack included.
  */
 export function makeEvaluator(prepared) {
-  if (prepared.model.config.n_layers > 1) {
+  const { config } = prepared.model;
+  if (config.n_layers > 1 || !isReportKind(config)) {
     const evaluate = (counts) => {
       const trace = run(prepared, counts);
-      return judged(trace.logit, logitError(prepared, trace));
+      return judged(trace.logit, isReportKind(config) ? logitError(prepared, trace) : roughError(trace));
     };
     return { logit: (counts) => run(prepared, counts).logit, evaluate, bounds: null };
   }
@@ -31,6 +33,9 @@ export function makeEvaluator(prepared) {
     bounds: (low, high) => logitBounds(tables, low, high),
   };
 }
+
+/** For kinds of models no error bound is written for: a billionth of what is added up, far above what rounding does. */
+export const roughError = ({ parts }) => 1e-9 * parts.reduce((sum, { contribution }) => sum + Math.abs(contribution), 0);
 
 /** Zero counts as no; it is certain only when nothing was added up. */
 function judged(logit, bound) {

@@ -6,6 +6,7 @@ import { h, roving } from "./dom.mjs";
 import { contributionFigure, embeddingFigure, pathFigure } from "./figures.mjs";
 import { embeddingLines, logitLines, unitLines } from "./formulas.mjs";
 import { attentionCaption, attentionStage } from "./heads.mjs";
+import { ACTIVATIONS } from "./layers.mjs";
 import { show, showCount, showShort } from "./maths.mjs";
 
 const NEURONS_SHOWN = 6;
@@ -107,6 +108,7 @@ function outsideById(side, id) {
 function mlpTable(side, layer) {
   const stageOf = side.trace.layers[layer];
   const { config, weights } = side.prepared.model;
+  const act = ACTIVATIONS[config.act_fn].name;
   const out = weights[`blocks.${layer}.mlp.W_out`].map((row) =>
     row.reduce((sum, x, i) => sum + x * side.trace.readOut[i], 0),
   );
@@ -130,7 +132,7 @@ function mlpTable(side, layer) {
         { class: partClass(side, part) },
         h("th", { scope: "row" }, `neuron ${unit}`),
         cell("pre", "input", stageOf.mlpPre[0][unit]),
-        cell("post", "GELU", stageOf.mlpPost[0][unit]),
+        cell("post", act, stageOf.mlpPost[0][unit]),
         cell("adds", "contribution", stageOf.mlpPost[0][unit] * out[unit]),
       ),
       // A row of their own: beside the numbers there is no room for them.
@@ -156,7 +158,7 @@ function mlpTable(side, layer) {
       h(
         "table",
         { class: "numbers" },
-        h("thead", {}, h("tr", {}, h("th", {}), column("input"), column("GELU"), column("adds"))),
+        h("thead", {}, h("tr", {}, h("th", {}), column("input"), column(act), column("adds"))),
         h("tbody", {}, rows),
       ),
     ),

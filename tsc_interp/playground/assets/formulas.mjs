@@ -1,6 +1,7 @@
 // The formula behind each number, in symbols and then in numbers: what the tooltip says.
 
 import { partName } from "./changes.mjs";
+import { ACTIVATIONS } from "./layers.mjs";
 import { show, showCount, showVector, sigmoid } from "./maths.mjs";
 
 /** a · b written out while it is short, else as two vectors. */
@@ -11,6 +12,7 @@ function writtenDot(a, b) {
 
 const column = (matrix, index) => matrix.map((row) => row[index]);
 const blockName = (layer, part) => `blocks.${layer}.${part}`;
+const plusBias = (config, name) => (config.biases ? ` + ${name}` : "");
 const normed = (config, letter) => (config.norm === "off" ? `x(${letter})` : `norm(x(${letter}))`);
 
 /** The change of a part, as it is written, or null. */
@@ -31,19 +33,24 @@ export function projectionLines(side, layer, head, part, position) {
   const kind = { Q: "query", K: "key", V: "value" }[part];
   const by = madeBy(side, partName(layer, kind, head, token)) ?? madeBy(side, partName(layer, kind, head));
   if (by) return [`${part.toLowerCase()}(${token}) is changed: ${by}`, `= ${showVector(vector)}`];
-  const lines = [`${part.toLowerCase()}(${token}) = ${normed(config, token)} · ${name}[${head}]`];
-  if (vector.length === 1) lines.push(`= ${writtenDot(stage.read[position], column(weights[name][head], 0))}`);
+  const lines = [`${part.toLowerCase()}(${token}) = ${normed(config, token)} · ${name}[${head}]${plusBias(config, `b_${part}`)}`];
+  if (vector.length === 1 && !config.biases) lines.push(`= ${writtenDot(stage.read[position], column(weights[name][head], 0))}`);
   return [...lines, `= ${showVector(vector)}`];
 }
 
 export function scoreLines(side, layer, head, query, key) {
   const { config, tokens } = side.prepared.model;
   const stage = side.trace.layers[layer];
-  const grows = config.score_scale === "sqrt_d_head_log_n";
-  const scaled = `/ √${config.d_head}${grows ? ` × log ${showCount(side.trace.size)}` : ""}`;
+  const grows = config.score_scale !== "sqrt_d_head";
+  const learned = config.score_scale === "sqrt_d_head_ssmax" ? " × the head's own factor" : "";
+  const many = side.trace.size + (config.score_scale === "sqrt_d_head_log_n_cls" ? 1 : 0);
+  const divisor = config.attention_scale ? show(config.attention_scale) : `√${config.d_head}`;
+  const scaled = `/ ${divisor}${grows ? ` × log ${showCount(many)}` : ""}${learned}`;
+  const each = config.qk_norm === "off" ? ["q", "k"] : ["norm q", "norm k"];
   return [
-    `score(${tokens[key]}) = q(${tokens[query]}) · k(${tokens[key]}) / √d_head${grows ? " × log n" : ""}`,
-    `= (${writtenDot(stage.q[head][query], stage.k[head][key])}) ${scaled}`,
+    `score(${tokens[key]}) = ${each[0]}(${tokens[query]}) · ${each[1]}(${tokens[key]}) / ${config.attention_scale ? divisor : "√d_head"}${grows ? " × log n" : ""}${learned}`,
+    `= (${writtenDot(stage.qSeen[head][query], stage.kSeen[head][key])}) ${scaled}`,
+    ...(config.adaptive_temperature ? ["times what the entropy of the attention makes of it"] : []),
     `= ${show(stage.scores[head][query][key])}`,
   ];
 }
@@ -99,24 +106,29 @@ export function unitLines(side, layer, unit, what) {
   const stage = side.trace.layers[layer];
   const pre = stage.mlpPre[0][unit];
   const post = stage.mlpPost[0][unit];
+  const act = ACTIVATIONS[config.act_fn].name;
   if (what === "pre") {
+    const into = config.gated_mlp ? "W_gate" : "W_in";
+    const bias = config.biases && !config.gated_mlp ? ` + ${show(weights[`${blockName(layer, "mlp")}.b_in`][unit])}` : "";
     const read = config.norm === "off" ? "x(CLS) after attention" : "norm(x(CLS)) after attention";
     return [
-      `input of neuron ${unit} = ${read} · column ${unit} of W_in`,
-      `= ${writtenDot(stage.mlpRead[0], column(weights[`${blockName(layer, "mlp")}.W_in`], unit))}`,
+      `input of neuron ${unit} = ${read} · column ${unit} of ${into}${config.gated_mlp ? "" : plusBias(config, "b_in")}`,
+      `= ${writtenDot(stage.mlpRead[0], column(weights[`${blockName(layer, "mlp")}.${into}`], unit))}${bias}`,
       `= ${show(pre)}`,
     ];
   }
   if (what === "post") {
     const by = madeBy(side, partName(layer, "neuron", unit));
     if (by) return [`changed: ${by}`, `= ${show(post)}`];
-    return ["GELU(x) = x/2 · (1 + erf(x/√2))", `GELU(${show(pre)}) = ${show(post)}`];
+    if (config.gated_mlp) return [`${act}(gate) × input${plusBias(config, "b_in")}`, `= ${show(post)}`];
+    const written = { gelu: "x/2 · (1 + erf(x/√2))", relu: "max(0, x)", silu: "x / (1 + e^−x)" }[config.act_fn];
+    return [...(written ? [`${act}(x) = ${written}`] : []), `${act}(${show(pre)}) = ${show(post)}`];
   }
   const whole = madeBy(side, partName(layer, "mlp"));
   const out = weights[`${blockName(layer, "mlp")}.W_out`][unit];
   const along = out.reduce((sum, x, i) => sum + x * side.trace.readOut[i], 0);
   return [
-    `what neuron ${unit} adds to the logit = GELU × (row ${unit} of W_out · unembed.W_U)`,
+    `what neuron ${unit} adds to the logit = activation × (row ${unit} of W_out · unembed.W_U)`,
     `= ${show(post)} × ${show(along)}`,
     `= ${show(post * along)}`,
     ...(whole ? [`but the MLP is changed as a whole: ${whole}`] : []),
@@ -125,11 +137,12 @@ export function unitLines(side, layer, unit, what) {
 
 export function logitLines(side) {
   const { trace } = side;
-  const last = trace.layers.at(-1).post[0];
+  const { config } = side.prepared.model;
+  const last = trace.layers.at(-1).post[trace.reading];
   const parts = trace.parts.slice(0, 5).map((part) => `${show(part.contribution)} (${part.name})`);
   return [
-    "logit = x(CLS) · unembed.W_U",
-    `= ${writtenDot(last, trace.readOut)}`,
+    `logit = ${config.final_norm ? "norm(x(CLS))" : "x(CLS)"} · unembed.W_U${plusBias(config, "b_U")}`,
+    ...(config.final_norm || config.biases ? [] : [`= ${writtenDot(last, trace.readOut)}`]),
     `= ${show(trace.logit, 6)}`,
     `= ${parts.join(" + ")}${trace.parts.length > 5 ? " + …" : ""}`,
   ];

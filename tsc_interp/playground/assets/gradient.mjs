@@ -3,8 +3,9 @@
 // Weights are flat lists of numbers by name, as in a checkpoint. Keys and values depend on the letter alone, so they are
 // made once per batch; tests/js/train.test.mjs holds the gradient equal to Python's.
 
+import { softmax } from "./layers.mjs";
 import { dot, erf } from "./maths.mjs";
-import { softmax, weightShapes } from "./model.mjs";
+import { weightShapes } from "./shapes.mjs";
 
 const BLOCK = "blocks.0";
 

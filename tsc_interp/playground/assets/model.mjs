@@ -1,36 +1,19 @@
-// The classifier's arithmetic in count space: one position for CLS and one per letter, in float64.
+// The classifier's arithmetic, in float64: the same steps as tsc_interp/model/forward.py, each kept in a trace so that it
+// can be drawn and explained.
 //
-// The same steps as tsc_interp/model/forward.py, each kept in a trace so that it can be drawn and
-// explained. Key j gets the weight m_j exp(s_j) / sum_i m_i exp(s_i), with m_j its multiplicity.
+// Where order does not matter there is one position for CLS and one per letter, and key j gets the weight
+// m_j exp(s_j) / sum_i m_i exp(s_i), with m_j how often its letter occurs. Else there is a position per token.
 
 import { readChange } from "./changes.mjs";
-import { add, dot, gelu, scale, times } from "./maths.mjs";
-import { countsOf, lettersOf } from "./strings.mjs";
-
-/** Every weight's name and shape, in the order data flows, as ClassifierConfig.weight_shapes has it. */
-export function weightShapes(config) {
-  const { d_model: d, n_heads: h, d_head: k, d_mlp: m } = config;
-  const norms = { off: [], rms: ["w"], layer: ["w", "b"] }[config.norm];
-  const shapes = { "embed.W_E": [2 + config.n_letters, d] };
-  for (let layer = 0; layer < config.n_layers; layer++) {
-    const block = `blocks.${layer}`;
-    if (h > 0) {
-      for (const part of norms) shapes[`${block}.ln1.${part}`] = [d];
-      for (const part of ["Q", "K", "V"]) shapes[`${block}.attn.W_${part}`] = [h, d, k];
-      shapes[`${block}.attn.W_O`] = [h, k, d];
-    }
-    if (m > 0) {
-      for (const part of norms) shapes[`${block}.ln2.${part}`] = [d];
-      shapes[`${block}.mlp.W_in`] = [d, m];
-      shapes[`${block}.mlp.W_out`] = [m, d];
-    }
-  }
-  shapes["unembed.W_U"] = [d, 1];
-  return shapes;
-}
+import { countInput, inputOf } from "./inputs.mjs";
+import { ACTIVATIONS, inverseTemperature, norm, normOf, positionVector, scoreFactor, slopeOf, softmax, turned } from "./layers.mjs";
+import { add, dot, scale, times } from "./maths.mjs";
+import { calledTokens, keyValueHeads, needsOrder, weightShapes, withDefaults } from "./shapes.mjs";
+import { lettersOf } from "./strings.mjs";
 
 /** A model from its configuration and its weights: lists of numbers, or the bits of float32 in base64. */
-export function makeModel(config, flat, name = "model") {
+export function makeModel(given, flat, name = "model") {
+  const config = withDefaults(given);
   const shapes = weightShapes(config);
   const weights = {};
   const numbers = {};
@@ -38,8 +21,9 @@ export function makeModel(config, flat, name = "model") {
     numbers[key] = typeof flat[key] === "string" ? decoded(flat[key]) : flat[key].map(Math.fround);
     weights[key] = nest(numbers[key], shape);
   }
-  const tokens = ["CLS", ...lettersOf(config.n_letters)];
-  return { name, config, shapes, flat: numbers, weights, tokens };
+  const letters = [...lettersOf(config.n_letters)];
+  const tokens = ["CLS", ...letters];
+  return { name, config, shapes, flat: numbers, weights, tokens, called: calledTokens(config, letters) };
 }
 
 function decoded(text) {
@@ -95,100 +79,152 @@ export function prepare(model, edits = noEdits()) {
   return prepared;
 }
 
-/** The whole forward pass on one count vector, every step kept. Counts may be any non-negative reals. */
-export function run(prepared, counts) {
+// -- the forward pass ----------------------------------------------------------------------------------
+
+/** The whole forward pass, every step kept. `given` are counts (any non-negative reals), or what `inputOf` returns. */
+export function run(prepared, given) {
   const { model } = prepared;
   const { config, weights } = model;
-  const multiplicity = [config.attend_cls ? 1 : 0, ...counts];
-  const size = counts.reduce((sum, count) => sum + count, 0);
-  const embedded = [weights["embed.W_E"][0], ...weights["embed.W_E"].slice(2)];
-  const readOut = weights["unembed.W_U"].map((row) => row[0]);
-  const parts = [{ id: "embed", name: "CLS embedding", vector: embedded[0] }];
+  const input = Array.isArray(given) ? countInput(config, given) : given;
+  const { ids, reading } = input;
+  const added = config.n_positions > 0 && ["learned", "sinusoidal"].includes(config.positions);
+  const embedded = ids.map((id, place) => {
+    const vector = weights["embed.W_E"][id];
+    return added ? add(vector, positionVector(model, place)) : vector;
+  });
+  const reader = config.reads === "last_letter" ? "last letter" : "CLS";
+  const parts = [{ id: "embed", name: `${reader} embedding`, vector: embedded[reading] }];
   const layers = [];
   let residual = embedded;
   for (let index = 0; index < config.n_layers; index++) {
     const layer = { pre: residual };
     const label = config.n_layers > 1 ? `layer ${index} ` : "";
     if (config.n_heads > 0) {
-      attention(prepared, index, layer, multiplicity, size);
-      layer.headOut.forEach((out, head) => {
-        parts.push({ id: `${index}.${head}`, name: `${label}head ${head}`, vector: out[0] });
-      });
+      attention(prepared, index, layer, input);
+      parts.push(...headParts(model, index, layer, reading, label));
       residual = residual.map((x, position) => (layer.attnOut[position] ? add(x, layer.attnOut[position]) : x));
       layer.mid = residual;
     }
     if (config.d_mlp > 0) {
       mlp(prepared, index, layer, residual);
-      parts.push({ id: `${index}.mlp`, name: `${label}MLP`, vector: layer.mlpOut[0] });
+      parts.push({ id: `${index}.mlp`, name: `${label}MLP`, vector: layer.mlpOut[reading] });
       residual = residual.map((x, position) => (layer.mlpOut[position] ? add(x, layer.mlpOut[position]) : x));
     }
     layer.post = residual;
     layers.push(layer);
   }
-  for (const part of parts) part.contribution = dot(part.vector, readOut);
-  return { counts, size, multiplicity, embedded, readOut, layers, parts, logit: dot(residual[0], readOut) };
+  return { ...input, embedded, layers, parts, ...readOut(model, residual[reading], parts) };
 }
 
-/** In the last layer only CLS's own row matters for the logit; before it, every position's does. */
-const queriesOf = (config, index) => (index === config.n_layers - 1 ? 1 : config.n_letters + 1);
+/**
+ * { outputs, best, second, readOut, logit }: the logit is the one output or, of several, how far the largest is ahead of
+ * the next. It is the sum of what the parts contribute along `readOut`, a bias being a part of its own.
+ */
+function readOut(model, x, parts) {
+  const { config, weights } = model;
+  const columns = config.tied_embeddings
+    ? weights["embed.W_E"].slice(2)
+    : weights["unembed.W_U"][0].map((_, i) => weights["unembed.W_U"].map((row) => row[i]));
+  const final = config.final_norm ? normOf(model, config.norm, "ln_final", x) : null;
+  const bias = weights["unembed.b_U"];
+  const read = (u, b) => dot(x, final ? final.along(u) : u) + (final?.shift ? dot(final.shift, u) : 0) + b;
+  const outputs = columns.map((u, i) => read(u, bias ? bias[i] : 0));
+  const order = outputs.map((_, i) => i).sort((i, j) => outputs[j] - outputs[i] || i - j);
+  const [best, second = null] = order;
+  const direction = second === null ? columns[best] : columns[best].map((value, i) => value - columns[second][i]);
+  const along = final ? final.along(direction) : direction;
+  for (const part of parts) part.contribution = dot(part.vector, along);
+  if (bias || final?.shift) {
+    const constant = read(direction, bias ? bias[best] - (second === null ? 0 : bias[second]) : 0) - dot(x, along);
+    parts.push({ id: "bias", name: "output bias", vector: x.map(() => 0), contribution: constant });
+  }
+  return { outputs, best, second, readOut: along, logit: second === null ? outputs[best] : outputs[best] - outputs[second] };
+}
 
-function attention(prepared, index, layer, multiplicity, size) {
+/** What each head adds where the answer is read, and the biases of attention; a norm behind it is shared out by its size. */
+function headParts({ config, weights, ...model }, index, layer, reading, label) {
+  const summed = layer.headSum[reading];
+  const after = config.attention_norm === "off" ? null : normOf({ config, weights, ...model }, config.attention_norm, `blocks.${index}.ln1_post`, summed);
+  const share = (v) => (after ? after.share(v) : v);
+  const parts = layer.headOut.map((out, head) => ({ id: `${index}.${head}`, name: `${label}head ${head}`, vector: share(out[reading]) }));
+  const biases = [config.biases ? share(weights[`blocks.${index}.attn.b_O`]) : null, after?.shift].filter(Boolean);
+  if (biases.length > 0) parts.push({ id: `${index}.bias`, name: `${label}attention bias`, vector: biases.reduce(add) });
+  return parts;
+}
+
+/** In the last layer only CLS's own row matters for the logit; before it, and where order matters, every position's does. */
+const queriesOf = (config, index, layer) => (index === config.n_layers - 1 && !needsOrder(config) ? 1 : layer.pre.length);
+
+function attention(prepared, index, layer, { multiplicity, size, causal }) {
   const { model } = prepared;
   const { config, weights } = model;
   const name = `blocks.${index}.attn`;
-  const queries = queriesOf(config, index);
+  const queries = queriesOf(config, index, layer);
   layer.read = layer.pre.map((x) => norm(model, `blocks.${index}.ln1`, x));
+  const asked = config.positions === "shortformer" ? layer.read.map((x, place) => add(x, positionVector(model, place))) : layer.read;
   const heads = Array.from({ length: config.n_heads }, (_, head) => head);
   const after = (kind, rows) => heads.map((head) => changed(prepared, `${index}.${kind}.${head}`, rows(head)));
-  const project = (kind, part) =>
-    after(kind, (head) => layer.read.map((x) => times(x, weights[`${name}.W_${part}`][head])));
-  layer.q = project("query", "Q");
-  layer.k = project("key", "K");
-  layer.v = project("value", "V");
-  layer.scoreFactor = scoreFactor(config, size);
-  layer.scores = heads.map((head) =>
-    layer.q[head].slice(0, queries).map((q) => layer.k[head].map((k) => dot(q, k) * layer.scoreFactor)),
-  );
-  layer.pattern = after("pattern", (head) => layer.scores[head].map((scores) => softmax(scores, multiplicity)));
+  const project = (kind, part, from, per = 1) =>
+    after(kind, (head) => {
+      const [own, bias] = [Math.floor(head / per), weights[`${name}.b_${part}`]];
+      return from.map((x) => {
+        const made = times(x, weights[`${name}.W_${part}`][own]);
+        return bias ? add(made, bias[own]) : made;
+      });
+    });
+  const per = config.n_heads / keyValueHeads(config);
+  layer.q = project("query", "Q", asked);
+  layer.k = project("key", "K", asked, per);
+  layer.v = project("value", "V", layer.read, per);
+  // What the scores are made of: queries and keys after a norm of their own and the turns of their positions.
+  const seen = (rows, part) =>
+    config.qk_norm === "off" && config.positions !== "rotary"
+      ? rows
+      : rows.map((vectors) =>
+          vectors.map((x, place) => {
+            const normed = norm(model, `${name}.${part}_norm`, x, config.qk_norm);
+            return config.positions === "rotary" ? turned(config, normed, place) : normed;
+          }),
+        );
+  layer.qSeen = seen(layer.q, "q");
+  layer.kSeen = seen(layer.k, "k");
+  const visible = (query) => (causal ? multiplicity.map((many, key) => (key <= query ? many : 0)) : multiplicity);
+  layer.scores = heads.map((head) => {
+    const factor = scoreFactor(model, name, head, size);
+    return layer.qSeen[head].slice(0, queries).map((q, query) => {
+      let scores = layer.kSeen[head].map((k) => dot(q, k) * factor);
+      if (config.adaptive_temperature) scores = scale(scores, inverseTemperature(scores, multiplicity));
+      if (config.positions === "alibi") scores = scores.map((score, key) => score - slopeOf(config, head) * Math.max(0, query - key));
+      return scores;
+    });
+  });
+  layer.pattern = after("pattern", (head) => layer.scores[head].map((scores, query) => softmax(scores, visible(query))));
   layer.z = after("head", (head) => layer.pattern[head].map((row) => times(row, layer.v[head])));
   layer.headOut = heads.map((head) => layer.z[head].map((z) => times(z, weights[`${name}.W_O`][head])));
-  layer.attnOut = layer.headOut.reduce((sum, out) => sum.map((x, i) => add(x, out[i])));
-}
-
-/** What multiplies q·k: 1 / sqrt(d_head), and log n where the configuration says so. */
-function scoreFactor(config, size) {
-  const plain = 1 / Math.sqrt(config.d_head);
-  return config.score_scale === "sqrt_d_head_log_n" ? plain * Math.log(size) : plain;
-}
-
-/** Weights m_j exp(s_j) / sum, the largest score of a present key taken out first. */
-export function softmax(scores, multiplicity) {
-  const top = Math.max(...scores.filter((_, j) => multiplicity[j] > 0));
-  const raw = scores.map((score, j) => (multiplicity[j] > 0 ? multiplicity[j] * Math.exp(score - top) : 0));
-  return scale(raw, 1 / raw.reduce((sum, x) => sum + x, 0));
+  layer.headSum = layer.headOut.reduce((sum, out) => sum.map((x, i) => add(x, out[i])));
+  if (config.biases) layer.headSum = layer.headSum.map((x) => add(x, weights[`${name}.b_O`]));
+  layer.attnOut = layer.headSum.map((x) => norm(model, `blocks.${index}.ln1_post`, x, config.attention_norm));
 }
 
 function mlp(prepared, index, layer, residual) {
   const { model } = prepared;
   const { config, weights } = model;
   const name = `blocks.${index}`;
-  const read = residual.slice(0, queriesOf(config, index)).map((x) => norm(model, `${name}.ln2`, x));
+  const { act } = ACTIVATIONS[config.act_fn];
+  const biased = (x, bias) => (config.biases ? add(x, weights[`${name}.mlp.${bias}`]) : x);
+  const read = residual.slice(0, queriesOf(config, index, layer)).map((x) => norm(model, `${name}.ln2`, x));
   layer.mlpRead = read;
-  layer.mlpPre = read.map((x) => times(x, weights[`${name}.mlp.W_in`]));
+  const linear = read.map((x) => times(x, weights[`${name}.mlp.W_in`]));
+  layer.mlpPre = config.gated_mlp ? read.map((x) => times(x, weights[`${name}.mlp.W_gate`])) : linear.map((row) => biased(row, "b_in"));
+  const post = layer.mlpPre.map((row, i) =>
+    config.gated_mlp ? biased(row.map((x, m) => act(x) * linear[i][m]), "b_in") : row.map(act),
+  );
   const neurons = layer.mlpPre[0].map((_, neuron) =>
-    changed(prepared, `${index}.neuron.${neuron}`, layer.mlpPre.map((row) => [gelu(row[neuron])])),
+    changed(prepared, `${index}.neuron.${neuron}`, post.map((row) => [row[neuron]])),
   );
   layer.mlpPost = layer.mlpPre.map((_, position) => neurons.map((rows) => rows[position][0]));
-  layer.mlpOut = changed(prepared, `${index}.mlp.`, layer.mlpPost.map((row) => times(row, weights[`${name}.mlp.W_out`])));
-}
-
-export function norm({ config, weights }, name, x) {
-  if (config.norm === "off") return x;
-  const mean = config.norm === "layer" ? x.reduce((sum, value) => sum + value, 0) / x.length : 0;
-  const centred = x.map((value) => value - mean);
-  const size = Math.sqrt(dot(centred, centred) / x.length + config.norm_eps);
-  const shift = config.norm === "layer" ? weights[`${name}.b`] : null;
-  return centred.map((value, i) => (value / size) * weights[`${name}.w`][i] + (shift ? shift[i] : 0));
+  const out = layer.mlpPost.map((row) => biased(times(row, weights[`${name}.mlp.W_out`]), "b_out"));
+  layer.mlpOut = changed(prepared, `${index}.mlp.`, out);
 }
 
 // -- changes ---------------------------------------------------------------------------------------
@@ -222,7 +258,7 @@ function effectOf(plain, { layer, kind, index, letter, factor, vector, strings, 
   if (factor !== undefined) return { at, factor };
   const everywhere = (row) => tokens.map(() => row);
   if (vector) return { at, put: everywhere(vector), combine: () => everywhere(vector.map(() => 0)) };
-  const traces = (strings ?? [like ?? patch]).map((text) => run(plain, countsOf(text, config.n_letters)));
+  const traces = (strings ?? [like ?? patch]).map((text) => run(plain, inputOf(config, text)));
   const combine = (pick) => {
     const found = traces.map((trace) => pick(trace.layers[layer], trace));
     if (patch !== undefined) return found[0];

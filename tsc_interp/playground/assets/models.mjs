@@ -17,7 +17,7 @@ export function readModel(given) {
     ]),
   );
   const model = makeModel(config, given.weights, given.source);
-  return { ...given, configText: given.config, config, versions, model };
+  return { ...given, configText: given.config, config: model.config, versions, model };
 }
 
 /** The first wrong string, if a short search finds one: { counts, checkedTo } or null. */

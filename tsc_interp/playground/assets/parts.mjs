@@ -2,9 +2,9 @@
 
 import { h } from "./dom.mjs";
 import { logitLines, probabilityLines } from "./formulas.mjs";
+import { inputOf } from "./inputs.mjs";
 import { show, showPercent, sigmoid } from "./maths.mjs";
 import { prepare, run } from "./model.mjs";
-import { countsOf } from "./strings.mjs";
 import { describeTask, labelOf } from "./task.mjs";
 
 const byId = (id) => document.getElementById(id);
@@ -38,9 +38,10 @@ export function badge(model, strings, logits) {
   if (!logits) return h("span", { class: "badge good" }, "trained in this page");
   if (!differences.has(model)) {
     const ready = prepare(model);
-    const apart = strings.map((text, i) =>
-      Math.abs(run(ready, countsOf(text, model.config.n_letters)).logit - logits[i]),
-    );
+    const apart = strings.flatMap((text, i) => {
+      const { outputs } = run(ready, inputOf(model.config, text));
+      return [logits[i]].flat().map((logit, output) => Math.abs(outputs[output] - logit));
+    });
     differences.set(model, Math.max(...apart));
   }
   const worst = differences.get(model);

@@ -7,6 +7,7 @@ const utf8 = new TextEncoder();
 
 // What a part is written or read with, and which share of it belongs to one head or neuron.
 const HELD_IN = { head: "attn.W_O", neuron: "mlp.W_out", mlp: "mlp.W_out", query: "attn.W_Q", key: "attn.W_K", value: "attn.W_V" };
+const BIAS_OF = { mlp: "mlp.b_out", query: "attn.b_Q", key: "attn.b_K", value: "attn.b_V" };
 
 /**
  * { weights, left }: each weight's numbers with everything baked in that these weights can hold (zero and scale of a whole
@@ -15,16 +16,20 @@ const HELD_IN = { head: "attn.W_O", neuron: "mlp.W_out", mlp: "mlp.W_out", query
 export function bakedWeights(model, edits) {
   const weights = { ...model.flat };
   const left = [];
+  const biasOf = model.config.biases ? BIAS_OF : {};
   for (const text of edits.changes) {
     const { layer, kind, index, letter, factor } = readChange(text, model.config);
-    if (factor === undefined || letter !== null) {
+    const shared = model.config.n_key_value_heads > 0 && (kind === "key" || kind === "value");
+    if (factor === undefined || letter !== null || shared) {
       left.push(text);
       continue;
     }
-    const name = `blocks.${layer}.${HELD_IN[kind]}`;
-    const size = index === null ? weights[name].length : weights[name].length / model.shapes[name][0];
-    const start = size * (index ?? 0);
-    weights[name] = weights[name].map((x, i) => (i >= start && i < start + size ? x * factor : x));
+    const written = `blocks.${layer}.${HELD_IN[kind]}`;
+    for (const name of [written, ...(biasOf[kind] ? [`blocks.${layer}.${biasOf[kind]}`] : [])]) {
+      const size = index === null ? weights[name].length : weights[name].length / model.shapes[name][0];
+      const start = size * (index ?? 0);
+      weights[name] = weights[name].map((x, i) => (i >= start && i < start + size ? x * factor : x));
+    }
   }
   return { weights, left };
 }

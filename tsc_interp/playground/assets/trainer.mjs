@@ -1,7 +1,7 @@
 // Training in the page: the source report's recipe, from the same draws as Python, one epoch at a time.
 
 import { lossAndGradient, totalLoss } from "./gradient.mjs";
-import { weightShapes } from "./model.mjs";
+import { weightShapes } from "./shapes.mjs";
 import { drawBatch } from "./stream.mjs";
 import { labelOf } from "./task.mjs";
 import { torchDraws } from "./twister.mjs";
