@@ -37,17 +37,18 @@ test("a neighbour is right and has the same label", { skip: skipWithout(searches
   }
 });
 
-test("the tour of a bundled model has five steps, and its last one is what freezing does", { skip: skipWithout(searches) }, () => {
+test("the tour of a bundled model has six steps: freezing is the fifth, and the last shows the map of the model as it is", { skip: skipWithout(searches) }, () => {
   for (const { name, config, weights } of searches.slice(-6)) {
     const prepared = prepare(makeModel(config, weights));
     const failure = quickFailure(prepared.model);
     const steps = tourSteps(prepared, makeEvaluator(prepared), failure);
-    assert.equal(steps.length, 5, name);
+    assert.equal(steps.length, 6, name);
     for (const step of steps) {
       countsOf(step.text, config.n_letters);
       assert.ok(step.lines.length > 0 && step.lines.every((line) => !/undefined|NaN|null/.test(line)), step.lines.join());
     }
-    const last = steps.at(-1);
+    const [last, map] = steps.slice(-2);
+    assert.deepEqual([map.target, map.edits.changes], ["map", []]);
     const { logit } = run(prepare(prepared.model, last.edits), failure.counts);
     const mended = logit > 0 === labelOf(config.task, failure.counts);
     assert.match(last.lines[0], mended ? /the answer is right/ : /stays wrong/);

@@ -52,7 +52,7 @@ def test_a_table_of_several_strings(visit: Open) -> None:
 
 
 @pytest.mark.parametrize("name", BUNDLED)
-def test_a_tour_of_a_failure_in_five_steps(visit: Open, name: str) -> None:
+def test_a_tour_of_a_failure_in_six_steps(visit: Open, name: str) -> None:
     page = visit(name, "#s=ab&mute=0.0")
     before = shown_logit(page)
     page.focus("#tour-start")
@@ -60,20 +60,21 @@ def test_a_tour_of_a_failure_in_five_steps(visit: Open, name: str) -> None:
     found = tsc.horizon(load_checkpoint(name)).shortest
     assert found is not None
     strings = []
-    for step in range(1, 6):
+    for step in range(1, 7):
         settle(page)
-        assert page.inner_text("#tour h2").startswith(f"{step} of 5: ")
+        assert page.inner_text("#tour h2").startswith(f"{step} of 6: ")
         assert page.locator(".toured").count() == 1
         strings.append(page.input_value("#string"))
-        if step in (1, 3, 4):
+        if step in (1, 3, 4, 6):
             assert shown_logit(page) == pytest.approx(found.logit, abs=1e-9)
         if step == 2:
             assert "right" in page.inner_text(".verdict .tag >> nth=0")
-        if step < 5:
+        if step == 5:
+            assert page.inner_text(".verdict .tag >> nth=0") == "right", "with attention given back"
+        if step < 6:
             page.focus("[data-key=tour-next]")
             page.keyboard.press("Enter")
-    assert strings == [found.string, strings[1], *[found.string] * 3]
-    assert page.inner_text(".verdict .tag >> nth=0") == "right", "with attention given back"
+    assert strings == [found.string, strings[1], *[found.string] * 4]
     page.keyboard.press("Escape")
     settle(page)
     assert page.is_hidden("#tour")

@@ -155,10 +155,10 @@ def test_writing_returns_the_path_and_replaces_the_file(tmp_path: Path) -> None:
 
 
 def test_refusals_say_why() -> None:
-    with pytest.raises(UnsupportedError, match="has positions, so letter counts do not describe"):
-        playground_fragment(fresh(POSITIONED))
-    with pytest.raises(UnsupportedError, match="has positions"):
-        playground_fragment("walkthrough", compare=fresh(POSITIONED))
+    with pytest.raises(UsageError, match="another those that see order .* a page for each"):
+        playground_fragment("walkthrough", also=[fresh(POSITIONED)])
+    with pytest.raises(UsageError, match="history is shown for models on letter counts only"):
+        playground_fragment(fresh(POSITIONED), history={0: fresh(POSITIONED)})
     with pytest.raises(UnsupportedError, match="parameters; the playground carries"):
         playground_fragment(fresh(ClassifierConfig(d_model=300, d_mlp=300)))
     with pytest.raises(UsageError, match="reads 3 letters and memory 4"):
@@ -254,7 +254,7 @@ def test_what_cannot_be_put_together_is_refused(
 
 
 def test_every_module_of_the_package_is_in_the_page() -> None:
-    script = scripts.assemble_script("page.mjs")
+    used = "".join(scripts.assemble_script(entry) for entry in ("page.mjs", "sequence.mjs"))
     for file in scripts.ASSETS.iterdir():
         if file.name.endswith(".mjs"):
-            assert f"// {file.name}\n" in script, f"{file.name} is not used"
+            assert f"// {file.name}\n" in used, f"{file.name} is not used"

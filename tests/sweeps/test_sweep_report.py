@@ -14,7 +14,7 @@ import tsc_interp as tsc
 from tests.sweeps.test_sweeps import Here, quick
 from tsc_interp.cli import main
 from tsc_interp.errors import UsageError
-from tsc_interp.report.sweep import cell_table
+from tsc_interp.report.sweep import answer, cell_table, model_table, render_sweep, report_link
 from tsc_interp.results.intervals import median_interval, share_interval
 from tsc_interp.sweeps import running
 from tsc_interp.sweeps.analysis import analyse
@@ -190,3 +190,41 @@ def test_the_guide_names_every_column():
     named = set(re.findall(r"^\| `(\w+)`", guide, re.MULTILINE))
     kinds = {name for name in RESULTS if "norm_W_" not in name}
     assert kinds <= named
+
+
+def test_one_median_per_cell(rows):
+    """The table, the figures' words and the heat map say the same, infinity included."""
+    analysis = analyse(frame(rows))
+    table = cell_table(analysis)
+    at = table.columns.index("median")
+    shown = {row[0]: row[at] for row in table.rows}
+    (pair,) = analysis.interactions
+    for i, width in enumerate(pair.rows):
+        for j, init in enumerate(pair.columns):
+            own = {pair.first: width, pair.second: init}
+            cell = f"{own['d_model']} {own['embedding_init']}"
+            assert shown[cell] == pair.medians[i, j] or cell == "2 default"  # row 5 was bent
+    lengths = sorted(math.inf if r["infinite"] else r["first_error_length"] for r in rows
+                     if r["d_model"] == 8)  # fmt: skip
+    figure = next(f for f in figures(analysis) if f.name == "by-d_model")
+    middle = lengths[(len(lengths) - 1) // 2]
+    assert figure.figure.data[0].median[2] == middle
+    assert f"8: median {middle:,} of {len(lengths)}" in figure.alt
+
+
+def test_the_page_answers_and_links_reports(sweep, rows):
+    said = answer(analyse(frame(rows)))
+    assert said.startswith("Longest right: `8 default`")
+    assert "shortest: `2 linear_like`" in said or "shortest: `2 default`" in said
+    written = sweep.path / "reports" / "3" / "index.html"
+    assert report_link(sweep, 3, sweep.path) is None
+    written.parent.mkdir(parents=True)
+    written.write_text("a report")
+    assert report_link(sweep, 3, sweep.path) == "reports/3/index.html"
+    assert report_link(sweep, 3, sweep.path.parent) == "quick/reports/3/index.html"
+    page = render_sweep(sweep, plotlyjs="cdn")
+    assert page.count('<a href="reports/3/index.html">') == 1
+    assert f"--out {sweep.path / 'reports' / 'ROW'}" in page
+    listed = model_table(sweep, sweep.table(), None)
+    assert len(listed) == 18
+    assert listed == sorted(listed, key=lambda one: (one["length"], one["row"]))

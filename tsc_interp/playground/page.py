@@ -2,6 +2,8 @@
 
     page.html = template.html + style.css + the modules + what `payload` says about each model
 
+Its body is `counts.html`, or `sequence.html` for models that see order or have several outputs.
+
 Nothing in it refers to anything outside it.
 """
 
@@ -24,6 +26,7 @@ from tsc_interp.files import write_output
 from tsc_interp.output.json_form import to_json
 from tsc_interp.playground.payload import History, blank_payload, loaded, model_payload
 from tsc_interp.playground.scripts import assemble_script, assemble_style, packed, read_asset
+from tsc_interp.playground.sequences import on_counts
 
 
 @checked
@@ -53,7 +56,7 @@ def write_playground(
         The path of the page.
 
     Raises:
-        UsageError: The models read different alphabets.
+        UsageError: The models read different alphabets, or need different pages.
         OutputError: The file cannot be written, or is something else.
 
     Example:
@@ -96,6 +99,11 @@ def playground_fragment(
                 f"{main.config.n_letters} letters and {shown[1].source} {shown[1].config.n_letters}"
             )
     shown += [loaded(one) for one in also]
+    counted = on_counts(main.config)
+    for one in shown:
+        _check_alike(main, one, counted)
+    if history and not counted:
+        raise UsageError("a training history is shown for models on letter counts only")
     models = [
         model_payload(one, history if one is main else None, circuit=circuit) for one in shown
     ]
@@ -107,11 +115,21 @@ def playground_fragment(
     }
     return _fill(
         read_asset("template.html"),
+        BODY=read_asset("counts.html" if counted else "sequence.html"),
         TITLE=html.escape(f"{models[0]['name']} · tsc-interp playground"),
         STYLE=assemble_style("style.css", "map.css"),
-        SCRIPT=packed(assemble_script("page.mjs")),
+        SCRIPT=packed(assemble_script("page.mjs" if counted else "sequence.mjs")),
         PAYLOAD=_as_json(payload),
     )
+
+
+def _check_alike(main: Checkpoint, other: Checkpoint, counted: bool) -> None:
+    if on_counts(other.config) != counted:
+        named = (main, other) if counted else (other, main)
+        raise UsageError(
+            f"one page shows models on letter counts ({named[0].source}), another those that see "
+            f"order or have several outputs ({named[1].source}); write a page for each"
+        )
 
 
 def _named_apart(models: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -13,16 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from tsc_interp.checkpoints import Checkpoint
+from tsc_interp.checkpoints import Checkpoint, bundled_names
 from tsc_interp.checkpoints.checkpoint import SUFFIX
 from tsc_interp.checkpoints.resolve import ModelLike, as_checkpoint
 from tsc_interp.checkpoints.run_directory import run_of
-from tsc_interp.config import ClassifierConfig, require_report_family
+from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.output.visible import visible
 from tsc_interp.playground.circuits import circuit_payload
 from tsc_interp.playground.examples import examples
-from tsc_interp.task import SHIPPED
+from tsc_interp.playground.sequences import on_counts, sequence_examples, sequence_payload
 
 History = Mapping[int, Checkpoint]
 
@@ -31,18 +31,8 @@ _RANDOM_REFERENCES = 34
 
 
 def loaded(given: ModelLike) -> Checkpoint:
-    """The checkpoint that is meant, if a page about letter counts can show it."""
+    """The checkpoint that is meant, if it fits into a page."""
     checkpoint = as_checkpoint(given)
-    require_report_family(checkpoint.config, "the playground")
-    if not isinstance(checkpoint.config.task, SHIPPED):
-        raise UnsupportedError(
-            f"the playground has no labels for a task of one's own ({checkpoint.config.task.kind})"
-        )
-    if checkpoint.config.has_positions:
-        raise UnsupportedError(
-            f"{checkpoint.source} has positions, so letter counts do not describe its input; the "
-            "playground works on counts and cannot show it"
-        )
     if checkpoint.n_parameters > MAX_PARAMETERS:
         raise UnsupportedError(
             f"{checkpoint.source} has {checkpoint.n_parameters} parameters; the playground carries "
@@ -69,10 +59,10 @@ def model_payload(
         # As text, which a checkpoint's file holds to the letter.
         "config": checkpoint.config.to_json(),
         "weights": encoded_weights(checkpoint),
-        "examples": examples(checkpoint.config),
+        "examples": shown_examples(checkpoint.config),
         "strings": strings,
         "logits": _logits(checkpoint, strings),
-        "circuit": circuit_payload(checkpoint, search=circuit),
+        **_kind_payload(checkpoint, circuit),
         "history": [
             {
                 "epoch": epoch,
@@ -85,6 +75,18 @@ def model_payload(
     }
 
 
+def shown_examples(config: ClassifierConfig) -> list[str]:
+    """Strings worth trying first, whichever page shows the model."""
+    return examples(config) if on_counts(config) else sequence_examples(config)
+
+
+def _kind_payload(checkpoint: Checkpoint, circuit: bool) -> dict[str, Any]:
+    """What only one of the two pages shows."""
+    if on_counts(checkpoint.config):
+        return {"circuit": circuit_payload(checkpoint, search=circuit)}
+    return sequence_payload(checkpoint.config)
+
+
 def blank_payload() -> dict[str, Any]:
     """What the page trains a model of its own from: the source report's configuration."""
     config = ClassifierConfig()
@@ -94,12 +96,14 @@ def blank_payload() -> dict[str, Any]:
 def reference_strings(config: ClassifierConfig) -> list[str]:
     """What the badge is about: the examples, and counts from one to a million, always the same."""
     generator = np.random.default_rng(0)
+    if config.needs_order:
+        return sequence_examples(config, _RANDOM_REFERENCES)
     magnitudes = generator.uniform(0, 6, (_RANDOM_REFERENCES, config.n_letters))
     counts = np.floor(10**magnitudes).astype(np.int64)
     # Letters are left out at random too, as long as one remains.
     counts *= generator.random(counts.shape) < 0.7
     counts[:, 0] += counts.sum(axis=1) == 0
-    return [*examples(config), *(config.alphabet.write(row) for row in counts)]
+    return [*shown_examples(config), *(config.alphabet.write(row) for row in counts)]
 
 
 def encoded_weights(checkpoint: Checkpoint) -> dict[str, str]:
@@ -110,7 +114,7 @@ def encoded_weights(checkpoint: Checkpoint) -> dict[str, str]:
     }
 
 
-def _logits(checkpoint: Checkpoint, strings: Sequence[str]) -> list[float]:
+def _logits(checkpoint: Checkpoint, strings: Sequence[str]) -> list[Any]:
     """In float64, as the page computes, so that float32 rounding is no part of the difference."""
     import torch
 
@@ -125,7 +129,8 @@ def _logits(checkpoint: Checkpoint, strings: Sequence[str]) -> list[float]:
             f"{checkpoint.source} has weights so large that its logits are not finite numbers; the "
             "playground cannot show it"
         )
-    return [float(logit) for logit in logits]
+    found: list[Any] = logits.tolist()  # a list per string where there are several outputs
+    return found
 
 
 def page_name(checkpoint: Checkpoint) -> str:
@@ -140,4 +145,6 @@ def page_name(checkpoint: Checkpoint) -> str:
 
 
 def _source(source: str) -> str:
-    return f"model{SUFFIX}" if source == "memory" else source
+    """What a command would name: a model that was imported is no file."""
+    known = source.endswith(SUFFIX) or source in bundled_names() or Path(source).exists()
+    return source if known else f"model{SUFFIX}"

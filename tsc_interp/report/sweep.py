@@ -1,4 +1,4 @@
-"""A sweep on one page: distributions by option, options together, outliers, every cell.
+"""A sweep on one page: its answer, every cell, distributions by option, every model.
 
     tsc.sweep_report("sweeps/width")          -> sweeps/width/report.html
 
@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
 from tsc_interp.files import write_output
 from tsc_interp.output.numbers import counted
@@ -23,6 +25,8 @@ from tsc_interp.sweeps.figures import figures
 
 _GENERATOR = "tsc-interp sweep"
 PAGE = "report.html"
+REPORTS = "reports"
+"""Beside a sweep's rows: a folder for the report of each row that has one."""
 
 
 def sweep_report(
@@ -47,7 +51,7 @@ def sweep_report(
     """
     found = sweep if isinstance(sweep, Sweep) else Sweep.open(sweep)
     target = found.path / PAGE if path is None else Path(path)
-    page = render_sweep(found, where=where, plotlyjs=plotlyjs)
+    page = render_sweep(found, where=where, plotlyjs=plotlyjs, beside=target.parent)
     write_output(target, page.encode(), is_sweep_page, force=force)
     return target
 
@@ -56,8 +60,16 @@ def is_sweep_page(start: bytes) -> bool:
     return f'content="{_GENERATOR} '.encode() in start
 
 
-def render_sweep(found: Sweep, *, where: str | None = None, plotlyjs: str = "inline") -> str:
-    analysis = analyse(found.table(where))
+def render_sweep(
+    found: Sweep,
+    *,
+    where: str | None = None,
+    plotlyjs: str = "inline",
+    beside: Path | None = None,
+) -> str:
+    """The page; links to reports of single models are relative to the folder `beside`."""
+    table = found.table(where)
+    analysis = analyse(table)
     drawn = [part_of(figure, 0, "sweep") for figure in figures(analysis)]
     options = len(analysis.factors)
     return render_page(
@@ -67,14 +79,43 @@ def render_sweep(found: Sweep, *, where: str | None = None, plotlyjs: str = "inl
         name=found.name,
         about=found.definition.about,
         where=where,
+        answer=answer(analysis),
         sentences=sentences(found, analysis, where),
         cells=cell_table(analysis),
         by_option=drawn[:options],
         together=drawn[options:],
-        outliers=outlier_table(found, analysis),
+        outliers=outlier_table(found, analysis, beside),
+        every=model_table(found, table, beside),
+        most=MOST_MODELS,
         left_out=analysis.left_out,
         path=str(found.path),
+        command=explain(found, "ROW"),
     )
+
+
+def answer(analysis: Analysis) -> str:
+    """The question's answer in one sentence: which cells are best and worst, what makes it so."""
+    known = [cell for cell in analysis.cells if cell["median"] is not None]
+    if len(known) < 2:
+        return ""
+    ranked = sorted(known, key=lambda cell: cell["median"])
+    best, worst = ranked[-1], ranked[0]
+    if best["median"] == worst["median"]:
+        return f"No cell differs in its median first error: {_first(best['median'])} in each."
+    said = (
+        f"Longest right: `{best['cell']}`, where half of the models make no error before "
+        f"{_first(best['median'])}; shortest: `{worst['cell']}`, {_first(worst['median'])}."
+    )
+    if analysis.factors and analysis.factors[0].explained > 0:
+        strongest = analysis.factors[0]
+        said += f" What matters most is `{strongest.name}`, {strongest.explained:.0%} of the "
+        said += "variance of the logarithm."
+    return said
+
+
+def _first(reach: float) -> str:
+    """From the length up to which a model is right to that of its first error."""
+    return "any length" if reach == float("inf") else f"length {reach + 1:,.0f}"
 
 
 def sentences(found: Sweep, analysis: Analysis, where: str | None = None) -> list[str]:
@@ -97,18 +138,12 @@ def sentences(found: Sweep, analysis: Analysis, where: str | None = None) -> lis
         )
     if total["diverged"]:
         told.append(f"{told_share(total['diverged'], total['models'])} diverged in training.")
-    if analysis.factors:
-        strongest = analysis.factors[0]
-        told.append(
-            f"`{strongest.name}` explains {strongest.explained:.0%} of the variance of the "
-            f"logarithm of the {analysis.measure}, more than any other option."
-        )
     return told
 
 
 def cell_table(analysis: Analysis) -> Table:
-    columns = ("cell", "models", "no test errors", "95% CI", "shortest", "median", "95% CI of it",
-               "longest", "infinite")  # fmt: skip
+    columns = ("cell", "models", "no test errors", "95% CI", "first error: shortest", "median",
+               "95% CI of it", "longest", "at no length")  # fmt: skip
     rows = tuple(
         (
             cell["cell"] or "all", cell["models"], cell["no_test_errors"],
@@ -119,21 +154,54 @@ def cell_table(analysis: Analysis) -> Table:
         )
         for cell in analysis.cells
     )  # fmt: skip
-    return Table(title="Every cell: up to which length its models are right", columns=columns,
+    return Table(title="Every cell: the length of its models' first error", columns=columns,
                  rows=rows)  # fmt: skip
 
 
 def _length(value: float | None) -> str | int:
-    return "" if value is None else "infinite" if value == float("inf") else int(value)
+    return "" if value is None else "∞" if value == float("inf") else int(value) + 1
 
 
 def _ends(low: float | None, high: float | None) -> str:
     if low is None or high is None:
         return ""
-    return " to ".join("∞" if end == float("inf") else f"{end:,.0f}" for end in (low, high))
+    return " to ".join("∞" if end == float("inf") else f"{end + 1:,.0f}" for end in (low, high))
 
 
-def outlier_table(found: Sweep, analysis: Analysis) -> list[dict[str, str]]:
+MOST_MODELS = 1_000
+"""Rows of single models a page holds; those with the shortest first error come first."""
+
+
+def model_table(found: Sweep, table: Any, beside: Path | None) -> list[dict[str, Any]]:
+    """Every model, the worst first, with its report if there is one."""
+    rows = table.to_dicts()
+    endless = float("inf")
+    for row in rows:
+        known = row["first_error_length"]
+        row["length"] = endless if row["infinite"] else known
+    rows.sort(key=lambda row: (endless if row["length"] is None else row["length"], row["row"]))
+    return [
+        {
+            "row": row["row"], "cell": row["cell"] or "all", "seed": row["seed"],
+            "errors": row["test_errors"], "first": row["first_error"] or "",
+            "length": "∞" if row["length"] == endless else row["length"],
+            "report": report_link(found, row["row"], beside),
+        }
+        for row in rows[:MOST_MODELS]
+    ]  # fmt: skip
+
+
+def report_link(found: Sweep, row: int, beside: Path | None) -> str | None:
+    """Where the report of a row is, seen from the page; None if it has none."""
+    page = found.path / REPORTS / str(row) / "index.html"
+    if not page.is_file():
+        return None
+    return quote(os.path.relpath(page, beside or found.path).replace(os.sep, "/"))
+
+
+def outlier_table(
+    found: Sweep, analysis: Analysis, beside: Path | None = None
+) -> list[dict[str, Any]]:
     """Models far from the others of their cell, with the command that explains them."""
     return [
         {
@@ -143,7 +211,13 @@ def outlier_table(found: Sweep, analysis: Analysis) -> list[dict[str, str]]:
             "measure": f"{one.measure:,.0f}",
             "typical": f"{one.typical:,.0f}",
             "first": one.first_error or "",
-            "command": visible(f"tsc-interp analyze --checkpoint {found.path}:{one.row}"),
+            "command": visible(explain(found, one.row)),
+            "report": report_link(found, one.row, beside),
         }
         for one in analysis.outliers
     ]
+
+
+def explain(found: Sweep, row: int | str) -> str:
+    """The command that writes a row's report to where the page looks for it."""
+    return f"tsc-interp analyze {found.path}:{row} --out {found.path / REPORTS / str(row)}"

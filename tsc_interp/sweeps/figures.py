@@ -8,7 +8,6 @@ import plotly.graph_objects as go
 from tsc_interp.plots.figure import Figure
 from tsc_interp.plots.heat import heat
 from tsc_interp.plots.style import INK, MUTED, new_figure
-from tsc_interp.results.intervals import told_median
 from tsc_interp.sweeps.analysis import Analysis, Factor, Group, Interaction
 
 _MOST_INTERACTIONS = 6
@@ -21,14 +20,57 @@ def figures(found: Analysis) -> list[Figure]:
     """Options first, those that explain most before the others; then pairs of them."""
     drawn = [distribution(factor, found.measure) for factor in found.factors]
     pairs = found.interactions[:_MOST_INTERACTIONS]
-    return drawn + [medians(pair, found.measure) for pair in pairs]
+    together = [medians(pair, found.measure) for pair in pairs]
+    return drawn + ([parallel(found)] if len(found.factors) > 1 else []) + together
+
+
+_MOST_LINES = 2_000
+
+
+def parallel(found: Analysis) -> Figure:
+    """Every model as a line through its options and its measure: drag along an axis to filter."""
+    names = [factor.name for factor in found.factors]
+    place: dict[int, list[float]] = {}
+    for at, factor in enumerate(found.factors):
+        for value, group in enumerate(factor.groups):
+            for row, measure in zip(group.rows, group.measures, strict=True):
+                place.setdefault(int(row), [0.0] * len(names) + [float(np.log10(measure))])
+                place[int(row)][at] = value
+    rows = sorted(place)
+    kept = rows[:: -(-len(rows) // _MOST_LINES)] if rows else []
+    lines = np.array([place[row] for row in kept]).reshape(len(kept), len(names) + 1)
+    ends = np.floor(lines[:, -1].min(initial=0.0)), np.ceil(lines[:, -1].max(initial=1.0))
+    ticks = np.arange(ends[0], ends[1] + 1)
+    axes = [
+        {"label": factor.name, "values": lines[:, at], "range": [-0.2, len(factor.groups) - 0.8],
+         "tickvals": list(range(len(factor.groups))), "ticktext": [g.value for g in factor.groups]}
+        for at, factor in enumerate(found.factors)
+    ]  # fmt: skip
+    axes.append(
+        {"label": found.measure.removeprefix("length of the "), "values": lines[:, -1], "range": list(ends),
+         "tickvals": ticks, "ticktext": [f"{10**tick:,.0f}" for tick in ticks]}
+    )  # fmt: skip
+    figure = new_figure("", "", height=420)
+    figure.add_parcoords(
+        dimensions=axes, labelfont={"size": 13, "color": INK}, tickfont={"size": 12, "color": INK},
+        line={"color": lines[:, -1], "colorscale": [[0.0, MUTED[2]], [1.0, MUTED[0]]]},
+    )  # fmt: skip
+    figure.update_layout(margin={"l": 60, "r": 60, "t": 60, "b": 30})
+    left = f" Of {len(rows):,} models {len(kept):,} are drawn." if len(kept) < len(rows) else ""
+    caption = (
+        "A line is a model with a first error, coloured by its length. Drag along an axis to keep "
+        f"the lines through there, drag its name to move it.{left}"
+    )
+    alt = f"Lines of {len(kept):,} models through {', '.join(names)} and the {found.measure}."
+    return Figure("parallel", "Every model at once", figure, caption, alt)
 
 
 def distribution(factor: Factor, measure: str) -> Figure:
     """A box for each value, half of its models in it, and the models farthest out as points."""
     drawn = [(at, group) for at, group in enumerate(factor.groups) if len(group.measures)]
     figure = new_figure(factor.name, measure, height=380)
-    quantiles = [np.quantile(group.measures, _QUANTILES).tolist() for _, group in drawn]
+    top = 3.0 * max((float(group.measures.max()) for _, group in drawn), default=1.0)
+    quantiles = [_with_infinite(group, top) for _, group in drawn]
     figure.add_box(
         x=[at for at, _ in drawn],
         **{part: [found[i] for found in quantiles] for i, part in enumerate(_BOX)},
@@ -47,21 +89,30 @@ def distribution(factor: Factor, measure: str) -> Figure:
     )  # fmt: skip
     always = _add_infinite(figure, factor)
     caption = (
-        f"Of the models that have one, half lie in a box and nine of ten between its whiskers; "
-        f"points are the {_EXTREMES} farthest out on either side. The option explains "
+        f"Half of the models lie in a box and nine of ten between its whiskers; the line is their "
+        f"median; points are the {_EXTREMES} farthest out on either side. The option explains "
         f"{factor.explained:.0%} of the variance of the logarithm."
     )
     if always:
-        caption += " Above: models proved right at every length, which have no first error."
+        caption += " Models proved right at every length count as longer than all others; above, their share."
     told = "; ".join(_told(group) for group in factor.groups)
     title = f"By {factor.name}"
     alt = f"{measure} by {factor.name}: {told}."
     return Figure(f"by-{factor.name}", title, figure, caption, alt)
 
 
+def _with_infinite(group: Group, top: float) -> list[float]:
+    """Quantiles of all models of a group; what lies at infinity is drawn at the top."""
+    lengths = np.concatenate([group.measures, np.full(group.infinite, np.inf)])
+    found = np.quantile(lengths, _QUANTILES, method="lower")
+    return np.where(np.isinf(found), top, found).tolist()
+
+
 def _told(group: Group) -> str:
     known = len(group.measures)
-    middle = f"median {told_median(group.measures)} of {known:,}" if known else "none"
+    lengths = np.concatenate([group.measures, np.full(group.infinite, np.inf)])
+    middle = f"median {_median(float(np.quantile(lengths, 0.5, method='lower')))}"
+    middle += f" of {len(lengths):,}" if known else ""
     always = f", {group.infinite:,} proved right at every length" if group.infinite else ""
     return f"{group.value}: {middle}{always}"
 

@@ -281,10 +281,10 @@ function stepLabels(parts, pixels, width) {
 }
 
 /** What each component adds to the logit; ghosts behind the bars show `before`, if given; faded ones are `outside`. */
-export function contributionFigure(trace, before, outside, width = 320) {
+export function contributionFigure(trace, before, outside, width = 320, total = "logit") {
   const rows = [
     ...trace.parts.map((part, i) => ({ name: part.name, now: part.contribution, then: before?.parts[i].contribution, faded: outside(part.id) })),
-    { name: "logit", now: trace.logit, then: before?.logit, total: true },
+    { name: total, now: trace.logit, then: before?.logit, sum: true },
   ];
   const height = rows.length * 22 + 6;
   const most = Math.max(...rows.flatMap(({ now, then }) => [Math.abs(now), Math.abs(then ?? 0)]), 1e-9);
@@ -292,9 +292,9 @@ export function contributionFigure(trace, before, outside, width = 320) {
   const scaleTo = (value) => left + ((value / most + 1) / 2) * (right - left);
   const summary = rows.map(({ name, now }) => `${name} ${showSigned(now)}`).join(", ");
   const root = drawing("contributions", width, height, `Contributions to the logit: ${summary}.`);
-  rows.forEach(({ name, now, then, total, faded }, i) => {
+  rows.forEach(({ name, now, then, sum, faded }, i) => {
     const y = 3 + i * 22;
-    if (total) root.append(svg("line", { x1: 4, x2: width - 4, y1: y, y2: y, class: "axis" }));
+    if (sum) root.append(svg("line", { x1: 4, x2: width - 4, y1: y, y2: y, class: "axis" }));
     const bar = (value, className, inset) =>
       svg("rect", {
         x: Math.min(scaleTo(0), scaleTo(value)),
@@ -305,12 +305,12 @@ export function contributionFigure(trace, before, outside, width = 320) {
         class: className,
       });
     if (then !== undefined) root.append(bar(then, "ghost", 2));
-    root.append(bar(now, `bar ${now > 0 ? "positive" : "negative"}${total ? " total" : ""}${faded ? " faded" : ""}`, 5));
-    root.append(svg("text", { x: 4, y: y + 15, class: total ? "label strong" : faded ? "label faint" : "label" }, name));
+    root.append(bar(now, `bar ${now > 0 ? "positive" : "negative"}${sum ? " total" : ""}${faded ? " faded" : ""}`, 5));
+    root.append(svg("text", { x: 4, y: y + 15, class: sum ? "label strong" : faded ? "label faint" : "label" }, name));
     root.append(
       svg(
         "text",
-        { x: width - 4, y: y + 15, class: total ? "label number strong" : "label number", "text-anchor": "end" },
+        { x: width - 4, y: y + 15, class: sum ? "label number strong" : "label number", "text-anchor": "end" },
         showSigned(now),
       ),
     );

@@ -8,19 +8,26 @@ import { embeddingLines, logitLines, unitLines } from "./formulas.mjs";
 import { attentionCaption, attentionStage } from "./heads.mjs";
 import { ACTIVATIONS } from "./layers.mjs";
 import { show, showCount, showShort } from "./maths.mjs";
+import { riverFigure } from "./river.mjs";
+import { formulaDetails } from "./written.mjs";
 
 const NEURONS_SHOWN = 6;
 
 /** All stages of one side, as a list of elements. `pick` remembers what is looked at: layer, head, query. */
 export function flowStages(side, pick, choose) {
+  const { tokens } = side.prepared.model;
+  const present = tokens
+    .map((letter, position) => ({ position, letter, name: letter, times: position === 0 ? 1 : side.trace.counts[position - 1] }))
+    .filter(({ position, times }) => (position === 0 ? side.prepared.model.config.attend_cls : times > 0));
   return [
+    h("div", { class: "stage whole" }, riverFigure(side, present, side.answer)),
     stage(
       "Tokens and embeddings",
       "Each letter is one position with a count; its vector is looked up.",
       tokensStage(side),
       "split",
     ),
-    stage("Attention", attentionCaption(side), attentionStage(side, pick, choose), "wide"),
+    stage("Attention", attentionCaption(side), [attentionStage(side, pick, choose), formulaDetails(side, "attention", pick)], "wide"),
     stage(
       "Residual stream and logit",
       "Each component adds a vector to CLS; the logit reads along one direction.",
@@ -76,6 +83,7 @@ function tokensStage(side) {
       ),
     ),
     leftOutNote(side),
+    formulaDetails(side, "embedding"),
   ];
 }
 
@@ -93,6 +101,7 @@ function streamStage(side, pick) {
         number(`logit-${side.id}`, "the logit", `logit = ${show(side.trace.logit, 6)}`, () => logitLines(side)),
       ),
     ),
+    formulaDetails(side, "logit", pick),
   ];
 }
 

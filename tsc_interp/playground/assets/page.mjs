@@ -15,7 +15,7 @@ import { failureMap } from "./map.mjs";
 import { mapCaption, mapLegend, mapTools } from "./maptools.mjs";
 import { noEdits, prepare } from "./model.mjs";
 import { loudestHead, modelChoice, quickFailure, readModel, startingView } from "./models.mjs";
-import { badge, introduce, themeButton, verdictLine } from "./parts.mjs";
+import { badge, introduce, lookingAt, themeButton, verdictLine } from "./parts.mjs";
 import { patchPanel } from "./patch.mjs";
 import { sharePanel } from "./share.mjs";
 import { sideMaker } from "./sides.mjs";
@@ -94,13 +94,13 @@ function fillSides(id, elements) {
   );
 }
 
-/** Another model: the string stays if it can be read, unless it was only where the page opened. */
+/** Another model: the string stays if it can be read. */
 function switchTo(chosen) {
-  const before = { text: state.text, lens: state.lens, opened: state.text === room.view.text, main: room.main };
+  const before = { text: state.text, lens: state.lens, main: room.main };
   enter(chosen);
   const same = before.main === room.main;
   const readable = room.letters.length === before.main.config.n_letters;
-  const kept = same ? {} : { ...room.view, ...(readable && !before.opened ? { text: before.text } : {}), lens: before.lens };
+  const kept = same ? {} : { ...room.view, ...(readable ? { text: before.text } : {}), lens: before.lens };
   if (!same) Object.assign(state, { ...kept, timeline: startTimeline(), problem: null, changeProblem: null, tour: null });
   state.counts = countsOf(state.text, room.letters.length);
   byId("string").value = state.text;
@@ -237,6 +237,7 @@ function draw() {
 
   byId("string-problem").textContent = state.problem ? `${state.problem}. Still showing ${state.text}.` : "";
   byId("string").setAttribute("aria-invalid", String(state.problem !== null));
+  byId("looking").textContent = lookingAt(sides[0], state.text);
   room.controls.update(state.counts);
   replace(
     byId("verdicts"),

@@ -3,7 +3,7 @@
 import { h } from "./dom.mjs";
 import { logitLines, probabilityLines } from "./formulas.mjs";
 import { inputOf } from "./inputs.mjs";
-import { show, showPercent, sigmoid } from "./maths.mjs";
+import { show, showCount, showPercent, sigmoid } from "./maths.mjs";
 import { prepare, run } from "./model.mjs";
 import { describeTask, labelOf } from "./task.mjs";
 
@@ -60,6 +60,20 @@ export function badge(model, strings, logits) {
     agrees ? `✓ matches Python to ${show(worst, 2)}` : `✗ differs from Python by ${show(worst, 3)}`,
   );
 }
+
+/** One sentence on what the page shows now. */
+export function lookingAt({ trace, answer, prepared, before }, text) {
+  const { task } = prepared.model.config;
+  const truth = labelOf(task, trace.counts) ? "yes" : "no";
+  const said = answer === null ? "comes too close to zero to call" : `says ${answer ? "yes" : "no"}`;
+  const judged = answer === null ? "" : (answer ? "yes" : "no") === truth ? ", rightly" : `; the right answer is ${truth}`;
+  return `You are looking at ${text}, ${showCount(trace.size)} letter${trace.size === 1 ? "" : "s"}, on its way through ${before ? "the changed model" : "the model"}: asked whether it ${asked(task)}, the model ${said}${judged}.`;
+}
+
+const asked = (task) => {
+  const words = describeTask(task);
+  return words.startsWith("contains") ? words : `has ${words}`;
+};
 
 const OPEN_LINES = [
   "float64 cannot tell the sign of this logit: large terms cancel, or it is zero.",

@@ -40,6 +40,36 @@ const RULES = {
   },
 };
 
+/** Rules with a class per letter, on counts. */
+const CLASSES = {
+  most_frequent: (counts) => counts.indexOf(Math.max(...counts)),
+  maximum: (counts) => counts.findLastIndex((count) => count > 0),
+};
+
+/**
+ * The class of an input as a number (of two, 1 is yes), or null where this page does not know it. `known` is what the page
+ * was given: the task, its `machine` if it is an automaton, and the `truths` of its examples.
+ */
+export function classOf({ config, machine, truths }, input, text) {
+  const { task } = config;
+  const counts = input.counts ?? lettersCounted(input.letters, config.n_letters);
+  if (Object.hasOwn(CLASSES, task.kind)) return CLASSES[task.kind](counts);
+  if (Object.hasOwn(RULES, task.kind)) return Number(labelOf(task, counts));
+  if (!input.letters) return truths[text] ?? null;
+  if (task.kind === "before") {
+    const first = input.letters.find((letter) => [task.first, task.second].map(indexOf).includes(letter));
+    return Number(first === indexOf(task.first));
+  }
+  if (!machine || input.letters.length > machine.length) return truths[text] ?? null;
+  return machine.label[input.letters.reduce((state, letter) => machine.step[state][letter], machine.start)];
+}
+
+function lettersCounted(letters, size) {
+  const counts = new Array(size).fill(0);
+  for (const letter of letters) counts[letter]++;
+  return counts;
+}
+
 /** True is the positive class. */
 export const labelOf = (task, counts) => RULES[task.kind].label(task, counts);
 export const describeTask = (task) => RULES[task.kind].describe(task);

@@ -1,4 +1,4 @@
-// A guided tour of one failure, in five steps: the string, its right neighbour, attention, the sum, the proof by change.
+// A guided tour of one failure: the string, its right neighbour, attention, the sum, the proof by change, the map.
 
 import { freeze } from "./edits.mjs";
 import { makeEvaluator } from "./evaluator.mjs";
@@ -73,7 +73,8 @@ export function tourSteps(prepared, evaluator, found) {
     },
     head === null ? null : headStep(common, config, failing, right, head, other),
     sumStep(common, failing, { trace: right, text: other }),
-    config.n_heads > 0 ? freezeStep(common, prepared, wrong, neighbour, label) : mapStep(common, label),
+    config.n_heads > 0 ? freezeStep(common, prepared, wrong, neighbour, label) : null,
+    mapStep(common, label),
   ].filter(Boolean);
 }
 
@@ -155,10 +156,9 @@ function freezeStep(common, prepared, wrong, neighbour, label) {
     ...common,
     edits,
     title: "The test: give the attention back",
-    target: "map",
+    target: "bar",
     lines: [
       `Here attention is frozen as it was on ${other}, and nothing else is changed: the logit of ${common.text} is ${show(logit)}, ${verdict}.`,
-      "Unfrozen, the hatched part of the map is every mixture that fails. Leave the tour and try one.",
     ],
   };
 }
@@ -167,5 +167,8 @@ const mapStep = (common, label) => ({
   ...common,
   title: "Where else it fails",
   target: "map",
-  lines: [`The hatched part of the map is every mixture that is answered wrongly; this one should be ${yesNo(label)}.`],
+  lines: [
+    `Nothing is changed any more. The hatched part of the map is every mixture that is answered wrongly; the ring is ${common.text}, which should be ${yesNo(label)}.`,
+    "Leave the tour and try another point.",
+  ],
 });

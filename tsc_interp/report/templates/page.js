@@ -96,6 +96,56 @@
     const button = event.target.closest("button[data-save]");
     if (button) download(button);
   });
+  // Tables that can be sorted by a column and filtered by what is typed.
+  function sortKey(cell) {
+    const text = cell.textContent.trim();
+    const number = text === "∞" ? Infinity : text === "" ? NaN : Number(text.replace(/[,\u2009%]/g, ""));
+    return Number.isNaN(number) ? text : number;
+  }
+  function compare(one, two) {
+    const kinds = [typeof one, typeof two];
+    if (kinds[0] !== kinds[1]) return kinds[0] === "number" ? -1 : 1;
+    return kinds[0] === "number" ? one - two : one.localeCompare(two, undefined, { numeric: true });
+  }
+  document.querySelectorAll("table.sortable").forEach(function (table) {
+    const body = table.tBodies[0];
+    const heads = Array.from(table.tHead.rows[0].cells);
+    heads.forEach(function (head, column) {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.textContent = head.textContent;
+      head.replaceChildren(button);
+      button.addEventListener("click", function () {
+        const down = head.getAttribute("aria-sort") === "ascending";
+        heads.forEach(function (each) { each.removeAttribute("aria-sort"); });
+        head.setAttribute("aria-sort", down ? "descending" : "ascending");
+        const rows = Array.from(body.rows).map(function (row) { return [sortKey(row.cells[column]), row]; });
+        rows.sort(function (a, b) { return (down ? -1 : 1) * compare(a[0], b[0]); });
+        body.append(...rows.map(function (pair) { return pair[1]; }));
+      });
+    });
+    if (body.rows.length < 6) return;
+    const region = table.closest(".scroll");
+    const input = document.createElement("input");
+    const said = document.createElement("span");
+    said.setAttribute("role", "status");
+    Object.assign(input, { type: "search", placeholder: "Filter rows" });
+    input.setAttribute("aria-label", "Filter rows of “" + region.getAttribute("aria-label") + "”");
+    input.addEventListener("input", function () {
+      const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+      let left = 0;
+      for (const row of body.rows) {
+        const text = row.textContent.toLowerCase();
+        row.hidden = !words.every(function (word) { return text.includes(word); });
+        left += !row.hidden;
+      }
+      said.textContent = words.length ? " " + left + " of " + body.rows.length + " rows" : "";
+    });
+    const line = document.createElement("p");
+    line.className = "filter";
+    line.append(input, said);
+    region.before(line);
+  });
   window.tscDrawAll = function () {
     document.querySelectorAll("details").forEach(function (one) { one.open = true; });
     return Promise.all(plots.map(draw));

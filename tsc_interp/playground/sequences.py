@@ -1,0 +1,122 @@
+"""Models that a page shows string by string: those that see order, and those with several outputs.
+
+Counts of letters say nothing about the first, and a triangle has one colour per logit, so the
+second have no failure map either. The page runs them token by token instead.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tsc_interp.config import ClassifierConfig
+from tsc_interp.errors import TscError
+from tsc_interp.task import AtLeast, ContainsAll, Majority, Maximum, MostFrequent, Parity
+from tsc_interp.tasks.regions import Regions
+from tsc_interp.tasks.transducer import Writing
+
+LONGEST = 40
+"""Letters up to which a task's automaton is unrolled for the page."""
+MOST_STATES = 2_000
+
+
+def on_counts(config: ClassifierConfig) -> bool:
+    """Whether the page about letter counts shows this model, with sliders and a failure map."""
+    known = isinstance(config.task, (ContainsAll, AtLeast, Majority, Parity))
+    return known and config.n_outputs == 1 and not (config.needs_order or config.grouped)
+
+
+def why_no_map(config: ClassifierConfig) -> str:
+    """The sentence that stands where the failure map would."""
+    if config.needs_order:
+        return (
+            "There is no failure map and there are no sliders here: this model sees where letters "
+            "stand, so the number of each letter does not describe a string. Strings in order and "
+            "the attention of every head take their place."
+        )
+    if config.n_outputs > 1:
+        return (
+            f"There is no failure map here: it shows one logit over all mixtures of letters, and "
+            f"this model has {config.n_outputs} outputs."
+        )
+    return "There is no failure map here: this page has no rule to judge mixtures of letters by."
+
+
+def class_names(config: ClassifierConfig) -> list[str]:
+    """What each class is called: no and yes, or the letters, or numbers."""
+    classes = max(config.n_outputs, 2)
+    if config.task.n_classes(config.n_letters) == 2:
+        return ["no", "yes", *(f"class {i}" for i in range(2, classes))]
+    letters = list(config.token_names or config.alphabet.letters)
+    own = isinstance(config.task, (MostFrequent, Maximum, Writing))
+    return [letters[i] if own and i < len(letters) else f"class {i}" for i in range(classes)]
+
+
+def sequence_payload(config: ClassifierConfig) -> dict[str, Any]:
+    """What the page knows of the task: its question, its classes and, if it is one, its machine."""
+    shown = sequence_examples(config)
+    return {
+        "question": config.question,
+        "classes": class_names(config),
+        "machine": _machine(config),
+        "truths": _truths(config, shown),
+        "why": why_no_map(config),
+    }
+
+
+def _machine(config: ClassifierConfig) -> dict[str, Any] | None:
+    """The automaton of a task on order, for strings up to `length`."""
+    made = getattr(config.task, "machine", None)
+    if made is None:
+        return None
+    length = min(_longest(config), LONGEST)
+    try:
+        machine = made(config.n_letters, length).minimised()
+    except TscError:
+        return None
+    if len(machine) > MOST_STATES:
+        return None
+    return {
+        "start": int(machine.start),
+        "step": machine.step.tolist(),
+        "label": machine.label.tolist(),
+        "length": length,
+    }
+
+
+def _truths(config: ClassifierConfig, strings: list[str]) -> dict[str, int]:
+    """The classes of these strings; of what a task has no class for, nothing."""
+    found = {}
+    for text in strings:
+        try:
+            found[text] = int(config.classes([text])[0])
+        except TscError:
+            continue
+    return found
+
+
+def sequence_examples(config: ClassifierConfig, number: int = 6) -> list[str]:
+    """Strings to try: inputs of a task that writes, else random strings; always the same ones."""
+    generator = np.random.default_rng(0)
+    letters = np.array(list(config.alphabet.letters))
+    longest = min(_longest(config), 12)
+    lengths = [max(1, longest - index % longest) for index in range(number)]
+    drawn = ["".join(generator.choice(letters, length)) for length in lengths]
+    write = config.alphabet.canonical if not config.needs_order else str
+    return list(dict.fromkeys(write(text) for text in _prompts(config, number) or drawn))
+
+
+def _prompts(config: ClassifierConfig, number: int) -> list[str]:
+    """Inputs of a task that writes: random ones of each of its steps, as many of each."""
+    task: Any = config.task
+    if not isinstance(task, Writing):
+        return []
+    each = -(-number // task.n_steps)
+    parts = [Regions.whole(task.step_trellis(i)).sample(each, seed=0) for i in range(task.n_steps)]
+    rows = [row for part in parts for row in part.tolist()]
+    return ["".join(config.alphabet.letters[letter] for letter in row) for row in rows][:number]
+
+
+def _longest(config: ClassifierConfig) -> int:
+    return config.n_positions - int(config.has_cls) if config.has_positions else LONGEST
