@@ -47,9 +47,7 @@ def test_every_member_of_the_family_matches_python(visit: Open, sequence: list[C
         assert page.locator("#heads button").count() > 0
 
 
-def test_shortest_wrong_string_muting_and_the_link(
-    visit: Open, sequence: list[Checkpoint]
-) -> None:
+def test_shortest_wrong_string_muting_and_the_link(visit: Open, sequence: list[Checkpoint]) -> None:
     """Oracle: all strings one by one through Python, and `tsc.intervene`."""
     page = visit("sequence")
     wait_until(page, "document.querySelector('#breaks').dataset.search === 'done'")

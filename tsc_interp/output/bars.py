@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from tsc_interp.output.visible import visible
 
 _LEFT, _WIDTH, _ROW, _SPACE = 70, 360, 20, 150
-_RIGHT, _WRONG = "#0072B2", "#D55E00"
+_RIGHT, _WRONG = "#4F6F8F", "#CC79A7"
+"""Slate and purple, as in `plots/colours.py`, which is a room further on."""
 
 
 @dataclass(frozen=True)

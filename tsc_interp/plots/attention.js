@@ -2,7 +2,7 @@
 // looks, or who looks at it. `tscAttention(root)` fills an element that holds its data as JSON.
 (function () {
   "use strict";
-  const SHADE = "47, 134, 201"; // reads on white and on near-black
+  const SHADE = "79, 111, 143"; // reads on white and on near-black
   const percent = (x) => (x > 0 && x < 0.005 ? "under 1%" : Math.round(100 * x) + "%");
 
   function element(kind, name, text) {

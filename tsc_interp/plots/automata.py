@@ -134,7 +134,7 @@ def automaton_picture(
     shown = _svg(machine) if len(machine.names) <= MOST_DRAWN else _table(machine)
     known = sorted(set(machine.label))
     legend = " ".join(
-        f'<span><svg width="14" height="14" aria-hidden="true">{_disc((7.0, 7.0), 5.0, c)}</svg> '
+        f'<span><svg width="14" height="14" aria-hidden="true">{_disc((7.0, 7.0), 5.0, c, known[-1] < 2)}</svg> '
         f"{html.escape(classes[c] if c < len(classes) else f'class {c}')}</span>"
         for c in known
     )
@@ -149,9 +149,9 @@ def automaton_picture(
     )
 
 
-def _disc(at: Point, radius: float, label: int) -> str:
+def _disc(at: Point, radius: float, label: int, two: bool) -> str:
     """Colour says the class, and so does a second ring: one ring more for each class."""
-    colour = (NEGATIVE, POSITIVE, *MUTED)[label % 8]
+    colour = ((NEGATIVE, POSITIVE) if two else MUTED)[label % (2 if two else len(MUTED))]
     rings = min(label, 3) if radius > 10 else 0
     discs = [
         f'<circle cx="{at[0]:.1f}" cy="{at[1]:.1f}" r="{radius - 3.5 * ring:.1f}" '
@@ -188,7 +188,7 @@ def _svg(machine: Drawn) -> str:
     x, y = at[0]
     parts.append(_path(f"M {x - _RADIUS - 26:.1f} {y:.1f} L {x - _RADIUS - 3:.1f} {y:.1f}"))
     for state, (x, y) in enumerate(at):
-        parts.append(_disc((x, y), _RADIUS, machine.label[state]))
+        parts.append(_disc((x, y), _RADIUS, machine.label[state], max(machine.label) < 2))
         name = machine.names[state]
         below = len(name) > 5
         parts.append(_text((x, y + (_RADIUS + 15 if below else 4.5)), name, 12))

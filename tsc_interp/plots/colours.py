@@ -1,9 +1,11 @@
-"""What colours mean: one thing each, in every figure.
+"""What colours mean: one thing each, in every figure and on every page (`MEANINGS`).
 
-    vermillion, blue    the answer: yes and no, logits above and below zero
+    vermillion, blue    the answer: yes and no, logits and shares in them above and below zero
     purple              what the model gets wrong
+    dark green          what is right or proved, on pages
+    slate               whatever is neither: notes, attention, counts
     strong colours      letters, each with a shape of its own
-    muted colours       whatever is neither (heads, groups, sets of data), with dashes or hatching
+    muted colours       heads, groups, sets of data, with dashes or hatching
     grey                CLS, PAD, and lines that belong to no one
 
 The first two are Okabe and Ito's, told apart with every common kind of colour blindness; letters
@@ -33,6 +35,31 @@ DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 """With MUTED, or where lines of one colour must differ: never colour alone."""
 HATCH = {"fillmode": "overlay", "fgcolor": "rgba(255,255,255,0.6)", "solidity": 0.2}
 """For bars that are wrong, over their colour."""
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """A colour of pages, on a light page and on a dark one."""
+
+    name: str
+    light: str
+    dark: str
+
+
+MEANINGS = (
+    Meaning("yes", POSITIVE, "#E8772A"),
+    Meaning("no", NEGATIVE, "#3A9BD9"),
+    Meaning("wrong", "#9D2F6F", "#F29AC6"),
+    Meaning("right", "#0B6B4F", "#5FD3A8"),
+    Meaning("note", MUTED[0], "#9FB6CC"),
+)
+"""The table that pages take their colours from; figures use the constants above."""
+
+
+def css_variables(*, dark: bool = False) -> str:
+    """The table as custom properties of a style sheet: `--yes: #D55E00; --no: ...`."""
+    return " ".join(f"--{one.name}: {one.dark if dark else one.light};" for one in MEANINGS)
+
 
 _SYMBOLS = (
     "circle",

@@ -13,6 +13,7 @@ from markupsafe import Markup, escape
 from tsc_interp._version import __version__
 from tsc_interp.output.numbers import format_cell, is_number
 from tsc_interp.output.visible import visible
+from tsc_interp.plots.colours import css_variables
 from tsc_interp.plots.style import Figure, template
 from tsc_interp.report.commands import command, python
 from tsc_interp.report.compare import difference_picture, disagreements, side_by_side
@@ -67,6 +68,7 @@ def environment() -> jinja2.Environment:
     made.filters |= {"cell": format_cell, "prose": prose}
     made.tests["number"] = is_number
     made.globals["version"] = __version__
+    made.globals["colours"] = {"light": css_variables(), "dark": css_variables(dark=True)}
     return made
 
 

@@ -47,8 +47,8 @@ def parallel(found: Analysis) -> Figure:
         for at, factor in enumerate(found.factors)
     ]  # fmt: skip
     axes.append(
-        {"label": found.measure.removeprefix("length of the "), "values": lines[:, -1], "range": list(ends),
-         "tickvals": ticks, "ticktext": [f"{10**tick:,.0f}" for tick in ticks]}
+        {"label": found.measure.removeprefix("length of the "), "values": lines[:, -1],
+         "range": list(ends), "tickvals": ticks, "ticktext": [f"{10**tick:,.0f}" for tick in ticks]}
     )  # fmt: skip
     figure = new_figure("", "", height=420)
     figure.add_parcoords(
@@ -94,7 +94,10 @@ def distribution(factor: Factor, measure: str) -> Figure:
         f"{factor.explained:.0%} of the variance of the logarithm."
     )
     if always:
-        caption += " Models proved right at every length count as longer than all others; above, their share."
+        caption += (
+            " Models proved right at every length count as longer than all others; above, their "
+            "share."
+        )
     told = "; ".join(_told(group) for group in factor.groups)
     title = f"By {factor.name}"
     alt = f"{measure} by {factor.name}: {told}."
@@ -105,7 +108,7 @@ def _with_infinite(group: Group, top: float) -> list[float]:
     """Quantiles of all models of a group; what lies at infinity is drawn at the top."""
     lengths = np.concatenate([group.measures, np.full(group.infinite, np.inf)])
     found = np.quantile(lengths, _QUANTILES, method="lower")
-    return np.where(np.isinf(found), top, found).tolist()
+    return [top if np.isinf(one) else float(one) for one in found]
 
 
 def _told(group: Group) -> str:

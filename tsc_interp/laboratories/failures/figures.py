@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tsc_interp.laboratories.failures.result import RULES, TESTS, FailuresResult
-from tsc_interp.plots.colours import MUTED, NEGATIVE, POSITIVE, WRONG
+from tsc_interp.plots.colours import MUTED, WRONG
 from tsc_interp.plots.series import add_series, add_strip, log_axis, name_rows
 from tsc_interp.plots.style import Figure, new_figure
 
@@ -69,7 +69,7 @@ def _separated(result: FailuresResult) -> Figure:
     table = result.percentiles
     seeds = list(table.labels["seed"])
     figure = new_figure("weight of the worst-read letter", "seed", legend=True)
-    looks = (("right, 2nd percentile", "share, right 2 %", POSITIVE, "circle"),
+    looks = (("right, 2nd percentile", "share, right 2 %", MUTED[0], "circle"),
              ("wrong, 98th percentile", "share, wrong 98 %", WRONG, "x"))  # fmt: skip
     for name, quantity, colour, symbol in looks:
         add_series(figure, table.at(quantity=quantity), seeds, name, "seed %{y}: %{x:.3f}",
@@ -92,7 +92,7 @@ def _logits(result: FailuresResult) -> Figure:
     figure = new_figure("size of the logit", "seed", legend=True)
     looks = (("wrong, median", "wrong, median size", WRONG, "x"),
              ("wrong, largest", "wrong, largest", WRONG, "line-ns-open"),
-             ("right, median", "right, median size", NEGATIVE, "circle"))  # fmt: skip
+             ("right, median", "right, median size", MUTED[0], "circle"))  # fmt: skip
     for name, quantity, colour, symbol in looks:
         add_series(figure, table.at(quantity=quantity), seeds, name, "seed %{y}: %{x:.3f}",
                    mode="markers", colour=colour, symbol=symbol, size=10,

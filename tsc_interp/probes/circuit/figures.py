@@ -7,7 +7,7 @@ from math import log10
 import numpy as np
 
 from tsc_interp.interventions.parts import Edge, Part, place
-from tsc_interp.plots.style import INK, MUTED, POSITIVE, WRONG, Figure, new_figure
+from tsc_interp.plots.style import INK, MUTED, WRONG, Figure, new_figure
 from tsc_interp.probes.circuit.result import CircuitResult, listed
 
 _NONE = 0.2
@@ -102,7 +102,7 @@ def _graph(result: CircuitResult) -> Figure:
             y=[y0, (y0 + y1) / 2, y1],
             mode="lines",
             line={
-                "color": POSITIVE if inside else INK,
+                "color": MUTED[2] if inside else INK,
                 "width": width if inside else 1,
                 "dash": "solid" if inside else "dot",
             },
