@@ -16,10 +16,10 @@ from flint import ctx
 from numpy.typing import NDArray
 
 import tsc_interp as tsc
-from tests.cases import CONFIGS
+from tests.cases import CONFIGS, FAMILY
 from tests.playground_changes import change_cases, notation_cases
 from tests.playground_copied import python_scripts, run_script
-from tests.playground_family import family_cases
+from tests.playground_family import family_cases, random_checkpoint
 from tests.playground_training import training_cases
 from tsc_interp.checkpoints import Checkpoint, bundled_names, load_checkpoint
 from tsc_interp.config import ClassifierConfig
@@ -232,6 +232,7 @@ def map_cases() -> list[dict[str, Any]]:
     models += [(weaker("walkthrough", 1, task=Parity(letter="c")), 4.0, 30)]
     models += [(fresh(ClassifierConfig(n_letters=2, d_head=2), 3), 4.0, 30)]
     models += [(fresh(ClassifierConfig(n_layers=2, d_model=5, norm="rms"), 3), 3.0, 30)]
+    models += [(random_checkpoint(FAMILY[i], i), 4.0, 30) for i in (0, 3, 6, 16)]
     cases = []
     for checkpoint, lens, length in models:
         config = checkpoint.config

@@ -87,7 +87,7 @@ def test_words_of_the_page() -> None:
     assert class_names(BEFORE) == ["no", "yes"]
     several = ClassifierConfig(n_outputs=3, task={"kind": "maximum"}, token_names=("x", "y", "z"))
     assert class_names(several) == ["x", "y", "z"]
-    assert "3 outputs" in why_no_map(several)
+    assert "this model has 3 outputs" in why_no_map(several)
     assert "sees where letters stand" in why_no_map(BEFORE)
     brackets = ClassifierConfig(
         n_letters=2, n_positions=9, task={"kind": "regex", "pattern": "(ab)*"}

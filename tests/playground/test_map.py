@@ -260,7 +260,7 @@ def test_of_many_letters_the_tasks_are_shown() -> None:
 
 
 def test_refusals_say_why() -> None:
-    with pytest.raises(UnsupportedError, match="has positions"):
+    with pytest.raises(UnsupportedError, match="sees where letters stand"):
         failure_map(fresh(POSITIONED))
     for letters in ("", "abcd", "aab", "xy"):
         with pytest.raises(UsageError, match="up to three different letters"):

@@ -41,4 +41,4 @@ def test_attention_and_notebooks_are_slate_and_purple() -> None:
     slate = ", ".join(str(int(MUTED[0][i : i + 2], 16)) for i in (1, 3, 5))
     assert slate in text("plots/attention.css")
     assert slate in text("plots/attention.js")
-    assert (bars._RIGHT, bars._WRONG) == (MUTED[0], WRONG)
+    assert (MUTED[0], WRONG) == (bars._RIGHT, bars._WRONG)

@@ -22,7 +22,7 @@ from tsc_interp.playground.mapfigure import (
     svg,
     unique_name,
 )
-from tsc_interp.playground.payload import loaded
+from tsc_interp.playground.payload import mapped
 from tsc_interp.verification.bounds.supports import Supports
 
 
@@ -51,7 +51,7 @@ def difference_map(
         >>> difference_map("walkthrough", "attend-cls")[:24]
         '<figure class="tsc-map">'
     """
-    checkpoints = [loaded(model) for model in (first, second)]
+    checkpoints = [mapped(model) for model in (first, second)]
     configs = [checkpoint.config for checkpoint in checkpoints]
     if configs[0].n_letters != configs[1].n_letters:
         raise UsageError("the two models read different alphabets, so they have no map in common")

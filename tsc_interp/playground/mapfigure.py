@@ -19,7 +19,7 @@ from tsc_interp.errors import UsageError
 from tsc_interp.playground import contours, geometry
 from tsc_interp.playground.geometry import Array
 from tsc_interp.playground.mapfields import MapView, Support, SupportField, map_length
-from tsc_interp.playground.payload import loaded
+from tsc_interp.playground.payload import mapped
 from tsc_interp.playground.scripts import assemble_style
 from tsc_interp.verification.bounds.supports import Supports
 
@@ -54,7 +54,7 @@ def failure_map(
         >>> failure_map("walkthrough", string="abc{2165}")[:24]
         '<figure class="tsc-map">'
     """
-    checkpoint = loaded(model)
+    checkpoint = mapped(model)
     config = checkpoint.config
     counts = None if string is None else config.alphabet.counts(string)
     if length is not None and length < 1:

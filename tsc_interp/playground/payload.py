@@ -22,7 +22,12 @@ from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.output.visible import visible
 from tsc_interp.playground.circuits import circuit_payload
 from tsc_interp.playground.examples import examples
-from tsc_interp.playground.sequences import on_counts, sequence_examples, sequence_payload
+from tsc_interp.playground.sequences import (
+    no_map_reason,
+    on_counts,
+    sequence_examples,
+    sequence_payload,
+)
 
 History = Mapping[int, Checkpoint]
 
@@ -38,6 +43,15 @@ def loaded(given: ModelLike) -> Checkpoint:
             f"{checkpoint.source} has {checkpoint.n_parameters} parameters; the playground carries "
             f"its model inside the page and takes up to {MAX_PARAMETERS}"
         )
+    return checkpoint
+
+
+def mapped(given: ModelLike) -> Checkpoint:
+    """The checkpoint that is meant, if there is a failure map of it."""
+    checkpoint = loaded(given)
+    reason = no_map_reason(checkpoint.config)
+    if reason is not None:
+        raise UnsupportedError(reason)
     return checkpoint
 
 

@@ -27,20 +27,26 @@ def on_counts(config: ClassifierConfig) -> bool:
     return known and config.n_outputs == 1 and not (config.needs_order or config.grouped)
 
 
-def why_no_map(config: ClassifierConfig) -> str:
-    """The sentence that stands where the failure map would."""
+def no_map_reason(config: ClassifierConfig) -> str | None:
+    """Why there is no failure map of this model; None if there is one."""
     if config.needs_order:
         return (
-            "There is no failure map and there are no sliders here: this model sees where letters "
-            "stand, so the number of each letter does not describe a string. Strings in order and "
-            "the attention of every head take their place."
+            "this model sees where letters stand, so the number of each letter does not describe a "
+            "string"
         )
     if config.n_outputs > 1:
-        return (
-            f"There is no failure map here: it shows one logit over all mixtures of letters, and "
-            f"this model has {config.n_outputs} outputs."
-        )
-    return "There is no failure map here: this page has no rule to judge mixtures of letters by."
+        return f"a map shows one logit, and this model has {config.n_outputs} outputs"
+    if not on_counts(config) and not config.grouped:
+        return f"mixtures of letters are not judged by this task ({config.task.describe()})"
+    beyond = config.beyond_counts
+    return f"bounds over counts are not written for {', '.join(beyond)}" if beyond else None
+
+
+def why_no_map(config: ClassifierConfig) -> str:
+    """The sentence that stands where the map would, on the page that has none."""
+    reason = no_map_reason(config) or "the map stands in this model's report"
+    instead = "Single strings and the attention of every head take its place."
+    return f"There is no failure map and there are no sliders here: {reason}. {instead}"
 
 
 def class_names(config: ClassifierConfig) -> list[str]:

@@ -134,7 +134,8 @@ def automaton_picture(
     shown = _svg(machine) if len(machine.names) <= MOST_DRAWN else _table(machine)
     known = sorted(set(machine.label))
     legend = " ".join(
-        f'<span><svg width="14" height="14" aria-hidden="true">{_disc((7.0, 7.0), 5.0, c, known[-1] < 2)}</svg> '
+        f'<span><svg width="14" height="14" aria-hidden="true">'
+        f"{_disc((7.0, 7.0), 5.0, c, known[-1] < 2)}</svg> "
         f"{html.escape(classes[c] if c < len(classes) else f'class {c}')}</span>"
         for c in known
     )

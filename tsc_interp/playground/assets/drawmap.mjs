@@ -17,7 +17,7 @@ const LEAST = 1e-3; // the share of a letter that is there, at the very edge of 
 
 /** Whether ratios alone decide answer and label, so that one map holds for every length. */
 export const holdsForEveryLength = (config) =>
-  !config.attend_cls && config.score_scale === "sqrt_d_head" && ratiosDecide(config.task);
+  !config.attend_cls && !config.adaptive_temperature && config.score_scale === "sqrt_d_head" && ratiosDecide(config.task);
 
 /**
  * What is drawn for each face that has strings: { places, logits, wrong }, at the points of the lattice, of an
