@@ -41,7 +41,7 @@ bench: $(VENV)/.dev  ## Baseline and trainer, in one go
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf $(VENV) .venv-tl3 site docs/generated docs/pages/generated build *.egg-info
+	rm -rf $(VENV) .venv-tl3 site docs/generated docs/pages/generated docs/_cache build *.egg-info
 
 $(VENV)/.run: $(SOURCES)
 	$(PYTHON) -m venv $(VENV)

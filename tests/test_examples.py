@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from docs.build.scripts import scripts
+from docs.build.scripts import digest, run_and_keep, scripts, write_script
 from docs.build.sections import pieces, run
 from studies.__main__ import SCRIPTS
 
 ROOT = Path(__file__).parents[1]
-EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-CHECKS = [script for place, script in scripts().items() if place.startswith("theory/")]
-OF_MODELS = [ROOT / "studies" / name / "page.py" for name in SCRIPTS if name != "causes"]
+EXAMPLES = [place for place in scripts() if place.startswith("examples/")]
+CHECKS = [place for place in scripts() if place.startswith("theory/")]
+OF_MODELS = [f"studies/{name}" for name in SCRIPTS if name != "causes"]
 
 
-@pytest.mark.parametrize("script", EXAMPLES, ids=lambda script: script.stem)
-def test_example_runs_and_says_something_in_every_section_that_prints(script: Path) -> None:
-    finished = run(script)
+@pytest.mark.parametrize("place", EXAMPLES)
+def test_example_runs_and_says_something_in_every_section_that_prints(place: str) -> None:
+    script, finished = scripts()[place], run_and_keep(place)
     sections = {name: code for name, code in pieces(script.read_text()) if name}
     assert sections
     for name, code in sections.items():
@@ -36,13 +36,24 @@ def test_example_runs_and_says_something_in_every_section_that_prints(script: Pa
         assert f"report: tsc-report/{script.stem[:3]}/index.html" in finished.printed["report"]
 
 
-@pytest.mark.parametrize(
-    "script", CHECKS + OF_MODELS, ids=lambda script: f"{script.parent.name}-{script.stem}"
-)
-def test_numerical_check_holds(script: Path) -> None:
+@pytest.mark.parametrize("place", CHECKS + OF_MODELS)
+def test_numerical_check_holds(place: str) -> None:
     """Each check ends its sections with assertions about what it has just printed."""
-    assert "assert " in script.read_text()
-    run(script)
+    assert "assert " in scripts()[place].read_text()
+    run_and_keep(place)
+
+
+def test_the_docs_build_takes_what_the_tests_kept_of_the_same_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("docs.build.scripts.KEPT", tmp_path / "kept")
+    (tmp_path / "kept" / "of other code").mkdir(parents=True)
+    finished = run_and_keep("theory/projective")
+    (kept,) = (tmp_path / "kept").iterdir()
+    assert kept.name == digest()
+    monkeypatch.setattr("docs.build.scripts.run", lambda script: pytest.fail("it ran again"))
+    write_script("theory/projective", tmp_path / "page")
+    assert (tmp_path / "page" / "all.txt").read_text().rstrip() == finished.printed[""].rstrip()
 
 
 def test_a_script_needs_nothing_but_the_package(tmp_path: Path) -> None:

@@ -123,13 +123,12 @@ def as_page(cells: list[Cell]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def write_notebooks(included: Path, served: Path) -> None:
+def write_notebook(path: Path, included: Path, served: Path) -> None:
     for folder in (included, served):
         folder.mkdir(parents=True, exist_ok=True)
-    for path in sorted(EXAMPLES.glob("*.ipynb")):
-        cells = execute(read(path))
-        (served / path.name).write_text(as_notebook(cells), encoding="utf-8")
-        (included / f"{path.stem}.txt").write_text(as_page(cells), encoding="utf-8")
+    cells = execute(read(path))
+    (served / path.name).write_text(as_notebook(cells), encoding="utf-8")
+    (included / f"{path.stem}.txt").write_text(as_page(cells), encoding="utf-8")
 
 
 def main() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import tsc_interp as tsc
 from docs.build.figures import fragment
-from tsc_interp.probes.registry import PROBES, Probe, Question
+from tsc_interp.probes.registry import PROBES, Probe, Question, find_probe
 from tsc_interp.report import Report
 from tsc_interp.report.commands import command
 from tsc_interp.report.model_report import Section
@@ -21,10 +21,13 @@ STRINGS = list(EXAMPLES)
 MODELS = {"trace": "walkthrough", "specialization": "lower-magnitude", "init-norm": "walkthrough"}
 
 
-def write_probe_pages(folder: Path) -> None:
+def write_probe_page(name: str, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    for probe in PROBES:
-        (folder / f"{probe.name}.txt").write_text(_page(probe), encoding="utf-8")
+    (folder / f"{name}.txt").write_text(_page(find_probe(name)), encoding="utf-8")
+
+
+def write_probe_index(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
     rows = [f"| [{p.name}]({p.name}.md) | {p.question} | {p.chapter or '-'} |" for p in PROBES]
     table = "\n".join(["| probe | question | chapter |", "|---|---|---|", *rows])
     (folder / "index.txt").write_text(table + "\n", encoding="utf-8")

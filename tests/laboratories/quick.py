@@ -1,11 +1,13 @@
-"""The quick run of each laboratory, made once for all the tests that read it."""
+"""One small run of each laboratory, made once for all the tests that read it."""
 
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import pytest
 
+from tests.sizes import THOROUGH
 from tsc_interp.laboratories.base import LabResult
 from tsc_interp.laboratories.registry import LABORATORIES, find_laboratory
 
@@ -18,7 +20,28 @@ EVERY = pytest.mark.parametrize(
 )
 """All tests of one laboratory run in one process, so that they share its quick run."""
 
+SMALLER: dict[str, dict[str, Any]] = {
+    "pretrain": {
+        "seeds": 2, "pretrain_steps": 6, "finetune_steps": 4, "labels": (8,),
+        "character_steps": 4, "character_tuning": 3,
+    },
+    "positions": {"batches": 6, "epochs": 2, "max_length": 7},
+    "construct": {"lengths": (10,), "seeds": 1, "epochs": 1, "longest_proof": 4},
+    "failures": {"seeds": 3, "cells": "length=10"},
+    "efficient": {
+        "lengths": (16,), "budgets": (2, 16), "features": (4,), "draws": 1, "steps": 4,
+        "clock_lengths": (128,),
+    },
+    "image": {"steps": 6, "test": 100},
+}  # fmt: skip
+"""What a contract needs of a quick run; the docs build makes every quick run as it stands."""
+
+
+def smaller(name: str) -> dict[str, Any]:
+    """The options of the small run besides `quick`: none with TSC_THOROUGH=1."""
+    return {} if THOROUGH else SMALLER.get(name, {})
+
 
 @cache
-def quick(name: str) -> LabResult:
-    return find_laboratory(name).run(quick=True)
+def small(name: str) -> LabResult:
+    return find_laboratory(name).run(quick=True, **smaller(name))

@@ -9,7 +9,7 @@ from scipy.integrate import quad
 from scipy.special import expit, softmax
 from scipy.stats import norm
 
-from tests.laboratories.quick import quick
+from tests.laboratories.quick import small
 from tsc_interp.laboratories.attention import closed_forms, construction, lookup
 from tsc_interp.laboratories.attention.figures import figures
 from tsc_interp.laboratories.attention.run import draw_keys, run, share_of_a
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.xdist_group("lab-attention")
 
 @pytest.fixture(scope="module")
 def result():
-    return quick("attention")
+    return small("attention")
 
 
 @pytest.mark.parametrize("keys", [2, 3, 40, 1000])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.laboratories.test_laboratories import quick
+import tsc_interp as tsc
 from tsc_interp.errors import UsageError
 from tsc_interp.laboratories.image import mosaics
 from tsc_interp.laboratories.image.network import WIDTH, Network, answer, seeded
@@ -115,7 +115,7 @@ def test_answers_do_not_depend_on_how_pictures_are_taken_together():
 
 
 def test_training_makes_it_look_and_baselines_cannot():
-    result = quick("image")
+    result = tsc.lab("image", quick=True).result
     assert result.ends(result.right, TRAINED, "first")[0] > result.blind
     assert result.mean(result.right, UNIFORM) < result.blind
     assert result.mean(result.right, UNTRAINED) < 0.25

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import tsc_interp as tsc
-from tests.laboratories.quick import EVERY, quick
+from tests.laboratories.quick import EVERY, small, smaller
 from tests.probes.test_contract import check_figures
 from tsc_interp.cli import main
 from tsc_interp.errors import ConfigError, UsageError
@@ -32,15 +32,15 @@ def test_contract(laboratory):
     """Deterministic, JSON round trip, findings with numbers, figures with words."""
     random_state = torch.get_rng_state()
     told: list[str] = []
-    result = quick(laboratory.name)
-    again = laboratory.run(quick=True, progress=told.append)
+    result = small(laboratory.name)
+    again = laboratory.run(quick=True, progress=told.append, **smaller(laboratory.name))
     assert written(laboratory, again) == written(laboratory, result)
     assert told, "progress is shown"
     assert torch.equal(random_state, torch.get_rng_state())
 
     assert isinstance(result, laboratory.result_type)
     assert result.probe == laboratory.name
-    assert result.options == laboratory.options_type(quick=True)
+    assert result.options == laboratory.options_type(quick=True, **smaller(laboratory.name))
     read = laboratory.result_type.from_dict(json.loads(json.dumps(result.to_dict())))
     assert read.to_dict() == result.to_dict()
     assert laboratory.module("words").findings(read) == result.findings
@@ -58,11 +58,11 @@ def test_contract(laboratory):
 
 @EVERY
 def test_a_page_a_text_and_the_data(laboratory, tmp_path):
-    report = LabReport(quick(laboratory.name))
+    report = LabReport(small(laboratory.name))
     page = report.save(tmp_path / "out", plotlyjs="cdn").read_text(encoding="utf-8")
     assert page.count('class="plot"') == len(report.figures)
     assert f"tsc-interp lab {laboratory.name} --quick" in page
-    assert f"tsc.lab({laboratory.name!r}, quick=True)".replace("'", "&#39;") in page
+    assert f"tsc.lab({laboratory.name!r}, quick=True".replace("'", "&#39;") in page
     text = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
     assert all(f"index.html#{anchor}" in text for anchor in report.drawings())
     data = (tmp_path / "out" / "report.json").read_text(encoding="utf-8")
