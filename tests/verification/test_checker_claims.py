@@ -10,13 +10,15 @@ from typing import Any
 
 import pytest
 
+import tsc_interp as tsc
 from tests.verification_models import hand_built, planted, unfailing
-from tsc_interp.checkpoints import Checkpoint
+from tsc_interp.checkpoints import Checkpoint, load_checkpoint
 from tsc_interp.task import ContainsAll, Majority
 from tsc_interp.verification import CertificateError
 from tsc_interp.verification.checker.box_claims import number, whole
 from tsc_interp.verification.checker.check import Checker
 from tsc_interp.verification.checker.claims import Derivation, Proved
+from tsc_interp.verification.checker.model import BoxModel
 
 PLANTED = planted(6)
 ATTENDED = planted(6, attend_cls=True)
@@ -243,3 +245,25 @@ def test_contradictions_are_refused() -> None:
     with pytest.raises(CertificateError, match="contradict each other"):
         concluded(always={"a", "b", "ab"}, limited=True)
     assert concluded({"b": ("b", 1)}).negative_supports == {"b": False}
+
+
+def test_a_claim_is_bounded_once_when_writing_and_again_when_checking(monkeypatch):
+    """What was bounded is remembered under all of a claim, and never for a document."""
+    checkpoint = load_checkpoint("generalization-errors")
+    document = tsc.certify(checkpoint, limit=100).document
+    checker, asked = Checker(checkpoint), []
+    count_box = BoxModel.count_box
+    monkeypatch.setattr(
+        BoxModel, "count_box", lambda self, *box: asked.append(box) or count_box(self, *box)
+    )
+    claim = next(one for one in document["claims"] if one["kind"] == "right_up_to")
+    checker.derive([claim])
+    assert len(asked) == len(claim["boxes"])
+    assert checker.derive([claim]).sentences[0].startswith("every string over exactly")
+    assert len(asked) == len(claim["boxes"])
+    for forged in ({**claim, "length": 10**6}, {**claim, "boxes": claim["boxes"][1:]}):
+        with pytest.raises(CertificateError):
+            checker.derive([forged])
+    before = len(asked)
+    checker.check(document)
+    assert len(asked) > before

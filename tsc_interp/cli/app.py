@@ -7,6 +7,7 @@ import errno
 import os
 import sys
 from collections.abc import Sequence
+from functools import cache
 from typing import Annotated, Any
 
 import typer
@@ -127,11 +128,19 @@ _AFTER_INTERRUPT = {
 }
 
 
+@cache
+def _commands() -> Any:
+    """What typer makes of `app`: building it takes longer than most commands."""
+    return typer.main.get_command(app)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; its exit code is 0 fine, 1 failed, 2 wrong usage, 3 does not hold."""
     _asked.update(command="", debug=False)
     try:
-        code = app(args=None if arguments is None else list(arguments), standalone_mode=False)
+        code = _commands()(
+            args=None if arguments is None else list(arguments), standalone_mode=False
+        )
         sys.stdout.flush()
     except (typer.Abort, KeyboardInterrupt):
         code = _INTERRUPTED

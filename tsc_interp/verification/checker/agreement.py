@@ -91,6 +91,7 @@ class AgreementChecker:
             require(one.config.n_outputs <= 2, "one of the two tells more than two classes apart")
         self.models = [BoxModel(one, self.budget, memory // 2) for one in self.checkpoints]
         self.hashes = [one.weight_hash() for one in self.checkpoints]
+        self._bounded: set[str] = set()
 
     def check(self, document: Any) -> Agreement:
         """What the document proves: its claims, and the conclusion that follows from them."""
@@ -101,9 +102,9 @@ class AgreementChecker:
             return proved
 
     def derive(self, claims: Any) -> Agreement:
-        """What follows from these claims, each derived again."""
+        """What follows from these claims, each derived; the same claim's boxes are bounded once."""
         with checking(self.budget):
-            return _Derivation(self).run(claims)
+            return _Derivation(self, self._bounded).run(claims)
 
     def sealed(self, claims: Any, proved: Agreement) -> dict[str, Any]:
         """The certificate of claims from which this was derived."""
@@ -124,8 +125,8 @@ class AgreementChecker:
 class _Derivation:
     """Claims in turn, then what follows from all of them."""
 
-    def __init__(self, checker: AgreementChecker) -> None:
-        self.boxes = BoxClaims(checker.checkpoints[0].config, checker.budget)
+    def __init__(self, checker: AgreementChecker, bounded: set[str] | None = None) -> None:
+        self.boxes = BoxClaims(checker.checkpoints[0].config, checker.budget, bounded)
         self.checker, self.models = checker, checker.models
         self.differ: dict[str, tuple[str, int]] = {}
 

@@ -10,7 +10,10 @@ Part of the checker (check.py): nothing here is taken from the search.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -31,10 +34,20 @@ is given weighs 1."""
 
 
 class BoxClaims:
-    """Claims in turn; for which sets of letters, and how far, they hold."""
+    """Claims in turn; for which sets of letters, and how far, they hold.
 
-    def __init__(self, config: ClassifierConfig, pay: Callable[..., None]) -> None:
-        self.config, self.pay = config, pay
+    Args:
+        config: Of the model.
+        pay: Called again and again; raises when time or memory is used up.
+        bounded: Digests of claims whose boxes were bounded before. Whoever writes a certificate
+            has each claim derived by itself and then all of them together; a document is checked
+            without any such memory.
+    """
+
+    def __init__(
+        self, config: ClassifierConfig, pay: Callable[..., None], bounded: set[str] | None = None
+    ) -> None:
+        self.config, self.pay, self.bounded = config, pay, bounded
         self.boxes = 0
         self.up_to: dict[str, int] = {}
         self.beyond: dict[str, int] = {}
@@ -59,23 +72,31 @@ class BoxClaims:
         What is known is kept `into` a mapping, by default the one of what holds over the reals.
         """
         letters, support = self.support(claim["letters"])
-        length = whole(claim["length"])
-        boxes = [
-            ([whole(n) for n in low], [whole(n) for n in high])
-            for low, high in self._counted(claim["boxes"])
-        ]
-        for low, high in boxes:
-            require(len(low) == len(high) == len(support), "a box with the wrong number of letters")
-            require(all(1 <= a <= b for a, b in zip(low, high, strict=True)), "an empty box")
-            require(sum(low) <= length, f"the box from {low} holds no string of the claim")
-            holds(support, low, high)
-        everything = ([1] * len(support), [max(length - len(support) + 2, 1)] * len(support))
-        halfopen = [(low, [end + 1 for end in high]) for low, high in boxes]
-        complete = covered(everything, halfopen, length, self.pay)
-        require(complete, f"{letters}: the boxes leave strings out")
+        length, boxes = whole(claim["length"]), self._counted(claim["boxes"])
+        if not self._was_bounded(claim):
+            self._cover_counts(letters, length, boxes, partial(holds, support))
+            self._remember(claim)
         known = self.up_to if into is None else into
         known[letters] = max(length, known.get(letters, 0))
         return letters, length
+
+    def _cover_counts(
+        self,
+        letters: str,
+        length: int,
+        given: list[Any],
+        holds: Callable[[Sequence[int], Sequence[int]], None],
+    ) -> None:
+        boxes = [([whole(n) for n in low], [whole(n) for n in high]) for low, high in given]
+        for low, high in boxes:
+            require(len(low) == len(high) == len(letters), "a box with the wrong number of letters")
+            require(all(1 <= a <= b for a, b in zip(low, high, strict=True)), "an empty box")
+            require(sum(low) <= length, f"the box from {low} holds no string of the claim")
+            holds(low, high)
+        everything = ([1] * len(letters), [max(length - len(letters) + 2, 1)] * len(letters))
+        halfopen = [(low, [end + 1 for end in high]) for low, high in boxes]
+        complete = covered(everything, halfopen, length, self.pay)
+        require(complete, f"{letters}: the boxes leave strings out")
 
     def cover_ratios(self, claim: Claim, holds: HoldsOnRatios) -> str:
         """The letters whose ratios, however long the string, a claim's charts hold."""
@@ -83,22 +104,37 @@ class BoxClaims:
         charts = {chart["largest"]: chart for chart in claim["charts"]}
         require(sorted(charts) == sorted(letters), f"{letters}: one chart per letter is needed")
         require(len(charts) == len(claim["charts"]), f"{letters}: a chart is given twice")
-        free = len(support) - 1 + int(self.config.attend_cls)
-        for column, letter in enumerate(letters):
-            require(set(charts[letter]) == {"largest", "boxes"}, "a chart has largest and boxes")
-            boxes = [
-                ([*map(number, low)], [*map(number, high)])
-                for low, high in self._counted(charts[letter]["boxes"])
-            ]
-            for low, high in boxes:
-                require(len(low) == len(high) == free, "a box with the wrong number of weights")
-                require(all(0 <= a < b <= 1 for a, b in zip(low, high, strict=True)), "a bad box")
-                holds(support, column, low, high)
-            everything = ([0.0] * free, [1.0] * free)
-            complete = covered(everything, boxes, None, self.pay)
-            require(complete, f"{letters}: the boxes leave ratios out")
+        shaped = all(set(chart) == {"largest", "boxes"} for chart in claim["charts"])
+        require(shaped, "a chart has largest and boxes")
+        boxes = [self._counted(charts[letter]["boxes"]) for letter in letters]
+        if not self._was_bounded(claim):
+            for column in range(len(letters)):
+                self._cover_chart(letters, boxes[column], partial(holds, support, column))
+            self._remember(claim)
         self.always.add(letters)
         return letters
+
+    def _cover_chart(
+        self,
+        letters: str,
+        given: list[Any],
+        holds: Callable[[Sequence[float], Sequence[float]], None],
+    ) -> None:
+        free = len(letters) - 1 + int(self.config.attend_cls)
+        boxes = [([*map(number, low)], [*map(number, high)]) for low, high in given]
+        for low, high in boxes:
+            require(len(low) == len(high) == free, "a box with the wrong number of weights")
+            require(all(0 <= a < b <= 1 for a, b in zip(low, high, strict=True)), "a bad box")
+            holds(low, high)
+        complete = covered(([0.0] * free, [1.0] * free), boxes, None, self.pay)
+        require(complete, f"{letters}: the boxes leave ratios out")
+
+    def _was_bounded(self, claim: Claim) -> bool:
+        return self.bounded is not None and _digest(claim) in self.bounded
+
+    def _remember(self, claim: Claim) -> None:
+        if self.bounded is not None:
+            self.bounded.add(_digest(claim))
 
     def from_length(self, letters: str, start: int) -> None:
         """Everything over these letters, from this length on, holds."""
@@ -142,6 +178,10 @@ class BoxClaims:
         self.boxes += len(boxes)
         require(self.boxes <= MAX_BOXES, f"more than {MAX_BOXES:,} boxes are too many to check")
         return list(boxes)
+
+
+def _digest(claim: Claim) -> str:
+    return hashlib.sha256(json.dumps(claim, sort_keys=True).encode()).hexdigest()
 
 
 def whole(value: Any) -> int:

@@ -87,6 +87,7 @@ class Checker:
         self.config, self.weight_hash = config, checkpoint.weight_hash()
         self._budget = Budget(seconds, memory)
         self.model = BoxModel(checkpoint, self._budget, memory)
+        self._bounded: set[str] = set()
 
     def check(self, document: Any) -> Proved:
         """What the document proves: its claims, and the conclusion that follows from them."""
@@ -102,9 +103,9 @@ class Checker:
         return CERTIFICATE.sealed([self.weight_hash], content, proved.conclusion(), version)
 
     def derive(self, claims: Sequence[Mapping[str, Any]]) -> Proved:
-        """What follows from these claims, each derived again."""
+        """What follows from these claims, each derived; the same claim's boxes are bounded once."""
         with checking(self._budget):
-            return self._derivation().run(claims)
+            return Derivation(self.config, self.model, self._budget, self._bounded).run(claims)
 
     def is_right(self, support: tuple[int, ...], low: Sequence[int], high: Sequence[int]) -> bool:
         """Whether every string in a box of counts is proved right."""

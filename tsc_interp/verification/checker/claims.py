@@ -75,9 +75,15 @@ class Proved:
 class Derivation:
     """Claims in turn, then what follows from all of them."""
 
-    def __init__(self, config: ClassifierConfig, model: BoxModel, pay: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        config: ClassifierConfig,
+        model: BoxModel,
+        pay: Callable[[], None],
+        bounded: set[str] | None = None,
+    ) -> None:
         self.config = config
-        self.boxes, self.labels = BoxClaims(config, pay), Labels(config, model)
+        self.boxes, self.labels = BoxClaims(config, pay, bounded), Labels(config, model)
         self.float32 = FloatClaims(self.boxes, self.labels)
         self.wrong: dict[str, tuple[str, int]] = {}
         self.limited = False
