@@ -53,7 +53,8 @@ print("accepted:", tsc.check(found, original, edited).conclusion())
 
 # --8<-- [start:circuit]
 strings = ["aac", "ab", "abc", "bcc"]
-result = tsc.run_probe("circuit", "walkthrough", strings)
+report = tsc.analyze("walkthrough", strings, probes=["circuit"])
+result = report["circuit"]
 for finding in result.findings:
     print(textwrap.fill(f"- {finding.text}", 88, subsequent_indent="  "))
 print("kept:", ", ".join(result.circuit.kept))
@@ -66,6 +67,5 @@ for sentence in pruned.sentences():
 # --8<-- [end:prune]
 
 # --8<-- [start:report]
-report = tsc.analyze("walkthrough", strings, probes=["circuit"])
 print("report:", report.save("tsc-report/ch6"))
 # --8<-- [end:report]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.sizes import THOROUGH, many
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import TscError, UnsupportedError, UsageError
 from tsc_interp.model.hooked import HookedClassifier, load
@@ -20,7 +21,7 @@ STRINGS = ("aac", "ab", "ab{30}", "c{3}")
 CHEAP = {
     "init-norm": {"seeds": 6, "widths": (2, 4)},
     "ablation": {"exact": 0},
-    "circuit": {"max_length": 8, "graph": "nodes"},
+    "circuit": {"max_length": many(8, 12), "graph": "nodes"},
 }
 ASKED = [probe for probe in PROBES if not probe.needs_run]
 
@@ -30,12 +31,12 @@ def _models() -> dict[str, HookedClassifier]:
         "walkthrough": load("walkthrough"),
         "odd": HookedClassifier(
             ClassifierConfig(
-                n_letters=4,
+                n_letters=many(4, 5),
                 d_model=7,
                 n_heads=3,
                 d_head=2,
                 d_mlp=11,
-                task=ContainsAll(letters="acd"),
+                task=ContainsAll(letters="ace" if THOROUGH else "acd"),
             ),
             seed=3,
         ),

@@ -17,6 +17,7 @@ import pytest
 
 import tsc_interp as tsc
 from tests.probes.test_contract import CHEAP
+from tests.sizes import THOROUGH
 from tsc_interp.probes.registry import run_probe
 from tsc_interp.report import Report
 
@@ -118,7 +119,8 @@ def test_a_saved_report_is_drawn_without_torch(tmp_path):
     """In a process in which importing torch or transformer_lens fails."""
     strings, model = ("aac", "ab{100}"), tsc.load("walkthrough")
     names = [folder.name.replace("_", "-") for folder in PROBES if folder.name != "dynamics"]
-    results = tuple(run_probe(n, model, strings, **CHEAP.get(n, {})) for n in names)
+    options = {"init-norm": {"seeds": 2, "widths": (2,)}} if THOROUGH else CHEAP
+    results = tuple(run_probe(n, model, strings, **options.get(n, {})) for n in names)
     asked = tsc.analyze(model, list(strings), probes=["trace"])
     report = Report((replace(asked.models[0], results=results),))
     saved = tmp_path / "report.json"

@@ -129,7 +129,7 @@ _AFTER_INTERRUPT = {
 
 
 @cache
-def _commands() -> Any:
+def _built() -> Any:
     """What typer makes of `app`: building it takes longer than most commands."""
     return typer.main.get_command(app)
 
@@ -138,9 +138,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; its exit code is 0 fine, 1 failed, 2 wrong usage, 3 does not hold."""
     _asked.update(command="", debug=False)
     try:
-        code = _commands()(
-            args=None if arguments is None else list(arguments), standalone_mode=False
-        )
+        code = _built()(args=None if arguments is None else list(arguments), standalone_mode=False)
         sys.stdout.flush()
     except (typer.Abort, KeyboardInterrupt):
         code = _INTERRUPTED
