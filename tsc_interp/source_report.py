@@ -1,4 +1,4 @@
-"""What this package takes over from the source report, in one place.
+"""What this package reuses from the source report, in one place.
 
 "Transformer Sequence Classification", Richard Stebbing, 2022: a chapter of the repository
 https://github.com/rstebbing/workshop. Elsewhere it is called the source report; "report" alone is

@@ -1,10 +1,10 @@
-"""What a reader hears through its norm.
+"""What a reader receives through its norm.
 
-Without norms a reader hears the sum of what everybody wrote, and one writer can be taken out of
-what it heard. With a norm it hears `norm(x)`, which belongs to no writer alone; what it would hear
-without one part of x is `norm(x - part)`. That is how path patching is defined where norms are
-(auto-circuit's edges, TransformerLens's split inputs): a reader's own copy of the residual stream
-is changed, before its norm.
+Without norms a reader receives the sum of all writers, and one writer can be subtracted from it.
+With a norm it receives `norm(x)`, which is no such sum; without one part of x it would receive
+`norm(x - part)`. This is how path patching is defined for models with norms (auto-circuit's edges,
+TransformerLens's split inputs): a reader's own copy of the residual stream is changed before its
+norm.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ def check_reading(target: Part, heard: Tensor, computed: Tensor) -> None:
     if not apart <= CLOSE * max(1.0, float(heard.detach().abs().max())):
         raise UnsupportedError(
             f"what {target} reads differs by {apart:.2g} from its weights times the norm of the "
-            "residual stream, so what it hears of one writer is not known; through a norm, one "
-            "edge into a reader is changed at a time"
+            "residual stream, so its input from one writer is not known; through a norm, one edge "
+            "into a reader is changed at a time"
         )
 
 

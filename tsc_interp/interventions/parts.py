@@ -1,4 +1,4 @@
-"""What an intervention changes: a part of the model, or what one part hears of another.
+"""What an intervention changes: a part of the model, or what one part receives from another.
 
 Written as people say it, layers only where there are several:
 
@@ -15,8 +15,8 @@ Written as people say it, layers only where there are several:
     layer1.head0            a head of a later layer
     head0@0                 the same, only at position 0: CLS (of a compressed string, 1 is a, ...)
     head0.pattern@0<-3      only how position 0 looks at position 3; @<-3 is how all do
-    head0->neuron1          an edge: what this neuron hears of that head
-    embed->logit            an edge: what the read-out hears of the embedding
+    head0->neuron1          an edge: what this neuron receives from that head
+    embed->logit            an edge: what the read-out receives from the embedding
     layer0.head0->layer1.head1.key
     mlp->layer1.mlp         an edge between whole MLPs
 
@@ -145,7 +145,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Edge:
-    """What one part hears of another: `source` writes, `target` reads."""
+    """What one part receives from another: `source` writes, `target` reads."""
 
     source: Part
     target: Part
@@ -159,7 +159,7 @@ class Edge:
             )
         if self.target.letter or self.source.position is not None:
             raise UsageError(
-                f"{self}: an edge is heard at every position, or at one: head0->neuron1@0"
+                f"{self}: an edge is read at every position, or at one: head0->neuron1@0"
             )
         if not _before(self.source, self.target):
             raise UsageError(f"{self}: {self.target} is computed before {self.source}")

@@ -3,16 +3,17 @@
     edited = edit("walkthrough", "head0.value[c]=like(b)")        a Checkpoint
     tsc.horizon(edited)
 
-Three devices, each exact but for the rounding of the new weights to float32:
+Three devices do this, each exact up to the rounding of the new weights to float32:
 
-- **Scaled**: zero and scale multiply the weights a part writes with.
+- **Scaling**: zero and scale multiply the weights that a part writes with.
 - **Tags**: a constant needs a bias, which this family does not have. A residual dimension that is 1
-  at one kind of token (CLS, or a letter) and that nothing writes to is one: whoever reads the
-  constant gets a row of weights for it.
-- **Views**: a reader that must not hear some writers gets a copy of the residual stream of its own,
-  into which all the others write just as they do into the first.
+  at one kind of token (CLS, or a letter) and that nothing writes to serves as one: each reader of
+  the constant gets a row of weights for it.
+- **Views**: a reader that must not receive some writers gets its own copy of the residual stream,
+  into which all other writers write as before.
 
-Tags and views add dimensions, which a norm would feel: models with norms take zero and scale only.
+Tags and views add dimensions, which would change a norm, so models with norms allow zero and scale
+only.
 """
 
 from __future__ import annotations

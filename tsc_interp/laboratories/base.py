@@ -31,7 +31,7 @@ Progress = Callable[[str], None]
 
 
 def silent(doing: str) -> None:
-    """For who does not want to be told what is being done."""
+    """A progress callback that ignores its messages."""
 
 
 class LabOptions(Frozen):

@@ -22,7 +22,7 @@ class ConstructOptions(LabOptions):
         default=40,
         ge=2,
         le=100,
-        description="How far the model with a vanishing logit is put to the checker.",
+        description="Length up to which the checker tests the model with a vanishing logit.",
     )
 
     @field_validator("lengths")

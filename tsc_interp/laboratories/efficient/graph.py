@@ -1,4 +1,4 @@
-"""What BigBird's parts let a model express: how many layers until a letter is heard.
+"""What BigBird's parts let a model express: how many layers until one position depends on another.
 
 Position q reads position k where the pattern has a link. After L layers the state at q depends on
 nothing farther than L links, whatever the weights. So the number of layers at which CLS can depend

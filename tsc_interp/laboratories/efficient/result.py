@@ -24,7 +24,7 @@ PARTS = (
     "window, CLS reads all and is read",
     "window, random, CLS reads all and is read",
 )
-TARGETS = ("CLS hears every letter", "every letter hears every other")
+TARGETS = ("CLS depends on every letter", "every letter depends on every other")
 
 
 class EfficientOptions(LabOptions):

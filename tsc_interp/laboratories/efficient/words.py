@@ -149,7 +149,7 @@ def _clock(result: EfficientResult, clock: LabeledArray) -> Finding:
 
 
 def _layers(result: EfficientResult, layers: LabeledArray) -> Finding:
-    """Of the longest strings: who hears whom after how many layers."""
+    """Of the longest strings: what depends on what after how many layers."""
     length = result.options.lengths[-1]
     first, second = layers.at(length=length).T
     heard, pairs = (dict(zip(PARTS, map(int, one), strict=True)) for one in (first, second))

@@ -1,4 +1,4 @@
-"""Figures of failures: who foresees them, what separates them, horizons by training data."""
+"""Figures of failures: what predicts them, what separates them, horizons by training data."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _foreseen(result: FailuresResult) -> Figure:
     figure.update_yaxes(range=[-0.03, 1.04], tickformat=".0%")
     return Figure(
         "foreseen",
-        "Who foresees a failure",
+        "What predicts a failure",
         figure,
         "Precision and recall over every vector of counts. Large marks: longer strings of the seed "
         "that was learned from; small: other seeds, on average. The two rules read each model's "

@@ -76,7 +76,7 @@ class FailuresResult(LabResult):
         cells = self.horizons.labels["cell"]
         return (
             Table(
-                title="Who foresees a failure",
+                title="What predicts a failure",
                 columns=("rule", "tested on", "weighing", *SCORES),
                 rows=rows,
             ),

@@ -1,8 +1,8 @@
-"""A model whose edges have gates: which reader hears which writer, for each row of a batch.
+"""A model whose edges have gates: which reader receives which writer, for each row of a batch.
 
 Writers are the token embedding, each head and each MLP; readers are each head's query, key and
 value, each MLP and the logit. Every reader has its own copy of the residual stream, as in path
-patching and in auto-circuit. With gate 0 a reader hears a writer's reference (zero, its mean, or
+patching and in auto-circuit. With gate 0 a reader receives a writer's reference (zero, its mean, or
 what it writes on another input) instead of what it writes, and its norm is taken of that sum:
 
     heard = norm(stream - Σ (1 - gate) (written - reference)) W + b
@@ -77,7 +77,7 @@ class Gated:
 
 
 class _Pass:
-    """One run: what has been written so far, and what each reader hears of it."""
+    """One run: what has been written so far, and what each reader receives from it."""
 
     def __init__(self, graph: Gated, gates: Tensor, copies: int, *, checked: bool = False) -> None:
         self.graph, self.copies, self.checked = graph, copies, checked
@@ -167,5 +167,5 @@ def _check(activation: Tensor, computed: Tensor) -> None:
     if not apart <= CLOSE * max(1.0, float(activation.abs().max())):
         raise UnsupportedError(
             f"what a head or an MLP reads differs by {apart:.2g} from its weights times the norm "
-            "of the residual stream, so what it hears of one writer is not known"
+            "of the residual stream, so what it receives from one writer is not known"
         )

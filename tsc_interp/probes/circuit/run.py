@@ -1,12 +1,12 @@
 """What is the smallest part of the model that does what the model does?
 
-The parts are edges (what a neuron or the logit hears of the embedding, of a head, of a neuron),
-nodes (heads and neurons), or values (those each head gives each letter, and neurons): which
-letters does which head have to tell of? Parts outside the circuit are set to zero, or to their mean
+The parts are edges (the input that a neuron or the logit receives from the embedding, a head or a
+neuron), nodes (heads and neurons), or values (the value that a head gives to a letter, and
+neurons). Parts outside the circuit are set to zero, or to their mean
 over stated strings. Where there are at most 4,096 choices all of them are tried (12 parts),
 otherwise parts are removed one at a time, the one that changes the fewest answers first.
 
-How faithful a circuit is, is not sampled: the circuit is a classifier of its own
+Faithfulness is counted, not sampled: the circuit is a classifier of its own
 (`interventions/weights.py`), so the strings up to `max_length` that it answers differently are
 counted exactly, and the first one of all is searched for and proved (`tsc.diff`). The result is the
 front of size against exact disagreement.
@@ -267,7 +267,7 @@ def _attribution(wires: Wiring, fill: Wiring | None, graph: Graph) -> Array:
 
 
 def _backwards(graph: Graph) -> list[int]:
-    """From the output backwards: what the logit hears first, then what neurons hear."""
+    """From the output backwards: what the logit receives first, then what neurons receive."""
     return sorted(
         range(len(graph.parts)), key=lambda part: -int(np.flatnonzero(graph.edges[part])[-1])
     )

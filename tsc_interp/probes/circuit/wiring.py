@@ -1,4 +1,4 @@
-"""A one-layer classifier as its wires: what each reader hears of each writer, string by string.
+"""A one-layer classifier as its edges: what each reader receives from each writer, per string.
 
 Without norms, a neuron's input and the logit are sums over writers (the embedding of CLS, the
 heads, the neurons), and cutting an edge takes one term away. So once the terms are known for every

@@ -25,7 +25,7 @@ class PathEdge(Record):
     source: Node
     target: Node
     through: str
-    """What of the target hears it: `count`, `query`, `key`, `value`, or empty."""
+    """What of the target receives it: `count`, `query`, `key`, `value`, or empty."""
     notation: str
     """The intervention that measures it."""
     effect: float

@@ -1,34 +1,34 @@
 """Along which edges does the difference between two strings travel? Path patching. Chapter 3.
 
-An edge is what one part of the model hears of another: a head of a letter, a neuron of a head, the
-logit of a head or a neuron, a head's query, key or value of heads and neurons of earlier layers.
-The model reads the corrupted string, except that along one edge the reader hears what the source
-says when the model reads the clean string; every other reader hears the source as it is, and
-everything after the reader follows. The effect, as for `patching`,
+An edge is the input that one part of the model receives from another: a head from a letter, a
+neuron from a head, the logit from a head or a neuron, or a head's query, key or value from heads
+and neurons of earlier layers. The model reads the corrupted string, except that along one edge the
+reader receives the source's output from the clean run. All other readers receive the source
+unchanged, and everything after the reader is recomputed. The effect, as for `patching`,
 
     (patched - corrupted) / (clean - corrupted)     of the logit
 
 is 1 where this edge alone restores the clean string's logit and 0 where it carries nothing.
 
-Beside it stands attribution patching, the estimate that larger models have to make do with: the
-gradient of the corrupted run's logit, where the reader listens, times the difference (clean -
-corrupted) of what it hears. Here the exact answer is affordable, so the error is shown: signed, the
-largest, and the rank correlation (Spearman's). The estimate is exact where what follows is linear,
-as it is from a neuron to the logit.
+For comparison, attribution patching (which larger models have to rely on) estimates the effect: the
+gradient of the corrupted run's logit at the reader's input, times the difference (clean -
+corrupted) of that input. The result shows its error: signed, the largest, and the rank correlation
+(Spearman's). The estimate is exact where everything after the reader is linear, as from a neuron to
+the logit.
 
 **By letter** (models without positions) strings differ in how often each letter occurs and in
 nothing else, so embeddings carry no difference; letter → head is the letter's count in that head:
 its scores for the letter, which hold the logarithm of the count, come from the clean run. Their
 estimate is taken after the softmax, because the logarithm of no letters is minus infinity.
 **By position** the strings must be of one length; letter → head is the embedding at one place as
-that head's key or value hears it.
+that head's key or value receives it.
 
-Up to 512 edges are measured; of more, those with the largest estimates, and how many are left out
-is said. A norm mixes what it reads, so with norms the reader's own copy of the residual stream is
-changed before its norm, and what it hears is computed through the norm again.
+At most 512 edges are measured. If there are more, those with the largest estimates are, and the
+result says how many are left out. With norms, the reader's own copy of the residual stream is
+changed before its norm, and the norm is computed again.
 
 Reads `hook_embed`, `hook_z`, `mlp.hook_post` and, with norms, `hook_resid_pre` and
-`hook_resid_mid`; replaces what is heard at `hook_q`, `hook_k`, `hook_v`, `hook_attn_scores`,
+`hook_resid_mid`; replaces inputs at `hook_q`, `hook_k`, `hook_v`, `hook_attn_scores`,
 `mlp.hook_pre` and the last `hook_resid_post`.
 """
 
