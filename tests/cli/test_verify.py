@@ -129,6 +129,7 @@ def test_usage_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     random_checkpoint(POSITIONED.replace(n_layers=2), 0).save(positioned)
     for arguments, code, message in (
         (["--out", "x.json"], 2, "needs --certify"),
+        (["--check", "x.json", "--certify"], 2, "--check and --certify do not go together"),
         (["--method", "guess"], 2, "auto, enumeration, regions, both"),
         (["--max-length", "0"], 2, "--max-length"),
         (["--check", str(tmp_path / "none.json")], 2, "cannot read"),

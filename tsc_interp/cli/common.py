@@ -84,6 +84,15 @@ def named_model(model: str | None, checkpoint: str | None, default: str = DEFAUL
     return model or checkpoint or default
 
 
+def only(option: str, **others: object) -> None:
+    """Refuse options that `option`, which is given, would ignore."""
+    from tsc_interp.errors import UsageError
+
+    ignored = [f"--{name.replace('_', '-')}" for name, value in others.items() if value]
+    if ignored:
+        raise UsageError(f"{option} and {', '.join(ignored)} do not go together; leave one out")
+
+
 def model_and_strings(
     first: str | None, strings: list[str] | None, checkpoint: str | None
 ) -> tuple[str, list[str] | None]:

@@ -12,6 +12,7 @@ from tsc_interp.cli.common import (
     JsonOption,
     QuietOption,
     complete_checkpoint,
+    only,
     output,
     print_json,
     working,
@@ -65,6 +66,8 @@ def command(
     from tsc_interp.verification import check_agreement, diff, read_certificate
     from tsc_interp.verification.comparison import is_agreement
 
+    if check is not None:
+        only("--check", out=out)
     models = [load_checkpoint(name) for name in (first, second)]
     if check is not None:
         proved = check_agreement(read_certificate(check), *models)

@@ -19,6 +19,7 @@ from tsc_interp.cli.common import (
     QuietOption,
     messages,
     named_model,
+    only,
     output,
     print_json,
     print_line,
@@ -115,6 +116,8 @@ def command(
     from tsc_interp.verification.certificates import is_certificate
     from tsc_interp.verification.order.certificate_result import is_ordered_certificate
 
+    if check is not None:
+        only("--check", certify=certify, horizon=horizon, out=out, float32=float32, length=length)
     if out is not None and not certify:
         raise UsageError("--out writes a certificate, so it needs --certify")
     if float32 is not None and not certify:

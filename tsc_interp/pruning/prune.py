@@ -122,7 +122,7 @@ def prune(
         (1, 1)
     """
     if (keep is None) == (not keep_horizon):
-        raise UsageError("say either how many heads to keep, or to keep the horizon")
+        raise UsageError("give either keep (a number of heads) or keep_horizon, not both")
     if by not in METHODS:
         raise UsageError(f"heads are chosen by {', '.join(METHODS)}, not by {by!r}")
     checkpoint = checkpoint_of(model)

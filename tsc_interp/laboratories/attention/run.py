@@ -1,26 +1,28 @@
 """What can one head do by construction, and what takes two?
 
-**Copying.** A head returns v_i when q·k_i leads all other scores. Among n keys whose other scores
-are equal, the weight is 1 - ε when the lead is log((n - 1)(1 - ε) / ε).
+**Copying.** A head returns v_i when its score q·k_i is larger than all others. Among n keys whose
+other scores are equal, the weight is 1 - ε when the lead is log((n - 1)(1 - ε) / ε).
 
 **Averaging.** With orthonormal keys, q = C(k_a + k_b) puts 2 / (2 + (n - 2) exp(-C)) of the weight
-on a and b, half each. With keys N(μ, αI) the share of v_a is the logistic of N(0, 4αC²): the
-average holds while C √α is small.
+on a and b, half each. With keys drawn from N(μ, αI) the share of v_a is the logistic of
+N(0, 4αC²), so the head averages while C √α is small.
 
-**Keys whose norm varies.** k_a ~ N(μ_a, αI + s μ_a μ_aᵀ), its direction (nearly) fixed and its norm
-not, and k_b alike or N(μ_b, αI). One head with q = C(μ_a + μ_b) gives v_a the logistic of
-N(0, C²(s + 4α)) of the pair's weight if only k_a varies, of N(0, C²(2s + 4α)) if both do: it swings
-between v_a and v_b from draw to draw. Two heads, C μ_a and C μ_b, each look for one key, and their
-mean stays near (v_a + v_b) / 2, except where a norm is drawn below zero. Keys are drawn as vectors
-and attended to by softmax; closed forms stand beside what comes out.
+**Keys whose norm varies.** Let k_a ~ N(μ_a, αI + s μ_a μ_aᵀ): its direction is (nearly) fixed, its
+norm is not. Let k_b be drawn in the same way or from N(μ_b, αI). One head with q = C(μ_a + μ_b)
+gives v_a a share of the pair's weight that is the logistic of N(0, C²(s + 4α)) if only k_a varies
+and of N(0, C²(2s + 4α)) if both do. So its output swings between v_a and v_b from draw to draw. Two
+heads with queries C μ_a and C μ_b each look for one key. Their mean stays near (v_a + v_b) / 2,
+unless a norm is drawn below zero. The laboratory draws keys, applies softmax and compares the
+results with these closed forms.
 
-**Construction.** x_1 = u_d + u_b, x_2 = u_a, x_3 = u_c + u_b, the u orthogonal of norm γ. Wanted
-are c_1 = u_b - u_c and c_2 = u_b. V = (u_b u_bᵀ - u_c u_cᵀ)/γ², K = I and
-Q = (u_d u_aᵀ + u_c u_dᵀ)/γ² do it; the source prints a minus before u_c u_dᵀ. Both are computed.
+**Construction.** Let x_1 = u_d + u_b, x_2 = u_a, x_3 = u_c + u_b with orthogonal u of norm γ. The
+wanted outputs are c_1 = u_b - u_c and c_2 = u_b. V = (u_b u_bᵀ - u_c u_cᵀ)/γ², K = I and
+Q = (u_d u_aᵀ + u_c u_dᵀ)/γ² give them. The source prints a minus before u_c u_dᵀ; both versions are
+computed.
 
-**Look-up.** As the temperature falls, attention becomes the look-up of the best key; the error
-falls like exp(-gap / T). Without matrices a query must speak the keys' own code; learned matrices
-translate it (`lookup.py`).
+**Look-up.** As the temperature T falls, attention becomes the look-up of the best key, and the
+error falls like exp(-gap / T). Without matrices, queries must use the code of the keys; learned
+matrices translate between two codes (`lookup.py`).
 """
 
 from __future__ import annotations

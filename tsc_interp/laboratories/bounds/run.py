@@ -1,17 +1,18 @@
 """What does a validation set say about a model, and what does it not?
 
-M models are chosen from on N validation strings. With probability 1 - delta every validation error
-is within sqrt(ln(2M / delta) / (2N)) of the model's risk (Hoeffding, and a union bound); the source
-ends with the looser sqrt(ln(M / delta) / N). For one model Clopper-Pearson's interval is exact; for
-all of them, and so for the one that is chosen, it is honest at delta / M.
+You choose among M models with N validation strings. With probability 1 - delta, every validation
+error is within sqrt(ln(2M / delta) / (2N)) of the model's risk (Hoeffding and a union bound); the
+source ends with the looser sqrt(ln(M / delta) / N). For one model the Clopper-Pearson interval is
+exact. For all models, and so for the chosen one, it is valid at delta / M.
 
 Here the risk itself is known: the balanced stream's distribution over count vectors is a product
-(distribution.py), every vector is decided, and the risk is a sum. So thousands of validation sets
-are drawn, in three ways: independent strings from the mixture; as the stream does it, with fixed
-numbers of each kind (independent within each: Hoeffding's bound holds for those as well); and taken
-from the stream itself. Counted is how often each claim holds, and how much it gives away.
+(distribution.py), and every vector is decided, so the risk is a sum. The laboratory draws thousands
+of validation sets in three ways: independent strings; stratified sets with fixed numbers of each
+kind, as the stream makes them (strings are independent within each kind, so Hoeffding's bound holds
+too); and sets taken from the stream itself. It counts how often each claim holds, and how much
+wider than necessary it is.
 
-None of this is about longer strings: the exact risk at each length, given the length, says so.
+These bounds say nothing about longer strings. The exact risk at each length shows that.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """How small can a classifier be that is right up to a length, or at every length?
 
-Contains-all, at-least-k, majority and parity are built weight by weight (contains.py, neuron.py,
-counting.py, vanishing.py), and each model is searched and given to the independent checker. Beside
-them:
+The laboratory builds models for contains-all, at-least-k, majority and parity weight by weight
+(contains.py, neuron.py, counting.py, vanishing.py), searches each for errors, and passes it to the
+independent checker. It also shows:
 
-- the bound on score margins (bound.py), on built models, where it is met, and on trained ones;
-- what no model of a kind can do: one head without an MLP on "contains a and b", for which the sign
-  of the logit on ab is that of the mean of (weighted) logits on aa and bb; and parity, for which H
-  heads without an MLP reach H + 1 letters of one kind, or H with other letters around.
+- the bound on score margins (bound.py), which built models reach and trained ones do not;
+- what no model of a kind can do. One head without an MLP cannot solve "contains a and b", because
+  its logit on ab has the sign of a weighted mean of its logits on aa and bb. H heads without an MLP
+  cannot solve parity beyond H + 1 letters of one kind, or H if there are other letters.
 """
 
 from __future__ import annotations

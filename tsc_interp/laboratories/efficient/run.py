@@ -1,7 +1,8 @@
 """What do cheaper forms of attention cost a classifier, and what is exact at no cost?
 
-Full attention over n positions takes n² steps. Its cheaper forms are put into a trained classifier
-as interventions on its pattern (`blocks.0.attn.hook_pattern`) or its scores, at a budget:
+Full attention over n positions takes n² steps. The laboratory puts cheaper forms into a trained
+classifier, as interventions on its pattern (`blocks.0.attn.hook_pattern`) or its scores, at a
+budget:
 
     low rank            the n × n pattern cut to its largest singular values (Linformer's argument)
     projection          softmax(q (E K)ᵀ) (E V), E of budget × n, random or learned (Linformer)
@@ -9,15 +10,16 @@ as interventions on its pattern (`blocks.0.attn.hook_pattern`) or its scores, at
       ... and CLS       the same with CLS a global token, which reads everything
     random features     φ(q)·φ(k) for exp(q·k), φ(x) = exp(ω·x - |x|²/2) / √m (Performer)
 
-Counted are the error of the logit and the answers that flip, on random strings of each length. Two
-things are decided exactly. With random features a model is one with other keys: its **horizon** is
-found over all lengths. And where CLS reads only b positions, chosen whatever stands there, two
-strings that differ elsewhere have one logit: `b{n}` and the same with an `a` that is not read. So
-the horizon is at most b, and at most the model's own.
+It measures the error of the logit and the share of answers that flip, on random strings of each
+length. Two results are exact. A model with random features is a model with other keys, so its
+**horizon** can be computed over all lengths. And if CLS reads only b positions, chosen without
+looking at the letters, then `b{n}` and the same string with an unread `a` have the same logit. So
+the horizon is at most b, and at most that of the model itself.
 
-**Multiplicities.** Without positions all copies of a letter have one key, so n positions are as
-many kinds of token as there are letters: attention is exact at a cost that does not grow with n,
-and the pattern's rank is at most the number of letters, so low rank is exact from there on.
+**Multiplicities.** Without positions all copies of a letter have the same key, so one key per
+letter, with its count as a multiplicity, gives exactly the same attention at a cost that does not
+grow with n. For the same reason the rank of the pattern is at most the number of letters, so low
+rank is exact from that rank on.
 """
 
 from __future__ import annotations

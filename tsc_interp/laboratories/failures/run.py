@@ -2,18 +2,20 @@
 
 A paper on transformers that do mathematics finds that nearly all failures can be predicted from
 properties of the problem, that wrong answers stay roughly right, and that the training distribution
-decides what generalises. Here every string up to a length is decided exactly, so that a prediction
-is scored over all of them and not on a sample: precision (of what is told wrong, how much is) and
-recall (of what is wrong, how much is told), each vector of counts once, and each string once.
+decides what generalises. Here every string up to a length is decided exactly, so predictions are
+scored on all strings instead of a sample. Precision is the share of predicted failures that are
+wrong, recall the share of wrong strings that were predicted; each count vector counts once, or each
+string once.
 
 Predictors are fitted on one seed and its shorter strings, and tested on its longer strings and on
-other seeds: rules read off the weights (rules.py), a tree of depth 3 and a logistic model on
-features of the problem, and the source's own way, a threshold on one feature: between the 98th
+other seeds. They are: rules read off the weights (rules.py); a tree of depth 3 and a logistic model
+on features of the problem; and the source's method, a threshold on one feature between the 98th
 percentile of right strings and the 2nd of wrong ones.
 
-*Roughly right*: how large wrong logits are, which half of the rule is violated, and how many
-letters have to be added or dropped until the answer is right. *Training distribution*: exact
-horizons of models trained on strings of other lengths, other skews, or all strings of a length.
+*Roughly right* is measured by the size of wrong logits, by which half of the rule is violated, and
+by how many letters have to be added or dropped until the answer is right. *Training distribution*
+compares exact horizons of models trained on strings of other lengths, other skews, or all strings
+of a length.
 """
 
 from __future__ import annotations

@@ -1,20 +1,20 @@
 """How does attention find the place in a picture that a sentence names?
 
-Attention over an image with a context vector. The picture is a mosaic of handwritten digits, the
-sentence so far names a place (`top left is`), and the next word is the digit that stands there.
-Learned filters turn the picture into one feature vector per location, the state of a recurrent
-network over the words is the context, each location gets a score from both, and the features,
-averaged with the softmax of the scores, give the next word together with the state. The formulas
-stand in `network.py`.
+The picture is a mosaic of handwritten digits, the sentence so far names a place (`top left is`),
+and the next word is the digit that stands there. Learned filters turn the picture into one feature
+vector per location. The state of a recurrent network over the words is the context vector. Each
+location gets a score from both, and the average of the features, weighted by the softmax of the
+scores, gives the next word together with the state. The formulas are in `network.py`.
 
-Nothing tells the network where `top left` is: only right and wrong words do. Measured are the next
-words that are right and how often the largest weight lies in the place that was named, on digits
-that training never saw, beside two networks that cannot look: one whose weights are all the same,
-trained alike, and one that was never trained. Somebody who reads every digit and does not know
-which is asked for is right as often as the commonest digit of the picture is.
+The network is never told where `top left` is; it learns this from right and wrong words. The
+laboratory measures how often the next word is right, and how often the largest weight lies in the
+named place, on digits that training never saw. Two networks that cannot look serve for comparison:
+one with uniform weights, trained in the same way, and one that was never trained. A network that
+reads every digit but does not know the place can be right as often as the most frequent digit of
+the picture occurs.
 
-A sentence goes on to a second place (`top left is seven bottom right is`), so the state has to
-hold the place that was named last.
+A sentence continues with a second place (`top left is seven bottom right is`), so the state has to
+keep the place that was named last.
 """
 
 from __future__ import annotations

@@ -1,19 +1,19 @@
 """What do positions cost, and what do they make possible?
 
-Attention without positions sees a string's letters and not their order: every order of the same
-letters has one logit. With a vector added for each position it sees both. The same models are
-trained with no positions, with learned ones and with sinusoidal ones,
+Attention without positions sees a string's letters but not their order: all orders of the same
+letters have the same logit. With a vector added at each position it sees both. The laboratory
+trains the same models without positions, with learned ones and with sinusoidal ones,
 
     p(2i) = sin(pos / 10000^(2i/d)),   p(2i+1) = cos(pos / 10000^(2i/d)),
 
-on strings of up to `train_length` letters in any order, for two tasks: *contains a and b*, which
-needs no order, and *an a before any b*, which is nothing else. Then every string of every length up
-to `max_length` is decided, in its order (`tsc.verify`): a share of wrong strings is
-counted, not sampled, and what a search leaves undecided is told as such.
+on strings of up to `train_length` letters in any order. There are two tasks: *contains a and b*,
+which needs no order, and *an a before any b*, which depends on order alone. Then it decides every
+string of every length up to `max_length` (`tsc.verify`), so shares of wrong strings are counted and
+not sampled. Strings that the search leaves undecided are reported.
 
-For the task on order a model without positions has a bound instead of a training run: of the orders
-of n_a a's and n_b b's the share n_a / (n_a + n_b) is positive, so whoever answers all of them alike
-is wrong on min(n_a, n_b) / (n_a + n_b) of them.
+For the task on order, a bound replaces the training of a model without positions. Of all orders of
+n_a a's and n_b b's the share n_a / (n_a + n_b) is positive, so a model that gives all of them the
+same answer is wrong on at least min(n_a, n_b) / (n_a + n_b) of them.
 """
 
 from __future__ import annotations

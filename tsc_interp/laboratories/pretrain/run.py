@@ -1,19 +1,20 @@
 """When does pre-training on corrupted strings help?
 
-Pre-training is span corruption: a stretch of a string is taken out, and what stood there is to be
-told. Then the same model is fine-tuned on a task, against the same initial weights fine-tuned
-alone, for as many steps of fine-tuning and for as many steps in all, and against a constant answer.
+Pre-training is span corruption: a span of a string is removed, and the model predicts what stood
+there. Then the model is fine-tuned on a task. It is compared with the same initial weights
+fine-tuned alone, for as many steps of fine-tuning and for as many steps in all, and with a constant
+answer.
 
-    contains a and b       what the answer depends on is in the string; labels are few
-    a letter's partner     it is not: N names have partners drawn at random, the corpus holds the
+    contains a and b       the string contains all that the answer needs; labels are few
+    a letter's partner     the string does not: N names have random partners, the corpus holds the
                            facts, fine-tuning asks for some of them, the test for others
-    names that share letters   corrupted in their order, with mask tokens, as the source does it:
-                           do similar names get similar answers, also where that is wrong?
+    names that share letters   spans are removed in order, with mask tokens, as in the source:
+                           do similar names get similar answers, even where that is wrong?
 
-Each seed has initial weights, a corpus and labelled strings of its own, the same in every arm, so
-differences are taken seed by seed. Accuracy on the first task is over every vector of counts, and
-horizons are found by the exact search, nothing is sampled; the best possible restoration of a
-letter of the first corpus has a closed form, Laplace's rule.
+Each seed has its own initial weights, corpus and labelled strings, the same in every arm, so
+differences are taken seed by seed. Accuracy on the first task is over every count vector, and
+horizons come from the exact search, so nothing is sampled. The best possible prediction of a
+removed letter of the first corpus has a closed form, Laplace's rule.
 """
 
 from __future__ import annotations

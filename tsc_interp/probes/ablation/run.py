@@ -1,19 +1,19 @@
 """What is each part needed for? Remove it, and see which strings go wrong.
 
-Removed are every head, every neuron, each layer's MLP, and each letter's value in each head of the
-first layer. In a part's place comes one of three:
+The probe removes every head, every neuron, each layer's MLP, and each letter's value in each head
+of the first layer, one at a time. It replaces the part by one of three:
 
-    zero       nothing
-    mean       what the part is on average over 128 of the test strings, evenly spaced among them
-               (a letter's value: the average value of all letters in them, copies counted)
-    resample   for each string, what the part is on another test string, drawn with a seed
+    zero       zero
+    mean       its average over 128 of the test strings, evenly spaced among them
+               (for a letter's value: the average value of all letters in them, counting copies)
+    resample   for each string, its value on another test string, drawn with a seed
 
 Effects on the logits of the given strings are read through hooks (`hook_z`, `hook_v`,
 `mlp.hook_post`, `hook_mlp_out`). Zero and mean are constants, so the model without the part is
-again a classifier (`tsc_interp.interventions.weights`): its errors on the 9,984 test strings, and
-on every string up to 200 letters, are counted exactly, and its first error is found by search; what
-is named in a finding is proved as well, if the checker agrees. Resampling differs from string to
-string, so it is measured by hooks, on 1,024 of the test strings, and only for whole parts: a
+again a classifier (`tsc_interp.interventions.weights`). Its errors on the 9,984 test strings, and
+on every string up to 200 letters, are counted exactly, and its first error is found by search.
+First errors that a finding names are also given to the checker. Resampling differs from string to
+string, so it is measured by hooks on 1,024 of the test strings, and only for whole parts, because a
 letter's value is the same in every string.
 """
 

@@ -1,14 +1,14 @@
 """Which strings does the model get wrong, over all lengths at once? The failure atlas.
 
 A string's logit depends on its letter counts n alone, and without CLS in attention only on their
-ratios: f(k n) = f(n). So for three letters one triangle shows everything the model will ever do,
-its corners being the letters, and a plane of logarithms of ratios shows what the triangle squeezes
-into its edges. Every cell is a real string, evaluated in float64 with a proved error bound. Where
-length matters (CLS attended to, scores scaled by log n) the triangle has a slice per length.
+ratios: f(k n) = f(n). So for three letters one triangle, with the letters as corners, shows the
+answer to every string. A plane of logarithms of ratios shows the region near the edges. Every cell
+is a real string, evaluated in float64 with a proved error bound. If length matters (CLS attended
+to, scores scaled by log n) the triangle has a slice per length.
 
-For any alphabet: the first error of every set of letters, by branch and bound, and whether the set
-is proved right at every length (`tsc_interp.verification`; claims about real numbers). No hooks: it
-reads the weights. Chapter 3, taken to its end.
+For any alphabet, the probe also finds the first error of every set of letters by branch and bound,
+and says whether the set is proved right at every length (`tsc_interp.verification`; claims about
+real numbers). It uses no hooks: it reads the weights. Chapter 3.
 """
 
 from __future__ import annotations

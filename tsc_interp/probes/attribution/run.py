@@ -4,12 +4,12 @@ The residual stream at the query is a sum, and the read-out is linear, so with r
 
     logit = w·embedding + sum_h,t w·(weight_ht v_ht W_O) + sum_m w·(post_m W_out) + biases
 
-over heads h and letters t, and MLP neurons m, of every layer. With three outputs or more it is the
-right class's logit less the largest of the others (`target.py`). Where order matters, a head's part
-is also divided among the positions it reads from. These are direct effects: what a head tells the
-MLP is counted in the neurons. Where a final norm stands before the read-out, its scale in
-this forward pass (`ln_final.hook_scale`) divides every part of a row alike (`final_norm.py`), so
-that the parts still add up to the model's own logit; the result says how exactly they do.
+over heads h and letters t, and MLP neurons m, of every layer. With three outputs or more, the logit
+is that of the right class minus the largest other one (`target.py`). In order-sensitive models a
+head's part is also divided among the positions it reads from. These are direct effects: what a head
+adds to the MLP's input is counted in the neurons. A final norm divides every part of a row by its
+scale in this forward pass (`ln_final.hook_scale`, `final_norm.py`), so that the parts still add up
+to the model's own logit; the result says how exactly they do.
 
 Reads `hook_embed`, `hook_resid_pre`, `hook_pattern`, `hook_v`, `hook_post`, `hook_resid_post` and
 `ln_final.hook_scale`.

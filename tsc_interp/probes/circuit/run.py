@@ -2,19 +2,19 @@
 
 The parts are edges (the input that a neuron or the logit receives from the embedding, a head or a
 neuron), nodes (heads and neurons), or values (the value that a head gives to a letter, and
-neurons). Parts outside the circuit are set to zero, or to their mean
-over stated strings. Where there are at most 4,096 choices all of them are tried (12 parts),
-otherwise parts are removed one at a time, the one that changes the fewest answers first.
+neurons). Parts outside the circuit are set to zero, or to their mean over stated strings. With up
+to 12 parts all choices (at most 4,096) are tried; with more, parts are removed one at a time, the
+one that changes the fewest answers first.
 
 Faithfulness is counted, not sampled: the circuit is a classifier of its own
 (`interventions/weights.py`), so the strings up to `max_length` that it answers differently are
 counted exactly, and the first one of all is searched for and proved (`tsc.diff`). The result is the
 front of size against exact disagreement.
 
-Three cheaper ways of ranking parts are put beside it: the effect of removing one part alone, the
-gradient of the logit (attribution), and thresholds in the manner of ACDC (from the output
-backwards, a part goes if that moves the logits by less than the threshold). Each is scored by ROC
-AUC: does it rank the circuit's parts above the others?
+Three cheaper rankings of parts are compared with it: the effect of removing one part alone, the
+gradient of the logit (attribution), and thresholds as in ACDC (from the output backwards, a part is
+removed if that moves the logits by less than the threshold). Each is scored by ROC AUC: does it
+rank the circuit's parts above the others?
 
 That is for one layer without norms and positions. The circuits of all other models, and of any
 TransformerLens model, are searched by hooks and measured on the given rows (`rows.py`).

@@ -7,9 +7,9 @@ attends to, and `W_QK = W_Q W_K^T`, how it scores. Read from tokens (rows of `W_
     OV    E W_V W_O W_U                             attending to a token adds this to each output
     QK    (E W_Q + b_Q) (E W_K + b_K)^T / scale     the score a token gives another
 
-The mean over outputs is taken out of OV, since it changes no answer. These are direct paths: in the
-first layer QK is all there is to a score but for what tokens and positions say together, in later
-layers what earlier layers wrote comes on top. A norm before attention is folded in without its
+The mean over outputs is subtracted from OV, since it changes no answer. These are direct paths. In
+the first layer they are the whole score, except for terms of tokens with positions; in later
+layers the outputs of earlier layers are added. A norm before attention is folded in without its
 scale (gain and, for a LayerNorm, centring), so entries compare within a head.
 
 Composition of an earlier head 1 with a later head 2 (Elhage et al., 2021), in Frobenius norms:

@@ -1,10 +1,10 @@
 """How did the model become what it is?
 
-Every epoch a run directory kept, epoch 0 (the initial weights) included: losses, errors on the test
-set, the exact horizon (the largest length with no error at all), each head's scores and values,
-norms of the weights, and where embeddings and CLS stood. All epochs are one ensemble, so a hook
-shows all of them at once: `hook_attn_scores` and `hook_v` on a string with every letter once,
-`hook_resid_post` on the strings given.
+For every epoch that a run directory kept, epoch 0 (the initial weights) included, the probe shows
+losses, errors on the test set, the exact horizon (the largest length with no error at all), each
+head's scores and values, norms of the weights, and the positions of embeddings and CLS. All epochs
+are one ensemble, so a hook shows all of them at once: `hook_attn_scores` and `hook_v` on a string
+with every letter once, `hook_resid_post` on the strings given.
 """
 
 from __future__ import annotations

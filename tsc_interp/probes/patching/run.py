@@ -11,7 +11,7 @@ time: `resid_pre`, `resid_mid`, `resid_post`, `attn_out`, `mlp_out` as `[layer p
 `[layer head]`, `[layer head dest_pos]` and `[layer head dest_pos src_pos]`; each neuron as
 `[layer pos neuron]`. These are the numbers `transformer_lens.patching` gives.
 
-**By letter.** Without positions a string is its letter counts, and strings of any lengths are
+**By letter.** Without positions only letter counts matter, so strings of any lengths can be
 compared: a position is a kind of token, CLS or a letter, and patching it at `a` patches every copy
 of `a` at once. Then the two inputs differ in how often each letter occurs, and in nothing else. So
 in the first layer embeddings, queries, keys and values are the same in both runs, and patching them
@@ -19,8 +19,8 @@ changes nothing by construction; counts enter where attention weighs its keys. F
 more site, `scores_by_src`, `[layer head src_pos]`: one head counts one letter as often as the clean
 string has it. Patching the key or value of a letter that the corrupted string does not have changes
 nothing either, because its weight is zero; a pattern patched from the clean string can give weight
-to such a letter, whose value is then what it would be. What moved no activation, and what moved one
-that the logit does not depend on, is counted, and told apart.
+to such a letter, whose value is then what it would be. The result counts separately the patches
+that moved no activation and those that moved one on which the logit does not depend.
 
 **By position** (models with positions, or `by="position"`): both strings must be of one length.
 

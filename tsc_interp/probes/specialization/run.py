@@ -3,11 +3,10 @@
 A head's reading is its attention if every letter occurred once: p_t = exp(s_t) / sum_i exp(s_i).
 From it: the letter it reads (the largest p), its entropy in bits, and the overlap of two heads,
 sum_t min(p_t, p'_t), which is 1 when they attend alike. What two heads write is compared as the
-cosine of their outputs over the letters, v_t W_O, centred. Heads that overlap tell the model one
-thing twice, and a letter the task names that no head reads cannot be noticed: the cause of the
-false positives of `lower_magnitude_initializations` seed 2. The effective rank of W_V W_O (the
-exponential of the entropy of its normalised singular values) says how many dimensions a head
-really copies.
+cosine of their outputs over the letters, v_t W_O, centred. Heads that overlap report the same thing
+twice. A letter that no head reads cannot be noticed, which is the cause of the false positives of
+`lower_magnitude_initializations` seed 2. The effective rank of W_V W_O (the exponential of the
+entropy of its normalised singular values) says how many dimensions a head really copies.
 
 Reads `hook_q`, `hook_k`, `hook_v`, `hook_pattern`; works per layer, on any TransformerLens model.
 """

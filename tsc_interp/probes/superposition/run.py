@@ -7,8 +7,8 @@ to one. A letter t is safe when its value v_t is far from every mixture of the o
     cone distance   the same without sum w = 1: its direction can be matched, at some length
 
 For heads of size one this is a number line: a letter between (or near) the others can be mistaken.
-All heads must be fooled at once, so the same is asked of the letters' stacked values. (One mixture
-for all heads is a simplification: `cone` asks with each head's actual attention weights.)
+All heads must be fooled at once, so the probe also measures the letters' stacked values. (One
+mixture for all heads is a simplification: `cone` uses each head's actual attention weights.)
 
 For false positives of our classifier it also says how each head's value reads as a mixture of the
 letters the task names. Reads `hook_q`, `hook_k`, `hook_v`, `hook_z`, `hook_pattern`.
