@@ -85,7 +85,7 @@ def some_paths(model: TrellisModel, trellis: Any, rng: Any, edges: int) -> Sets:
         chosen[-1] = chosen[-1][:1]
         stages = zip(chosen, trellis.stages, strict=True)
         sets = Sets(trellis, [np.isin(np.arange(len(s)), edge)[None] for edge, s in stages])
-        if sets.has_paths[0] and model._readers(sets)[0] >= 0:
+        if sets.has_paths[0] and model.readers(sets)[0] >= 0:
             return sets
 
 
@@ -94,7 +94,7 @@ def gaps(model: TrellisModel, sets: Sets, winner: int, float32: bool) -> Any:
     every = np.arange(model.n_classes)
     with np.errstate(all="ignore"):
         found = model.gaps(
-            sets, model._readers(sets), np.array([winner]), every, np.array([float32])
+            sets, model.readers(sets), np.array([winner]), every, np.array([float32])
         )
     return found[0]
 

@@ -29,8 +29,6 @@ Mask = NDArray[np.bool_]
 _SWEEPS = 8
 _CLOSE = 2.0**-36
 """Bounds this close to a mean that some path has, relatively, are not improved."""
-AT_ONCE = 1 << 22
-"""Numbers of one table of a sweep."""
 
 
 class Layout:
@@ -49,6 +47,16 @@ class Layout:
         groups = np.arange(len(self.source))
         self.incoming = _padded(self.target, groups, len(groups))
         self.outgoing = _padded(self.source, groups, len(groups))
+
+
+def slots(trellis: Trellis) -> int:
+    """Slots of the rectangles of all stages, without making them: at least the edges."""
+    found = 0
+    for stage in trellis.stages:
+        pairs = stage.source * (int(stage.target.max()) + 1) + stage.target
+        sizes = np.unique(pairs, return_counts=True)[1]
+        found += len(sizes) * int(sizes.max())
+    return found
 
 
 def _padded(row: Index, item: Index, nothing: int) -> Index:
@@ -163,6 +171,11 @@ class Sets:
             left = left[left.has_paths]
         return tuple(found[place] for place in range(self.trellis.length))
 
+    @property
+    def slots(self) -> int:
+        """Numbers in one table of a sweep, for each set and row."""
+        return sum(layout.edge.size for layout in self.layouts)
+
     @cached_property
     def rectangles(self) -> list[Mask]:
         """`[set group slot]` per stage: the edges of each set."""
@@ -221,7 +234,13 @@ class Keys:
         self.own_weight, self.own_moment = mine[:, 0], mine[:, 1:]
 
 
-def highest(sets: Sets, keys: Sequence[Keys], q: Floats, enough: Floats | None = None) -> Floats:
+def highest(
+    sets: Sets,
+    keys: Sequence[Keys],
+    q: Floats,
+    enough: Floats | None = None,
+    at_once: int = 1 << 22,
+) -> Floats:
     """Above Σ_heads q · (what the head adds) on every path of a set: `[set row]`.
 
     Args:
@@ -229,12 +248,13 @@ def highest(sets: Sets, keys: Sequence[Keys], q: Floats, enough: Floats | None =
         keys: What the reader of each set meets.
         q: `[set row d]` exact numbers; one set stands for all.
         enough: `[set row]` bounds below this are not improved.
+        at_once: Numbers of one table of a sweep.
 
     Returns:
         A bound for each, NaN where none could be shown.
     """
     rows = q.shape[1]
-    step = max(1, AT_ONCE // (len(sets) * sets.trellis.n_edges))
+    step = max(1, at_once // (len(sets) * sets.slots))
     found = np.zeros((len(sets), rows))
     for start in range(0, rows, step):
         some = slice(start, start + step)

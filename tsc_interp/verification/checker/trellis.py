@@ -68,7 +68,7 @@ from tsc_interp.verification.checker.budget import (
     require,
 )
 from tsc_interp.verification.checker.document import Schema, checking, json_text, require_known
-from tsc_interp.verification.checker.paths import Layout, Mask, Sets
+from tsc_interp.verification.checker.paths import Layout, Mask, Sets, slots
 from tsc_interp.verification.checker.trellis_model import TrellisModel
 
 SCHEMA = Schema("trellis-certificate", content=("task", "parts"))
@@ -77,8 +77,10 @@ EACH = 64
 MAX_NODES = 2_000_000
 MAX_LENGTH = 1000
 MAX_EDGES = 5_000_000
-_EDGES_AT_ONCE = 1 << 24
-"""Edges of all leaves that are derived together."""
+_PER_SLOT = 64
+"""Bytes for each slot (an edge, or room for one) of leaves that are derived together, about."""
+_FIRST_LEAF = 256
+"""The same of the first leaf, with what is made once for a trellis."""
 
 __all__ = ["EACH", "SCHEMA", "PartProved", "TrellisChecker", "TrellisProved", "check_trellis"]
 
@@ -215,8 +217,8 @@ class TrellisChecker:
         by = np.array([claim.by for claim in claims], dtype=np.int64)
         float32 = np.array([claim.float32 for claim in claims], dtype=bool)
         found = np.zeros(len(claims), dtype=bool)
-        size = max(1, _EDGES_AT_ONCE // trellis.n_edges)
         with checking(self._budget):
+            size = self._leaves_at_once(trellis)
             for start in range(0, len(claims), size):
                 some = slice(start, start + size)
                 sets = Sets(trellis, [mask[some] for mask in masks])
@@ -257,6 +259,7 @@ class TrellisChecker:
 
     def _part(self, kind: str, number: int, groups: Any) -> PartProved:
         trellis = self.trellis(kind, number)
+        self._leaves_at_once(trellis)  # before anything as large as that is made
         require(isinstance(groups, list), "groups are a list")
         seen: set[int] = set()
         tally = _Tally()
@@ -268,6 +271,7 @@ class TrellisChecker:
             require(set(labels) <= set(trellis.labels), "a label that no input has")
             seen |= set(labels)
             part = trellis.of_labels(labels)
+            self._leaves_at_once(part)
             layouts = [Layout(stage) for stage in part.stages]
             for claims, masks in self._batches(part, group["tree"]):
                 self._batch(tally, claims, Sets(part, masks, layouts))
@@ -276,7 +280,7 @@ class TrellisChecker:
 
     def _batches(self, trellis: Trellis, tree: Any) -> Iterator[tuple[list[Claim], list[Mask]]]:
         """The leaves of a tree with the edges of their paths, in preorder, many at a time."""
-        size = max(1, _EDGES_AT_ONCE // trellis.n_edges)
+        size = self._leaves_at_once(trellis)
         claims: list[Claim] = []
         held: list[list[Mask]] = []
         for node, masks in self._leaves(trellis, tree):
@@ -287,6 +291,12 @@ class TrellisChecker:
                 claims, held = [], []
         if claims:
             yield claims, [np.stack(column) for column in zip(*held, strict=True)]
+
+    def _leaves_at_once(self, trellis: Trellis) -> int:
+        """How many leaves fit into the memory that is allowed; at least one has to."""
+        width = slots(trellis)
+        self._budget(width * _FIRST_LEAF)
+        return max(1, self._budget.memory // 2 // (width * _PER_SLOT))
 
     def _leaves(self, trellis: Trellis, tree: Any) -> Iterator[tuple[Any, list[Mask]]]:
         require(isinstance(tree, list) and len(tree) <= MAX_NODES, "a tree is a list of nodes")

@@ -34,12 +34,16 @@ from tsc_interp.verification.checker.budget import MEMORY, Kept
 from tsc_interp.verification.checker.heads import Spot
 from tsc_interp.verification.checker.kernel import Ball
 from tsc_interp.verification.checker.layer_rounding import Blur, LayerRounding
-from tsc_interp.verification.checker.paths import AT_ONCE, Keys, Mask, Sets, highest
+from tsc_interp.verification.checker.paths import Keys, Mask, Sets, highest
 from tsc_interp.verification.checker.readout import WholeModel
 from tsc_interp.verification.checker.relaxation import Form, activated, inverse_root, product
 from tsc_interp.verification.checker.spans import Floats, Span, down, up
 
 _BITS = 96
+_PER_NUMBER = 256
+"""Bytes for each number of one table of a sweep: about thirty tables are held at a time."""
+_PER_ROW = 600
+"""Numbers of other tables for each row, about: nodes of an activation, linear forms."""
 _SINGLE = (128, 1024, 8192)
 """Precisions in which single strings are evaluated, one after the other."""
 
@@ -58,6 +62,7 @@ class TrellisModel(WholeModel):
         self._attention_rounding = AttentionRounding(checkpoint)
         self.rounding = LayerRounding(self)
         self._kept = Kept(memory)
+        self._at_once = max(1, memory // _PER_NUMBER)
         with ctx.workprec(_BITS):
             read = self.readout()
             self._spans = {
@@ -97,11 +102,11 @@ class TrellisModel(WholeModel):
             by: `[set]` -1, or the class that is to beat the label on every path instead.
             float32: `[set]` whether that is asked in float32, whatever the order of sums, too.
         """
-        label, reader = sets.labels(), self._readers(sets)
+        label, reader = sets.labels(), self.readers(sets)
         found = np.zeros(len(sets), dtype=bool)
         known = np.flatnonzero((label >= 0) & (reader >= 0) & (by != label) & (by < self.n_classes))
         rows = 2 * max(len(self._directions.low), self.n_classes)
-        step = max(1, AT_ONCE // (16 * rows * max(map(len, sets.trellis.stages))))
+        step = max(1, self._at_once // (rows * (sets.slots + _PER_ROW)))
         for start in range(0, len(known), step):
             some = known[start : start + step]
             winner = np.where(by[some] < 0, label[some], by[some])
@@ -128,7 +133,7 @@ class TrellisModel(WholeModel):
 
     # -- margins over paths ----------------------------------------------------------------------
 
-    def _readers(self, sets: Sets) -> Index:
+    def readers(self, sets: Sets) -> Index:
         """The reading letter of every set, 0 where CLS reads; -1 where there are several."""
         if self.config.reads == "last_letter":
             return sets.letters_at(sets.trellis.length - 1)
@@ -164,7 +169,7 @@ class TrellisModel(WholeModel):
         least = down(constant.low - moved)
         bound = np.full(least.shape, np.inf)
         # Only what is needed: gap = constant - (the highest of -L · x).
-        bound[:, used] = highest(sets, keys, -chosen[:, used], least[:, used])
+        bound[:, used] = highest(sets, keys, -chosen[:, used], least[:, used], self._at_once)
         return np.where(self._same[winner], 0.0 - off, down(least - bound))
 
     def _win(self, sets: Sets, reader: Index, winner: Index, wanted: Mask, float32: Mask) -> Mask:
@@ -277,7 +282,7 @@ class TrellisModel(WholeModel):
         reach = _stacked([key.reach for key in keys])
         left = self._directions - Span.exact(chosen)
         rest = (Span.exact(chosen) * base[:, None]).total() + (left * reach[:, None]).total()
-        both = highest(sets, keys, np.concatenate([chosen, -chosen])[None])
+        both = highest(sets, keys, np.concatenate([chosen, -chosen])[None], at_once=self._at_once)
         most, least = np.split(both, 2, axis=1)
         found = rest + Span(-least, most)
         return found if blur is None else found + blur.span(blur.along(chosen[None]))

@@ -18,25 +18,30 @@ import numpy as np
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.tasks.regions import Mask, Regions
-from tsc_interp.tasks.trellis import Trellis
+from tsc_interp.tasks.trellis import Index, Trellis
 from tsc_interp.verification.checker.budget import CertificateError
+from tsc_interp.verification.checker.paths import Sets
+from tsc_interp.verification.checker.spans import Floats
 from tsc_interp.verification.checker.trellis import (
     EACH,
     SCHEMA,
     Claim,
     TrellisChecker,
 )
+from tsc_interp.verification.order.bounds import Bounds
 from tsc_interp.verification.order.certificate_result import OrderedCertificate
 from tsc_interp.verification.order.decide import OPEN, RIGHT, UNDECIDED
-from tsc_interp.verification.order.partition import Found
+from tsc_interp.verification.order.exact import OrderedExact
+from tsc_interp.verification.order.keys import keys_of
+from tsc_interp.verification.order.partition import Found, Partition
 from tsc_interp.verification.order.parts import Part
 from tsc_interp.verification.order.verify import SECONDS, verify_order
 
 Node = list[Any]
-_DEEPEST = 3
-"""A leaf that is shown over the reals, but not in float32, is halved no more often than this."""
-_AT_ONCE = 4096
-"""Leaves that the checker is asked about together."""
+_SPARE, _PATIENCE = 1.5, 10.0
+"""How much more than the checker lacks is searched for, and how many seconds."""
+_AT_ONCE, _CUT_AT_ONCE = 4096, 512
+"""Leaves that the checker is asked about together, and those that are searched again."""
 
 
 def certify_order(
@@ -65,8 +70,10 @@ def certify_order(
         raise UnsupportedError(str(error).removeprefix("rejected: ")) from None
     if parts is None:
         parts = verify_order(checkpoint, lengths, seconds=seconds).parts
-    writer = _Writer(checker, monotonic() + seconds, float32)
-    written = [writer.part(part) for part in parts]
+    exact, written, until = OrderedExact(checkpoint), [], monotonic() + seconds
+    for number, part in enumerate(parts):
+        left = (until - monotonic()) / (len(parts) - number)
+        written.append(_Writer(exact, checker, monotonic() + left, float32).part(part))
     checked = checker.derive(written)
     content = {
         "task": checkpoint.config.task.model_dump(mode="json"),  # type: ignore[attr-defined]
@@ -77,8 +84,13 @@ def certify_order(
 
 
 class _Writer:
-    def __init__(self, checker: TrellisChecker, deadline: float, float32: bool) -> None:
-        self.checker, self.deadline, self.float32 = checker, deadline, float32
+    """What the search found of each part, as far as the checker agrees."""
+
+    def __init__(
+        self, exact: OrderedExact, checker: TrellisChecker, deadline: float, float32: bool
+    ) -> None:
+        self.exact, self.checker, self.float32 = exact, checker, float32
+        self.deadline = deadline
 
     def part(self, part: Part) -> dict[str, Any]:
         name = {"length": part.length} if part.step is None else {"step": part.step}
@@ -106,16 +118,21 @@ class _Writer:
 
     def _agree(self, trellis: Trellis, leaves: list[_Leaf]) -> None:
         """Ask the checker about all leaves; those it does not agree to are cut, and asked again."""
-        whole = Regions.whole(trellis)
-        waiting = leaves
+        whole, waiting = Regions.whole(trellis), leaves
+        search: Bounds | None = None
         while waiting:
             again: list[_Leaf] = []
             for start in range(0, len(waiting), _AT_ONCE):
-                some = waiting[start : start + _AT_ONCE]
-                again += self._asked(whole, some)
-            waiting = again
+                again += self._asked(whole, waiting[start : start + _AT_ONCE])
+            waiting = []
+            if again and search is None:
+                search = Bounds(self.exact.config, trellis, keys_of(self.exact, trellis))
+            for start in range(0, len(again), _CUT_AT_ONCE):
+                assert search is not None
+                waiting += self._cut(search, again[start : start + _CUT_AT_ONCE])
 
     def _asked(self, whole: Regions, leaves: list[_Leaf]) -> list[_Leaf]:
+        """What the checker agrees to is said; the others are returned."""
         columns = zip(*(leaf.masks for leaf in leaves), strict=True)
         regions, _ = whole.with_masks([np.stack(column) for column in columns]).pruned()
         counts = regions.counts()
@@ -132,15 +149,48 @@ class _Writer:
         again: list[_Leaf] = []
         for i, leaf in enumerate(leaves):
             claim = agreed.get(i)
-            if claim is not None and (claim.float32 or not self.float32 or leaf.depth >= _DEEPEST):
+            if claim is not None and (claim.float32 or not self.float32 or leaf.above):
                 leaf.said = [claim.node()]
             elif leaf.outcome == UNDECIDED or late:
-                leaf.said = [["open"]]
+                leaf.give_up()
             elif counts[i] <= EACH:
                 leaf.said = [Claim("each", float32=self.float32).node()]
             else:
-                again += leaf.halved([mask[i] for mask in regions.masks])
+                leaf.masks = [mask[i] for mask in regions.masks]
+                leaf.shown = claim
+                again.append(leaf)
         return again
+
+    def _cut(self, search: Bounds, leaves: list[_Leaf]) -> list[_Leaf]:
+        """Search these again for margins larger than what the checker lacks; at least in halves."""
+        regions = Regions.whole(search.trellis)
+        columns = zip(*(leaf.masks for leaf in leaves), strict=True)
+        regions = regions.with_masks([np.stack(column) for column in columns])
+        reader, lacking = self._lacking(regions, leaves)
+        made: list[_Leaf] = []
+        # Those that lack about as much together, each within a factor of four.
+        size = np.round(np.log(np.where(lacking > 0, lacking, 1.0)) / np.log(4.0))
+        for one in np.unique(size[np.isfinite(size)]):
+            at = np.flatnonzero(size == one)
+            search.relaxation.room = float(lacking[at].max()) * _SPARE
+            until = min(self.deadline, monotonic() + _PATIENCE)
+            again = Partition(self.exact, search, until).only(regions[at], reader[at])
+            again.advance(until)
+            found = again.ended()
+            made += [part for root, i in enumerate(at) for part in leaves[i].parted(found, root)]
+        rest = (leaves[i] for i in np.flatnonzero(~np.isfinite(size)))
+        return made + [part for leaf in rest for part in leaf.parted(None, 0)]
+
+    def _lacking(self, regions: Regions, leaves: list[_Leaf]) -> tuple[Index, Floats]:
+        """Who reads each leaf, and how much larger its least margin would have to be."""
+        model, sets = self.checker.model, Sets(regions.trellis, regions.masks)
+        label, reader = sets.labels(), model.readers(sets)
+        beaten = np.array([leaf.claim.by for leaf in leaves])
+        winner, every = np.where(beaten < 0, label, beaten), np.arange(model.n_classes)
+        with np.errstate(all="ignore"):
+            gaps = model.gaps(sets, reader, winner, every, np.full(len(leaves), self.float32))
+        wanted = (beaten < 0)[:, None] | (every == label[:, None])
+        return reader, -np.where(wanted & (every != winner[:, None]), gaps, np.inf).min(1)
 
     def _shown(self, regions: Regions, claims: list[Claim]) -> list[Claim | None]:
         """The strongest form of each claim that the checker shows."""
@@ -159,10 +209,13 @@ class _Writer:
 class _Leaf:
     """A leaf of the search, or what it was cut into."""
 
-    def __init__(self, masks: list[Mask], outcome: int, depth: int = 0) -> None:
-        self.masks, self.outcome, self.depth = masks, outcome, depth
+    def __init__(self, masks: list[Mask], outcome: int, above: _Leaf | None = None) -> None:
+        self.masks, self.outcome = masks, outcome
+        self.above = above
+        """What it is part of and was shown over the reals, but not in float32."""
+        self.shown: Claim | None = None
         self.said: list[Node] = []
-        self.halves: list[_Leaf] = []
+        self.parts: list[Node | _Leaf] = []
 
     @property
     def claim(self) -> Claim:
@@ -170,31 +223,55 @@ class _Leaf:
             return Claim("right")
         return Claim("wrong", self.outcome)
 
-    def halved(self, masks: list[Mask]) -> list[_Leaf]:
-        """In two, at the stage that has most edges."""
-        stage, edges = _halves(masks)
-        self.said = [_cut(stage, edges)]
-        for part in (edges, ~edges):
-            half = list(masks)
-            half[stage] = masks[stage] & part
-            self.halves.append(_Leaf(half, self.outcome, self.depth + 1))
-        return self.halves
+    def give_up(self) -> None:
+        """Leave it open, or what it is part of at what was shown."""
+        if self.above is None:
+            self.said = [["open"]]
+        else:
+            assert self.above.shown is not None
+            self.above.said, self.above.parts = [self.above.shown.node()], []
+
+    def parted(self, found: Found | None, root: int) -> list[_Leaf]:
+        """As a search has cut it, whose tree has this leaf at a node; else in halves."""
+        steps = [] if found is None else list(_walk(found, root, self.masks))
+        if len(steps) < 2:
+            stage, edges = _halves(self.masks)
+            sides = [list(self.masks), list(self.masks)]
+            sides[0][stage], sides[1][stage] = (
+                self.masks[stage] & part for part in (edges, ~edges)
+            )
+            steps = [(_cut(stage, edges), None), *((side, self.outcome) for side in sides)]
+        above = self.above if self.shown is None else self
+        self.parts = [
+            said if outcome is None else _Leaf(said, self._same(outcome), above)
+            for said, outcome in steps
+        ]
+        return [part for part in self.parts if isinstance(part, _Leaf)]
+
+    def _same(self, outcome: int) -> int:
+        """What was found without more room holds where time was up with more."""
+        return self.outcome if outcome == UNDECIDED else outcome
 
     def nodes(self) -> list[Node]:
         """In preorder."""
         found: list[Node] = []
-        waiting = [self]
+        waiting: list[_Leaf | Node] = [self]
         while waiting:
             one = waiting.pop()
-            found += one.said
-            waiting += reversed(one.halves)
+            if isinstance(one, _Leaf):
+                found += one.said
+                waiting += reversed(one.parts)
+            else:
+                found.append(one)
         return found
 
 
-def _walk(found: Found) -> Iterator[tuple[list[Any], int | None]]:
+def _walk(
+    found: Found, root: int = 0, masks: list[Mask] | None = None
+) -> Iterator[tuple[list[Any], int | None]]:
     """A search's tree in preorder: cuts as nodes, leaves as their masks with their outcome."""
     trellis, nodes = found.trellis, found.tree.nodes
-    waiting = [(0, [np.ones(len(stage), dtype=bool) for stage in trellis.stages])]
+    waiting = [(root, masks or [np.ones(len(stage), dtype=bool) for stage in trellis.stages])]
     while waiting:
         at, masks = waiting.pop()
         node = nodes[at]

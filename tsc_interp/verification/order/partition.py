@@ -191,6 +191,16 @@ class Partition:
                 waiting = self._split(waiting, stage, letters, "reader")
         return waiting[0].joined(waiting[1:])
 
+    def only(self, regions: Regions, reader: Index) -> Partition:
+        """Search these instead, of one label and reader each: nodes 0, 1, ... of the tree."""
+        count, trellis = len(regions), self.trellis
+        self.found.tree.nodes = [None] * count
+        label = trellis.label[regions.masks[trellis.label_stage].argmax(1)]
+        levels = [np.full((count, len(probe.q)), np.nan) for probe in self.bounds.probes]
+        doubt = np.ones((count, len(self.bounds.maps.same)), dtype=bool)
+        self.waiting = Batch(regions, reader, label, np.arange(count), levels, doubt)
+        return self
+
     def _split(self, waiting: list[Batch], stage: int, value: Index, name: str) -> list[Batch]:
         """By the value of an edge of one stage: as cuts one after the other, but pruned at once."""
         found = []
