@@ -1,0 +1,189 @@
+"""Bent trellis certificates: `python -m tests.fuzz.trellis --cases 2000 --seed 0`.
+
+Certificates of order-sensitive models are changed in one to three places (leaves told otherwise,
+the float32 mark set or taken away, cuts moved, subtrees, groups and parts swapped, dropped or
+repeated, labels and lengths changed, odd values of every type anywhere). A forger may also state
+whatever conclusion the checker derives, so the trees themselves are put to it, without a seal. What
+it derives is held against every input: answers at 256 bits, and torch's in float32 in several
+orders of summation. False and accepted is the one bad ending.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import copy
+import random
+import sys
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from tests import precise_ordered
+from tests.fuzz.certificates import other
+from tests.ordered_models import ordered_checkpoint
+from tests.verification.test_certificates import at, places, sealed
+from tests.verification.test_float32_order import answers
+from tests.verification.test_trellis_checker import adder
+from tsc_interp import certify
+from tsc_interp.checkpoints import Checkpoint
+from tsc_interp.config import ClassifierConfig
+from tsc_interp.task import Maximum, Parity
+from tsc_interp.verification.checker.budget import CertificateError
+from tsc_interp.verification.checker.paths import Sets
+from tsc_interp.verification.checker.trellis import PartProved, TrellisChecker, check_trellis
+
+
+@dataclass
+class Subject:
+    checkpoint: Checkpoint
+    document: dict[str, Any]
+    truth: dict[int, tuple[dict[str, int], dict[str, int], int]]
+    """Per length or step: how many are right and wrong, the same in float32, and in all."""
+    wrong: set[tuple[int, ...]]
+
+    @classmethod
+    def of(cls, checkpoint: Checkpoint, lengths: list[int] | None) -> Subject:
+        checker, truth, wrong = TrellisChecker(checkpoint), {}, set()
+        kind = "step" if lengths is None else "length"
+        for number in lengths or range(2):
+            real, float32 = Counter(right=0, wrong=0), Counter(right=0, wrong=0)
+            strings = list(Sets.whole(checker.trellis(kind, number)).strings(0))
+            for string, label in strings:
+                answer, said = (
+                    precise_ordered.answer(checkpoint, string),
+                    answers(checkpoint, string),
+                )
+                real["right"] += answer == label
+                real["wrong"] += answer not in (label, None)
+                float32["right"] += said == {label}
+                float32["wrong"] += label not in said
+                wrong |= {string} if answer != label else set()
+            truth[number] = dict(real), dict(float32), len(strings)
+        document: Any = certify(checkpoint, lengths=lengths, float32=True)
+        return cls(checkpoint, document.document, truth, wrong)
+
+    def false(self, part: PartProved) -> bool:
+        """Whether something that was derived is not so."""
+        real, float32, inputs = self.truth[part.number]
+        claimed = part.float32 or {"right": 0, "wrong": 0}
+        return (
+            part.inputs != inputs
+            or part.right > real["right"]
+            or part.wrong > real["wrong"]
+            or any(claimed[kind] > float32[kind] for kind in claimed)
+            or (part.first_wrong is not None and part.first_wrong not in self.wrong)
+        )
+
+
+def subjects() -> list[Subject]:
+    plain: dict[str, Any] = {"n_letters": 3, "d_model": 4, "d_mlp": 3, "attend_cls": True}
+    configs = [
+        ClassifierConfig(
+            **plain, n_outputs=3, task=Maximum(), n_positions=5, reads="last_letter", biases=True
+        ),
+        ClassifierConfig(
+            **plain, norm="layer", final_norm=True, gated_mlp=True, n_heads=2, n_positions=5,
+            task=Parity(letter="b"), reads="last",
+        ),
+        ClassifierConfig(**plain, norm="rms", positions="rotary", n_positions=5, n_outputs=2),
+    ]  # fmt: skip
+    made = [Subject.of(ordered_checkpoint(c, 12 + i), [1, 2, 3]) for i, c in enumerate(configs)]
+    return [*made, Subject.of(adder(), None)]
+
+
+def bent(parts: Any, rng: random.Random) -> str:
+    """Change a list of parts in one place; the kind of change."""
+    trees = [group["tree"] for part in parts for group in part["groups"]]
+    tree = rng.choice(trees)
+    place = rng.randrange(len(tree))
+    kind = rng.choice(["leaf", "float32", "cut", "subtree", "group", "part", "value", "value"])
+    leaves = [i for i, node in enumerate(tree) if node and node[0] != "cut"]
+    cuts = [i for i, node in enumerate(tree) if node and node[0] == "cut"]
+    if kind == "leaf" and leaves:
+        said = [["right"], ["each"], ["open"], *(["wrong", by] for by in range(4))]
+        tree[rng.choice(leaves)] = [*rng.choice(said), *rng.choice([[], ["float32"]])]
+    elif kind == "float32" and leaves:
+        node = tree[rng.choice(leaves)]
+        node.pop() if node[-1] == "float32" else node.append("float32")
+    elif kind == "cut" and cuts and isinstance(tree[cuts[0]][-1], str):
+        node = tree[rng.choice(cuts)]
+        bits = bytearray(base64.b64decode(node[2]))
+        bits[rng.randrange(len(bits))] ^= 1 << rng.randrange(8)
+        node[1 + rng.randrange(2) :] = rng.choice(
+            [[node[1], base64.b64encode(bits).decode()], [node[1] + 1, node[2]], [node[2]]]
+        )
+    elif kind == "subtree":
+        first, second = rng.choice(trees), rng.choice(trees)
+        first[rng.randrange(len(first)) :] = copy.deepcopy(second[place:])
+    elif kind == "group":
+        groups = rng.choice(parts)["groups"]
+        change = rng.choice(["drop", "repeat", "labels"])
+        if change == "labels":
+            rng.choice(groups)["labels"] = [rng.randrange(4) for _ in range(rng.randrange(4))]
+        elif change == "drop":
+            groups.pop(rng.randrange(len(groups)))
+        else:
+            groups.append(copy.deepcopy(rng.choice(groups)))
+    elif kind == "part":
+        change, part = rng.choice(["drop", "repeat", "number"]), rng.randrange(len(parts))
+        if change == "number":
+            name = next(iter(parts[part]))
+            parts[part][name] = rng.choice([1, 2, 3, 4, 0, -1, 10**30, True, 2.0])
+        elif change == "drop" and len(parts) > 1:
+            parts.pop(part)
+        else:
+            parts.insert(part, copy.deepcopy(parts[part]))
+    else:
+        kind = "value"
+        path = rng.choice(list(places(parts)))
+        inner = at(parts, path[:-1])
+        deep: Any = []
+        for _ in range(2000):
+            deep = [deep]
+        odd = [float("nan"), float("inf"), 10**400, deep, other(at(parts, path), rng)]
+        inner[path[-1]] = rng.choice([*odd, *odd[-1:] * 4])
+    return kind
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz.trellis", description=__doc__)
+    parser.add_argument("--cases", type=int, default=2000)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    rng, known = random.Random(options.seed), subjects()
+    endings: Counter[tuple[str, str]] = Counter()
+    for _ in range(options.cases):
+        subject = rng.choice(known)
+        parts, changes = copy.deepcopy(subject.document["parts"]), set()
+        for _ in range(rng.choice([1, 1, 2, 3])):
+            try:
+                changes.add(bent(parts, rng))
+            except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+                break  # an earlier change left nothing to bend here
+        try:
+            if rng.random() < 0.1:
+                stranger = rng.choice([one for one in known if one is not subject])
+                forged = {**subject.document, "weight_hash": stranger.checkpoint.weight_hash()}
+                changes = {"another model's hash"}
+                check_trellis(sealed(forged), stranger.checkpoint, seconds=60)
+                ending = "ACCEPTED AND FALSE"
+            else:
+                proved = TrellisChecker(subject.checkpoint, seconds=60).derive(parts)
+                false = any(subject.false(part) for part in proved.parts)
+                ending = "ACCEPTED AND FALSE" if false else "accepted, true"
+        except CertificateError:
+            ending = "rejected"
+        endings[" + ".join(sorted(changes)), ending] += 1
+    print("| change | ending | cases |\n|---|---|---:|")
+    for (kind, ending), count in sorted(endings.items()):
+        print(f"| {kind} | {ending} | {count} |")
+    totals = Counter[str]()
+    for (_, ending), count in endings.items():
+        totals[ending] += count
+    print(dict(totals))
+    return int("ACCEPTED AND FALSE" in totals)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
