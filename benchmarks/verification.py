@@ -19,12 +19,12 @@ from typing import Any
 
 import numpy as np
 
+from tests.enumeration import enumerate_counts
 from tsc_interp import certify, horizon
 from tsc_interp.checkpoints import Checkpoint, bundled_names, load_checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.model.initialise import initial_weights
 from tsc_interp.verification.bounds.supports import Supports
-from tsc_interp.verification.counting.enumeration import enumerate_counts
 from tsc_interp.verification.counting.regions import count_regions
 from tsc_interp.verification.counting.tally import Tally
 
@@ -77,7 +77,7 @@ def _lengths() -> None:
         "untrained": _untrained(ClassifierConfig()),
     }
     for length in (200, 500, 1000, 2000, 4000):
-        vectors = Tally(length, 3, method="").vectors
+        vectors = Tally(length, 3).vectors
         row = f"  {length:6,d} {vectors:17,d}"
         for name, checkpoint in models.items():
             if name == "untrained" and length > 1000:
@@ -94,7 +94,7 @@ def _letters() -> None:
     print("\nletters (untrained): sets of letters, vectors, enumerate, regions, horizon to 10^4")
     for letters, length in ((2, 1000), (3, 200), (4, 80), (5, 45), (6, 30)):
         checkpoint = _untrained(ClassifierConfig(n_letters=letters))
-        vectors = Tally(length, letters, method="").vectors
+        vectors = Tally(length, letters).vectors
         by_one = _seconds(
             lambda c=checkpoint, n=length: enumerate_counts(Supports(c), n), once=True
         )

@@ -148,7 +148,6 @@ def test_what_is_no_string_is_refused(do: Callable[[Any], Any], strings: Any) ->
     lambda: tsc.verify("walkthrough", "200"),
     lambda: tsc.verify("walkthrough", 2.5),
     lambda: tsc.verify("walkthrough", True),
-    lambda: tsc.verify("walkthrough", 5, method="magic"),
     lambda: tsc.horizon("walkthrough", limit=0),
     lambda: tsc.horizon("walkthrough", limit="100"),
     lambda: tsc.horizon("walkthrough", boxes="many"),

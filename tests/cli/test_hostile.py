@@ -93,7 +93,6 @@ def test_a_name_of_nothing_is_quoted_on_one_line(
             ["eval", name],
             ["analyze", "--probe", name],
             ["analyze", "--format", name],
-            ["verify", "--method", name],
             ["verify", "--check", name],
             ["verify", "--max-length", name],
             ["reproduce", name],

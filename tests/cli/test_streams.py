@@ -103,7 +103,7 @@ def test_what_nobody_foresaw_is_one_line_and_a_traceback_if_asked_for(
 
 def test_a_message_stays_short_whatever_it_quotes(capsys) -> None:
     assert main(["eval", "--checkpoint", "x" * 100_000]) == 1
-    assert main(["verify", "--method", "y" * 100_000]) == 2
+    assert main(["verify", "--check", "y" * 100_000]) == 2
     assert all(len(line) < 1100 for line in capsys.readouterr().err.splitlines())
 
 

@@ -13,7 +13,7 @@ _OPTIONS = {
     "info": ("--checkpoint", "--epoch", "--json"),
     "list": ("--json",),
     "eval": ("--checkpoint", "--epoch", "--json", "string"),
-    "verify": ("--checkpoint", "--epoch", "--json", "--max-length", "--method", "--check", "--out"),
+    "verify": ("--checkpoint", "--epoch", "--json", "--max-length", "--check", "--out"),
     "analyze": ("--checkpoint", "--probe", "--json", "--compare", "--format", "--out", "string"),
     "playground": ("--checkpoint", "--epoch", "--compare", "--out"),
     "import": ("file", "--out", "--n-heads", "--norm-eps"),

@@ -125,7 +125,7 @@ def test_one_causal_layer_of_several_outputs(task: str) -> None:
     reading = {"tokens": ABC, "query": 3, "task": task}
     for seed, options in enumerate([{}, {"attn_only": True}, {"normalization_type": "LNPre"}]):
         model = tl_model(seed, d_vocab_out=3, **options)
-        verdict = tsc.verify(model, 5, reading=reading, method="both")
+        verdict = tsc.verify(model, 5, reading=reading)
         wrong, shortest = [0] * 6, None
         for length in range(1, 6):
             picked = np.array(list(np.ndindex(*[3] * length)))

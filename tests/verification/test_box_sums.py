@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.enumeration import enumerate_counts
 from tests.verification_models import random_checkpoint
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
@@ -21,7 +22,6 @@ from tsc_interp.verification.counting import binomial as runs
 from tsc_interp.verification.counting import regions
 from tsc_interp.verification.counting.binomial import Binomial, PartialSum, add_boxes, rows_of
 from tsc_interp.verification.counting.costs import Work
-from tsc_interp.verification.counting.enumeration import enumerate_counts
 from tsc_interp.verification.counting.tally import Side
 
 Box = tuple[tuple[int, ...], tuple[int, ...]]

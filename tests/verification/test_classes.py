@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 import tsc_interp as tsc
 from tests import precise
+from tests.enumeration import enumerate_counts, same_counts, verify_both_ways
 from tests.verification_models import random_checkpoint, small_vectors
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.cli import main
@@ -36,7 +37,6 @@ from tsc_interp.verification.checker.check import Checker
 from tsc_interp.verification.checker.claims import Derivation
 from tsc_interp.verification.checker.document import digest
 from tsc_interp.verification.checker.model import BoxModel
-from tsc_interp.verification.counting.enumeration import enumerate_counts
 from tsc_interp.verification.counting.regions import count_regions
 from tsc_interp.verification.search.search import RIGHT, UNDECIDED, WRONG, corner_verdicts
 
@@ -108,7 +108,7 @@ def test_every_string_of_short_lengths(config: ClassifierConfig) -> None:
         tally = count(Supports(checkpoint), longest)
         assert tally.errors[0].strings[1:] == [len(wrong[n]) for n in wrong]
         assert tally.undecided.total_vectors == 0
-    verdict = tsc.verify(checkpoint, longest, method="both", replay=True)
+    verdict = verify_both_ways(checkpoint, longest, replay=True)
     assert verdict.wrong is not None
     first = next(min(map("".join, map(sorted, wrong[n]))) for n in wrong if wrong[n])
     assert config.alphabet.expand(verdict.wrong.string) == first
@@ -221,7 +221,7 @@ def test_of_equal_outputs_the_lowest_is_the_answer(config: ClassifierConfig) -> 
     assert 2 not in seen
     letters = tuple(range(config.n_letters))
     assert isinstance(supports.margin(letters, 2), ZeroSupport)
-    tally = tsc.verify(checkpoint, 4, method="both").tally
+    tally = verify_both_ways(checkpoint, 4).tally
     assert tally.undecided.total_vectors == 0
     certificate = tsc.certify(checkpoint, limit=4)
     assert certificate.horizon.proved
@@ -231,7 +231,7 @@ def test_all_outputs_equal() -> None:
     """Class 0 is always the answer, which the search knows and no margin can show."""
     config = ClassifierConfig(task=Maximum(), n_outputs=3, d_model=3)
     checkpoint = with_equal_outputs(config, 1, (0, 1), (0, 2))
-    verdict = tsc.verify(checkpoint, 5, method="both", horizon=True)
+    verdict = verify_both_ways(checkpoint, 5, horizon=True)
     assert verdict.tally.errors[0].total_strings == verdict.tally.strings - 5  # all but a, aa, ...
     assert verdict.wrong is not None
     assert (verdict.wrong.string, verdict.wrong.answer) == ("b", 0)
@@ -256,7 +256,7 @@ def test_what_cancels_is_undecided() -> None:
     assert corner_verdicts(supports, (0, 1, 2), np.array([[1, 2, 1]])).tolist() == [WRONG]
     supports.exact.budget = 0
     assert set(corner_verdicts(supports, (0, 1), vectors).tolist()) == {UNDECIDED}
-    assert tsc.verify(supports.checkpoint, 4, method="enumeration").tally.undecided.total_vectors
+    assert verify_both_ways(supports.checkpoint, 4).tally.undecided.total_vectors
 
 
 # -- two outputs are one logit ---------------------------------------------------------------------
@@ -279,8 +279,8 @@ def test_two_outputs_are_the_difference(options: dict[str, Any]) -> None:
         one[name] = weights[name][..., 1:] - weights[name][..., :1]
     two = Checkpoint(config, weights)
     single = Checkpoint(config.replace(n_outputs=1), one)
-    verdicts = [tsc.verify(c, 12, method="both") for c in (two, single)]
-    assert verdicts[0].tally.same_counts(verdicts[1].tally)
+    verdicts = [verify_both_ways(c, 12) for c in (two, single)]
+    assert same_counts(verdicts[0].tally, verdicts[1].tally)
     certificates = [tsc.certify(c, limit=12) for c in (two, single)]
     assert certificates[0].horizon.shortest == certificates[1].horizon.shortest
     assert certificates[0].checked.conclusion() == certificates[1].checked.conclusion()

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.cases import POSITIONED, configs
+from tests.enumeration import enumerate_counts, same_counts
 from tests.verification_models import (
     WIDER,
     hand_built,
@@ -33,9 +34,7 @@ from tsc_interp.strings import FIRST_LETTER
 from tsc_interp.verification.bounds.labels import all_supports, class_range, labels_of
 from tsc_interp.verification.bounds.supports import Supports
 from tsc_interp.verification.counting.enumeration import (
-    enumerate_counts,
     positive_vectors,
-    strings_behind,
 )
 from tsc_interp.verification.counting.regions import count_regions, lattice_points
 from tsc_interp.verification.counting.tally import Tally
@@ -87,8 +86,7 @@ def test_the_two_implementations_agree(
 ) -> None:
     supports = Supports(random_checkpoint(config, seed, scale))
     one, other = enumerate_counts(supports, max_length), count_regions(supports, max_length)
-    assert one.same_counts(other)
-    assert one.evaluated == one.vectors
+    assert same_counts(one, other)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -96,8 +94,7 @@ def test_they_agree_where_boxes_matter(seed: int) -> None:
     """Long enough that regions decide most vectors in boxes, few enough to enumerate."""
     supports = Supports(random_checkpoint(ClassifierConfig(attend_cls=bool(seed % 2)), seed))
     one, other = enumerate_counts(supports, 70), count_regions(supports, 70)
-    assert one.same_counts(other)
-    assert other.evaluated < one.evaluated / 2
+    assert same_counts(one, other)
 
 
 @settings(max_examples=20)
@@ -213,11 +210,6 @@ def test_lattice_points(sides: list[tuple[int, int]], limit: int) -> None:
     assert lattice_points(low, high, limit).tolist() == [expected]
 
 
-def test_strings_behind_a_vector() -> None:
-    assert strings_behind((2, 1, 1)) == 12
-    assert strings_behind((0, 5, 0)) == 1
-
-
 @pytest.mark.parametrize("config", WIDER, ids=range(len(WIDER)))
 def test_labels_over_boxes_are_sound(config: ClassifierConfig) -> None:
     """The class of a box is that of every vector in it."""
@@ -240,26 +232,19 @@ def test_refusals() -> None:
         horizon(random_checkpoint(POSITIONED, 0))
     with pytest.raises(UsageError, match="whole number from 1"):
         verify(planted(3), 0)
-    with pytest.raises(UsageError, match="auto, enumeration, regions, both"):
-        verify(planted(3), 5, method="guess")  # type: ignore[arg-type]
-    with pytest.raises(UnsupportedError, match="regions"):
-        verify(planted(3), 10_000, method="enumeration")
     many = ClassifierConfig(n_letters=20, d_model=2)
     with pytest.raises(UnsupportedError, match="12 letters"):
         verify(random_checkpoint(many, 0), 20)
 
 
-def test_both_methods_at_once_and_progress() -> None:
-    told: list[int] = []
-    verdict = verify(planted(3), 12, method="both", progress=told.append)
-    assert sum(told) == verdict.tally.vectors == comb(15, 3) - 1
-    told.clear()
-    verify(planted(3), 12, method="enumeration", progress=told.append)
-    assert sum(told) == verdict.tally.vectors
+def test_progress_counts_every_vector_once() -> None:
+    reported: list[int] = []
+    verdict = verify(planted(3), 12, progress=reported.append)
+    assert sum(reported) == verdict.tally.vectors == comb(15, 3) - 1
 
 
 def test_tally_arithmetic() -> None:
-    tally = Tally(3, 2, method="none")
+    tally = Tally(3, 2)
     assert (tally.vectors, tally.strings) == (9, 14)
     tally.false_negatives.strings[2] = 3
     assert tally.accuracy_at(2) == (1, 4)

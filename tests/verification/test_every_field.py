@@ -191,7 +191,7 @@ def test_files(config: ClassifierConfig, words: str, tmp_path: Any) -> None:
 def test_verification_of_counts(config: ClassifierConfig, words: str) -> None:
     checkpoint = ordered_checkpoint(config, 1)
     words = f"{words}|order of letters"
-    verdict = handled(words, lambda: tsc.verify(checkpoint, LENGTH, method="enumeration"))
+    verdict = handled(words, lambda: tsc.verify(checkpoint, LENGTH))
     if verdict is not None:
         assert not verdict.tally.undecided.total_vectors
         for length in range(1, LENGTH + 1):

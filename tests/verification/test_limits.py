@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.enumeration import enumerate_counts, same_counts
 from tests.verification_models import hand_built, planted, random_checkpoint
 from tsc_interp import verify
 from tsc_interp.checkpoints import Checkpoint
@@ -18,7 +19,6 @@ from tsc_interp.errors import UnsupportedError
 from tsc_interp.task import Majority
 from tsc_interp.verification.bounds.supports import Supports
 from tsc_interp.verification.counting import costs, enumeration, regions
-from tsc_interp.verification.counting.enumeration import enumerate_counts
 from tsc_interp.verification.counting.regions import count_regions
 
 MEMORY = 2 * 2**30
@@ -113,11 +113,10 @@ def test_work_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_costs_in_words() -> None:
     config = ClassifierConfig()
-    assert "1,373,700 count vectors one by one" in costs.plan(config, 200, "enumeration").sentence()
-    assert "by regions" in costs.plan(config, 200, "auto").sentence()
-    assert costs.plan(config, 5000, "auto").seconds is None
-    assert costs.plan(config, 5000, "auto").is_long
-    assert not costs.plan(config, 200, "auto").is_long
+    assert "1,373,700 count vectors by regions." in costs.plan(config, 200).sentence()
+    assert costs.plan(config, 5000).seconds is None
+    assert costs.plan(config, 5000).is_long
+    assert not costs.plan(config, 200).is_long
     for seconds, words in ((0.2, "1 second"), (90, "2 minutes"), (7300, "2 hours")):
         assert costs.duration(seconds) == words
 
@@ -158,7 +157,7 @@ def test_pascals_triangle_is_not_kept_whole(monkeypatch: pytest.MonkeyPatch) -> 
     supports = Supports(always_yes(3))
     expected = enumerate_counts(supports, 25)
     monkeypatch.setattr(enumeration, "_ROW_BITS", 500)
-    assert enumerate_counts(supports, 25).same_counts(expected)
+    assert same_counts(enumerate_counts(supports, 25), expected)
     rows = enumeration.PascalRows()
     for m in range(60):
         assert rows.row(m)[: m + 1 : max(m, 1)] == [1] * min(m + 1, 2)
@@ -171,24 +170,18 @@ CANCELLING = hand_built([[1, 0, 2], [1, 0, 2]], [[1, 0, 3], [-1, 0, -3]], 0.0)
 
 def test_undecided_by_the_thousand(monkeypatch: pytest.MonkeyPatch) -> None:
     """Exact arithmetic stops when its budget is spent, and the verdict says so."""
-    asked = []
-    for module in (enumeration, regions):
-        monkeypatch.setattr(module, "EXACT_BUDGET", 300_000)
-    for method in ("enumeration", "regions"):
-        verdict = verify(CANCELLING, 30, method=method)
-        tally = verdict.tally
-        # One letter alone needs no division that rounds, and is decided.
-        assert tally.undecided.total_vectors == comb(33, 3) - 1 - 3 * 30
-        assert tally.undecided.total_strings == sum(3**n - 3 for n in range(1, 31))
-        assert tally.out_of_budget
-        assert verdict.to_dict()["undecided_out_of_budget"] is True
-        words = " ".join(sentence for _, sentence in verdict.lines())
-        assert "stopped" in words
-        assert "none is wrong" not in words
-        asked.append(verdict.undecided)
-    assert asked == ["ab", "ab"]
-    with pytest.raises(UnsupportedError, match="cannot be compared"):
-        verify(CANCELLING, 30, method="both")
+    monkeypatch.setattr(regions, "EXACT_BUDGET", 300_000)
+    verdict = verify(CANCELLING, 30)
+    tally = verdict.tally
+    # One letter alone needs no division that rounds, and is decided.
+    assert tally.undecided.total_vectors == comb(33, 3) - 1 - 3 * 30
+    assert tally.undecided.total_strings == sum(3**n - 3 for n in range(1, 31))
+    assert tally.out_of_budget
+    assert verdict.to_dict()["undecided_out_of_budget"] is True
+    words = " ".join(sentence for _, sentence in verdict.lines())
+    assert "stopped" in words
+    assert "none is wrong" not in words
+    assert verdict.undecided == "ab"
 
 
 def test_few_undecided_are_all_tried() -> None:

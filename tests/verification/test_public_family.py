@@ -10,6 +10,7 @@ from flint import ctx
 import tsc_interp as tsc
 from tests import precise_ordered
 from tests.cases import PUBLIC
+from tests.enumeration import verify_both_ways
 from tests.ordered_models import longest, ordered_checkpoint, random_task, wide_config, with_task
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
@@ -127,7 +128,7 @@ def test_counts_are_verified_where_weights_are_shared(config: ClassifierConfig) 
     found = tsc.certify(shared, limit=4)
     assert found.checked == tsc.check(found.document, shared)
     assert found.horizon.length == tsc.horizon(plain, limit=4).length
-    told = tsc.verify(shared, 4, method="both").tally
+    told = verify_both_ways(shared, 4).tally
     assert not told.undecided.total_vectors
     weights = {n: torch.from_numpy(w).double() for n, w in shared.weights.items()}
     wrong = [0]

@@ -92,9 +92,6 @@ def command(
         Path | None,
         typer.Option("--check", help="Only check this certificate against the model."),
     ] = None,
-    method: Annotated[
-        str, typer.Option("--method", help="auto, enumeration, regions, or both (must agree).")
-    ] = "auto",
     replay: Annotated[
         bool,
         typer.Option(
@@ -130,10 +127,10 @@ def command(
         _check(check, loaded, as_json)
         return
     if loaded.config.needs_order:
-        if horizon or method != "auto" or float32 is not None:
+        if horizon or float32 is not None:
             raise UsageError(
                 "this model sees the order of letters: its strings are counted length by length, "
-                "without --horizon, --method and --float32"
+                "without --horizon and --float32"
             )
         verify_ordered.verify(
             loaded,
@@ -149,7 +146,7 @@ def command(
         return
     if length or seconds is not None:
         raise UsageError("--length and --seconds are for models that see the order of letters")
-    asked = {"method": method, "horizon": horizon, "certify": certify, "float32": float32}
+    asked = {"horizon": horizon, "certify": certify, "float32": float32}
     verdict = _verify(loaded, max_length or TEST_LENGTH, asked, quiet)
     if replay and verdict.counterexamples:
         verdict = _replayed(verdict, loaded, quiet)

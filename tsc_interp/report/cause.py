@@ -203,7 +203,7 @@ def _counts(model: Classifier, change: Intervention | None = None) -> tuple[int,
     checkpoint = model.to_checkpoint()
     if change is not None:
         checkpoint = edit(checkpoint, change)
-    tally = verify_counts(checkpoint, TEST_LENGTH, method="regions").tally
+    tally = verify_counts(checkpoint, TEST_LENGTH).tally
     # What cannot be told from zero counts as wrong both ways: nothing is called cured too early.
     open_ = tally.undecided.total_strings
     return tally.false_positives.total_strings + open_, tally.false_negatives.total_strings + open_

@@ -26,7 +26,7 @@ from tsc_interp.verification.order.certificates import certify_order
 from tsc_interp.verification.order.exact import longest_string
 from tsc_interp.verification.order.verdict import OrderedVerdict
 from tsc_interp.verification.order.verify import SECONDS, task_for, verify_order
-from tsc_interp.verification.verdict import Method, Verdict
+from tsc_interp.verification.verdict import Verdict
 
 Progress = Callable[[Any], None]
 
@@ -40,7 +40,6 @@ def verify(
     lengths: Sequence[int] | None = None,
     seconds: float | None = None,
     task: Any = None,
-    method: Method = "auto",
     horizon: bool = False,
     certify: bool = False,
     float32: Form | bool | None = None,
@@ -57,7 +56,6 @@ def verify(
         lengths: Order-sensitive models: these lengths only.
         seconds: Order-sensitive models: what is left after so many seconds is undecided.
         task: Order-sensitive models: another task than the model's own.
-        method: Counts: `auto`, `enumeration`, `regions`, or `both`, which must agree.
         horizon: Counts: also find the length up to which nothing is wrong.
         certify: Also make a certificate: of counts about every length, of order about these inputs.
         float32: Counts: `"tokens"` or `"compressed"`, the form in which the float32 model reads
@@ -93,7 +91,6 @@ def verify(
         return verdict.verify_counts(
             checkpoint,
             TEST_LENGTH if max_length is None else max_length,
-            method=method,
             horizon=horizon,
             certify=certify,
             float32=_form(float32),
@@ -101,10 +98,10 @@ def verify(
             progress=progress,
             announce=announce,
         )
-    if horizon or replay or method != "auto":
+    if horizon or replay:
         raise UsageError(
             "this model sees the order of letters: inputs are decided length by length, without "
-            "horizon, method and replay"
+            "horizon and replay"
         )
     lengths = _lengths(max_length, lengths)
     return _ordered(

@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Literal, get_args
+from typing import Any
 
 from flint import fmpz
 
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.resolve import ModelLike
-from tsc_interp.errors import TscError, UnsupportedError, UsageError
+from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.output.display import Displayed, Grid
 from tsc_interp.output.numbers import number
 from tsc_interp.source_report import TEST_LENGTH
@@ -27,7 +27,6 @@ from tsc_interp.verification.bounds.exact import checkpoint_of
 from tsc_interp.verification.bounds.rounding import Form
 from tsc_interp.verification.bounds.supports import Supports
 from tsc_interp.verification.counting.costs import MANY_VECTORS, Plan, accept, plan
-from tsc_interp.verification.counting.enumeration import enumerate_counts
 from tsc_interp.verification.counting.regions import count_regions, forecast
 from tsc_interp.verification.counting.tally import Side, Tally
 from tsc_interp.verification.float32 import float32_horizon
@@ -42,7 +41,6 @@ from tsc_interp.verification.replay import Replay, replay_all, replay_lines
 from tsc_interp.verification.summaries import counterexample
 from tsc_interp.verification.words import counting_lines
 
-Method = Literal["auto", "enumeration", "regions", "both"]
 Progress = Callable[[int], None]
 
 _EXACT_IN_JSON = 2**53
@@ -170,7 +168,7 @@ class Verdict(Displayed):
             "weight_hash": self.weight_hash,
             "claim": CLAIM,
             "max_length": tally.max_length,
-            "method": tally.method,
+            "method": "regions",
             "vectors": json_integer(tally.vectors),
             "strings": json_integer(tally.strings),
             **self._sides(),
@@ -200,7 +198,6 @@ def verify_counts(
     model: ModelLike,
     max_length: int = TEST_LENGTH,
     *,
-    method: Method = "auto",
     horizon: bool = False,
     certify: bool = False,
     float32: Form | None = None,
@@ -211,10 +208,10 @@ def verify_counts(
     """Count every misclassified string of at most `max_length` letters; see `tsc.verify`."""
     checkpoint = checkpoint_of(model)
     supports = Supports(checkpoint)
-    planned = _planned(supports, max_length, method)
+    planned = _planned(supports, max_length)
     if announce is not None and planned.is_long:
         announce(planned.sentence())
-    tally = _count(supports, max_length, planned.method, progress)
+    tally = count_regions(supports, max_length, progress)
     certificate = certificates.certify_counts(checkpoint, float32=float32) if certify else None
     known = certificate.horizon if certificate else None
     known = known or (horizons.horizon(checkpoint) if horizon else None)
@@ -257,33 +254,13 @@ def _in_float32(
         raise
 
 
-def _planned(supports: Supports, max_length: int, method: Method) -> Plan:
+def _planned(supports: Supports, max_length: int) -> Plan:
     if type(max_length) is not int or max_length < 1:
         raise UsageError(f"max_length is a whole number from 1, got {max_length!r}")
-    if method not in get_args(Method):
-        raise UsageError(f"the method is one of {', '.join(get_args(Method))}; got {method!r}")
-    planned = plan(supports.config, max_length, method)
-    if planned.method == "regions" and planned.vectors > MANY_VECTORS:
+    planned = plan(supports.config, max_length)
+    if planned.vectors > MANY_VECTORS:
         return accept(planned, forecast(supports, max_length), max_length)
     return planned
-
-
-def _count(supports: Supports, max_length: int, method: str, progress: Progress | None) -> Tally:
-    if method == "enumeration":
-        return enumerate_counts(supports, max_length, progress)
-    tally = count_regions(supports, max_length, progress)
-    if method == "both":
-        again = enumerate_counts(Supports(supports.checkpoint), max_length)
-        if tally.out_of_budget or again.out_of_budget:
-            raise UnsupportedError(
-                "the two methods cannot be compared: so many logits are too close to zero that "
-                "neither could decide them all; use one method, which reports the undecided ones"
-            )
-        if not tally.same_counts(again):
-            raise TscError(
-                "enumeration and regions disagree; this is a bug in tsc-interp, please report it"
-            )
-    return tally
 
 
 def _first(supports: Supports, side: Side) -> Counterexample | None:

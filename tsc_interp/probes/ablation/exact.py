@@ -40,7 +40,7 @@ def length_for(config: ClassifierConfig) -> int:
 
 def judge(checkpoint: Checkpoint, length: int) -> Exact:
     """Counted string by string; the horizon is searched for, and not proved."""
-    tally = verify_counts(checkpoint, length, method="regions").tally
+    tally = verify_counts(checkpoint, length).tally
     found = horizon(checkpoint, boxes=BUDGET, prove=False)
     return Exact(
         false_positives=tally.false_positives.total_strings,

@@ -16,8 +16,6 @@ from tsc_interp.errors import UnsupportedError
 
 LONGEST = 10**6
 """Beyond, even the number of all strings takes long to write down."""
-REFUSE_BEYOND = 5_000_000_000
-"""Vectors that enumeration refuses: hours of work, when regions need seconds."""
 MANY_VECTORS = 1_000_000_000
 """Beyond, regions look at shorter strings first, to tell how long it will take."""
 PATIENCE = 3600.0
@@ -40,39 +38,28 @@ INSTEAD = "a shorter length (-L), or --horizon, which finds the first error with
 class Plan:
     """How a question will be answered, and about what that takes."""
 
-    method: str
     vectors: int
-    seconds: float | None
-    """About how long; None where that depends on the model, and few vectors make it short."""
+    seconds: float | None = None
+    """About how long, where there are so many vectors that shorter strings were asked first."""
 
     @property
     def is_long(self) -> bool:
         return self.vectors > MANY_VECTORS or (self.seconds or 0.0) > 5
 
     def sentence(self) -> str:
-        about = "" if self.seconds is None else f": about {duration(self.seconds)}"
-        if self.method == "enumeration":
-            return f"{self.vectors:,} count vectors one by one{about}."
-        judged = f"{about}, judging from shorter strings" if about else ""
-        return f"{self.vectors:,} count vectors by regions{judged}. Memory stays below 2 GB."
+        about = ""
+        if self.seconds is not None:
+            about = f": about {duration(self.seconds)}, judging from shorter strings"
+        return f"{self.vectors:,} count vectors by regions{about}. Memory stays below 2 GB."
 
 
-def plan(config: ClassifierConfig, max_length: int, method: str) -> Plan:
-    """The method, and its cost; too much is refused here. `auto` is the faster one, regions."""
+def plan(config: ClassifierConfig, max_length: int) -> Plan:
+    """How many vectors there are; lengths beyond reach are refused here."""
     if max_length > LONGEST:
         raise UnsupportedError(
             f"strings are counted up to length {LONGEST:,}, got {shown(max_length)}; try {INSTEAD}"
         )
-    vectors = comb(max_length + config.n_letters, config.n_letters) - 1
-    if method == "auto":
-        method = "regions"
-    if method != "regions" and vectors > REFUSE_BEYOND:
-        raise UnsupportedError(
-            f"{vectors:,} count vectors are too many to enumerate; use method 'regions' "
-            f"(--method regions) or a shorter length"
-        )
-    seconds = vectors * (150e-9 + 1e-9 * _elements(config))
-    return Plan(method, vectors, None if method == "regions" else seconds)
+    return Plan(comb(max_length + config.n_letters, config.n_letters) - 1)
 
 
 def accept(planned: Plan, seconds: float, max_length: int) -> Plan:
@@ -133,15 +120,6 @@ class Work:
             f"counting every wrong string of {self.letters} letters up to length "
             f"{self.max_length:,} needs {what}; try {INSTEAD}"
         )
-
-
-def _elements(config: ClassifierConfig) -> int:
-    """Numbers computed per count vector, roughly."""
-    tokens = config.n_letters + 1
-    channels = 1 + config.d_mlp
-    if config.n_layers > 1 or config.has_norm:
-        channels, tokens = (config.d_model + config.d_mlp) * config.n_layers, tokens**2
-    return max(config.n_heads, 1) * channels * tokens * max(config.n_outputs - 1, 1)
 
 
 def duration(seconds: float) -> str:

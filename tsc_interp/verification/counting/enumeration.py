@@ -1,61 +1,25 @@
-"""Plain enumeration: the logit of every count vector up to a length, support by support.
+"""Count vectors one by one, in chunks of bounded size, and how many strings stand behind them.
 
-Two small matrix products and a division per vector, no exponentials (tables hold them), in chunks
-of bounded size. Vectors whose logit lies within the float64 error bound of zero go to `arb`. The
-number of strings behind a vector is its multinomial coefficient, summed exactly.
+The number of strings behind a vector is its multinomial coefficient, summed exactly.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import combinations
-from math import comb, factorial
+from math import comb
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tsc_interp.verification.bounds.labels import all_supports, full_counts
+from tsc_interp.verification.bounds.labels import full_counts
 from tsc_interp.verification.bounds.supports import Supports
-from tsc_interp.verification.counting.costs import EXACT_BUDGET
-from tsc_interp.verification.counting.tally import Integers, Side, Tally
-from tsc_interp.verification.search.search import failures
-
-Progress = Callable[[int], None]
-"""Told how many vectors more have been decided."""
+from tsc_interp.verification.counting.tally import Integers, Side
 
 # Small enough for a chunk's intermediate arrays to stay in the processor's cache.
 CHUNK = 1 << 11
 _ROW_BITS = 1 << 32
 """Half a gigabyte of Pascal's triangle; what does not fit is computed again."""
-
-
-def enumerate_counts(
-    supports: Supports, max_length: int, progress: Progress | None = None
-) -> Tally:
-    """Every count vector of at most `max_length` letters, one by one."""
-    config = supports.config
-    tally = Tally(max_length, config.n_letters, "enumeration", supports.multiclass)
-    supports.exact.budget = EXACT_BUDGET
-    pascal = PascalRows()
-    for letters in all_supports(config, max_length):
-        for vectors in positive_vectors(len(letters), max_length):
-            _judge(supports, letters, vectors, tally, pascal)
-            tally.evaluated += len(vectors)
-            if progress is not None:
-                progress(len(vectors))
-    tally.out_of_budget = supports.exact.budget <= 0
-    return tally
-
-
-def _judge(
-    supports: Supports,
-    letters: tuple[int, ...],
-    vectors: Integers,
-    tally: Tally,
-    pascal: PascalRows,
-) -> None:
-    for side, member in zip(tally.sides, failures(supports, letters, vectors), strict=False):
-        record(supports, letters, vectors[member], side, pascal)
 
 
 def record(
@@ -168,11 +132,3 @@ def _compositions(parts: int, largest_sum: int) -> Iterator[tuple[int, ...]]:
     """All tuples of `parts` positive numbers with at most this sum."""
     for cuts in combinations(range(1, largest_sum + 1), parts):
         yield tuple(b - a for a, b in zip((0, *cuts), cuts, strict=False))
-
-
-def strings_behind(counts: tuple[int, ...]) -> int:
-    """The multinomial coefficient of one vector: how many strings have these counts."""
-    total = factorial(sum(counts))
-    for count in counts:
-        total //= factorial(count)
-    return total

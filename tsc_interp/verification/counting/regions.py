@@ -1,9 +1,8 @@
 """Counting by regions: boxes of count vectors decided at once, only the boundary point by point.
 
-It shares with enumeration, the slower and simpler method, only the support's arithmetic. A box
-whose bounds show one sign (and one label) is right or wrong as a whole; others are cut in two until
-few points are left, which are evaluated. Work grows with the surface between right and wrong, about
-L² for three letters, not with the L³ / 6 vectors.
+A box whose bounds show one sign (and one label) is right or wrong as a whole; others are cut in two
+until few points are left, which are evaluated. Work grows with the surface between right and wrong,
+about L² for three letters, not with the L³ / 6 vectors.
 
 All boxes of a support together hold each of its vectors once. So the wrong ones can be added up, or
 all the others be taken away from the whole support, whose strings have a closed form: whichever is
@@ -62,9 +61,9 @@ def count_regions(
     progress: Progress | None = None,
     work: Work | None = None,
 ) -> Tally:
-    """The same tally as `enumerate_counts`, for lengths it cannot reach."""
+    """Everything that is not right up to a length, box by box."""
     config = supports.config
-    tally = Tally(max_length, config.n_letters, "regions", supports.multiclass)
+    tally = Tally(max_length, config.n_letters, supports.multiclass)
     supports.exact.budget = EXACT_BUDGET
     work = work or Work(config, max_length)
     for letters in all_supports(config, max_length):
@@ -107,7 +106,6 @@ class _SupportCount:
 
     def _step(self, low: Integers, high: Integers) -> NDArray[np.bool_]:
         """Decide what can be decided, and say which boxes are to be cut."""
-        self.tally.boxes += len(low)
         *wrong, right = self._decided(low, high)
         open_ = ~np.logical_or.reduce((*wrong, right))
         small = open_ & ((high - low + 1).prod(axis=1, dtype=np.float64) <= _LEAF)
@@ -131,7 +129,6 @@ class _SupportCount:
     def _judge(self, points: Integers) -> None:
         if not len(points):
             return
-        self.tally.evaluated += len(points)
         members = failures(self.supports, self.letters, points)
         for lines, side, member in zip(self.lines, self.tally.sides, members, strict=False):
             lines.add(*_lines(points[member]))

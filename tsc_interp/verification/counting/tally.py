@@ -58,15 +58,10 @@ class Tally:
 
     max_length: int
     n_letters: int
-    method: str
     multiclass: bool = False
     """Whether there are more than two classes, and so one way of being wrong instead of two."""
     sides: tuple[Side, ...] = field(init=False)
     """The ways of being wrong, and undecided last."""
-    evaluated: int = 0
-    """Points looked at one by one."""
-    boxes: int = 0
-    """Boxes decided or cut (regions only)."""
     out_of_budget: bool = False
     """Whether exact arithmetic was stopped before it had tried every vector left undecided."""
 
@@ -121,13 +116,6 @@ class Tally:
     def first_error_length(self) -> int | None:
         found = [side.shortest for side in self.errors if side.shortest is not None]
         return min(map(sum, found), default=None)
-
-    def same_counts(self, other: Tally) -> bool:
-        """Whether two implementations agree on every number and every shortest string."""
-        return all(
-            (a.vectors, a.strings, a.shortest) == (b.vectors, b.strings, b.shortest)
-            for a, b in zip(self.sides, other.sides, strict=True)
-        )
 
     def accuracy_at(self, length: int) -> tuple[int, int]:
         """Right strings and all strings of one length; undecided ones count as not right."""
