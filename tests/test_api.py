@@ -215,20 +215,6 @@ sys.exit(len([name for name in sys.modules if name.startswith("tsc_interp.")]) -
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 
 
-@pytest.mark.parametrize("call", [
-    lambda model, reading: tsc.verify(model, 5, reading=reading).weight_hash,
-    lambda model, reading: tsc.horizon(model=model, limit=9, reading=reading).to_dict(),
-    lambda model, reading: tsc.certify(model, limit=9, reading=reading).document,
-    lambda model, reading: tsc.analyze(model, "ab", probes="trace", reading=reading).to_json(),
-], ids=["verify", "horizon", "certify", "analyze"])  # fmt: skip
-def test_reading_is_importing_first(call: Callable[[Any, Any], Any]) -> None:
-    model = tsc.load(NAME).to_transformer_lens(n_ctx=70)
-    reading = {"tokens": [2, 3, 4], "query": 0}
-    with pytest.warns(DeprecationWarning, match="tsc.from_transformer_lens"):
-        old = call(model, reading)
-    assert old == call(tsc.from_transformer_lens(model, **reading), None)
-
-
 def test_check_takes_what_certify_takes(tmp_path: Path) -> None:
     certificate = tsc.certify(NAME, limit=70)
     certificate.save(tmp_path / "certificate.json")
@@ -255,16 +241,6 @@ def test_check_tells_the_kinds_of_certificates_apart(tmp_path: Path) -> None:
     ordered = tsc.HookedClassifier(config, seed=1)
     certificate = tsc.certify(ordered, lengths=[1, 2])
     assert tsc.check(certificate, ordered).sentences == certificate.proved
-
-
-def test_old_keywords_are_translated() -> None:
-    with pytest.warns(DeprecationWarning, match="boxes="):
-        old = tsc.horizon("walkthrough", budget=30, limit=9000, prove=False)
-    assert old == tsc.horizon("walkthrough", boxes=30, limit=9000, prove=False)
-    assert not old.complete
-    with pytest.warns(DeprecationWarning, match="seconds="):
-        claims = tsc.diff("walkthrough", NAME, max_length=3, limit=9, patience=1).document["claims"]
-    assert claims == []
 
 
 @pytest.mark.parametrize("ask", [tsc.horizon, tsc.certify])

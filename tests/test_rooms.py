@@ -22,7 +22,6 @@ ROOMS = (
     "source_report",
     "errors",
     "arguments",
-    "deprecation",
     "files",
     "output",
     "frozen",

@@ -223,7 +223,7 @@ def test_a_short_context_is_room_enough() -> None:
         exported = model.to_transformer_lens(n_ctx=n_ctx)
         back = tsc.from_transformer_lens(exported, tokens=letters, query=0)
         assert torch.allclose(tsc.load(back)(["aab{9}"]), model(["aab{9}"]), atol=1e-5)
-    found = tsc.horizon(exported, reading={"tokens": letters, "query": 0})
+    found = tsc.horizon(back)
     assert found.length == tsc.horizon("walkthrough").length
 
 

@@ -13,6 +13,7 @@ import torch
 
 import tsc_interp as tsc
 from tests import oracle
+from tests.enumeration import verify_both_ways
 from tests.outside_models import tl_model
 from tsc_interp.checkpoints import load_checkpoint
 from tsc_interp.cli import main
@@ -122,10 +123,10 @@ def test_horizons_of_what_was_taken_over_are_proved() -> None:
 @pytest.mark.parametrize("task", ["maximum", "most-frequent"])
 def test_one_causal_layer_of_several_outputs(task: str) -> None:
     """Read at a fixed last token it is a function of counts: counted as the original answers."""
-    reading = {"tokens": ABC, "query": 3, "task": task}
     for seed, options in enumerate([{}, {"attn_only": True}, {"normalization_type": "LNPre"}]):
         model = tl_model(seed, d_vocab_out=3, **options)
-        verdict = tsc.verify(model, 5, reading=reading)
+        checkpoint = taken(model, task=task)
+        verdict = verify_both_ways(checkpoint, 5)
         wrong, shortest = [0] * 6, None
         for length in range(1, 6):
             picked = np.array(list(np.ndindex(*[3] * length)))
@@ -137,28 +138,16 @@ def test_one_causal_layer_of_several_outputs(task: str) -> None:
             shortest = length if shortest is None and wrong[length] else shortest
         assert verdict.tally.errors[0].strings == wrong
         assert not verdict.tally.undecided.total_vectors
-        found = tsc.certify(model, reading=reading, limit=5)
+        found = tsc.certify(checkpoint, limit=5)
         assert found.horizon.proved
         assert found.checked.horizon == (None if shortest is None else shortest - 1)
-        checkpoint = taken(model, task=task)
         assert (checkpoint.config.reads, checkpoint.config.n_outputs) == ("last", 3)
         assert check(found.document, checkpoint) == found.checked
 
 
-def test_one_call_is_enough() -> None:
-    model, reading = tl_model(1), {"tokens": ABC, "query": 3}
-    checkpoint = taken(model)
-    found = tsc.horizon(model, reading=reading, limit=50)
-    assert found == tsc.horizon(checkpoint, limit=50)
-    assert tsc.certify(model, reading=reading, limit=50).document["weight_hash"] == (
-        checkpoint.weight_hash()
-    )
-    assert tsc.verify(model, 5, reading=reading).weight_hash == checkpoint.weight_hash()
+def test_a_model_is_imported_first() -> None:
     with pytest.raises(UsageError, match="imported first"):
-        tsc.horizon(model)
-    for wrong in ({"query": 3}, {"tokens": ABC, "quarry": 3}, 7):
-        with pytest.raises(UsageError, match="reading has tokens"):
-            tsc.horizon(model, reading=wrong)
+        tsc.horizon(tl_model(1))
     with pytest.raises(UsageError, match=r"tsc\.from_torch"):
         tsc.from_transformer_lens(torch.nn.Linear(2, 2), tokens=ABC)
 

@@ -78,8 +78,8 @@ def test_errors_of_several_classes_are_counted() -> None:
     """Oracle: the original's own largest output, on the test strings, one by one."""
     model = tl_model(1, d_vocab_out=3)
     reading = {"tokens": ABC, "query": 3, "task": "most_frequent"}
-    report = tsc.analyze(model, reading=reading, probes=["margin"])
     checkpoint = tsc.from_transformer_lens(model, **reading)
+    report = tsc.analyze(checkpoint, probes=["margin"])
     counts = source_test_set(checkpoint.config)
     short = counts[counts.sum(1) <= 18]
     card = report.models[0].card

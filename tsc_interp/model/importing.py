@@ -25,7 +25,7 @@ from torch import Tensor
 from tsc_interp.arguments import checked
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.errors import UnsupportedError, UsageError, shorten
+from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.model.comparing import InputMap, Reads, compare
 from tsc_interp.model.import_options import family_options, family_weights
 from tsc_interp.model.layers import ACTIVATIONS
@@ -119,17 +119,6 @@ def _name(model: Any, cfg: Any) -> str:
     """The model's own name, if it has one."""
     named = getattr(cfg, "model_name", None)
     return type(model).__name__ if named in (None, "", "custom", "native") else str(named)
-
-
-def taken_over(model: Any, reading: Mapping[str, Any]) -> Checkpoint:
-    """The same with its options in a mapping, whose names are checked."""
-    known = {"tokens", "task", "query", "classes", "samples", "seed"}
-    if not isinstance(reading, Mapping) or "tokens" not in reading or set(reading) - known:
-        raise UsageError(
-            "reading has tokens, and may have query, classes and task, as "
-            f"tsc.from_transformer_lens takes them; got {shorten(reading)}"
-        )
-    return from_transformer_lens(model, **reading)
 
 
 # -- what fits ---------------------------------------------------------------------------------

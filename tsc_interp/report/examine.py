@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from tsc_interp.arguments import checked
 from tsc_interp.checkpoints.resolve import HoldsWeights, ModelLike, as_checkpoint, run_path
-from tsc_interp.deprecation import old_keywords
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.model.classifier import Classifier
-from tsc_interp.model.reading import READING
 from tsc_interp.model.threads import one_thread
 from tsc_interp.probes.atlas.result import AtlasResult
 from tsc_interp.probes.registry import PROBES, Probe
@@ -42,7 +40,6 @@ _SMALL = 250_000
 """Parameters up to which a second thread only costs time."""
 
 
-@old_keywords(reading=READING)
 @checked
 def analyze(
     model: ModelLike | Any = "walkthrough",

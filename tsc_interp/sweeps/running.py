@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 
 from tsc_interp.arguments import checked
 from tsc_interp.checkpoints.shards import DEFAULT_SWEEPS
-from tsc_interp.deprecation import old_keywords, renamed
 from tsc_interp.errors import TscError, UsageError, shorten
 from tsc_interp.files import shown
 from tsc_interp.sweeps.definition import Verify, What, definition_of
@@ -87,7 +86,6 @@ class SweepWatcher:
         """Weights are cut off; the files were renamed, and the ensembles are made again."""
 
 
-@old_keywords(budget=renamed("boxes"))
 @checked
 def sweep(
     what: What,

@@ -17,7 +17,6 @@ import numpy as np
 
 from tsc_interp.arguments import checked
 from tsc_interp.checkpoints.resolve import ModelLike
-from tsc_interp.deprecation import old_keywords, renamed
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.output.display import Displayed
 from tsc_interp.output.numbers import number
@@ -147,13 +146,6 @@ def diff(
 ) -> Difference: ...
 
 
-@old_keywords(
-    budget=renamed("boxes"),
-    patience=(
-        "seconds=",
-        lambda args, keywords, value: (args, keywords | {"seconds": value / 1e6}),
-    ),
-)
 @checked
 def diff(
     first: ModelLike,

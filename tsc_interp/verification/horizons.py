@@ -18,9 +18,7 @@ from dataclasses import replace
 from tsc_interp.arguments import checked
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.resolve import ModelLike
-from tsc_interp.deprecation import old_keywords, renamed
 from tsc_interp.errors import UnsupportedError
-from tsc_interp.model.reading import READING
 from tsc_interp.verification.bounds.exact import checkpoint_of
 from tsc_interp.verification.bounds.labels import support_name
 from tsc_interp.verification.bounds.rounding import Form
@@ -39,7 +37,6 @@ CHECKER_SECONDS = 20.0
 """For what is given to the checker, as estimated; `certify` has more."""
 
 
-@old_keywords(budget=renamed("boxes"), reading=READING)
 @checked
 def horizon(
     model: ModelLike,

@@ -14,9 +14,7 @@ from typing import Any
 from tsc_interp.arguments import checked
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.resolve import HoldsWeights, ModelLike, as_checkpoint
-from tsc_interp.deprecation import old_keywords, renamed
 from tsc_interp.errors import UsageError
-from tsc_interp.model.reading import READING
 from tsc_interp.source_report import TEST_LENGTH
 from tsc_interp.verification import verdict
 from tsc_interp.verification.bounds.rounding import Form
@@ -31,7 +29,6 @@ from tsc_interp.verification.verdict import Verdict
 Progress = Callable[[Any], None]
 
 
-@old_keywords(reading=READING)
 @checked
 def verify(
     model: ModelLike,
@@ -164,7 +161,6 @@ def verify_ordered(
     return _ordered(checkpoint, lengths, seconds=seconds, task=task, certify=certify)
 
 
-@old_keywords(budget=renamed("boxes"), reading=READING)
 @checked
 def certify(
     model: ModelLike,
