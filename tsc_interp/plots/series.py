@@ -32,7 +32,8 @@ def add_series(
 ) -> None:
     """Add a line, marks or both; `place` chooses its colour, dash and symbol where none is given.
 
-    `hover` is shown with the name behind it; `trace` goes to plotly as it is.
+    `hover` is shown with the name behind it, unless it says what stands there; `trace` goes to
+    plotly as it is.
     """
     chosen = colour or MUTED[place % len(MUTED)]
     if "lines" in mode:
@@ -41,9 +42,17 @@ def add_series(
     if "markers" in mode:
         marker = {"color": chosen, "symbol": symbol or SYMBOLS[place % len(SYMBOLS)], "size": size}
         trace["marker"] = {**marker, **trace.get("marker", {})}
-    figure.add_scatter(
-        x=x, y=y, mode=mode, name=name, hovertemplate=f"{hover}<extra>{name}</extra>", **trace
-    )
+    shown = hover if "<extra>" in hover else f"{hover}<extra>{name}</extra>"
+    figure.add_scatter(x=x, y=y, mode=mode, name=name, hovertemplate=shown, **trace)
+
+
+def add_guide(
+    figure: go.Figure, x: ArrayLike, y: ArrayLike, *, width: float = 1, **trace: Any
+) -> None:
+    """Add a line that only guides the eye: neither hovered nor in the legend."""
+    line = {"color": INK, "width": width, "dash": trace.pop("dash", "solid")}
+    silent: dict[str, Any] = {"mode": "lines", "hoverinfo": "skip", "showlegend": False}
+    figure.add_scatter(x=x, y=y, line=line, **silent, **trace)
 
 
 def add_strip(

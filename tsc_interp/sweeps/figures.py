@@ -7,6 +7,7 @@ import plotly.graph_objects as go
 
 from tsc_interp.plots.figure import Figure
 from tsc_interp.plots.heat import heat
+from tsc_interp.plots.series import add_series
 from tsc_interp.plots.style import INK, MUTED, new_figure
 from tsc_interp.sweeps.analysis import Analysis, Factor, Group, Interaction
 
@@ -123,15 +124,9 @@ def _told(group: Group) -> str:
 def _add_extremes(figure: go.Figure, at: int, group: Group) -> None:
     every = range(len(group.rows))
     places = sorted({*every[:_EXTREMES], *every[-_EXTREMES:]})
-    figure.add_scatter(
-        x=[at] * len(places),
-        y=group.measures[places].tolist(),
-        mode="markers",
-        marker={"color": MUTED[2], "size": 6, "symbol": "diamond"},
-        customdata=group.rows[places].tolist(),
-        hovertemplate="row %{customdata}: %{y:,}<extra></extra>",
-        showlegend=False,
-    )
+    add_series(figure, [at] * len(places), group.measures[places].tolist(), "",
+               "row %{customdata}: %{y:,}", mode="markers", place=2, size=6,
+               customdata=group.rows[places].tolist(), showlegend=False)  # fmt: skip
 
 
 def _add_infinite(figure: go.Figure, factor: Factor) -> bool:

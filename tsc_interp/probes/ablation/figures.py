@@ -10,6 +10,7 @@ import plotly.graph_objects as go
 
 from tsc_interp.plots.colours import MUTED
 from tsc_interp.plots.heat import heat
+from tsc_interp.plots.series import add_series
 from tsc_interp.plots.style import Figure, decision_line, new_figure
 from tsc_interp.probes.ablation.result import Ablated, AblationResult, Answers, Exact
 from tsc_interp.probes.wording import number
@@ -113,16 +114,12 @@ def _dots(
     for change, (symbol, colour) in _LOOKS.items():
         shown = [one for one in result.of(change, exact=True) if one.part in rows]
         exacts = [one.exact for one in shown if one.exact is not None]
-        figure.add_scatter(
-            x=[place(exact) for exact in exacts],
-            y=[rows.index(one.part) for one in shown],
-            mode="markers",
-            name=change,
-            marker={"symbol": symbol, "size": 11, "color": colour, "line": {"width": 2}},
-            customdata=[f"{one.part}={change}: {say(exact)}"
-                        for one, exact in zip(shown, exacts, strict=True)],
-            hovertemplate="%{customdata}<extra></extra>",
-        )  # fmt: skip
+        words = [f"{one.part}={change}: {say(exact)}"
+                 for one, exact in zip(shown, exacts, strict=True)]  # fmt: skip
+        add_series(figure, [place(exact) for exact in exacts],
+                   [rows.index(one.part) for one in shown], change, "%{customdata}<extra></extra>",
+                   mode="markers", colour=colour, symbol=symbol, size=11,
+                   marker={"line": {"width": 2}}, customdata=words)  # fmt: skip
     decision_line(figure, x=place(before))
     figure.update_yaxes(
         tickvals=list(range(len(rows))),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tsc_interp.plots.colours import DASHES, INK, NEGATIVE, POSITIVE, WRONG
+from tsc_interp.plots.colours import INK, NEGATIVE, POSITIVE, WRONG
+from tsc_interp.plots.series import add_series
 from tsc_interp.plots.style import Figure, decision_line, new_figure
 from tsc_interp.probes.atlas.figures_map import triangle
 from tsc_interp.probes.atlas.figures_parts import (
@@ -75,27 +76,14 @@ def _pairs(result: AtlasResult, logits: LabeledArray, wrong: LabeledArray) -> Fi
         words = [hover(pair_string(pair, c), v, b) for c, v, b in
                  zip(counts.tolist(), values, bad, strict=True)]  # fmt: skip
         if bad.any():
-            figure.add_scatter(
-                x=steps,
-                y=np.where(bad, values, np.nan),
-                mode="lines",
-                line={"color": WRONG, "width": 9},
-                opacity=0.6,
-                hoverinfo="skip",
-                name="wrong",
-                legendgroup="wrong",
-                showlegend=not any(trace.name == "wrong" for trace in figure.data),
-            )
+            first = not any(trace.name == "wrong" for trace in figure.data)
+            add_series(figure, steps, np.where(bad, values, np.nan), "wrong", mode="lines",
+                       colour=WRONG, width=9, opacity=0.6, hoverinfo="skip", legendgroup="wrong",
+                       showlegend=first)  # fmt: skip
         answer = {0: ", should be no", 1: ", should be yes", None: ""}[labels[pair]]
-        figure.add_scatter(
-            x=steps,
-            y=values,
-            mode="lines",
-            name=f"{pair[0]} and {pair[1]}{answer}",
-            line={"color": colours[labels[pair]], "dash": DASHES[line % len(DASHES)]},
-            customdata=words,
-            hovertemplate="%{customdata}<extra></extra>",
-        )
+        add_series(figure, steps, values, f"{pair[0]} and {pair[1]}{answer}",
+                   "%{customdata}<extra></extra>", mode="lines", place=line,
+                   colour=colours[labels[pair]], customdata=words)  # fmt: skip
         spoken.append(f"{pair[0]} and {pair[1]}: {bad.mean():.0%} wrong")
     decision_line(figure, y=0)
     power_ticks(figure.update_xaxes, reach)

@@ -9,7 +9,8 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from tsc_interp.plots.colours import INK, WRONG, diverging_marks
+from tsc_interp.plots.colours import WRONG, diverging_marks
+from tsc_interp.plots.series import add_guide
 from tsc_interp.plots.style import Figure, new_figure
 from tsc_interp.probes.atlas.figures_parts import first_errors, hover, logit_map, mark
 from tsc_interp.probes.atlas.result import ANY_LENGTH, AtlasResult, edge_counts, triangle_counts
@@ -41,14 +42,7 @@ def triangle(result: AtlasResult, logits: LabeledArray, wrong: LabeledArray) -> 
         per_slice = len(traces)
         figure.add_traces([trace.update(visible=index == len(lengths) - 1) for trace in traces])
     sides = np.vstack([CORNERS, CORNERS[:1]])
-    figure.add_scatter(
-        x=sides[:, 0],
-        y=sides[:, 1],
-        mode="lines",
-        line={"color": INK, "width": 1},
-        hoverinfo="skip",
-        showlegend=False,
-    )
+    add_guide(figure, sides[:, 0], sides[:, 1])
     across, up = [-0.18, 1.18], [-0.14, HEIGHT + 0.2]
     # A string of one letter is its disc, which says as much.
     shown = [one for one in result.marked if np.count_nonzero(one.counts) > 1]

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from tsc_interp.plots.colours import INK, MUTED
 from tsc_interp.plots.heat import heat
+from tsc_interp.plots.series import add_series
 from tsc_interp.plots.style import Figure, new_figure
 from tsc_interp.probes.attribution.result import AttributionResult
 from tsc_interp.results.base import LabeledArray
@@ -47,15 +48,10 @@ def _stack(result: AttributionResult) -> Figure:
             width=0.6,
             hovertemplate=f"{group}: %{{x:+.4f}}<extra></extra>",
         )
-    figure.add_scatter(
-        x=result.logits.array,
-        y=place,
-        mode="markers",
-        name=f"{result.total} (the sum)",
-        marker={"symbol": "diamond", "size": 11, "color": INK, "line": {"width": 2}},
-        customdata=list(strings),
-        hovertemplate="%{customdata}: %{x:+.4f}<extra></extra>",
-    )
+    hover = "%{customdata}: %{x:+.4f}<extra></extra>"
+    add_series(figure, result.logits.array, place, f"{result.total} (the sum)", hover,
+               mode="markers", colour=INK, symbol="diamond", size=11,
+               marker={"line": {"width": 2}}, customdata=list(strings))  # fmt: skip
     figure.update_layout(barmode="relative", margin_t=30)
     figure.update_yaxes(
         tickvals=place, ticktext=list(strings), autorange="reversed", showgrid=False, zeroline=False

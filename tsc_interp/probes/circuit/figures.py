@@ -7,6 +7,7 @@ from math import log10
 import numpy as np
 
 from tsc_interp.interventions.parts import Edge, Part, place
+from tsc_interp.plots.series import add_series
 from tsc_interp.plots.style import INK, MUTED, WRONG, Figure, new_figure
 from tsc_interp.probes.circuit.result import CircuitResult, listed
 
@@ -49,14 +50,8 @@ def _front(result: CircuitResult) -> Figure:
         hovertemplate="%{text}<extra></extra>",
         cliponaxis=False,
     )
-    figure.add_scatter(
-        x=[len(result.parts)],
-        y=[_NONE],
-        mode="markers",
-        marker={"size": 11, "color": INK, "symbol": "circle-open"},
-        hovertemplate="the whole model<extra></extra>",
-        cliponaxis=False,
-    )
+    add_series(figure, [len(result.parts)], [_NONE], "", "the whole model", mode="markers",
+               colour=INK, symbol="circle-open", size=11, cliponaxis=False)  # fmt: skip
     powers = range(int(log10(most)) + 1)
     figure.update_yaxes(
         type="log",
@@ -217,18 +212,9 @@ def _ranking(result: CircuitResult) -> Figure:
     order = np.argsort(-scores[0])[:24]
     figure = new_figure("score, of the method's largest", height=130 + 24 * len(order), legend=True)
     for row, method in enumerate(result.scores.labels["method"]):
-        figure.add_scatter(
-            x=scores[row, order] / largest[row],
-            y=list(range(len(order))),
-            mode="markers",
-            name=method,
-            marker={
-                "size": 10,
-                "color": MUTED[row],
-                "symbol": ("circle", "diamond", "square")[row % 3],
-            },
-            hovertemplate=f"{method}: %{{x:.3f}}<extra></extra>",
-        )
+        add_series(figure, scores[row, order] / largest[row], list(range(len(order))), method,
+                   f"{method}: %{{x:.3f}}<extra></extra>", mode="markers", place=row, size=10,
+                   symbol=("circle", "diamond", "square")[row % 3])  # fmt: skip
     names = [result.parts[i] for i in order]
     figure.update_yaxes(
         tickvals=list(range(len(order))),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from tsc_interp.plots.bars import signed_bars
-from tsc_interp.plots.colours import DASHES, INK, NEGATIVE, WRONG
+from tsc_interp.plots.colours import INK, NEGATIVE, WRONG
+from tsc_interp.plots.series import add_series
 from tsc_interp.plots.style import Figure, decision_line, new_figure
 from tsc_interp.probes.cone.result import ConeResult
 from tsc_interp.results.base import LabeledArray
@@ -53,33 +54,22 @@ def _curves(result: ConeResult, curves: LabeledArray) -> Figure:
     names = [curves.labels["set"][index] for index in sorted(order)]
     ratios = [float(ratio) for ratio in curves.labels["ratio"]]
     figure = new_figure("mixture", "logit", height=460, legend=True)
+    hover = "%{customdata}: %{y:.4f}<extra></extra>"
     for line, name in enumerate(names):
         first, second = name
-        figure.add_scatter(
-            x=ratios,
-            y=curves.at(set=name),
-            mode="lines",
-            name=f"{first} : {second}",
-            line={"color": NEGATIVE, "dash": DASHES[line % len(DASHES)]},
-            customdata=[_ratio(ratio, first, second) for ratio in ratios],
-            hovertemplate="%{customdata}: %{y:.4f}<extra></extra>",
-        )
+        add_series(figure, ratios, curves.at(set=name), f"{first} : {second}", hover, mode="lines",
+                   place=line, colour=NEGATIVE,
+                   customdata=[_ratio(ratio, first, second) for ratio in ratios])  # fmt: skip
     points = [point for point in result.strings if point.letters in names]
     if points:
-        figure.add_scatter(
-            x=[point.log_ratio for point in points],
-            y=[point.logit for point in points],
-            mode="markers",
-            name="given strings",
-            marker={
-                "symbol": ["x" if point.logit > 0 else "circle" for point in points],
-                "color": [WRONG if point.logit > 0 else INK for point in points],
-                "size": 11,
-                "line": {"width": 1, "color": INK},
-            },
-            customdata=[point.string for point in points],
-            hovertemplate="%{customdata}: %{y:.4f}<extra></extra>",
-        )
+        look = {
+            "symbol": ["x" if point.logit > 0 else "circle" for point in points],
+            "color": [WRONG if point.logit > 0 else INK for point in points],
+            "line": {"width": 1, "color": INK},
+        }
+        add_series(figure, [point.log_ratio for point in points],
+                   [point.logit for point in points], "given strings", hover, mode="markers",
+                   size=11, marker=look, customdata=[point.string for point in points])  # fmt: skip
     decision_line(figure, y=0)
     figure.update_xaxes(
         tickvals=[-6, 0, 6],

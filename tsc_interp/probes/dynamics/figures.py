@@ -18,6 +18,7 @@ from tsc_interp.plots.colours import (
     string_style,
     token_style,
 )
+from tsc_interp.plots.series import add_series
 from tsc_interp.plots.style import Figure, decision_line, new_figure
 from tsc_interp.plots.vectors import choice
 from tsc_interp.probes.dynamics.result import DynamicsResult
@@ -55,19 +56,9 @@ def _curves(
     """(name, values, colour) over epochs, the chosen epoch marked; names in the legend."""
     figure = new_figure("epoch", y, height=400, legend=True)
     for index, (name, values, colour) in enumerate(curves):
-        figure.add_scatter(
-            x=result.epochs,
-            y=values,
-            mode="lines+markers",
-            name=name,
-            line={
-                "color": colour,
-                "dash": DASHES[(index + index // len(MUTED)) % len(DASHES)],
-                "width": 2,
-            },
-            marker={"size": 5},
-            hovertemplate="epoch %{x}: %{y:.4g}<extra>" + name + "</extra>",
-        )
+        dash = DASHES[(index + index // len(MUTED)) % len(DASHES)]
+        add_series(figure, result.epochs, values, name, "epoch %{x}: %{y:.4g}", colour=colour,
+                   dash=dash, symbol="circle", size=5)  # fmt: skip
     if result.chosen_epoch is not None:
         figure.add_vline(x=result.chosen_epoch, line={"color": INK, "dash": "dot", "width": 1.5})
     if log:

@@ -6,6 +6,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from tsc_interp.plots.colours import DASHES, INK, MUTED, faint
+from tsc_interp.plots.series import add_series, log_axis, name_rows
 from tsc_interp.plots.style import Figure, new_figure
 from tsc_interp.probes.init_norm.result import InitNormResult
 from tsc_interp.results.base import LabeledArray
@@ -25,7 +26,7 @@ def figures(result: InitNormResult) -> list[Figure]:
 
 
 def _log_axes(figure: go.Figure, widths: list[int]) -> None:
-    figure.update_xaxes(type="log", tickvals=widths, ticktext=[str(width) for width in widths])
+    log_axis(figure, "x", widths)
     # Written out: plotly's own labels between powers of ten say 5 where 0.5 is meant.
     ticks = [digit * 10.0**power for power in range(-6, 6) for digit in (1, 2, 5)]
     figure.update_yaxes(type="log", tickvals=ticks, ticktext=[f"{tick:g}" for tick in ticks])
@@ -52,23 +53,11 @@ def _norms(result: InitNormResult) -> Figure:
             name=f"{name}: 90 % of tokens",
             showlegend=False,
         )
-        figure.add_scatter(
-            x=widths,
-            y=theory,
-            mode="lines",
-            line={"color": INK, "dash": "dash", "width": 1.5},
-            name="theory",
-            showlegend=strategy == 0,
-            hovertemplate="theory %{y:.4f}<extra></extra>",
-        )
-        figure.add_scatter(
-            x=widths,
-            y=mean,
-            mode="markers",
-            marker={"color": colour, "symbol": symbol, "size": 10},
-            name=name,
-            hovertemplate="d_model %{x}: %{y:.4f}<extra>" + name + "</extra>",
-        )
+        hover = "theory %{y:.4f}<extra></extra>"
+        add_series(figure, widths, theory, "theory", hover, mode="lines", colour=INK, dash="dash",
+                   width=1.5, showlegend=strategy == 0)  # fmt: skip
+        add_series(figure, widths, mean, name, "d_model %{x}: %{y:.4f}", mode="markers",
+                   colour=colour, symbol=symbol, size=10)  # fmt: skip
         pairs = ", ".join(
             f"{m:.4f} (theory {t:.4f}) at {w}" for w, m, t in zip(widths, mean, theory, strict=True)
         )
@@ -90,15 +79,8 @@ def _spread(name: str, spread: LabeledArray) -> Figure:
     for index, (strategy, (colour, symbol)) in enumerate(
         zip(spread.labels["strategy"], _LOOKS, strict=True)
     ):
-        figure.add_scatter(
-            x=widths,
-            y=spread.array[index],
-            mode="lines+markers",
-            line={"color": colour, "dash": DASHES[index]},
-            marker={"color": colour, "symbol": symbol, "size": 9},
-            name=strategy,
-            hovertemplate="d_model %{x}: %{y:.4f}<extra>" + strategy + "</extra>",
-        )
+        add_series(figure, widths, spread.array[index], strategy, "d_model %{x}: %{y:.4f}",
+                   colour=colour, symbol=symbol, dash=DASHES[index], size=9)  # fmt: skip
     _log_axes(figure, widths)
     spoken = "; ".join(
         f"{strategy}: " + ", ".join(f"{x:.4f} at {w}" for x, w in zip(row, widths, strict=True))
@@ -119,34 +101,15 @@ def _training(result: InitNormResult, before: LabeledArray) -> Figure:
     rows = np.arange(len(weights))
     mean, low, high = before.array.T
     figure = new_figure("root mean square", height=110 + 32 * len(weights), legend=True)
-    figure.add_scatter(
-        x=mean,
-        y=rows,
-        mode="markers",
-        marker={"color": INK, "symbol": "line-ns-open", "size": 12},
-        error_x={
-            "type": "data",
-            "symmetric": False,
-            "array": high - mean,
-            "arrayminus": mean - low,
-            "color": INK,
-            "thickness": 3,
-            "width": 0,
-        },
-        name="fresh: mean, 90 % of seeds",
-        hovertemplate="fresh %{x:.4f}<extra></extra>",
-    )
-    figure.add_scatter(
-        x=result.after.array,
-        y=rows,
-        mode="markers",
-        marker={"color": MUTED[2], "size": 11},
-        name="this model",
-        hovertemplate="this model %{x:.4f}<extra></extra>",
-    )
-    figure.update_yaxes(
-        tickvals=rows, ticktext=weights, autorange="reversed", showgrid=False, zeroline=False
-    )
+    reach = {"type": "data", "symmetric": False, "array": high - mean, "arrayminus": mean - low,
+             "color": INK, "thickness": 3, "width": 0}  # fmt: skip
+    add_series(figure, mean, rows, "fresh: mean, 90 % of seeds", "fresh %{x:.4f}<extra></extra>",
+               mode="markers", colour=INK, symbol="line-ns-open", size=12,
+               error_x=reach)  # fmt: skip
+    add_series(figure, result.after.array, rows, "this model", "this model %{x:.4f}<extra></extra>",
+               mode="markers", colour=MUTED[2], size=11)  # fmt: skip
+    name_rows(figure, weights)
+    figure.update_yaxes(showgrid=False)
     figure.update_xaxes(rangemode="tozero")
     spoken = ", ".join(
         f"{name} {start:.4f} to {end:.4f}"

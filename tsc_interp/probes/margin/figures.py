@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import plotly.graph_objects as go
 
-from tsc_interp.plots.colours import DASHES, INK, WRONG, token_style
+from tsc_interp.plots.colours import INK, WRONG, token_style
 from tsc_interp.plots.number_line import number_line
+from tsc_interp.plots.series import add_series
 from tsc_interp.plots.style import Figure, decision_line, new_figure
 from tsc_interp.probes.margin.result import Family, MarginResult
 from tsc_interp.results.base import LabeledArray
@@ -80,24 +81,15 @@ def _logits(result: MarginResult, logits: LabeledArray) -> Figure:
     n = [int(label) for label in logits.labels["n"]]
     shown = _shown(result)
     for line, family in enumerate(shown):
-        figure.add_scatter(
-            x=n,
-            y=logits.at(family=family.name),
-            mode="lines",
-            name=family.name,
-            line={"color": token_style(family.letter).colour, "dash": DASHES[line % len(DASHES)]},
-            hovertemplate=f"{family.name}, n = %{{x:,}}: %{{y:.4f}}<extra></extra>",
-        )
+        hover = f"{family.name}, n = %{{x:,}}: %{{y:.4f}}<extra></extra>"
+        add_series(figure, n, logits.at(family=family.name), family.name, hover, mode="lines",
+                   place=line, colour=token_style(family.letter).colour)  # fmt: skip
     flips = [family for family in shown if family.first_error is not None]
-    figure.add_scatter(
-        x=[family.first_error for family in flips],
-        y=[0.0] * len(flips),
-        mode="markers",
-        name="first wrong n",
-        marker={"symbol": "x", "size": 11, "color": WRONG, "line": {"width": 1, "color": INK}},
-        customdata=[_hover(family) for family in flips],
-        hovertemplate="%{customdata}<extra></extra>",
-    )
+    first = [family.first_error for family in flips]
+    add_series(figure, first, [0.0] * len(flips), "first wrong n", "%{customdata}<extra></extra>",
+               mode="markers", colour=WRONG, symbol="x", size=11,
+               marker={"line": {"width": 1, "color": INK}},
+               customdata=[_hover(family) for family in flips])  # fmt: skip
     _count_axis(figure)
     figure.update_yaxes(zeroline=False)
     decision_line(figure, y=0)
@@ -127,14 +119,11 @@ def _weights(result: MarginResult, weights: LabeledArray, i: int, layer: str) ->
     lines = _falling(result, weights, i)
     for line, (family, h) in enumerate(lines):
         letter = result.reads[i][h]
-        figure.add_scatter(
-            x=n,
-            y=weights.array[i, weights.labels["family"].index(family.name), h],
-            mode="lines",
-            name=f"head {weights.labels['head'][h]}: {letter} in {family.name}",
-            line={"color": token_style(letter).colour, "dash": DASHES[line % len(DASHES)]},
-            hovertemplate=f"{letter} in {family.name}, n = %{{x:,}}: %{{y:.4f}}<extra></extra>",
-        )
+        name = f"head {weights.labels['head'][h]}: {letter} in {family.name}"
+        hover = f"{letter} in {family.name}, n = %{{x:,}}: %{{y:.4f}}<extra></extra>"
+        shares = weights.array[i, weights.labels["family"].index(family.name), h]
+        add_series(figure, n, shares, name, hover, mode="lines", place=line,
+                   colour=token_style(letter).colour)  # fmt: skip
     _count_axis(figure)
     figure.update_yaxes(range=[-0.02, 1.04], tickformat=".0%")
     figure.add_hline(y=0.5, line={"color": INK, "width": 1, "dash": "dot"})

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import plotly.graph_objects as go
 
-from tsc_interp.plots.style import INK, MUTED, NEGATIVE, POSITIVE, Figure, new_figure
+from tsc_interp.plots.series import add_guide, add_series
+from tsc_interp.plots.style import MUTED, NEGATIVE, POSITIVE, Figure, new_figure
 from tsc_interp.probes.paths.result import Node, PathEdge, Paths, PathsResult
 
 MOST_DRAWN = 40
@@ -128,23 +129,10 @@ def _scatter(paths: Paths, mark: str) -> Figure:
     low, high = float(both.min()), float(both.max())
     pad = 0.06 * (high - low)
     figure = new_figure("exact effect of the edge", "estimate by gradient", height=380)
-    figure.add_scatter(
-        x=[low - pad, high + pad],
-        y=[low - pad, high + pad],
-        mode="lines",
-        line={"color": INK, "width": 1, "dash": "dash"},
-        hoverinfo="skip",
-        showlegend=False,
-    )
-    figure.add_scatter(
-        x=exact,
-        y=estimated,
-        mode="markers",
-        marker={"size": 8, "color": MUTED[0], "opacity": 0.8},
-        text=[edge.name for edge in paths.edges],
-        hovertemplate="%{text}: exact %{x:.4f}, estimated %{y:.4f}<extra></extra>",
-        showlegend=False,
-    )
+    add_guide(figure, [low - pad, high + pad], [low - pad, high + pad], dash="dash")
+    add_series(figure, exact, estimated, "", "%{text}: exact %{x:.4f}, estimated %{y:.4f}",
+               mode="markers", marker={"opacity": 0.8}, text=[edge.name for edge in paths.edges],
+               showlegend=False)  # fmt: skip
     errors = estimated - exact
     worst = int(np.abs(errors).argmax())
     figure.add_annotation(

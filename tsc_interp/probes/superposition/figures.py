@@ -8,6 +8,7 @@ import plotly.graph_objects as go
 from tsc_interp.plots.colours import SHARE
 from tsc_interp.plots.heat import heat
 from tsc_interp.plots.number_line import number_line
+from tsc_interp.plots.series import add_guide, add_series
 from tsc_interp.plots.style import INK, Figure
 from tsc_interp.probes.superposition.result import ALL_HEADS, SuperpositionResult
 from tsc_interp.results.base import LabeledArray
@@ -56,26 +57,16 @@ def _number_lines(result: SuperpositionResult, of: LabeledArray, i: int, layer: 
     for h, t in enumerate(targets):
         others = np.delete(values[h], t)
         _bar(figure, h, [others.min(), others.max()] if len(others) else [])
-    figure.add_scatter(
-        x=values[np.arange(len(targets)), targets],
-        y=list(range(len(targets))),
-        mode="markers",
-        marker={"symbol": "circle-open", "size": 20, "color": INK, "line": {"width": 2}},
-        hoverinfo="skip",
-        showlegend=False,
-    )
+    add_series(figure, values[np.arange(len(targets)), targets], list(range(len(targets))), "",
+               mode="markers", colour=INK, symbol="circle-open", size=20, hoverinfo="skip",
+               marker={"line": {"width": 2}}, showlegend=False)  # fmt: skip
     assert result.string_values is not None
     strings = result.string_values.labels["string"]
     for h, name in enumerate(names):
-        figure.add_scatter(
-            x=result.string_values.array[i, :, h, 0],
-            y=[h + 0.2] * len(strings),
-            mode="markers",
-            marker={"symbol": "line-ns-open", "size": 9, "color": INK, "line": {"width": 2}},
-            customdata=list(strings),
-            hovertemplate=f"%{{customdata}}: %{{x:.4f}}<extra>{name}</extra>",
-            showlegend=False,
-        )
+        add_series(figure, result.string_values.array[i, :, h, 0], [h + 0.2] * len(strings), name,
+                   "%{customdata}: %{x:.4f}", mode="markers", colour=INK, symbol="line-ns-open",
+                   size=9, marker={"line": {"width": 2}}, customdata=list(strings),
+                   showlegend=False)  # fmt: skip
     spoken = "; ".join(
         f"{name}, which reads {letters[t]}: "
         + ", ".join(f"{letter} {value:.4f}" for letter, value in points)
@@ -93,15 +84,7 @@ def _number_lines(result: SuperpositionResult, of: LabeledArray, i: int, layer: 
 
 
 def _bar(figure: go.Figure, row: int, ends: list[float]) -> None:
-    figure.add_scatter(
-        x=ends,
-        y=[row] * len(ends),
-        mode="lines",
-        line={"color": INK, "width": 9},
-        opacity=0.35,
-        hoverinfo="skip",
-        showlegend=False,
-    )
+    add_guide(figure, ends, [row] * len(ends), width=9, opacity=0.35)
 
 
 def _distances(result: SuperpositionResult, i: int, layer: str) -> Figure:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from tsc_interp.plots.bars import signed_bars
-from tsc_interp.plots.colours import INK, MUTED, Look
+from tsc_interp.plots.colours import MUTED, Look
+from tsc_interp.plots.series import add_guide, add_series
 from tsc_interp.plots.style import Figure, new_figure
 from tsc_interp.plots.vectors import string_styles
 from tsc_interp.probes.trace.figures_attention import head_values, two_heads, weights
@@ -76,27 +77,14 @@ def _magnitudes(result: TraceResult) -> Figure:
     rows = list(range(len(names)))
     figure = new_figure("size of an entry", height=96 + 30 * len(names), legend=True)
     for row in rows:
-        figure.add_scatter(
-            x=[mean[row], largest[row]],
-            y=[row, row],
-            mode="lines",
-            hoverinfo="skip",
-            showlegend=False,
-            line={"color": INK, "width": 2},
-        )
+        add_guide(figure, [mean[row], largest[row]], [row, row], width=2)
     for label, sizes, style in (
         ("root mean square", mean, Look(MUTED[0], "circle")),
         ("largest", largest, Look(MUTED[2], "line-ns-open")),
     ):
-        figure.add_scatter(
-            x=sizes,
-            y=rows,
-            mode="markers",
-            name=label,
-            marker={"color": style.colour, "symbol": style.symbol, "size": 11},
-            customdata=names,
-            hovertemplate="%{customdata}: %{x:.4f}<extra>" + label + "</extra>",
-        )
+        add_series(figure, sizes, rows, label, "%{customdata}: %{x:.4f}", mode="markers",
+                   colour=style.colour, symbol=style.symbol, size=11,
+                   customdata=names)  # fmt: skip
     figure.update_yaxes(
         tickvals=rows, ticktext=names, autorange="reversed", showgrid=False, zeroline=False
     )

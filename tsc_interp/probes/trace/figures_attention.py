@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tsc_interp.plots.colours import INK, MUTED, SHARE, diverging, token_style
 from tsc_interp.plots.heat import name_cells
+from tsc_interp.plots.series import add_guide, add_series
 from tsc_interp.plots.style import Figure, new_figure
 from tsc_interp.plots.vectors import View, choice, plane, string_styles, vector_words, view
 from tsc_interp.probes.trace.figures_heads import MAX_MENU, attended, digits
@@ -124,15 +125,9 @@ def _dots(values: NDArray[np.float64], strings: Sequence[str], heads: Sequence[s
         figure.update_xaxes(title="head", showgrid=False, zeroline=False)
     else:
         for index, head in enumerate(heads):
-            figure.add_scatter(
-                x=values[:, index],
-                y=rows,
-                mode="markers",
-                name=f"head {head}",
-                marker={"color": MUTED[index], "symbol": MARKS[index], "size": 11},
-                customdata=list(strings),
-                hovertemplate="%{customdata}: %{x:.4f}<extra>head " + head + "</extra>",
-            )
+            add_series(figure, values[:, index], rows, f"head {head}", "%{customdata}: %{x:.4f}",
+                       mode="markers", place=index, symbol=MARKS[index], size=11,
+                       customdata=list(strings))  # fmt: skip
     figure.update_yaxes(tickvals=rows, ticktext=list(strings), autorange="reversed", zeroline=False)
     return figure
 
@@ -157,14 +152,7 @@ def two_heads(result: TraceResult, value: LabeledArray) -> Figure:
     )
     if len(letters) == 3:
         loop = np.vstack([corners, corners[:1]])
-        figure.add_scatter(
-            x=loop[:, 0],
-            y=loop[:, 1],
-            mode="lines",
-            hoverinfo="skip",
-            showlegend=False,
-            line={"color": INK, "width": 1, "dash": "dot"},
-        )
+        add_guide(figure, loop[:, 0], loop[:, 1], dash="dot")
     behind = (
         " Behind them the logit at each pair of values: blue for no, vermillion for yes, "
         "dashed the line between."
