@@ -40,7 +40,6 @@ _MOVED = {
     "RunConfig": "tsc_interp.training.config",
     "load_experiment": "tsc_interp.training.experiments",
     "make_experiment": "tsc_interp.training.experiments",
-    "train_seeds": "tsc_interp.training.jobs",
     "Diff": "tsc_interp.verification",
     "Difference": "tsc_interp.verification",
     "Float32Horizon": "tsc_interp.verification",

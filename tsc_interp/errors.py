@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from importlib import import_module
+from typing import Any
 
 
 class TscError(Exception):
@@ -84,3 +86,14 @@ def suggest(given: object, known: Iterable[str]) -> str:
     plain = {name.lower().replace("_", "-"): name for name in known}
     near = difflib.get_close_matches(str(given).lower().replace("_", "-"), plain, n=1, cutoff=0.65)
     return f"did you mean {plain[near[0]]!r}? " if near else ""
+
+
+def needed(module: str, what: str = "this", install: str = "") -> Any:
+    """Import a module of an optional library for `what`, or say how to `install` it."""
+    library = module.partition(".")[0]
+    try:
+        return import_module(module)
+    except ImportError:
+        raise UsageError(
+            f"{what} needs {library}, which is not installed: pip install {install or library}"
+        ) from None

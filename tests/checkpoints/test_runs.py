@@ -28,7 +28,7 @@ from tsc_interp.model.evaluation import evaluate
 from tsc_interp.training import jobs as jobs_module
 from tsc_interp.training import locking
 from tsc_interp.training.config import Job, RunConfig, TrainingConfig
-from tsc_interp.training.jobs import Plan, Watcher, train, train_seeds
+from tsc_interp.training.jobs import Plan, Watcher, train
 from tsc_interp.training.run_writer import RunWriter
 
 SHORT = TrainingConfig(
@@ -620,7 +620,7 @@ def test_a_diverged_run_is_finished_and_says_so(tmp_path):
 
 
 def test_the_short_way_for_scripts(tmp_path):
-    runs = train_seeds(ClassifierConfig(d_model=3), [4, 5], SHORT, runs=tmp_path)
+    runs = train(ClassifierConfig(d_model=3), tmp_path, seeds=[4, 5], training=SHORT)
     assert [run.result.seed for run in runs] == [4, 5]
     assert runs[0].checkpoint_path.exists()
 

@@ -26,7 +26,7 @@ from tsc_interp.errors import TscError, UnsupportedError, UsageError
 from tsc_interp.model.hooked import HookedClassifier
 from tsc_interp.output.console import SafeConsole
 from tsc_interp.output.numbers import format_cell
-from tsc_interp.probes.registry import Probe
+from tsc_interp.probes.probe import Probe
 from tsc_interp.report import Report, files
 from tsc_interp.report.saved import FILES
 from tsc_interp.report.scoring import score_test_set, sensible_strings

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
 from tsc_interp.laboratories.base import LabOptions, LabResult, Progress, silent
-from tsc_interp.probes.registry import Question, find_named
+from tsc_interp.probes.probe import Question
+from tsc_interp.probes.registry import find_named
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,56 +43,48 @@ LABORATORIES: tuple[Laboratory, ...] = (
         title="Attention by construction",
         question="What can one head do by construction, and what takes two?",
         source="an attention exploration (a practical's written answers)",
-        result="AttentionResult",
     ),
     Laboratory(
         name="image",
         title="Attention over a picture",
         question="How does attention find the place in a picture that a sentence names?",
         source="6.7900 lecture notes 13: attention over an image with a context vector",
-        result="ImageResult",
     ),
     Laboratory(
         name="construct",
         title="Constructed classifiers",
         question="How small can a classifier be that is right up to a length, or at every length?",
         source="the theory of the horizon, turned around: what it allows is built",
-        result="ConstructResult",
     ),
     Laboratory(
         name="efficient",
         title="Cheaper attention, and what it costs",
         question="What do cheaper forms of attention cost, and what is exact at no cost?",
         source="an attention exploration (Linformer, BigBird) and Performer's random features",
-        result="EfficientResult",
     ),
     Laboratory(
         name="pretrain",
         title="What pre-training gives",
         question="When does pre-training on corrupted strings help, and when not?",
         source="an attention exploration (span corruption: 23.0 % against 0.6 %)",
-        result="PretrainResult",
     ),
     Laboratory(
         name="positions",
         title="What positions cost, and what they make possible",
         question="What do positions cost, and what do they make possible?",
         source="6.7900 lecture notes 13: attention is permutation invariant until positions come",
-        result="PositionsResult",
     ),
     Laboratory(
         name="bounds",
         title="What a validation set can say",
         question="What does a validation set say about a model, and what does it not?",
         source="lecture notes on generalisation (6.7900, 13)",
-        result="BoundsResult",
     ),
     Laboratory(
         name="failures",
         title="Predicting failures",
         question="Are failures predictable from the problem, and are wrong answers roughly right?",
         source="a paper on what transformers do when they fail at mathematics (Charton, 2022)",
-        result="FailuresResult",
     ),
 )
 

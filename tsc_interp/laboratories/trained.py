@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.training.config import TrainingConfig
-from tsc_interp.training.jobs import train_seeds
+from tsc_interp.training.jobs import train
 
 
 def trained(
@@ -16,7 +16,7 @@ def trained(
 ) -> list[Checkpoint]:
     """The chosen epoch of every seed."""
     with tempfile.TemporaryDirectory() as folder:
-        runs = train_seeds(config, seeds, training, runs=folder)
+        runs = train(config, folder, seeds=seeds, training=training)
         return [run.checkpoint() for run in runs]
 
 
@@ -25,7 +25,7 @@ def trained_by_epoch(
 ) -> list[tuple[Checkpoint, list[Checkpoint]]]:
     """Return each seed's chosen epoch, and every epoch from the first on."""
     with tempfile.TemporaryDirectory() as folder:
-        runs = train_seeds(config, seeds, training, runs=folder)
+        runs = train(config, folder, seeds=seeds, training=training)
         return [
             (run.checkpoint(), [run.checkpoint(1 + i) for i in range(run.result.epochs)])
             for run in runs

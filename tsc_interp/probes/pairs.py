@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError, UsageError
@@ -44,6 +44,20 @@ class PairRun:
     """Whether the model is our classifier."""
     query: int
     """The position the logit is read from."""
+
+
+class PairOptions(TypedDict, total=False):
+    """What the probes that patch are asked with."""
+
+    pairs: Iterable[Sequence[Any]] | None
+    """`[(clean, corrupted), ...]`; without, two given strings are one, clean first, and of more
+    strings, or one, pairs are found."""
+    by: By | None
+    query: int | None
+    """Any TransformerLens model: the position that is read."""
+    answer: int | None
+    """Any TransformerLens model: the token whose logit it is."""
+    token_names: Sequence[str] | None
 
 
 def pair_runs(

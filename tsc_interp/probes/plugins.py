@@ -93,7 +93,7 @@ def _load(entry: EntryPoint) -> Probe:
         )
     result = found.result_type
     if not (isinstance(result, type) and issubclass(result, ProbeResult)):
-        raise TscError(f"{found.result} is no ProbeResult")
+        raise TscError(f"{found.result or result} is no ProbeResult")
     if result.probe != found.name:
-        raise TscError(f"{found.result}.probe is {result.probe!r}, expected {found.name!r}")
+        raise TscError(f"{result.__name__}.probe is {result.probe!r}, expected {found.name!r}")
     return found

@@ -26,10 +26,10 @@ class Question:
     name: str
     title: str
     question: str
-    result: str
-    """The name of its result's class."""
     folder: str = ""
     """The package its modules are in, where it is another's; empty for `tsc_interp.ROOM.NAME`."""
+    result: str = ""
+    """The name of its result's class; empty for `NameResult`."""
 
     def module(self, part: str) -> Any:
         """`result`, `run`, `words` or `figures`."""
@@ -38,7 +38,8 @@ class Question:
 
     @property
     def result_type(self) -> type[ProbeResult]:
-        return cast("type[ProbeResult]", getattr(self.module("result"), self.result))
+        named = self.result or f"{self.name.title().replace('-', '')}Result"
+        return cast("type[ProbeResult]", getattr(self.module("result"), named))
 
     def figures(self, result: ProbeResult) -> Figures:
         """Every figure of a result, in reading order."""

@@ -23,17 +23,6 @@ from tsc_interp.strings import as_strings
 if TYPE_CHECKING:
     from tsc_interp.plots.figure import Figures
 
-__all__ = [
-    "PROBES",
-    "Probe",
-    "Question",
-    "figures",
-    "find_named",
-    "find_probe",
-    "plugins",
-    "run_probe",
-]
-
 Q = TypeVar("Q", bound=Question)
 
 PROBES: tuple[Probe, ...] = (
@@ -42,7 +31,6 @@ PROBES: tuple[Probe, ...] = (
         title="What happens to a string?",
         question="What happens to a string on its way to a logit?",
         chapter="1-2",
-        result="TraceResult",
         why_not="it follows a string of letters to the one logit of a tsc-interp classifier; "
         "attribution, along a direction, takes this model's read-out apart",
     ),
@@ -51,7 +39,6 @@ PROBES: tuple[Probe, ...] = (
         title="What is mistaken for what?",
         question="Can a mixture of other letters be mistaken for one the model looks for?",
         chapter="3",
-        result="SuperpositionResult",
         any_model=True,
         token_title="What is mistaken for what?",
         token_question="Can a mixture of other tokens be mistaken for a token a head looks for?",
@@ -61,7 +48,6 @@ PROBES: tuple[Probe, ...] = (
         title="Can a no turn into a yes?",
         question="Can letters that should give a no add up to a yes, and from what length?",
         chapter="3",
-        result="ConeResult",
         why_not="it asks whether letters that call for a no can add up to a yes, and no task is "
         "known",
     ),
@@ -70,7 +56,6 @@ PROBES: tuple[Probe, ...] = (
         title="When is a letter outweighed?",
         question="How many other letters does it take before a head loses the one it reads?",
         chapter="3",
-        result="MarginResult",
         any_model=True,
         token_title="When is a token outweighed?",
         token_question="How many other tokens does it take before a head loses the one it reads?",
@@ -80,7 +65,6 @@ PROBES: tuple[Probe, ...] = (
         title="Where does each head look?",
         question="Which positions and which tokens does each head attend to?",
         chapter="2",
-        result="PatternsResult",
         on_request=True,
         any_model=True,
         accepts=("query", "token_names", "attention_mask"),
@@ -89,8 +73,6 @@ PROBES: tuple[Probe, ...] = (
         name="circuits-weights",
         title="What do the weights say?",
         question="What does each head score and write, read off its weights alone?",
-        chapter="",
-        result="CircuitsWeightsResult",
         on_request=True,
         any_model=True,
         accepts=("token_names",),
@@ -100,7 +82,6 @@ PROBES: tuple[Probe, ...] = (
         title="What does each head read?",
         question="Which letter does each head read, and do heads repeat each other?",
         chapter="2, 4",
-        result="SpecializationResult",
         any_model=True,
         token_question="Which token does each head read, and do heads repeat each other?",
     ),
@@ -109,7 +90,6 @@ PROBES: tuple[Probe, ...] = (
         title="What adds up to the logit?",
         question="How much does each head, letter and neuron add to the logit?",
         chapter="2",
-        result="AttributionResult",
         any_model=True,
         accepts=(*ROW_OPTIONS, "answer"),
         row_by_row=True,
@@ -121,7 +101,6 @@ PROBES: tuple[Probe, ...] = (
         title="Which strings are wrong?",
         question="Which strings does the model get wrong, over all lengths at once?",
         chapter="3",
-        result="AtlasResult",
         why_not="it asks which strings are answered wrongly, and no task is known; for a model "
         "that can be imported, tsc.from_transformer_lens(model, task=...) names one",
     ),
@@ -130,7 +109,6 @@ PROBES: tuple[Probe, ...] = (
         title="How large are the weights?",
         question="How large is everything at initialisation, and what did training make of it?",
         chapter="4",
-        result="InitNormResult",
         why_not="it compares a model with fresh ones, and how this one was initialised is not "
         "known",
     ),
@@ -138,8 +116,6 @@ PROBES: tuple[Probe, ...] = (
         name="circuit",
         title="Which part is enough?",
         question="How small a part of the model does what the whole model does?",
-        chapter="",
-        result="CircuitResult",
         on_request=True,
         any_model=True,
         accepts=("query",),
@@ -149,7 +125,6 @@ PROBES: tuple[Probe, ...] = (
         title="How did training get there?",
         question="How did the model become what it is, epoch by epoch?",
         chapter="4",
-        result="DynamicsResult",
         needs_run=True,
     ),
     Probe(
@@ -157,7 +132,6 @@ PROBES: tuple[Probe, ...] = (
         title="What is each part needed for?",
         question="Which strings go wrong without a head, a neuron or one letter's value?",
         chapter="2, 4",
-        result="AblationResult",
         on_request=True,
         any_model=True,
         accepts=("query", "token_names", "attention_mask", "answer"),
@@ -168,7 +142,6 @@ PROBES: tuple[Probe, ...] = (
         title="Which activations matter?",
         question="Which activations, taken from one string, turn the answer to another?",
         chapter="3",
-        result="PatchingResult",
         on_request=True,
         why_not="it compares pairs of rows: tsc.run_probe('patching', model, tokens, pairs=...)",
     ),
@@ -177,7 +150,6 @@ PROBES: tuple[Probe, ...] = (
         title="Which edges matter?",
         question="Along which edges does the difference between two strings travel?",
         chapter="3",
-        result="PathsResult",
         on_request=True,
         why_not="it compares pairs of rows: tsc.run_probe('paths', model, tokens, pairs=...)",
     ),

@@ -46,7 +46,8 @@ def ask(probe: Probe, model: Any, strings: Any, **options: Any) -> ProbeResult:
 def _check(probe: Probe, result: ProbeResult) -> None:
     """So that a page, its figures and its JSON can be made of it."""
     if not isinstance(result, probe.result_type):
-        raise TypeError(f"run gave a {type(result).__name__}, expected {probe.result}")
+        expected = probe.result_type.__name__
+        raise TypeError(f"run gave a {type(result).__name__}, expected {expected}")
     again = probe.result_type.from_dict(json.loads(to_json(result.to_dict())))
     if again != result:
         raise ValueError("its result is not the same when read back from JSON")

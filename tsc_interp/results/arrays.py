@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import BaseModel, ConfigDict, PlainSerializer, model_validator
 
-from tsc_interp.errors import UsageError, shorten
+from tsc_interp.errors import UsageError, needed, shorten
 from tsc_interp.output.display import Displayed, Grid
 
 if TYPE_CHECKING:
@@ -119,15 +119,3 @@ class LabeledArray(Displayed, Record):
             for at in np.ndindex(self.shape[:-1])
         ]
         return [Grid(f"by {', '.join(self.dims)}", (*down, *self.labels[across]), rows)]
-
-
-def needed(library: str) -> Any:
-    """A library that is needed for one conversion only."""
-    from importlib import import_module
-
-    try:
-        return import_module(library)
-    except ImportError:
-        raise UsageError(
-            f"this needs {library}, which is not installed: pip install {library}"
-        ) from None

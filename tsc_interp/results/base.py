@@ -7,17 +7,19 @@ through JSON unchanged. Plots and reports are made from results alone.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from itertools import product
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
-from tsc_interp.errors import UsageError
+from tsc_interp.errors import UsageError, needed
 from tsc_interp.output.display import Displayed, Grid
 from tsc_interp.output.json_form import from_json
 from tsc_interp.output.numbers import Cell
-from tsc_interp.results.arrays import LabeledArray, Number, Record, needed
+from tsc_interp.results.arrays import LabeledArray, Number, Record
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -64,6 +66,41 @@ class Table(Displayed, Record):
                 raise ValueError(f"a row of {len(row)} cells under {len(self.columns)} columns")
         return self
 
+    @classmethod
+    def of(
+        cls,
+        title: str,
+        numbers: LabeledArray,
+        *down: str,
+        names: Sequence[str] = (),
+        across: Callable[[str], str] = str,
+        whole: bool = False,
+    ) -> Self:
+        """One row for each combination of labels along `down`, a column for each other label.
+
+        Args:
+            title: Of the table.
+            numbers: With one axis more than `down` names.
+            down: Axes whose labels stand in the first columns.
+            names: Headings of these columns, by default the names of the axes.
+            across: Heads the column of a label of the other axis.
+            whole: The numbers are whole ones, and shown as such.
+
+        Example:
+            >>> parity = LabeledArray.of([[2, 3]], heads=[1], kind=["built", "trained"])
+            >>> Table.of("Parity", parity, "heads", across="{} model".format).columns
+            ('heads', 'built model', 'trained model')
+        """
+        kind = int if whole else float
+        (other,) = (dim for dim in numbers.dims if dim not in down)
+        cells = numbers.array.transpose([numbers.dims.index(dim) for dim in (*down, other)])
+        keys = product(*([_number_or_text(one) for one in numbers.labels[dim]] for dim in down))
+        rows = zip(keys, cells.reshape(-1, cells.shape[-1]), strict=True)
+        columns = (*(names or down), *map(across, numbers.labels[other]))
+        return cls(
+            title=title, columns=columns, rows=tuple((*key, *map(kind, row)) for key, row in rows)
+        )
+
     def to_pandas(self) -> DataFrame:
         """Return the table as a pandas DataFrame."""
         return needed("pandas").DataFrame(list(self.rows), columns=list(self.columns))
@@ -73,6 +110,14 @@ class Table(Displayed, Record):
 
     def _grids(self) -> list[Grid]:
         return [Grid(self.title, self.columns, self.rows)]
+
+
+def _number_or_text(label: str) -> Cell:
+    """A label as it was before it became text."""
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(label)
+    return label
 
 
 class ProbeResult(Displayed, Record):

@@ -18,7 +18,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -166,6 +166,3 @@ def _runs_of(seeds: Sequence[int]) -> list[list[int]]:
         else:
             runs.append([seed, seed])
     return runs
-
-
-VERIFY: tuple[Verify, ...] = get_args(Verify)

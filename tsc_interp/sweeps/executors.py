@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 from weakref import WeakSet
 
-from tsc_interp.errors import TscError, UsageError, shorten
+from tsc_interp.errors import TscError, UsageError, needed, shorten
 from tsc_interp.training.sharing import cores, end_with_parent
 
 if TYPE_CHECKING:
@@ -223,17 +223,13 @@ def connected(address: str | None) -> Iterator[Client | None]:
 
 
 def _connect(address: str) -> Client:
-    try:
-        from distributed import Client
-    except ImportError:
-        raise UsageError(
-            "a cluster needs dask.distributed: pip install 'tsc-interp[cluster]'"
-        ) from None
+    distributed = needed("distributed", "a cluster", "'tsc-interp[cluster]'")
     try:
         # Dask itself would try for as long as it will wait for a scheduler that goes away later.
         found = urlsplit(address)
         socket.create_connection((found.hostname or "", found.port or 8786), timeout=5).close()
-        return Client(address, timeout=_PATIENCE)
+        client: Client = distributed.Client(address, timeout=_PATIENCE)
+        return client
     except (OSError, ValueError) as error:
         raise UsageError(
             f"no Dask scheduler answers at {shorten(address)} ({type(error).__name__}); start one "

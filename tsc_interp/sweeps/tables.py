@@ -8,27 +8,18 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from tsc_interp.errors import UsageError
+from tsc_interp.errors import needed
 from tsc_interp.sweeps.columns import TABLE_FORMAT, TABLE_VERSION, schema
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     from polars import DataFrame
 
 
-def polars() -> ModuleType:
+def polars() -> Any:
     """The library, or what to do to have it."""
-    try:
-        return import_module("polars")
-    except ImportError:
-        raise UsageError(
-            "sweeps keep their rows in Parquet files and need polars: pip install "
-            "'tsc-interp[sweeps]'"
-        ) from None
+    return needed("polars", "a sweep, whose rows are Parquet files,", "'tsc-interp[sweeps]'")
 
 
 def frame(rows: Sequence[Mapping[str, Any]]) -> DataFrame:

@@ -140,19 +140,6 @@ def train(
     ]
 
 
-def train_seeds(
-    config: ClassifierConfig,
-    seeds: Sequence[int],
-    training: TrainingConfig | None = None,
-    *,
-    runs: str | Path = DEFAULT_RUNS,
-    experiment: str = "python",
-) -> list[TrainedRun]:
-    """The same as `train(config)`, under the name of an experiment."""
-    run_config = RunConfig(classifier=config, training=training or TrainingConfig())
-    return train([Job(experiment, run_config, seed) for seed in seeds], runs)
-
-
 def _listed(
     jobs: object, seeds: Sequence[int] | None, training: TrainingConfig | None
 ) -> list[Job]:

@@ -8,13 +8,6 @@ from collections.abc import Sequence
 from tsc_interp.checkpoints.run_records import Ending
 from tsc_interp.training.config import TrainingConfig
 
-EXPLANATIONS: dict[Ending, str] = {
-    "good_enough": "the validation loss fell below the threshold",
-    "no_improvement": "the validation loss stopped improving",
-    "last_epoch": "the last epoch was reached",
-    "diverged": "a loss was not a finite number",
-}
-
 
 def ending(losses: Sequence[float], training: TrainingConfig) -> Ending | None:
     """Why the run ends after these epochs, or None if it goes on. `losses[0]` is epoch 1's."""

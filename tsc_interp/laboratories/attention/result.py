@@ -117,8 +117,17 @@ class AttentionResult(LabResult):
         return self.shown**2 * norms > 2
 
     def tables(self) -> tuple[Table, ...]:
-        found = (self._moments(), self._copying(), self._construction())
-        return (*found, *(self._lookup(self.lookup) if self.lookup else ()))
+        return (
+            Table.of(
+                "The share of v_a in the output (a half is wanted)",
+                self.moments, "case", "design", "scale", "alpha",
+                names=("keys", "design", "C", "alpha"),
+            ),
+            Table.of("The margin that a copy needs", self.margins, "keys",
+                     across=lambda epsilon: f"weight {1 - float(epsilon):g}"),
+            self._construction(),
+            *(self._lookup(self.lookup) if self.lookup else ()),
+        )  # fmt: skip
 
     @staticmethod
     def _lookup(lookup: Lookup) -> tuple[Table, ...]:
@@ -129,44 +138,19 @@ class AttentionResult(LabResult):
             missed, bound = found[:, 1], found[:, 2]
             spread = (float(np.median(missed)), float(missed.max()), float(np.median(bound)))
             sharp.append((float(temperature), *spread, lookup.of_bound(temperature)))
-        forms: tuple[tuple[Cell, ...], ...] = tuple(
-            (form, *map(float, found))
-            for form, found in zip(FORMS, lookup.matrices.array, strict=True)
-        )
         return (
             Table(
                 title="A look-up as the limit of sharp attention",
                 columns=("T", "median missed", "most missed", "median bound", "most of its bound"),
                 rows=tuple(sharp),
             ),
-            Table(
-                title="Queries, keys and values without and with matrices",
-                columns=("matrices", *lookup.matrices.labels["statistic"]),
-                rows=forms,
+            Table.of(
+                "Queries, keys and values without and with matrices",
+                lookup.matrices,
+                lookup.matrices.dims[0],
+                names=("matrices",),
             ),
         )
-
-    def _moments(self) -> Table:
-        labels = self.moments.labels
-        rows: tuple[tuple[Cell, ...], ...] = tuple(
-            (case, design, float(scale), float(alpha), *map(float, self.moments.array[i, j, k, m]))
-            for i, case in enumerate(labels["case"])
-            for j, design in enumerate(labels["design"])
-            for k, scale in enumerate(labels["scale"])
-            for m, alpha in enumerate(labels["alpha"])
-        )
-        columns = ("keys", "design", "C", "alpha", *labels["statistic"])
-        title = "The share of v_a in the output (a half is wanted)"
-        return Table(title=title, columns=columns, rows=rows)
-
-    def _copying(self) -> Table:
-        epsilons = self.margins.labels["epsilon"]
-        rows = tuple(
-            (int(keys), *map(float, self.margins.array[:, i]))
-            for i, keys in enumerate(self.margins.labels["keys"])
-        )
-        columns = ("keys", *(f"weight {1 - float(epsilon):g}" for epsilon in epsilons))
-        return Table(title="The margin that a copy needs", columns=columns, rows=rows)
 
     def _construction(self) -> Table:
         labels = self.coefficients.labels

@@ -46,18 +46,15 @@ class Derivation(Record):
             for step in self.chances.labels["step"]
         )  # fmt: skip
         told = (f"at ε = {e:.4f} ({n})" for n, e in zip(names, self.distances.flat, strict=True))
-        labels = self.epsilon.labels
-        grid = tuple(
-            (int(n), int(m), *map(float, self.epsilon.at(strings=n, models=m)))
-            for n in labels["strings"]
-            for m in labels["models"]
-        )
         return (
             Table(title="The derivation, step by step", columns=("chance", *told), rows=steps),
-            Table(
-                title="The bound ε against N, M and δ",
-                columns=("N", "M", *(f"δ = {float(d):g}" for d in labels["delta"])),
-                rows=grid,
+            Table.of(
+                "The bound ε against N, M and δ",
+                self.epsilon,
+                "strings",
+                "models",
+                names=("N", "M"),
+                across=lambda delta: f"δ = {float(delta):g}",
             ),
         )
 
@@ -131,12 +128,12 @@ class BoundsResult(LabResult):
 
     def tables(self) -> tuple[Table, ...]:
         return (
-            _table("Models, exactly and on one validation set", "seed", "quantity", self.risks),
-            _table("How often each claim holds", "draws", "claim", self.coverage),
-            _table("How wide each claim is", "draws", "claim", self.widths),
-            _table("The farthest of all models", "draws", "quantile", self.farthest),
-            _table("What choosing does", "strings", "quantity", self.choosing),
-            _table("Exact risk by length", "seed", "length", self.by_length),
+            Table.of("Models, exactly and on one validation set", self.risks, "seed"),
+            Table.of("How often each claim holds", self.coverage, "draws"),
+            Table.of("How wide each claim is", self.widths, "draws"),
+            Table.of("The farthest of all models", self.farthest, "draws"),
+            Table.of("What choosing does", self.choosing, "strings"),
+            Table.of("Exact risk by length", self.by_length, "seed"),
             Table(
                 title="The stream and its derived distribution",
                 columns=tuple(self.fit.labels["quantity"]),
@@ -144,12 +141,3 @@ class BoundsResult(LabResult):
             ),
             *(self.derivation.tables() if self.derivation else ()),
         )
-
-
-def _table(title: str, down: str, across: str, numbers: LabeledArray) -> Table:
-    rows = zip(numbers.labels[down], numbers.array.tolist(), strict=True)
-    return Table(
-        title=title,
-        columns=(down, *numbers.labels[across]),
-        rows=tuple((label, *values) for label, values in rows),
-    )

@@ -102,17 +102,8 @@ class ConstructResult(LabResult):
         )  # fmt: skip
         return (
             Table(title="Models that were written down", columns=columns, rows=rows),
-            _rows("Margins and the bound", "length", self.margins),
-            _rows("Trained models without an MLP", "seed", self.trained),
-            _rows("Trained single heads without an MLP", "seed", self.one_head),
-            _rows("Parity", "heads", self.parity),
+            Table.of("Margins and the bound", self.margins, "length"),
+            Table.of("Trained models without an MLP", self.trained, "seed"),
+            Table.of("Trained single heads without an MLP", self.one_head, "seed"),
+            Table.of("Parity", self.parity, "heads"),
         )
-
-
-def _rows(title: str, down: str, numbers: LabeledArray) -> Table:
-    rows = zip(numbers.labels[down], numbers.array.tolist(), strict=True)
-    return Table(
-        title=title,
-        columns=(down, *numbers.labels["quantity"]),
-        rows=tuple((int(label), *values) for label, values in rows),
-    )

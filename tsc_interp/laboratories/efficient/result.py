@@ -83,8 +83,17 @@ class EfficientResult(LabResult):
     """`[parts length target]`: layers at the least; None in results saved before."""
 
     def tables(self) -> tuple[Table, ...]:
-        tables = [self._errors(), self._horizons(), self._ranks()]
-        tables += [] if self.layers is None else [self._layers(self.layers)]
+        horizons = f"Exact horizons with random features (the model's own: {self.own_horizon:g})"
+        ranks = f"Low rank, on every string up to {self.options.max_length} letters"
+        tables = [
+            self._errors(),
+            Table.of(horizons, self.horizons, "features", across="draw {}".format),
+            Table.of(ranks, self.ranks, "rank"),
+        ]
+        if self.layers is not None:
+            names = ("who reads", "layers until")
+            tables.append(Table.of("Layers that BigBird's parts need", self.layers, "parts",
+                                   "target", names=names, across="{} letters".format))  # fmt: skip
         return (*tables, *([] if self.clock is None else [self._clock(self.clock)]))
 
     def _errors(self) -> Table:
@@ -100,37 +109,8 @@ class EfficientResult(LabResult):
         columns = ("way", "length", "budget", *labels["statistic"])
         return Table(title="Against the full attention", columns=columns, rows=tuple(rows))
 
-    def _horizons(self) -> Table:
-        rows = tuple(
-            (int(features), *map(float, self.horizons.array[:, i]))
-            for i, features in enumerate(self.horizons.labels["features"])
-        )
-        columns = ("features", *(f"draw {draw}" for draw in self.horizons.labels["draw"]))
-        title = f"Exact horizons with random features (the model's own: {self.own_horizon:g})"
-        return Table(title=title, columns=columns, rows=rows)
-
-    def _ranks(self) -> Table:
-        rows = tuple(
-            (int(rank), *map(float, self.ranks.array[i]))
-            for i, rank in enumerate(self.ranks.labels["rank"])
-        )
-        columns = ("rank", *self.ranks.labels["statistic"])
-        title = f"Low rank, on every string up to {self.options.max_length} letters"
-        return Table(title=title, columns=columns, rows=rows)
-
-    def _layers(self, layers: LabeledArray) -> Table:
-        rows: tuple[tuple[Cell, ...], ...] = tuple(
-            (parts, target, *map(float, layers.at(parts=parts, target=target)))
-            for parts in PARTS
-            for target in TARGETS
-        )
-        columns = ("who reads", "layers until", *(f"{n} letters" for n in self.options.lengths))
-        return Table(title="Layers that BigBird's parts need", columns=columns, rows=rows)
-
     def _clock(self, clock: LabeledArray) -> Table:
-        rows = tuple(
-            (way, *(1e3 * seconds for seconds in clock.array[i].tolist()))
-            for i, way in enumerate(clock.labels["way"])
+        milliseconds = LabeledArray.of(1e3 * clock.array, **clock.labels)
+        return Table.of(
+            "Milliseconds, on this machine", milliseconds, "way", across="{} letters".format
         )
-        columns = ("way", *(f"{length} letters" for length in clock.labels["length"]))
-        return Table(title="Milliseconds, on this machine", columns=columns, rows=rows)

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tsc_interp.errors import UsageError
+from tsc_interp.errors import UsageError, needed
 from tsc_interp.laboratories.every_string import Flags, Floats
-from tsc_interp.laboratories.optional import sklearn
 
 Predictor = Callable[[Floats], Flags]
 DEPTH = 3
@@ -21,13 +20,16 @@ def fit(table: Floats, wrong: Flags, seed: int, most: int = 20_000) -> Fitted:
 
     Wrong strings are rare, so what is told wrong begins where F1 is largest over all of them.
     """
-    linear = sklearn("linear_model", "failures").LogisticRegression
-    tree = sklearn("tree", "failures").DecisionTreeClassifier
-    scale = sklearn("preprocessing", "failures").StandardScaler
-    pipeline = sklearn("pipeline", "failures").make_pipeline
+    needed("sklearn", "the laboratory failures", "'tsc-interp[labs]'")
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+    from sklearn.tree import DecisionTreeClassifier
+
     rows = _balanced(np.random.default_rng(seed), wrong, most)
-    logistic = pipeline(scale(), linear(max_iter=2000)).fit(table[rows], wrong[rows])
-    small = tree(max_depth=DEPTH, random_state=0).fit(table[rows], wrong[rows])
+    scaled = make_pipeline(StandardScaler(), LogisticRegression(max_iter=2000))
+    logistic = scaled.fit(table[rows], wrong[rows])
+    small = DecisionTreeClassifier(max_depth=DEPTH, random_state=0).fit(table[rows], wrong[rows])
     return Fitted(
         {name: _cut(one, table, wrong) for name, one in (("logistic", logistic), ("tree", small))},
         int(small.tree_.feature[0]),

@@ -67,51 +67,24 @@ class FailuresResult(LabResult):
     """`[seed letter]`: the share of yes answers that one more of this letter turns into no."""
 
     def tables(self) -> tuple[Table, ...]:
-        rows = tuple(
-            (rule, test, weight, *self.scores.at(rule=rule, test=test, weight=weight).tolist())
-            for rule in RULES
-            for test in TESTS
-            for weight in WEIGHTS
-        )
-        cells = self.horizons.labels["cell"]
+        by_training: dict[str, Any] = {"names": ("trained on",), "across": "seed {}".format}
+        horizons = "Horizons by training distribution"
+        steps = "Steps until 99 % of the strings up to 30 letters are right"
+        taken_back = "Yes answers taken back by one more"
         return (
-            Table(
-                title="What predicts a failure",
-                columns=("rule", "tested on", "weighing", *SCORES),
-                rows=rows,
+            Table.of(
+                "What predicts a failure",
+                self.scores,
+                "rule",
+                "test",
+                "weight",
+                names=("rule", "tested on", "weighing"),
             ),
-            _table("Thresholds", self.percentiles, "quantity"),
-            _table("Wrong logits", self.logits, "quantity"),
-            _table("Which half of the rule is violated", self.halves, "kind"),
-            _table("How far the nearest right string is", self.steps, "quantity"),
-            Table(
-                title="Horizons by training distribution",
-                columns=("trained on", *(f"seed {s}" for s in self.horizons.labels["seed"])),
-                rows=tuple(
-                    (cell, *map(int, self.horizons.at(cell=cell).tolist())) for cell in cells
-                ),
-            ),
-            *([] if self.speed is None else [_speed(self.speed)]),
-            *(
-                []
-                if self.taken_back is None
-                else [_table("Yes answers taken back by one more", self.taken_back, "letter")]
-            ),
+            Table.of("Thresholds", self.percentiles, "seed"),
+            Table.of("Wrong logits", self.logits, "seed"),
+            Table.of("Which half of the rule is violated", self.halves, "seed"),
+            Table.of("How far the nearest right string is", self.steps, "seed"),
+            Table.of(horizons, self.horizons, "cell", whole=True, **by_training),
+            *([Table.of(steps, self.speed, "cell", **by_training)] if self.speed else []),
+            *([Table.of(taken_back, self.taken_back, "seed")] if self.taken_back else []),
         )
-
-
-def _speed(speed: LabeledArray) -> Table:
-    return Table(
-        title="Steps until 99 % of the strings up to 30 letters are right",
-        columns=("trained on", *(f"seed {s}" for s in speed.labels["seed"])),
-        rows=tuple((cell, *speed.at(cell=cell).tolist()) for cell in speed.labels["cell"]),
-    )
-
-
-def _table(title: str, numbers: LabeledArray, across: str) -> Table:
-    rows = zip(numbers.labels["seed"], numbers.array.tolist(), strict=True)
-    return Table(
-        title=title,
-        columns=("seed", *numbers.labels[across]),
-        rows=tuple((int(seed), *values) for seed, values in rows),
-    )

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tsc_interp.errors import needed
 from tsc_interp.laboratories.every_string import Floats, Integers
-from tsc_interp.laboratories.optional import sklearn
 
 SIDE = 8
 """Pixels of a digit."""
@@ -57,7 +57,7 @@ class Questions:
 
 def split_digits() -> tuple[Digits, Digits]:
     """Return the digits to train with and the 500 to test with, the same on every call."""
-    loaded = sklearn("datasets", "image").load_digits()
+    loaded = needed("sklearn.datasets", "the laboratory image", "'tsc-interp[labs]'").load_digits()
     images, labels = (loaded.images / 16).astype(np.float32), loaded.target.astype(np.int64)
     order = np.random.default_rng(0).permutation(len(labels))
     kept, held_out = order[HELD_OUT:], order[:HELD_OUT]

@@ -134,14 +134,9 @@ class AblationResult(ProbeResult):
         return (counted, self._moves())
 
     def _moves(self) -> Table:
-        labels = self.effects.labels
-        rows = tuple(
-            (part, change, *self.effects.array[c, p].tolist())
-            for p, part in enumerate(labels["part"])
-            for c, change in enumerate(labels["change"])
-        )
-        columns = ("part", "put in its place", *labels["string"])
-        return Table(title="What each change adds to the logits", columns=columns, rows=rows)
+        names = ("part", "put in its place")
+        title = "What each change adds to the logits"
+        return Table.of(title, self.effects, "part", "change", names=names)
 
 
 def _answers(answers: Answers) -> Table:

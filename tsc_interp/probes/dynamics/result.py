@@ -63,15 +63,6 @@ class DynamicsResult(ProbeResult):
         course = Table(title="The run, epoch by epoch", columns=tuple(columns), rows=rows)
         return (
             course,
-            _wide("Logits", self.logits, "string"),
-            _wide("Root mean square of each weight", self.magnitudes, "weight"),
+            Table.of("Logits", self.logits, "epoch"),
+            Table.of("Root mean square of each weight", self.magnitudes, "epoch"),
         )
-
-
-def _wide(title: str, array: LabeledArray, axis: str) -> Table:
-    rows = zip(array.labels["epoch"], array.array.tolist(), strict=True)
-    return Table(
-        title=title,
-        columns=("epoch", *array.labels[axis]),
-        rows=tuple((int(epoch), *values) for epoch, values in rows),
-    )

@@ -34,14 +34,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
 from tsc_interp.interventions.intervention import Intervention
 from tsc_interp.interventions.parts import Kind, Part
 from tsc_interp.interventions.singly import singly
-from tsc_interp.probes.pairs import By, PairRun, pair_runs
+from tsc_interp.probes.pairs import PairOptions, PairRun, pair_runs
 from tsc_interp.probes.patching.result import Patched, PatchingResult, Site
 from tsc_interp.probes.patching.words import findings
 from tsc_interp.probes.running import as_array
@@ -68,14 +68,7 @@ _IN_HEADS: tuple[tuple[str, Kind], ...] = (
 
 
 def run(
-    model: Any,
-    strings: Sequence[str] | Tensor,
-    *,
-    pairs: Iterable[Sequence[Any]] | None = None,
-    by: By | None = None,
-    query: int | None = None,
-    answer: int | None = None,
-    token_names: Sequence[str] | None = None,
+    model: Any, strings: Sequence[str] | Tensor, **options: Unpack[PairOptions]
 ) -> PatchingResult:
     """`pairs=[(clean, corrupted), ...]`; without, two given strings are one, clean first.
 
@@ -83,15 +76,7 @@ def run(
     strings one letter apart with different labels. On any TransformerLens model: token ids
     `[batch pos]` for strings, pairs of rows, and the logit of token `answer` at position `query`.
     """
-    runs = pair_runs(
-        model,
-        strings,
-        pairs=pairs,
-        by=by,
-        query=query,
-        answer=answer,
-        token_names=token_names,
-    )
+    runs = pair_runs(model, strings, **options)
     patched = tuple(_patched(one) for one in runs)
     read = {one.query for one in runs}
     result = PatchingResult(

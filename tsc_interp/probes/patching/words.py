@@ -9,7 +9,6 @@ from tsc_interp.probes.wording import capital
 from tsc_interp.results.base import Cell, Finding, Severity
 
 SCALE = "1 = the clean string's logit restored, 0 = nothing changed"
-ENOUGH = 0.5
 APART = 0.2
 """Heads whose effects add up to more or less than what they do together by this much."""
 

@@ -34,8 +34,8 @@ Reads `hook_embed`, `hook_z`, `mlp.hook_post` and, with norms, `hook_resid_pre` 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
@@ -43,7 +43,7 @@ from tsc_interp.errors import UnsupportedError
 from tsc_interp.interventions.intervention import Intervention
 from tsc_interp.interventions.parts import Edge, Part, Place, edges
 from tsc_interp.interventions.singly import expected, singly
-from tsc_interp.probes.pairs import By, PairRun, pair_runs
+from tsc_interp.probes.pairs import PairOptions, PairRun, pair_runs
 from tsc_interp.probes.paths.result import Node, PathEdge, Paths, PathsResult
 from tsc_interp.probes.paths.words import findings
 from tsc_interp.probes.running import Floats, as_array
@@ -57,30 +57,13 @@ SAME = 1e-5
 """Two float32 activations that differ by less are the same."""
 
 
-def run(
-    model: Any,
-    strings: Sequence[str] | Tensor,
-    *,
-    pairs: Iterable[Sequence[Any]] | None = None,
-    by: By | None = None,
-    query: int | None = None,
-    answer: int | None = None,
-    token_names: Sequence[str] | None = None,
-) -> PathsResult:
+def run(model: Any, strings: Sequence[str] | Tensor, **options: Unpack[PairOptions]) -> PathsResult:
     """`pairs=[(clean, corrupted), ...]`; without, as the patching probe finds them.
 
     On any TransformerLens model: token ids `[batch pos]` for strings, pairs of rows,
     and the logit of token `answer` at position `query`.
     """
-    runs = pair_runs(
-        model,
-        strings,
-        pairs=pairs,
-        by=by,
-        query=query,
-        answer=answer,
-        token_names=token_names,
-    )
+    runs = pair_runs(model, strings, **options)
     result = PathsResult(
         findings=(),
         by=runs[0].by,
