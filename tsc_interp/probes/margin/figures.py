@@ -85,7 +85,7 @@ def _logits(result: MarginResult, logits: LabeledArray) -> Figure:
         add_series(figure, n, logits.at(family=family.name), family.name, hover, mode="lines",
                    place=line, colour=token_style(family.letter).colour)  # fmt: skip
     flips = [family for family in shown if family.first_error is not None]
-    first = [family.first_error for family in flips]
+    first = [family.first_error or 0 for family in flips]
     add_series(figure, first, [0.0] * len(flips), "first wrong n", "%{customdata}<extra></extra>",
                mode="markers", colour=WRONG, symbol="x", size=11,
                marker={"line": {"width": 1, "color": INK}},
