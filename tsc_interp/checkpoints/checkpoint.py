@@ -202,11 +202,11 @@ def _provenance(metadata: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _check_hashes(metadata: Mapping[str, str], weights: WeightArrays) -> None:
-    found = {
+    arrays = {
         "weight_hash": hash_arrays(metadata["config"], weights),
         "provenance_hash": _hash(metadata.get("provenance", "")),
     }
-    for name, value in found.items():
+    for name, value in arrays.items():
         if metadata.get(name) != value:
             raise CheckpointError(
                 f"damaged: the {name} stored in the file is not that of its content; get it from "
@@ -232,8 +232,8 @@ def _hash(text: str) -> str:
 
 
 def _check_names(config: ClassifierConfig, names: Iterable[str]) -> None:
-    expected, found = config.weight_shapes().keys(), set(names)
-    wrong = {"missing": sorted(expected - found), "unexpected": sorted(found - expected)}
+    expected, given = config.weight_shapes().keys(), set(names)
+    wrong = {"missing": sorted(expected - given), "unexpected": sorted(given - expected)}
     if any(wrong.values()):
         parts = [
             f"{word} {', '.join(shown(name) for name in some[:5])}" + ", ..." * (len(some) > 5)

@@ -127,8 +127,8 @@ def open_run(where: str | os.PathLike[str]) -> RunDirectory | None:
         return RunDirectory.open(where)
     if kind == "file" or _bundled_name(where) or not isinstance(where, str):
         return None
-    found = find_run(where)
-    return None if found is None else found.directory
+    run = find_run(where)
+    return None if run is None else run.directory
 
 
 def _bundled_name(where: str | os.PathLike[str]) -> str | None:

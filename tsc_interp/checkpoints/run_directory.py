@@ -164,10 +164,10 @@ class RunDirectory:
         checkpoint = read_checkpoint(self.checkpoint_path(epoch))
         expected = {"run_key": self.key, "seed": self.seed, "epoch": epoch}
         for name, value in expected.items():
-            found = checkpoint.provenance.get(name)
-            if found != value:
+            stated = checkpoint.provenance.get(name)
+            if stated != value:
                 raise self._damaged(
-                    self.checkpoint_path(epoch), f"{name} is {shorten(found)}, expected {value!r}"
+                    self.checkpoint_path(epoch), f"{name} is {shorten(stated)}, expected {value!r}"
                 )
         return checkpoint
 

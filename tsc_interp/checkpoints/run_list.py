@@ -105,15 +105,15 @@ def runs(
         >>> len(runs("no-such-directory"))
         0
     """
-    found: list[StoredRun] = []
+    stored: list[StoredRun] = []
     ordered = sorted(_run_directories(Path(directory), experiment), key=lambda run: run.experiment)
     for _, group in groupby(ordered, key=lambda run: run.experiment):
         directories = list(group)
         by_key = {run.key: flat_options(run.options) for run in directories}
         cells = dict(zip(by_key, cells_of(list(by_key.values())), strict=True))
         directories.sort(key=lambda run: (*map(_natural, cells[run.key].values()), run.seed))
-        found += [_stored(run, cells[run.key]) for run in directories]
-    return found
+        stored += [_stored(run, cells[run.key]) for run in directories]
+    return stored
 
 
 def find_run(address: str, directory: str | os.PathLike[str] = DEFAULT_RUNS) -> StoredRun | None:

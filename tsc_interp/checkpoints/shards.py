@@ -92,9 +92,9 @@ def row_checkpoint(directory: str | os.PathLike[str], row: int) -> Checkpoint:
     directory = Path(directory)
     for path, first, last in _shards(directory):
         if first <= row <= last:
-            found = _read(directory, path, row)
-            if found is not None:
-                return found
+            checkpoint = _read(directory, path, row)
+            if checkpoint is not None:
+                return checkpoint
     raise UsageError(
         f"{shown(directory)} has no row {row} yet; 'tsc-interp runs {shown(directory)}' lists the "
         "rows that are there, and running the sweep again makes what is missing"
@@ -147,11 +147,11 @@ def _read(directory: Path, path: Path, row: int) -> Checkpoint | None:
 
 
 def _check_format(metadata: Mapping[str, str]) -> None:
-    found = metadata.get("format"), metadata.get("format_version")
-    if found != (FORMAT, str(FORMAT_VERSION)):
+    version = metadata.get("format"), metadata.get("format_version")
+    if version != (FORMAT, str(FORMAT_VERSION)):
         raise CheckpointError(
             f"these are not a sweep's weights of version {FORMAT_VERSION}; it says it is "
-            f"{shown(str(found[0]))} {shown(str(found[1]))}"
+            f"{shown(str(version[0]))} {shown(str(version[1]))}"
         )
 
 

@@ -127,12 +127,12 @@ def _sentences(model: Construction, proof: Certificate | None) -> list[str]:
     said = [f"{task[:1].upper()}{task[1:]}: {model.shape()}.", f"Idea: {model.how}."]
     if proof is None:
         return [*said, f"Written to be {model.promise}; not checked."]
-    found = proof.horizon
-    if found.infinite:
+    reach = proof.horizon
+    if reach.infinite:
         return [*said, "Proved: right on every string of every length."]
-    said.append(f"Proved: right on every string up to {found.right_through:,} letters.")
-    if found.shortest is not None:
-        said.append(f"The first error is {found.shortest.string}.")
+    said.append(f"Proved: right on every string up to {reach.right_through:,} letters.")
+    if reach.shortest is not None:
+        said.append(f"The first error is {reach.shortest.string}.")
     elif model.length is None:
         said.append("Beyond that it is right by a proof on paper (documentation, construct).")
     return said

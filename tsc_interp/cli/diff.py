@@ -82,15 +82,15 @@ def command(
         check_output(out, is_agreement, force=force, reads=[model.source for model in models])
     with working(quiet) as doing:
         doing(f"comparing {first} and {second} on every string")
-        found = diff(*models, max_length=max_length, limit=limit)
+        compared = diff(*models, max_length=max_length, limit=limit)
     if out is not None:
-        found.save(out, force=force)
+        compared.save(out, force=force)
     if as_json:
-        print_json("diff/1", found.to_dict())
+        print_json("diff/1", compared.to_dict())
     else:
-        for sentence in found.sentences():
+        for sentence in compared.sentences():
             output().print(sentence.replace("`", ""))
         if out is not None:
             output().print(f"Certificate written to {out}.")
-    if found.counted.differing or found.shortest is not None:
+    if compared.counted.differing or compared.shortest is not None:
         raise typer.Exit(_DIFFERENT)

@@ -58,7 +58,7 @@ def command(
         subject, claim = _described(Path(model), config)
         frame, label = frame or claim.get("frame"), label or claim.get("task")
     with working(quiet) as doing:
-        found = falsify(
+        result = falsify(
             subject,
             label,
             frame=frame,
@@ -68,10 +68,10 @@ def command(
             progress=doing if _watched() else None,
         )
     if as_json:
-        print_json("falsify/1", found.to_dict())
+        print_json("falsify/1", result.to_dict())
     else:
-        _print(found)
-    if found.found:
+        _print(result)
+    if result.found:
         raise typer.Exit(_FOUND)
 
 

@@ -119,8 +119,8 @@ def _effects(loaded: Checkpoint, edited: Checkpoint, quiet: bool) -> dict[str, A
 
     with working(quiet) as doing:
         doing("deciding every string before and after")
-        found = diff(loaded, edited)
-        length = found.counted.max_length
+        compared = diff(loaded, edited)
+        length = compared.counted.max_length
         wrong = [verify_counts(model, length).tally for model in (loaded, edited)]
         horizons = [horizon(model) for model in (loaded, edited)]
     errors = [t.false_positives.total_strings + t.false_negatives.total_strings for t in wrong]
@@ -129,8 +129,8 @@ def _effects(loaded: Checkpoint, edited: Checkpoint, quiet: bool) -> dict[str, A
         f"Wrong strings of up to {length} letters: {number(errors[0])} before, "
         f"{number(errors[1])} after.",
         f"First error: {first[0] or 'none found'} before, {first[1] or 'none found'} after.",
-        f"Answers that change, up to {length} letters: {number(found.counted.differing)}"
-        + (f"; the first is {found.shortest}." if found.shortest else "."),
+        f"Answers that change, up to {length} letters: {number(compared.counted.differing)}"
+        + (f"; the first is {compared.shortest}." if compared.shortest else "."),
     ]
     return {
         "max_length": length,
@@ -138,7 +138,7 @@ def _effects(loaded: Checkpoint, edited: Checkpoint, quiet: bool) -> dict[str, A
         "wrong_after": str(errors[1]),
         "horizon_before": horizons[0].to_dict(),
         "horizon_after": horizons[1].to_dict(),
-        "diff": found.to_dict(),
+        "diff": compared.to_dict(),
         "sentences": sentences,
     }
 

@@ -56,13 +56,13 @@ def command(
     if out is not None:
         check_output(out, is_checkpoint, force=force, reads=[loaded.source])
     with working(quiet) as doing:
-        found = prune(loaded, keep=keep, keep_horizon=keep_horizon, by=by, progress=doing)
+        pruned = prune(loaded, keep=keep, keep_horizon=keep_horizon, by=by, progress=doing)
     if out is not None:
-        found.checkpoint.save(out, force=force)
+        pruned.checkpoint.save(out, force=force)
     if as_json:
-        print_json("prune/1", found.to_dict())
+        print_json("prune/1", pruned.to_dict())
         return
-    for sentence in found.sentences():
+    for sentence in pruned.sentences():
         output().print(sentence)
     if out is not None:
         output().print(f"The smaller model is {out}.")

@@ -64,16 +64,16 @@ def command(
         return
     if where is not None or sort is not None:
         raise UsageError("--where and --sort are for the rows of a sweep: name one")
-    found = stored_runs(runs, experiment)
+    stored = stored_runs(runs, experiment)
     sweeps = sweeps_in() if experiment is None else []
-    if experiment is not None and not found:
+    if experiment is not None and not stored:
         raise UsageError(f"no runs of an experiment {experiment!r} in {runs}")
     if as_json:
-        rows = [_row(run, horizon) for run in found]
+        rows = [_row(run, horizon) for run in stored]
         print_json("runs/1", {"runs": rows, "sweeps": list_sweeps(sweeps, quietly=True)})
         return
-    if found:
-        _print(found, horizon, runs)
+    if stored:
+        _print(stored, horizon, runs)
     else:
         messages(quiet).print(f"no runs in {runs}; 'tsc-interp train' makes some", soft_wrap=True)
     if sweeps:
@@ -99,11 +99,11 @@ def _row(run: StoredRun, with_horizon: bool) -> dict[str, Any]:
     }
     if not with_horizon:
         return row
-    found = horizon_of(run)
+    reach = horizon_of(run)
     return {
         **row,
-        "horizon": found.length if found and found.proved else None,
-        "right_through": found.right_through if found else None,
+        "horizon": reach.length if reach and reach.proved else None,
+        "right_through": reach.right_through if reach else None,
     }
 
 

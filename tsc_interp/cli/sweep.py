@@ -55,25 +55,25 @@ def command(
         raise UsageError("--processes is for this machine; leave it out with --scheduler")
     started = time.perf_counter()
     with connected(scheduler) as client, watching(quiet) as watcher:
-        found = sweep(
+        made = sweep(
             file, out, processes=processes, client=client, ensemble=ensemble, watcher=watcher
         )
     seconds = round(time.perf_counter() - started, 3)
-    rows = _summary(found)
+    rows = _summary(made)
     if as_json:
         document = {
-            "name": found.name,
-            "directory": str(found.path),
-            "models": found.models,
-            "verify": found.options.verify,
+            "name": made.name,
+            "directory": str(made.path),
+            "models": made.models,
+            "verify": made.options.verify,
             "cells": rows,
             "seconds": seconds,
         }
         print_json("sweep/1", document)
         return
-    _print(found, rows)
+    _print(made, rows)
     messages(quiet).print(
-        f"'tsc-interp sweep-report {found.path}' writes a page; --checkpoint {found.path}:ROW "
+        f"'tsc-interp sweep-report {made.path}' writes a page; --checkpoint {made.path}:ROW "
         "is the model of a row",
         soft_wrap=True,
     )

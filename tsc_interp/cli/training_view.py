@@ -158,21 +158,21 @@ def horizons_of(runs: Sequence[TrainedRun | StoredRun]) -> list[Horizon | None]:
     places = [i for i, run in enumerate(runs) if run.result is not None and not run.result.diverged]
     checkpoints = [runs[place].checkpoint() for place in places]
     if len(checkpoints) < _WORTH_A_PROCESS:
-        found = ask(checkpoints)
+        horizons = ask(checkpoints)
     else:
         from concurrent.futures import BrokenExecutor
 
         from tsc_interp.training.sharing import helpers
 
-        found = [None] * len(checkpoints)
+        horizons = [None] * len(checkpoints)
         with helpers(1) as helper:
             other = helper.submit(ask, checkpoints[1::2])
-            found[::2] = ask(checkpoints[::2])
+            horizons[::2] = ask(checkpoints[::2])
             try:
-                found[1::2] = other.result()
+                horizons[1::2] = other.result()
             except BrokenExecutor:
-                found[1::2] = ask(checkpoints[1::2])
-    known = dict(zip(places, found, strict=True))
+                horizons[1::2] = ask(checkpoints[1::2])
+    known = dict(zip(places, horizons, strict=True))
     return [known.get(place) for place in range(len(runs))]
 
 

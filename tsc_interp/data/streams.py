@@ -198,11 +198,11 @@ class _Balanced:
     def get(self, index: int) -> Counts:
         while len(self._epochs) <= index:
             place = f"{self._key}-{len(self._epochs):04d}"
-            found = cache.read(place)
-            if found is None:
-                found = self._make()
-                cache.write(place, *found)
-            counts, self._seed = found
+            epoch = cache.read(place)
+            if epoch is None:
+                epoch = self._make()
+                cache.write(place, *epoch)
+            counts, self._seed = epoch
             self._epochs.append(counts)
         return self._epochs[index]
 

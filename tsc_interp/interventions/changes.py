@@ -147,8 +147,8 @@ def change(text: str | Change) -> Change:
     """
     if not isinstance(text, str):
         return text
-    found = _NOTATION.fullmatch(text.strip())
-    name, inside = (found["name"], found["inside"]) if found else ("", None)
+    match = _NOTATION.fullmatch(text.strip())
+    name, inside = (match["name"], match["inside"]) if match else ("", None)
     given = [part.strip() for part in (inside or "").split(",") if part.strip()]
     plain = [part for part in given if "=" not in part]
     named = dict(part.replace(" ", "").split("=", 1) for part in given if "=" in part)

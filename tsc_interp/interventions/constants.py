@@ -81,8 +81,8 @@ class Runs:
             )[1]
         if hook not in cache:
             raise UnsupportedError(f"this model has no activation {hook}")
-        found: Tensor = cache[hook].detach()
-        return found
+        activation: Tensor = cache[hook].detach()
+        return activation
 
     def there(self, source: str | tuple[int, ...]) -> Any:
         """Every activation of the run on another string, position by position like this one's."""
@@ -129,8 +129,8 @@ def constant(runs: Runs, wanted: Intervention) -> Tensor | None:
         cache = runs.there(how.source)
         if where.hook not in cache:
             raise UnsupportedError(f"{wanted}: this model has no activation {where.hook}")
-        found: Tensor = cache[where.hook].detach()
-        return found
+        activation: Tensor = cache[where.hook].detach()
+        return activation
     if isinstance(how, Like):
         return _of_letter(runs, where, how.letter)
     if isinstance(how, Mean | From):

@@ -75,7 +75,7 @@ def check_reading(target: Part, heard: Tensor, computed: Tensor) -> None:
 
 def _weight(norm: Any, names: tuple[str, ...]) -> Tensor | None:
     for name in names:
-        found = getattr(norm, name, None)
-        if isinstance(found, torch.Tensor):
-            return found.detach()
+        weight = getattr(norm, name, None)
+        if isinstance(weight, torch.Tensor):
+            return weight.detach()
     return None

@@ -86,27 +86,27 @@ class Part:
     @classmethod
     def parse(cls, text: str) -> Part:
         """Return the part written as `head0.value[c]`."""
-        found = _NOTATION.fullmatch(text.strip().replace(" ", ""))
-        if found is None:
+        match = _NOTATION.fullmatch(text.strip().replace(" ", ""))
+        if match is None:
             raise UsageError(
                 f"{text!r} names no part of a model; parts are written like head0, head0.query, "
                 "head0.key[c], head0.value[c], head0.pattern, neuron1, mlp, layer1.head0"
             )
-        layer = int(found["layer"] or 0)
+        layer = int(match["layer"] or 0)
         at: dict[str, Any] = {
-            name: int(found[name]) for name in ("position", "seen") if found[name]
+            name: int(match[name]) for name in ("position", "seen") if match[name]
         }
-        whole: Any = found["whole"]
+        whole: Any = match["whole"]
         if whole:
-            if found["layer"] and whole in ("embed", "logit"):
+            if match["layer"] and whole in ("embed", "logit"):
                 raise UsageError(f"{text!r}: there is one {whole}, not one per layer")
             return cls(whole, layer, **at)
-        if found["neuron"] is not None:
-            return cls("neuron", layer, int(found["neuron"]), **at)
-        of: Any = found["of"] or "head"
-        if found["letter"] and of not in ("key", "value"):
+        if match["neuron"] is not None:
+            return cls("neuron", layer, int(match["neuron"]), **at)
+        of: Any = match["of"] or "head"
+        if match["letter"] and of not in ("key", "value"):
             raise UsageError(f"{text!r}: a letter has a key and a value in a head, and no {of}")
-        return cls(of, layer, int(found["head"]), found["letter"], **at)
+        return cls(of, layer, int(match["head"]), match["letter"], **at)
 
     @property
     def hook(self) -> str:

@@ -53,15 +53,15 @@ class Judged:
 
 def vectors_up_to(n_letters: int, longest: int, shortest: int = 1) -> Integers:
     """Every vector of a length in this range, set of letters by set of letters."""
-    found = []
+    vectors = []
     for size in range(1, n_letters + 1):
         blocks = [b[b.sum(axis=1) >= shortest] for b in positive_vectors(size, longest)]
         for letters in combinations(range(n_letters), size) if blocks else ():
             own = np.concatenate(blocks)
             full = np.zeros((len(own), n_letters), dtype=np.int64)
             full[:, list(letters)] = own
-            found.append(full)
-    return np.concatenate(found)
+            vectors.append(full)
+    return np.concatenate(vectors)
 
 
 def judge(model: ModelLike, counts: Integers) -> Judged:

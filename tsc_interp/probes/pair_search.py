@@ -30,22 +30,22 @@ def find_pairs(
     known = _Answers(model, config)
     strings = [s for s in dict.fromkeys(strings) if not same_length or known.readable(s)]
     known.add(strings)
-    found: list[Found] = []
+    pairs: list[Found] = []
     around: list[str] = []
     for wrong in (s for s in strings if not known.right(s)):
         right = _right_of_its_kind(known, wrong, same_length)
         if right is not None:
             why = "the corrupted string is wrong, the clean one has its label and is right"
-            found.append((right, wrong, why))
+            pairs.append((right, wrong, why))
             around.append(right)
             break
     labels = _label_pair(known, [*around, *strings, *_of_the_task(known)], strings, same_length)
-    if labels is None and not found:
+    if labels is None and not pairs:
         raise UnsupportedError(
             "no two strings one letter apart were found that differ in their label and their "
             "logit; name a pair: pairs=[(clean, corrupted)]"
         )
-    return found if labels is None else [*found, labels]
+    return pairs if labels is None else [*pairs, labels]
 
 
 class _Answers:

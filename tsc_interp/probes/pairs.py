@@ -215,7 +215,7 @@ def _rows(
                 f"0 to {len(tokens) - 1}; got {one!r}"
             )
     at = int(given.query[0])
-    found = []
+    runs = []
     for clean, corrupted in chosen:
         rows = tokens[[clean, corrupted]]
         with torch.no_grad():
@@ -233,8 +233,8 @@ def _rows(
         )
         _check_apart(pair)
         patch = Patch(tuple(rows[0].tolist()))
-        found.append(PairRun(pair, model, rows[1:], patch, metric, "position", differ, False, at))
-    return found
+        runs.append(PairRun(pair, model, rows[1:], patch, metric, "position", differ, False, at))
+    return runs
 
 
 def _metric(clean: Any, at: int, answer: int | None) -> tuple[Metric, str]:

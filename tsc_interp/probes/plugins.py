@@ -74,26 +74,26 @@ def _package(entry: EntryPoint) -> str:
 
 
 def _load(entry: EntryPoint) -> Probe:
-    found = entry.load()
-    if not isinstance(found, Probe):
+    probe = entry.load()
+    if not isinstance(probe, Probe):
         raise TscError(
-            f"{entry.value} is {shorten(found)}, expected a tsc_interp.probes.probe.Probe"
+            f"{entry.value} is {shorten(probe)}, expected a tsc_interp.probes.probe.Probe"
         )
-    if found.name != entry.name or not _NAME.fullmatch(found.name):
+    if probe.name != entry.name or not _NAME.fullmatch(probe.name):
         raise TscError(
-            f"its Probe is called {found.name!r} and its entry point {entry.name!r}: one name, "
+            f"its Probe is called {probe.name!r} and its entry point {entry.name!r}: one name, "
             "of small letters, digits and hyphens, is needed"
         )
-    if not found.folder:
+    if not probe.folder:
         raise TscError("its Probe has no folder, the package its modules are in")
-    if others := set(found.accepts) - set(ROW_OPTIONS):
+    if others := set(probe.accepts) - set(ROW_OPTIONS):
         raise TscError(
             f"its Probe accepts {', '.join(sorted(others))}; a probe may accept "
             f"{', '.join(ROW_OPTIONS)}"
         )
-    result = found.result_type
+    result = probe.result_type
     if not (isinstance(result, type) and issubclass(result, ProbeResult)):
-        raise TscError(f"{found.result or result} is no ProbeResult")
-    if result.probe != found.name:
-        raise TscError(f"{result.__name__}.probe is {result.probe!r}, expected {found.name!r}")
-    return found
+        raise TscError(f"{probe.result or result} is no ProbeResult")
+    if result.probe != probe.name:
+        raise TscError(f"{result.__name__}.probe is {result.probe!r}, expected {probe.name!r}")
+    return probe

@@ -65,8 +65,8 @@ class Pass:
                 f"this model shows no {name}; this probe reads a transformer whose hooks have "
                 "TransformerLens's names"
             )
-        found: Tensor = self.cache[name]
-        return found
+        tensor: Tensor = self.cache[name]
+        return tensor
 
     def activation(self, name: str) -> Floats:
         return as_array(self.tensor(name))
@@ -307,8 +307,8 @@ def as_array(tensor: Any) -> Floats:
 def weight(model: Any, layer: int, part: str, name: str) -> Floats | None:
     """A layer's own weight, `weight(model, 0, "attn", "W_O")`; None where it has none."""
     held = getattr(model.blocks[layer], part, None)
-    found = getattr(held, name, None)
-    return None if found is None else as_array(found)
+    value = getattr(held, name, None)
+    return None if value is None else as_array(value)
 
 
 def _device(model: Any) -> Any:

@@ -26,8 +26,8 @@ def searched(checkpoint: Checkpoint, budget: int = BUDGET) -> tuple[Supports, li
     key = checkpoint.weight_hash(), budget
     if key not in _known:
         supports = Supports(checkpoint)
-        found = supports, search_supports(supports, DEFAULT_LIMIT, budget)
+        searches = supports, search_supports(supports, DEFAULT_LIMIT, budget)
         while len(_known) >= _KEPT:
             del _known[next(iter(_known))]
-        _known[key] = found
+        _known[key] = searches
     return _known[key]

@@ -15,8 +15,8 @@ def heads_to_tell(result: HeadsResult, most: int = MOST_HEADS) -> list[tuple[int
     if result.lead is None:
         return []
     lead = result.lead.array
-    found = [at for at in np.ndindex(lead.shape) if result.stands_out(*at)]
-    return sorted(found, key=lambda at: -float(lead[at]))[:most]
+    places = [at for at in np.ndindex(lead.shape) if result.stands_out(*at)]
+    return sorted(places, key=lambda at: -float(lead[at]))[:most]
 
 
 def against_chance(result: HeadsResult) -> Finding:

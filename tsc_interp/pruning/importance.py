@@ -60,14 +60,14 @@ def by_gradient(checkpoint: Checkpoint, strings: Sequence[str]) -> dict[Part, fl
     logits = model.run_with_hooks(list(strings), fwd_hooks=hooks)
     loss = torch.nn.functional.binary_cross_entropy_with_logits(logits, labels, reduction="sum")
     grads = torch.autograd.grad(loss, list(masks.values()))
-    found: dict[Part, float] = {}
+    importance: dict[Part, float] = {}
     for hook, grad in zip(masks, grads, strict=True):
         layer = int(hook.split(".")[1])
         sizes = grad.abs().mean(0).double()
         shares = sizes / float(sizes.norm() or 1.0)
         kind: Literal["head", "neuron"] = "head" if hook.endswith("hook_z") else "neuron"
-        found |= {Part(kind, layer, i): float(share) for i, share in enumerate(shares)}
-    return found
+        importance |= {Part(kind, layer, i): float(share) for i, share in enumerate(shares)}
+    return importance
 
 
 def _masked(mask: torch.Tensor, heads: bool) -> Callable[..., Any]:
@@ -76,7 +76,7 @@ def _masked(mask: torch.Tensor, heads: bool) -> Callable[..., Any]:
 
 
 def by_norm(checkpoint: Checkpoint) -> dict[Part, float]:
-    found = {}
+    sizes = {}
     for part in parts_of(checkpoint):
         block = f"blocks.{part.layer}"
         if part.kind == "head":
@@ -84,12 +84,12 @@ def by_norm(checkpoint: Checkpoint) -> dict[Part, float]:
                 checkpoint.weights[f"{block}.attn.W_V"][part.index].astype(float)
                 @ checkpoint.weights[f"{block}.attn.W_O"][part.index]
             )
-            found[part] = float(np.linalg.norm(copied))
+            sizes[part] = float(np.linalg.norm(copied))
         else:
             read = checkpoint.weights[f"{block}.mlp.W_in"][:, part.index]
             written = checkpoint.weights[f"{block}.mlp.W_out"][part.index]
-            found[part] = float(np.linalg.norm(read) * np.linalg.norm(written))
-    return found
+            sizes[part] = float(np.linalg.norm(read) * np.linalg.norm(written))
+    return sizes
 
 
 def by_removal(checkpoint: Checkpoint, limit: int) -> dict[Part, float]:

@@ -10,7 +10,8 @@ from tsc_interp.errors import TscError, UnsupportedError, UsageError
 from tsc_interp.output.json_form import to_json
 from tsc_interp.plots.figure import Figure
 from tsc_interp.probes.plugins import one_line
-from tsc_interp.probes.registry import PROBES, Probe, find_probe
+from tsc_interp.probes.probe import Probe
+from tsc_interp.probes.registry import PROBES, find_probe
 from tsc_interp.results.base import ProbeResult
 from tsc_interp.strings import as_strings
 

@@ -15,7 +15,8 @@ from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.model.classifier import Classifier
 from tsc_interp.model.threads import one_thread
 from tsc_interp.probes.atlas.result import AtlasResult
-from tsc_interp.probes.registry import PROBES, Probe
+from tsc_interp.probes.probe import Probe
+from tsc_interp.probes.registry import PROBES
 from tsc_interp.report.asking import ProbeFailed, ask, chosen_probes
 from tsc_interp.report.cause import Confirmation, confirm
 from tsc_interp.report.front import choose

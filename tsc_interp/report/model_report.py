@@ -12,7 +12,8 @@ from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.errors import UsageError
 from tsc_interp.output.display import Displayed
 from tsc_interp.plots.figure import Figures
-from tsc_interp.probes.registry import Probe, Question, find_probe
+from tsc_interp.probes.probe import Probe, Question
+from tsc_interp.probes.registry import find_probe
 from tsc_interp.report.card import ModelCard
 from tsc_interp.report.cause import Confirmation
 from tsc_interp.report.outside_card import KIND, OutsideCard

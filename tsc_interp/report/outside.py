@@ -21,7 +21,8 @@ from tsc_interp.arguments import checked
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.probes.attribution.run import readouts
 from tsc_interp.probes.patterns.result import PatternsResult
-from tsc_interp.probes.registry import PROBES, Probe, find_probe
+from tsc_interp.probes.probe import Probe
+from tsc_interp.probes.registry import PROBES, find_probe
 from tsc_interp.probes.rows import Query, Rows, TokenNames, name_of, need_cache, token_rows
 from tsc_interp.probes.running import readout_direction
 from tsc_interp.probes.standing_out import heads_to_tell

@@ -35,7 +35,7 @@ def train_bundled(runs: str | Path) -> dict[str, Checkpoint]:
     jobs = [
         Job(name, experiment_named(name).cells[0].config, seed) for name, seed in BUNDLED.values()
     ]
-    found = {}
+    bundled = {}
     for name, run in zip(BUNDLED, train(jobs, runs), strict=True):
         chosen = run.directory.checkpoint()
         provenance = {
@@ -43,8 +43,8 @@ def train_bundled(runs: str | Path) -> dict[str, Checkpoint]:
             **chosen.provenance,
             "confusion_matrix": run.result.test.matrix(),
         }
-        found[name] = Checkpoint(chosen.config, chosen.weights, provenance, source=name)
-    return found
+        bundled[name] = Checkpoint(chosen.config, chosen.weights, provenance, source=name)
+    return bundled
 
 
 def main(directory: str | None = None) -> None:

@@ -61,12 +61,12 @@ class PublishedFigure:
 
 def check_figures(runs: Iterable[TrainedRun]) -> list[PublishedFigure]:
     """Every figure about a run that is among these."""
-    found = {(run.job.experiment, run.job.seed): run for run in runs}
-    order = list(dict.fromkeys(experiment for experiment, _ in found))
+    by_name = {(run.job.experiment, run.job.seed): run for run in runs}
+    order = list(dict.fromkeys(experiment for experiment, _ in by_name))
     figures = [
-        figure.check(found[figure.experiment, figure.seed])
+        figure.check(by_name[figure.experiment, figure.seed])
         for figure in published_figures()
-        if (figure.experiment, figure.seed) in found
+        if (figure.experiment, figure.seed) in by_name
     ]
     return sorted(figures, key=lambda figure: order.index(figure.experiment))
 
@@ -211,8 +211,8 @@ def _reader(name: str, string: str) -> Callable[[TrainedRun], Any]:
     """The activation at CLS, or the logit."""
 
     def read(run: TrainedRun) -> Any:
-        found = _activations(run.directory.checkpoint(), [string])[name][0]
-        return float(found) if name == "logits" else found[0].tolist()
+        activation = _activations(run.directory.checkpoint(), [string])[name][0]
+        return float(activation) if name == "logits" else activation[0].tolist()
 
     return read
 

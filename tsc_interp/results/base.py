@@ -175,8 +175,8 @@ class ProbeResult(Displayed, Record):
     def from_dict(cls, data: dict[str, Any]) -> Self:
         """Read back what `to_dict` wrote."""
         if data.get(cls.kind) != cls.probe:
-            found = data.get(cls.kind)
-            raise ValueError(f"a result of {cls.kind} {found!r}, expected {cls.probe!r}")
+            kind = data.get(cls.kind)
+            raise ValueError(f"a result of {cls.kind} {kind!r}, expected {cls.probe!r}")
         return cls.model_validate({key: value for key, value in data.items() if key != cls.kind})
 
 

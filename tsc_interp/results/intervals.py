@@ -110,10 +110,10 @@ def mean_interval(values: Values, level: float = LEVEL) -> Interval:
     Raises:
         UsageError: If there are no values.
     """
-    found = _some(values)
-    n = len(found)
+    numbers = _some(values)
+    n = len(numbers)
     counts = np.random.default_rng(_SEED).multinomial(n, np.full(n, 1 / n), size=_RESAMPLES)
-    low, high = np.quantile(counts @ found / n, [(1 - level) / 2, (1 + level) / 2])
+    low, high = np.quantile(counts @ numbers / n, [(1 - level) / 2, (1 + level) / 2])
     return Interval(float(low), float(high))
 
 
@@ -137,9 +137,9 @@ def told_percent(successes: int, trials: int, digits: int = 0) -> str:
 
 def told_median(values: Values) -> str:
     """Return a median of lengths as a sentence says it: `166 (95% CI 66 to 783)`."""
-    found = _some(values)
-    middle = float(np.median(found))
-    low, high = median_interval(found)
+    numbers = _some(values)
+    middle = float(np.median(numbers))
+    low, high = median_interval(numbers)
     return f"{_length(middle)} ({_ci(_length(low), _length(high))})"
 
 
@@ -159,7 +159,7 @@ def _length(value: float) -> str:
 
 
 def _some(values: Values) -> Floats:
-    found = np.asarray(values, dtype=np.float64)
-    if found.ndim != 1 or not len(found) or np.isnan(found).any():
+    numbers = np.asarray(values, dtype=np.float64)
+    if numbers.ndim != 1 or not len(numbers) or np.isnan(numbers).any():
         raise UsageError("an interval needs one number per seed, at least one and none missing")
-    return found
+    return numbers

@@ -121,9 +121,9 @@ def _measured(table: DataFrame) -> tuple[str, DataFrame]:
         return "test errors + 1", table.with_columns(measure=(pl.col("test_errors") + 1.0))
     # A search that ended early knows that the first error is not before what it reached.
     length = pl.coalesce("first_error_length", pl.col("right_through") + 1).cast(pl.Float64)
-    found = pl.when(pl.col("infinite").fill_null(False)).then(None).otherwise(length)
+    finite = pl.when(pl.col("infinite").fill_null(False)).then(None).otherwise(length)
     known = table.filter(pl.col("verified") != "no")
-    return "length of the first error", known.with_columns(measure=found)
+    return "length of the first error", known.with_columns(measure=finite)
 
 
 def _factor(data: DataFrame, name: str) -> Factor:
@@ -194,7 +194,7 @@ def _beyond_sums(parts: Mapping[tuple[int, int], Floats], shape: tuple[int, ...]
 
 
 def _outliers(data: DataFrame) -> list[Outlier]:
-    found = []
+    outliers = []
     for _, part in data.drop_nulls("measure").group_by("cell", "config_key", maintain_order=True):
         if len(part) < _FEWEST:
             continue
@@ -208,9 +208,9 @@ def _outliers(data: DataFrame) -> list[Outlier]:
                 row["row"], row["cell"], row["seed"], row["measure"], 10**middle,
                 float((log - middle) / spread), row["first_error"],
             )  # fmt: skip
-            found.append(outlier)
-    found.sort(key=lambda one: (-abs(one.deviations), one.row))
-    return [one for one in found[:_OUTLIERS] if abs(one.deviations) > 2]
+            outliers.append(outlier)
+    outliers.sort(key=lambda one: (-abs(one.deviations), one.row))
+    return [one for one in outliers[:_OUTLIERS] if abs(one.deviations) > 2]
 
 
 def _written(value: Any) -> str:

@@ -68,10 +68,10 @@ RESULTS: dict[str, tuple[type | str, str]] = {
 @cache
 def option_columns() -> dict[str, type | str]:
     """Every option's column and type, read off the configuration's fields."""
-    found: dict[str, type | str] = {}
+    columns: dict[str, type | str] = {}
     for part in RunConfig.model_fields.values():
-        found |= dict(_columns(part.annotation, ""))
-    return found
+        columns |= dict(_columns(part.annotation, ""))
+    return columns
 
 
 def options_of(config: RunConfig) -> dict[str, Any]:

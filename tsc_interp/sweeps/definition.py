@@ -96,12 +96,12 @@ def definition_of(what: What, **options: Any) -> Definition:
     """The definition behind a file, one or several experiments; options given here win."""
     given = {name: value for name, value in options.items() if value is not None}
     if isinstance(what, str | os.PathLike):
-        found = load_definition(what)
+        definition = load_definition(what)
     elif isinstance(what, Definition):
-        found = what
+        definition = what
     else:
-        found = _of_experiments([what] if isinstance(what, Experiment) else what)
-    return replace(found, options=found.options.replace(**given)) if given else found
+        definition = _of_experiments([what] if isinstance(what, Experiment) else what)
+    return replace(definition, options=definition.options.replace(**given)) if given else definition
 
 
 def load_definition(path: str | os.PathLike[str]) -> Definition:
@@ -114,27 +114,27 @@ def load_definition(path: str | os.PathLike[str]) -> Definition:
         base = {name: options[name] for name in grid if name in options}
         grids = [_merged(base, table, grid) for table in _tables(options.get("grid", [{}]))]
         name, about = options.get("name", path.stem), options.get("about", "")
-        found = [make_experiment(name, about=about, most=MAX_MODELS, **one) for one in grids]
+        parts = [make_experiment(name, about=about, most=MAX_MODELS, **one) for one in grids]
         chosen = SweepOptions(**{key: options[key] for key in asked if key in options})
         return Definition(
-            name, tuple(SweepPart(one.seeds, one.cells) for one in found), chosen, about
+            name, tuple(SweepPart(one.seeds, one.cells) for one in parts), chosen, about
         )
     except ConfigError as error:
         raise ConfigError(f"{shown(path)}: {error}") from None
 
 
 def _of_experiments(experiments: Iterable[Any]) -> Definition:
-    found = list(experiments) if isinstance(experiments, Iterable) else [experiments]
-    for one in found:
+    given = list(experiments) if isinstance(experiments, Iterable) else [experiments]
+    for one in given:
         if not isinstance(one, Experiment):
             raise UsageError(
                 "a sweep is a TOML file, an experiment (tsc.Experiment.of), or a list of "
                 f"experiments; got {shorten(one)}"
             )
-    if not found:
+    if not given:
         raise UsageError("a sweep needs an experiment, got an empty list")
-    parts = tuple(SweepPart(one.seeds, one.cells) for one in found)
-    return Definition(found[0].name, parts, about=found[0].about)
+    parts = tuple(SweepPart(one.seeds, one.cells) for one in given)
+    return Definition(given[0].name, parts, about=given[0].about)
 
 
 def _tables(grids: Any) -> list[Mapping[str, Any]]:

@@ -139,18 +139,18 @@ class Sweep:
         pl, shards = polars(), self.shards()
         if not shards:
             raise UsageError(f"{shown(self.path)} has no finished rows yet; run the sweep")
-        found: LazyFrame = pl.scan_parquet(shards, missing_columns="insert", extra_columns="ignore")
-        return found.unique("row", keep="first").sort("row")
+        rows: LazyFrame = pl.scan_parquet(shards, missing_columns="insert", extra_columns="ignore")
+        return rows.unique("row", keep="first").sort("row")
 
     def table(self, where: str | None = None, columns: Sequence[str] | None = None) -> DataFrame:
         """The rows, or those for which a SQL condition holds: `"d_model = 4 and horizon < 50"`."""
-        pl, found = polars(), self.scan()
+        pl, rows = polars(), self.scan()
         try:
             if where is not None:
-                found = found.filter(pl.sql_expr(where))
+                rows = rows.filter(pl.sql_expr(where))
             if columns is not None:
-                found = found.select(columns)
-            table: DataFrame = found.collect()
+                rows = rows.select(columns)
+            table: DataFrame = rows.collect()
         except (pl.exceptions.PolarsError, TypeError) as error:
             raise self._explained(error, where) from None
         return table
@@ -248,9 +248,9 @@ def refuse_strangers(path: Path) -> None:
 def prepared(path: Path, definition: Definition) -> Sweep:
     """The sweep in a directory, made or extended so that it has all of this definition's models."""
     if not is_sweep(path):
-        found = Sweep(path, definition)
-        found.write()
-        return found
+        sweep = Sweep(path, definition)
+        sweep.write()
+        return sweep
     there = Sweep.open(path)
     if there.options != definition.options:
         raise UsageError(
@@ -262,6 +262,6 @@ def prepared(path: Path, definition: Definition) -> Sweep:
     if not new:
         return there
     extended = Definition(there.name, (*known, *new), there.options, there.definition.about)
-    found = Sweep(path, extended)
-    found.write()
-    return found
+    sweep = Sweep(path, extended)
+    sweep.write()
+    return sweep

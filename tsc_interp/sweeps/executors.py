@@ -226,8 +226,8 @@ def _connect(address: str) -> Client:
     distributed = needed("distributed", "a cluster", "'tsc-interp[cluster]'")
     try:
         # Dask itself would try for as long as it will wait for a scheduler that goes away later.
-        found = urlsplit(address)
-        socket.create_connection((found.hostname or "", found.port or 8786), timeout=5).close()
+        parts = urlsplit(address)
+        socket.create_connection((parts.hostname or "", parts.port or 8786), timeout=5).close()
         client: Client = distributed.Client(address, timeout=_PATIENCE)
         return client
     except (OSError, ValueError) as error:

@@ -131,12 +131,12 @@ def _add_extremes(figure: go.Figure, at: int, group: Group) -> None:
 
 def _add_infinite(figure: go.Figure, factor: Factor) -> bool:
     """The share of each group that has no first error, above it; whether there is any."""
-    found = [(at, group) for at, group in enumerate(factor.groups) if group.infinite]
-    for at, group in found:
+    infinite = [(at, group) for at, group in enumerate(factor.groups) if group.infinite]
+    for at, group in infinite:
         share = f"{group.infinite / group.models:.0%} ∞"
         figure.add_annotation(x=at, y=1.0, yref="paper", yanchor="bottom", text=share)
-    figure.update_layout(margin={"t": 34 if found else 16})
-    return bool(found)
+    figure.update_layout(margin={"t": 34 if infinite else 16})
+    return bool(infinite)
 
 
 def _median(value: float) -> str:

@@ -24,12 +24,12 @@ class Interrupts:
 @contextmanager
 def interrupts() -> Iterator[Interrupts]:
     """Listens in the main thread only: nowhere else do signals arrive."""
-    found = Interrupts()
+    state = Interrupts()
     if threading.current_thread() is not threading.main_thread():
-        yield found
+        yield state
         return
-    before = signal.signal(signal.SIGINT, found.handle)
+    before = signal.signal(signal.SIGINT, state.handle)
     try:
-        yield found
+        yield state
     finally:
         signal.signal(signal.SIGINT, before)

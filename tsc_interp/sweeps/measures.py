@@ -63,8 +63,8 @@ def _ahead(logits: Floats, classes: Classes) -> Floats:
     index = np.broadcast_to(classes[None, :, None], (*logits.shape[:2], 1))
     others = logits.copy()
     np.put_along_axis(others, index, -np.inf, axis=2)
-    found: Floats = np.take_along_axis(logits, index, axis=2)[..., 0] - others.max(axis=2)
-    return found
+    margins: Floats = np.take_along_axis(logits, index, axis=2)[..., 0] - others.max(axis=2)
+    return margins
 
 
 def verified(checkpoint: Checkpoint, options: SweepOptions) -> dict[str, Any]:

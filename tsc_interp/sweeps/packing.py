@@ -78,7 +78,7 @@ def strips(parts: Iterable[SweepPart]) -> list[Strip]:
     keys = {id(cell): cell.config.key() for part in parts for cell in part.cells}
     repeated = Counter(keys[id(cell)] for part in parts for cell in part.cells)
     seen: dict[str, set[int]] = {}
-    found, row = [], 0
+    listed, row = [], 0
     for part in parts:
         for cell in part.cells:
             key, seeds = keys[id(cell)], part.seeds
@@ -87,9 +87,9 @@ def strips(parts: Iterable[SweepPart]) -> list[Strip]:
                 seeds = tuple(seed for seed in seeds if seed not in known)
                 known.update(seeds)
             if seeds:
-                found.append(Strip(row, cell.label, cell.config, seeds))
+                listed.append(Strip(row, cell.label, cell.config, seeds))
                 row += len(seeds)
-    return found
+    return listed
 
 
 def total(found: Sequence[Strip]) -> int:

@@ -136,20 +136,20 @@ def sweep(
     workers = processes_here(processes) if client is None else cluster(client)
     refuse_strangers(path)
     with locked(path, watcher.waiting, "--out"), tidied(path):
-        found = prepared(path.absolute(), definition)
-        if damaged := found.put_damaged_aside():
+        stored = prepared(path.absolute(), definition)
+        if damaged := stored.put_damaged_aside():
             watcher.damaged(damaged)
-        wanted = found.wanted(definition)
-        missing = wanted & ~found.present()
-        tasks = pack(found.strips, missing, found.options, workers.count, ensemble)
+        wanted = stored.wanted(definition)
+        missing = wanted & ~stored.present()
+        tasks = pack(stored.strips, missing, stored.options, workers.count, ensemble)
         models = int(wanted.sum())
         watcher.planned(
             SweepPlan(path, models, models - int(missing.sum()), len(tasks), workers.count)
         )
         if tasks:
             with interrupts() as stop:
-                _Run(found, workers, watcher, stop).do(tasks)
-    return Sweep(path, found.definition)
+                _Run(stored, workers, watcher, stop).do(tasks)
+    return Sweep(path, stored.definition)
 
 
 class _Run:

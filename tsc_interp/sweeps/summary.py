@@ -17,12 +17,12 @@ def reach() -> Expr:
     Where the search ended before an error or a proof, it is what was reached, a lower bound.
     """
     pl = polars()
-    found: Expr = (
+    expression: Expr = (
         pl.when(pl.col("infinite"))
         .then(float("inf"))
         .otherwise(pl.coalesce("horizon", "right_through").cast(pl.Float64))
     )
-    return found
+    return expression
 
 
 def by(table: DataFrame, *columns: str) -> list[dict[str, Any]]:
@@ -34,7 +34,7 @@ def by(table: DataFrame, *columns: str) -> list[dict[str, Any]]:
     pl = polars()
     length = reach()
     known = pl.col("verified") != "no"
-    found: list[dict[str, Any]] = (
+    rows: list[dict[str, Any]] = (
         table.group_by(*columns, maintain_order=True)
         .agg(
             models=pl.len(),
@@ -50,7 +50,7 @@ def by(table: DataFrame, *columns: str) -> list[dict[str, Any]]:
         )
         .to_dicts()
     )
-    return [_with_intervals(cell) for cell in found]
+    return [_with_intervals(cell) for cell in rows]
 
 
 def _with_intervals(cell: dict[str, Any]) -> dict[str, Any]:

@@ -30,10 +30,10 @@ def frame(rows: Sequence[Mapping[str, Any]]) -> DataFrame:
         "floats": pl.List(pl.Float64),
     }  # fmt: skip
     columns = {name: types[kind] for name, kind in schema().items()}
-    found: DataFrame = pl.DataFrame(
+    table: DataFrame = pl.DataFrame(
         {name: [row.get(name) for row in rows] for name in columns}, schema=columns
     )
-    return found
+    return table
 
 
 def parquet(rows: DataFrame) -> bytes:

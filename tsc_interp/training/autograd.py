@@ -75,8 +75,8 @@ class Autograd:
         weights = {name: view.requires_grad_() for name, view in self._views(flat).items()}
         logits = forward(self.config, weights, strings, training=True)
         d_logits = torch.from_numpy(self._loss.gradient(logits.detach().numpy(), labels))
-        found = torch.autograd.grad(
+        gradients = torch.autograd.grad(
             logits, list(weights.values()), d_logits, allow_unused=True, materialize_grads=True
         )
-        gradient = torch.cat([part.reshape(len(flat), -1) for part in found], dim=1)
+        gradient = torch.cat([part.reshape(len(flat), -1) for part in gradients], dim=1)
         return gradient.numpy(), logits.detach().numpy()

@@ -153,12 +153,12 @@ class ClosedForm:
         return workspace.backward(rows, columns, self._loss.gradient(logits, labels)), logits
 
     def _workspace(self, models: int, strings: int) -> _Workspace:
-        found = self._workspaces.get((models, strings))
-        if found is None:
+        workspace = self._workspaces.get((models, strings))
+        if workspace is None:
             # Models have left: what was laid out for more of them is not needed again.
             self._workspaces = {key: w for key, w in self._workspaces.items() if key[0] == models}
-            found = self._workspaces[models, strings] = _Workspace(self, models, strings)
-        return found
+            workspace = self._workspaces[models, strings] = _Workspace(self, models, strings)
+        return workspace
 
 
 class _Workspace:

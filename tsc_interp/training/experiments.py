@@ -181,17 +181,17 @@ def read_options(path: Path, allowed: Sequence[str]) -> dict[str, Any]:
 def _parse_seeds(seeds: object, most: int) -> tuple[int, ...]:
     match = _RANGE.fullmatch(seeds) if isinstance(seeds, str) else None
     if match and int(match[1]) <= int(match[2]) < int(match[1]) + most:
-        found: Sequence[Any] = range(int(match[1]), int(match[2]) + 1)
+        numbers: Sequence[Any] = range(int(match[1]), int(match[2]) + 1)
     elif isinstance(seeds, str) and _LIST.fullmatch(seeds):
-        found = [int(part) for part in seeds.split(",")]
+        numbers = [int(part) for part in seeds.split(",")]
     else:
-        found = [seeds] if isinstance(seeds, int) else seeds  # type: ignore[assignment]
+        numbers = [seeds] if isinstance(seeds, int) else seeds  # type: ignore[assignment]
     if (
-        isinstance(found, Sequence)
-        and found
-        and all(type(seed) is int and 0 <= seed <= MAX_SEED for seed in found)
+        isinstance(numbers, Sequence)
+        and numbers
+        and all(type(seed) is int and 0 <= seed <= MAX_SEED for seed in numbers)
     ):
-        return tuple(dict.fromkeys(found))
+        return tuple(dict.fromkeys(numbers))
     raise ConfigError(
         f"seeds = {shorten(seeds)}: expected a range such as '0..31' (both ends included), a list "
         f"such as [0, 1, 5], or one whole number; each from 0 to {MAX_SEED}"

@@ -150,15 +150,15 @@ def _listed(
         raise UsageError("seeds and training are for one ClassifierConfig; jobs have their own")
     if isinstance(jobs, Experiment):
         return jobs.jobs()
-    found = []
+    listed = []
     for job in jobs if isinstance(jobs, Iterable) else [jobs]:
         if not isinstance(job, Job):
             raise UsageError(
                 "train takes an experiment, a ClassifierConfig or a list of jobs, got "
                 f"{shorten(job)}"
             )
-        found.append(job)
-    return found
+        listed.append(job)
+    return listed
 
 
 # -- what is there -----------------------------------------------------------------------------
@@ -173,12 +173,12 @@ def _look(
     """
     rest, to_train, finished, unfinished, most_epochs = [], 0, 0, 0, 0
     for same in wanted:
-        found = [_peek(_directory(runs, job)) for job in same]
-        if all(one.result for one in found):
+        there = [_peek(_directory(runs, job)) for job in same]
+        if all(one.result for one in there):
             finished += 1
             done |= {
                 _directory(runs, job).path: one.result
-                for job, one in zip(same, found, strict=True)
+                for job, one in zip(same, there, strict=True)
                 if one.result
             }
             continue
@@ -186,7 +186,7 @@ def _look(
         if _find(runs, same):
             finished += 1
         else:
-            begun = found[0].state
+            begun = there[0].state
             to_train += 1
             unfinished += begun is not None
             most_epochs += same[0].config.training.max_epochs - (begun.epoch if begun else 0)
@@ -266,10 +266,10 @@ def _do(part: Sequence[Same], runs: Path, watcher: Watcher, done: dict[Path, Run
         for folder in sorted({_directory(runs, job).path.parent for same in part for job in same}):
             locks.enter_context(locked(folder, watcher.waiting))
             remove_temporaries(folder)
-        found = {id(same): _find(runs, same) for same in part}
-        _train_missing([same[0] for same in part if not found[id(same)]], runs, watcher)
+        finished = {id(same): _find(runs, same) for same in part}
+        _train_missing([same[0] for same in part if not finished[id(same)]], runs, watcher)
         for same in part:
-            _share(found[id(same)] or _directory(runs, same[0]), same, runs, watcher, done)
+            _share(finished[id(same)] or _directory(runs, same[0]), same, runs, watcher, done)
 
 
 def _train_missing(jobs: Sequence[Job], runs: Path, watcher: Watcher) -> None:
@@ -339,14 +339,14 @@ def _share(
     """The run under every name it is wanted for."""
     for job in same:
         own = _directory(runs, job)
-        found = _examined(own, watcher)
-        if found.result is None:
-            if found.state is not None:
+        there = _examined(own, watcher)
+        if there.result is None:
+            if there.state is not None:
                 own.put_aside("unfinished")
             own.adopt(source)
-            found = own.examine()
-        assert found.result is not None, f"{own.path} was just finished"
-        done[own.path] = found.result
+            there = own.examine()
+        assert there.result is not None, f"{own.path} was just finished"
+        done[own.path] = there.result
 
 
 def _directory(runs: Path, job: Job) -> RunWriter:

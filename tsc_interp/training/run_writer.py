@@ -109,17 +109,17 @@ class RunWriter(RunDirectory):
     ) -> tuple[int, dict[str, safe.Array], dict[str, safe.Array]]:
         shapes = self.config.classifier.weight_shapes()
         with safe.opened(self.resume_path) as file:
-            found = dict(file.metadata)
+            metadata = dict(file.metadata)
             for kind in ("mean", "square"):
                 for name, shape in shapes.items():
                     if f"{kind}.{name}" not in file.names:
                         raise CheckpointError(f"{kind}.{name} is missing")
                     file.check(f"{kind}.{name}", shape)
             arrays = {name: file.read(name) for name in file.names}
-        checksum, epoch = found.pop("checksum", None), found.get("epoch", "")
-        if checksum != hash_arrays(_sorted_text(found), arrays) or not epoch.isdecimal():
+        checksum, epoch = metadata.pop("checksum", None), metadata.get("epoch", "")
+        if checksum != hash_arrays(_sorted_text(metadata), arrays) or not epoch.isdecimal():
             raise damaged(self.path, self.resume_path, "its checksum does not fit its content")
-        if found != self._resume_metadata(int(epoch)) or len(metrics) < int(epoch):
+        if metadata != self._resume_metadata(int(epoch)) or len(metrics) < int(epoch):
             raise damaged(self.path, self.resume_path, "it does not fit config.json or the metrics")
         mean, square = (
             {name: arrays[f"{kind}.{name}"] for name in shapes} for kind in ("mean", "square")

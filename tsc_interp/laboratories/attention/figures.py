@@ -124,9 +124,9 @@ def _construction(result: AttentionResult) -> Figure:
     rows = [f"{output} {sign}" for output in labels["output"] for sign in labels["sign"]]
     rows += [f"{output} wanted" for output in labels["output"]]
     wanted = np.array([[0, 1, -1, 0], [0, 1, 0, 0]], dtype=float)
-    found = np.swapaxes(result.coefficients.array, 0, 1).reshape(-1, 4)
+    outputs = np.swapaxes(result.coefficients.array, 0, 1).reshape(-1, 4)
     order = [0, 1, 4, 2, 3, 5]
-    values = np.vstack([found, wanted])[order]
+    values = np.vstack([outputs, wanted])[order]
     names = [rows[i] for i in order]
     figure = heat(values, names, list(labels["vector"]), hover=".4f")
     gamma = float(result.misses.labels["gamma"][-1])

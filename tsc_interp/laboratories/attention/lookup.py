@@ -60,13 +60,14 @@ def sharpen(asked: AttentionOptions) -> LabeledArray:
     gap = order[:, -1] - order[:, -2]
     best = np.take_along_axis(values, scores.argmax(axis=1)[:, None, None], axis=1)
     widest = np.linalg.norm(values - best, axis=-1).max(axis=1)
-    found = []
+    measured = []
     for temperature in asked.temperatures:
         outputs = np.einsum("tk,tkv->tv", softmax(scores / temperature, axis=1), values)
         missed = np.linalg.norm(outputs - best[:, 0], axis=-1) / widest
-        found.append(np.stack([gap / temperature, missed, bound(gap / temperature, KEYS)], axis=-1))
+        lead = gap / temperature
+        measured.append(np.stack([lead, missed, bound(lead, KEYS)], axis=-1))
     return LabeledArray.of(
-        found,
+        measured,
         temperature=asked.temperatures,
         table=range(asked.lookups),
         quantity=("lead", "missed", "bound"),

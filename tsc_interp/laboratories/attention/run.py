@@ -162,15 +162,15 @@ def _drawn(asked: AttentionOptions, progress: Progress) -> dict[str, Any]:
 
 def _steady(asked: AttentionOptions) -> LabeledArray:
     """Keys N(μ, αI): how far an average holds while C √α is small."""
-    found = np.zeros((len(asked.scales), len(asked.alphas), 2))
+    variances = np.zeros((len(asked.scales), len(asked.alphas), 2))
     for m, alpha in enumerate(asked.alphas):
         rng = np.random.default_rng([asked.seed, len(CASES), m])
         keys = draw_keys(rng, asked.draws, asked.spread, alpha, varying=0)
         for k, scale in enumerate(asked.scales):
             closed = closed_forms.one_head(scale, asked.spread, alpha, varying=0)
-            found[k, m] = closed[1], share_of_a(keys, scale, "one head").var()
+            variances[k, m] = closed[1], share_of_a(keys, scale, "one head").var()
     return LabeledArray.of(
-        found, scale=asked.scales, alpha=asked.alphas, statistic=("variance", "variance drawn")
+        variances, scale=asked.scales, alpha=asked.alphas, statistic=("variance", "variance drawn")
     )
 
 

@@ -64,7 +64,7 @@ def reach(model: ModelLike) -> Reach:
     read = np.einsum("hkd,d->hk", weights["blocks.0.attn.W_O"], direction)
     moved = np.einsum("htk,hk->ht", values, read)
     """What a letter that has all of a head's weight adds to the logit."""
-    found = [
+    horizons = [
         _against(
             config.alphabet.letters[c],
             np.exp(scores[:, named] - scores[:, [c]]).sum(axis=1).max(),
@@ -74,7 +74,7 @@ def reach(model: ModelLike) -> Reach:
         )
         for c in others
     ]
-    return min(found, key=lambda one: one.allowed)
+    return min(horizons, key=lambda one: one.allowed)
 
 
 def _against(filler: str, summed: float, most: float, logit: float, positive: int) -> Reach:
@@ -99,6 +99,6 @@ def _check(config: ClassifierConfig) -> None:
         "another task than contains-all": not isinstance(config.task, ContainsAll),
         "no letter beside the task's": config.n_letters == len(config.task.needs),
     }
-    found = [name for name, there in problems.items() if there] or list(config.beyond_report)
-    if found:
-        raise UnsupportedError(f"the bound on margins is for plain heads; this has {found[0]}")
+    obstacles = [name for name, there in problems.items() if there] or list(config.beyond_report)
+    if obstacles:
+        raise UnsupportedError(f"the bound on margins is for plain heads; this has {obstacles[0]}")

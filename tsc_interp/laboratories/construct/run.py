@@ -97,7 +97,7 @@ def _models(asked: ConstructOptions) -> dict[str, tuple[Construction, int]]:
 
 
 def _built(name: str, model: Construction, limit: int) -> Built:
-    config, found = model.checkpoint.config, certify_counts(model, limit=limit).horizon
+    config, proved = model.checkpoint.config, certify_counts(model, limit=limit).horizon
     return Built(
         name=name,
         how=model.how,
@@ -108,11 +108,11 @@ def _built(name: str, model: Construction, limit: int) -> Built:
         largest_weight=model.largest_weight,
         promise=model.promise,
         for_ever=model.length is None,
-        length=found.length,
-        infinite=found.infinite,
-        right_through=found.right_through,
-        proved=found.proved,
-        first_error=found.shortest.string if found.shortest else "",
+        length=proved.length,
+        infinite=proved.infinite,
+        right_through=proved.right_through,
+        proved=proved.proved,
+        first_error=proved.shortest.string if proved.shortest else "",
         float32_safe=float32_horizon(model, limit=_FLOAT32).safe_through,
     )
 

@@ -23,8 +23,8 @@ from tsc_interp.verification import horizon
 
 def own_horizon(checkpoint: Checkpoint) -> float:
     """The length through which every string is right; inf where no error exists at any length."""
-    found = horizon(checkpoint)
-    return math.inf if found.shortest is None else float(found.right_through)
+    reach = horizon(checkpoint)
+    return math.inf if reach.shortest is None else float(reach.right_through)
 
 
 def with_scores(checkpoint: Checkpoint, heads: Heads, scores: Floats) -> Checkpoint:

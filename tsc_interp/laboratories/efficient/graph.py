@@ -37,14 +37,14 @@ def links(parts: str, length: int, rng: np.random.Generator) -> NDArray[np.bool_
     """
     anywhere, reads_all, is_read = _OF[parts]
     places = np.arange(length + 1)
-    found = np.abs(places[:, None] - places) <= SIDE
+    linked = np.abs(places[:, None] - places) <= SIDE
     if anywhere:
         chosen = rng.integers(length + 1, size=(length + 1, RANDOM))
-        found[places[:, None], chosen] = True
+        linked[places[:, None], chosen] = True
     # Only the global part makes letters read CLS, or CLS read what is not next to it.
-    found[1:, 0] = is_read
-    found[0] |= reads_all
-    return np.asarray(found)
+    linked[1:, 0] = is_read
+    linked[0] |= reads_all
+    return np.asarray(linked)
 
 
 def layers(linked: NDArray[np.bool_]) -> tuple[float, float]:
@@ -55,8 +55,8 @@ def layers(linked: NDArray[np.bool_]) -> tuple[float, float]:
 
 def study(asked: EfficientOptions) -> LabeledArray:
     """Return the layers for each form and length."""
-    found = [
+    depths = [
         [layers(links(parts, n, np.random.default_rng([asked.seed, 7, n]))) for n in asked.lengths]
         for parts in PARTS
     ]
-    return LabeledArray.of(found, parts=PARTS, length=asked.lengths, target=TARGETS)
+    return LabeledArray.of(depths, parts=PARTS, length=asked.lengths, target=TARGETS)

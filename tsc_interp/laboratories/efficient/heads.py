@@ -84,11 +84,11 @@ def _check(config: ClassifierConfig) -> None:
         "several outputs": config.n_outputs > 1,
         "a task other than contains-all": not isinstance(config.task, ContainsAll),
     }
-    found = [reason for reason, there in reasons.items() if there]
-    if found:
+    obstacles = [reason for reason, there in reasons.items() if there]
+    if obstacles:
         raise UnsupportedError(
             "the efficient laboratory takes one layer of plain softmax attention without positions "
-            f"or norms, CLS reading letters only; this model has {', '.join(found)}"
+            f"or norms, CLS reading letters only; this model has {', '.join(obstacles)}"
         )
 
 

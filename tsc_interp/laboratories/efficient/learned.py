@@ -35,8 +35,8 @@ def learn(
         wanted = torch.einsum("shp,sphd->shd", full, v)
         mixed = torch.einsum("hbp,sphd->shbd", mix_keys, k)
         weights = torch.einsum("hd,shbd->shb", queries, mixed).softmax(-1)
-        found = torch.einsum("shb,hbp,sphd->shd", weights, mix_values, v)
-        loss = (found - wanted).square().mean()
+        output = torch.einsum("shb,hbp,sphd->shd", weights, mix_values, v)
+        loss = (output - wanted).square().mean()
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()

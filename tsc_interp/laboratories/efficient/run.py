@@ -109,7 +109,7 @@ def _errors(
 ) -> tuple[LabeledArray, LabeledArray]:
     n_letters = len(heads.keys)
     shape = (len(WAYS), len(asked.lengths), len(asked.budgets), len(STATISTICS))
-    found, unmoved = np.full(shape, np.nan), np.zeros((len(asked.lengths), 1))
+    errors, unmoved = np.full(shape, np.nan), np.zeros((len(asked.lengths), 1))
     for i, length in enumerate(asked.lengths):
         rng = np.random.default_rng([asked.seed, 0, length])
         rows = random_strings(rng, n_letters, length, asked.strings)
@@ -125,10 +125,10 @@ def _errors(
                     continue
                 logits = heads.logits(counts, weights)
                 flips, wrong = (logits > 0) != (full > 0), (logits > 0) != labels
-                found[w, i, j] = np.abs(logits - full).mean(), flips.mean(), wrong.mean()
+                errors[w, i, j] = np.abs(logits - full).mean(), flips.mean(), wrong.mean()
     axes = {"length": asked.lengths, "budget": asked.budgets, "statistic": STATISTICS}
     return (
-        LabeledArray.of(found, way=WAYS, **axes),
+        LabeledArray.of(errors, way=WAYS, **axes),
         LabeledArray.of(unmoved, length=asked.lengths, statistic=("wrong",)),
     )
 

@@ -21,12 +21,12 @@ _REPEATS = 5
 @one_thread()
 def measure(heads: Heads, lengths: Ints, rng: np.random.Generator) -> Floats:
     """`[way length]`: the least of several runs, in seconds; the same string for every way."""
-    found = np.zeros((len(TIMED), len(lengths)))
+    seconds = np.zeros((len(TIMED), len(lengths)))
     for place, length in enumerate(lengths):
         row = random_strings(rng, len(heads.keys), int(length), 1)[0]
         for w, work in enumerate(works(heads, row, rng)):
-            found[w, place] = min(_seconds(work) for _ in range(_REPEATS))
-    return found
+            seconds[w, place] = min(_seconds(work) for _ in range(_REPEATS))
+    return seconds
 
 
 def works(heads: Heads, row: Ints, rng: np.random.Generator) -> list[Callable[[], Tensor]]:

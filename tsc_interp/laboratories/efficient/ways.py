@@ -61,7 +61,7 @@ def feature_scores(heads: Heads, rng: np.random.Generator, features: int) -> Flo
     """
     n_heads, d_head = heads.keys.shape[1:]
     drawn = rng.standard_normal((n_heads, features, d_head))
-    found = np.zeros((n_heads, len(heads.keys)))
+    scores = np.zeros((n_heads, len(heads.keys)))
     for h in range(n_heads):
         q = heads.queries[0, h]
         scale = np.sqrt(max(np.linalg.norm(heads.keys[:, h], axis=-1).max(), 1e-30)
@@ -69,8 +69,8 @@ def feature_scores(heads: Heads, rng: np.random.Generator, features: int) -> Flo
         x, y = q * scale, heads.keys[:, h] / scale
         both = drawn[h] @ (x + y).T  # [feature letter]
         sizes = (x @ x + (y**2).sum(axis=-1)) / 2
-        found[h] = logsumexp(both, axis=0) - np.log(features) - sizes
-    return found
+        scores[h] = logsumexp(both, axis=0) - np.log(features) - sizes
+    return scores
 
 
 def featured(counts: Ints, scores: Floats) -> Floats:

@@ -18,11 +18,11 @@ from tsc_interp.laboratories.efficient.result import (
 
 
 def findings(result: EfficientResult) -> tuple[Finding, ...]:
-    found = [
+    statements = [
         _global(result), _features(result), _rank(result), _projections(result), _weights(result)
     ]  # fmt: skip
-    found += [] if result.layers is None else [_layers(result, result.layers)]
-    return (*found, *([] if result.clock is None else [_clock(result, result.clock)]))
+    statements += [] if result.layers is None else [_layers(result, result.layers)]
+    return (*statements, *([] if result.clock is None else [_clock(result, result.clock)]))
 
 
 def reach(horizon: float) -> str:

@@ -44,13 +44,13 @@ def _training(result: FailuresResult) -> Figure:
     cells = result.horizons.labels["cell"]
     words = []
     for row, cell in enumerate(cells):
-        found = result.horizons.at(cell=cell)
-        middle = float(np.median(found))
-        marks = {"color": np.where(found > 0, MUTED[0], WRONG).tolist(),
-                 "symbol": np.where(found > 0, "circle", "x").tolist()}  # fmt: skip
-        add_strip(figure, row, np.maximum(found, 0.7), max(middle, 0.7), cell, "%{customdata:,}",
-                  marker=marks, customdata=found)  # fmt: skip
-        words.append(f"{cell}: median {middle:,.0f}, best {found.max():,.0f}")
+        horizons = result.horizons.at(cell=cell)
+        middle = float(np.median(horizons))
+        marks = {"color": np.where(horizons > 0, MUTED[0], WRONG).tolist(),
+                 "symbol": np.where(horizons > 0, "circle", "x").tolist()}  # fmt: skip
+        add_strip(figure, row, np.maximum(horizons, 0.7), max(middle, 0.7), cell, "%{customdata:,}",
+                  marker=marks, customdata=horizons)  # fmt: skip
+        words.append(f"{cell}: median {middle:,.0f}, best {horizons.max():,.0f}")
     log_axis(figure, "x")
     name_rows(figure, cells)
     return Figure(

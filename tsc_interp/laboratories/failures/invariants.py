@@ -27,12 +27,12 @@ def taken_back(judged: Judged) -> Floats:
     answers = np.zeros((size + 2,) * judged.counts.shape[1], dtype=bool)
     answers[tuple(judged.counts.T)] = judged.positive
     inner = judged.positive & (judged.lengths < size)
-    found = []
+    shares = []
     for letter in range(judged.counts.shape[1]):
         more = judged.counts[inner].copy()
         more[:, letter] += 1
-        found.append((~answers[tuple(more.T)]).mean() if len(more) else math.nan)
-    return np.array(found)
+        shares.append((~answers[tuple(more.T)]).mean() if len(more) else math.nan)
+    return np.array(shares)
 
 
 def accuracy(positive: Flags, labels: Flags) -> float:

@@ -71,7 +71,7 @@ def margin_rule(held: Floats, judged: Judged) -> Flags:
 
 def cone_rule(checkpoint: Checkpoint, held: Floats, judged: Judged) -> Flags:
     """One number for each letter of the task, and for each set of letters with label 0."""
-    found = np.zeros(len(judged.counts), dtype=bool)
+    predicted = np.zeros(len(judged.counts), dtype=bool)
     victim, least = held.argmin(axis=1), held.min(axis=1)
     critical = np.full(held.shape[1], -1.0)
     for error in _first_errors(checkpoint):
@@ -80,8 +80,8 @@ def cone_rule(checkpoint: Checkpoint, held: Floats, judged: Judged) -> Flags:
             own = shares(checkpoint, first)[0]
             critical[own.argmin()] = max(critical[own.argmin()], own.min())
         else:
-            found |= _beyond(judged, first)
-    return np.asarray(found | (judged.labels & (least <= critical[victim] + 1e-12)))
+            predicted |= _beyond(judged, first)
+    return np.asarray(predicted | (judged.labels & (least <= critical[victim] + 1e-12)))
 
 
 def _first_errors(checkpoint: Checkpoint) -> list[Counterexample]:

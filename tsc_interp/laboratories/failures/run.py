@@ -92,7 +92,7 @@ def run(*, quick: bool = False, progress: Progress = silent, **options: Any) -> 
 
 def _sources(cells: str, training: TrainingConfig) -> dict[str, TrainingConfig]:
     """`length=5` and the like, as what to train on."""
-    found = {}
+    sources = {}
     for cell in filter(None, (part.strip() for part in cells.split(","))):
         name, _, value = cell.partition("=")
         try:
@@ -108,10 +108,10 @@ def _sources(cells: str, training: TrainingConfig) -> dict[str, TrainingConfig]:
             raise UsageError(
                 f"a training distribution is length=L, alpha=A or 'all strings', got {cell!r}"
             ) from None
-        found[cell] = training.replace(train=train)
-    if not found:
+        sources[cell] = training.replace(train=train)
+    if not sources:
         raise UsageError("name one training distribution or more, such as length=20")
-    return found
+    return sources
 
 
 # -- who foresees a failure ------------------------------------------------------------------------
@@ -139,7 +139,7 @@ def _predicted(
     others = [s for s in range(len(models)) if s != asked.fit_seed and judged[s].wrong.any()]
     log_strings = own.log_strings()
     weights = {"vectors": np.zeros(len(log_strings)), "strings": log_strings}
-    found = np.zeros((len(RULES), len(TESTS), len(WEIGHTS), len(SCORES)))
+    scores = np.zeros((len(RULES), len(TESTS), len(WEIGHTS), len(SCORES)))
     singly = np.zeros((len(RULES), len(others), len(SCORES)))
     for seed in (asked.fit_seed, *others):
         progress(f"predicting failures of seed {seed}")
@@ -154,11 +154,11 @@ def _predicted(
         for t, part in parts.items():
             for (r, rule), (w, weight) in _pairs(RULES, WEIGHTS):
                 scored = _scored(told[rule], judged[seed].wrong, part, weights[weight])
-                found[r, t, w] += np.array(scored) / share
+                scores[r, t, w] += np.array(scored) / share
                 if t == 2 and weight == WEIGHTS[0]:
                     singly[r, others.index(seed)] = scored
     return {
-        "scores": LabeledArray.of(found, rule=RULES, test=TESTS, weight=WEIGHTS, score=SCORES),
+        "scores": LabeledArray.of(scores, rule=RULES, test=TESTS, weight=WEIGHTS, score=SCORES),
         "tested": len(others),
         "by_seed": LabeledArray.of(singly, rule=RULES, seed=others, score=SCORES),
         "first_question": f"{rules.FEATURES[fitted.feature]} above {fitted.threshold:.2f}",

@@ -30,7 +30,7 @@ def steps_to_right(judged: Judged, longest: int) -> Integers:
     be well below it.
     """
     size = int(judged.lengths.max()) + 1
-    found = np.zeros(int(judged.wrong.sum()), dtype=np.int64)
+    nearest = np.zeros(int(judged.wrong.sum()), dtype=np.int64)
     for label in (False, True):
         kind = judged.labels == label
         rows = kind & judged.wrong
@@ -39,6 +39,6 @@ def steps_to_right(judged: Judged, longest: int) -> Integers:
         away = np.ones((size,) * judged.counts.shape[1], dtype=np.int8)
         away[tuple(judged.counts[kind & ~judged.wrong].T)] = 0
         steps = distance_transform_cdt(away, metric="taxicab")
-        found[rows[judged.wrong]] = steps[tuple(judged.counts[rows].T)]
+        nearest[rows[judged.wrong]] = steps[tuple(judged.counts[rows].T)]
     near = judged.lengths[judged.wrong] <= longest
-    return np.asarray(found[near])
+    return np.asarray(nearest[near])

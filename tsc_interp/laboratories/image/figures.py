@@ -148,12 +148,12 @@ def _places(result: ImageResult) -> Figure:
 
 
 def _filters(result: ImageResult) -> Figure:
-    found = result.filters.array
-    across = min(len(found), 8)
-    down = -(-len(found) // across)
+    filters = result.filters.array
+    across = min(len(filters), 8)
+    down = -(-len(filters) // across)
     figure = new_figure(height=120 * down + 40)
-    scale = diverging(found)
-    for place, one in enumerate(found):
+    scale = diverging(filters)
+    for place, one in enumerate(filters):
         x, y = _panel(figure, place, across, down, "")
         figure.add_heatmap(
             z=one, xaxis=x, yaxis=y, showscale=False, **scale,
@@ -164,5 +164,5 @@ def _filters(result: ImageResult) -> Figure:
         "The learned filters of the first convolution",
         figure,
         "Each is 3 × 3 pixels of weights: vermillion answers to ink, blue to its absence.",
-        f"{len(found)} filters, weights from {found.min():.2f} to {found.max():.2f}.",
+        f"{len(filters)} filters, weights from {filters.min():.2f} to {filters.max():.2f}.",
     )

@@ -52,12 +52,12 @@ class Network(nn.Module):
 
     def features(self, pictures: Tensor) -> Tensor:
         """`[picture location feature]`."""
-        found = pictures[:, None]
+        seen = pictures[:, None]
         for place, one in enumerate(self.filters):
-            found = functional.relu(one(found))
+            seen = functional.relu(one(seen))
             if place < 2:
-                found = functional.max_pool2d(found, 2)
-        return found.flatten(2).transpose(1, 2)
+                seen = functional.max_pool2d(seen, 2)
+        return seen.flatten(2).transpose(1, 2)
 
     def forward(self, pictures: Tensor, words: Tensor) -> tuple[Tensor, Tensor]:
         """Return logits `[picture sentence question word]` and weights over locations."""

@@ -89,8 +89,8 @@ class ImageResult(LabResult):
 
     def ends(self, counts: LabeledArray, arm: str, question: str) -> tuple[float, float]:
         """The lowest and the highest end of the seeds' 95 % intervals."""
-        found = counts.at(arm=arm, question=question)
-        all_ends = [share_interval(int(one), self.options.test) for one in found]
+        cells = counts.at(arm=arm, question=question)
+        all_ends = [share_interval(int(one), self.options.test) for one in cells]
         return min(low for low, _ in all_ends), max(high for _, high in all_ends)
 
     def tables(self) -> tuple[Table, ...]:

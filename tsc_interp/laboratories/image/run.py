@@ -80,7 +80,7 @@ def run(*, quick: bool = False, progress: Progress = silent, **options: Any) -> 
 
 def _networks(asked: ImageOptions, digits: Digits, progress: Progress) -> Networks:
     """Every arm from the same initial weights, with the same pictures, seed by seed."""
-    found: Networks = {}
+    networks: Networks = {}
     for seed in range(asked.seed, asked.seed + asked.seeds):
         for arm in ARMS:
             with seeded(seed):
@@ -88,8 +88,8 @@ def _networks(asked: ImageOptions, digits: Digits, progress: Progress) -> Networ
             if arm != UNTRAINED:
                 progress(f"training: {arm}, seed {seed}")
                 train(network, asked, digits, seed)
-            found[arm, seed] = network
-    return found
+            networks[arm, seed] = network
+    return networks
 
 
 def _tested(

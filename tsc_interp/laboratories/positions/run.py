@@ -107,8 +107,8 @@ def _cells() -> list[tuple[tuple[int, str], tuple[int, str]]]:
 
 
 def _horizon(model: Checkpoint) -> float:
-    found = horizon(model)
-    return math.inf if found.shortest is None else float(found.right_through)
+    reach = horizon(model)
+    return math.inf if reach.shortest is None else float(reach.right_through)
 
 
 def swing_by_order(model: Checkpoint, letters: str = "aabc") -> float:

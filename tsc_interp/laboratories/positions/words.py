@@ -19,9 +19,9 @@ from tsc_interp.results.intervals import told_share
 
 
 def findings(result: PositionsResult) -> tuple[Finding, ...]:
-    found = [_cost(result), _possible(result), _untrained(result), _reading(result)]
-    found += [_blind(result), _invariance(result), _without(result)]
-    return (*found, *_undecided(result))
+    statements = [_cost(result), _possible(result), _untrained(result), _reading(result)]
+    statements += [_blind(result), _invariance(result), _without(result)]
+    return (*statements, *_undecided(result))
 
 
 def _cost(result: PositionsResult) -> Finding:

@@ -114,8 +114,8 @@ class Reader(nn.Module):
         """Return logits `[row position character]` of each next character."""
         size = rows.shape[1]
         ahead = torch.triu(torch.ones(size, size, dtype=torch.bool), diagonal=1)
-        found = self.characters(rows) + self.positions[:size]
-        read: Tensor = self.read(self.layers(found, mask=ahead))
+        embedded = self.characters(rows) + self.positions[:size]
+        read: Tensor = self.read(self.layers(embedded, mask=ahead))
         return read
 
 
@@ -171,7 +171,7 @@ def measure(said: Integers, world: World) -> Floats:
 def study(asked: PretrainOptions, progress: Progress = silent) -> Characters:
     """Both arms from the same initial weights, seed by seed."""
     seeds = range(asked.seed, asked.seed + asked.character_seeds)
-    found = np.zeros((2, len(MEASURED), len(seeds)))
+    measured = np.zeros((2, len(MEASURED), len(seeds)))
     exceptions = []
     for k, seed in enumerate(seeds):
         progress(f"character corruption, seed {seed}")
@@ -184,11 +184,11 @@ def study(asked: PretrainOptions, progress: Progress = silent) -> Characters:
             if not i:
                 pretrain(reader, world, asked, rng)
             finetune(reader, world, asked.character_tuning + steps)
-            found[i, :, k] = measure(answers(reader, world), world)
+            measured[i, :, k] = measure(answers(reader, world), world)
         held_out = np.s_[:, SHOWN : SHOWN + HELD_OUT]
         exceptions.append((world.places != world.homes[:, None])[held_out].sum())
     return Characters(
-        measured=LabeledArray.of(found, arm=(BOTH, LONGER), measure=MEASURED, seed=seeds),
+        measured=LabeledArray.of(measured, arm=(BOTH, LONGER), measure=MEASURED, seed=seeds),
         names=FAMILIES * HELD_OUT,
         exceptions=LabeledArray.of(exceptions, seed=seeds),
         places=PLACES,

@@ -119,11 +119,11 @@ def _arms(
     asked: PretrainOptions, seeds: list[int], fresh: Weights, pretrained: Weights, labelled: Batch
 ) -> Arms:
     steps = asked.finetune_steps, asked.finetune_steps, asked.finetune_steps + asked.pretrain_steps
-    found = {}
+    trained = {}
     for arm, body, count in zip(TRAINED, (pretrained, fresh, fresh), steps, strict=True):
         start = repeated(with_new_read_out(TASK, body, seeds), len(asked.labels))
-        found[arm] = train(TASK, start, repeat(labelled, count), RATE)
-    return found
+        trained[arm] = train(TASK, start, repeat(labelled, count), RATE)
+    return trained
 
 
 def _read(weights: Weights, seeds: int) -> Floats:

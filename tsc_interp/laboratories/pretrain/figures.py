@@ -46,9 +46,9 @@ def _partners(result: PretrainResult) -> Figure:
     figure = new_figure("answered right", "", height=380)
     words = []
     for row, arm in enumerate(ARMS):
-        found = result.partners.at(arm=arm, group=GROUPS[1])
-        add_strip(figure, row, found, float(found.mean()), arm, "%{x:.1%}", **_marks(arm))
-        words.append(f"{arm}: {found.mean():.1%}")
+        shares = result.partners.at(arm=arm, group=GROUPS[1])
+        add_strip(figure, row, shares, float(shares.mean()), arm, "%{x:.1%}", **_marks(arm))
+        words.append(f"{arm}: {shares.mean():.1%}")
     constant = float(result.constant.array.mean())
     figure.add_vline(x=constant, line={"color": WRONG, "dash": "dash", "width": 1.5})
     figure.update_xaxes(tickformat=".0%", range=[-0.04, 1.04])
@@ -131,9 +131,9 @@ def _horizons(result: PretrainResult) -> Figure:
     figure = new_figure("right through this length", "", height=80 + 44 * len(cells))
     words = []
     for row, (labels, arm) in enumerate(cells):
-        found = result.horizons.at(arm=arm, labels=labels)
-        middle = float(np.median(found))
-        add_strip(figure, row, np.maximum(found, 0.7), max(middle, 0.7), arm, "%{x:,.0f}",
+        horizons = result.horizons.at(arm=arm, labels=labels)
+        middle = float(np.median(horizons))
+        add_strip(figure, row, np.maximum(horizons, 0.7), max(middle, 0.7), arm, "%{x:,.0f}",
                   **_marks(arm))  # fmt: skip
         words.append(f"{labels} labels, {arm}: {middle:,.0f}")
     log_axis(figure, "x")

@@ -116,8 +116,8 @@ class PretrainResult(LabResult):
     """None in results saved before this was measured."""
 
     def tables(self) -> tuple[Table, ...]:
-        found = (self._partners(), self._contains(), self._heads())
-        return (*found, *((self.characters.table(),) if self.characters else ()))
+        tables = (self._partners(), self._contains(), self._heads())
+        return (*tables, *((self.characters.table(),) if self.characters else ()))
 
     def gains(self, against: str, labels: int) -> NDArray[np.float64]:
         """What pre-training adds to accuracy, seed against its twin."""

@@ -41,21 +41,21 @@ def length_for(config: ClassifierConfig) -> int:
 def judge(checkpoint: Checkpoint, length: int) -> Exact:
     """Counted string by string; the horizon is searched for, and not proved."""
     tally = verify_counts(checkpoint, length).tally
-    found = horizon(checkpoint, boxes=BUDGET, prove=False)
+    reach = horizon(checkpoint, boxes=BUDGET, prove=False)
     return Exact(
         false_positives=tally.false_positives.total_strings,
         false_negatives=tally.false_negatives.total_strings,
         undecided=tally.undecided.total_strings,
-        first_error=found.shortest.string if found.shortest else None,
-        horizon=found.length if found.settled else None,
+        first_error=reach.shortest.string if reach.shortest else None,
+        horizon=reach.length if reach.settled else None,
     )
 
 
 def prove(checkpoint: Checkpoint, known: Exact) -> Exact:
     """The same with the horizon the checker derives, if it is the one that was found."""
-    found = horizon(checkpoint, boxes=BUDGET)
-    agrees = found.shortest is not None and found.shortest.string == known.first_error
-    return known.model_copy(update={"proved": found.proved and agrees})
+    reach = horizon(checkpoint, boxes=BUDGET)
+    agrees = reach.shortest is not None and reach.shortest.string == known.first_error
+    return known.model_copy(update={"proved": reach.proved and agrees})
 
 
 def test_errors(checkpoint: Checkpoint, counts: Counts) -> TestErrors:

@@ -120,8 +120,8 @@ class AblationResult(ProbeResult):
 
     def of(self, change: str, *, exact: bool = False) -> list[Ablated]:
         """Every part under one change; with `exact`, those judged exactly."""
-        found = [one for one in self.ablated if one.change == change]
-        return [one for one in found if one.exact is not None] if exact else found
+        chosen = [one for one in self.ablated if one.change == change]
+        return [one for one in chosen if one.exact is not None] if exact else chosen
 
     def tables(self) -> tuple[Table, ...]:
         if self.answers is not None:

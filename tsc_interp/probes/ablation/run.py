@@ -150,12 +150,12 @@ def _effects(
     model: Any, given: Sequence[str], parts: Sequence[Part], changes: dict[str, Change]
 ) -> Floats:
     """`[change part string]`, by hooks."""
-    found = np.zeros((len(changes), len(parts), len(given)))
+    effects = np.zeros((len(changes), len(parts), len(given)))
     for c, how in enumerate(changes.values()):
         for p, part in enumerate(parts):
             outcome = intervene(model, list(given), Intervention(part, how))
-            found[c, p] = as_array(outcome.after - outcome.before)
-    return found
+            effects[c, p] = as_array(outcome.after - outcome.before)
+    return effects
 
 
 def _chosen(
@@ -187,14 +187,14 @@ def _resampled(
             false_negatives=int((wrong & labels).sum()),
         )
 
-    found = []
+    ablated = []
     with torch.no_grad():
         standing = errors(model(inputs))
         for part in (part for part in parts if part.kind != "value"):
             hooks = Hooks(model, inputs, Intervention(part, Resample(seed)))
             after = model.run_with_hooks(inputs, fwd_hooks=hooks.fwd_hooks)
             hooks.remarks()
-            found.append(
+            ablated.append(
                 Ablated(
                     part=str(part),
                     name=_name(part, config),
@@ -203,7 +203,7 @@ def _resampled(
                     test=errors(after),
                 )
             )
-    update = {"resampled_test": standing, "ablated": (*result.ablated, *found)}
+    update = {"resampled_test": standing, "ablated": (*result.ablated, *ablated)}
     return result.model_copy(update=update)
 
 

@@ -18,19 +18,19 @@ MOST_LISTED = 6
 def findings(result: AblationResult) -> tuple[Finding, ...]:
     if result.answers is not None:
         return of_answers(result.answers)
-    found = [_standing(result)] if result.exact is not None else []
-    found += [_changed(result, one) for one in named(result)]
+    statements = [_standing(result)] if result.exact is not None else []
+    statements += [_changed(result, one) for one in named(result)]
     for whole in (True, False):
-        found += _removable(result, whole)
-    found += _mean_against_zero(result)
-    found += _resampled(result)
-    return tuple(found or [_moves(result)])
+        statements += _removable(result, whole)
+    statements += _mean_against_zero(result)
+    statements += _resampled(result)
+    return tuple(statements or [_moves(result)])
 
 
 def of_answers(answers: Answers) -> tuple[Finding, ...]:
     """The parts that rows need, and the parts that they do not."""
     parts = answers.changed.labels["part"]
-    found = []
+    statements = []
     for c, change in enumerate(answers.changed.labels["change"]):
         changed, effect = answers.changed.array[c], answers.mean_effect.array[c]
         most = answers.most_needed(change)
@@ -43,8 +43,8 @@ def of_answers(answers: Answers) -> tuple[Finding, ...]:
             "this way without changing an answer."
         )
         numbers: dict[str, Cell] = {"changed": int(changed[most]), "idle parts": idle}
-        found.append(Finding(severity="note", text=text, numbers=numbers))
-    return tuple(reversed(found))
+        statements.append(Finding(severity="note", text=text, numbers=numbers))
+    return tuple(reversed(statements))
 
 
 def named(result: AblationResult) -> list[Ablated]:

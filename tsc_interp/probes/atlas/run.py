@@ -106,11 +106,11 @@ def _marked(
 ) -> tuple[Marked, ...]:
     first = {support.shortest.string for support in known if support.shortest is not None}
     given = {config.alphabet.write(config.alphabet.counts(string)) for string in strings}
-    found = []
+    marked = []
     for string in sorted(first | given):
         counts = config.alphabet.counts(string)[None]
         logits, wrong = evaluate(config, supports, counts)
-        found.append(
+        marked.append(
             Marked(
                 string=string,
                 counts=tuple(counts[0].tolist()),
@@ -119,7 +119,7 @@ def _marked(
                 given=string not in first,
             )
         )
-    return tuple(found)
+    return tuple(marked)
 
 
 def _reach(marked: Sequence[Marked], letters: int) -> int:

@@ -67,9 +67,9 @@ def through_final_norm(model: Any, run: Pass, w: Floats) -> Seen:
 
 def _weight(model: Any, names: tuple[str, ...]) -> Floats | None:
     for name in names:
-        found = getattr(getattr(model, "ln_final", None), name, None)
-        if found is not None:
-            return as_array(found)
+        weight = getattr(getattr(model, "ln_final", None), name, None)
+        if weight is not None:
+            return as_array(weight)
     return None
 
 

@@ -23,18 +23,20 @@ def findings(result: AttributionResult) -> tuple[Finding, ...]:
         f"The {subject} each of the {len(strings)} {rows} is the sum of {count} parts, "
         f"to within {result.error:.1g}."
     )
-    found = [Finding(severity="good", text=text, numbers={"error": result.error, "parts": count})]
+    statements = [
+        Finding(severity="good", text=text, numbers={"error": result.error, "parts": count})
+    ]
     if result.sources is not None:
-        found.append(_source(result, result.sources))
+        statements.append(_source(result, result.sources))
     if result.chance is not None:
-        return (*found, _beyond_chance(result, result.chance))
+        return (*statements, _beyond_chance(result, result.chance))
     if result.labels is None:
         against = np.flatnonzero(result.logits.array < 0)[: MOST_STRINGS * bool(result.answers)]
-        return (*found, _largest(result), *(_outvoted(result, int(row)) for row in against))
-    found += _separation(result)
+        return (*statements, _largest(result), *(_outvoted(result, int(row)) for row in against))
+    statements += _separation(result)
     right = (result.logits.array > 0) == np.array(result.labels, dtype=bool)
     wrong = np.flatnonzero(~right)[:MOST_STRINGS]
-    return (*found, *(_wrong(result, int(row), right) for row in wrong))
+    return (*statements, *(_wrong(result, int(row), right) for row in wrong))
 
 
 def _source(result: AttributionResult, sources: LabeledArray) -> Finding:

@@ -196,7 +196,7 @@ def _counted(
     from tsc_interp.verification.counting.differences import Answers
 
     model = Answers(Supports(checkpoint), max_length)
-    found: list[tuple[Choice, Any]] = []
+    front: list[tuple[Choice, Any]] = []
     least: int | None = None
     # The whole model is the last resort: ranked on shorter strings, none may be without error.
     tried = [*reversed(choices[:_MOST_FRONT]), np.ones(len(graph.parts), dtype=bool)]
@@ -217,10 +217,10 @@ def _counted(
         names = tuple(p for p, stays in zip(graph.parts, kept, strict=True) if stays)
         strings_ = str(differing.differing)
         choice = Choice(size=len(names), kept=names, vectors=least, differing=strings_, first=first)
-        found.append((choice, kept))
+        front.append((choice, kept))
         if least == 0:
             break
-    return found[::-1]
+    return front[::-1]
 
 
 def _proved(
@@ -232,15 +232,15 @@ def _proved(
     progress("proving where the circuit and the model agree")
     changes = _changes(graph, kept, change)
     smaller = edit(checkpoint, changes) if changes else checkpoint
-    found = diff(checkpoint, smaller, max_length=10, boxes=_BOXES, seconds=_SECONDS)
+    compared = diff(checkpoint, smaller, max_length=10, boxes=_BOXES, seconds=_SECONDS)
     stays = dict(zip(graph.parts, map(bool, kept), strict=True))
-    exact = found.proved.first_difference is not None
+    exact = compared.proved.first_difference is not None
     return Circuit(
         kept=tuple(part for part in graph.parts if stays[part]),
         removed=tuple(part for part in graph.parts if not stays[part]),
-        agree_through=found.proved.agree_through,
-        first_difference=found.shortest if exact else None,
-        statements=found.proved.sentences,
+        agree_through=compared.proved.agree_through,
+        first_difference=compared.shortest if exact else None,
+        statements=compared.proved.sentences,
         right_through=horizon(smaller, boxes=_BOXES, prove=False).right_through,
         model_right_through=horizon(checkpoint, boxes=_BOXES, prove=False).right_through,
         weight_hash=smaller.weight_hash(),

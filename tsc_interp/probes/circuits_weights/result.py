@@ -60,12 +60,12 @@ class CircuitsWeightsResult(ProbeResult):
         if self.composition is None:
             return []
         labels = self.composition.labels
-        found = [
+        pairs = [
             (labels["by"][b], labels["from"][f], labels["to"][t], float(score))
             for (b, f, t), score in np.ndenumerate(self.composition.array)
             if score > 0
         ]
-        return sorted(found, key=lambda one: -one[3])
+        return sorted(pairs, key=lambda one: -one[3])
 
     def tables(self) -> tuple[Table, ...]:
         rows = tuple(

@@ -111,18 +111,18 @@ def _same_outputs(model: Any, unembed: Floats) -> bool:
 
 
 def _need(model: Any, name: str) -> Floats:
-    found = getattr(model, name, None)
-    if found is None:
+    matrix = getattr(model, name, None)
+    if matrix is None:
         raise UnsupportedError(f"this model has no {name}, so its weights make no map of tokens")
-    return as_array(found)
+    return as_array(matrix)
 
 
 def _places(model: Any, run: Any) -> Floats | None:
     """`[position d_model]`, as far as the strings go; None where the table is not learned."""
-    found = getattr(model, "W_pos", None)
-    if found is None or (run.config is not None and not run.config.n_positions):
+    learned = getattr(model, "W_pos", None)
+    if learned is None or (run.config is not None and not run.config.n_positions):
         return None
-    table = as_array(found)
+    table = as_array(learned)
     kind = getattr(model.cfg, "positional_embedding_type", "standard")
     if kind not in ("standard", "learned", None) or not table.any():
         return None
@@ -131,10 +131,10 @@ def _places(model: Any, run: Any) -> Floats | None:
 
 def _weights(model: Any, layer: int) -> dict[str, Floats]:
     """`[head ...]`: heads that share a key or value get a copy each."""
-    found = {name: weight(model, layer, "attn", name) for name in ("W_Q", "W_K", "W_V", "W_O")}
-    known = {name: array for name, array in found.items() if array is not None}
-    if len(known) < len(found):
-        lacks = ", ".join(sorted(found.keys() - known.keys()))
+    matrices = {name: weight(model, layer, "attn", name) for name in ("W_Q", "W_K", "W_V", "W_O")}
+    known = {name: array for name, array in matrices.items() if array is not None}
+    if len(known) < len(matrices):
+        lacks = ", ".join(sorted(matrices.keys() - known.keys()))
         raise UnsupportedError(f"layer {layer} of this model has no {lacks}")
     heads = len(known["W_Q"])
     for name, of in (("b_Q", "W_Q"), ("b_K", "W_K")):
@@ -198,12 +198,12 @@ def _all_scores(heads: list[dict[str, Floats]]) -> Floats:
     qk = np.concatenate([one["W_Q"] @ one["W_K"].transpose(0, 2, 1) for one in heads])
     layer = np.concatenate([[i] * len(one["W_Q"]) for i, one in enumerate(heads)])
     earlier = layer[:, None] < layer[None, :]
-    found = np.zeros((3, len(ov), len(ov)))
+    scores = np.zeros((3, len(ov), len(ov)))
     for b, right in enumerate((qk, qk.transpose(0, 2, 1), ov)):
         for f, t in zip(*np.nonzero(earlier), strict=True):
             size = np.linalg.norm(ov[f]) * np.linalg.norm(right[t])
-            found[b, f, t] = np.linalg.norm(ov[f] @ right[t]) / size if size else 0.0
-    return found
+            scores[b, f, t] = np.linalg.norm(ov[f] @ right[t]) / size if size else 0.0
+    return scores
 
 
 def _not_applicable(model: Any, run: Any, tokens: list[int]) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ def findings(result: CircuitsWeightsResult) -> tuple[Finding, ...]:
 
 def _reads(result: CircuitsWeightsResult) -> list[Finding]:
     """Whether heads score by position or by token."""
-    found = []
+    statements = []
     ranges = [
         (name, result.range_of(result.qk_position, i, h), result.range_of(result.qk_token, i, h))
         for i, h, name in result.heads
@@ -27,8 +27,8 @@ def _reads(result: CircuitsWeightsResult) -> list[Finding]:
         if result.qk_position is not None:
             text += f" and by up to {place:.2f} from position to position"
             numbers["positions"] = place
-        found.append(Finding(severity="note", text=f"{text}.", numbers=numbers))
-    return found
+        statements.append(Finding(severity="note", text=f"{text}.", numbers=numbers))
+    return statements
 
 
 def _copying(result: CircuitsWeightsResult) -> list[Finding]:

@@ -54,16 +54,16 @@ def maximise(function: Function, letters: int, *, ratios_only: bool) -> Maximum:
             points[:, None] + step * directions, "start way letter -> (start way) letter"
         )
         near = _normal(near, ratios_only)
-        found = rearrange(function(np.exp(near)), "(start way) -> start way", start=len(points))
-        seen.append(near[found.ravel() > 0])
-        best = found.argmax(axis=1)
+        logits = rearrange(function(np.exp(near)), "(start way) -> start way", start=len(points))
+        seen.append(near[logits.ravel() > 0])
+        best = logits.argmax(axis=1)
         # Less than this is rounding, and following it along a plateau would never end.
-        better = found.max(axis=1) > heights + 1e-9 * (1 + np.abs(heights))
+        better = logits.max(axis=1) > heights + 1e-9 * (1 + np.abs(heights))
         if better.any():
             around = rearrange(near, "(start way) letter -> start way letter", start=len(points))
             moved = around[np.arange(len(points)), best]
             points = np.where(better[:, None], moved, points)
-            heights = np.where(better, found.max(axis=1), heights)
+            heights = np.where(better, logits.max(axis=1), heights)
         elif step < 1e-5:
             break
         else:

@@ -110,16 +110,16 @@ def _examine(
     model: Any, config: ClassifierConfig, letters: str, visible: int, budget: int
 ) -> NegativeSet:
     ratios_only = not config.attend_cls and config.score_scale == "sqrt_d_head"
-    found = maximise(logits64(model, config, letters), len(letters), ratios_only=ratios_only)
+    maxima = maximise(logits64(model, config, letters), len(letters), ratios_only=ratios_only)
     counts, searched_to = all_counts(len(letters), ratios_only, budget)
     shortest = first_positive(model, config, letters, counts)
-    if shortest is None and found.value > 0:
-        shortest = shrink(model, config, letters, found)
+    if shortest is None and maxima.value > 0:
+        shortest = shrink(model, config, letters, maxima)
     return NegativeSet(
         letters=letters,
-        max_logit=found.value,
-        mixture=tuple(found.counts.tolist()),
-        dense=found.dense,
+        max_logit=maxima.value,
+        mixture=tuple(maxima.counts.tolist()),
+        dense=maxima.dense,
         shortest=None if shortest is None else write_counts(config, letters, shortest),
         length=None if shortest is None else int(shortest.sum()),
         searched_to=searched_to,

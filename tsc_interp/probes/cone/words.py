@@ -12,11 +12,11 @@ def findings(result: ConeResult) -> tuple[Finding, ...]:
     sets = result.sets
     if not sets:
         return (Finding(severity="note", text="No set of letters is negative by itself."),)
-    found = [_crossing(one) for one in sets if one.crosses and not _explained(one, sets)]
+    statements = [_crossing(one) for one in sets if one.crosses and not _explained(one, sets)]
     quiet = [one for one in sets if not one.crosses]
     if quiet:
-        found.append(_quiet(quiet, everything=len(quiet) == len(sets)))
-    return tuple(found)
+        statements.append(_quiet(quiet, everything=len(quiet) == len(sets)))
+    return tuple(statements)
 
 
 def _explained(one: NegativeSet, sets: Sequence[NegativeSet]) -> bool:

@@ -9,14 +9,14 @@ from tsc_interp.results.base import Cell, Finding, LabeledArray
 
 
 def findings(result: DynamicsResult) -> tuple[Finding, ...]:
-    found = [_course(result)]
+    statements = [_course(result)]
     if result.errors is not None:
-        found.append(_best_epoch(result, result.errors))
+        statements.append(_best_epoch(result, result.errors))
     if result.horizons is not None:
-        found.append(_horizons(result, result.horizons))
+        statements.append(_horizons(result, result.horizons))
     if result.scores is not None:
-        found += _margins(result.scores, end_of(result))
-    return tuple(found)
+        statements += _margins(result.scores, end_of(result))
+    return tuple(statements)
 
 
 def end_of(result: DynamicsResult) -> int:
@@ -73,14 +73,14 @@ def _horizons(result: DynamicsResult, horizons: LabeledArray) -> Finding:
 def _margins(scores: LabeledArray, end: int, most: int = 4) -> list[Finding]:
     if len(scores.labels["letter"]) < 2:
         return []
-    found = []
+    statements = []
     for index, head in enumerate(scores.labels["head"][:most]):
         first, last = scores.array[0, index], scores.array[end, index]
         target = int(last.argmax())
         others = np.delete(np.arange(len(last)), target)
         before, after = (row[target] - row[others].max() for row in (first, last))
         letter = scores.labels["letter"][target]
-        found.append(
+        statements.append(
             Finding(
                 severity="note",
                 text=f"Head {head} comes to read `{letter}`: its score's lead over the next letter "
@@ -88,4 +88,4 @@ def _margins(scores: LabeledArray, end: int, most: int = 4) -> list[Finding]:
                 numbers={"margin at the start": float(before), "margin at the end": float(after)},
             )
         )
-    return found
+    return statements

@@ -9,12 +9,12 @@ from tsc_interp.results.base import Finding
 
 
 def findings(result: InitNormResult) -> tuple[Finding, ...]:
-    found = [_growth(result)]
+    statements = [_growth(result)]
     if len(result.embedding_norms.labels["width"]) > 1:
-        found += _spreads(result)
+        statements += _spreads(result)
     if result.before is not None:
-        found.append(_training(result))
-    return tuple(found)
+        statements.append(_training(result))
+    return tuple(statements)
 
 
 def _growth(result: InitNormResult) -> Finding:
@@ -49,12 +49,12 @@ def _growth(result: InitNormResult) -> Finding:
 def _spreads(result: InitNormResult) -> list[Finding]:
     """How much louder a wide default start is than a wide quiet one."""
     widths = result.logit_spread.labels["width"]
-    found = []
+    statements = []
     for name, spread in (("scores", result.score_spread), ("logits", result.logit_spread)):
         if spread is None:
             continue
         loud, quiet = spread.array[0], spread.array[-1]
-        found.append(
+        statements.append(
             Finding(
                 severity="note",
                 text=f"At initialisation the {name} have standard deviation {loud[0]:.4f} at "
@@ -66,7 +66,7 @@ def _spreads(result: InitNormResult) -> list[Finding]:
                 },
             )
         )
-    return found
+    return statements
 
 
 def _training(result: InitNormResult) -> Finding:

@@ -76,11 +76,11 @@ def run(model: Any, strings: Sequence[str] | Tensor, **options: Unpack[RowOption
         ),
     )
     if config is not None and not _no_flips(config):
-        found = _flips(model, config, reading, result)
+        flips = _flips(model, config, reading, result)
         if config.n_layers == 1 and not config.needs_order:
-            found["lost"] = lost_letters(model, config, reading)
-        found["foretold"] = _prediction(model, config)
-        result = result.model_copy(update=found)
+            flips["lost"] = lost_letters(model, config, reading)
+        flips["foretold"] = _prediction(model, config)
+        result = result.model_copy(update=flips)
     return result.with_findings(findings(result))
 
 
@@ -145,7 +145,7 @@ def _flips(
             continue
         ends = [1, LIMIT if family.cap == CAP else family.cap]
         start, limit = logits_of(model, counts_of(config, family, ends))
-        found = {
+        measured = {
             "start": float(start),
             "limit": float(limit) if family.cap == CAP else None,
             "first_error": first_error(model, family),
@@ -153,7 +153,7 @@ def _flips(
             if closed_form
             else None,
         }
-        made.append(family.model_copy(update=found))
+        made.append(family.model_copy(update=measured))
     if config.needs_order:
         return {"families": tuple(made)}
     names, grid = [family.name for family in made], [str(n) for n in GRID]

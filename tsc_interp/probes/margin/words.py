@@ -27,18 +27,18 @@ def findings(result: MarginResult) -> tuple[Finding, ...]:
     if result.needs is None:
         told = [_head(result, i, h) for i, h in heads_to_tell(result)]
         return (against_chance(result), *told)
-    found = [
+    statements = [
         _head(result, i, h)
         for i in range(len(result.reads))
         for h in _heads_worth_naming(result, i)
     ]
-    found += [_lost_letter(result, *same) for same in _by_cause(result.lost)]
-    found += _flips([family for family in result.families if family.first_error is not None])
-    found += [] if result.foretold is None else [_prediction(result.foretold)]
+    statements += [_lost_letter(result, *same) for same in _by_cause(result.lost)]
+    statements += _flips([family for family in result.families if family.first_error is not None])
+    statements += [] if result.foretold is None else [_prediction(result.foretold)]
     right = [family for family in result.families if family.first_error is None]
     if right:
-        found.append(_always_right(right))
-    return tuple(found)
+        statements.append(_always_right(right))
+    return tuple(statements)
 
 
 def _heads_worth_naming(result: MarginResult, i: int) -> list[int]:

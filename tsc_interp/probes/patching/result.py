@@ -84,14 +84,16 @@ class PatchingResult(ProbeResult):
 
 def _effects(patched: Patched) -> Table:
     """The largest effects first."""
-    found = [
+    patches = [
         (name, " ".join(f"{dim} {label}" for dim, label in where.items()), effect)
         for name, where, effect in patched.patches()
         if abs(effect) > NOTHING
     ]
-    found.sort(key=lambda row: -abs(row[2]))
+    patches.sort(key=lambda row: -abs(row[2]))
     pair = patched.pair
-    rows = tuple((name, where, effect, pair.patched_logit(effect)) for name, where, effect in found)
+    rows = tuple(
+        (name, where, effect, pair.patched_logit(effect)) for name, where, effect in patches
+    )
     most = "" if len(rows) <= MOST_ROWS else f", the largest {MOST_ROWS} of {len(rows)}"
     return Table(
         title=f"Patches from {pair.clean} into {pair.corrupted} that change the logit{most}",

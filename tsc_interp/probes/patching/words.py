@@ -14,12 +14,12 @@ APART = 0.2
 
 
 def findings(result: PatchingResult) -> tuple[Finding, ...]:
-    found: list[Finding] = []
+    statements: list[Finding] = []
     for patched in result.pairs:
-        found.append(_parts(result, patched))
-        found += _together(result, patched)
-        found += _counting(result, patched)
-    return (*found, _nothing(result))
+        statements.append(_parts(result, patched))
+        statements += _together(result, patched)
+        statements += _counting(result, patched)
+    return (*statements, _nothing(result))
 
 
 def _parts(result: PatchingResult, patched: Patched) -> Finding:
@@ -58,7 +58,7 @@ def _single_parts(result: PatchingResult, patched: Patched) -> dict[str, float]:
 
 def _together(result: PatchingResult, patched: Patched) -> list[Finding]:
     """Whether the heads of a layer do together what they do one by one."""
-    found = []
+    statements = []
     if not patched.has("attn_out") or patched.site("z_all_pos").effect.shape[1] < 2:
         return []
     for i in range(result.n_layers):
@@ -73,8 +73,8 @@ def _together(result: PatchingResult, patched: Patched) -> list[Finding]:
             "MLP joins them."
         )
         numbers: dict[str, Cell] = {"together": whole, "added up": alone}
-        found.append(Finding(severity="note", text=text, numbers=numbers))
-    return found
+        statements.append(Finding(severity="note", text=text, numbers=numbers))
+    return statements
 
 
 def _counting(result: PatchingResult, patched: Patched) -> list[Finding]:

@@ -87,15 +87,15 @@ def _paths(one: PairRun) -> Paths:
     effects = singly(one.model, one.corrupted, [wanted[k] for k in kept], metric=one.metric)
     shares = (as_array(effects.after) - one.pair.corrupted_logit) / scale
     moved = as_array(effects.moved) > SAME
-    found = [
+    measured = [
         _edge(one, wanted[k], float(share), float(estimates[k]))
         for k, share, differs in zip(kept.tolist(), shares, moved, strict=True)
         if differs
     ]
-    found.sort(key=lambda edge: -abs(edge.effect))
+    measured.sort(key=lambda edge: -abs(edge.effect))
     return Paths(
         pair=one.pair,
-        edges=tuple(found),
+        edges=tuple(measured),
         same=int((~moved).sum()),
         left_out=len(rest),
         left_out_estimate=float(np.abs(estimates[rest]).max(initial=0.0)),

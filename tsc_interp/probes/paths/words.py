@@ -11,12 +11,12 @@ SCALE = "1 = the clean string's logit restored, 0 = nothing changed"
 
 
 def findings(result: PathsResult) -> tuple[Finding, ...]:
-    found: list[Finding] = []
+    statements: list[Finding] = []
     for paths in result.pairs:
-        found.append(_largest(paths))
+        statements.append(_largest(paths))
         if len(paths.edges):
-            found.append(_estimates(paths))
-    return (*found, _nothing(result))
+            statements.append(_estimates(paths))
+    return (*statements, _nothing(result))
 
 
 def _largest(paths: Paths) -> Finding:

@@ -19,9 +19,9 @@ def _same(tokens: Sequence[str]) -> Places:
 
 def _after_same(tokens: Sequence[str]) -> Places:
     """`[query key]`: the place before the key has the query's token, and comes before the query."""
-    found = np.zeros((len(tokens), len(tokens)), dtype=bool)
-    found[:, 1:] = (_same(tokens) & np.tri(len(tokens), k=-1, dtype=bool))[:, :-1]
-    return found
+    places = np.zeros((len(tokens), len(tokens)), dtype=bool)
+    places[:, 1:] = (_same(tokens) & np.tri(len(tokens), k=-1, dtype=bool))[:, :-1]
+    return places
 
 
 PLACES: dict[str, Callable[[Sequence[str]], Places]] = {
@@ -36,7 +36,7 @@ PLACES: dict[str, Callable[[Sequence[str]], Places]] = {
 
 def habits(seen: Sequence[Any], causal: bool) -> tuple[dict[str, Floats], dict[str, float]]:
     """Of each habit `[layer head]`, the mean weight; and the mean of equal weights."""
-    found, chance = {}, {}
+    weights, chance = {}, {}
     for name, places in PLACES.items():
         total, even, count = np.zeros(seen[0].pattern.shape[:2]), 0.0, 0
         for one in seen:
@@ -48,9 +48,9 @@ def habits(seen: Sequence[Any], causal: bool) -> tuple[dict[str, Floats], dict[s
             total += (one.pattern * there)[:, :, asked].sum((-1, -2))
             even += float((there[asked].sum(1) / visible[asked].sum(1)).sum())
             count += int(asked.sum())
-        found[name] = total / max(count, 1)
+        weights[name] = total / max(count, 1)
         chance[name] = even / max(count, 1)
-    return found, chance
+    return weights, chance
 
 
 def focus(seen: Sequence[Any], causal: bool) -> Floats:

@@ -15,7 +15,7 @@ def findings(result: PatternsResult) -> tuple[Finding, ...]:
     clear.sort(key=lambda one: -(one[1][1] - one[1][2]))
     even = [name for i, h, name in result.heads if result.uniform(i, h)]
     rest = len(told) - len(clear) - len(even)
-    found = [
+    statements = [
         Finding(
             severity="note",
             text=f"{capital(name)} attends to {HABITS[habit]}: {share:.0%} of its weight on "
@@ -29,8 +29,8 @@ def findings(result: PatternsResult) -> tuple[Finding, ...]:
             f"{capital(_listed(even))} {'attends' if len(even) == 1 else 'attend'} to everything "
             "alike: the weights are equal to within 2% on average."
         )
-        found.append(Finding(severity="note", text=text, numbers={"uniform heads": len(even)}))
-    if rest or not found:
+        statements.append(Finding(severity="note", text=text, numbers={"uniform heads": len(even)}))
+    if rest or not statements:
         text = (
             f"{rest} of {len(told)} heads {'has' if rest == 1 else 'have'} no habit that explains "
             "half of the weight; the view shows where they attend, string by string."
@@ -42,8 +42,8 @@ def findings(result: PatternsResult) -> tuple[Finding, ...]:
                 f"{capital(name)} is the most selective of {len(told)}: its weights are "
                 f"{result.focus.array[i, h]:.0%} away from equal ones."
             )
-        found.append(Finding(severity="note", text=text, numbers={"heads": len(told)}))
-    return tuple(found)
+        statements.append(Finding(severity="note", text=text, numbers={"heads": len(told)}))
+    return tuple(statements)
 
 
 def _listed(names: list[str]) -> str:

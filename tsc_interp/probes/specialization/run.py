@@ -124,11 +124,11 @@ def _writing(layer: Layer) -> Floats:
 
 def _unread(model: Any, needs: str, reads: Sequence[str]) -> tuple[Unread, ...]:
     """The letters the task names that no head reads, and what that does to a string."""
-    found = []
+    unread = []
     for letter in needs:
         if letter not in reads:
             without = needs.replace(letter, "")
             said = as_array(model([needs, without])) if without else np.empty(0)
             logits = tuple(said.tolist()) if said.ndim == 1 else ()  # not of several outputs
-            found.append(Unread(letter=letter, with_it=needs, without_it=without, logits=logits))
-    return tuple(found)
+            unread.append(Unread(letter=letter, with_it=needs, without_it=without, logits=logits))
+    return tuple(unread)

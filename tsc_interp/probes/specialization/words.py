@@ -17,20 +17,20 @@ ALIKE = 0.9
 def findings(result: SpecializationResult) -> tuple[Finding, ...]:
     if result.needs is None:
         return (against_chance(result), *_heads(result), *_alike(result))
-    found = []
+    statements = []
     for i in range(len(result.reads)):
-        found += _who_reads_what(result, i)
-        found += _repeats(result, i)
+        statements += _who_reads_what(result, i)
+        statements += _repeats(result, i)
     if needs := result.needs_among(result.attention.labels["letter"]):
-        found += _signs(result, needs)
+        statements += _signs(result, needs)
         # Where a letter's scores depend on its place, who reads it is known on average only.
-        found += _unread(result, needs) if result.lead is None else []
-    return tuple(found)
+        statements += _unread(result, needs) if result.lead is None else []
+    return tuple(statements)
 
 
 def _heads(result: SpecializationResult) -> list[Finding]:
     """One sentence for each head of a model without a task that can be spoken of."""
-    found = []
+    statements = []
     labels = result.attention.labels
     for i, h in heads_to_tell(result):
         shares, read = result.attention.array[i, h], result.reads[i][h]
@@ -43,8 +43,8 @@ def _heads(result: SpecializationResult) -> list[Finding]:
             f"once; `{second}` comes next, {lead:.2f} behind in score."
         )
         numbers: dict[str, Cell] = {"share": float(shares.max()), "lead": lead}
-        found.append(Finding(severity="note", text=text, numbers=numbers))
-    return found
+        statements.append(Finding(severity="note", text=text, numbers=numbers))
+    return statements
 
 
 def _alike(result: SpecializationResult) -> list[Finding]:

@@ -111,12 +111,12 @@ def _by_chance(readings: Sequence[Reading]) -> tuple[float, ...] | None:
     """For shuffled heads: how far their token is from the others, as a share of the range."""
     if not readings:
         return None
-    found = []
+    distances = []
     for layer in (layer for reading in readings for layer in reading.layers):
         for values, t in zip(layer.values, layer.scores.argmax(axis=1), strict=True):
             distance = nearest_in_hull(values[t], np.delete(values, t, axis=0))[0]
-            found.append(distance / (_range(values) or 1.0))
-    return tuple(found)
+            distances.append(distance / (_range(values) or 1.0))
+    return tuple(distances)
 
 
 def _range(values: Floats) -> float:
@@ -135,11 +135,11 @@ def _false_positives(model: Any, config: ClassifierConfig, reading: Reading) -> 
     for row, string in enumerate(reading.rows):
         missing = [letter for letter in config.task.needs if letter not in string]
         if logits[row] > 0 and not labels[row] and missing:
-            found = _imitation(reading, row, float(logits[row]), missing, config.task.needs)
-            if found is None:
+            imitation = _imitation(reading, row, float(logits[row]), missing, config.task.needs)
+            if imitation is None:
                 others.append(string)
             else:
-                imitations.append(found)
+                imitations.append(imitation)
     return {"imitations": tuple(imitations), "other_false_positives": tuple(others)}
 
 

@@ -28,16 +28,16 @@ def findings(result: SuperpositionResult) -> tuple[Finding, ...]:
         return (Finding(severity="note", text=text),)
     if result.needs is None:
         return _without_a_task(result)
-    found = [
+    statements = [
         finding
         for i in range(len(result.reads))
         for finding in (*_heads(result, i), *_joint(result, i))
     ]
     needs = result.needs or ""
-    found += [_imitation(result, needs, *same) for same in _by_cause(result.imitations)]
+    statements += [_imitation(result, needs, *same) for same in _by_cause(result.imitations)]
     if result.other_false_positives:
-        found.append(_not_by_imitation(result.other_false_positives))
-    return tuple(found)
+        statements.append(_not_by_imitation(result.other_false_positives))
+    return tuple(statements)
 
 
 def _letters(result: SuperpositionResult) -> tuple[str, ...]:
@@ -95,16 +95,16 @@ def _name(result: SuperpositionResult, i: int, h: int) -> str:
 
 def _heads(result: SuperpositionResult, i: int) -> list[Finding]:
     """For the letter each head scores highest: can the others pass for it?"""
-    found, safe = [], []
+    statements, safe = [], []
     for h, letter in enumerate(result.reads[i]):
         if not result.stands_out(i, h):
             continue
         t = _letters(result).index(letter)
         if result.relative[i, h, t] <= CLOSE:
-            found.append(_imitated(result, (i, h, t)))
+            statements.append(_imitated(result, (i, h, t)))
         else:
             safe.append((h, t))
-    return found + ([_safe(result, i, safe)] if safe else [])
+    return statements + ([_safe(result, i, safe)] if safe else [])
 
 
 def _imitated(result: SuperpositionResult, at: tuple[int, int, int]) -> Finding:

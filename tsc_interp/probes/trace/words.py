@@ -36,7 +36,7 @@ def _value_findings(result: TraceResult) -> list[Finding]:
     """What each one-dimensional head of a small first layer says when it reads one letter."""
     if result.value is None or len(result.value.labels["component"]) != 1:
         return []
-    found = []
+    statements = []
     letters = result.value.labels["token"][1:]
     for head in result.value.labels["head"][:4]:
         values = {
@@ -44,11 +44,11 @@ def _value_findings(result: TraceResult) -> list[Finding]:
             for letter in letters
         }
         spoken = ", ".join(f"`{letter}` {value:.4f}" for letter, value in values.items())
-        found.append(
+        statements.append(
             Finding(
                 severity="note",
                 text=f"Head {head} contributes these values when it reads: {spoken}.",
                 numbers={f"value of {letter}": value for letter, value in values.items()},
             )
         )
-    return found
+    return statements
