@@ -81,8 +81,8 @@ class StoredRun:
         return self.directory.checkpoint(epoch)
 
     def __repr__(self) -> str:
-        told = self.state if self.result is None else f"{self.errors} test errors"
-        return f"<run {self.address}: {self.epochs} epochs, {told}>"
+        outcome = self.state if self.result is None else f"{self.errors} test errors"
+        return f"<run {self.address}: {self.epochs} epochs, {outcome}>"
 
 
 @checked

@@ -66,8 +66,8 @@ def _print(loaded: Checkpoint, verdict: OrderedVerdict) -> None:
     for sentence in _counts(verdict.counts):
         print_line(console, f"  {sentence}")
     kinds = {"right": verdict.right, "wrong": verdict.wrong, "undecided": verdict.undecided}
-    told = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items())
-    print_line(console, f"Of {verdict.inputs:,} inputs: {told}.")
+    counts = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items())
+    print_line(console, f"Of {verdict.inputs:,} inputs: {counts}.")
     for kind, sentence in verdict._lines():
         said = f"  proved: {sentence}" if kind == "proved" else _sentence(sentence)
         print_line(console, said.replace("`", ""))

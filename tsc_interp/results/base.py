@@ -152,8 +152,10 @@ class ProbeResult(Displayed, Record):
         raise UsageError(f"{self.probe} has no table {table!r}; its tables are {known}")
 
     def _facts(self) -> list[str]:
-        told = Counter(finding.severity for finding in self.findings)
-        counted = [_counted(told[severity], severity) for severity in SEVERITIES if told[severity]]
+        times = Counter(finding.severity for finding in self.findings)
+        counted = [
+            _counted(times[severity], severity) for severity in SEVERITIES if times[severity]
+        ]
         arrays = [
             name
             for name in type(self).model_fields

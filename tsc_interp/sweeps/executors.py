@@ -179,22 +179,22 @@ class _ClusterPool:
         self._client, self._futures = client, WeakSet[Any]()
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
-        told: Future[Any] = Future()
+        future: Future[Any] = Future()
         asked = self._client.submit(function, *arguments, retries=_RETRIES, pure=False)
         self._futures.add(asked)
 
         def tell(ended: Any) -> None:
             if ended.status == "finished":
-                told.set_result(None)
+                future.set_result(None)
             elif ended.status == "error":
-                told.set_exception(ended.exception())
+                future.set_exception(ended.exception())
             else:
-                told.set_exception(CancelledError())
+                future.set_exception(CancelledError())
 
         # The future must live as long as anybody waits: Dask drops tasks that nobody holds.
-        told.asked = asked  # type: ignore[attr-defined]
+        future.asked = asked  # type: ignore[attr-defined]
         asked.add_done_callback(tell)
-        return told
+        return future
 
     def kill(self) -> None:
         with suppress(Exception):  # a client that is closed, or a scheduler that is not there

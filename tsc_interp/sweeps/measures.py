@@ -76,7 +76,7 @@ def verified(checkpoint: Checkpoint, options: SweepOptions) -> dict[str, Any]:
         found = first_error(checkpoint, limit=options.limit, boxes=options.budget, prove=prove)
     except UnsupportedError as error:
         return {"verified": "no", "not_verified": str(error), "proved": False}
-    told: dict[str, Any] = {
+    row: dict[str, Any] = {
         "verified": "prove" if found.checked else "found",
         "horizon": found.length,
         "infinite": found.infinite,
@@ -86,13 +86,13 @@ def verified(checkpoint: Checkpoint, options: SweepOptions) -> dict[str, Any]:
         "seconds_verify": process_time() - started,
     }
     if found.shortest is not None:
-        told |= {
+        row |= {
             "first_error": found.shortest.string,
             "first_error_length": found.shortest.length,
             "first_error_label": found.shortest.label,
             "first_error_logit": found.shortest.logit,
         }
-    return told
+    return row
 
 
 def heads(config: ClassifierConfig, many: Sequence[WeightArrays]) -> list[dict[str, Any]]:
@@ -100,8 +100,8 @@ def heads(config: ClassifierConfig, many: Sequence[WeightArrays]) -> list[dict[s
 
     The score is q·k / sqrt(d_head) for the query that reads, without a factor for the length.
     """
-    told = config.has_attention and not (config.has_positions or config.n_letters < 2)
-    if not told or config.grouped or config.qk_norm != "off":
+    readable = config.has_attention and not (config.has_positions or config.n_letters < 2)
+    if not readable or config.grouped or config.qk_norm != "off":
         return [{} for _ in many]
     seen: dict[str, Tensor] = {}
 

@@ -211,8 +211,8 @@ class _Run:
         try:
             future.result()
         except (Exception, CancelledError) as error:
-            if told := is_loss(error):
-                raise Lost(told) from None
+            if reason := is_loss(error):
+                raise Lost(reason) from None
             del running[future]
             self._failures.append(error)
             self._watcher.failed(task, error)
@@ -245,9 +245,9 @@ def _require_shared(path: Path, name: str) -> None:
 
 def _failed(errors: Sequence[BaseException]) -> str:
     first = errors[0]
-    told = str(first) if isinstance(first, TscError) else f"{type(first).__name__}: {first}"
+    reason = str(first) if isinstance(first, TscError) else f"{type(first).__name__}: {first}"
     more = f" ({len(errors)} ensembles failed)" if len(errors) > 1 else ""
-    return f"an ensemble could not be made: {told}{more}; the others that were finished are kept"
+    return f"an ensemble could not be made: {reason}{more}; the others that were finished are kept"
 
 
 def _check_counts(**counts: int | None) -> None:

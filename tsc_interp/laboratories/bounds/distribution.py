@@ -91,8 +91,8 @@ def error_patterns(wrong: np.ndarray, chances: Floats, strata: Integers) -> tupl
     Strings on which the same models are wrong need not be told apart, so that a validation set is
     drawn as a few numbers.
     """
-    told = np.ascontiguousarray(np.packbits(wrong, axis=0).T)
-    rows = told.view([("", told.dtype)] * told.shape[1]).ravel()  # one value per vector, to sort
+    packed = np.ascontiguousarray(np.packbits(wrong, axis=0).T)
+    rows = packed.view([("", packed.dtype)] * packed.shape[1]).ravel()  # one value each, to sort
     _, first, inverse = np.unique(rows, return_index=True, return_inverse=True)
     cells = strata * len(first) + inverse.ravel()
     cells_in_all = (int(strata.max()) + 1) * len(first)

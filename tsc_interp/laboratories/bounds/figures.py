@@ -99,7 +99,7 @@ def _claims(result: BoundsResult) -> Figure:
     low = min(promised, float(result.coverage.array.min()))
     figure.update_yaxes(range=[low - 0.03, 1.008], tickformat=".0%")
     figure.update_xaxes(rangemode="tozero")
-    told = "; ".join(
+    spoken = "; ".join(
         f"{claim}: half-width {result.widths.at(draws=DRAWS[0], claim=claim):.4f}, holds "
         f"{result.coverage.at(draws=DRAWS[0], claim=claim):.1%}"
         for claim in CLAIMS
@@ -111,7 +111,7 @@ def _claims(result: BoundsResult) -> Figure:
         "Half-widths are means over models; the two on the left are Clopper-Pearson's, for one "
         "model and for all at once. All claims but the first of these are about every model. "
         "Dashed: what is promised. Farther left says more.",
-        f"{told}.",
+        f"{spoken}.",
     )
 
 

@@ -45,9 +45,9 @@ class Derivation(Record):
             (step, *map(float, self.chances.at(step=step)))
             for step in self.chances.labels["step"]
         )  # fmt: skip
-        told = (f"at ε = {e:.4f} ({n})" for n, e in zip(names, self.distances.flat, strict=True))
+        columns = (f"at ε = {e:.4f} ({n})" for n, e in zip(names, self.distances.flat, strict=True))
         return (
-            Table(title="The derivation, step by step", columns=("chance", *told), rows=steps),
+            Table(title="The derivation, step by step", columns=("chance", *columns), rows=steps),
             Table.of(
                 "The bound ε against N, M and δ",
                 self.epsilon,

@@ -31,8 +31,8 @@ def chi_square(observed: Floats, expected: Floats, least: float = 10.0) -> tuple
     """The statistic, its degrees of freedom and its p-value; rare cells are taken together."""
     common = expected >= least
     seen = np.r_[observed[common], observed[~common].sum()]
-    told = np.r_[expected[common], expected[~common].sum()]
-    kept = told > 0
-    statistic = float((((seen - told) ** 2)[kept] / told[kept]).sum())
+    pooled = np.r_[expected[common], expected[~common].sum()]
+    kept = pooled > 0
+    statistic = float((((seen - pooled) ** 2)[kept] / pooled[kept]).sum())
     freedom = int(kept.sum()) - 1
     return statistic, freedom, float(chi2.sf(statistic, freedom))

@@ -69,8 +69,8 @@ def _by_length(result: EfficientResult) -> Figure:
         if not np.isfinite(values).any():
             continue
         add_series(figure, lengths, values, way, "%{x} letters: %{y:.1%}", place=place)
-        told = [f"{v:.1%} at {n}" for n, v in zip(lengths, values, strict=True) if np.isfinite(v)]
-        spoken.append(f"{way}: {', '.join(told)}")
+        shares = [f"{v:.1%} at {n}" for n, v in zip(lengths, values, strict=True) if np.isfinite(v)]
+        spoken.append(f"{way}: {', '.join(shares)}")
     log_axis(figure, "x", lengths)
     figure.update_yaxes(tickformat=".0%", rangemode="tozero")
     return Figure(

@@ -99,7 +99,7 @@ def _logits(result: FailuresResult) -> Figure:
                    marker={"line": {"width": 2}})  # fmt: skip
     figure.update_yaxes(type="category")
     figure.update_xaxes(rangemode="tozero")
-    told = ", ".join(
+    spoken = ", ".join(
         f"seed {seed} {row[0]:.2f} and {row[2]:.2f}"
         for seed, row in zip(seeds, table.array.tolist(), strict=True)
     )
@@ -109,5 +109,5 @@ def _logits(result: FailuresResult) -> Figure:
         figure,
         "The size of logits over every vector of counts, wrong and right, for each seed with "
         "errors.",
-        f"Median size of wrong and right logits: {told}.",
+        f"Median size of wrong and right logits: {spoken}.",
     )

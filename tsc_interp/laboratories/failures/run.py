@@ -143,7 +143,7 @@ def _predicted(
     singly = np.zeros((len(RULES), len(others), len(SCORES)))
     for seed in (asked.fit_seed, *others):
         progress(f"predicting failures of seed {seed}")
-        told = {
+        predicted = {
             "margin rule": rules.margin_rule(held[seed], judged[seed]),
             "cone rule": rules.cone_rule(models[seed], held[seed], judged[seed]),
             **learnt,
@@ -153,7 +153,7 @@ def _predicted(
         share = 1 if seed == asked.fit_seed else len(others)
         for t, part in parts.items():
             for (r, rule), (w, weight) in _pairs(RULES, WEIGHTS):
-                scored = _scored(told[rule], judged[seed].wrong, part, weights[weight])
+                scored = _scored(predicted[rule], judged[seed].wrong, part, weights[weight])
                 scores[r, t, w] += np.array(scored) / share
                 if t == 2 and weight == WEIGHTS[0]:
                     singly[r, others.index(seed)] = scored

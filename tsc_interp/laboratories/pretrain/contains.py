@@ -138,7 +138,7 @@ def _gaps(pretrained: Weights, seeds: int) -> tuple[float, float]:
     visible = vectors_up_to(TASK.n_letters, LONGEST - 1)
     strings = Strings.of_counts(np.repeat(visible[None], seeds, axis=0))
     with torch.no_grad():
-        told = logits(CORPUS, pretrained, strings).softmax(-1).numpy()
+        chances = logits(CORPUS, pretrained, strings).softmax(-1).numpy()
     best = best_restoration(visible)
-    mine, blind = (np.abs(one - best).sum(-1).mean() / 2 for one in (told, 1 / TASK.n_letters))
+    mine, blind = (np.abs(one - best).sum(-1).mean() / 2 for one in (chances, 1 / TASK.n_letters))
     return float(mine), float(blind)

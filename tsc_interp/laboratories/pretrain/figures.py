@@ -73,8 +73,8 @@ def _contains(result: PretrainResult) -> Figure:
         add_series(figure, [i + (place - 1) * 0.08 for i in range(len(labels))], means, arm,
                    "%{y:.1%}", place=place, colour=_COLOURS[arm], symbol=_SYMBOLS[arm], size=10,
                    error_y={"type": "data", "array": errors, "width": 5})  # fmt: skip
-        told = ", ".join(f"{n} labels {mean:.1%}" for n, mean in zip(labels, means, strict=True))
-        words.append(f"{arm}: {told}")
+        spoken = ", ".join(f"{n} labels {mean:.1%}" for n, mean in zip(labels, means, strict=True))
+        words.append(f"{arm}: {spoken}")
     figure.add_hline(y=0.5, line={"color": WRONG, "dash": "dash", "width": 1.5})
     figure.update_xaxes(tickvals=list(range(len(labels))), ticktext=labels, zeroline=False)
     figure.update_yaxes(tickformat=".0%", range=[0.48, 1.02])
@@ -111,7 +111,7 @@ def _confidence(result: PretrainResult) -> Figure:
     names = [f"{short[arm]}, {group}" for arm, group in cells]
     name_rows(figure, names)
     figure.update_xaxes(tickformat=".0%", range=[-0.04, 1.04])
-    told = "; ".join(
+    spoken = "; ".join(
         f"{name}: right {a:.1%}, sure {b:.0%}"
         for name, a, b in zip(names, right, sure, strict=True)
     )
@@ -122,7 +122,7 @@ def _confidence(result: PretrainResult) -> Figure:
         "Shown: asked about in fine-tuning. Held out: in the corpus only, for models that had one. "
         "Strangers: nowhere. Alone: fine-tuning only, as many steps in all. The dotted line is "
         "confidence without knowledge.",
-        f"{told}.",
+        f"{spoken}.",
     )
 
 

@@ -70,7 +70,7 @@ class AttributionResult(ProbeResult):
             title += f" (the {MOST_ROWS} largest)"
         parts = tuple((named[i], self.groups[i], float(mean[i]), float(size[i])) for i in shown)
         if len(groups) > MOST_GROUPS:
-            told = Table(
+            first = Table(
                 title=f"Each head and MLP, averaged over the {self.row}s",
                 columns=("part of the model", "mean", "mean size"),
                 rows=tuple(
@@ -84,9 +84,9 @@ class AttributionResult(ProbeResult):
             )
         else:
             columns = (self.row, *groups, self.total)
-            told = Table(title=f"Each {self.row}'s {self.total}", columns=columns, rows=rows)
+            first = Table(title=f"Each {self.row}'s {self.total}", columns=columns, rows=rows)
         return (
-            told,
+            first,
             Table(
                 title=title,
                 columns=("part", "group", "mean", "mean size"),

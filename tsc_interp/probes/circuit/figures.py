@@ -224,7 +224,7 @@ def _ranking(result: CircuitResult) -> Figure:
     )
     figure.update_layout(margin_t=40)
     scored = zip(result.auc.labels["method"], result.auc.array.tolist(), strict=True)
-    told = ", ".join(f"{method} {value:.2f}" for method, value in scored)
+    ranked = ", ".join(f"{method} {value:.2f}" for method, value in scored)
     first = f"{names[0]} moves the logit most when removed alone, by {scores[0, order[0]]:.3f}"
     return Figure(
         "ranking",
@@ -232,5 +232,5 @@ def _ranking(result: CircuitResult) -> Figure:
         figure,
         "How much each method thinks of each part, the most important on top. Bold parts are in "
         "the circuit: a good ranking has them above the others.",
-        f"{first}. ROC AUC against the circuit: {told}.",
+        f"{first}. ROC AUC against the circuit: {ranked}.",
     )

@@ -96,9 +96,9 @@ def _ranking(result: CircuitResult) -> Finding | None:
     known: dict[str, Cell] = {n: value for n, value in scores.items() if not isnan(value)}
     if not known:
         return None
-    told = ", ".join(f"{name} {value:.2f}" for name, value in known.items())
+    ranked = ", ".join(f"{name} {value:.2f}" for name, value in known.items())
     text = (
         "How well cheaper rankings tell the circuit's parts from the others (ROC AUC, 1 is "
-        f"perfect, 0.5 chance): {told}."
+        f"perfect, 0.5 chance): {ranked}."
     )
     return Finding(severity="note", text=text, numbers=known)

@@ -75,9 +75,11 @@ class CircuitsWeightsResult(ProbeResult):
         )  # fmt: skip
         columns = ("head", "scores of tokens differ by", "scores of positions differ by",
                    "largest effect on an output")  # fmt: skip
-        told = [Table(title="How much each head's weights tell apart", columns=columns, rows=rows)]
+        tables = [
+            Table(title="How much each head's weights tell apart", columns=columns, rows=rows)
+        ]
         pairs = self.pairs()[:MOST_PAIRS]
         if pairs:
             columns = ("through", "from", "to", "composition")
-            told.append(Table(title="How heads compose", columns=columns, rows=tuple(pairs)))
-        return tuple(told)
+            tables.append(Table(title="How heads compose", columns=columns, rows=tuple(pairs)))
+        return tuple(tables)

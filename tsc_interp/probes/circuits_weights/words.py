@@ -35,8 +35,8 @@ def _copying(result: CircuitsWeightsResult) -> list[Finding]:
     if not result.copies:
         return []
     count = len(result.ov_token.labels["token"])
-    told = [(name, result.copied(i, h)) for i, h, name in result.heads]
-    told = [one for one in told if one[1] > count / 2 and count > 1]
+    copies = [(name, result.copied(i, h)) for i, h, name in result.heads]
+    copies = [one for one in copies if one[1] > count / 2 and count > 1]
     return [
         Finding(
             severity="note",
@@ -44,7 +44,7 @@ def _copying(result: CircuitsWeightsResult) -> list[Finding]:
             "raises its own logit most.",
             numbers={"copied": copied, "tokens": count},
         )
-        for name, copied in sorted(told, key=lambda one: -one[1])[:MOST_TOLD]
+        for name, copied in sorted(copies, key=lambda one: -one[1])[:MOST_TOLD]
     ]
 
 
@@ -59,7 +59,7 @@ def _compositions(result: CircuitsWeightsResult) -> list[Finding]:
     )
     numbers: dict[str, Cell] = {"beyond": len(beyond), "chance": result.chance}
     if beyond:
-        told = [f"{to} reads {source} by {by} ({score:.3f})"
+        readings = [f"{to} reads {source} by {by} ({score:.3f})"
                 for by, source, to, score in beyond[:MOST_TOLD]]  # fmt: skip
-        text += f"; the largest: {', '.join(told)}"
+        text += f"; the largest: {', '.join(readings)}"
     return [Finding(severity="note", text=f"{text}.", numbers=numbers)]

@@ -25,8 +25,8 @@ ALIKE = 0.01
 
 def findings(result: MarginResult) -> tuple[Finding, ...]:
     if result.needs is None:
-        told = [_head(result, i, h) for i, h in heads_to_tell(result)]
-        return (against_chance(result), *told)
+        heads = [_head(result, i, h) for i, h in heads_to_tell(result)]
+        return (against_chance(result), *heads)
     statements = [
         _head(result, i, h)
         for i in range(len(result.reads))

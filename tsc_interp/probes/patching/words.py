@@ -83,7 +83,7 @@ def _counting(result: PatchingResult, patched: Patched) -> list[Finding]:
         return []
     site = patched.site("scores_by_src").effect
     flat = np.argsort(-np.abs(site.array), axis=None, kind="stable")[:3]
-    told = []
+    counts = []
     numbers: dict[str, Cell] = {}
     for cell in flat:
         i, h, s = np.unravel_index(int(cell), site.shape)
@@ -92,14 +92,14 @@ def _counting(result: PatchingResult, patched: Patched) -> list[Finding]:
             continue
         where = f"layer {i} " if result.n_layers > 1 else ""
         letter = site.labels["src_pos"][s]
-        told.append(f"{where}head {h} counting {letter} {_share(effect)}")
+        counts.append(f"{where}head {h} counting {letter} {_share(effect)}")
         numbers[f"{where}head {h}, {letter}"] = effect
-    if not told:
+    if not counts:
         return []
     pair = patched.pair
     text = (
         f"From `{pair.clean}` into `{pair.corrupted}`, with one letter counted as often as in the "
-        f"clean string by one head: {', '.join(told)}."
+        f"clean string by one head: {', '.join(counts)}."
     )
     return [Finding(severity="note", text=text, numbers=numbers)]
 

@@ -51,7 +51,7 @@ def _graph(result: PathsResult, paths: Paths, mark: str) -> Figure:
     few = len(shown) < len(paths.edges)
     left = f" Of {len(paths.edges):,} edges, the {len(shown)} largest are drawn." if few else ""
     counts = "count" if result.by == "letter" else "key or value"
-    told = (
+    spoken = (
         "; ".join(f"{edge.name} {edge.effect:.2f}" for edge in shown[:5]) or "no edge reaches 0.01"
     )
     return Figure(
@@ -61,7 +61,7 @@ def _graph(result: PathsResult, paths: Paths, mark: str) -> Figure:
         f"{paths.pair.scale()} A line's width is the effect of that edge alone; vermillion goes "
         f"towards the clean logit, dashed blue away from it. From a letter to a head: its {counts} "
         f"there. h is a head, n a neuron.{left}",
-        f"{len(shown)} edges; the largest: {told}.",
+        f"{len(shown)} edges; the largest: {spoken}.",
     )
 
 

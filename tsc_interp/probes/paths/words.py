@@ -21,8 +21,8 @@ def findings(result: PathsResult) -> tuple[Finding, ...]:
 
 def _largest(paths: Paths) -> Finding:
     shown = [edge for edge in paths.edges[:5] if abs(edge.effect) >= 0.005]
-    told = ", ".join(f"{edge.name} {edge.effect:.2f}" for edge in shown) or "none"
-    text = f"{paths.pair.sentence()} The edges that carry most ({SCALE}): {told}."
+    edges = ", ".join(f"{edge.name} {edge.effect:.2f}" for edge in shown) or "none"
+    text = f"{paths.pair.sentence()} The edges that carry most ({SCALE}): {edges}."
     numbers: dict[str, Cell] = {edge.name: edge.effect for edge in shown}
     severity: Severity = (
         "failure" if paths.pair.right(1) is False and paths.pair.right(0) else "note"

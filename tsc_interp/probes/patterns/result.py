@@ -100,7 +100,7 @@ class PatternsResult(ProbeResult):
             "distance from equal weights",
             *(f"weight on {HABITS[n]}" for n in names),
         )
-        told = Table(title="Where each head attends, on average", columns=columns, rows=rows)
+        averages = Table(title="Where each head attends, on average", columns=columns, rows=rows)
         labels = self.by_token.labels
         tokens = tuple(
             (name, token, *self.by_token.array[i, h, t].tolist())
@@ -108,4 +108,6 @@ class PatternsResult(ProbeResult):
             for t, token in enumerate(labels["from"])
         )
         columns = ("head", "from", *(f"to {token}" for token in labels["to"]))
-        return told, Table(title="Mean weight from token to token", columns=columns, rows=tokens)
+        return averages, Table(
+            title="Mean weight from token to token", columns=columns, rows=tokens
+        )

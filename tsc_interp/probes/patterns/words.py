@@ -10,11 +10,11 @@ MOST_HEADS = 8
 
 
 def findings(result: PatternsResult) -> tuple[Finding, ...]:
-    told = [(i, h, name, result.habit(i, h)) for i, h, name in result.heads]
-    clear = [(name, habit) for i, h, name, habit in told if habit and not result.uniform(i, h)]
+    heads = [(i, h, name, result.habit(i, h)) for i, h, name in result.heads]
+    clear = [(name, habit) for i, h, name, habit in heads if habit and not result.uniform(i, h)]
     clear.sort(key=lambda one: -(one[1][1] - one[1][2]))
     even = [name for i, h, name in result.heads if result.uniform(i, h)]
-    rest = len(told) - len(clear) - len(even)
+    rest = len(heads) - len(clear) - len(even)
     statements = [
         Finding(
             severity="note",
@@ -32,17 +32,17 @@ def findings(result: PatternsResult) -> tuple[Finding, ...]:
         statements.append(Finding(severity="note", text=text, numbers={"uniform heads": len(even)}))
     if rest or not statements:
         text = (
-            f"{rest} of {len(told)} heads {'has' if rest == 1 else 'have'} no habit that explains "
+            f"{rest} of {len(heads)} heads {'has' if rest == 1 else 'have'} no habit that explains "
             "half of the weight; the view shows where they attend, string by string."
         )
         if result.habits is None:
-            strongest = max(told, key=lambda one: result.focus.array[one[0], one[1]])
+            strongest = max(heads, key=lambda one: result.focus.array[one[0], one[1]])
             i, h, name, _ = strongest
             text = (
-                f"{capital(name)} is the most selective of {len(told)}: its weights are "
+                f"{capital(name)} is the most selective of {len(heads)}: its weights are "
                 f"{result.focus.array[i, h]:.0%} away from equal ones."
             )
-        statements.append(Finding(severity="note", text=text, numbers={"heads": len(told)}))
+        statements.append(Finding(severity="note", text=text, numbers={"heads": len(heads)}))
     return tuple(statements)
 
 

@@ -35,7 +35,7 @@ def leads(result: HeadsResult) -> Figure:
     figure = heat(
         cells, rows, labels["head"], show=".2f", colours={**SHARE, "zmin": 0.0, "zmax": top}
     )
-    told = int((cells > 0).sum())
+    clear = int((cells > 0).sum())
     return Figure(
         "leads",
         "Heads that read one token clearly",
@@ -43,7 +43,7 @@ def leads(result: HeadsResult) -> Figure:
         "One cell per head: how far the score of the token it scores highest is ahead of the next. "
         "Empty cells are no further ahead than heads with shuffled weights, or by less than one "
         "token's scores differ from place to place.",
-        f"{told} of {lead.size} heads read one token clearly; the largest lead is "
+        f"{clear} of {lead.size} heads read one token clearly; the largest lead is "
         f"{float(cells.max()):.2f}.",
     )
 

@@ -85,8 +85,8 @@ def run(
         ),
     )
     # Reported for one logit, and for letters whose values are the same wherever they stand.
-    told = config is not None and config.n_outputs == 1 and result.lead is None
-    if config is not None and told and result.needs_among(reading.tokens):
+    reported = config is not None and config.n_outputs == 1 and result.lead is None
+    if config is not None and reported and result.needs_among(reading.tokens):
         result = result.model_copy(update=_false_positives(model, config, reading))
     return result.with_findings(findings(result))
 
