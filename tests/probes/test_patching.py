@@ -206,7 +206,8 @@ def test_any_transformer_lens_model() -> None:
         value[:, 4, 1] = cache["blocks.0.attn.hook_v"][:, 4, 1]
         return value
 
-    after = model.run_with_hooks(corrupted, fwd_hooks=[("blocks.0.attn.hook_v", put)])[0, -1]
+    hooks = [("blocks.0.attn.hook_v", put)]
+    after = model.run_with_hooks(corrupted, fwd_hooks=hooks)[0, -1].detach()
     lead = float(after[5] - torch.cat([after[:5], after[6:]]).max())
     pair = result.pairs[0].pair
     found = result.pairs[0].site("v").effect.array[0, 4, 1]
