@@ -21,7 +21,7 @@ from tsc_interp.training.engine import shape_of
 from tsc_interp.training.ensemble import TrainingState, start, train_ensemble
 from tsc_interp.training.experiments import Experiment
 from tsc_interp.training.locking import locked
-from tsc_interp.training.run_writer import Found, RunWriter
+from tsc_interp.training.run_writer import Examined, RunWriter
 from tsc_interp.training.sharing import Same, groups_of, helpers, shared_out
 from tsc_interp.training.stopping import chosen_epoch
 from tsc_interp.training.testing import evaluate_ensemble
@@ -194,11 +194,11 @@ def _look(
     return rest
 
 
-def _peek(directory: RunWriter) -> Found:
+def _peek(directory: RunWriter) -> Examined:
     try:
         return directory.examine()
     except DamagedRun:
-        return Found()
+        return Examined()
 
 
 def _find(runs: Path, same: Same) -> RunWriter | None:
@@ -297,13 +297,13 @@ def _train_missing(jobs: Sequence[Job], runs: Path, watcher: Watcher) -> None:
             _finish(ended, runs, watcher)
 
 
-def _examined(directory: RunWriter, watcher: Watcher) -> Found:
+def _examined(directory: RunWriter, watcher: Watcher) -> Examined:
     """What is there; what is damaged is moved out of the way, and said."""
     try:
         return directory.examine()
     except DamagedRun as problem:
         watcher.damaged(problem, directory.put_aside("damaged"))
-        return Found()
+        return Examined()
 
 
 def _finish(ended: Sequence[tuple[Job, TrainingState]], runs: Path, watcher: Watcher) -> None:

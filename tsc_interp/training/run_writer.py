@@ -41,7 +41,7 @@ from tsc_interp.training.locking import explained
 
 
 @dataclass(frozen=True)
-class Found:
+class Examined:
     """What is on disk of a run: its result, or the state it can go on from, or nothing of use."""
 
     result: RunResult | None = None
@@ -61,10 +61,10 @@ class RunWriter(RunDirectory):
 
     # -- what is there -------------------------------------------------------------------------
 
-    def examine(self) -> Found:
+    def examine(self) -> Examined:
         """What an earlier process left; a `DamagedRun` if it is not what was written."""
         if not self._begun():
-            return Found()
+            return Examined()
         stored = read_description(self.path)
         if (stored["run_key"], stored["seed"]) != (self.key, self.seed):
             raise DamagedRun(f"{self.path} is damaged: config.json is that of another run or seed")
@@ -76,8 +76,8 @@ class RunWriter(RunDirectory):
                 for epoch in range(result.epochs + (not result.diverged)):
                     self._checked(epoch)
                 self._tidy()
-                return Found(result=result)
-            return Found(state=self._state())
+                return Examined(result=result)
+            return Examined(state=self._state())
         except DamagedRun:
             raise
         except CheckpointError as error:

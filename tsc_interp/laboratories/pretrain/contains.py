@@ -43,7 +43,7 @@ Arms = dict[str, Weights]
 
 
 @dataclass(frozen=True)
-class Found:
+class FewLabelScores:
     accuracy: Floats
     """`[arm labels seed]`."""
     horizons: Floats
@@ -54,7 +54,7 @@ class Found:
     """From the best restorations, in total variation: the pre-trained models', and equal shares."""
 
 
-def study(asked: PretrainOptions, progress: Progress = silent) -> Found:
+def study(asked: PretrainOptions, progress: Progress = silent) -> FewLabelScores:
     """Every arm from the same initial weights on the same labelled strings, seed by seed."""
     seeds = range(asked.seed, asked.seed + asked.seeds)
     rng = np.random.default_rng([asked.seed, 1])
@@ -78,7 +78,7 @@ def study(asked: PretrainOptions, progress: Progress = silent) -> Found:
     most = slice((len(asked.labels) - 1) * asked.seeds, None)
     last = {name: weight[most] for name, weight in arms[BOTH].items()}
     heads = [_read(weights, asked.seeds) for weights in (fresh, pretrained, last)]
-    return Found(accuracy, horizons, np.array(heads), _gaps(pretrained, asked.seeds))
+    return FewLabelScores(accuracy, horizons, np.array(heads), _gaps(pretrained, asked.seeds))
 
 
 def balanced(positive: Flags, labels: Flags) -> float:

@@ -38,7 +38,7 @@ GROUP_OF = np.repeat(np.arange(len(GROUPS)), (SHOWN, HELD_OUT, STRANGERS))
 
 
 @dataclass(frozen=True)
-class Found:
+class PartnerScores:
     accuracy: Floats
     """`[arm group seed]`."""
     confidence: Floats
@@ -47,7 +47,7 @@ class Found:
     """`[seed]`: of the partner asked for most often in fine-tuning, on held-out names."""
 
 
-def study(asked: PretrainOptions, progress: Progress = silent) -> Found:
+def study(asked: PretrainOptions, progress: Progress = silent) -> PartnerScores:
     seeds = range(asked.seed, asked.seed + asked.seeds)
     rng = np.random.default_rng([asked.seed, 2])
     facts = rng.integers(PARTNERS, size=(asked.seeds, NAMES))
@@ -64,7 +64,7 @@ def study(asked: PretrainOptions, progress: Progress = silent) -> Found:
         pretrained,
     )
     scored = np.array([_scores(weights, facts) for weights in arms])
-    return Found(scored[:, 0], scored[:, 1], constant_answer(facts))
+    return PartnerScores(scored[:, 0], scored[:, 1], constant_answer(facts))
 
 
 def constant_answer(facts: Integers) -> Floats:

@@ -22,7 +22,7 @@ CHECKED = 16
 
 
 @dataclass(frozen=True)
-class Seen:
+class ReadOut:
     """A read-out direction, as the residual stream before the norm meets it."""
 
     direction: Floats
@@ -41,7 +41,7 @@ class Seen:
         return self.scaled((x * self.direction).sum(-1))
 
 
-def through_final_norm(model: Any, run: Pass, w: Floats) -> Seen:
+def through_final_norm(model: Any, run: Pass, w: Floats) -> ReadOut:
     """`w`, a direction for each row, as it is where the model has no final norm."""
     if "ln_final.hook_scale" not in run.cache:
         if run.config is None and getattr(model.cfg, "normalization_type", None):
@@ -49,7 +49,7 @@ def through_final_norm(model: Any, run: Pass, w: Floats) -> Seen:
                 "this model has norms but shows no ln_final.hook_scale, so the final norm's effect "
                 "on the read-out is not known; layer=N reads the residual stream after layer N"
             )
-        return Seen(w)
+        return ReadOut(w)
     last = run.at_query(f"blocks.{model.cfg.n_layers - 1}.hook_resid_post")
     scale = run.at_query("ln_final.hook_scale").reshape(len(last))
     gain, shift = (_weight(model, names) for names in (("w", "weight"), ("b", "bias")))
@@ -62,7 +62,7 @@ def through_final_norm(model: Any, run: Pass, w: Floats) -> Seen:
         return np.asarray(u - u.mean(axis=-1, keepdims=True) if centred else u)
 
     _check(model, run, last, fold, scale, shift)
-    return Seen(fold(w), scale, None if shift is None else w @ shift)
+    return ReadOut(fold(w), scale, None if shift is None else w @ shift)
 
 
 def _weight(model: Any, names: tuple[str, ...]) -> Floats | None:

@@ -26,7 +26,7 @@ from einops import einsum
 from numpy.typing import ArrayLike
 
 from tsc_interp.errors import UnsupportedError
-from tsc_interp.probes.attribution.final_norm import Seen, through_final_norm
+from tsc_interp.probes.attribution.final_norm import ReadOut, through_final_norm
 from tsc_interp.probes.attribution.result import OUTSIDE, AttributionResult
 from tsc_interp.probes.attribution.target import Answer, target
 from tsc_interp.probes.attribution.words import findings
@@ -104,7 +104,7 @@ def run(
     w = wanted.direction
     last = chosen_layers(model, layer)[-1]
     at_end = last == model.cfg.n_layers - 1
-    seen = through_final_norm(model, given, w) if at_end else Seen(w)
+    seen = through_final_norm(model, given, w) if at_end else ReadOut(w)
     parts = _parts(model, given, seen, last)
     logits = seen.of(given.at_query(f"blocks.{last}.hook_resid_post"))
     logits = logits if seen.shift is None else logits + seen.shift
@@ -146,7 +146,7 @@ def _grouped(parts: list[Effect]) -> tuple[list[str], Floats]:
     return list(groups), np.stack(list(groups.values()), axis=1)
 
 
-def _parts(model: Any, run: Pass, seen: Seen, last: int) -> list[Effect]:
+def _parts(model: Any, run: Pass, seen: ReadOut, last: int) -> list[Effect]:
     embedded = run.at_query("hook_embed")
     parts = [Effect("embedding", "embedding", seen.of(embedded))]
     positions = run.at_query("blocks.0.hook_resid_pre") - embedded
@@ -165,7 +165,7 @@ def _parts(model: Any, run: Pass, seen: Seen, last: int) -> list[Effect]:
     return parts
 
 
-def _heads(model: Any, run: Pass, seen: Seen, index: int, where: str) -> list[Effect]:
+def _heads(model: Any, run: Pass, seen: ReadOut, index: int, where: str) -> list[Effect]:
     """Each head's effect, divided among the tokens it attends to."""
     by_key = _by_key(model, run, seen, index)
     tokens = np.unique(run.tokens[(run.pattern(index) > 0).any(axis=1)])
@@ -179,7 +179,7 @@ def _heads(model: Any, run: Pass, seen: Seen, index: int, where: str) -> list[Ef
     ]
 
 
-def _by_key(model: Any, run: Pass, seen: Seen, index: int) -> Floats:
+def _by_key(model: Any, run: Pass, seen: ReadOut, index: int) -> Floats:
     """`[row head key]`: what each head adds by attending to each position."""
     pattern, output = run.pattern(index), weight(model, index, "attn", "W_O")
     if output is None:
@@ -190,7 +190,7 @@ def _by_key(model: Any, run: Pass, seen: Seen, index: int) -> Floats:
     return seen.scaled(pattern * written)
 
 
-def _sources(model: Any, run: Pass, seen: Seen, last: int) -> LabeledArray | None:
+def _sources(model: Any, run: Pass, seen: ReadOut, last: int) -> LabeledArray | None:
     """`[string head position]`; None where places have no order, or where they are too many."""
     if run.config is not None and not run.config.needs_order:
         return None
@@ -206,7 +206,7 @@ def _sources(model: Any, run: Pass, seen: Seen, last: int) -> LabeledArray | Non
     return LabeledArray.of(np.concatenate(parts, 1), string=run.rows, head=names, position=places)
 
 
-def _neurons(model: Any, run: Pass, seen: Seen, index: int, where: str) -> list[Effect]:
+def _neurons(model: Any, run: Pass, seen: ReadOut, index: int, where: str) -> list[Effect]:
     output = weight(model, index, "mlp", "W_out")
     if output is None:
         raise UnsupportedError(f"layer {index} of this model has an MLP without W_out")
@@ -218,7 +218,7 @@ def _neurons(model: Any, run: Pass, seen: Seen, index: int, where: str) -> list[
 
 
 def _bias(
-    model: Any, index: int, part: str, name: str, seen: Seen, called: str, run: Pass
+    model: Any, index: int, part: str, name: str, seen: ReadOut, called: str, run: Pass
 ) -> list[Effect]:
     bias = weight(model, index, part, name)
     if bias is None:
@@ -248,7 +248,7 @@ def readouts(
 def _largest_by_chance(model: Any, run: Pass, w: Floats, last: int) -> float:
     """The largest mean effect of a head or MLP, of a model whose weights are shuffled now."""
     at_end = last == model.cfg.n_layers - 1
-    seen = through_final_norm(model, run, w) if at_end else Seen(w)
+    seen = through_final_norm(model, run, w) if at_end else ReadOut(w)
     names, effects = _grouped(_parts(model, run, seen, last))
     size = np.abs(effects).mean(axis=0)
     return max(float(size[g]) for g, name in enumerate(names) if name not in OUTSIDE)
@@ -292,7 +292,7 @@ def _check_sum(run: Pass, effects: Floats, logits: Floats, last: int) -> None:
         )
 
 
-def _not_applicable(model: Any, run: Pass, last: int, seen: Seen) -> tuple[str, ...]:
+def _not_applicable(model: Any, run: Pass, last: int, seen: ReadOut) -> tuple[str, ...]:
     notes = []
     if last < model.cfg.n_layers - 1:
         notes.append(f"layers after {last} are left out, so the sum is not the final read-out")

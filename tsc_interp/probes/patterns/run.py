@@ -51,7 +51,7 @@ MOST_LETTERS = 32
 
 
 @dataclass(frozen=True)
-class Seen:
+class StringAttention:
     """One string's tokens and patterns, without its padding."""
 
     name: str
@@ -108,7 +108,7 @@ def run(
     return result.with_findings(findings(result))
 
 
-def _seen(run: Any, row: int, layers: Sequence[int]) -> Seen:
+def _seen(run: Any, row: int, layers: Sequence[int]) -> StringAttention:
     tokens, copies = run.tokens[row], run.multiplicity[row]
     ours = run.config is not None
     # A letter that a compressed string lacks has a place, and nothing there attends or is seen.
@@ -125,7 +125,7 @@ def _seen(run: Any, row: int, layers: Sequence[int]) -> Seen:
         names = _plain(run, tokens[kept])
     called = [f"{n}×{c:.0f}" if c > 1 else n for n, c in zip(names, copies[kept], strict=True)]
     reads = int(np.searchsorted(kept, run.query[row]))
-    return Seen(run.rows[row], tuple(called), copies[kept], reads, pattern)
+    return StringAttention(run.rows[row], tuple(called), copies[kept], reads, pattern)
 
 
 def _plain(run: Any, tokens: NDArray[np.int64]) -> tuple[str, ...]:
@@ -135,7 +135,7 @@ def _plain(run: Any, tokens: NDArray[np.int64]) -> tuple[str, ...]:
     return tuple(named[token] for token in tokens.tolist())
 
 
-def _shown(seen: Sequence[Seen]) -> Sequence[Seen]:
+def _shown(seen: Sequence[StringAttention]) -> Sequence[StringAttention]:
     total, count = 0, 0
     for one in seen[:MOST_STRINGS]:
         total += one.pattern.size
@@ -151,13 +151,13 @@ def _shown(seen: Sequence[Seen]) -> Sequence[Seen]:
     return seen[:count]
 
 
-def _kept(one: Seen, labels: dict[str, Any]) -> StringPattern:
+def _kept(one: StringAttention, labels: dict[str, Any]) -> StringPattern:
     places = range(len(one.tokens))
     weights = LabeledArray.of(one.pattern.round(5), **labels, query=places, key=places)
     return StringPattern(name=one.name, tokens=one.tokens, reads=one.reads, weights=weights)
 
 
-def _by_position(seen: Sequence[Seen], labels: dict[str, Any]) -> LabeledArray:
+def _by_position(seen: Sequence[StringAttention], labels: dict[str, Any]) -> LabeledArray:
     width = max(len(one.tokens) for one in seen)
     total = np.zeros((*seen[0].pattern.shape[:2], width, width))
     count = np.zeros((width, width))
@@ -169,7 +169,7 @@ def _by_position(seen: Sequence[Seen], labels: dict[str, Any]) -> LabeledArray:
     return LabeledArray.of(mean, **labels, query=range(width), key=range(width))
 
 
-def _by_token(seen: Sequence[Seen], labels: dict[str, Any]) -> LabeledArray:
+def _by_token(seen: Sequence[StringAttention], labels: dict[str, Any]) -> LabeledArray:
     """Of many tokens those that occur most."""
     times = Counter(_kind(token) for one in seen for token in one.tokens)
     kinds = [token for token, _ in times.most_common(MOST_TOKENS)]
@@ -191,7 +191,9 @@ def _kind(token: str) -> str:
     return head if times and head and copies.isdigit() else token
 
 
-def _not_applicable(outside: bool, ordered: bool, seen: Sequence[Seen]) -> tuple[str, ...]:
+def _not_applicable(
+    outside: bool, ordered: bool, seen: Sequence[StringAttention]
+) -> tuple[str, ...]:
     notes = []
     shown = len(_shown(seen))
     if shown < len(seen):
