@@ -245,7 +245,7 @@ def test_memory_is_bounded_by_slices(
 
 @pytest.mark.parametrize("limit", [0, -1, 10**9 + 1, 2.5, True, "10", None])
 def test_limits_and_budgets_are_checked(limit: object) -> None:
-    with pytest.raises(UsageError, match="from 1 to"):
+    with pytest.raises(UsageError, match=r"from 1( to|, got)"):
         horizon(planted(3), limit=limit)  # type: ignore[arg-type]
     if limit != 10**9 + 1:
         with pytest.raises(UsageError, match="boxes is a whole number from 1"):
