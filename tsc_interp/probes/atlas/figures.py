@@ -22,13 +22,15 @@ from tsc_interp.results.base import LabeledArray
 
 def figures(result: AtlasResult) -> list[Figure]:
     drawn = []
-    if result.triangle is not None and result.triangle_wrong is not None:
-        drawn.append(triangle(result, result.triangle, result.triangle_wrong))
     if result.plane is not None and result.plane_wrong is not None:
         drawn.append(_plane(result, result.plane, result.plane_wrong))
     if result.pairs is not None and result.pairs_wrong is not None:
         drawn.append(_pairs(result, result.pairs, result.pairs_wrong))
-    return [*drawn, _sets(result)]
+    drawn.append(_sets(result))
+    # Last: pages open with the same map, drawn sharper.
+    if result.triangle is not None and result.triangle_wrong is not None:
+        drawn.append(triangle(result, result.triangle, result.triangle_wrong))
+    return drawn
 
 
 def _plane(result: AtlasResult, logits: LabeledArray, wrong: LabeledArray) -> Figure:
