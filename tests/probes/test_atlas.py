@@ -227,6 +227,6 @@ def test_a_map_from_before_the_lens_is_still_drawn() -> None:
         written[name]["labels"]["length"] = ["1000"]
     old = maps.AtlasResult.from_dict(written)
     assert old.lens == 1
-    drawn = figures(old)[0]
+    drawn = figures(old)[-1]
     assert drawn.name == "triangle"
     assert drawn.figure.data[0].customdata[0][0] == "a{1000}bc (wrong)"
