@@ -86,7 +86,9 @@ def subjects() -> list[Subject]:
             **plain, norm="layer", final_norm=True, gated_mlp=True, n_heads=2, n_positions=5,
             task=Parity(letter="b"), reads="last",
         ),
-        ClassifierConfig(**plain, norm="rms", positions="rotary", n_positions=5, n_outputs=2),
+        ClassifierConfig(
+            **plain, norm="rms", positions="rotary", n_positions=5, n_outputs=2, d_head=2
+        ),
     ]  # fmt: skip
     made = [Subject.of(ordered_checkpoint(c, 12 + i), [1, 2, 3]) for i, c in enumerate(configs)]
     return [*made, Subject.of(adder(), None)]
@@ -159,7 +161,7 @@ def main() -> int:
         for _ in range(rng.choice([1, 1, 2, 3])):
             try:
                 changes.add(bent(parts, rng))
-            except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+            except (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError):
                 break  # an earlier change left nothing to bend here
         try:
             if rng.random() < 0.1:

@@ -10,6 +10,7 @@ from __future__ import annotations
 _V = "tsc_interp/verification"
 
 EQUIVALENT: dict[str, str] = {
+    f"{_V}/checker/layer_rounding.py::LayerRounding.centred: -1 -> 1": "sizes have two axes",
     f"{_V}/checker/spans.py::_table: 0.51 -> 1.51*": "the remainder over more than a cell: looser",
     f"{_V}/checker/paths.py::_Head._masses: 2 -> 3 (#3)": "more room than is needed: looser",
     f"{_V}/checker/trellis.py::TrellisChecker._leaves: len(tree) <= MAX_NODES ->*": (

@@ -82,6 +82,7 @@ TARGETS = (
         Target(
             f"{_VERIFICATION}/checker/{name}_rounding.py",
             ("tests/verification/test_layer_rounding.py",),
+            "adversary or overflow",
         )
         for name in ("attention", "norm", "layer")
     ),

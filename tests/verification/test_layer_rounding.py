@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.model.forward import forward
 from tsc_interp.model.inputs import from_tokens, token_rows
+from tsc_interp.verification.checker.layer_rounding import gamma
 from tsc_interp.verification.checker.paths import Sets
 from tsc_interp.verification.checker.trellis import TrellisChecker
 from tsc_interp.verification.checker.trellis_model import TrellisModel
@@ -273,6 +275,14 @@ def test_no_adversary_gets_below_the_bound(seed: int) -> None:
                 assert least >= bound[other]
                 if edges == 1:  # and not by orders of magnitude
                     assert exact[other] - bound[other] < 40 * (real - least) + 1e-6
+
+
+@pytest.mark.parametrize("terms", [1, 7, 100, 10_000, 4_000_000])
+def test_no_adversary_sums_worse_than_gamma(terms: int) -> None:
+    share = Fraction(terms, 2**24)
+    least = share / (1 - share)
+    assert least <= Fraction(gamma(terms)) < least * Fraction(10001, 10000)
+    assert np.isnan(gamma(2**22))
 
 
 def test_what_may_overflow_is_not_shown() -> None:
