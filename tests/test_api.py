@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import subprocess
 import sys
@@ -213,6 +214,33 @@ import tsc_interp
 sys.exit(len([name for name in sys.modules if name.startswith("tsc_interp.")]) - 1)
 """
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+def test_whatever_takes_a_model_takes_a_frame() -> None:
+    """One rule; `analyze_tokens` takes rows of tokens, which have their frame already."""
+    takes = {}
+    for name in tsc.__all__:
+        found = getattr(tsc, name)
+        if callable(found) and not isinstance(found, type):
+            parameters = inspect.signature(found).parameters
+            if "model" in parameters:
+                takes[name] = "frame" in parameters
+            assert "reading" not in parameters, name
+    assert {name for name, frame in takes.items() if not frame} == {"analyze_tokens"}
+    assert len(takes) >= 12
+
+
+@pytest.mark.parametrize("call", [
+    lambda model, frame: tsc.evaluate(model, "aab", frame=frame)[0].logit,
+    lambda model, frame: tsc.run_probe("attribution", model, ["aab"], frame=frame).to_dict(),
+    lambda model, frame: tsc.intervene(model, ["aab"], "head0=zero", frame=frame).after.tolist(),
+    lambda model, frame: tsc.horizon(model, limit=9, frame=frame).to_dict(),
+    lambda model, frame: tsc.load(model, frame=frame)(["aab"]).tolist(),
+], ids=["evaluate", "run_probe", "intervene", "horizon", "load"])  # fmt: skip
+def test_a_frame_is_importing_first(call: Callable[[Any, Any], Any]) -> None:
+    model = tsc.load(NAME).to_transformer_lens(n_ctx=70)
+    frame = {"frame": "[CLS] x{1..9}; x=2..4; CLS=0; read=0", "task": "contains_all"}
+    assert call(model, frame) == call(tsc.from_transformer_lens(model, **frame), None)
 
 
 def test_check_takes_what_certify_takes(tmp_path: Path) -> None:

@@ -395,6 +395,8 @@ _IN_TASKS = {
     "transducer": ("transducer", "Transducer"),
     "addition": ("writing", "Addition"),
     "copy": ("writing", "Copy"),
+    "framed": ("framed", "Framed"),
+    "framed_writing": ("framed", "FramedWriting"),
 }
 
 

@@ -113,9 +113,14 @@ CLAIMS: dict[str, Claim] = {
     ),
 }  # fmt: skip
 _ZERO = "[0] y{3} [+] [0] y{3} [IS]; y=0..9; +=10; IS=11; writes=4"
-SMALLER = {
-    "brackets": "[START] x{1..14} [END]; x=3..4; START=0; END=2; (=3; )=4; read=0",
+_BRACKETS = CLAIMS["cb0acba5159758ba"].frame
+ENUMERATED = {
+    "brackets": _BRACKETS.replace("1..40", "1..14"),
+    "brackets to 20": _BRACKETS.replace("1..40", "1..20"),
+    "brackets to 22": _BRACKETS.replace("1..40", "1..22"),
     "addition": _ZERO.replace("[0] y{3}", "[0] [0] y{2}"),
     "addition, three digits": _ZERO,
+    "addition, all": CLAIMS["d18404bb039f42c6"].frame,
 }
-"""The smaller frames that `--enumerate` decides in CPU seconds to minutes."""
+"""The frames that `--enumerate` decides: whole claims, or their shorter inputs, in CPU seconds (the
+first of each model) to half an hour."""

@@ -1,8 +1,9 @@
 """`python -m studies gallery FOLDER`: the simplest wrong input of public models of any depth.
 
 FOLDER holds your own copies of the files, which are known by their SHA-256; nothing is bundled.
-`--only NAME` takes one of them, and `--enumerate FRAME` decides every input of a smaller frame
-(`SMALLER` in claims.py) instead. Rows go to `studies/results/gallery.json`; times are CPU seconds.
+`--only NAME` takes one of them, and `--enumerate FRAME` decides every input of a frame
+(`ENUMERATED` in claims.py) instead; with `--state FILE` a killed run goes on where it was. Rows go
+to `studies/results/gallery.json`; times are CPU seconds.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any
 import torch
 
 import tsc_interp as tsc
-from studies.gallery.claims import CLAIMS, SMALLER, Claim
+from studies.gallery.claims import CLAIMS, ENUMERATED, Claim
 from studies.tables import RESULTS
 from tsc_interp.model.import_files import build
 
@@ -32,7 +33,8 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--seconds", type=float, default=120, help="per model")
     parser.add_argument("--only", help="the name of one model")
-    parser.add_argument("--enumerate", choices=SMALLER, help="decide every input of this frame")
+    parser.add_argument("--enumerate", choices=ENUMERATED, help="decide every input of this frame")
+    parser.add_argument("--state", type=Path, help="a file that keeps what is decided")
     parser.add_argument("--store", type=Path, default=STORE)
     asked = parser.parse_args(arguments)
     files = {hashlib.sha256(one.read_bytes()).hexdigest()[:16]: one
@@ -42,7 +44,7 @@ def main(arguments: list[str]) -> None:
         sys.exit(f"no file that the gallery knows in {asked.folder}")
     for key in known:
         claim, model = CLAIMS[key], load(files[key], CLAIMS[key])
-        row = row_of(model, claim, asked.seconds, asked.enumerate)
+        row = row_of(model, claim, asked.seconds, asked.enumerate, asked.state)
         row |= {"sha256": key, "parameters": sum(p.numel() for p in model.parameters())}
         row |= {"layers": int(model.cfg.n_layers), "width": int(model.cfg.d_model)}
         print(f"{claim.name}: {row['findings'][0]} ({row['seconds']} s)", flush=True)
@@ -73,14 +75,16 @@ def load(path: Path, claim: Claim) -> Any:
         return build(options, state)
 
 
-def row_of(model: Any, claim: Claim, seconds: float, smaller: str | None) -> dict[str, Any]:
+def row_of(
+    model: Any, claim: Claim, seconds: float, smaller: str | None, state: Path | None = None
+) -> dict[str, Any]:
     """What is stored about one model."""
     started = time.process_time()
     exhaustive = smaller is not None
-    frame = tsc.Frame.parse(claim.frame if smaller is None else SMALLER[smaller])
+    frame = tsc.Frame.parse(claim.frame if smaller is None else ENUMERATED[smaller])
     found = tsc.falsify(
         model, claim.label, frame=frame, seconds=seconds, sample=None if exhaustive else claim.draw,
-        exhaustive=exhaustive, progress=_tell if exhaustive else None,
+        exhaustive=exhaustive, state=state, progress=_tell if exhaustive else None,
     )  # fmt: skip
     spent = round(time.process_time() - started, 1)
     if found.tokens is not None:  # once more, by the plain forward pass

@@ -57,8 +57,8 @@ def test_our_models(capsys):
 
 
 @pytest.mark.parametrize(("change", "words"), [
-    (("claim", "reading"), "[claim] with frame and task"),
-    (("task", "label"), "[claim] has a frame"),
+    (("claim", "claims"), "[reading] with frame and task"),
+    (("task", "label"), "[reading] has a frame"),
     (("x{6}", "x{"), "cannot read the frame"),
 ])  # fmt: skip
 def test_errors(saved, capsys, change, words):
@@ -67,3 +67,29 @@ def test_errors(saved, capsys, change, words):
         file.write(CONFIG.replace(*change))
     assert main(["falsify", *arguments]) == 2
     assert words in capsys.readouterr().err
+
+
+def test_a_killed_search_goes_on(saved, tmp_path, capsys):
+    given = ["falsify", *saved(1), "--json", "--state", str(tmp_path / "state.jsonl")]
+    found = []
+    for _ in range(2):
+        assert main(given) == 3
+        found.append(json.loads(capsys.readouterr().out))
+    assert found[0] == found[1]
+
+
+def test_import_keeps_the_frame(saved, tmp_path, capsys):
+    out = str(tmp_path / "mine.safetensors")
+    model, *config = saved(1)
+    assert main(["import", model, *config, "-o", out]) == 0
+    assert main(["verify", out, "--json"]) == 3
+    text = capsys.readouterr().out
+    found = json.loads(text[text.index("{") :])
+    # A pair that is never compared: 27 palindromes of three pairs, and two other letters there.
+    assert (found["inputs"], found["wrong"], found["undecided"]) == (729, 54, 0)
+    frame = "[3] x{6}; x=0..1; read=0"
+    assert main(["import", model, *config, "--frame", frame, "-o", out, "--force"]) == 0
+    assert main(["verify", out, "--json"]) == 3
+    text = capsys.readouterr().out
+    found = json.loads(text[text.index("{") :])
+    assert (found["inputs"], found["wrong"]) == (64, 8)

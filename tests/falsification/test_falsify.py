@@ -104,6 +104,84 @@ def test_equal_seeds_give_equal_results(missed):
     assert other.tokens == missed.tokens
 
 
+class Killed(Exception):
+    pass
+
+
+def test_a_killed_search_goes_on_and_ends_alike(missed, tmp_path):
+    said = []
+
+    def dies(doing):
+        said.append(doing)
+        if len(said) == 4:
+            raise Killed
+
+    model, state = palindrome_model(3, 3, missing=1), tmp_path / "state.jsonl"
+    with pytest.raises(Killed):
+        tsc.falsify(model, palindrome, frame=PAIRS, state=state, progress=dies)
+    kept = state.read_text()
+    assert kept.count("\n") > 3
+    state.write_text(kept + '["torn off')  # killed while it wrote
+    assert tsc.falsify(model, palindrome, frame=PAIRS, state=state) == missed
+    assert state.read_text().startswith(kept)
+    for other in (
+        {"model": palindrome_model(3, 3, missing=2), "label": palindrome, "frame": PAIRS},
+        {"model": model, "label": palindrome, "frame": PAIRS.replace(name="other")},
+        {"model": model, "label": any_letter, "frame": PAIRS},
+    ):
+        with pytest.raises(UsageError, match="another model or frame"):
+            tsc.falsify(**other, state=state)
+
+
+class Cluster:
+    """What `client=` needs of a `dask.distributed.Client`; work crosses a pickle."""
+
+    def nthreads(self):
+        return {"here": 1}
+
+    def map(self, function, items, pure):
+        cloudpickle = pytest.importorskip("cloudpickle")
+        return [cloudpickle.loads(cloudpickle.dumps(function))(one) for one in items]
+
+    def gather(self, made):
+        return made
+
+
+def test_an_enumeration_goes_on_and_runs_elsewhere(tmp_path):
+    model, state = palindrome_model(3, 3, missing=1), tmp_path / "state.jsonl"
+    options = {"frame": PAIRS, "exhaustive": True}
+    plain = tsc.falsify(model, palindrome, **options)
+    assert plain.enumerated.wrong == 54
+    for more in ({"state": state}, {"state": state}, {"client": Cluster()}):
+        assert tsc.falsify(model, palindrome, **options, **more) == plain
+    assert any("letters" in line for line in state.read_text().splitlines())
+
+
+def test_the_mechanism_is_the_part_that_moves_the_lead_most(missed):
+    """By hand: each head's z replaced by its mean, START's outputs read."""
+    model = palindrome_model(3, 3, missing=1)
+    drawn = PAIRS.sample(64, np.random.default_rng(0), 6)
+    rows = torch.from_numpy(np.vstack([[missed.tokens], PAIRS.rows(drawn)]))
+    leads = {}
+    for part in [None, *range(6), "MLP"]:
+
+        def change(x, hook, part=part):
+            x = x.clone()
+            at = (slice(None), slice(None)) + ((part,) if isinstance(part, int) else ())
+            x[at] = x[at].mean(0)
+            return x
+
+        name = "blocks.0.hook_mlp_out" if part == "MLP" else "blocks.0.attn.hook_z"
+        with torch.no_grad():
+            out = model.run_with_hooks(rows, fwd_hooks=[] if part is None else [(name, change)])
+        leads[part] = float(out[0, 0, 0] - out[0, 0, 1])
+    best = max((one for one in leads if one is not None), key=leads.get)
+    (said,) = missed.mechanism
+    assert said.numbers["lead"] == pytest.approx(leads[None], abs=1e-5)
+    assert leads[None] + said.numbers["effect"] == pytest.approx(leads[best], abs=1e-5)
+    assert said in missed.findings
+
+
 def test_results_survive_json_and_show_themselves(missed):
     assert Falsification.from_dict(missed.to_dict()) == missed
     assert "label 0, answer 1 (proved)" in repr(missed)

@@ -148,6 +148,9 @@ def test_one_causal_layer_of_several_outputs(task: str) -> None:
 def test_a_model_is_imported_first() -> None:
     with pytest.raises(UsageError, match="imported first"):
         tsc.horizon(tl_model(1))
+    for wrong in ({"query": 3}, {"tokens": ABC, "quarry": 3}, 7):
+        with pytest.raises(UsageError, match=r"frame,? or tokens"):
+            tsc.horizon(tl_model(1), frame=wrong)
     with pytest.raises(UsageError, match=r"tsc\.from_torch"):
         tsc.from_transformer_lens(torch.nn.Linear(2, 2), tokens=ABC)
 
@@ -307,7 +310,7 @@ def test_keys_of_a_hooked_transformer_are_read_too(saved: tuple[Path, Path, Any]
         (('"LN"', '"RMS"'), "."),
         (("query = 3", "query = 4"), "none of them the query"),
         (("[reading]", "[other]"), "two tables"),
-        (("query = 3", "quarry = 3"), "tokens, and may have"),
+        (("query = 3", "quarry = 3"), "tokens and perhaps"),
         (('"2" = "a"', '"two" = "a"'), "whole number"),
         (("d_model = 6", "d_model = "), "neither TOML nor JSON"),
         (("d_mlp = 8", "d_mpl = 8"), "no such model"),

@@ -28,7 +28,7 @@ def command(
         Path | None,
         typer.Option(
             help="For a state saved by torch.save: TOML or JSON with TransformerLens's options "
-            "under [model], and frame and task under [claim]."
+            "under [model], and frame and task under [reading]."
         ),
     ] = None,
     frame: Annotated[
@@ -43,6 +43,10 @@ def command(
     every: Annotated[
         bool, typer.Option("--every", help="Decide every input of the frame, and count exactly.")
     ] = False,
+    state: Annotated[
+        Path | None,
+        typer.Option(help="A file that keeps what was tried: a killed search goes on from it."),
+    ] = None,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -65,6 +69,7 @@ def command(
             seconds=seconds,
             seed=seed,
             exhaustive=every,
+            state=state,
             progress=doing if _watched() else None,
         )
     if as_json:
@@ -87,9 +92,9 @@ def _described(model: Path, config: Path) -> tuple[Any, dict[str, Any]]:
     import warnings
 
     from tsc_interp.checkpoints.torch_files import read_tensors
-    from tsc_interp.model.import_files import build, read_claim
+    from tsc_interp.model.import_files import build, read_description
 
-    options, claim = read_claim(config)
+    options, claim = read_description(config)
     with warnings.catch_warnings(action="ignore"):
         return build(options, read_tensors(model)), claim
 

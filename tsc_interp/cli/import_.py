@@ -29,8 +29,18 @@ def command(
         Path | None,
         typer.Option(
             help="For a TransformerLens model: TOML or JSON with its options under [model] and its "
-            "tokens, query, classes and task under [reading]."
+            "frame (or tokens, query, classes) and task under [reading]."
         ),
+    ] = None,
+    frame: Annotated[
+        str | None,
+        typer.Option(
+            help="With --config: what inputs look like, as '[START] x{20} [END]; x=0..30; START=31;"
+            " END=32'. The checkpoint keeps it."
+        ),
+    ] = None,
+    task: Annotated[
+        str | None, typer.Option(help="With --config: what the model should decide.")
     ] = None,
     n_heads: Annotated[
         int | None, typer.Option(help="Number of heads (default: heads of size 1).")
@@ -52,6 +62,8 @@ def command(
 
     # A checkpoint may be the only copy of a model, so none is replaced unasked.
     check_output(out, None, force=force, reads=[model, *([] if config is None else [config])])
+    if config is None and (frame, task) != (None, None):
+        raise UsageError("--frame and --task are for a TransformerLens model, with --config")
     if config is None:
         from tsc_interp.reproduction.source_models import read_source_model
 
@@ -63,6 +75,8 @@ def command(
 
         if n_heads is not None or attend_cls or norm is not Norm.off:
             raise UsageError("with --config, the options of the model are in that file")
-        checkpoint = read_transformer_lens(model, config)
+        given = {"frame": frame, "task": task}
+        known = {name: value for name, value in given.items() if value is not None}
+        checkpoint = read_transformer_lens(model, config, **known)
     checkpoint.save(out, force=force)
     messages().print(f"wrote {out}: {checkpoint.n_parameters} parameters")

@@ -112,6 +112,7 @@ def command(
     from tsc_interp.files import check_output
     from tsc_interp.verification.certificates import is_certificate
     from tsc_interp.verification.order.certificate_result import is_ordered_certificate
+    from tsc_interp.verification.questions import default_length
 
     if check is not None:
         only("--check", certify=certify, horizon=horizon, out=out, float32=float32, length=length)
@@ -147,7 +148,7 @@ def command(
     if length or seconds is not None:
         raise UsageError("--length and --seconds are for models that see the order of letters")
     asked = {"horizon": horizon, "certify": certify, "float32": float32}
-    verdict = _verify(loaded, max_length or TEST_LENGTH, asked, quiet)
+    verdict = _verify(loaded, max_length or default_length(loaded), asked, quiet)
     if replay and verdict.counterexamples:
         verdict = _replayed(verdict, loaded, quiet)
     if out is not None and verdict.certificate is not None:

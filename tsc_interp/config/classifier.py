@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from pydantic import field_validator, model_validator
 
@@ -14,6 +14,9 @@ from tsc_interp.errors import UnsupportedError
 from tsc_interp.strings import letters_of_tokens
 from tsc_interp.task import SHIPPED, Classes
 from tsc_interp.task_check import check_supports
+
+if TYPE_CHECKING:
+    from tsc_interp.frames.frame import Frame
 
 
 class ClassifierConfig(ClassifierOptions):
@@ -131,8 +134,35 @@ class ClassifierConfig(ClassifierOptions):
     def classes(self, strings: Sequence[str]) -> Classes:
         """The task's class of each string in run-length notation; of two classes, 1 is yes."""
         if self.task.ordered:
-            return self.task.classes(letters_of_tokens(self.alphabet.tokens(strings)))
+            rows = self.alphabet.tokens(self.filled(strings))
+            return self.task.classes(letters_of_tokens(rows))
         return self.task.classes(self.alphabet.count_matrix(strings))
+
+    @property
+    def frame(self) -> Frame | None:
+        """What inputs look like, where that is part of the task; tokens are letters by index."""
+        found: Frame | None = getattr(self.task, "layout", None)
+        return found
+
+    def filled(self, strings: Sequence[str]) -> list[str]:
+        """Strings with the fixed tokens of the frame; without a frame, as they are.
+
+        A string is what stands at the places, or the whole row. Where tokens have names, `3 4 END`
+        is read as their names.
+        """
+        if self.frame is None:
+            return list(strings)
+        found = []
+        for text in strings:
+            letters = self.task.row(self._letters(text))  # type: ignore[attr-defined]
+            found.append("".join(self.alphabet.letters[one] for one in letters))
+        return found
+
+    def _letters(self, text: str) -> list[int]:
+        names = text.split() if isinstance(text, str) and " " in text.strip() else []
+        if names and set(names) <= set(self.token_names):
+            return [self.token_names.index(name) for name in names]
+        return [self.alphabet.letters.index(one) for one in self.alphabet.expand(text)]
 
     def weight_shapes(self) -> dict[str, tuple[int, ...]]:
         """Every weight's name and shape, HookedTransformer's, in the order data flows."""

@@ -6,7 +6,11 @@ import os
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import replace
+from functools import partial
+from itertools import islice
+from threading import Lock
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,26 +22,27 @@ from tsc_interp.falsification.question import Question
 from tsc_interp.falsification.result import Enumerated
 from tsc_interp.falsification.running import Runner
 from tsc_interp.falsification.searching import Progress, Word, simplicity
-from tsc_interp.frames.frame import Letters
+from tsc_interp.falsification.state import State
+from tsc_interp.frames.frame import Frame, Letters
 from tsc_interp.model.threads import one_thread
 
 MOST = 2_000_000_000
 _CHUNK = 16_384
+_ONE_AT_A_TIME = Lock()
 
 
-@dataclass(frozen=True)
-class Decided:
-    """A chunk of inputs: the simplest wrong one, counts, and the inputs rounding leaves open."""
-
-    inputs: int
-    wrong: int
-    simplest: Word | None
-    open: list[tuple[Word, tuple[int, ...]]]
-    """Letters with their labels."""
+Chunk = tuple[int, int, int]
+"""(letters, first input, past the last)"""
+Forms = tuple[Runner, Exact]
+Decided = tuple[int, int, int, int, Word | None]
 
 
 def enumerate_all(
-    question: Question, network: Network, deadline: float, progress: Progress
+    question: Question,
+    network: Network,
+    deadline: float,
+    progress: Progress,
+    client: Any = None,
 ) -> tuple[Enumerated, Word | None]:
     """Decide every input of the frame.
 
@@ -46,6 +51,7 @@ def enumerate_all(
         network: The model.
         deadline: When to stop, by `time.monotonic`; the counts are then about the inputs so far.
         progress: Told what has been done.
+        client: A `dask.distributed.Client`, whose workers decide; by default threads here.
 
     Returns:
         Exact counts, and the simplest of all wrong inputs.
@@ -56,29 +62,30 @@ def enumerate_all(
     frame, total = question.frame, question.frame.count()
     if total > MOST:
         raise UsageError(f"the frame has {total:,} inputs; up to {MOST:,} can be enumerated")
-    runner, exact = Runner(network, torch.float64, bounded=True), Exact(network)
-    inputs = wrong = undecided = in_balls = 0
-    simplest: Word | None = None
-    complete = True
-    workers = min(os.cpu_count() or 1, 8)
+    counts, simplest = np.zeros(4, dtype=np.int64), None
+    bare = replace(question, outputs=_unused, state=State(None, {}))
+    forms = _forms(network) if client is None else None
+    decide = partial(_decided, bare, network, forms)
+    workers = min(os.cpu_count() or 1, 8) if client is None else sum(client.nthreads().values())
     with one_thread(), ThreadPoolExecutor(workers) as pool:
-        chunks = _chunks(question)
-        while batch := [one for _, one in zip(range(4 * workers), chunks, strict=False)]:
-            for part in pool.map(lambda one: _decided(question, runner, *one), batch):
-                inputs, wrong = inputs + part.inputs, wrong + part.wrong
-                words = [] if part.simplest is None else [part.simplest]
-                for word, label in part.open:
-                    right = _in_balls(question, exact, word, label)
-                    in_balls += right is not None
-                    undecided += right is None
-                    if right is False:
-                        wrong += 1
-                        words.append(word)
-                words += [] if simplest is None else [simplest]
+        chunks = chunks_of(frame)
+        while batch := list(islice(chunks, 4 * workers)):
+            known = {one: question.state.get(_key(one)) for one in batch}
+            asked = [one for one in batch if known[one] is None]
+            if client is None:
+                made = list(pool.map(decide, asked))
+            else:
+                made = client.gather(client.map(decide, asked, pure=False))
+            for chunk, found in zip(asked, made, strict=True):
+                known[chunk] = found
+                question.state.keep(_key(chunk), found)
+            for part in known.values():
+                counts += part[:4]
+                words = [tuple(one) for one in (part[4], simplest) if one is not None]
                 simplest = min(words, key=lambda one: simplicity(frame, one), default=None)
+            inputs, wrong, in_balls, undecided = counts.tolist()
             progress(f"enumerated {inputs:,} of {total:,} inputs, {wrong:,} wrong")
             if time.monotonic() > deadline:
-                complete = inputs == total
                 break
     question.tried += inputs
     return (
@@ -88,29 +95,57 @@ def enumerate_all(
             undecided=undecided,
             in_float64=inputs - in_balls - undecided,
             in_balls=in_balls,
-            complete=complete,
+            complete=inputs == total,
         ),
         simplest,
     )
 
 
-def _chunks(question: Question) -> Iterator[tuple[int, int, int]]:
-    """(letters, first input, past the last), the shortest inputs first."""
-    frame = question.frame
+def chunks_of(frame: Frame) -> Iterator[Chunk]:
+    """Some thousand inputs each, the shortest first; a chunk ends where a run of letters ends."""
     for n in frame.lengths:
-        total = frame.count(n)
-        for start in range(0, total, _CHUNK):
-            yield n, start, min(start + _CHUNK, total)
+        total, size = frame.count(n), aligned(frame, n, _CHUNK)
+        for start in range(0, total, size):
+            yield n, start, min(start + size, total)
 
 
-def _decided(question: Question, runner: Runner, n: int, start: int, stop: int) -> Decided:
-    frame = question.frame
+def aligned(frame: Frame, n: int, most: int) -> int:
+    """At most so many inputs: a multiple of those that differ in the last few letters only.
+
+    Then the inputs of a batch come in groups of one size with equal prefixes, which a causal model
+    is run on once (`Runner`).
+    """
+    size = 1
+    for place in reversed(range(n)):
+        own = len(frame.letters[place]) - (place if frame.distinct else 0)
+        if size * own > most:
+            break
+        size *= own
+    return most // size * size
+
+
+def _key(chunk: Chunk) -> str:
+    return "inputs {1} to {2} of {0} letters".format(*chunk)
+
+
+def _unused(rows: Any, reads: Any) -> Any:
+    raise AssertionError("an enumeration runs the arrays, not the model")
+
+
+def _forms(network: Network) -> Forms:
+    return Runner(network, torch.float64, bounded=True), Exact(network)
+
+
+def _decided(question: Question, network: Network, forms: Forms | None, chunk: Chunk) -> Decided:
+    """Inputs, wrong, decided in balls and undecided ones of a chunk; the simplest wrong input."""
+    frame, (n, start, stop) = question.frame, chunk
+    runner, exact = forms or _forms(network)
     letters = frame.listed(n, start, stop)
     rows = frame.rows(letters)
     labels = question.labels(rows)
     wanted = torch.from_numpy(question.wanted(labels))[..., None]
     given = torch.from_numpy(question.written(rows, labels))
-    step = runner.rows_at_once(given.shape[1])
+    step = aligned(frame, n, runner.rows_at_once(given.shape[1]))
     state = np.empty(len(rows), dtype=np.int8)
     for first in range(0, len(rows), step):
         part = slice(first, first + step)
@@ -122,11 +157,14 @@ def _decided(question: Question, runner: Runner, n: int, start: int, stop: int) 
         room = 2.01 * bound + 1e-15 * outputs.abs().amax(dim=(-1, -2))
         found = torch.where((gap < -room[:, None]).any(-1), -1, 0)
         state[part] = torch.where((gap > room[:, None]).all(-1), 1, found).numpy()
-    bad, near = np.flatnonzero(state == -1), np.flatnonzero(state == 0)
+    near = np.flatnonzero(state == 0)
+    with _ONE_AT_A_TIME:  # flint has one precision for all threads
+        in_balls = [_in_balls(question, exact, rows[i], labels[i]) for i in near]
+    state[near] = [0 if right is None else 1 if right else -1 for right in in_balls]
+    bad, open_ = np.flatnonzero(state == -1), int((state == 0).sum())
     words = [tuple(letters[i].tolist()) for i in _first_simplest(letters, bad)]
     simplest = min(words, key=lambda one: simplicity(frame, one), default=None)
-    left = [(tuple(letters[i].tolist()), tuple(labels[i].tolist())) for i in near]
-    return Decided(len(rows), len(bad), simplest, left)
+    return len(rows), len(bad), len(near) - open_, open_, simplest
 
 
 def _first_simplest(letters: Letters, bad: Letters) -> Letters:
@@ -141,10 +179,9 @@ def _first_simplest(letters: Letters, bad: Letters) -> Letters:
     return np.asarray(bad[(different == different[first]) & (runs == runs[first])])
 
 
-def _in_balls(question: Question, exact: Exact, word: Word, label: tuple[int, ...]) -> bool | None:
+def _in_balls(question: Question, exact: Exact, row: Letters, label: Letters) -> bool | None:
     """Whether an input that rounding leaves open is right; None: undecided."""
-    rows = question.frame.rows([word])
-    labels = np.array([label], dtype=np.int64)
+    rows, labels = row[None], label[None]
     given = question.written(rows, labels)[0].tolist()
-    wanted = question.wanted(labels)[0].tolist()
-    return exact.right(given, question.frame.reads(len(word)), wanted)
+    reads = question.frame.reads(len(row) - question.frame.length(0))
+    return exact.right(given, reads, question.wanted(labels)[0].tolist())

@@ -8,6 +8,7 @@ frame, label ── Question ──> families ──> near misses ──> sample
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -20,6 +21,7 @@ from tsc_interp.errors import UnsupportedError, UsageError, shorten
 from tsc_interp.falsification.enumerating import enumerate_all
 from tsc_interp.falsification.exact import Exact
 from tsc_interp.falsification.measuring import Draw, by_place, sampled
+from tsc_interp.falsification.mechanism import mechanism
 from tsc_interp.falsification.network import Network, of_checkpoint, of_transformer_lens
 from tsc_interp.falsification.question import (
     Label,
@@ -33,10 +35,11 @@ from tsc_interp.falsification.question import (
 from tsc_interp.falsification.rate import Rate
 from tsc_interp.falsification.result import Enumerated, Falsification, Tried
 from tsc_interp.falsification.searching import OutOfTime, Progress, Search, Word, simplicity
+from tsc_interp.falsification.state import State, key_of
 from tsc_interp.falsification.words import findings
 from tsc_interp.frames.frame import Frame
+from tsc_interp.model.framing import frame_of, is_external
 from tsc_interp.model.threads import one_thread
-from tsc_interp.strings import CLS, FIRST_LETTER
 from tsc_interp.task import Rule
 
 TRIES = 500_000
@@ -54,6 +57,10 @@ class Subject(NamedTuple):
     network: Network | None
     why_not: str
     """Why there are no arrays of it."""
+    fingerprint: str
+    """A hash of its weights."""
+    model: Any = None
+    """The TransformerLens model, which probes run."""
 
 
 @checked
@@ -67,6 +74,8 @@ def falsify(
     tries: int = TRIES,
     sample: Draw | None = None,
     exhaustive: bool = False,
+    state: str | os.PathLike[str] | None = None,
+    client: Any = None,
     progress: Progress | None = None,
 ) -> Falsification:
     """Search for the simplest input that a model gets wrong, and prove that it is wrong.
@@ -84,6 +93,9 @@ def falsify(
             input of the frame is equally likely.
         exhaustive: Decide every input of the frame, which needs to have two thousand million or
             fewer: exact counts, with a sound bound on rounding.
+        state: A file that keeps what the model answered. A search that was killed goes on from it,
+            and ends as if it had not been.
+        client: A `dask.distributed.Client` for `exhaustive`, whose workers share the inputs.
         progress: Called with a few words about what is being done.
 
     Returns:
@@ -108,17 +120,27 @@ def falsify(
     own = Question(subject.own, subject.n_outputs, frame, label)
     quick = subject.own if subject.network is None else in_batches(subject.network)
     question = Question(quick, subject.n_outputs, frame, label)
+    question.state = State(state, _about(question, subject) if state is not None else {})
     search = Search(question, np.random.default_rng(seed), deadline, progress or (lambda _: None))
     counts, simplest = None, None
     if exhaustive:
         if subject.network is None:
             raise UnsupportedError(f"this model cannot be enumerated: {subject.why_not}")
-        counts, simplest = enumerate_all(question, subject.network, deadline, search.progress)
+        counts, simplest = enumerate_all(
+            question, subject.network, deadline, search.progress, client
+        )
     with one_thread():
         if simplest is not None:
             search.hits = {simplest: 0.0}
         rates, stopped = _searched(search, tries, sample, counts)
         return _result(subject, search, own, rates, stopped, seed, counts)
+
+
+def _about(question: Question, subject: Subject) -> dict[str, str]:
+    """What answers depend on: the model, the frame and the label, as far as a sample tells."""
+    frame, rng = question.frame, np.random.default_rng(0)
+    labels = [question.labels(frame.rows(frame.sample(64, rng, n))) for n in frame.lengths]
+    return {"model": subject.fingerprint, "frame": str(frame), "label": key_of(*labels)}
 
 
 def _searched(
@@ -157,6 +179,7 @@ def _result(
     if word is not None:
         row = frame.rows([word])[0].tolist()
         proved, why = _proved(subject, own, row)
+        search.progress("which part makes it wrong")
     labels = own.labels(np.array([row]))[0].tolist() if row else []
     found = Falsification(
         model=subject.name,
@@ -178,6 +201,7 @@ def _result(
         by_length=tuple(rates[2]),
         by_place=tuple(rates[3]),
         enumerated=counts,
+        mechanism=mechanism(subject.model, own, row) if row and subject.model is not None else (),
         stopped=stopped,
         seed=seed,
     )
@@ -227,7 +251,7 @@ def _one_or_all(values: Any) -> int | tuple[int, ...]:
 
 
 def _read(model: Any, label: Any, frame: Frame | str | None) -> tuple[Subject, Any, Frame]:
-    if hasattr(model, "cfg") and hasattr(model, "W_U") and not hasattr(model, "to_checkpoint"):
+    if is_external(model):
         if label is None or frame is None:
             raise UsageError("a TransformerLens model needs a label and a frame=tsc.Frame(...)")
         return _of_lens(model), label, Frame.parse(frame) if isinstance(frame, str) else frame
@@ -242,7 +266,9 @@ def _of_lens(model: Any) -> Subject:
         why = str(error)
     named = getattr(model.cfg, "model_name", None)
     name = type(model).__name__ if named in (None, "", "custom", "native") else str(named)
-    return Subject(name, by_its_own_forward(model), int(model.W_U.shape[-1]), network, why)
+    own = by_its_own_forward(model)
+    weights = [w.detach().float().cpu().numpy() for _, w in sorted(model.state_dict().items())]
+    return Subject(name, own, int(model.W_U.shape[-1]), network, why, key_of(*weights), model)
 
 
 def _of_ours(model: ModelLike, label: Any, frame: Any) -> tuple[Subject, Any, Frame]:
@@ -251,15 +277,8 @@ def _of_ours(model: ModelLike, label: Any, frame: Any) -> tuple[Subject, Any, Fr
     checkpoint = as_checkpoint(model)
     config = checkpoint.config
     if frame is None:
-        longest = min(100, config.n_positions - config.has_cls) if config.n_positions else 100
-        frame = Frame(
-            before=[CLS] if config.reads == "first" else [],
-            places=range(1, longest + 1),
-            letters=range(FIRST_LETTER, FIRST_LETTER + config.n_letters),
-            after=[CLS] if config.reads == "last" else [],
-            read=0 if config.reads == "first" else -1,
-            names=dict(enumerate(config.called)),
-        )
+        frame = frame_of(config)
+        label = label or getattr(config.task, "task", None)
     frame = Frame.parse(frame) if isinstance(frame, str) else frame
     why, network = "", None
     try:
@@ -269,7 +288,8 @@ def _of_ours(model: ModelLike, label: Any, frame: Any) -> tuple[Subject, Any, Fr
     outputs = max(2, config.n_outputs)
     own = by_classifier(load(checkpoint))
     name = str(checkpoint.source or "a model in memory")
-    return Subject(name, own, outputs, network, why), config.task if label is None else label, frame
+    subject = Subject(name, own, outputs, network, why, checkpoint.weight_hash())
+    return subject, config.task if label is None else label, frame
 
 
 def _check(subject: Subject, frame: Frame) -> None:
@@ -279,8 +299,7 @@ def _check(subject: Subject, frame: Frame) -> None:
     if subject.network is not None:
         vocabulary, longest = len(subject.network.embed), subject.network.longest
         rows = frame.length(frame.places[1]) + max(frame.writes - 1, 0)
-        tokens = {*frame.before, *frame.after, *(t for run in frame.between.values() for t in run)}
-        highest = max(tokens.union(*frame.letters))
+        highest = max(frame.tokens)
         if highest >= vocabulary or (longest is not None and rows > longest):
             raise UsageError(
                 f"the frame has tokens up to {highest} and rows of up to {rows}; the model has "

@@ -7,6 +7,7 @@ all positions read. Below zero is wrong.
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -19,6 +20,7 @@ from torch import Tensor
 from tsc_interp.errors import UsageError, shorten
 from tsc_interp.falsification.network import Network
 from tsc_interp.falsification.running import Runner
+from tsc_interp.falsification.state import State, key_of
 from tsc_interp.frames.frame import Frame, Letters
 from tsc_interp.task import Rule, given_task
 
@@ -62,11 +64,11 @@ def labelled(label: Label | Rule | str | Mapping[str, Any], frame: Frame) -> Lab
 
 def _of_rule(rule: Any, frame: Frame) -> Label:
     """One of our tasks, whose letters are a, b, c, ...: the frame's letters in their order."""
-    alphabet = frame.letters[0]
-    if len(set(frame.letters)) > 1 or frame.writes or len(frame.read) > 1:
+    alphabet = frame.alphabet
+    if frame.writes or len(frame.read) > 1:
         raise UsageError(
-            "one of tsc.tasks labels inputs whose places share one set of letters and that are "
-            "read at one position; give a function of token rows for other frames"
+            "one of tsc.tasks labels inputs that are read at one position; give a function of "
+            "token rows for other frames"
         )
     number = np.zeros(max(alphabet) + 1, dtype=np.int64)
     number[list(alphabet)] = np.arange(len(alphabet))
@@ -99,6 +101,8 @@ class Question:
     frame: Frame
     label: Label
     tried: int = 0
+    state: State = field(default_factory=lambda: State(None, {}), repr=False)
+    """What is known already of a search that goes on."""
     _numpy: bool = field(default=False, repr=False)
 
     def ask(self, letters: Letters) -> Answers:
@@ -106,14 +110,23 @@ class Question:
         self.tried += len(letters)
         rows = self.frame.rows(letters)
         labels = self.labels(rows)
-        wanted = torch.from_numpy(self.wanted(labels))
-        count = letters.shape[1]
-        given = self.written(rows, labels)
-        outputs = self.outputs(torch.from_numpy(given), self.frame.reads(count))
-        own = outputs.gather(-1, wanted[..., None])[..., 0]
-        others = outputs.scatter(-1, wanted[..., None], -torch.inf).amax(-1)
-        margins = (own - others).amin(-1).double().numpy()
-        return Answers(letters, labels, margins)
+        if self.state.path is None:
+            return Answers(letters, labels, self._margins(rows, labels))
+        key = key_of(letters, labels)
+        known = self.state.get(key)
+        if known is None:
+            known = _encoded(self._margins(rows, labels))
+            self.state.keep(key, known)
+        return Answers(letters, labels, _decoded(known))
+
+    def _margins(self, rows: Letters, labels: Letters) -> Floats:
+        wanted = torch.from_numpy(self.wanted(labels))[..., None]
+        reads = self.frame.reads(rows.shape[1] - self.frame.length(0))
+        outputs = self.outputs(torch.from_numpy(self.written(rows, labels)), reads)
+        others = outputs.scatter(-1, wanted, -torch.inf).amax(-1)
+        margins = outputs.gather(-1, wanted)[..., 0] - others
+        found: Floats = margins.amin(-1).double().numpy()
+        return found
 
     def answer(self, row: Sequence[int]) -> tuple[int, ...]:
         """The class the model says, at each position read, of a row without what it writes."""
@@ -165,6 +178,15 @@ class Question:
                 f"{labels.max()} (which output stands for which class: Frame(classes=...))"
             )
         return labels if classes is None else np.array(classes, dtype=np.int64)[labels]
+
+
+def _encoded(margins: Floats) -> str:
+    """Differences of float32 outputs, exactly."""
+    return base64.b64encode(margins.astype("<f4").tobytes()).decode()
+
+
+def _decoded(text: str) -> Floats:
+    return np.frombuffer(base64.b64decode(text), "<f4").astype(np.float64)
 
 
 def in_batches(network: Network) -> Outputs:

@@ -74,6 +74,8 @@ class Falsification(Displayed, Record):
     """One letter changed at this place so that the label changes: how often the answer is wrong.
     Made of inputs of every class, not drawn uniformly from the frame."""
     enumerated: Enumerated | None
+    mechanism: tuple[Finding, ...] = ()
+    """Which part of a TransformerLens model makes it wrong on `tokens`, by its probes."""
     stopped: str
     """Why it ended."""
     seed: int

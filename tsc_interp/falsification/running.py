@@ -108,40 +108,49 @@ class Runner:
         first = Tracked(table, error)
         at = torch.arange(length)
         seen = self._seen(rows, length)
-        common = self._common(rows, reads)
-        own = at[common:], rows[:, common:]
-        shared = at[:common], rows[:1, :common]
+        prefix, group = self._shared(rows, reads)
+        own = at[prefix:], rows[:, prefix:]
+        shared = at[:prefix], rows[::group, :prefix]
         x, before = self._gathered(first, *own), self._gathered(first, *shared)
         for number, layer in enumerate(self.network.layers):
             last = number == len(self.network.layers) - 1
             if number == 0:
                 table_parts = self._parts(layer, first)
                 parts = [self._gathered(part, *own) for part in table_parts]
-                earlier = [self._gathered(part, *shared) for part in table_parts]
+                earlier = [self._gathered(part, *shared) for part in table_parts if prefix]
             else:
                 parts = self._parts(layer, x)
-                earlier = self._parts(layer, before) if common else []
-            behind = seen if seen is None or seen.shape[2] == 1 else seen[:, :, common:]
-            if common:
-                inside = None if seen is None else seen[:1, :, :common, :common]
-                parts[1:] = [_joined(*both) for both in zip(earlier[1:], parts[1:], strict=True)]
-                before = before if last else self._layer(layer, before, earlier, inside, None)
-            only = torch.tensor(reads) - common if last else None
-            x = self._layer(layer, x, parts, behind, only)
+                earlier = self._parts(layer, before) if prefix else []
+            behind = seen if seen is None or seen.shape[2] == 1 else seen[:, :, prefix:]
+            if prefix and not last:
+                inside = None if seen is None else seen[:1, :, :prefix, :prefix]
+                before = self._layer(layer, before, earlier, inside, None)
+            only = torch.tensor(reads) - prefix if last else None
+            x = self._layer(layer, x, [*parts, *earlier[1:]], behind, only)
         x = self._normed(self.network.final, x)
         unembed = self._maps[id(self.network.unembed)]
         outputs = functional.linear(x.value, unembed.transposed, unembed.bias)
         return outputs, self._mapped_error(unembed, x)
 
-    def _common(self, rows: Tensor, reads: tuple[int, ...]) -> int:
-        """How many leading positions are run once for all rows: a causal model's equal prefix.
+    def _shared(self, rows: Tensor, reads: tuple[int, ...]) -> tuple[int, int]:
+        """How many leading positions are run once for how many rows: equal prefixes, if causal.
 
-        Inputs listed in order share long prefixes, of which this saves about half the work.
+        Inputs listed in order come in groups of one size that differ from some position on.
         """
-        if not self.network.causal or len(rows) < 2:
-            return 0
-        equal = (rows == rows[0]).all(dim=0).long().cumprod(dim=0)
-        return min(int(equal.sum()), *reads)
+        count, length = rows.shape
+        best, cost = (0, 1), count * length
+        if not self.network.causal or count < 2:
+            return best
+        differs = (rows[1:] != rows[:-1]).long()
+        first = torch.where(differs.any(1), differs.argmax(1), length)
+        for prefix in range(1, min(reads) + 1):
+            begins = torch.cat([torch.zeros(1).long(), (first < prefix).nonzero()[:, 0] + 1])
+            group = count // len(begins)
+            regular = torch.arange(0, count, group)
+            work = len(begins) * prefix + count * (length - prefix)
+            if work < cost and len(regular) == len(begins) and bool((regular == begins).all()):
+                best, cost = (prefix, group), work
+        return best
 
     def _parts(self, layer: Layer, x: Tracked) -> list[Tracked]:
         """Queries, keys and values."""
@@ -167,43 +176,66 @@ class Runner:
         self, layer: Layer, x: Tracked, parts: list[Tracked], seen: Tensor | None,
         only: Tensor | None,
     ) -> Tracked:  # fmt: skip
-        query, key, value = parts
+        """One layer; `parts` are queries, keys and values, and keys and values of a prefix."""
+        query, *others = parts
         if only is not None:
             query, x = _at(query, only), _at(x, only)
             seen = seen if seen is None or seen.shape[2] == 1 else seen[:, :, only]
-        x = self._plus(x, self._mapped(layer.output, self._mixed(query, key, value, seen)))
+        x = self._plus(x, self._mapped(layer.output, self._mixed(query, others, seen)))
         if layer.into is None or layer.out is None:
             return x
         hidden = self._mapped(layer.into, self._normed(layer.norm2, x))
         return self._plus(x, self._mapped(layer.out, self._activated(hidden)))
 
-    def _mixed(self, query: Tracked, key: Tracked, value: Tracked, seen: Tensor | None) -> Tracked:
+    def _mixed(self, query: Tracked, others: list[Tracked], seen: Tensor | None) -> Tracked:
         """What heads read: values weighted by a softmax of scores."""
         heads, width = self.network.n_heads, self.network.d_head
-        q, k, v = (
+        q, k, v, *prefix = (
             one.value.reshape(*one.value.shape[:2], heads, width).transpose(1, 2)
-            for one in (query, key, value)
+            for one in (query, *others)
         )
-        if query.error is None or key.error is None or value.error is None:
+        if query.error is None and not prefix:
             z = functional.scaled_dot_product_attention(q, k, v, attn_mask=seen)
             return Tracked(z.transpose(1, 2).flatten(2), None)
-        scores = torch.matmul(q, k.transpose(-1, -2)) / math.sqrt(width)
+        scores = torch.matmul(q, k.transpose(-1, -2))
+        if prefix:
+            earlier = _of_groups(q, prefix[0].transpose(-1, -2))
+            scores = torch.cat([earlier, scores], dim=-1)
+        scores = scores / math.sqrt(width)
         if seen is not None:
             scores = scores.masked_fill(~seen, -torch.inf)
         pattern = scores.softmax(-1)
-        z = torch.matmul(pattern, v).transpose(1, 2).flatten(2)
-        u, length = self._unit, k.shape[2]
-        q_size, k_size, v_size = (
-            _SAFETY * one.norm(dim=-1).amax(dim=(1, 2)).double() for one in (q, k, v)
-        )
-        score = q_size * key.error + k_size * query.error + query.error * key.error
+        z = torch.matmul(pattern[..., -k.shape[2] :], v)
+        if prefix:
+            z = z + _of_groups(pattern[..., : -k.shape[2]], prefix[1])
+        mixed = z.transpose(1, 2).flatten(2)
+        if query.error is None:
+            return Tracked(mixed, None)
+        return Tracked(mixed, self._mixed_error(query, others, (q, k, v, *prefix)))
+
+    def _mixed_error(
+        self, query: Tracked, others: list[Tracked], sizes_of: tuple[Tensor, ...]
+    ) -> Tensor:
+        """Of what heads read; rows that share a prefix have the larger of both errors."""
+        heads, width = self.network.n_heads, self.network.d_head
+        count, u, length = len(query.value), self._unit, sum(one.shape[2] for one in sizes_of[1::2])
+
+        def largest(parts: list[Tensor]) -> Tensor:
+            return torch.stack([one.repeat_interleave(count // len(one)) for one in parts]).amax(0)
+
+        q_size, *rest = (_SAFETY * one.norm(dim=-1).amax(dim=(1, 2)).double() for one in sizes_of)
+        k_size, v_size = largest(rest[::2]), largest(rest[1::2])
+        errors = [one.error for one in others if one.error is not None]
+        k_error, v_error = largest(errors[::2]), largest(errors[1::2])
+        assert query.error is not None
+        score = q_size * k_error + k_size * query.error + query.error * k_error
         score = (score + self._gamma(width + 4) * q_size * k_size) / math.sqrt(width)
         spread = torch.clamp(2 * q_size * k_size / math.sqrt(width), max=1000.0)
         off = torch.expm1(2 * score + 2 * u * spread + self._gamma(length + 4 * ULPS + 4))
-        held = v_size + value.error
-        moved = (off + self._gamma(length + 1) * (1 + off)) * held + value.error
+        held = v_size + v_error
+        moved = (off + self._gamma(length + 2) * (1 + off)) * held + v_error
         error = math.sqrt(heads) * moved + _TINY[self.dtype] * length * held
-        return Tracked(z, _SAFETY * error)
+        return _SAFETY * error
 
     def _normed(self, part: Affine | None, x: Tracked) -> Tracked:
         if part is None:
@@ -261,12 +293,13 @@ class Runner:
         return terms * self._unit / (1 - terms * self._unit)
 
 
-def _joined(before: Tracked, x: Tracked) -> Tracked:
-    """A prefix that all rows share, in front of what is their own."""
-    value = torch.cat([before.value.expand(len(x.value), -1, -1), x.value], dim=1)
-    if before.error is None or x.error is None:
-        return Tracked(value, None)
-    return Tracked(value, torch.maximum(before.error.expand_as(x.error), x.error))
+def _of_groups(x: Tensor, y: Tensor) -> Tensor:
+    """`x @ y` where equally many rows of `x [row head i j]` share a matrix of `y [group ...]`."""
+    count, heads, i, j = x.shape
+    group = count // len(y)
+    together = x.reshape(len(y), group, heads, i, j).transpose(1, 2).reshape(len(y), heads, -1, j)
+    found = torch.matmul(together, y).reshape(len(y), heads, group, i, y.shape[-1])
+    return found.transpose(1, 2).reshape(count, heads, i, y.shape[-1])
 
 
 def _at(x: Tracked, only: Tensor) -> Tracked:

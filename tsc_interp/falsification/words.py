@@ -11,7 +11,8 @@ from tsc_interp.results.intervals import told_share
 
 def findings(result: Falsification) -> tuple[Finding, ...]:
     """What was found, how often it happens and where, and what was tried."""
-    return (*_wrong_input(result), *_enumerated(result), *_rates(result), *_places(result.by_place))
+    wrong = (*_wrong_input(result), *result.mechanism)
+    return (*wrong, *_enumerated(result), *_rates(result), *_places(result.by_place))
 
 
 def _wrong_input(result: Falsification) -> list[Finding]:

@@ -152,6 +152,24 @@ class Frame(FrozenConfig):
             )
         return tuple(one % size for one in self.read)
 
+    @property
+    def fixed(self) -> tuple[int, ...]:
+        """The fixed tokens, in their order."""
+        inside = [token for run in self.between.values() for token in run]
+        return (*self.before, *inside, *self.after)
+
+    @property
+    def alphabet(self) -> tuple[int, ...]:
+        """The letters at all places: a, b, c, ... of a task; sorted where places differ."""
+        if len(set(self.letters)) == 1:
+            return self.letters[0]
+        return tuple(sorted({letter for one in self.letters for letter in one}))
+
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        """Every token once: the letters, then the fixed ones that are no letters, sorted."""
+        return (*self.alphabet, *sorted({*self.fixed} - {*self.alphabet}))
+
     # -- inputs --------------------------------------------------------------------------------
 
     def count(self, letters: int | None = None) -> int:
@@ -237,6 +255,24 @@ class Frame(FrozenConfig):
 
     def __contains__(self, row: object) -> bool:
         return isinstance(row, Sequence | np.ndarray) and self.letters_of(list(row)) is not None
+
+    def fault(self, row: Sequence[int]) -> str:
+        """Why a row of tokens is no input of this frame, nor the letters of one."""
+        lengths = notation.spans(self.lengths)
+        whole = len(row) - self.length(0)
+        if len(row) not in self.lengths and whole not in self.lengths:
+            return f"inputs have {lengths} letters, and rows of them {self.length(0)} tokens more"
+        letters = list(row)
+        if len(row) not in self.lengths:
+            fixed, at = self.template(whole)
+            for i, token in enumerate(fixed.tolist()):
+                if i not in at and row[i] != token:
+                    return f"position {i} holds {self.text([token])}, not {self.text([row[i]])}"
+            letters = [row[i] for i in at]
+        for place, letter in enumerate(letters):
+            if letter not in self.letters[place]:
+                return f"{self.text([letter])} may not stand at place {place + 1}"
+        return "a letter occurs twice"
 
     def text(self, row: Sequence[int]) -> str:
         """A row as a person reads it: names where tokens have them, ids where not."""

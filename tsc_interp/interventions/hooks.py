@@ -30,6 +30,7 @@ from tsc_interp.interventions.norms import (
     stream_hook,
 )
 from tsc_interp.interventions.parts import Direction, Edge, Part
+from tsc_interp.model.framing import FrameLike, with_frame
 from tsc_interp.output.display import Displayed, Grid
 
 HookPair = tuple[str, Callable[..., Any]]
@@ -300,7 +301,12 @@ class Outcome(Displayed):
 
 @checked
 def intervene(
-    model: Any, input: Any, interventions: Given, *, token_names: Sequence[str] | None = None
+    model: Any,
+    input: Any,
+    interventions: Given,
+    *,
+    token_names: Sequence[str] | None = None,
+    frame: FrameLike | None = None,
 ) -> Outcome:
     """Run a model as it is and with interventions, through hooks.
 
@@ -311,6 +317,7 @@ def intervene(
         interventions: One or several, as text such as `"head0=zero"` or as `Intervention`. A mean
             that names no strings is taken over `input`.
         token_names: What the tokens of a TransformerLens model are called in the notation.
+        frame: What inputs look like, for a model that was not imported with a frame (`tsc.Frame`).
 
     Returns:
         The logits `before` and `after`, and `remarks` on interventions that changed nothing.
@@ -324,6 +331,7 @@ def intervene(
         >>> round(outcome.before.item(), 2), round(outcome.after.item(), 2)
         (10.96, 9.59)
     """
+    model = with_frame(model, frame)
     if not hasattr(model, "run_with_hooks"):
         from tsc_interp.model.classifier import open_classifier
 

@@ -33,6 +33,7 @@ from tsc_interp.interventions.changes import From, Mean, Noise, Patch, Resample,
 from tsc_interp.interventions.constants import Runs, given_vector, moved_table, table
 from tsc_interp.interventions.intervention import Given, Intervention, as_interventions
 from tsc_interp.interventions.parts import Direction, Edge, Part, readers, writers
+from tsc_interp.model.framing import FrameLike, with_frame
 from tsc_interp.strings import CLS, FIRST_LETTER
 
 Array = NDArray[np.float64]
@@ -40,13 +41,20 @@ _READ_WEIGHT = {"query": "attn.W_Q", "key": "attn.W_K", "value": "attn.W_V", "ne
 
 
 @checked
-def edit(model: ModelLike, interventions: Given, *, strings: Sequence[str] = ()) -> Checkpoint:
+def edit(
+    model: ModelLike,
+    interventions: Given,
+    *,
+    strings: Sequence[str] = (),
+    frame: FrameLike | None = None,
+) -> Checkpoint:
     """Build interventions into the weights of a model.
 
     Args:
         model: A hooked model, a checkpoint, a bundled name, a path, or a run.
         interventions: One or several, as text such as `"head0=zero"` or as `Intervention`.
         strings: What a mean that names no strings is taken over.
+        frame: What inputs look like, for a model that was not imported with a frame (`tsc.Frame`).
 
     Returns:
         The changed model, which can be verified like any other.
@@ -60,7 +68,7 @@ def edit(model: ModelLike, interventions: Given, *, strings: Sequence[str] = ())
         >>> edited.source
         'walkthrough with head0.value[c]=like(b)'
     """
-    checkpoint = as_checkpoint(model)
+    checkpoint = as_checkpoint(with_frame(model, frame))
     editor = _Editor(checkpoint, tuple(strings))
     wanted = as_interventions(interventions)
     for one in wanted:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
+from tsc_interp.frames.frame import Frame
 from tsc_interp.model.forward import forward, unembedding
 from tsc_interp.model.inputs import from_tokens
 from tsc_interp.strings import CLS, FIRST_LETTER
@@ -36,14 +39,35 @@ class InputMap:
     query: int | None
     reads: Reads
     classes: tuple[int, int] | None
+    outputs: tuple[int, ...] | None = None
+    """The original's outputs in the order they are kept; by default their own."""
+    front: int | None = None
+    """Tokens in front of the query; by default as `reads` says."""
+    back: int = 0
+    """Where `front` is None and a model looks both ways: tokens behind the query."""
+    layout: Frame | None = None
+    """What is left of the frame without the query, letters by index."""
+    moved: tuple[int, ...] | None = None
+    """The original's position for each of ours, where they differ."""
+    blank: int = 0
+    """Positions of a table of zeros, for a model that has none and whose letters have places."""
+
+    def read_at(self, length: int) -> int:
+        """Which of the original's positions is read, of so many letters."""
+        if self.reads != "first":
+            return length if self.reads == "last" else length - 1
+        if self.layout is None:
+            return self.front or 0
+        return self.front if self.front is not None else length - self.back
 
     def rows(self, letters: Tensor) -> Tensor:
         """Letters `[batch pos]` as the original's tokens."""
         ids = torch.tensor(self.ids)[letters]
         if self.query is None:
             return ids
+        at = self.read_at(letters.shape[1])
         query = torch.full((len(ids), 1), self.query)
-        return torch.cat([query, ids] if self.reads == "first" else [ids, query], dim=1)
+        return torch.cat([ids[:, :at], query, ids[:, at:]], dim=1)
 
 
 def compare(
@@ -74,13 +98,20 @@ def compare(
     weights = {name: torch.from_numpy(array) for name, array in checkpoint.weights.items()}
     columns = unembedding(config, weights)
     offset = weights.get("unembed.b_U", torch.zeros(config.n_outputs))
-    for letters in _strings(config, samples, seed, room):
+    strings: Iterable[Tensor] = ()
+    if reading.layout is not None:
+        strings = _of_frame(reading.layout, samples, seed)
+    if reading.layout is None or config.causal:  # else the query has its place in the frame only
+        strings = chain(strings, _strings(config, samples, seed, room))
+    for letters in strings:
         with torch.no_grad():
             theirs = original(letters)
             read = _read(config, weights, letters)
         if reading.classes:
             no, yes = reading.classes
             theirs = theirs[:, [yes]] - theirs[:, [no]]
+        elif reading.outputs is not None:
+            theirs = theirs[:, list(reading.outputs)]
         ours = read @ columns + offset
         # What meets in an output, without its signs: how large the rounding of a sum can be.
         size = read.abs() @ columns.abs() + offset.abs()
@@ -94,6 +125,14 @@ def compare(
                 f"instead of {float(theirs[string, output]):.6g}. Something about it has no "
                 "counterpart here, or tokens, query or classes are not what it was trained with"
             )
+
+
+def _of_frame(frame: Frame, samples: int, seed: int) -> Iterator[Tensor]:
+    """Whole rows of letters, of some of the frame's lengths."""
+    rng, lengths = np.random.default_rng(seed), frame.lengths
+    for n in lengths[:: max(1, len(lengths) // 16)]:
+        each = max(4, samples // min(16, len(lengths)))
+        yield torch.from_numpy(frame.rows(frame.sample(each, rng, n)))
 
 
 def _strings(

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.resolve import ModelLike, as_checkpoint
+from tsc_interp.model.framing import FrameLike, with_frame
 from tsc_interp.output.display import table
 from tsc_interp.strings import Counts, as_strings
 from tsc_interp.task import Classes
@@ -74,12 +75,16 @@ class Evaluations(list[Evaluation]):
         return table(columns, rows)
 
 
-def evaluate(model: ModelLike, strings: str | Iterable[str]) -> Evaluations:
+def evaluate(
+    model: ModelLike, strings: str | Iterable[str], *, frame: FrameLike | None = None
+) -> Evaluations:
     """Return the float32 model's answer to each string, beside the right one.
 
     Args:
         model: A hooked model, a checkpoint, a bundled name, a path, or a run.
-        strings: One or more, in run-length notation.
+        strings: One or more, in run-length notation. Of a model with a frame: the letters at its
+            places, or whole rows; by name, with spaces between, where tokens have names.
+        frame: What inputs look like, for a model that was not imported with a frame (`tsc.Frame`).
 
     Returns:
         One evaluation per string, in the order given. A multiclass model answers with its largest
@@ -94,7 +99,7 @@ def evaluate(model: ModelLike, strings: str | Iterable[str]) -> Evaluations:
         baac 19.94 True
         ab{100} -1.97 False
     """
-    checkpoint, strings = as_checkpoint(model), as_strings(strings)
+    checkpoint, strings = as_checkpoint(with_frame(model, frame)), as_strings(strings)
     results = Evaluations()
     for start in range(0, len(strings), _BATCH):
         results += _batch(checkpoint, strings[start : start + _BATCH])

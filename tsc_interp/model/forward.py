@@ -20,7 +20,7 @@ from torch.nn import functional
 
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.model.attention import attention
-from tsc_interp.model.inputs import Inputs, from_tokens, token_rows
+from tsc_interp.model.inputs import Inputs, as_read, from_tokens
 from tsc_interp.model.layers import NO_EXTRAS, Extras, Residual, Tap, Weights, mlp, norm, untapped
 from tsc_interp.model.positions import sinusoidal
 from tsc_interp.strings import FIRST_LETTER
@@ -164,6 +164,8 @@ def hook_names(
     if config.grouped:
         extras = replace(extras, attn_in=False)  # refused there
     weights = {name: torch.zeros(shape) for name, shape in config.weight_shapes().items()}
-    one_letter = from_tokens(config, torch.from_numpy(token_rows(config, ["a"])))
+    one_letter = from_tokens(
+        config, torch.from_numpy(as_read(config, config.alphabet.tokens(["a"])))
+    )
     forward(config, weights, one_letter, tap=record, extras=extras)
     return list(names)

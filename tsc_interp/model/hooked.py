@@ -26,6 +26,7 @@ from tsc_interp.model.circuits import Circuits
 from tsc_interp.model.classifier import Input
 from tsc_interp.model.export import export, transformer_lens_config
 from tsc_interp.model.forward import block, embed, hook_names, read_out, shortformer
+from tsc_interp.model.framing import FrameLike, with_frame
 from tsc_interp.model.inputs import TOKENS_NEEDED, Inputs, from_tokens, true_classes
 from tsc_interp.model.interop import HAS_BRIDGE_ONLY, untangle_state_dict
 from tsc_interp.model.layers import ALL_EXTRAS, Extras
@@ -298,12 +299,15 @@ class HookedClassifier(Circuits, HookedRootModule):  # type: ignore[misc]
 
 
 @checked
-def load(model: ModelLike = DEFAULT, *, epoch: int | None = None) -> HookedClassifier:
+def load(
+    model: ModelLike = DEFAULT, *, epoch: int | None = None, frame: FrameLike | None = None
+) -> HookedClassifier:
     """Return a model with TransformerLens's hooks.
 
     Args:
         model: A hooked model, a checkpoint, a bundled name, a path, or a run.
         epoch: The epoch of a run, by default the chosen one.
+        frame: What inputs look like, for a model that was not imported with a frame (`tsc.Frame`).
 
     Returns:
         The model; a hooked one is returned as it is.
@@ -317,9 +321,10 @@ def load(model: ModelLike = DEFAULT, *, epoch: int | None = None) -> HookedClass
         >>> model(["aac", "baac"]) > 0
         tensor([False,  True])
     """
-    if isinstance(model, HookedClassifier) and epoch is None:
+    model = with_frame(model if epoch is None else as_checkpoint(model, epoch=epoch), frame)
+    if isinstance(model, HookedClassifier):
         return model
-    return HookedClassifier.from_checkpoint(as_checkpoint(model, epoch=epoch))
+    return HookedClassifier.from_checkpoint(as_checkpoint(model))
 
 
 def _check_options(return_type: object, **others: Any) -> None:

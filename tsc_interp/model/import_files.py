@@ -5,14 +5,13 @@
     n_heads = 2
     ...
     [reading]
-    tokens = { "0" = "a", "1" = "b", "2" = "c" }
-    query = 3
-    classes = [0, 1]
-    task = "contains_all"
+    frame = "[START] x{20} [END]; x=0..30; START=31; END=32"
+    task = "palindrome"
 
-TOML or JSON. The state is a `.pt` of `torch.save(model.state_dict(), ...)`, read without running
-code, or a safetensors file; its keys are HookedTransformer's or a TransformerBridge's. The original
-is built again by TransformerLens and compared with what was imported (importing.py).
+TOML or JSON. Instead of a frame, [reading] may have tokens, query and classes. The state is a `.pt`
+of `torch.save(model.state_dict(), ...)`, read without running code, or a safetensors file; its keys
+are HookedTransformer's or a TransformerBridge's. The original is built again by TransformerLens and
+compared with what was imported (importing.py).
 """
 
 from __future__ import annotations
@@ -35,14 +34,21 @@ from tsc_interp.model.importing import from_transformer_lens
 from tsc_interp.model.interop import HAS_BRIDGE_ONLY
 
 _MAX_BYTES = 1_000_000
-_READING = {"tokens", "query", "classes", "task"}
+_READING = {"tokens", "query", "classes", "task", "frame"}
 
 
 def read_transformer_lens(
-    path: str | os.PathLike[str], config: str | os.PathLike[str]
+    path: str | os.PathLike[str], config: str | os.PathLike[str], **given: Any
 ) -> Checkpoint:
-    """The checkpoint behind a saved state and its configuration."""
+    """The checkpoint behind a saved state and its configuration.
+
+    Args:
+        path: The state.
+        config: A file with the tables [model] and [reading].
+        given: What is not to be read from [reading], such as `frame` and `task`.
+    """
     options, reading = read_description(Path(config))
+    reading |= given
     state = read_tensors(Path(path))
     with warnings.catch_warnings(action="ignore"):  # TransformerLens's, about what it is given
         model = build(options, state)
@@ -51,19 +57,8 @@ def read_transformer_lens(
     return Checkpoint(found.config, found.weights, provenance, source=str(path))
 
 
-def read_claim(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The model's options, and `frame` and `task` of a claim about it, for `falsify`."""
-    options, claim = _tables(path, "claim", "frame and task")
-    if set(claim) - {"frame", "task"} or not isinstance(claim.get("frame", ""), str):
-        raise ConfigError(
-            f"{shown(path)}: [claim] has a frame in its notation and a task; "
-            f"got {shorten(sorted(claim))}"
-        )
-    return options, claim
-
-
-def _tables(path: Path, second: str, holds: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The two tables of a TOML or JSON file: [model], and one more."""
+def read_description(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The model's options, and how it is to be read: two tables of a TOML or JSON file."""
     try:
         text = read_regular(path, _MAX_BYTES).decode()
         described = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
@@ -71,33 +66,27 @@ def _tables(path: Path, second: str, holds: str) -> tuple[dict[str, Any], dict[s
         raise ConfigError(f"{shown(path)} cannot be read: {error.strerror or error}") from None
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{shown(path)} is neither TOML nor JSON: {error}") from None
-    if not isinstance(described, dict) or set(described) != {"model", second}:
+    if isinstance(described, dict) and "claim" in described:  # as falsify once called it
+        described["reading"] = described.pop("claim")
+    tables = isinstance(described, dict) and set(described) == {"model", "reading"}
+    if not tables or not all(isinstance(one, dict) for one in described.values()):
         raise ConfigError(
             f"{shown(path)} needs two tables: [model] with TransformerLens's options, and "
-            f"[{second}] with {holds}"
+            "[reading] with frame and task, or tokens, query, classes and task"
         )
-    options, other = described["model"], described[second]
-    if not isinstance(options, dict) or not isinstance(other, dict):
-        raise ConfigError(f"{shown(path)}: [model] and [{second}] are tables")
-    return options, other
-
-
-def read_description(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The model's options, and how it is to be read."""
-    options, reading = _tables(path, "reading", "tokens, query, classes and task")
-    unknown = sorted(set(reading) - _READING)
-    if unknown or "tokens" not in reading:
+    reading = described["reading"]
+    if set(reading) - _READING or not isinstance(reading.get("frame", ""), str):
         raise ConfigError(
-            f"{shown(path)}: [reading] has tokens, and may have query, classes and task; "
-            f"got {shorten(sorted(reading))}"
+            f"{shown(path)}: [reading] has a frame in its notation, or tokens and perhaps query "
+            f"and classes, and a task; got {shorten(sorted(reading))}"
         )
-    if isinstance(reading["tokens"], dict):
+    if isinstance(reading.get("tokens"), dict):
         reading["tokens"] = {_whole(key): name for key, name in reading["tokens"].items()}
-    elif not isinstance(reading["tokens"], list):
+    elif not isinstance(reading.get("tokens", []), list):
         raise ConfigError(f"{shown(path)}: tokens are a table of id = name, or a list of ids")
     if isinstance(reading.get("classes"), list):
         reading["classes"] = tuple(reading["classes"])
-    return options, reading
+    return described["model"], reading
 
 
 def _whole(text: str) -> int:

@@ -25,8 +25,10 @@ from torch import Tensor
 from tsc_interp.arguments import checked
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.errors import UnsupportedError, UsageError
+from tsc_interp.errors import UnsupportedError, UsageError, shorten
+from tsc_interp.frames.frame import Frame
 from tsc_interp.model.comparing import InputMap, Reads, compare
+from tsc_interp.model.import_frame import of_frame
 from tsc_interp.model.import_options import family_options, family_weights
 from tsc_interp.model.layers import ACTIVATIONS
 from tsc_interp.model.unaltered import (
@@ -36,6 +38,8 @@ from tsc_interp.model.unaltered import (
     require_unaltered,
 )
 from tsc_interp.strings import CLS, FIRST_LETTER, LETTERS
+from tsc_interp.task import given_task
+from tsc_interp.tasks.framed import framed
 
 NORMS = {"LN": "layer", "LNPre": "layer_pre", "RMS": "rms", "RMSPre": "rms_pre"}
 ACTIVATION_NAMES = {
@@ -48,8 +52,9 @@ ACTIVATION_NAMES = {
 def from_transformer_lens(
     model: Any,
     *,
-    tokens: Mapping[int, str] | Sequence[int],
+    tokens: Mapping[int, str] | Sequence[int] | None = None,
     task: Any = "contains_all",
+    frame: Frame | str | None = None,
     query: int | None = None,
     classes: tuple[int, int] | None = None,
     samples: int = 64,
@@ -62,6 +67,11 @@ def from_transformer_lens(
         tokens: Which token ids are letters, and what they are called: `{5: "a"}`, or
             `{5: "(", 6: ")"}`, whose names the checkpoint keeps. A list of ids is a, b, c, ...
         task: What the model should decide: the name of a rule, or one of `tsc.tasks`.
+        frame: What inputs look like, or its notation (`tsc.Frame`), in place of tokens, query and
+            classes: fixed tokens, letters per place, lengths, the position read. The checkpoint
+            keeps it, and everything that takes the checkpoint reads its inputs so. The task is
+            about the letters at the places; its a is the one with the lowest id. `tokens` may name
+            tokens.
         query: The id of the token at which the answer is read. It comes last in a causal model and
             first in one that looks both ways. Without it the last letter reads.
         classes: The outputs that mean no and yes; their difference is the logit. By default both
@@ -82,6 +92,9 @@ def from_transformer_lens(
         >>> mine = from_transformer_lens(bridge, tokens={2: "a", 3: "b", 4: "c"}, query=0)
         >>> tsc.evaluate(mine, "aab")[0].correct
         True
+        >>> framed = from_transformer_lens(bridge, frame="[CLS] x{1..9}; x=2..4; CLS=0; read=0")
+        >>> tsc.verify(framed).correct
+        True
     """
     cfg = getattr(model, "cfg", None)
     if cfg is None or not hasattr(model, "W_U"):
@@ -92,24 +105,43 @@ def from_transformer_lens(
     require_unaltered(model)
     refuse_unsupported(cfg)
     causal = _choice(cfg, "attention_dir", "causal") == "causal"
-    if query is None and not causal:
-        raise UsageError("a model that looks both ways is read at a token of its own: query=its id")
-    reads: Reads = "last_letter" if query is None else ("last" if causal else "first")
-    ids, names = chosen_letters(tokens, cfg.d_vocab, query)
-    reading = InputMap(ids, names, query, reads, chosen_classes(classes, model.W_U.shape[-1]))
-    config = _config(model, cfg, reading, task)
+    options = family_options(model, cfg)
+    provenance: dict[str, Any] = {"imported_from": type(model).__name__}
+    if frame is not None:
+        task = given_task(task)
+        asked = {"causal": causal, "ordered": task.ordered, "n_positions": options["n_positions"]}
+        reading = _framed(model, frame, tokens, (query, classes), asked)
+        moved = reading.moved is not None and reading.moved[0] > 0
+        if moved and options.get("positions", "learned") != "learned":
+            raise UnsupportedError(
+                f"{options['positions']} positions count from the first token, so a model that "
+                "looks both ways is read there: read=0"
+            )
+        task = task if reading.layout is None else framed(task, reading.layout)
+        provenance["frame"] = str(frame)
+    else:
+        if tokens is None:
+            raise UsageError("say which tokens are letters (tokens=), or what inputs look like")
+        if query is None and not causal:
+            raise UsageError(
+                "a model that looks both ways is read at a token of its own: query=its id"
+            )
+        reads: Reads = "last_letter" if query is None else ("last" if causal else "first")
+        ids, names = chosen_letters(tokens, cfg.d_vocab, query)
+        reading = InputMap(ids, names, query, reads, chosen_classes(classes, model.W_U.shape[-1]))
+    config = _config(model, cfg, reading, task, options)
     _require_uniform(model, config, cfg)
     weights = _weights(model, config, reading)
     checkpoint = Checkpoint(
         config,
         as_arrays(config, weights),
-        {"imported_from": type(model).__name__, "token_ids": list(ids), "query": query},
+        {**provenance, "token_ids": list(reading.ids), "query": reading.query},
         source=_name(model, cfg),
     )
 
     def original(letters: Tensor) -> Tensor:
         out: Tensor = model(reading.rows(letters).to(model.W_E.device))
-        return out[:, 0 if reads == "first" else -1].float().cpu()
+        return out[:, reading.read_at(letters.shape[1])].float().cpu()
 
     compare(checkpoint, reading, original, samples, seed, getattr(cfg, "n_ctx", None))
     return checkpoint
@@ -119,6 +151,34 @@ def _name(model: Any, cfg: Any) -> str:
     """The model's own name, if it has one."""
     named = getattr(cfg, "model_name", None)
     return type(model).__name__ if named in (None, "", "custom", "native") else str(named)
+
+
+def _framed(
+    model: Any, frame: Frame | str, tokens: Any, others: tuple[Any, Any], asked: dict[str, Any]
+) -> InputMap:
+    """What a frame says of how the model is read."""
+    names = dict(tokens) if isinstance(tokens, Mapping) else None
+    if any(one is not None for one in others) or (tokens is not None and names is None):
+        raise UsageError(
+            "a frame says which tokens are letters, where the answer is read and which outputs "
+            "stand for which classes: leave out query and classes; tokens may name tokens"
+        )
+    read = Frame.parse(frame, names=names) if isinstance(frame, str) else frame
+    return of_frame(
+        read, n_layers=model.cfg.n_layers, d_vocab=model.cfg.d_vocab, outputs=model.W_U.shape[-1],
+        names=names, **asked,
+    )  # fmt: skip
+
+
+def taken_over(model: Any, options: Mapping[str, Any]) -> Checkpoint:
+    """The same with its options in a mapping, whose names are checked."""
+    known = {"tokens", "task", "frame", "query", "classes", "samples", "seed"}
+    if set(options) - known or not {"tokens", "frame"} & set(options):
+        raise UsageError(
+            "a mapping has a frame, or tokens and perhaps query and classes, and a task, as "
+            f"tsc.from_transformer_lens takes them; got {shorten(options)}"
+        )
+    return from_transformer_lens(model, **options)
 
 
 # -- what fits ---------------------------------------------------------------------------------
@@ -203,7 +263,9 @@ def chosen_classes(classes: tuple[int, int] | None, outputs: int) -> tuple[int, 
     return classes
 
 
-def _config(model: Any, cfg: Any, reading: InputMap, task: Any) -> ClassifierConfig:
+def _config(
+    model: Any, cfg: Any, reading: InputMap, task: Any, family: Mapping[str, Any]
+) -> ClassifierConfig:
     kind = getattr(cfg, "normalization_type", None)
     if kind not in (None, *NORMS):
         raise UnsupportedError(
@@ -244,8 +306,10 @@ def _config(model: Any, cfg: Any, reading: InputMap, task: Any) -> ClassifierCon
         "n_outputs": outputs,
         "reads": reading.reads,
         "token_names": reading.names,
-        **family_options(model, cfg),
+        **family,
     }
+    if reading.moved is not None or reading.blank:
+        options["n_positions"] = reading.blank or len(reading.moved or ())
     return ClassifierConfig(**options)
 
 
@@ -267,7 +331,7 @@ def _weights(model: Any, config: ClassifierConfig, reading: InputMap) -> dict[st
         embedding[CLS] = model.W_E.detach()[reading.query].float().cpu()
     found: dict[str, Tensor] = {"embed.W_E": embedding}
     if config.learned_positions:
-        found["pos_embed.W_pos"] = model.W_pos
+        found["pos_embed.W_pos"] = _positions(model, config, reading)
     for layer in range(config.n_layers):
         block = f"blocks.{layer}"
         for name in ("W_Q", "b_Q", "W_O", "b_O"):
@@ -277,9 +341,18 @@ def _weights(model: Any, config: ClassifierConfig, reading: InputMap) -> dict[st
             found |= _norm_weights(state, config, f"{block}.{name}")
     if config.final_norm:
         found |= _norm_weights(state, config, "ln_final")
-    found["unembed.W_U"] = difference(model.W_U, reading.classes)
-    found["unembed.b_U"] = difference(output_bias(model), reading.classes)
+    for name, outputs in (("unembed.W_U", model.W_U), ("unembed.b_U", output_bias(model))):
+        kept = outputs if reading.outputs is None else outputs[..., list(reading.outputs)]
+        found[name] = difference(kept, reading.classes)
     return found
+
+
+def _positions(model: Any, config: ClassifierConfig, reading: InputMap) -> Tensor:
+    """The table in our order: what reads comes first."""
+    if reading.blank:
+        return torch.zeros(config.n_positions, config.d_model)
+    table: Tensor = model.W_pos
+    return table if reading.moved is None else table[list(reading.moved)]
 
 
 def difference(outputs: Tensor, classes: tuple[int, int] | None) -> Tensor:

@@ -94,7 +94,7 @@ def from_strings(config: ClassifierConfig, strings: str | Sequence[str]) -> Inpu
 
 def token_rows(config: ClassifierConfig, texts: Sequence[str]) -> NDArray[np.int64]:
     """Strings as the rows of tokens this model reads."""
-    return as_read(config, config.alphabet.tokens(texts))
+    return as_read(config, config.alphabet.tokens(config.filled(texts)))
 
 
 def as_read(config: ClassifierConfig, rows: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -23,6 +23,7 @@ from tsc_interp.checkpoints.resolve import ModelLike
 from tsc_interp.checkpoints.run_directory import RunError
 from tsc_interp.errors import UsageError
 from tsc_interp.files import write_output
+from tsc_interp.model.framing import FrameLike, with_frame
 from tsc_interp.output.json_form import to_json
 from tsc_interp.playground.payload import History, blank_payload, loaded, model_payload
 from tsc_interp.playground.scripts import assemble_script, assemble_style, packed, read_asset
@@ -38,6 +39,7 @@ def write_playground(
     *,
     also: Sequence[ModelLike] = (),
     circuit: bool = False,
+    frame: FrameLike | None = None,
     force: bool = False,
 ) -> Path:
     """Write a page that runs a model in the browser, with nothing to install.
@@ -50,6 +52,7 @@ def write_playground(
         also: More models, which can be chosen in the page.
         circuit: Whether to search for a circuit of each model, which takes seconds; those of the
             bundled models are known.
+        frame: What inputs look like, for a model that was not imported with a frame (`tsc.Frame`).
         force: Whether to replace a file that is no such page.
 
     Returns:
@@ -65,7 +68,8 @@ def write_playground(
         ...     write_playground("walkthrough", f"{folder}/page.html").name
         'page.html'
     """
-    target, main, others = Path(path), loaded(model), [loaded(one) for one in also]
+    target, main = Path(path), loaded(with_frame(model, frame))
+    others = [loaded(one) for one in also]
     other = None if compare is None else loaded(compare)
     page = playground_fragment(main, other, history, also=others, circuit=circuit)
     read = [main, *others, *([other] if other else []), *(history or {}).values()]

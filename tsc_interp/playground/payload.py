@@ -38,6 +38,11 @@ _RANDOM_REFERENCES = 34
 def loaded(given: ModelLike) -> Checkpoint:
     """The checkpoint that is meant, if it fits into a page."""
     checkpoint = as_checkpoint(given)
+    if checkpoint.config.frame is not None:
+        raise UnsupportedError(
+            f"the inputs of {checkpoint.source} have a frame ({checkpoint.config.frame}), and the "
+            "playground's are strings of any letters; tsc.analyze and tsc.falsify know frames"
+        )
     if checkpoint.n_parameters > MAX_PARAMETERS:
         raise UnsupportedError(
             f"{checkpoint.source} has {checkpoint.n_parameters} parameters; the playground carries "

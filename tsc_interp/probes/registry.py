@@ -15,6 +15,7 @@ from tsc_interp.arguments import checked
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.resolve import HoldsEpochs
 from tsc_interp.errors import UsageError, suggest
+from tsc_interp.model.framing import FrameLike, with_frame
 from tsc_interp.probes.plugins import Plugins, load_plugins
 from tsc_interp.probes.probe import ROW_OPTIONS, Probe, Question
 from tsc_interp.results.base import ProbeResult
@@ -183,7 +184,9 @@ def find_named(name: str, known: Sequence[Q]) -> Q:
 
 
 @checked
-def run_probe(name: str, model: Any, strings: Any, **options: Any) -> ProbeResult:
+def run_probe(
+    name: str, model: Any, strings: Any, *, frame: FrameLike | None = None, **options: Any
+) -> ProbeResult:
     """Ask one probe about a model.
 
     Args:
@@ -192,6 +195,7 @@ def run_probe(name: str, model: Any, strings: Any, **options: Any) -> ProbeResul
             any TransformerLens model.
         strings: One or more in run-length notation; token ids `[batch pos]` for a TransformerLens
             model.
+        frame: What inputs look like, for a model that was not imported with a frame (`tsc.Frame`).
         options: The probe's own, as its page in the documentation lists them.
 
     Returns:
@@ -206,6 +210,7 @@ def run_probe(name: str, model: Any, strings: Any, **options: Any) -> ProbeResul
         >>> type(result).__name__
         'AttributionResult'
     """
+    model = with_frame(model, frame)
     if isinstance(model, str | PathLike | Checkpoint | HoldsEpochs):
         from tsc_interp.model.classifier import open_classifier
 

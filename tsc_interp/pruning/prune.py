@@ -18,6 +18,7 @@ from tsc_interp.checkpoints.resolve import ModelLike
 from tsc_interp.config import require_report_family
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.interventions.parts import Part
+from tsc_interp.model.framing import FrameLike, with_frame
 from tsc_interp.output.display import Displayed
 from tsc_interp.output.numbers import counted
 from tsc_interp.pruning.importance import (
@@ -94,6 +95,7 @@ def prune(
     by: str = "exact",
     strings: Sequence[str] | None = None,
     limit: int = DEFAULT_LIMIT,
+    frame: FrameLike | None = None,
     progress: Progress = lambda doing: None,
 ) -> Pruned:
     """Remove heads, neurons and dimensions from a model.
@@ -107,6 +109,7 @@ def prune(
             else one removal at a time), `"gradient"` or `"norm"`.
         strings: What gradients are taken over, by default every string of up to six letters.
         limit: The length up to which horizons are searched.
+        frame: What inputs look like, for a model that was not imported with a frame (`tsc.Frame`).
         progress: Called with a line of text whenever something begins.
 
     Returns:
@@ -125,7 +128,7 @@ def prune(
         raise UsageError("give either keep (a number of heads) or keep_horizon, not both")
     if by not in METHODS:
         raise UsageError(f"heads are chosen by {', '.join(METHODS)}, not by {by!r}")
-    checkpoint = checkpoint_of(model)
+    checkpoint = checkpoint_of(with_frame(model, frame))
     require_report_family(checkpoint.config, "pruning")
     if not checkpoint.config.has_attention:
         raise UnsupportedError("this model has no attention, so no head to prune")

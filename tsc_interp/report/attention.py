@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from tsc_interp.model.framing import FrameLike
 from tsc_interp.plots.attention import AttentionView
 from tsc_interp.probes.patterns.figures_view import view
 from tsc_interp.probes.patterns.result import PatternsResult
 from tsc_interp.probes.registry import run_probe
 
 
-def show_attention(model: Any, strings: Any, **options: Any) -> AttentionView:
+def show_attention(
+    model: Any, strings: Any, *, frame: FrameLike | None = None, **options: Any
+) -> AttentionView:
     """Show where every head of a model attends, to point at in a notebook.
 
     Args:
@@ -18,6 +21,7 @@ def show_attention(model: Any, strings: Any, **options: Any) -> AttentionView:
             TransformerLens.
         strings: One or more strings; token ids `[batch pos]`, or one row of them, for a
             TransformerLens model.
+        frame: What inputs look like, for a model that was not imported with a frame (`tsc.Frame`).
         options: Of the patterns probe: `query`, `layer`, `token_names`, `attention_mask`.
 
     Returns:
@@ -35,6 +39,6 @@ def show_attention(model: Any, strings: Any, **options: Any) -> AttentionView:
         strings = strings[None]
     elif isinstance(strings, list | tuple) and all(isinstance(token, int) for token in strings):
         strings = [strings]
-    result = run_probe("patterns", model, strings, **options)
+    result = run_probe("patterns", model, strings, frame=frame, **options)
     assert isinstance(result, PatternsResult)
     return view(result)

@@ -13,6 +13,7 @@ from tsc_interp.arguments import checked
 from tsc_interp.checkpoints.resolve import HoldsWeights, ModelLike, as_checkpoint, run_path
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.model.classifier import Classifier
+from tsc_interp.model.framing import FrameLike, with_frame
 from tsc_interp.model.threads import one_thread
 from tsc_interp.probes.atlas.result import AtlasResult
 from tsc_interp.probes.probe import Probe
@@ -49,6 +50,7 @@ def analyze(
     probes: str | Sequence[str] | None = None,
     compare: ModelLike | None = None,
     epoch: int | None = None,
+    frame: FrameLike | None = None,
     progress: Progress = lambda doing: None,
     **token_options: Any,
 ) -> Report:
@@ -65,6 +67,7 @@ def analyze(
             a probe named here that the model does not support is an error.
         compare: A second model, such as `"RUN@3"` (a run at epoch 3) or `"@3"` (the same run).
         epoch: The epoch of a run, by default the chosen one.
+        frame: What inputs look like, for a model that was not imported with a frame (`tsc.Frame`).
         progress: Called with a line of text whenever something begins.
         token_options: Options of `analyze_tokens`, for a TransformerLens model only.
 
@@ -82,7 +85,7 @@ def analyze(
         >>> report.findings[0].severity
         'failure'
     """
-    chosen = chosen_probes(probes)
+    chosen, model = chosen_probes(probes), with_frame(model, frame)
     if _of_transformer_lens(model):
         if compare is not None or epoch is not None:
             raise UsageError(
@@ -159,7 +162,7 @@ def _strings(given: Any, subjects: Sequence[_Subject]) -> tuple[str, ...]:
     """Canonical, each once; the defaults keep only what every model can read."""
     alphabets = [subject.model.config.alphabet for subject in subjects]
     smallest = min(alphabets, key=lambda alphabet: alphabet.size)
-    texts = [] if given is None else as_strings(given)
+    texts = [] if given is None else subjects[0].model.config.filled(as_strings(given))
     if not texts:
         texts = [text for s in subjects for text in _first_errors(s)]
         if not (texts and any(s.order is not None and s.order.writes for s in subjects)):

@@ -155,7 +155,7 @@ def order_summary(model: Classifier, seconds: float = SECONDS) -> OrderSummary |
 
     checkpoint, task = model.to_checkpoint(), model.config.task
     writes, lengths = isinstance(task, Writing), None
-    if not writes:
+    if model.config.frame is None and not writes:
         fits = longest_string(model.config)
         lengths = range(1, min(_LONGEST, _LONGEST if fits is None else fits) + 1)
     try:

@@ -15,6 +15,7 @@ from tsc_interp.strings import Alphabet, Counts
 
 if TYPE_CHECKING:
     from tsc_interp.config import ClassifierConfig
+    from tsc_interp.frames.frame import Frame
     from tsc_interp.model.classifier import Classifier
 
 
@@ -69,11 +70,23 @@ class TestScore:
 def sensible_strings(model: Classifier) -> list[str]:
     """A few strings that exercise the task: each letter missing, each letter outweighed."""
     config = model.config
+    if config.frame is not None:
+        return _of_frame(config, config.frame)
     longest = config.n_positions - int(config.has_cls) if config.has_positions else None
     texts = _exercises(config)
     if longest is not None:
         texts = [_cut(config.alphabet, text, longest) for text in texts]
     return list(dict.fromkeys(config.alphabet.canonical(text) for text in texts if text))
+
+
+def _of_frame(config: ClassifierConfig, frame: Frame) -> list[str]:
+    """Whole rows of the shortest and the longest inputs: of one letter, and drawn by chance."""
+    letters, rng = config.alphabet.letters, np.random.default_rng(0)
+    found = []
+    for n in sorted({frame.lengths[0], frame.lengths[-1]}):
+        rows = [frame.listed(n, 0, 1), frame.sample(3, rng, n)]
+        found += frame.rows(np.concatenate(rows)).tolist()
+    return list(dict.fromkeys("".join(letters[one] for one in row) for row in found))
 
 
 def _exercises(config: ClassifierConfig) -> list[str]:

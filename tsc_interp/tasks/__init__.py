@@ -4,6 +4,7 @@
     ContainsAll, AtLeast, Parity, Majority, MostFrequent, Maximum       on counts of letters
     Before, EndsWith, Brackets, SumSign, Palindrome                     on their order
     Addition, Copy, Reverse, Transducer                                 what a model writes
+    Framed, FramedWriting       any of these, of inputs with fixed tokens (`tsc.Frame`)
 
 All inputs of one length are the paths of a `Trellis` (`trellis_of`), sets of them `Regions`.
 """
@@ -19,6 +20,7 @@ from tsc_interp.task import (
     Parity,
 )
 from tsc_interp.tasks.automaton import Automaton
+from tsc_interp.tasks.framed import Framed, FramedWriting
 from tsc_interp.tasks.machine import Machine
 from tsc_interp.tasks.order import Brackets, EndsWith, Palindrome, SumSign
 from tsc_interp.tasks.regex import Regex
@@ -37,6 +39,8 @@ __all__ = [
     "ContainsAll",
     "Copy",
     "EndsWith",
+    "Framed",
+    "FramedWriting",
     "Machine",
     "Majority",
     "Maximum",

@@ -199,6 +199,14 @@ class Trellis:
         """
         kept = [np.ones(len(stage), dtype=bool) for stage in self.stages]
         kept[self.label_stage] = np.isin(self.label, labels)
+        return self.where(kept)
+
+    def where(self, kept: list[NDArray[np.bool_]]) -> Trellis:
+        """The inputs all of whose edges are kept, `[edge]` per stage; equal states merged.
+
+        Raises:
+            UsageError: where there is none.
+        """
         return _merged(self, _trimmed(self, kept))
 
 
@@ -234,7 +242,7 @@ def _trimmed(trellis: Trellis, kept: list[NDArray[np.bool_]]) -> list[NDArray[np
         reached = np.zeros(size, dtype=bool)
         reached[stage.source[mask]] = True
     if not all(mask.any() for mask in kept):
-        raise UsageError("no input of this length has that label")
+        raise UsageError("no input of this length has that label, or those letters")
     return kept
 
 

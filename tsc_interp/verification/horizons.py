@@ -19,6 +19,7 @@ from tsc_interp.arguments import checked
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.resolve import ModelLike
 from tsc_interp.errors import UnsupportedError
+from tsc_interp.model.framing import FrameLike, with_frame
 from tsc_interp.verification.bounds.exact import checkpoint_of
 from tsc_interp.verification.bounds.labels import support_name
 from tsc_interp.verification.bounds.rounding import Form
@@ -46,6 +47,7 @@ def horizon(
     boxes: int = BOXES,
     prove: bool = True,
     float32: Form | None = None,
+    frame: FrameLike | None = None,
 ) -> Horizon:
     """Find the length up to which a model makes no error at all, and its first error.
 
@@ -62,6 +64,8 @@ def horizon(
             as that takes twenty seconds (`certify` goes further).
         float32: `"tokens"` or `"compressed"`: also find the length up to which the float32 model is
             right when it reads strings in this form, whatever the order of its sums.
+        frame: What inputs look like, for a model that was not imported with a frame; its letters
+            stand alone.
 
     Returns:
         The horizon, the first error of every set of letters, and whether all this is proved.
@@ -77,7 +81,7 @@ def horizon(
         (66, 'ab{66}', True)
     """
     check_reach(limit, boxes, seconds)
-    checkpoint = checkpoint_of(model)
+    checkpoint = checkpoint_of(with_frame(model, frame))
     supports = Supports(checkpoint)
     searches = search_supports(supports, limit, boxes, seconds=seconds)
     found = summarise(supports, searches, limit)

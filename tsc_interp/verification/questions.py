@@ -15,6 +15,8 @@ from tsc_interp.arguments import checked
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.resolve import HoldsWeights, ModelLike, as_checkpoint
 from tsc_interp.errors import UsageError
+from tsc_interp.frames.frame import Frame
+from tsc_interp.model.framing import FrameLike, is_external, with_frame
 from tsc_interp.source_report import TEST_LENGTH
 from tsc_interp.verification import verdict
 from tsc_interp.verification.bounds.rounding import Form
@@ -37,6 +39,7 @@ def verify(
     lengths: Sequence[int] | None = None,
     seconds: float | None = None,
     task: Any = None,
+    frame: FrameLike | None = None,
     horizon: bool = False,
     certify: bool = False,
     float32: Form | bool | None = None,
@@ -48,11 +51,13 @@ def verify(
 
     Args:
         model: A hooked model, a checkpoint, a bundled name, a path, or a run.
-        max_length: Strings up to this length. By default 200 where only counts matter, and what the
-            positions hold where order matters.
+        max_length: Strings up to this length. By default what the frame says the model was imported
+            with; without one, 200 where only counts matter and what the positions hold where order
+            matters.
         lengths: Order-sensitive models: these lengths only.
         seconds: Order-sensitive models: what is left after so many seconds is undecided.
         task: Order-sensitive models: another task than the model's own.
+        frame: What inputs look like, for a model that was not imported with a frame (`tsc.Frame`).
         horizon: Counts: also find the length up to which nothing is wrong.
         certify: Also make a certificate: of counts about every length, of order about these inputs.
         float32: Counts: `"tokens"` or `"compressed"`, the form in which the float32 model reads
@@ -78,6 +83,8 @@ def verify(
         >>> tsc.verify("walkthrough", 20).correct
         True
     """
+    if frame is not None:
+        model, task = with_frame(model, frame, task=task), None if is_external(model) else task
     checkpoint = as_checkpoint(model)
     if not checkpoint.config.needs_order:
         if lengths is not None or seconds is not None or task is not None:
@@ -87,7 +94,7 @@ def verify(
             )
         return verdict.verify_counts(
             checkpoint,
-            TEST_LENGTH if max_length is None else max_length,
+            default_length(checkpoint) if max_length is None else max_length,
             horizon=horizon,
             certify=certify,
             float32=_form(float32),
@@ -100,7 +107,7 @@ def verify(
             "this model sees the order of letters: inputs are decided length by length, without "
             "horizon and replay"
         )
-    lengths = _lengths(max_length, lengths)
+    lengths = _lengths(checkpoint.config.frame, max_length, lengths)
     return _ordered(
         checkpoint,
         lengths,
@@ -170,6 +177,7 @@ def certify(
     seconds: float = SECONDS,
     boxes: int | None = None,
     float32: Form | bool | None = None,
+    frame: FrameLike | None = None,
 ) -> Certificate | OrderedCertificate:
     """Prove what holds, as a certificate that `tsc.check` derives again.
 
@@ -183,6 +191,7 @@ def certify(
         float32: Counts: `"tokens"` or `"compressed"`: also prove up to which length the float32
             model is right when it reads strings in this form, whatever the order of its sums.
             Order: True proves of every input it can that float32 answers alike.
+        frame: What inputs look like, for a model that was not imported with a frame (`tsc.Frame`).
 
     Returns:
         The certificate: its `document`, and what was `proved`.
@@ -196,7 +205,7 @@ def certify(
         >>> certificate.document["schema"]
         'tsc-interp/certificate/1'
     """
-    checkpoint = as_checkpoint(model)
+    checkpoint = as_checkpoint(with_frame(model, frame))
     of_counts: dict[str, Any] = {"limit": limit, "boxes": boxes}
     given = {name: value for name, value in of_counts.items() if value is not None}
     if checkpoint.config.needs_order:
@@ -210,6 +219,12 @@ def certify(
             "at every length"
         )
     return certify_counts(checkpoint, seconds=seconds, float32=_form(float32), **given)
+
+
+def default_length(checkpoint: Checkpoint) -> int:
+    """Of a model of counts: the longest input of the frame it was imported with, if with one."""
+    frame = checkpoint.provenance.get("frame")
+    return TEST_LENGTH if frame is None else Frame.parse(str(frame)).places[1]
 
 
 def _form(float32: Form | bool | None) -> Form | None:
@@ -227,9 +242,12 @@ def _in_float32(float32: Form | bool | None) -> bool:
     return bool(float32)
 
 
-def _lengths(max_length: int | None, lengths: Sequence[int] | None) -> Sequence[int] | None:
+def _lengths(
+    frame: Frame | None, max_length: int | None, lengths: Sequence[int] | None
+) -> Sequence[int] | None:
     if max_length is None:
         return lengths
     if lengths is not None or type(max_length) is not int or max_length < 1:
         raise UsageError("say max_length, a whole number from 1, or lengths, and not both")
-    return range(1, max_length + 1)
+    first = 1 if frame is None else min(frame.lengths[0], max_length)
+    return range(first, max_length + 1)

@@ -31,6 +31,7 @@ class Part:
     """What became of every input of one length or step."""
 
     length: int
+    """Letters: of a frame, those at its places."""
     step: int | None
     inputs: int
     groups: list[Found]
@@ -40,6 +41,11 @@ class Part:
     def examined(self) -> int:
         """Regions that were bounded."""
         return sum(group.examined for group in self.groups)
+
+    @property
+    def width(self) -> int:
+        """Letters of a whole row."""
+        return self.groups[0].trellis.length
 
     @property
     def wrong(self) -> int:
@@ -66,7 +72,7 @@ class Part:
         return self._rows([rows for group in self.groups for rows in group.undecided_inputs])
 
     def _rows(self, found: list[NDArray[np.int16]]) -> Index:
-        return np.concatenate([np.zeros((0, self.length), dtype=np.int64), *found])
+        return np.concatenate([np.zeros((0, self.width), dtype=np.int64), *found])
 
     def first(self, undecided: bool = False) -> tuple[int, ...] | None:
         """The first wrong (or undecided) input, place by place in the alphabet's order."""
@@ -91,7 +97,7 @@ class Part:
             pieces.append(self.wrong_inputs)
             sizes.append(len(self.wrong_inputs))
         if not pieces:
-            return np.zeros((0, self.length), dtype=np.int64)
+            return np.zeros((0, self.width), dtype=np.int64)
         total = sum(sizes)
         chosen = draw.choice(len(sizes), count, p=[size / total for size in sizes])
         rows = []
@@ -144,7 +150,7 @@ def search_part(
                 if progress is not None:
                     progress(1 - found.count(None) / len(groups))
     inputs = sum(Regions.whole(group).counts()[0] for group in groups)
-    return Part(trellis.length, step, inputs, [f for f in found if f], monotonic() - begun)
+    return Part(length, step, inputs, [f for f in found if f], monotonic() - begun)
 
 
 def groups_of(trellis: Trellis) -> list[Trellis]:

@@ -63,11 +63,13 @@ class WrongInput:
     answer: int | None
     """The class the model gives instead; None if it could not be told which one."""
     step: int | None = None
+    fixed: int = 0
+    """How many of them are fixed tokens of a frame."""
 
     @property
     def length(self) -> int:
-        """The number of letters."""
-        return len(self.tokens)
+        """The number of letters; of a frame, those at its places."""
+        return len(self.tokens) - self.fixed
 
     def to_dict(self) -> dict[str, Any]:
         """Return the input as JSON types."""

@@ -19,8 +19,10 @@ from flint import ctx
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UsageError
+from tsc_interp.frames.frame import Frame
 from tsc_interp.strings import Alphabet
 from tsc_interp.task import given_task
+from tsc_interp.tasks.framed import framed
 from tsc_interp.tasks.regions import Regions
 from tsc_interp.tasks.transducer import Writing
 from tsc_interp.tasks.trellis import Index
@@ -74,6 +76,8 @@ def verify_order(
 def task_for(config: ClassifierConfig, task: Any) -> Any:
     """The given task, or the model's own; refused if the model has too few outputs or letters."""
     chosen = config.task if task is None else given_task(task)
+    if config.frame is not None and getattr(chosen, "layout", None) is None:
+        chosen = framed(chosen, config.frame)
     classes, outputs = chosen.n_classes(config.n_letters), max(config.n_outputs, 2)
     if classes > outputs:
         raise UsageError(
@@ -98,6 +102,9 @@ def asked_parts(
         if fits is not None and longest > fits:
             raise UsageError(f"the last step reads {longest} letters, and {fits} fit the positions")
         return [(task.prompt_length + step, step) for step in range(task.n_steps)]
+    frame = getattr(task, "layout", None)
+    if frame is not None:
+        return _of_frame(frame, fits, lengths)
     if lengths is None:
         if fits is None:
             raise UsageError("this model has no positions to run out of: say which lengths")
@@ -110,6 +117,20 @@ def asked_parts(
             f"the model has {config.n_positions} positions: strings of up to {fits} letters, "
             f"got {max(chosen)}"
         )
+    return [(length, None) for length in sorted(set(chosen))]
+
+
+def _of_frame(
+    frame: Frame, fits: int | None, lengths: Sequence[int] | None
+) -> list[tuple[int, int | None]]:
+    """Lengths are letters at the frame's places."""
+    chosen = list(frame.lengths if lengths is None else lengths)
+    outside = [one for one in chosen if one not in frame.lengths]
+    if not chosen or outside:
+        raise UsageError(f"the frame {frame} has no inputs of {outside or 'no'} letters")
+    longest = frame.length(max(chosen))
+    if fits is not None and longest > fits:
+        raise UsageError(f"a row of the frame has {longest} letters, and {fits} fit the positions")
     return [(length, None) for length in sorted(set(chosen))]
 
 
@@ -203,8 +224,9 @@ def _wrong_input(
     found = (group.trellis.label_of(np.array(string)) for group in part.groups)
     label = next(label for label in found if label is not None)
     tokens = tuple(_name(config, letter) for letter in string)
+    fixed = 0 if part.step is not None else len(string) - part.length
     return WrongInput(
-        written(config, string), tokens, label, _answer(exact, string, label), part.step
+        written(config, string), tokens, label, _answer(exact, string, label), part.step, fixed
     )
 
 
@@ -221,9 +243,9 @@ def _answer(exact: OrderedExact, string: tuple[int, ...], label: int) -> int | N
 
 def written(config: ClassifierConfig, string: tuple[int, ...]) -> str:
     """Letters by index: by their names where tokens have names of one sign, else as strings are."""
-    names = config.token_names
-    if names and all(len(names[letter]) == 1 for letter in string):
-        return "".join(names[letter] for letter in string)
+    names = [config.token_names[letter] for letter in string] if config.token_names else []
+    if names and (config.frame is not None or all(len(one) == 1 for one in names)):
+        return "".join(names) if all(len(one) == 1 for one in names) else " ".join(names)
     alphabet = config.alphabet
     return alphabet.canonical("".join(alphabet.letters[letter] for letter in string))
 

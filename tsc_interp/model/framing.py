@@ -1,0 +1,144 @@
+"""`frame=`, which every function takes that takes a model: what the model's inputs look like.
+
+    tsc.verify(model, frame="[START] x{20} [END]; x=0..30; START=31; END=32", task="palindrome")
+    tsc.evaluate(model, "abba", frame={"frame": "[4] x{4} [5]; x=0..3", "task": "palindrome"})
+
+A TransformerLens model is imported with its frame. One of our models keeps its weights, and its
+task becomes one about the inputs of the frame, whose tokens are then ours (CLS is 0, a is 2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from tsc_interp.checkpoints.checkpoint import Checkpoint
+from tsc_interp.checkpoints.resolve import as_checkpoint
+from tsc_interp.config import ClassifierConfig
+from tsc_interp.errors import UnsupportedError, UsageError, shorten
+from tsc_interp.frames.frame import Frame
+from tsc_interp.strings import CLS, FIRST_LETTER
+from tsc_interp.tasks.framed import framed
+
+FrameLike = Frame | str | Mapping[str, Any]
+"""A frame, its notation, or the options of `tsc.from_transformer_lens`, the task among them."""
+_SHOWN = 100
+
+
+def is_external(model: Any) -> bool:
+    """Whether this is a TransformerLens model and none of ours."""
+    return hasattr(model, "cfg") and hasattr(model, "W_U") and not hasattr(model, "to_checkpoint")
+
+
+def with_frame(model: Any, frame: FrameLike | None, *, task: Any = None) -> Any:
+    """A model whose inputs have this frame, as a checkpoint; without a frame, the model itself.
+
+    Args:
+        model: A TransformerLens model, or whatever stands for one of ours.
+        frame: What inputs look like.
+        task: What a TransformerLens model should decide, where `frame` does not say it.
+
+    Raises:
+        UsageError: The frame does not fit the model, or nothing says what the model should decide.
+        UnsupportedError: No classifier here reads such a frame.
+
+    Example:
+        >>> framed = with_frame("generalization-errors", "[CLS] x{1..9}; x=2..4; CLS=0; read=0")
+        >>> framed.provenance["frame"]
+        '[CLS] x{1..9}; x=2..4; CLS=0; read=0'
+    """
+    if frame is None:
+        return model
+    if not isinstance(frame, Frame | str | Mapping):
+        raise UsageError(
+            "a frame is a tsc.Frame, its notation, or a mapping with the options of "
+            f"tsc.from_transformer_lens (frame or tokens, and a task); got {shorten(frame)}"
+        )
+    if is_external(model):
+        from tsc_interp.model.importing import taken_over
+
+        options = dict(frame) if isinstance(frame, Mapping) else {"frame": frame}
+        if task is not None:
+            options.setdefault("task", task)
+        if "frame" in options and "task" not in options:
+            raise UsageError(
+                "nothing says what this model should decide: frame={'frame': ..., 'task': ...}"
+            )
+        return taken_over(model, options)
+    if isinstance(frame, Mapping):
+        raise UsageError(
+            f"a mapping is for a TransformerLens model, which is imported with it; this one is "
+            f"imported already, and takes a frame; got {shorten(frame)}"
+        )
+    return _reframed(as_checkpoint(model), Frame.parse(frame) if isinstance(frame, str) else frame)
+
+
+def _reframed(checkpoint: Checkpoint, frame: Frame) -> Checkpoint:
+    config = checkpoint.config
+    inside = _without_cls(config, frame)
+    task = getattr(config.task, "task", config.task)
+    provenance = {**checkpoint.provenance, "frame": str(frame)}
+    if config.needs_order:
+        made = config.replace(task=framed(task, inside))
+        return replace(checkpoint, config=made, provenance=provenance)
+    every = tuple(range(config.n_letters))
+    plain = not inside.fixed and not inside.distinct and inside.places[0] <= 1
+    if not plain or set(inside.letters) != {every}:
+        raise UnsupportedError(
+            "this model sees how often each letter occurs and not where: places that differ, fixed "
+            "tokens and exact lengths mean nothing to it (tsc.falsify takes any frame)"
+        )
+    return replace(checkpoint, provenance=provenance)
+
+
+def _without_cls(config: ClassifierConfig, frame: Frame) -> Frame:
+    """The frame without CLS, its tokens as letters by index."""
+    before, after = list(frame.before), list(frame.after)
+    fits = len(frame.read) == 1 and frame.classes is None
+    if config.reads == "first":
+        fits = fits and before[:1] == [CLS] and frame.reads(frame.places[1]) == (0,)
+        before = before[1:]
+    elif config.reads == "last":
+        fits = fits and after[-1:] == [CLS] and frame.read == (-1,)
+        after = after[:-1]
+    else:
+        fits = fits and frame.read == (-1,)
+    left = frame.replace(before=tuple(before), after=tuple(after), read=(-1,))
+    highest = FIRST_LETTER + config.n_letters
+    if not fits or not all(FIRST_LETTER <= one < highest for one in left.tokens):
+        raise UsageError(
+            f"the frame {frame} does not fit the model, whose inputs look like {frame_of(config)}"
+        )
+    return _shifted(left, -FIRST_LETTER)
+
+
+def _shifted(frame: Frame, by: int) -> Frame:
+    def each(tokens: Any) -> tuple[int, ...]:
+        return tuple(one + by for one in tokens)
+
+    return frame.replace(
+        before=each(frame.before),
+        letters=tuple(map(each, frame.letters)),
+        between={at: each(run) for at, run in frame.between.items()},
+        after=each(frame.after),
+        names={one + by: name for one, name in frame.names.items() if one + by >= 0},
+    )
+
+
+def frame_of(config: ClassifierConfig) -> Frame:
+    """What the inputs of one of our models look like, in its own tokens, CLS among them.
+
+    Without a frame of its own: up to 100 letters, or as many as it has positions for.
+    """
+    longest = config.n_positions - config.has_cls if config.n_positions else _SHOWN
+    bare = config.frame or Frame(
+        places=range(1, min(_SHOWN, longest) + 1), letters=range(config.n_letters)
+    )
+    inside = _shifted(bare, FIRST_LETTER)
+    return inside.replace(
+        before=((CLS,) if config.reads == "first" else ()) + inside.before,
+        after=inside.after + ((CLS,) if config.reads == "last" else ()),
+        read=(0,) if config.reads == "first" else (-1,),
+        names=dict(enumerate(config.called)),
+    )
