@@ -23,7 +23,7 @@ Rule = Callable[[str, Any], str]
 """The argument's name and its value; returns what was expected, or "" where the value fits."""
 
 MAX_SEED = 2**63 - 1
-_FROM_ZERO = ("seed", "seeds", "epoch", "samples", "query", "keep", "classes")
+_FROM_ZERO = ("seed", "seeds", "tries", "epoch", "samples", "query", "keep", "classes")
 
 
 def checked(function: Callable[P, R]) -> Callable[P, R]:
