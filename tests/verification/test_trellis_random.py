@@ -25,8 +25,8 @@ from tsc_interp.verification.order import partition
 from tsc_interp.verification.order.bounds import Bounds
 from tsc_interp.verification.order.exact import OrderedExact
 from tsc_interp.verification.order.keys import keys_of
-from tsc_interp.verification.order.parts import search_part
 from tsc_interp.verification.order.region_words import described
+from tsc_interp.verification.order.running import run, searches_of
 from tsc_interp.verification.order.tangent import tangent_of
 from tsc_interp.verification.order.union import lifted, union_count
 from tsc_interp.verification.order.verify import verify_order
@@ -100,9 +100,10 @@ def test_margins_around_one_input_hold_for_all_paths(seed: int, sharp: float) ->
 def test_wrong_inputs_of_all_steps_are_counted_once_or_not_at_all() -> None:
     """The union of regions against sets of prompts, and a time that is over."""
     checkpoint = adder(3)
-    task, exact = checkpoint.config.task, OrderedExact(checkpoint)
+    task = checkpoint.config.task
     with patch.object(partition, "FEW", 1):
-        parts = [search_part(exact, task, 6 + k, k, monotonic() + 60) for k in range(3)]
+        asked = [(6 + k, k) for k in range(3)]
+        parts = run(checkpoint, searches_of(checkpoint, task, asked), monotonic() + 60)
     families = [[lifted(one, task.whole()) for one in part.regions()] for part in parts]
     rows = np.concatenate([part.wrong_inputs[:, :6] for part in parts])
     prompts = {tuple(row) for row in rows.tolist()}

@@ -67,6 +67,13 @@ def command(
             help="For order-sensitive models: stop after so many seconds; the rest is undecided.",
         ),
     ] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(
+            "--resume",
+            help="For order-sensitive models: keep the search in this folder, to go on with it.",
+        ),
+    ] = None,
     horizon: Annotated[
         bool,
         typer.Option(
@@ -138,6 +145,7 @@ def command(
             max_length,
             lengths=length,
             seconds=seconds,
+            resume=resume,
             certify=certify,
             out=out,
             force=force,
@@ -145,8 +153,8 @@ def command(
             quiet=quiet,
         )
         return
-    if length or seconds is not None:
-        raise UsageError("--length and --seconds are for models that see the order of letters")
+    if length or seconds is not None or resume is not None:
+        raise UsageError("--length, --seconds and --resume are for models that see the order")
     asked = {"horizon": horizon, "certify": certify, "float32": float32}
     verdict = _verify(loaded, max_length or default_length(loaded), asked, quiet)
     if replay and verdict.counterexamples:

@@ -26,6 +26,7 @@ def verify(
     *,
     lengths: Sequence[int] | None = None,
     seconds: float | None = None,
+    resume: Path | None = None,
     certify: bool,
     out: Path | None,
     force: bool,
@@ -44,6 +45,7 @@ def verify(
             max_length,
             lengths=lengths or None,
             seconds=seconds,
+            resume=resume,
             certify=certify,
             progress=share,
         )

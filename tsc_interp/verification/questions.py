@@ -7,6 +7,7 @@ automaton, and its inputs are decided length by length or step by step (order/).
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -44,6 +45,7 @@ def verify(
     certify: bool = False,
     float32: Form | bool | None = None,
     replay: bool | None = None,
+    resume: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
     announce: Callable[[str], None] | None = None,
 ) -> Verdict | OrderedVerdict:
@@ -66,8 +68,10 @@ def verify(
             or wrong whatever the order of its sums (`verdict.float32`).
         replay: Counts: ask the float32 model about the counterexamples; by default where a hooked
             model is given.
+        resume: Order: a folder where the search is kept; the same call goes on from there, also
+            after its process was killed.
         progress: Counts: called with how many count vectors more are decided. Order: with the share
-            of lengths or steps that are done.
+            of inputs that are decided, on average over lengths or steps.
         announce: Counts: called with what a long count will take, before it starts.
 
     Returns:
@@ -87,10 +91,10 @@ def verify(
         model, task = with_frame(model, frame, task=task), None if is_external(model) else task
     checkpoint = as_checkpoint(model)
     if not checkpoint.config.needs_order:
-        if lengths is not None or seconds is not None or task is not None:
+        if any(one is not None for one in (lengths, seconds, task, resume)):
             raise UsageError(
-                "lengths, seconds and task are for models that see the order of letters; this one "
-                "sees their counts, all of which are decided up to max_length"
+                "lengths, seconds, task and resume are for models that see the order of letters; "
+                "this one sees their counts, all of which are decided up to max_length"
             )
         return verdict.verify_counts(
             checkpoint,
@@ -116,6 +120,7 @@ def verify(
         certify=certify,
         float32=_in_float32(float32),
         progress=progress,
+        resume=resume,
     )
 
 
@@ -128,9 +133,12 @@ def _ordered(
     certify: bool,
     float32: bool = False,
     progress: Progress | None = None,
+    resume: str | os.PathLike[str] | None = None,
 ) -> OrderedVerdict:
     limit = SECONDS if seconds is None else seconds
-    found = verify_order(checkpoint, lengths, seconds=limit, task=task, progress=progress)
+    found = verify_order(
+        checkpoint, lengths, seconds=limit, task=task, progress=progress, resume=resume
+    )
     if not (certify or float32):
         return found
     if task is not None and task_for(checkpoint.config, task) != checkpoint.config.task:

@@ -90,10 +90,7 @@ class Bounds:
     refines = True
     """Whether `scores` tell more of a margin than `bounded`."""
 
-    def __init__(
-        self, config: ClassifierConfig, trellis: Trellis, keys: Keys, room: float = 0.0
-    ) -> None:
-        """With `room`, a margin counts as positive or negative where it exceeds that."""
+    def __init__(self, config: ClassifierConfig, trellis: Trellis, keys: Keys) -> None:
         self.config, self.trellis, self.keys = config, trellis, keys
         self.used = used_letters(trellis, config.n_letters)
         self.sweeps = Sweeps(trellis, keys, self.used)
@@ -104,7 +101,7 @@ class Bounds:
             largest = largest + np.abs(keys.own_values.values[number]).max(0)
         self.largest = largest * (1 + 1e-6)
         self.maps = keys.maps
-        self.relaxation = Relaxation(config, keys.maps, self.largest, room)
+        self.relaxation = Relaxation(config, keys.maps, self.largest)
         self.channels = self.relaxation.directions
         self.probes = [Probe(head, self.channels) for head in heads]
         centre = keys.constant.values + sum(head.centre for head in heads)

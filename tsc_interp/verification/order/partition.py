@@ -133,6 +133,12 @@ class Found:
     examined: int = 0
     tree: Tree = field(default_factory=Tree)
 
+    def give_up(self, regions: Regions, node: Index) -> None:
+        """Call regions undecided that stand at these nodes of the tree."""
+        if len(regions):
+            self.tree.leaves(node, np.full(len(node), UNDECIDED))
+            self.undecided.append(regions)
+
 
 class Partition:
     """The search over one trellis (of one or several labels)."""
@@ -162,10 +168,24 @@ class Partition:
 
     def ended(self) -> Found:
         """What was found; what is left is undecided."""
-        if len(self.waiting):
-            self.found.tree.leaves(self.waiting.node, np.full(len(self.waiting), UNDECIDED))
-            self.found.undecided.append(self.waiting.regions)
+        self.found.give_up(self.waiting.regions, self.waiting.node)
         return self.found
+
+    def left(self) -> float:
+        """About the share of inputs that are not decided."""
+        if not len(self.waiting):
+            return 0.0
+        whole = through(Regions.whole(self.trellis))[1][0]
+        return float(through(self.waiting.regions)[1].sum() / whole)
+
+    def retry(self) -> None:
+        """Look once more at single inputs for which there was no time."""
+        rows = [row for part in self.found.undecided_inputs for row in part.astype(np.int64)]
+        if rows:
+            self.found.undecided_inputs, letters = [], np.array(rows)
+            label = np.array([self.trellis.label_of(row) for row in rows])
+            ends = np.full((len(rows), 1), np.nan)
+            self._paths(letters, label, ends, ends, np.zeros(1, dtype=np.int64))
 
     # -- the beginning -------------------------------------------------------------------------
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -14,12 +13,8 @@ from tsc_interp.errors import UnsupportedError
 from tsc_interp.tasks.regions import Regions
 from tsc_interp.tasks.transducer import Writing
 from tsc_interp.tasks.trellis import Index, Trellis
-from tsc_interp.tasks.unrolling import trellis_of
-from tsc_interp.verification.order.bounds import Bounds
 from tsc_interp.verification.order.exact import OrderedExact
-from tsc_interp.verification.order.keys import keys_of
-from tsc_interp.verification.order.partition import Found, Partition
-from tsc_interp.verification.order.terms import LinearBounds, Terms, has_terms
+from tsc_interp.verification.order.partition import Found
 
 _TOGETHER = 2500
 """Labels share one trellis where that has at most so many edges; else each has its own."""
@@ -108,49 +103,6 @@ class Part:
             else:
                 rows.append(piece[draw.integers(len(piece), size=many)])
         return np.asarray(draw.permutation(np.concatenate(rows)))
-
-
-def search_part(
-    exact: OrderedExact,
-    task: Any,
-    length: int,
-    step: int | None,
-    deadline: float,
-    progress: Progress | None = None,
-    room: float = 0.0,
-) -> Part:
-    """Every input of one length, or of one step, as far as the time goes (`monotonic`).
-
-    With `room`, regions are decided whose margins exceed it.
-    """
-    begun = monotonic()
-    if isinstance(task, Writing):
-        assert step is not None
-        trellis = task.step_trellis(step)
-    else:
-        trellis = trellis_of(task, exact.config.n_letters, length)
-    keys = keys_of(exact, trellis)
-    groups = groups_of(trellis)
-    terms = Terms(exact.config, keys, room) if has_terms(exact.config, keys) else None
-    found: list[Found | None] = [None] * len(groups)
-    searches: dict[int, Partition] = {}
-    while waiting := [number for number, one in enumerate(found) if one is None]:
-        for number in waiting:
-            if number not in searches:
-                group = groups[number]
-                bounds = (
-                    LinearBounds(terms, group) if terms else Bounds(exact.config, group, keys, room)
-                )
-                searches[number] = Partition(exact, bounds, deadline)
-            now = monotonic()
-            if searches[number].advance(now + (deadline - now) / (2 * len(waiting))) or (
-                now > deadline
-            ):
-                found[number] = searches.pop(number).ended()
-                if progress is not None:
-                    progress(1 - found.count(None) / len(groups))
-    inputs = sum(Regions.whole(group).counts()[0] for group in groups)
-    return Part(length, step, inputs, [f for f in found if f], monotonic() - begun)
 
 
 def groups_of(trellis: Trellis) -> list[Trellis]:

@@ -45,14 +45,9 @@ class Forms:
 class Relaxation:
     """Everything between the residual stream and the outputs of one model."""
 
-    def __init__(
-        self, config: ClassifierConfig, maps: Maps, largest: Array, room: float = 0.0
-    ) -> None:
-        """`largest [d]` bounds |x| over all inputs.
-
-        `room` is what margins of regions are to exceed, times the final norm's scale.
-        """
-        self.config, self.maps, self.largest, self.room = config, maps, largest, room
+    def __init__(self, config: ClassifierConfig, maps: Maps, largest: Array) -> None:
+        """`largest [d]` bounds |x| over all inputs."""
+        self.config, self.maps, self.largest = config, maps, largest
         self.directions = self._directions()
 
     def _directions(self) -> Array:
@@ -104,7 +99,7 @@ class Relaxation:
             weights = maps.added.size.T
             weights = weights[label][:, None] + weights + np.abs(gain)
             size += np.einsum("rjn,rn->rj", weights, active.size) * gain.shape[2]
-        slack = 64 * (len(self.largest) + 8) * UNIT * size + 1e-290 + self.room
+        slack = 64 * (len(self.largest) + 8) * UNIT * size + 1e-290
         least, most = least - slack, most + slack
         return Forms(slope, *settled(maps.same, label, least, most))
 

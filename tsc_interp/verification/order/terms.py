@@ -38,10 +38,10 @@ class Terms:
     """Terms `table [place letter reader class]` and `own [reader class]` of all keys of a model.
 
     slack [place letter reader], own_slack [reader]: more than any difference of two terms is off,
-    its share of what adding up rounds included; `room` times a key's weight is added.
+    its share of what adding up rounds included.
     """
 
-    def __init__(self, config: ClassifierConfig, keys: Keys, room: float) -> None:
+    def __init__(self, config: ClassifierConfig, keys: Keys) -> None:
         self.maps = keys.maps
         weight = keys.weights[:, 0].transpose(1, 2, 0)
         reading, reading_off = times((keys.constant.values, keys.constant.errors), keys.maps.outer)
@@ -58,7 +58,7 @@ class Terms:
             """`value` and `error [... class]` of keys: `[... reader]`."""
             largest = np.abs(value).max(-1)[..., None] + size
             wide = error.max(-1)[..., None] + off
-            more = 2 * weight * (units * largest + wide + room)
+            more = 2 * weight * (units * largest + wide)
             return np.asarray(more * (1 + 1e-12) + _TINY * (1 + largest))
 
         value, error = times(_both(keys.values, 0), keys.maps.outer)

@@ -9,7 +9,9 @@ reads. The claim is about the real numbers: float32 weights are exact, and nothi
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from time import monotonic
 from typing import Any
 
@@ -28,8 +30,9 @@ from tsc_interp.tasks.transducer import Writing
 from tsc_interp.tasks.trellis import Index
 from tsc_interp.verification.bounds.exact import judged
 from tsc_interp.verification.order.exact import OrderedExact, longest_string
-from tsc_interp.verification.order.parts import Part, require_readable, search_part
+from tsc_interp.verification.order.parts import Part, require_readable
 from tsc_interp.verification.order.region_words import largest_regions
+from tsc_interp.verification.order.running import run, searches_of
 from tsc_interp.verification.order.union import lifted, union_count
 from tsc_interp.verification.order.verdict import OrderedVerdict, PartCount, WrongInput
 
@@ -46,6 +49,7 @@ def verify_order(
     seconds: float = SECONDS,
     task: Any = None,
     progress: Progress | None = None,
+    resume: str | os.PathLike[str] | None = None,
 ) -> OrderedVerdict:
     """Decide every input of these lengths, or of every step of a task that writes.
 
@@ -54,7 +58,8 @@ def verify_order(
         lengths: Which; by default 1 to what the model's positions hold. Not for a task that writes.
         seconds: After which what is left is called undecided.
         task: By default the model's own; another one is an object or a name (`"maximum"`).
-        progress: Called with the share of parts that are done, 0 to 1.
+        progress: Called with the share of inputs that are decided, on average over parts.
+        resume: A folder where the search is kept, so that the same call goes on from there.
     """
     exact = OrderedExact(checkpoint)
     chosen = task_for(checkpoint.config, task)
@@ -63,13 +68,10 @@ def verify_order(
         raise UsageError(f"seconds is a number above 0; got {seconds!r}")
     asked = asked_parts(checkpoint.config, chosen, lengths)
     deadline = monotonic() + seconds
-    search = deadline - _TO_COUNT * seconds
-    parts = []
-    for number, (length, step) in enumerate(asked):
-        until = monotonic() + (search - monotonic()) / (len(asked) - number)
-        parts.append(search_part(exact, chosen, length, step, until))
-        if progress is not None:
-            progress((number + 1) / len(asked))
+    searches = searches_of(checkpoint, chosen, asked)
+    until = deadline - _TO_COUNT * seconds
+    folder = None if resume is None else Path(resume)
+    parts = run(checkpoint, searches, until, progress, folder)
     return _verdict(checkpoint, exact, chosen, parts, deadline)
 
 
