@@ -41,7 +41,7 @@ def save(path: Path, search: Partition) -> None:
     arrays["examined"] = np.array([found.examined])
     arrays["left"] = np.array([search.left()])
     content = BytesIO()
-    np.savez(content, **arrays)
+    np.savez(content, allow_pickle=False, **arrays)
     write_atomically(path, content.getvalue(), durable=False)
 
 
@@ -60,7 +60,9 @@ def restore(path: Path, search: Partition) -> None:
     levels = [kept[f"levels{head}"] for head in range(len(search.waiting.levels))]
     search.waiting = Batch(
         _unpacked("waiting", kept, trellis),
-        *(kept[name] for name in ("reader", "label", "node")),
+        kept["reader"],
+        kept["label"],
+        kept["node"],
         levels,
         kept["doubt"],
     )
@@ -78,7 +80,8 @@ def found_in(path: Path, trellis: Trellis) -> Found:
 
 
 def _found(kept: Arrays, trellis: Trellis) -> Found:
-    wrong, start = [], 0
+    wrong: list[tuple[Regions, Index]] = []
+    start = 0
     while f"wrong{len(wrong)}.0" in kept:
         regions = _unpacked(f"wrong{len(wrong)}.", kept, trellis)
         wrong.append((regions, kept["wrong_classes"][start : start + len(regions)]))

@@ -89,7 +89,8 @@ class _Pairs:
         mine = self.sign * table[..., self.readers, self.labels] + slack[..., self.readers]
         other = table.reshape(*table.shape[:-2], -1).take(self.class_, axis=-1)
         found: Array = mine.take(self.rows, axis=-1)
-        return np.subtract(found, other, found) if self.sign > 0 else np.add(found, other, found)
+        found -= self.sign * other
+        return found
 
     def base(self, fixed: Sequence[tuple[int, int]]) -> Array:
         """What every input has, `[pair]`."""
