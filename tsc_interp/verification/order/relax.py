@@ -48,6 +48,8 @@ class Relaxation:
     def __init__(self, config: ClassifierConfig, maps: Maps, largest: Array) -> None:
         """`largest [d]` bounds |x| over all inputs."""
         self.config, self.maps, self.largest = config, maps, largest
+        self.room = 0.0
+        """What margins of regions are to exceed, times the final norm's scale."""
         self.directions = self._directions()
 
     def _directions(self) -> Array:
@@ -99,7 +101,7 @@ class Relaxation:
             weights = maps.added.size.T
             weights = weights[label][:, None] + weights + np.abs(gain)
             size += np.einsum("rjn,rn->rj", weights, active.size) * gain.shape[2]
-        slack = 64 * (len(self.largest) + 8) * UNIT * size + 1e-290
+        slack = 64 * (len(self.largest) + 8) * UNIT * size + 1e-290 + self.room
         least, most = least - slack, most + slack
         return Forms(slope, *settled(maps.same, label, least, most))
 
