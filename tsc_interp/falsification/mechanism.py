@@ -43,9 +43,15 @@ def mechanism(model: Any, question: Question, row: list[int]) -> tuple[Finding, 
             f"answer's lead from {lead:.3g} to {lead + effects[best]:.3g}, the most of "
             f"{len(parts)} parts"
         )
-        text += ": without it the answer is right" if lead + effects[best] > 0 else ""
-        text += f"; {mended} parts do that alone." if mended > 1 else "."
-        text += _attention(model, question, given[0], position, parts[best])
+        if effects[best] <= 0:
+            text = (
+                f"No head or MLP alone makes it wrong: with its mean over {SAMPLE} other inputs in "
+                f"its place, none of {len(parts)} raises the right answer's lead of {lead:.3g}."
+            )
+        else:
+            text += ": without it the answer is right" if lead + effects[best] > 0 else ""
+            text += f"; {mended} parts do that alone." if mended > 1 else "."
+            text += _attention(model, question, given[0], position, parts[best])
     except (TscError, AttributeError, KeyError, TypeError):
         return ()
     numbers: dict[str, Cell] = {"lead": lead, "effect": float(effects[best])}
