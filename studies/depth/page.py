@@ -16,20 +16,24 @@ def said(row: dict[str, Any] | None) -> str:
     if row is None:
         return "—"
     if "failed" in row:
-        return f"fails ({row['failed'].split(':')[0]})"
+        return "fails"
     return f"{row['decided']} of {row['of']}, {row['seconds']:.2f} s"
 
 
 # --8<-- [start:boxes]
 print(
-    "| model | free places | inputs of a box | our bounds | auto_LiRPA, IBP | CROWN-IBP | CROWN |"
+    "| model | free places | inputs of a box | answered alike | our bounds | auto_LiRPA, IBP "
+    "| CROWN-IBP | CROWN |"
 )
-print("|---|---|---|---|---|---|---|")
+print("|---|---|---|---|---|---|---|---|")
 for one in (row for row in boxes if row["tool"] == "tsc-interp"):
     same = {row["method"]: row for row in boxes if row["tool"] != "tsc-interp"
             and (row["model"], row["free"]) == (one["model"], one["free"])}  # fmt: skip
     others = " | ".join(said(same.get(method)) for method in ("IBP", "CROWN-IBP", "CROWN"))
-    print(f"| {one['model']} | {one['free']} | {one['inputs']:,} | {said(one)} | {others} |")
+    print(
+        f"| {one['model']} | {one['free']} | {one['inputs']:,} | {one['alike']} of {one['of']} "
+        f"| {said(one)} | {others} |"
+    )
 # --8<-- [end:boxes]
 
 # --8<-- [start:frames]

@@ -78,6 +78,7 @@ def _boxes(subject: Subject, free: int, count: int, other: bool) -> list[Row]:
             drawn.append((frame, int(labels[0])))
     known = {"model": subject.name, "kind": "box", "free": free, "of": count,
              "inputs": int(drawn[0][0].count())}  # fmt: skip
+    known["alike"] = sum(_alike(subject, frame, label) for frame, label in drawn)
     bounder = Bounder(subject.network)
 
     def ours(frame: Any, label: int) -> bool:
@@ -100,6 +101,15 @@ def _boxes(subject: Subject, free: int, count: int, other: bool) -> list[Row]:
     return rows
 
 
+def _alike(subject: Subject, frame: Any, label: int) -> bool:
+    """Whether the model answers every input of a box alike: more a bound cannot show."""
+    question = Question(in_batches(subject.network), 2, frame, subject.label)
+    (n,) = frame.lengths
+    answers = [question.ask(frame.listed(n, i, min(i + 8192, frame.count()))).wrong
+               for i in range(0, frame.count(), 8192)]  # fmt: skip
+    return len(np.unique(np.concatenate(answers))) == 1
+
+
 def _sure(subject: Subject, word: Any, places: list[int]) -> bool:
     """A box has one label for certain: at its extreme inputs, or by a place that is not free."""
     if subject.name.startswith("sums"):
@@ -119,7 +129,8 @@ def _timed(ask: Callable[[Any, int], bool], drawn: list[Any]) -> Row:
             decided += ask(frame, label)
         except Exception as error:  # what another tool cannot do is a result
             where = traceback.extract_tb(error.__traceback__)[-1]
-            failed = f"{type(error).__name__} in {where.name}: {error}"[:200]
+            place = f"{Path(where.filename).name}:{where.lineno}"
+            failed = f"{type(error).__name__} at {place}: {error}"[:200]
             break
     spent = (time.process_time() - started) / len(drawn)
     return {"decided": decided, "seconds": round(spent, 4)} | ({"failed": failed} if failed else {})
