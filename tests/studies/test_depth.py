@@ -14,6 +14,7 @@ import pytest
 import torch
 
 import tsc_interp as tsc
+from studies.depth.bounds.attention import Keys, attended
 from studies.depth.bounds.first import Boxes
 from studies.depth.bounds.forms import Form
 from studies.depth.bounds.layers import _CURVATURE, _values, activated, normed
@@ -161,6 +162,36 @@ def test_relaxations_hold_at_the_corners_of_a_form(change):
         affine = affine + (y.noise[:, :, :own] * e[..., None]).sum(2)
         rest = y.noise[:, :, own:].abs().sum(2) + y.slack
         assert ((true - affine).abs() <= rest + 1e-12).all()
+
+
+@pytest.mark.parametrize("size", [0.1, 0.5, 2.0])
+@pytest.mark.parametrize("keep", [False, True])
+def test_attention_holds_at_the_corners_of_a_form(size, keep):
+    """Three known vertices and two places of three letters; the query is vertex 0."""
+    rng = torch.Generator().manual_seed(10)
+    z = form(rng, 9, 6, 4)
+    table = z.table * size
+    table[:, 0, :, 3:6], table[:, 1, :, 6:9] = 0, 0  # a vertex knows the letter of its own place
+    z = Form(z.centre, table, z.noise * size, z.slack * size * 0.01)
+    maps = [torch.randn(6, 6, generator=rng, dtype=torch.float64) * 0.7 for _ in range(3)]
+    query, key, value = (z.mapped(one) for one in maps)
+    keys = Keys(key, value, torch.ones(2, 9, dtype=torch.bool), 3)
+    y = attended(query.at(torch.tensor([0])), keys, 0, 2, keep=keep)
+    for letter, member, e in corners(z, rng, 400):
+        seen = [0, 1, 2, 3 + int(letter[0]), 6 + int(letter[1])]
+        q, k, v = (
+            (member[:, at] @ one).reshape(2, -1, 2, 3)
+            for at, one in zip(([0], seen, seen), maps, strict=True)
+        )
+        pattern = (torch.einsum("bihd,bjhd->bhj", q, k) / 3**0.5).softmax(-1)
+        true = torch.einsum("bhj,bjhd->bhd", pattern, v).flatten(1)
+        affine = y.centre + y.table[:, 0, letter[0]] + y.table[:, 1, letter[1]]
+        affine = affine[:, 0] + (y.noise[:, 0, :4] * e[:, 0, :, None]).sum(1)
+        rest = y.noise[:, 0, 4:]
+        if keep:  # the symbols of the known keys, then what is left
+            affine = affine + (rest[:, :12] * e[:, :3].reshape(2, 12, 1)).sum(1)
+            rest = rest[:, 12:]
+        assert ((true - affine).abs() <= rest.abs().sum(1) + y.slack[:, 0] + 1e-9).all()
 
 
 @pytest.mark.parametrize("name", list(_CURVATURE))
