@@ -25,7 +25,6 @@ import torch
 from studies.depth.bounds.first import Boxes
 from studies.depth.bounds.margins import Bounder, Margins
 from tsc_interp.errors import UnsupportedError
-from tsc_interp.falsification.enumerating import Decided, decided, right_in_balls
 from tsc_interp.falsification.exact import Exact
 from tsc_interp.falsification.network import Network
 from tsc_interp.falsification.question import Question
@@ -36,6 +35,8 @@ from tsc_interp.model.threads import one_thread
 
 Sets = tuple[tuple[int, ...], ...]
 """The letters of each place."""
+Run = tuple[Letters, Letters, Letters, Letters]
+"""Letters, rows, the outputs wanted, and 1, -1 or 0 for right, wrong and open."""
 OnBox = Callable[[Sets], "set[Any]"]
 _LABELLED = 65_536
 """Boxes up to this size are labelled input by input, where the label cannot tell otherwise."""
@@ -158,12 +159,28 @@ class BoxSearch:
 
     # -- doing it ------------------------------------------------------------------------------
 
-    def _enumerated(self, boxes: list[Sets]) -> tuple[list[Decided], float]:
-        started, found = time.thread_time(), []
-        for n in {len(box) for box in boxes}:
-            letters = np.concatenate([_listed(box) for box in boxes if len(box) == n])
-            found.append(decided(self.question, self.runner, letters))
+    def _enumerated(self, boxes: list[Sets]) -> tuple[list[Run], float]:
+        started = time.thread_time()
+        found = [
+            self._run(np.concatenate([_listed(box) for box in boxes if len(box) == n]))
+            for n in {len(box) for box in boxes}
+        ]
         return found, (time.thread_time() - started) / sum(map(_size, boxes))
+
+    def _run(self, letters: Letters) -> Run:
+        """Inputs of one length in float64, each against a bound on its rounding."""
+        question, reads = self.question, self.question.frame.reads(letters.shape[1])
+        rows = question.frame.rows(letters)
+        wanted = torch.from_numpy(question.wanted(question.labels(rows)))[..., None]
+        state = []
+        step = self.runner.rows_at_once(rows.shape[1])
+        for part, own in zip(torch.from_numpy(rows).split(step), wanted.split(step), strict=True):
+            outputs, bound = self.runner(part, reads)
+            assert bound is not None
+            gap = outputs.gather(-1, own)[..., 0] - outputs.scatter(-1, own, -torch.inf).amax(-1)
+            room = (2.01 * bound + 1e-15 * outputs.abs().amax((-1, -2)))[:, None]
+            state.append((gap > room).all(-1).long() - (gap < -room).any(-1).long())
+        return letters, rows, wanted[..., 0].numpy(), torch.cat(state).numpy()
 
     def _bounded(self, group: list[tuple[Sets, tuple[int, ...]]]) -> tuple[Any, Margins, float]:
         started, frame = time.thread_time(), self.question.frame
@@ -197,20 +214,19 @@ class BoxSearch:
             if wrong[i]:
                 self._hit(tuple(one[0] for one in box))
 
-    def _take_rows(self, part: Decided) -> None:
-        counts, wrong, ties = self.counts, part.wrong, 0
-        if part.simplest is not None:
-            self._hit(part.simplest)
-        for word, label in part.open:
-            right = right_in_balls(self.question, self.exact, word, label)
-            ties += right is None
-            if right is False:
-                wrong += 1
-                self._hit(word)
-        counts.in_balls += len(part.open) - ties
-        counts.undecided += ties
-        counts.wrong += wrong
-        counts.right += part.inputs - wrong - ties
+    def _take_rows(self, part: Run) -> None:
+        letters, rows, wanted, state = part
+        reads = self.question.frame.reads(letters.shape[1])
+        for i in np.flatnonzero(state == 0):
+            right = self.exact.right(rows[i].tolist(), reads, wanted[i].tolist())
+            self.counts.in_balls += right is not None
+            state[i] = 0 if right is None else 1 if right else -1
+        self.counts.undecided += int((state == 0).sum())
+        self.counts.right += int((state == 1).sum())
+        bad = np.flatnonzero(state == -1)
+        self.counts.wrong += len(bad)
+        for i in bad[:100]:
+            self._hit(tuple(letters[i].tolist()))
 
     def _hit(self, word: Word) -> None:
         held = self.counts.simplest
