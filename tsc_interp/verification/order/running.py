@@ -69,6 +69,11 @@ class Search:
         return groups_of(self.trellis)
 
     @cached_property
+    def counts(self) -> list[int]:
+        """The number of inputs of each group."""
+        return [Regions.whole(group).counts()[0] for group in self.groups]
+
+    @cached_property
     def keys(self) -> Any:
         return keys_of(self.exact, self.trellis)
 
@@ -92,8 +97,7 @@ class Search:
             self.found.get(number) or Found(group, undecided=[Regions.whole(group)])
             for number, group in enumerate(self.groups)
         ]
-        inputs = sum(Regions.whole(group).counts()[0] for group in self.groups)
-        return Part(self.trellis.length, self.step, inputs, found, self.seconds)
+        return Part(self.length, self.step, sum(self.counts), found, self.seconds)
 
 
 Unit = tuple[Search, int]
@@ -320,10 +324,6 @@ class _Told:
 
     def __init__(self, units: Sequence[Unit], progress: Progress | None) -> None:
         self.units, self.progress, self.last = units, progress, -1.0
-        counts = {id(search): [Regions.whole(group).counts()[0] for group in search.groups]
-                  for search, _ in units}  # fmt: skip
-        self.weights = {id(search): [one / sum(count) / len(counts) for one in count]
-                        for search, _ in units for count in [counts[id(search)]]}  # fmt: skip
 
     def now(self, folder: Path | None = None) -> None:
         if self.progress is None or (monotonic() - self.last < 0.5 and _waiting(self.units)):
@@ -335,5 +335,5 @@ class _Told:
                 share = search.open[group].left()
             else:
                 share = 1.0 if folder is None else share_left(folder / name_of(search, group))
-            left += share * self.weights[id(search)][group]
-        self.progress(1 - left)
+            left += share * search.counts[group] / sum(search.counts)
+        self.progress(1 - left / len({id(search) for search, _ in self.units}))
