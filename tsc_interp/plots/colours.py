@@ -97,6 +97,11 @@ def string_style(label: int, right: bool) -> Look:
     return Look(POSITIVE if label else NEGATIVE, "circle")
 
 
+def muted(index: int) -> dict[str, Any]:
+    """A line's colour and dash: 30 before any two are alike."""
+    return {"color": MUTED[index % len(MUTED)], "dash": DASHES[(index + index // 6) % len(DASHES)]}
+
+
 # Colour scales come from the page's theme (see `style.template`), so that nothing and zero look
 # like the page, light or dark: what lies between nothing and all of it, and signed values.
 SHARE: dict[str, Any] = {"autocolorscale": True, "zmin": 0.0, "zmax": 1.0}
