@@ -11,6 +11,12 @@ _V = "tsc_interp/verification"
 
 EQUIVALENT: dict[str, str] = {
     f"{_V}/checker/layer_rounding.py::LayerRounding.centred: -1 -> 1": "sizes have two axes",
+    f"{_V}/checker/layer_rounding.py::LayerRounding.ends: (gamma(len(self._out) + 4) * reach + len(self._out) * _TINY) * _SLACK ->*": (
+        "gamma and reach carry the same slack"
+    ),
+    f"{_V}/checker/layer_rounding.py::LayerRounding.ends: (added + mean + drift) * _SLACK ->*": (
+        "each of the three carries that slack twice"
+    ),
     f"{_V}/checker/spans.py::_table: 0.51 -> 1.51*": "the remainder over more than a cell: looser",
     f"{_V}/checker/paths.py::_Head._masses: 2 -> 3 (#3)": "more room than is needed: looser",
     f"{_V}/checker/trellis.py::TrellisChecker._leaves: len(tree) <= MAX_NODES ->*": (

@@ -84,7 +84,15 @@ TARGETS = (
             ("tests/verification/test_layer_rounding.py",),
             "adversary or overflow",
         )
-        for name in ("attention", "norm", "layer")
+        for name in ("attention", "norm")
+    ),
+    Target(
+        f"{_VERIFICATION}/checker/layer_rounding.py",
+        (
+            "tests/verification/test_layer_rounding_terms.py",
+            "tests/verification/test_layer_rounding.py",
+        ),
+        "layer_rounding_terms or gamma",
     ),
     Target(
         f"{_VERIFICATION}/checker/heads.py",
