@@ -14,6 +14,21 @@ EQUIVALENT: dict[str, str] = {
     f"{_V}/checker/layer_rounding.py::LayerRounding.ends: (gamma(len(self._out) + 4) * reach + len(self._out) * _TINY) * _SLACK ->*": (
         "gamma and reach carry the same slack"
     ),
+    f"{_V}/checker/layer_rounding.py::LayerRounding.centred: (sizes + sizes.mean(-1, keepdims=True)) * _SLACK ->*": (
+        "gamma and the sum carry the same slack"
+    ),
+    f"{_V}/checker/layer_rounding.py::LayerRounding.ends: -1 -> 1": "sizes have two axes",
+    **{
+        f"{_V}/checker/layer_rounding.py::{place} < _LARGEST -> {place.split(': ')[1]} <= _LARGEST": (
+            "a quarter of what float32 holds: a limit with room on both sides"
+        )
+        for place in (
+            "LayerRounding.opened: sizes",
+            "LayerRounding.ends: reach",
+            "Reading.__init__: most",
+            "Reading.off: reach",
+        )
+    },
     f"{_V}/checker/layer_rounding.py::LayerRounding.ends: (added + mean + drift) * _SLACK ->*": (
         "each of the three carries that slack twice"
     ),

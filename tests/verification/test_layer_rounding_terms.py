@@ -61,6 +61,7 @@ def test_a_reading_rounds_every_product_and_what_is_added(norm: str, times: floa
             for i in range(3):
                 reach += (sizes[i] * scale[i] + times * shift[i]) * wide[i, out]
                 lost += (2 + scale[i]) * wide[i, out]
+            near(reading.lost[out], lost)
             near(reading.off(SIZES, times)[row, out], share(22) * reach + TINY * times * lost)
             heard = sum(sizes[i] * scale[i] * wide[i, out] for i in range(3))
             near(reading.heard(SIZES)[row, out], heard)
@@ -156,6 +157,9 @@ def test_the_end_of_the_layer(norm: str, final: bool) -> None:
     )
     near(model.rounding.ends(blur, None).sizes, SIZES)
     assert not model.rounding.ends(blur, None).added.any()
+    blur.sizes = np.zeros((1, 3))
+    bare = model_of(norm=norm, final_norm=final, biases=False).rounding
+    near(bare.ends(blur, np.zeros((1, 4))).added, np.full((1, 3), 4 * TINY))
     blur.sizes = np.full((1, 3), 1.1 * LARGEST)
     assert np.isnan(model.rounding.ends(blur, posts[:1]).added).all()
     blur.sizes = np.full((1, 3), 0.5 * LARGEST)
@@ -189,7 +193,7 @@ def test_what_is_added_counts_towards_an_overflow() -> None:
     model = model_of(norm="rms")
     weights = {**model.weights, "blocks.0.mlp.W_in": np.zeros((3, 4), dtype=np.float32)}
     for size, fits in ((0.9, True), (1.1, False)):
-        weights["blocks.0.mlp.b_in"] = np.full(4, size * LARGEST, dtype=np.float32)
+        weights["blocks.0.mlp.b_in"] = np.array([0, 0, size * LARGEST, 0], dtype=np.float32)
         held: Any = type("Held", (), {"config": model.config, "weights": weights})()
         reading = Reading(held, "blocks.0.ln2", "blocks.0.mlp.W_in", "blocks.0.mlp.b_in")
         assert (reading.safe == 1.0) == fits
