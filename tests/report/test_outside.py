@@ -186,7 +186,6 @@ def test_masks_and_one_query_per_row_reach_the_probes() -> None:
         (TOKENS, {"answer": 9, "probes": ["attribution"]}, "one of the 9 outputs"),
         (TOKENS, {"compare": "walkthrough"}, "not compared"),
         (TOKENS, {"epoch": 3}, "has no epochs"),
-        (TOKENS, {"reading": {"query": 3}}, "reading has tokens"),
     ],
 )
 def test_wrong_use_is_refused_in_words(tokens: Any, options: dict[str, Any], words: str) -> None:

@@ -24,8 +24,6 @@ from tsc_interp.verification.search.agreement import AgreementSupport
 from tsc_interp.verification.search.cutting import Corner, halve_ratios
 
 _BATCH = 16
-_PATIENT = 2_000
-"""Boxes examined one small batch at a time; after that, an eighth of all that are waiting."""
 _WORK = 20_000_000
 """Microseconds' worth of boxes: twenty seconds."""
 _FREE = 2.0**200
@@ -108,8 +106,7 @@ class _ChartSearch:
 
     def cut(self) -> None:
         parts = []
-        batch = _BATCH if self.examined < _PATIENT else max(_BATCH, len(self.queue) // 8)
-        for _ in range(min(batch, len(self.queue))):
+        for _ in range(min(_BATCH, len(self.queue))):
             entry = heapq.heappop(self.queue)
             halves = halve_ratios(entry[3], entry[4])
             parts += [(entry[2], *half) for half in halves]
