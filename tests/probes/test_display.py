@@ -233,7 +233,7 @@ def test_a_horizon_is_drawn_as_bars_with_its_first_errors() -> None:
     assert set(ends) == {"a", "b", "c", "ab", "ac", "bc", "abc"}
     # ab is wrong from length 67 on, bc from 71 and abc from 68: the bars are in that order.
     assert ends["ab"] < ends["abc"] < ends["bc"] < ends["ac"]
-    assert picture.count("#D55E00") == 3
+    assert picture.count("#CC79A7") == 3
     assert "bc{70}" in picture
     assert len(shown) < 6_000
 
