@@ -127,5 +127,5 @@ def test_training_makes_it_look_and_baselines_cannot():
 
 def test_a_missing_library_is_named_with_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
-    with pytest.raises(UsageError, match=r"laboratory image needs scikit-learn.*\[labs\]"):
+    with pytest.raises(UsageError, match=r"laboratory image needs sklearn.*\[labs\]"):
         mosaics.split_digits()

@@ -50,7 +50,7 @@ def test_of_other_models_nothing_is_claimed_unless_it_was_searched_for() -> None
     assert found == searched(other)
     assert set(found["kept"]) <= set(found["parts"])
     deep = circuit_payload(fresh(ClassifierConfig(n_layers=2)), search=True)
-    assert "models of one layer" in deep["why"]
+    assert "only edges are searched" in deep["why"]
 
 
 def test_command_searches_on_request(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

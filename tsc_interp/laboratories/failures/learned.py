@@ -20,7 +20,7 @@ def fit(table: Floats, wrong: Flags, seed: int, most: int = 20_000) -> Fitted:
 
     Wrong strings are rare, so what is told wrong begins where F1 is largest over all of them.
     """
-    needed("sklearn", "the laboratory failures", "'tsc-interp[labs]'")
+    needed("sklearn.tree", "the laboratory failures", "'tsc-interp[labs]'")
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
