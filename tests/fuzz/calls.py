@@ -131,7 +131,7 @@ def _functions() -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
         }),
         "verify": (tsc.verify, {
             "model": name, "max_length": 4, "lengths": None, "seconds": None, "task": None,
-            "method": "auto", "horizon": False, "certify": False, "float32": None,
+            "horizon": False, "certify": False, "float32": None,
             "replay": False, "progress": None, "announce": None,
         }),
         "intervene": (tsc.intervene, {

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from tests.verification.test_trellis_search import random_automaton
 from tsc_interp.tasks import Addition, trellis_of
 from tsc_interp.tasks.trellis import Stage, Trellis
-from tsc_interp.verification.checker import paths
 from tsc_interp.verification.checker.paths import Keys, Sets, highest
 from tsc_interp.verification.checker.spans import Span
 
@@ -141,15 +140,12 @@ def test_no_mean_of_a_path_exceeds_its_bound_and_one_meets_it(seed: int) -> None
 
 
 @pytest.mark.parametrize("at_once", [1, 200, 1 << 22])
-def test_heads_add_up_and_rows_may_be_taken_in_parts(
-    at_once: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(paths, "AT_ONCE", at_once)
+def test_heads_add_up_and_rows_may_be_taken_in_parts(at_once: int) -> None:
     noise = np.random.default_rng(4)
     sets = some_sets(6, 3)
     keys = [random_keys(noise, True, heads=2)] * len(sets)
     q = noise.normal(size=(1, 5, D))
-    bound = highest(sets, keys, q)
+    bound = highest(sets, keys, q, at_once=at_once)
     assert bound.shape == (len(sets), 5)
     for i in np.flatnonzero(sets.has_paths):
         for row in range(5):

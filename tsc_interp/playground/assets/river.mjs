@@ -5,7 +5,7 @@ import { drawing } from "./figures.mjs";
 import { show, showCount, showPercent, showSigned } from "./maths.mjs";
 
 const MOST = { tokens: 9, heads: 6 };
-const [LEFT, MIDDLE, RIGHT] = [70, 330, 600];
+const [LEFT, MIDDLE, RIGHT, WIDTH] = [84, 218, 336, 420];
 
 /**
  * Widths on the left are attention weights, widths on the right are contributions to the logit, coloured by their sign. The dashes
@@ -18,10 +18,10 @@ export function riverFigure({ trace, prepared }, tokens, answer, sides = ["yes",
   rows.sort((one, two) => one.position - two.position);
   const others = trace.parts.filter(({ id, contribution }) => !/^\d+\.\d+$/.test(id) && contribution !== 0);
   const middle = [...heads, ...others];
-  const height = 30 + 34 * Math.max(rows.length, middle.length, 3);
+  const height = 30 + 40 * Math.max(rows.length, middle.length, 3);
   const spread = (count, i) => 26 + ((height - 30) * (i + 0.5)) / count;
   const most = Math.max(...trace.parts.map(({ contribution }) => Math.abs(contribution)), 1e-9);
-  const root = drawing("flow", 680, height, `From letters to the logit: ${middle.map(({ name, contribution }) => `${name} adds ${showSigned(contribution)}`).join(", ")}; logit ${show(trace.logit)}.`);
+  const root = drawing("flow", WIDTH, height, `From letters to the logit: ${middle.map(({ name, contribution }) => `${name} adds ${showSigned(contribution)}`).join(", ")}; logit ${show(trace.logit)}.`);
   root.classList.add("river");
   const end = [RIGHT, height / 2 + 10];
   const tokenAt = (i) => [LEFT, spread(rows.length, i)];
@@ -45,7 +45,7 @@ export function riverFigure({ trace, prepared }, tokens, answer, sides = ["yes",
   return h(
     "figure",
     { class: "river-figure" },
-    h("div", { class: "scroll-x" }, root),
+    root,
     h("figcaption", { class: "caption" }, `${prepared.model.config.n_layers > 1 ? "The last layer. " : ""}Left, how each head shares out its attention; right, what each part adds: orange towards ${sides[0]}, blue towards ${sides[1]}.${hidden > 0 ? ` ${hidden} tokens with less attention are not drawn.` : ""}`),
   );
 }
