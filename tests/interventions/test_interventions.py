@@ -10,6 +10,8 @@ import pytest
 import torch
 
 import tsc_interp as tsc
+from tests.cases import ATTENTION, FAMILY, PUBLIC
+from tests.ordered_models import ordered_checkpoint
 from tsc_interp.checkpoints import load_checkpoint
 from tsc_interp.cli.app import main
 from tsc_interp.config import ClassifierConfig
@@ -268,6 +270,38 @@ def test_what_weights_cannot_hold_is_refused():
     assert torch.allclose(outcome.before - outcome.after, direct, atol=1e-5)
 
 
+@pytest.mark.parametrize("config", [*FAMILY, *ATTENTION, *PUBLIC], ids=lambda config: "")
+def test_zero_and_scale_can_be_written_as_weights_of_any_classifier(config):
+    model = Classifier.from_checkpoint(ordered_checkpoint(config, 3))
+    strings = ["abc", "cab", "aaa", "bca"]
+    last = f"layer{config.n_layers - 1}."
+    for text in ("head0=zero", f"{last}head1=scale(-0.5)", "neuron1=zero", "mlp=scale(2)",
+                 f"{last}head1.query=scale(2)", "head0.key=zero", "head1.value=zero"):  # fmt: skip
+        if not (config.has_attention if "head" in text else config.has_mlp):
+            continue
+        try:
+            edited = edit(model.to_checkpoint(), text)
+        except UnsupportedError:
+            assert config.grouped or config.qk_norm != "off"
+            assert "key" in text or "query" in text or "value" in text
+            continue
+        assert edited.config == config
+        with torch.no_grad():
+            changed = Classifier.from_checkpoint(edited)(strings)
+        expected = intervene(model, strings, text).after
+        torch.testing.assert_close(changed, expected, atol=2e-5, rtol=2e-5)
+
+
+def test_an_edited_order_sensitive_model_is_decided_again():
+    config = ClassifierConfig(n_positions=5, n_heads=2, d_model=4, d_head=2, biases=True)
+    checkpoint = ordered_checkpoint(config, 5)
+    edited = edit(checkpoint, "head1=zero")
+    verdict = tsc.verify(edited, lengths=[3])
+    words = ["".join(letters) for letters in itertools.product("abc", repeat=3)]
+    answers = intervene(Classifier.from_checkpoint(checkpoint), words, "head1=zero").after > 0
+    assert verdict.wrong == int((answers.numpy() != config.classes(words)).sum())
+
+
 def test_positions_need_strings_of_one_length():
     model = model_of(n_positions=8)
     with pytest.raises(UsageError, match="one length"):
@@ -280,8 +314,8 @@ def test_positions_need_strings_of_one_length():
     model.run_with_hooks(["abc", "cab", "aaa"], fwd_hooks=hooks)
     torch.testing.assert_close(seen[0][1, :, 0], z[:, :, 0].mean(0))
     assert outcome.remarks == ()
-    with pytest.raises(UnsupportedError, match="positions"):
-        edit(model.to_checkpoint(), "head0=zero")
+    with pytest.raises(UnsupportedError, match="positions: zero and scale"):
+        edit(model.to_checkpoint(), "head0=mean(aab)")
 
 
 def test_notation_survives_a_round_trip():

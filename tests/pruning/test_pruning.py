@@ -9,8 +9,9 @@ import pytest
 import torch
 
 import tsc_interp as tsc
+from tests.ordered_models import ordered_checkpoint
 from tests.verification_models import random_checkpoint
-from tsc_interp.checkpoints import load_checkpoint
+from tsc_interp.checkpoints import Checkpoint, load_checkpoint
 from tsc_interp.cli.app import main
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import TscError, UnsupportedError, UsageError
@@ -39,6 +40,41 @@ def test_removed_parts_write_nothing(layers):
     assert smaller.config.n_heads == 2  # the layer that needs most
     assert smaller.config.d_mlp == (2 if layers == 1 else 4)
     assert smaller.n_parameters < checkpoint.n_parameters
+
+
+@pytest.mark.parametrize("options", [
+    {"biases": True, "act_fn": "relu"}, {"biases": True, "norm": "layer", "final_norm": True},
+    {"n_outputs": 3, "biases": True}, {"gated_mlp": True, "act_fn": "silu", "biases": True},
+    {"reads": "last", "attend_cls": True, "biases": True, "n_positions": 50},
+])  # fmt: skip
+def test_parts_of_the_wider_family_are_removed_with_their_biases(options):
+    config = ClassifierConfig(n_heads=3, d_mlp=4, d_model=3, d_head=2, **options)
+    checkpoint = ordered_checkpoint(config, 2)
+    smaller = remove(checkpoint, heads=[(0, 1)], neurons=[(0, 0), (0, 3)])
+    silent = tsc.edit(checkpoint, ["head1=zero", "neuron0=zero", "neuron3=zero"])
+    torch.testing.assert_close(logits(smaller), logits(silent))
+    assert (smaller.config.n_heads, smaller.config.d_mlp) == (2, 2)
+
+
+def test_a_model_with_biases_is_pruned_by_its_horizon_and_by_gradients():
+    checkpoint = random_checkpoint(ClassifierConfig(n_heads=3, biases=True, norm="rms"), 1)
+    kept = prune(checkpoint, keep=1, limit=20)
+    reaches = []
+    for left in range(3):
+        gone = [(0, head) for head in range(3) if head != left]
+        reaches.append(tsc.horizon(remove(checkpoint, heads=gone), limit=20).right_through)
+    assert kept.after.right_through == max(reaches)
+    assert kept.checkpoint.config.d_model == checkpoint.config.d_model
+    several = random_checkpoint(ClassifierConfig(n_heads=2, n_outputs=2), 1)
+    single = by_gradient(_two_as_one(several), STRINGS)
+    assert by_gradient(several, STRINGS) == pytest.approx(single, rel=1e-4)
+
+
+def _two_as_one(checkpoint):
+    """One output, the difference of the two."""
+    unembed = checkpoint.weights["unembed.W_U"]
+    weights = {**checkpoint.weights, "unembed.W_U": unembed[:, 1:] - unembed[:, :1]}
+    return Checkpoint(checkpoint.config.replace(n_outputs=1), weights, {}, source="one")
 
 
 def test_all_neurons_gone():

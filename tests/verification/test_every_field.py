@@ -283,13 +283,14 @@ def test_export(config: ClassifierConfig, words: str) -> None:
 
 @every_case
 def test_what_knows_the_reports_own_models_only(config: ClassifierConfig, words: str) -> None:
-    """Pruning and changes of weights refuse whatever else there is."""
+    """A narrower residual and constants in the weights are refused for whatever else there is."""
     checkpoint = ordered_checkpoint(config, 1)
     own = not (config.beyond_report or config.has_positions)
-    change = "neuron0=zero" if config.has_mlp else "head0=zero"
-    for use in (narrow, lambda model: tsc.edit(model, change)):
+    part = "neuron0" if config.has_mlp else "head0"
+    for use in (narrow, lambda model: tsc.edit(model, f"{part}=mean(ab)")):
         found = handled(words, lambda use=use: use(checkpoint))
         assert own or found is None, use
+    assert tsc.edit(checkpoint, f"{part}=zero").config == config
     for name in set(config.to_dict()) & ClassifierConfig.added - {"token_names"}:
         assert config.beyond_report, name
 

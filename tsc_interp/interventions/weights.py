@@ -12,8 +12,8 @@ Three devices do this, each exact up to the rounding of the new weights to float
 - **Views**: a reader that must not receive some writers gets its own copy of the residual stream,
   into which all other writers write as before.
 
-Tags and views add dimensions, which would change a norm, so models with norms allow zero and scale
-only.
+Tags and views add dimensions, which a norm would notice, and are written for the report's family
+only. Every other classifier (norms, biases, positions, several outputs) allows zero and scale.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from tsc_interp.arguments import checked
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.resolve import ModelLike, as_checkpoint
-from tsc_interp.config import require_report_family
+from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.interventions.changes import From, Mean, Noise, Patch, Resample, Scale, Set, Zero
 from tsc_interp.interventions.constants import Runs, given_vector, moved_table, table
@@ -69,14 +69,66 @@ def edit(
         'walkthrough with head0.value[c]=like(b)'
     """
     checkpoint = as_checkpoint(with_frame(model, frame))
-    editor = _Editor(checkpoint, tuple(strings))
     wanted = as_interventions(interventions)
-    for one in wanted:
-        editor.add(one)
     history = [*checkpoint.provenance.get("interventions", ()), *map(str, wanted)]
     provenance = {**checkpoint.provenance, "interventions": history}
     source = f"{checkpoint.source} with {', '.join(map(str, wanted))}"
+    if all(_only_scales(one) for one in wanted):
+        weights = {name: w.astype(np.float64) for name, w in checkpoint.weights.items()}
+        for one in wanted:
+            one.check(checkpoint.config)
+            _scale(weights, checkpoint.config, one)
+        rounded = {name: w.astype(np.float32) for name, w in weights.items()}
+        return Checkpoint(checkpoint.config, rounded, provenance, source=source)
+    editor = _Editor(checkpoint, tuple(strings))
+    for one in wanted:
+        editor.add(one)
     return editor.finish(provenance, source)
+
+
+def _only_scales(one: Intervention) -> bool:
+    """Whether a change multiplies everything that a head, a neuron or an MLP computes."""
+    where = one.place
+    return (
+        isinstance(one.change, Zero | Scale)
+        and isinstance(where, Part)
+        and where.kind in ("head", "neuron", "mlp", *_READ_WEIGHT)
+        and where.letter is None
+        and where.position is None
+    )
+
+
+def _scale(weights: dict[str, Array], config: ClassifierConfig, one: Intervention) -> None:
+    """Multiply the weights behind a part, and the bias that belongs to it alone."""
+    where, factor = one.place, _factor(one)
+    assert isinstance(where, Part)
+    index: Any = slice(None) if where.index is None else where.index
+    block = f"blocks.{where.layer}."
+    if where.kind in ("query", "key", "value"):
+        if config.qk_norm != "off" and where.kind != "value":
+            raise UnsupportedError(
+                f"{one}: the norm of queries and keys undoes a change of weights"
+            )
+        if config.grouped and where.kind != "query":
+            raise UnsupportedError(f"{one}: heads share these weights; change the head instead")
+        name = block + _READ_WEIGHT[where.kind]
+        names = [name, name.replace("W_", "b_")]
+    elif where.kind == "mlp":
+        names = [block + "mlp.W_out", block + "mlp.b_out"]
+    else:
+        names = [block + ("attn.W_O" if where.kind == "head" else "mlp.W_out")]
+    for name in names:
+        if name in weights:
+            weights[name][index] *= factor
+
+
+def _factor(one: Intervention) -> float:
+    """What remains of the part itself."""
+    if isinstance(one.change, Scale):
+        return one.change.factor
+    if isinstance(one.change, Noise):
+        raise UnsupportedError(f"{one}: noise moves each activation, so it is no constant")
+    return 0.0
 
 
 class _Editor:
@@ -86,11 +138,11 @@ class _Editor:
         from tsc_interp.model.classifier import Classifier
 
         self.config = checkpoint.config
-        require_report_family(self.config, "a change of weights")
-        if self.config.has_positions:
+        if self.config.beyond_report or self.config.has_positions:
+            has = self.config.beyond_report or ("positions",)
             raise UnsupportedError(
-                "this model has positions: an activation depends on where a letter stands, so no "
-                "constant stands for it and the changed model has no weights of this form"
+                f"this model has {', '.join(has)}: zero and scale of whole heads, neurons and MLPs "
+                "can be written into its weights; use hooks (intervene) for other changes"
             )
         self.model = Classifier.from_checkpoint(checkpoint)
         self.strings = strings
@@ -144,7 +196,7 @@ class _Editor:
         name = layer + ("attn.W_O" if attends else "mlp.W_out")
         index: Any = slice(None) if where.index is None else where.index
         written = self.weights[name][index].copy()
-        self.weights[name][index] *= self._factor(one)
+        self.weights[name][index] *= _factor(one)
         if isinstance(one.change, Mean | From | Set):
             for token, average in self._averages(one, where).items():
                 vector = (
@@ -171,9 +223,8 @@ class _Editor:
                 self._constant(token, self._written(edge.source, average), [edge.target])
 
     def _inside_head(self, one: Intervention, where: Part) -> None:
-        name = f"blocks.{where.layer}.{_READ_WEIGHT[where.kind]}"
-        if where.letter is None and isinstance(one.change, Zero | Scale):
-            self.weights[name][where.index] *= self._factor(one)
+        if _only_scales(one):
+            _scale(self.weights, self.config, one)
             return
         if where.layer:
             raise UnsupportedError(
@@ -197,15 +248,7 @@ class _Editor:
             self._no_norm(one)
             average = self._averages(one, where)[CLS]
             self._tag(CLS, Part("logit"), np.array([float(unit @ average) * seen]))
-        self.weights["unembed.W_U"][:, 0] -= (1 - self._factor(one)) * seen * unit
-
-    def _factor(self, one: Intervention) -> float:
-        """What remains of the part itself."""
-        if isinstance(one.change, Scale):
-            return one.change.factor
-        if isinstance(one.change, Noise):
-            raise UnsupportedError(f"{one}: noise moves each activation, so it is no constant")
-        return 0.0
+        self.weights["unembed.W_U"][:, 0] -= (1 - _factor(one)) * seen * unit
 
     def _no_norm(self, one: Intervention) -> None:
         if self.config.has_norm:

@@ -47,7 +47,7 @@ def without(checkpoint: Checkpoint, gone: Sequence[Part]) -> Checkpoint:
 
 def by_gradient(checkpoint: Checkpoint, strings: Sequence[str]) -> dict[Part, float]:
     model, config = Classifier.from_checkpoint(checkpoint), checkpoint.config
-    labels = torch.tensor(config.classes(strings)).float()
+    labels = torch.tensor(config.classes(strings))
     masks: dict[str, torch.Tensor] = {}
     hooks = []
     for layer in range(config.n_layers):
@@ -58,7 +58,9 @@ def by_gradient(checkpoint: Checkpoint, strings: Sequence[str]) -> dict[Part, fl
                 masks[hook] = torch.ones(len(labels), size, requires_grad=True)
                 hooks.append((hook, _masked(masks[hook], name == "attn.hook_z")))
     logits = model.run_with_hooks(list(strings), fwd_hooks=hooks)
-    loss = torch.nn.functional.binary_cross_entropy_with_logits(logits, labels, reduction="sum")
+    if config.n_outputs == 1:  # one output is two, the first of them zero
+        logits = torch.stack([torch.zeros_like(logits), logits], dim=-1)
+    loss = torch.nn.functional.cross_entropy(logits, labels, reduction="sum")
     grads = torch.autograd.grad(loss, list(masks.values()))
     importance: dict[Part, float] = {}
     for hook, grad in zip(masks, grads, strict=True):

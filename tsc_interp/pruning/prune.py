@@ -15,7 +15,6 @@ from typing import Any
 from tsc_interp.arguments import checked
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.resolve import ModelLike
-from tsc_interp.config import require_report_family
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.interventions.parts import Part
 from tsc_interp.model.framing import FrameLike, with_frame
@@ -117,7 +116,7 @@ def prune(
 
     Raises:
         UsageError: Neither or both of `keep` and `keep_horizon`, or an impossible value.
-        UnsupportedError: The model is not of the report's family, or has no heads.
+        UnsupportedError: The model has no horizon (it sees order), or no heads.
 
     Example:
         >>> pruned = prune("walkthrough", keep=1, by="norm", limit=20)
@@ -129,7 +128,6 @@ def prune(
     if by not in METHODS:
         raise UsageError(f"heads are chosen by {', '.join(METHODS)}, not by {by!r}")
     checkpoint = checkpoint_of(with_frame(model, frame))
-    require_report_family(checkpoint.config, "pruning")
     if not checkpoint.config.has_attention:
         raise UnsupportedError("this model has no attention, so no head to prune")
     progress("the horizon of the model itself")
@@ -216,7 +214,7 @@ def _narrowed(
     checkpoint: Checkpoint, own: Horizon | None, limit: int, progress: Progress
 ) -> Checkpoint:
     """As few dimensions as are used; with a horizon to keep, as few as still keep it."""
-    if checkpoint.config.has_norm:
+    if checkpoint.config.has_norm or checkpoint.config.beyond_report:
         return checkpoint
     best = narrow(checkpoint)
     if own is None:

@@ -43,6 +43,8 @@ def remove(
         15
     """
     config = checkpoint.config
+    if config.grouped and heads:
+        raise UnsupportedError("heads that share keys and values cannot be removed one by one")
     for kind, places, size in (("head", heads, config.n_heads), ("neuron", neurons, config.d_mlp)):
         for layer, index in places:
             if not (0 <= layer < config.n_layers and 0 <= index < size):
@@ -53,17 +55,16 @@ def remove(
     for layer in range(config.n_layers):
         block = f"blocks.{layer}"
         if config.has_attention:
-            kept = _kept(layer, config.n_heads, heads)
             _silence(weights[f"{block}.attn.W_O"], layer, heads)
-            for name in "QKVO":
-                key = f"{block}.attn.W_{name}"
-                weights[key] = weights[key][_filled(kept, config.n_heads, n_heads)]
+            order = _filled(_kept(layer, config.n_heads, heads), config.n_heads, n_heads)
+            for name in ("W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V"):
+                _choose(weights, f"{block}.attn.{name}", order, axis=0)
         if config.has_mlp:
-            kept = _kept(layer, config.d_mlp, neurons)
             _silence(weights[f"{block}.mlp.W_out"], layer, neurons)
-            order = _filled(kept, config.d_mlp, d_mlp)
-            weights[f"{block}.mlp.W_in"] = weights[f"{block}.mlp.W_in"][:, order]
-            weights[f"{block}.mlp.W_out"] = weights[f"{block}.mlp.W_out"][order]
+            order = _filled(_kept(layer, config.d_mlp, neurons), config.d_mlp, d_mlp)
+            _choose(weights, f"{block}.mlp.W_out", order, axis=0)
+            for name in ("W_in", "W_gate", "b_in"):
+                _choose(weights, f"{block}.mlp.{name}", order, axis=-1)
     smaller = config.model_copy(update={"n_heads": n_heads, "d_mlp": d_mlp})
     needed = smaller.weight_shapes()
     kept_weights = {name: np.ascontiguousarray(w) for name, w in weights.items() if name in needed}
@@ -161,6 +162,13 @@ def _filled(kept: list[int], size: int, slots: int) -> list[int]:
     """Those that are kept, and silent ones up to the number of slots."""
     silent = [index for index in range(size) if index not in kept]
     return [*kept, *silent[: slots - len(kept)]]
+
+
+def _choose(
+    weights: dict[str, NDArray[np.float32]], name: str, order: list[int], axis: int
+) -> None:
+    if name in weights:  # biases and gates are options
+        weights[name] = weights[name].take(order, axis)
 
 
 def _silence(weight: NDArray[np.float32], layer: int, gone: Collection[Place]) -> None:
