@@ -50,7 +50,8 @@ def costs(*names: str) -> str:
     """How the results are made again, and how long that took."""
     seconds = sum(took(name)["processor_seconds"] for name in names)
     written = f"{seconds} s" if seconds < 120 else f"{seconds / 60:.0f} min"
-    return f"`python -m studies {' '.join(names)}` makes them again ({written} of processor time)."
+    command = f"python -m studies {' '.join(names)}"
+    return f"`{command}` computes these results again ({written} of processor time)."
 
 
 def dots_by_group(groups: dict[str, Sequence[float]], x: str, height: int = 0) -> go.Figure:

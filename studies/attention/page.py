@@ -46,30 +46,33 @@ assert len(same) == len(adaptive)
 two = ", ".join(f"{name} {told(of(name), proved)}" for name in GROWING)
 more = ", ".join(f"{name} {told(of(name, 4), proved)}" for name in GROWING)
 print(
-    "- **Only scores that grow with log n last, and most seeds find it.** Proved right at every "
-    f"length with two heads (d_model 2 and 16, 256 seeds each, and 64, 64 seeds): {two}; no other "
-    f"variant has one. With four heads (d_model 16, 64 seeds): {more}."
+    "- **Only models whose scores grow with log n are proved right at every length, and most of "
+    "them are.** With two heads (d_model 2 and 16, 256 seeds each, and 64, 64 seeds), these shares "
+    f"are proved: {two}. No model of another variant is. With four heads "
+    f"(d_model 16, 64 seeds) the shares are {more}."
 )
 print(
-    f"- **Which log n matters little; which letters heads read does.** Of the {len(wrong)} growing "
-    f"models with two heads that are wrong, {told(wrong, alike)} have both heads on one "
-    "letter. A learned factor (SSMax) is a change of W_Q that training can make anyway."
+    "- **The form of log n matters little, but the letters that heads read matter much.** Of the "
+    f"{len(wrong)} wrong log n models with two heads, {told(wrong, alike)} have both heads on the "
+    "same letter. A learned factor (SSMax) adds nothing that training could not also do by "
+    "changing W_Q."
 )
 pairs = zip(same, adaptive, strict=True)
 better = np.mean([horizon_of(b) > horizon_of(a) for a, b in pairs if horizon_of(a) > 2])
 print(
-    f"- **Adaptive temperature buys a constant, if anything.** On the same weights the median "
-    f"first-error length found goes from {told_median(typical(same))} to "
-    f"{told_median(typical(adaptive))} letters; it is longer for {better:.0%} of the models that "
+    "- **Adaptive temperature delays the first error, but does not prevent it.** On the same "
+    "weights, the "
+    f"median length of the first error found rises from {told_median(typical(same))} to "
+    f"{told_median(typical(adaptive))} letters. It rises for {better:.0%} of the models that "
     "work at all."
 )
 normed = of("norm after attention")
 beside = [row for row in cells["plain softmax", 2, 16] if row["seed"] < 32]
 print(
-    f"- **A norm after attention does not help here.** Median horizon "
-    f"{told_median(typical(normed))} at d_model 16 (32 seeds), beside "
-    f"{told_median(typical(beside))} without it. A norm restores the size of "
-    "what attention returns, not the lone letter's share in it."
+    "- **A norm after attention does not help here.** At d_model 16 (32 seeds) the median horizon "
+    f"is {told_median(typical(normed))} with the norm and {told_median(typical(beside))} without "
+    "it. A norm restores the size of attention's output, but not the share of the one letter that "
+    "matters."
 )
 # --8<-- [end:conclusions]
 

@@ -56,32 +56,34 @@ assert not any(a and not b for run in proved for a, b in pairwise(run))
 
 # --8<-- [start:conclusions]
 print(
-    "- **Not monotone.** With plain softmax the horizon falls in some epoch in all but "
-    f"{narrow['monotone']:.0%} of the runs that work at all (d_model 2) and "
-    f"{wide['monotone']:.0%} (d_model 16)."
+    "- **Training does not lengthen the horizon steadily.** With plain softmax, the horizon never "
+    f"falls from one epoch to the next in only {narrow['monotone']:.0%} (d_model 2) and "
+    f"{wide['monotone']:.0%} (d_model 16) of the runs that work at all."
 )
 print(
-    "- **More training makes wide models worse, and weight decay is why.** With d_model 16 the "
+    "- **More training makes wide models worse, because of weight decay.** With d_model 16 the "
     f"median horizon is {wide['medians'][0]:,.0f} letters after the first epoch, "
     f"{wide['medians'][1]:,.0f} after two, {wide['medians'][4]:,.0f} after five and "
-    f"{told_median(wide['last'])} after thirty: it falls from the first epoch on, in "
-    f"{int((np.diff(wide['medians']) < 0).sum())} of 29 steps, and not only late. Without "
-    f"weight decay it is {free['medians'][0]:,.0f}, {free['medians'][4]:,.0f} and "
-    f"{told_median(free['last'])}: strings of ten letters do not pay for margins, so whatever "
-    "shrinks weights shrinks them."
+    f"{told_median(wide['last'])} after thirty. It falls in "
+    f"{int((np.diff(wide['medians']) < 0).sum())} of 29 steps, from the first epoch on. Without "
+    f"weight decay it is {free['medians'][0]:,.0f} after the first epoch, "
+    f"{free['medians'][4]:,.0f} after five and {told_median(free['last'])} after thirty. "
+    "Large margins hardly lower the loss on strings of ten letters, so nothing stops weight decay "
+    "from shrinking them."
 )
 print(
-    "- **Validation loss is no good judge of horizons.** Of the epochs up to where the report's "
-    f"rule stops, its choice has the longest horizon in {narrow['chosen']} (d_model 2) and "
-    f"{wide['chosen']} (d_model 16) of the runs, and keeps {narrow['kept']:.0%} and "
-    f"{wide['kept']:.0%} of the best one (medians): at d_model 16 the loss still falls, from "
-    f"{wide['losses'][0]:.3f} to {wide['losses'][4]:.3f} in five epochs, while the horizon does, "
-    "too. Stopping early is right, for another reason than the rule's. Without weight decay the "
-    f"choice is the best in {free['chosen']}."
+    "- **Validation loss does not predict horizons well.** Among the epochs before the "
+    "report's rule "
+    "stops, the epoch with the lowest validation loss has the longest horizon in "
+    f"{narrow['chosen']} (d_model 2) and {wide['chosen']} (d_model 16) of the runs. Its horizon is "
+    f"{narrow['kept']:.0%} and {wide['kept']:.0%} of the longest one (medians). At d_model 16 the "
+    f"loss still falls, from {wide['losses'][0]:.3f} to {wide['losses'][4]:.3f} in five epochs, "
+    "while the horizon falls, too. So stopping early helps, but not for the reason behind the "
+    f"rule. Without weight decay the choice is the best in {free['chosen']} of the runs."
 )
 print(
-    "- **With log n the question disappears.** What is proved right at every length stays so: no "
-    f"run of {grows['runs']} loses it in a later epoch."
+    "- **With log n, later epochs do no harm.** If a model is proved right at every length, it "
+    f"stays so: none of {grows['runs']} runs loses this in a later epoch."
 )
 # --8<-- [end:conclusions]
 
@@ -115,7 +117,8 @@ figure = Figure(
         log_y=True,
     ),
     caption="Medians over the seeds that work at all, trained for all 30 epochs on the report's "
-    "strings of up to ten letters. Wide models start long, and weight decay makes them shorter.",
+    "strings of up to ten letters. Wide models start with long horizons, and weight decay "
+    "shortens them.",
     alt=f"Median horizons by epoch: d_model 2 ends at {narrow['medians'][-1]:,.0f} letters, "
     f"d_model 16 goes from {wide['medians'][0]:,.0f} to {wide['medians'][-1]:,.0f}, without weight "
     f"decay from {free['medians'][0]:,.0f} to {free['medians'][-1]:,.0f}.",

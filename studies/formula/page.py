@@ -37,7 +37,8 @@ assert len(known) >= 1000
 shapes = grouped(rows, lambda row: row["shape"])
 low, high = (end(row["predicted"] for row in beyond) for end in (min, max))
 print(
-    f"- **The first error can be read off the weights.** Over {len(known):,} trained models of "
+    f"- **A formula predicts the first error from the weights.** Over {len(known):,} "
+    "trained models of "
     f"{len(shapes)} shapes the rank correlation between the formula and the exact first error is "
     f"**{rank:.4f}**. {at_once.sum()} of these models already fail on a single letter, which is "
     f"easy to predict. Over the other {later.sum()} the rank correlation is "
@@ -47,15 +48,16 @@ print(
     "out."
 )
 print(
-    f"- **Where it fails, two letters grow at once.** {far.sum()} predictions are off by more than "
-    f"25 %; in {(far & twice).sum()} of these the shortest wrong string has many of two letters "
-    f"({twice.sum()} models are of that kind), and then the truth is no longer than predicted in "
-    f"{np.mean(predicted[twice] >= exact[twice]):.0%}."
+    "- **The formula fails if two letters grow at once.** "
+    f"{far.sum()} predictions are off by more than 25 %. In {(far & twice).sum()} of these the "
+    "shortest wrong string has many copies of two letters. Of all "
+    f"{twice.sum()} models with such a string, the formula overestimates the first error, or is "
+    f"exact, in {np.mean(predicted[twice] >= exact[twice]):.0%}."
 )
 print(
-    f"- **It knows what a search does not reach.** {len(beyond)} models make no error up to a "
-    f"million letters; the formula expects their first errors between {low:,} and {high:.1e} "
-    "letters, which nobody has checked."
+    f"- **The formula also predicts errors beyond the search.** {len(beyond)} models make no error "
+    f"up to a million letters. The formula expects their first errors between {low:,} and "
+    f"{high:.1e} letters; these predictions were not checked."
 )
 # --8<-- [end:conclusions]
 assert all(row["predicted"] > 10**6 for row in beyond)
@@ -95,7 +97,7 @@ figure = Figure(
     title="The first error: predicted from the weights, and exact",
     figure=plot,
     caption="One mark per trained model. On the dashed line the two agree. Above it are models "
-    "whose shortest wrong string has many of two letters, which the formula does not look at.",
+    "whose shortest wrong string has many copies of two letters, which the formula ignores.",
     alt=f"Predicted against exact first error of {len(known):,} models on log axes; they lie along "
     f"the diagonal, rank correlation {rank:.4f}.",
 )

@@ -57,24 +57,26 @@ assert same.max() < 1000
 
 # --8<-- [start:conclusions]
 print(
-    f"- **{len(tight)} of {len(built)} certified points cannot have fewer weights.** Ten are the "
-    "least for any rule that depends on the string, and enough for one letter, for majority and "
-    "for at least k. Twelve are the least for contains a and b, here certified for 10, 1,000 and "
-    "100,000 letters: the frontier is flat, because length costs the size of weights and not their "
-    "number."
+    f"- **{len(tight)} of {len(built)} certified points cannot have fewer weights.** Any rule that "
+    "depends on the string needs at least ten weights, and ten are enough for one letter, for "
+    "majority and for at least k. Contains a and b needs at least twelve, and models with twelve "
+    "are certified here for 10, 1,000 and 100,000 letters. The frontier is flat: longer strings "
+    "need larger weights, but not more of them."
 )
 print(
-    f"- **Training does not find the frontier.** Of {len(same)} models with the same 12 weights, "
-    f"the median horizon is {told_median(same)} and the best {same.max():,}. With 14 weights and "
-    f"two heads it is {told_median(two_heads)}, the best {two_heads.max():,}."
+    f"- **Training does not reach the frontier.** Over {len(same)} trained models with the same 12 "
+    f"weights, the median horizon is {told_median(same)} and the best is {same.max():,}. With 14 "
+    f"weights and two heads the median is {told_median(two_heads)} and the best "
+    f"{two_heads.max():,}."
 )
 print(
-    f"- **The bound shows.** None of {len(ten)} models with 10 weights gets all strings of two "
-    "letters right, as proved."
+    f"- **Trained models obey the lower bound.** None of {len(ten)} models with 10 "
+    "weights gets all "
+    "strings of two letters right, as the bound requires."
 )
 print(
-    f"- **More weights help training, not the task.** With {largest[1]} weights the median is "
-    f"{told_median(contains[largest])}."
+    "- **The task does not need more weights, but training does.** With "
+    f"{largest[1]} weights the median horizon is {told_median(contains[largest])}."
 )
 # --8<-- [end:conclusions]
 
@@ -104,8 +106,8 @@ figure = Figure(
         {f"{key[1]} weights": value.tolist() for key, value in contains.items()},
         "horizon (letters)",
     ),
-    caption="Contains a and b over three letters, 64 seeds each; the mark is the median. Written "
-    "models with 12 weights have any horizon up to 100,000. No error up to a million letters is "
-    "drawn at a million.",
+    caption="Contains a and b over three letters, 64 seeds each; the mark is the median. "
+    "Constructed models with 12 weights reach any horizon up to 100,000. Models without an error "
+    "up to a million letters are drawn at a million.",
     alt="; ".join(f"{key[1]} weights: median {np.median(v):,.0f}" for key, v in contains.items()),
 )

@@ -23,7 +23,7 @@ def word(row: dict[str, Any]) -> str:
     if row["tokens"] is None:
         return "none found"
     text = row["text"].replace("START ", "").replace(" END", "")
-    return f"`{text}`: {short(row['label'])} expected, {short(row['answer'])} said"
+    return f"`{text}`: right {short(row['label'])}, model {short(row['answer'])}"
 
 
 def place(row: dict[str, Any]) -> str:
@@ -52,7 +52,7 @@ for row in searched:
 # --8<-- [end:table]
 
 # --8<-- [start:enumerated]
-print("| frame | inputs | wrong | undecided | decided in balls | simplest wrong | CPU |")
+print("| frame | inputs | wrong | undecided | decided by intervals | simplest wrong | CPU |")
 print("|---|---|---|---|---|---|---|")
 for row in enumerated:
     counts = row["enumerated"]
@@ -67,8 +67,8 @@ for row in enumerated:
 # --8<-- [start:summary]
 wrong = [row for row in searched if row["tokens"] is not None]
 print(
-    f"In {len(wrong)} of {len(searched)} models a wrong input is found and proved, in "
-    f"{min(row['seconds'] for row in wrong):.0f} to {max(row['seconds'] for row in wrong):.0f} CPU "
-    "seconds each."
+    f"The search finds a wrong input in {len(wrong)} of {len(searched)} models, and proves that it "
+    f"is wrong, in {min(row['seconds'] for row in wrong):.0f} to "
+    f"{max(row['seconds'] for row in wrong):.0f} CPU seconds each."
 )
 # --8<-- [end:summary]

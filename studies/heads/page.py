@@ -39,35 +39,39 @@ assert abs(chance(3, 2, 2) - 2 / 9) < 1e-12
 pair, triple = ([r for r in two if r["heads"] == h] for h in (2, 3))
 many = [row for row in rows if row["heads"] == 16]
 print(
-    f"- **Before training it is chance.** At the start all needed letters are read in "
-    f"{told(pair, lambda r: covered(r, 'reads_at_first'))} of the two-head models for two "
-    f"letters; heads that pick among three letters at random would give {chance(3, 2, 2):.0%}."
+    "- **Before training, chance decides.** At the start, the heads of "
+    f"{told(pair, lambda r: covered(r, 'reads_at_first'))} of the two-head models read both "
+    f"needed letters. Heads that pick one of three letters at random would do so in "
+    f"{chance(3, 2, 2):.0%}."
 )
 print(
-    f"- **Training does better than luck.** Afterwards it is {told(pair, covered)} with two "
-    f"heads (each picking `a` or `b` at random: {chance(2, 2, 2):.0%}) and "
-    f"{told(triple, covered)} with three ({chance(2, 2, 3):.0%}): heads move to letters that "
-    "are missing."
+    f"- **Training does better than chance.** After training, {told(pair, covered)} of the models "
+    f"with two heads read both letters, and {told(triple, covered)} of those with three. "
+    "Heads that "
+    f"pick `a` or `b` at random would do so in {chance(2, 2, 2):.0%} and {chance(2, 2, 3):.0%}. So "
+    "heads move to letters that no other head reads."
 )
 seeing = [row for row in two if row["heads"] > 1 and covered(row)]
 blind = [row for row in two if row["heads"] > 1 and not covered(row)]
 print(
-    "- **Reading every letter decides whether a model works at all.** Of the models for two "
-    f"letters with two heads or more that read both, {told(seeing, works)} get every string "
-    f"of up to two letters right; of the others {told(blind, works)}."
+    "- **A model works only if its heads read every needed letter.** Of the models for two letters "
+    f"with two heads or more that read both, {told(seeing, works)} get every string of up to two "
+    f"letters right. Of the others, {told(blind, works)} do."
 )
 print(
-    f"- **Sixteen heads buy safety**: all letters are read in {told(many, covered, digits=1)} "
-    f"of them, whatever the width and initialisation, and {told(many, works, digits=1)} work."
+    f"- **With sixteen heads, no letter is missed.** {told(many, covered, digits=1)} of "
+    "these models "
+    f"read all needed letters, whatever the width and initialisation, and "
+    f"{told(many, works, digits=1)} work."
 )
 before = np.array([min(horizon_of(row), PRUNE_LIMIT) for row in kept])
 after = np.array([row["kept_horizon"] for row in kept])
 strongest = np.mean([r["kept_ranks"] == "1 1" for r in kept])
 print(
-    "- **What pruning keeps: one head per letter.** Pruned to the best two by exact horizon, "
-    f"{told(kept, lambda r: set(r['kept_reads']) == {'a', 'b'})} of {len(kept)} sixteen-head "
-    f"models keep one head for each letter; in {strongest:.0%} these are the two with the largest "
-    f"margins. The horizon grows in {np.mean(after > before):.0%} of them "
+    "- **Pruning keeps one head per letter.** Pruned to the two heads with the longest exact "
+    f"horizon, {told(kept, lambda r: set(r['kept_reads']) == {'a', 'b'})} of {len(kept)} "
+    f"sixteen-head models keep one head for each letter. In {strongest:.0%} these are the heads "
+    f"with the largest margins. The horizon grows in {np.mean(after > before):.0%} of the models "
     f"(median {np.median(before):,.0f} before, {np.median(after):,.0f} after; searched up to "
     f"{PRUNE_LIMIT:,} letters)."
 )
@@ -105,8 +109,8 @@ figure = Figure(
     name="heads",
     title="Does every letter get a head?",
     figure=plot,
-    caption="The share of trained models in which every letter the task needs is read by some "
-    "head, all widths and initialisations together. Chance: every head picks a needed letter.",
+    caption="The share of trained models in which some head reads each letter that the task needs, "
+    "over all widths and initialisations. Chance: every head picks a needed letter at random.",
     alt="Shares of models that read all needed letters, by number of heads: "
     + "; ".join(
         f"{name}: " + ", ".join(f"{h} heads {y:.0%}" for h, y in zip(*curve, strict=True))

@@ -50,24 +50,25 @@ assert all(row["outcome"] != "proved" for row in plain)
 # --8<-- [start:conclusions]
 right = told(grows, lambda row: row["outcome"] == "proved")
 print(
-    f"- **Most wrong models show it at once; a few show it very late.** Of {len(grows):,} log n "
-    f"models {right} are proved right at every length, {len(wrong)} are wrong and "
-    f"{len(undecided)} undecided. {told(wrong, lambda r: r not in late)} of the wrong ones fail "
-    f"within the training length. The other {len(late)} first fail at "
-    f"{told_median([row['first_error'] for row in late])} letters, the latest at {enough:,}: no "
-    "short test decides."
+    f"- **Most wrong models fail at short lengths, but a few fail very late.** Of {len(grows):,} "
+    f"log n models, {right} are proved right at every length, {len(wrong)} are wrong and "
+    f"{len(undecided)} are undecided. {told(wrong, lambda r: r not in late)} of the wrong ones "
+    f"fail within the training length. The other {len(late)} first fail at a median length of "
+    f"{told_median([row['first_error'] for row in late])} letters, the latest at {enough:,}. So "
+    "no short test can decide."
 )
 print(
-    "- **Longer training strings shorten the test.** The latest first error is "
+    "- **After training on longer strings, a shorter test is enough.** The latest first error is "
     + ", ".join(f"{needed(n):,} after training on up to {n}" for n in lengths)
     + " letters."
 )
 print(
-    "- **The published bound is loose for most models and not for the worst.** With its constant "
-    f"set to 1, its polynomial term is {told_median(bound)} letters for the proved models and its "
-    f"exponential term 2 to the power {np.median(bits):.0f} (median), thousands of times the "
-    "training length that is enough to tell most models apart. But it has the order of the latest "
-    f"first errors, and none of the {len(late)} late ones is beyond both terms."
+    "- **The published bound is loose for most models, but not for the worst.** With its constant "
+    f"set to 1, its polynomial term is {told_median(bound)} letters for the proved models, and its "
+    f"exponential term is 2 to the power {np.median(bits):.0f} (median). This is thousands of "
+    "times the training length, which is enough to tell most models apart. But the bound has the "
+    f"order of magnitude of the latest first errors, and none of the {len(late)} late ones is "
+    "beyond both terms."
 )
 print(
     "- **Without log n no length is enough.** No plain model is proved right at every length. "
@@ -114,7 +115,7 @@ print(costs("lengths"))
 
 figure = Figure(
     name="lengths",
-    title="What was enough, and what the bound asks for",
+    title="The length that was enough, and the length that the bound requires",
     figure=dots_by_group(
         {
             "first errors, log n": first.tolist(),

@@ -7,15 +7,15 @@ from studies.keep import model, results
 
 maximum = tsc.verify(model("max_of_four"), lengths=[4])
 print(f"{maximum.total_wrong:,} of {maximum.strings:,} sequences are wrong,")
-print(f"{maximum.total_undecided} undecided; {maximum.lengths[0].regions:,} regions were looked at")
-print("the first:", *maximum.shortest.tokens, "whose maximum the model says is", end=" ")
-print(maximum.shortest.answer)
+print(f"{maximum.total_undecided} undecided; the search examined", end=" ")
+print(f"{maximum.lengths[0].regions:,} regions")
+print("first wrong:", *maximum.shortest.tokens, "- the model's answer is", maximum.shortest.answer)
 # --8<-- [end:max-of-four]
 four = results("max_of_four", 3)
 assert maximum.total_wrong == four[0]["wrong"]
 
 # --8<-- [start:max-of-four-mean]
-print(f"Over these five seeds {mean_accuracy(four)}. Over eleven fresh ones, seeds 0 to 10, "
+print(f"Over these five seeds {mean_accuracy(four)}. Over eleven other seeds, 0 to 10, "
       f"{mean_accuracy(results('max_of_four_fresh', 3))}. Each accuracy is exact; only their mean "
       "is a sample.")  # fmt: skip
 # --8<-- [end:max-of-four-mean]

@@ -50,27 +50,29 @@ turned = Counter(row["gains"] for row in four if row["gains"] != "1.0 1.0")
 
 # --8<-- [start:conclusions]
 print(
-    f"- **Why the rest fails: both heads read the same letter** in "
-    f"{told(failed, alike)} of the {len(failed)} two-head models that are wrong; the model "
-    "then does not see whether the other letter is there, and no scaling helps."
+    "- **Models fail because both heads read the same letter.** This is so in "
+    f"{told(failed, alike)} of the {len(failed)} wrong two-head models. Such a model cannot see "
+    "whether the other letter is present, and no scaling helps."
 )
 print(
-    "- **It is not where heads look at first, but what looking does.** Starting with heads that "
-    f"prefer different letters changes nothing at d_model 16 ({shown('default', 2, 16)} to "
-    f"{shown('reading', 2, 16)} proved). Turning their outputs as well, so that what each "
-    f"prefers *raises* the logit, gives {shown('signs', 2, 16)}: a head whose letter counts "
-    "against the answer unlearns the letter, not the sign. Only signs are changed, no magnitude."
+    "- **The sign of a head's output matters more than the letter it reads at the start.** If the "
+    "heads start with different letters, the share proved hardly changes at d_model 16: "
+    f"{shown('reading', 2, 16)} instead of {shown('default', 2, 16)}. If their outputs are also "
+    f"negated where needed, so that each letter *raises* the logit, it is "
+    f"{shown('signs', 2, 16)}. A head whose letter lowers the logit gives up the letter instead "
+    "of the sign. Both changes affect signs only, not magnitudes."
 )
 print(
-    f"- **Directions of their own**: {shown('directions', 2, 4, digits=1)} (d_model 4) and "
-    f"{shown('directions', 2, 16, digits=1)} (d_model 16)."
+    "- **If keys and values also start in a direction of their own for each letter**, "
+    f"{shown('directions', 2, 4, digits=1)} (d_model 4) and "
+    f"{shown('directions', 2, 16, digits=1)} (d_model 16) are proved."
 )
 print(
-    "- **100 %: four heads, then two.** With d_model 16 and four heads all 256 seeds are proved "
-    "right at every length, and so are all 256 pruned back to two heads: "
-    f"{plainly} by leaving heads out, {sum(turned.values())} with one head's output also "
-    f"multiplied by 1.5. All 256 of 256 means at least {share_interval(256, 256).low:.1%} of seeds "
-    "(95% CI); how many need the factor is a matter of these seeds: "
+    "- **All seeds are proved with four heads, also when pruned to two.** With d_model 16 and four "
+    "heads, all 256 seeds are proved right at every length, and so are all 256 models pruned to "
+    f"two heads: {plainly} just by removing heads, and {sum(turned.values())} with one head's "
+    "output also multiplied by 1.5. All 256 of 256 means at least "
+    f"{share_interval(256, 256).low:.1%} of seeds (95% CI). The factor was needed in "
     f"{told_share(sum(turned.values()), len(four))}."
 )
 # --8<-- [end:conclusions]
@@ -110,8 +112,8 @@ figure = Figure(
     title="From four in five to all of them",
     figure=plot,
     caption="256 seeds per bar, scores times log n, the report's data and epochs. The axis begins "
-    "at 60 %. From the second bar on each way adds to the one before it, up to the heads, which "
-    "start as in the report.",
+    "at 60 %. Each bar adds a change to those of the bar before, except for the bars with more "
+    "heads, which start as in the report.",
     alt="Share of seeds proved right at every length: "
     + ", ".join(f"{name} {proved(*way, 16):.1%}" for way, name in WAYS.items())
     + " (d_model 16).",

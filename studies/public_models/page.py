@@ -86,7 +86,9 @@ for row in others:
 named = {row["name"] for row in rows}
 unasked = [str(one["name"]) for one in KNOWN.values() if one["name"] not in named]
 if unasked:
-    print(f"- Known by their hash, but not in the stored run: {', '.join(unasked)}.")
+    print(
+        f"- The study recognises these files, but the stored run lacks them: {', '.join(unasked)}."
+    )
 # --8<-- [end:others]
 
 # --8<-- [start:summary]
@@ -95,12 +97,12 @@ wrong = [row for row in decided if row["wrong"] != "0"]
 open_ = sum(row["undecided"] != "0" for row in decided)
 print(
     f"Of {len(KNOWN)} public files, {len(decided)} have a verdict: {len(clean)} are right on every "
-    f"input, {len(wrong)} have wrong inputs, {open_} have inputs left undecided."
+    f"input, {len(wrong)} have wrong inputs, and {open_} have undecided inputs."
 )
 if len(decided) < len(KNOWN):
     print(
-        "Models with errors take longer to decide, so what is missing may differ from what is "
-        "here; the table says nothing about the share of public models that are right."
+        "Models with errors take longer to decide, so the missing models may differ from those "
+        "shown. Do not conclude from the table which share of public models is right."
     )
 # --8<-- [end:summary]
 
@@ -118,20 +120,21 @@ for row in decided:
 
 # --8<-- [start:notes]
 allowed = sorted({row["seconds_allowed"] for row in rows if "seconds_allowed" in row})
-print(f"- Searches were allowed {' or '.join(f'{x:.0f}' for x in allowed)} seconds by the clock.")
+print(f"- Each search had {' or '.join(f'{x:.0f}' for x in allowed)} seconds on the clock.")
 replays = [row for row in decided if row["replay"]]
 if replays:
     print(
-        f"- All {len(replays)} first wrong inputs were replayed by the plain forward pass, which "
-        "gives the answer that the search predicted."
+        f"- The plain forward pass was run on all {len(replays)} first wrong inputs, and gives the "
+        "answers that the search predicted."
     )
 whole = [row["name"] for row in decided if row["certificate"] and covers(row)]
 rest = [row["name"] for row in decided if row["name"] not in whole]
 if whole:
-    print(f"- The independent checker has derived every count again for {', '.join(whole)}.")
+    print(f"- The independent checker has confirmed every count for {', '.join(whole)}.")
 if rest:
     print(
-        f"- For {', '.join(rest)} the counts are the search's alone: float64 with an error bound, "
-        "close calls in ball arithmetic, not derived again by the checker."
+        f"- For {', '.join(rest)} the counts come from the search alone, which uses "
+        "float64 with an "
+        "error bound and interval arithmetic for close calls. The checker has not confirmed them."
     )
 # --8<-- [end:notes]

@@ -36,21 +36,23 @@ for task in ("at least 2 a", "at least 3 a", "parity of a"):
 
 # --8<-- [start:conclusions]
 print(
-    "- **More letters are the same problem.** With log n, "
+    "- **With log n, more letters make the task no harder.** These shares of seeds are "
+    "proved right "
+    "at every length: "
     + ", ".join(
         f"{task.removeprefix('contains ')} {proved(task)}"
         for task in TASKS
         if task.startswith("contains")
     )
-    + " of the seeds are proved right at every length; with plain softmax the median horizons are "
+    + ". With plain softmax the median horizons are "
     + ", ".join(
         f"{told_median(lengths(task, PLAIN, 0))}" for task in TASKS if task.startswith("contains")
     )
     + f" (searched to {LIMIT:,})."
 )
 print(
-    "- **Counting needs CLS.** Without attention to CLS `a` and `aa` have the same logit, so *at "
-    "least 2* and *parity* are wrong by length 2 and *at least 3* by length 3, in all "
+    "- **Counting needs attention to CLS.** Without it, `a` and `aa` have the same logit, so *at "
+    "least 2* and *parity* fail at length 2 at the latest, and *at least 3* at length 3, in all "
     f"{3 * 32} models, whatever they learn. With it the median horizons of at least 2 and 3 are "
     f"{told_median(lengths('at least 2 a', PLAIN, 1))} and "
     f"{told_median(lengths('at least 3 a', PLAIN, 1))} (plain), "
@@ -58,21 +60,21 @@ print(
     f"{told_median(lengths('at least 3 a', GROWS, 1))} (log n; searched to {LIMIT:,})."
 )
 print(
-    "- **Majority is a line that has to be hit exactly.** Median horizons "
+    "- **Majority needs a boundary at exactly one half, and no model has it.** Median horizons are "
     + ", ".join(
         f"{told_median(lengths('majority of a', *kind))} ({name})" for kind, name in KINDS.items()
     )
-    + ": no boundary lies at exactly one half."
+    + "."
 )
 print(
-    "- **So is the most frequent of three letters** (three outputs, ties to the earlier letter). "
-    "Median horizons "
+    "- **The most frequent of three letters needs three exact boundaries that meet** "
+    "(three outputs, "
+    "ties to the earlier letter). Median horizons are "
     + ", ".join(
         f"{told_median(lengths('most frequent letter', *kind))} ({name})"
         for kind, name in KINDS.items()
     )
-    + f", at most {max(lengths('most frequent letter', *kind).max() for kind in KINDS)}: three "
-    "boundaries have to be hit, and meet."
+    + f"; the longest is {max(lengths('most frequent letter', *kind).max() for kind in KINDS)}."
 )
 print(
     "- **Parity is not learned.** No model gets beyond "
@@ -100,8 +102,8 @@ figure = Figure(
     name="tasks",
     title="How long each task is right: scores times log n, CLS attended to",
     figure=dots_by_group(groups, "horizon (letters)"),
-    caption=f"One dot per seed; the bar is the median. Searched up to {LIMIT:,} letters, where "
-    "models without an error are drawn, proved for ever or not.",
+    caption=f"One dot per seed; the bar is the median. Models are searched up to "
+    f"{LIMIT:,} letters. Models without an error are drawn there, whether proved or not.",
     alt="Median horizons: "
     + ", ".join(f"{task} {np.median(found):,.0f}" for task, found in groups.items()),
 )
