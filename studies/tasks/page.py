@@ -37,8 +37,7 @@ for task in ("at least 2 a", "at least 3 a", "parity of a"):
 # --8<-- [start:conclusions]
 print(
     "- **With log n, more letters make the task no harder.** These shares of seeds are "
-    "proved right "
-    "at every length: "
+    "proved right at every length: "
     + ", ".join(
         f"{task.removeprefix('contains ')} {proved(task)}"
         for task in TASKS
