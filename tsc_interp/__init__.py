@@ -1,4 +1,4 @@
-"""tsc-interp: why a small transformer sequence classifier is right or wrong, exactly.
+"""tsc-interp: find the shortest input a small transformer gets wrong, with a proof.
 
 `__init__.pyi` lists the public names. Each is loaded when it is first used, so that
 `import tsc_interp` costs nothing. Names that were public before still work, with a warning.
@@ -52,7 +52,7 @@ _MOVED = {
     "read_certificate": "tsc_interp.verification",
     "verify_ordered": "tsc_interp.verification",
 }
-"""Where names are that were public once."""
+"""Names that were public before, and the modules that have them now."""
 
 __all__ = list(_PUBLIC)
 

@@ -37,13 +37,13 @@ WeightArrays = Mapping[str, NDArray[np.float32]]
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A trained (or fresh) classifier as data: no torch needed to hold, read or write it.
+    """The configuration and weights of a classifier, which can be saved and loaded without torch.
 
     Args:
         config: The shape of the model and its task.
-        weights: float32 arrays under HookedTransformer's names, as `config.weight_shapes()` says.
+        weights: float32 arrays by the names that `config.weight_shapes()` lists.
         provenance: Where the weights come from; kept in the file.
-        source: What the model is called in messages and reports.
+        source: The model's name in messages and reports.
 
     Raises:
         CheckpointError: A weight is missing, unknown, of another shape, or not finite.
@@ -78,14 +78,14 @@ class Checkpoint:
         return sum(weight.size for weight in self.weights.values())
 
     def weight_hash(self) -> str:
-        """SHA-256 over configuration, names, shapes and exact bits: what a certificate is about."""
+        """SHA-256 of the configuration and all weights, bit by bit; certificates name it."""
         return hash_arrays(self.config.to_json(), self.weights)
 
     def folded(self) -> Checkpoint:
-        """The same without learned factors of log n: each head's W_Q is multiplied by its own.
+        """Return the checkpoint with learned factors of log n multiplied into each head's W_Q.
 
-        The product is rounded to float32, so what is verified afterwards is this model; the one
-        that was trained differs from it by that rounding.
+        The product is rounded to float32, so claims verified afterwards are about this model; the
+        one that was trained differs from it by that rounding.
         """
         if not self.config.ssmax:
             return self
@@ -98,10 +98,10 @@ class Checkpoint:
         return replace(self, config=config, weights=weights)
 
     def expanded(self) -> Checkpoint:
-        """The same function with a weight for everything: nothing is shared and nothing rounded.
+        """Return a checkpoint of the same function without shared weights; nothing is rounded.
 
-        Every head gets its group's keys and values, and tied embeddings are copied into `W_U`.
-        What verifies a model works on this; hashes and certificates are about the original.
+        Every head gets its own copy of its group's keys and values, and tied embeddings are copied
+        into `W_U`. Verification uses this form; hashes and certificates are about the original.
 
         Example:
             >>> config = ClassifierConfig(n_heads=2, n_key_value_heads=1)
@@ -126,11 +126,11 @@ class Checkpoint:
         return replace(self, config=plain, weights=weights)
 
     def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
-        """Write the file; one that is there is replaced if it is a checkpoint, or with `force`."""
+        """Write the file. An existing file is replaced if it is a checkpoint, or with `force`."""
         write_output(as_path(path), self.to_bytes(), is_checkpoint, force=force)
 
     def to_bytes(self) -> bytes:
-        """The file's content."""
+        """Return the content of the file that `save` writes."""
         provenance = json.dumps(jsonable(dict(self.provenance)), sort_keys=True, allow_nan=False)
         metadata = {
             "format": FORMAT,

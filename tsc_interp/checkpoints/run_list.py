@@ -92,11 +92,11 @@ def runs(
     """List the runs below a directory, finished or not.
 
     Args:
-        directory: Where runs are kept.
-        experiment: The name of one experiment, by default all.
+        directory: The directory of the runs.
+        experiment: The name of one experiment; by default all are listed.
 
     Returns:
-        The runs by experiment, options and seed. Each can be given wherever a model is taken.
+        The runs, sorted by experiment, options and seed. Every function accepts a run as a model.
 
     Raises:
         RunError: The directory cannot be read.

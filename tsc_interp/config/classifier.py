@@ -94,7 +94,7 @@ class ClassifierConfig(ClassifierOptions):
 
     @property
     def beyond_report(self) -> tuple[str, ...]:
-        """What this classifier has that no classifier of the report has, in words."""
+        """Options of this classifier that the source report's classifiers lack, in words."""
         has = {
             "biases": self.biases,
             f"the activation {self.act_fn}": self.has_mlp and self.act_fn != "gelu",
@@ -113,7 +113,7 @@ class ClassifierConfig(ClassifierOptions):
 
     @property
     def beyond_counts(self) -> tuple[str, ...]:
-        """What no bound over counts of letters is written for, in words."""
+        """Options for which there are no bounds over letter counts, in words."""
         has = {
             "a gated MLP": self.gated_mlp,
             "a norm of queries and keys": self.qk_norm != "off",
@@ -123,7 +123,7 @@ class ClassifierConfig(ClassifierOptions):
 
     @property
     def beyond_verification(self) -> tuple[str, ...]:
-        """What no bound over boxes of strings is written for, in words."""
+        """Options for which there are no bounds over boxes of strings, in words."""
         has = {
             "a learned factor of log n (folded() takes it into W_Q)": self.ssmax,
             "adaptive temperature": self.has_attention and self.adaptive_temperature,
@@ -132,7 +132,7 @@ class ClassifierConfig(ClassifierOptions):
         return tuple(words for words, applies in has.items() if applies)
 
     def classes(self, strings: Sequence[str]) -> Classes:
-        """The task's class of each string in run-length notation; of two classes, 1 is yes."""
+        """Return the right class of each string; with two classes, 1 is yes."""
         if self.task.ordered:
             rows = self.alphabet.tokens(self.filled(strings))
             return self.task.classes(letters_of_tokens(rows))
@@ -140,15 +140,15 @@ class ClassifierConfig(ClassifierOptions):
 
     @property
     def frame(self) -> Frame | None:
-        """What inputs look like, where that is part of the task; tokens are letters by index."""
+        """The format of the inputs, if the task defines one; tokens are indices of letters."""
         found: Frame | None = getattr(self.task, "layout", None)
         return found
 
     def filled(self, strings: Sequence[str]) -> list[str]:
-        """Strings with the fixed tokens of the frame; without a frame, as they are.
+        """Return strings with the frame's fixed tokens added; without a frame, unchanged.
 
-        A string is what stands at the places, or the whole row. Where tokens have names, `3 4 END`
-        is read as their names.
+        A string gives the letters at the frame's places, or the whole row. If tokens have names, it
+        may also give these, as in `3 4 END`.
         """
         if self.frame is None:
             return list(strings)
@@ -165,7 +165,7 @@ class ClassifierConfig(ClassifierOptions):
         return [self.alphabet.letters.index(one) for one in self.alphabet.expand(text)]
 
     def weight_shapes(self) -> dict[str, tuple[int, ...]]:
-        """Every weight's name and shape, HookedTransformer's, in the order data flows."""
+        """Return each weight's name, HookedTransformer's, and shape, in the order of use."""
         return weight_shapes(self)
 
 

@@ -81,30 +81,33 @@ def falsify(
     """Search for the simplest input that a model gets wrong, and prove that it is wrong.
 
     Args:
-        model: A TransformerLens model of any depth, or anything that stands for one of ours.
-        label: A function of token rows `[row, position]` that returns a class for each, or one per
-            position read; or one of `tsc.tasks`. By default the task of one of our models.
-        frame: What inputs look like, or its notation. By default what one of our models reads, up
-            to 100 letters or its positions.
-        seconds: When to stop at the latest.
-        seed: Equal seeds give equal results where time does not run out.
-        tries: Inputs for the coordinate search, which runs where nothing simpler finds a hit.
-        sample: Token rows from random numbers and a count, for the error rate; by default every
-            input of the frame is equally likely.
-        exhaustive: Decide every input of the frame, which needs to have two thousand million or
-            fewer: exact counts, with a sound bound on rounding.
-        state: A file that keeps what the model answered. A search that was killed goes on from it,
-            and ends as if it had not been.
+        model: A TransformerLens model of any depth, or a hooked model, a checkpoint, a bundled
+            name, a path, or a run.
+        label: The right answers: a function of token rows `[row, position]` that returns a class
+            for each row, or one for each position read; or one of `tsc.tasks`. By default the task
+            of the model, if it is one of this package.
+        frame: The format of the inputs (`tsc.Frame`, or its notation). By default that of the
+            model, up to 100 letters or its positions.
+        seconds: The time limit.
+        seed: Equal seeds give equal results unless time runs out.
+        tries: The number of inputs for the coordinate search, which runs if nothing simpler finds a
+            wrong input.
+        sample: A function of a random generator and a count that returns token rows, for the error
+            rate. By default every input of the frame is equally likely.
+        exhaustive: Decide every input of the frame, with a sound bound on rounding, so that counts
+            are exact. The frame may have at most two thousand million inputs.
+        state: A file that stores the model's answers. The same call continues a search that was
+            killed, and ends with the result of a search that was not.
         client: A `dask.distributed.Client` for `exhaustive`, whose workers share the inputs.
-        progress: Called with a few words about what is being done.
+        progress: Called with a few words about the current step.
 
     Returns:
-        The simplest wrong input, whether it is proved, error rates and what was tried. Nothing
-        found is no proof that there is nothing.
+        The simplest wrong input found, whether it is proved wrong, error rates, and the numbers of
+        inputs tried. If nothing was found, wrong inputs may still exist.
 
     Raises:
         UsageError: The label, the frame and the model do not fit each other.
-        UnsupportedError: `exhaustive` for a model whose weights do not say all that it does.
+        UnsupportedError: `exhaustive`, for a model with parts that enumeration does not support.
 
     Example:
         >>> import tsc_interp as tsc

@@ -28,21 +28,21 @@ _LISTED = 2**62
 
 
 class Frame(FrozenConfig):
-    """What an input looks like: fixed tokens, places for letters, and the position read.
+    """The format of a model's inputs: fixed tokens, places for letters, and the position read.
 
     Args:
         before: Fixed tokens in front.
-        places: How many letters there are: a number, or a range for several lengths.
-        letters: The token ids that may stand at a place; or one such set for each place.
-        between: Fixed tokens inside: `{4: [10]}` puts token 10 behind the fourth letter.
+        places: The number of letters, or a range for several lengths.
+        letters: The token ids that are allowed at a place; or one such set for each place.
+        between: Fixed tokens inside: `{4: [10]}` puts token 10 after the fourth letter.
         after: Fixed tokens at the end.
         read: The position, or positions, of a row whose output is the answer; -1 is the last.
-        writes: For models that write their answer: how many tokens. The answer is then read at the
-            last token of the frame and at all but the last written token.
+        writes: The number of tokens that the model writes, if it writes its answer. The answer is
+            then read at the last token of the frame and at all but the last written token.
         classes: The output that stands for class 0, 1, ...; by default output 0, 1, ...
-        distinct: No letter occurs twice.
-        names: What tokens are called, by id.
-        name: What the frame is called.
+        distinct: Whether no letter may occur twice.
+        names: The names of tokens, by id.
+        name: The name of the frame.
 
     Example:
         >>> frame = Frame(before=[31], places=20, letters=range(31), after=[32])
@@ -101,11 +101,11 @@ class Frame(FrozenConfig):
 
         Args:
             text: `"[START] x{20} [END]; x=0..30; START=31; END=32"`, see the how-to "Falsify".
-            names: What tokens are called, by id, besides the names that the text defines.
-            more: Further options of a frame; `letters` serves the sets the text does not define.
+            names: The names of tokens, by id, besides those that the text defines.
+            more: Further options of a frame; `letters` is used for sets that the text lacks.
 
         Raises:
-            UsageError: The text cannot be read; the message says from where on.
+            UsageError: The text cannot be read; the message shows where it fails.
         """
         found = notation.parse(text, names or {})
         usual = more.pop("letters", None)
@@ -132,16 +132,16 @@ class Frame(FrozenConfig):
 
     @property
     def lengths(self) -> range:
-        """How many letters an input may have."""
+        """The numbers of letters that an input may have."""
         return range(max(self.places[0], 1), self.places[1] + 1)
 
     def length(self, letters: int) -> int:
-        """Tokens of a row with so many letters, without what the model writes."""
+        """Return the number of tokens of a row with so many letters, before the model writes."""
         inside = sum(map(len, self.between.values()))
         return len(self.before) + inside + len(self.after) + letters
 
     def reads(self, letters: int) -> tuple[int, ...]:
-        """The positions read in a row with so many letters, counted from its start."""
+        """Return the positions read in a row with so many letters, counted from its start."""
         size = self.length(letters)
         if self.writes:
             return tuple(range(size - 1, size - 1 + self.writes))
@@ -160,20 +160,20 @@ class Frame(FrozenConfig):
 
     @property
     def alphabet(self) -> tuple[int, ...]:
-        """The letters at all places: a, b, c, ... of a task; sorted where places differ."""
+        """The letters of all places, which are a, b, c, ... of a task; sorted if places differ."""
         if len(set(self.letters)) == 1:
             return self.letters[0]
         return tuple(sorted({letter for one in self.letters for letter in one}))
 
     @property
     def tokens(self) -> tuple[int, ...]:
-        """Every token once: the letters, then the fixed ones that are no letters, sorted."""
+        """Every token once: the letters, then the other fixed tokens, sorted."""
         return (*self.alphabet, *sorted({*self.fixed} - {*self.alphabet}))
 
     # -- inputs --------------------------------------------------------------------------------
 
     def count(self, letters: int | None = None) -> int:
-        """How many inputs there are, of all lengths or with so many letters."""
+        """Return the number of inputs, of all lengths or with so many letters."""
         if letters is None:
             return sum(self.count(one) for one in self.lengths)
         if letters not in self.lengths:
@@ -182,7 +182,7 @@ class Frame(FrozenConfig):
         return math.perm(sizes[0], letters) if self.distinct else math.prod(sizes)
 
     def listed(self, letters: int, start: int, stop: int) -> Letters:
-        """Inputs number `start` to `stop` of those with so many letters, in dictionary order."""
+        """Return inputs `start` to `stop` of those with so many letters, in dictionary order."""
         if not 0 <= start <= stop <= self.count(letters) or stop > _LISTED:
             raise UsageError(f"inputs {start} to {stop} of {self.count(letters)} cannot be listed")
         rest = np.arange(start, stop, dtype=np.int64)
@@ -193,28 +193,28 @@ class Frame(FrozenConfig):
         return self._tokens(_spread(chosen) if self.distinct else chosen)
 
     def every(self, letters: int | None = None, batch: int = BATCH) -> Iterator[Letters]:
-        """All inputs in batches: the shortest first, in dictionary order within a length."""
+        """Yield all inputs in batches, the shortest first, in dictionary order within a length."""
         for length in self.lengths if letters is None else (letters,):
             total = self.count(length)
             for start in range(0, total, batch):
                 yield self.listed(length, start, min(start + batch, total))
 
     def sample(self, count: int, rng: np.random.Generator, letters: int) -> Letters:
-        """Inputs with so many letters, each of them equally likely."""
+        """Draw inputs with so many letters, each equally likely."""
         sizes = [len(one) for one in self.letters[:letters]]
         if self.distinct:
             return self._tokens(rng.random((count, sizes[0])).argsort(axis=1)[:, :letters])
         return self._tokens(rng.integers(0, sizes, size=(count, letters)))
 
     def draw_lengths(self, count: int, rng: np.random.Generator) -> dict[int, int]:
-        """How many of `count` inputs, all equally likely, have how many letters."""
+        """Draw the lengths of `count` random inputs, and return how many have each length."""
         total = self.count()
         shares = [self.count(one) / total for one in self.lengths]
         drawn = rng.multinomial(count, np.array(shares) / sum(shares))
         return {one: int(n) for one, n in zip(self.lengths, drawn, strict=True) if n}
 
     def _tokens(self, chosen: Letters) -> Letters:
-        """From the number of a letter in its place's set to its token."""
+        """Map the index of a letter in its place's set to its token."""
         found = np.empty_like(chosen)
         for place in range(chosen.shape[1]):
             found[:, place] = np.array(self.letters[place], dtype=np.int64)[chosen[:, place]]
@@ -223,7 +223,7 @@ class Frame(FrozenConfig):
     # -- rows of tokens ------------------------------------------------------------------------
 
     def template(self, letters: int) -> tuple[Letters, Letters]:
-        """A row with 0 at every place, and where the places are."""
+        """Return a row with 0 at every place, and the positions of the places."""
         row, at = list(self.before), []
         for place in range(letters):
             at.append(len(row))
@@ -231,7 +231,7 @@ class Frame(FrozenConfig):
         return np.array([*row, *self.after], dtype=np.int64), np.array(at, dtype=np.int64)
 
     def rows(self, letters: ArrayLike) -> Letters:
-        """`[input place]` to rows of tokens `[input position]`."""
+        """Return rows of tokens `[input position]` for letters `[input place]`."""
         found = np.asarray(letters, dtype=np.int64)
         row, at = self.template(found.shape[1])
         rows = np.tile(row, (len(found), 1))
@@ -239,7 +239,7 @@ class Frame(FrozenConfig):
         return rows
 
     def letters_of(self, row: Sequence[int]) -> tuple[int, ...] | None:
-        """The letters of a row of tokens, or None where it is no input of this frame."""
+        """Return the letters of a row of tokens, or None if it is no input of this frame."""
         count = len(row) - self.length(0)
         if count not in self.lengths:
             return None
@@ -257,7 +257,7 @@ class Frame(FrozenConfig):
         return isinstance(row, Sequence | np.ndarray) and self.letters_of(list(row)) is not None
 
     def fault(self, row: Sequence[int]) -> str:
-        """Why a row of tokens is no input of this frame, nor the letters of one."""
+        """Return why a row of tokens is neither an input of this frame nor its letters."""
         lengths = notation.spans(self.lengths)
         whole = len(row) - self.length(0)
         if len(row) not in self.lengths and whole not in self.lengths:
@@ -275,7 +275,7 @@ class Frame(FrozenConfig):
         return "a letter occurs twice"
 
     def text(self, row: Sequence[int]) -> str:
-        """A row as a person reads it: names where tokens have them, ids where not."""
+        """Return a row as text, with the names of tokens that have one and ids for the others."""
         shown = [self.names.get(int(token), str(int(token))) for token in row]
         return "".join(shown) if all(len(one) == 1 for one in shown) else " ".join(shown)
 

@@ -308,7 +308,7 @@ def intervene(
     token_names: Sequence[str] | None = None,
     frame: FrameLike | None = None,
 ) -> Outcome:
-    """Run a model as it is and with interventions, through hooks.
+    """Run a model with and without interventions, through hooks, and return both logits.
 
     Args:
         model: A hooked model, a checkpoint, a bundled name, a path, or a run; or any model of
@@ -316,8 +316,8 @@ def intervene(
         input: One or more strings; token ids `[batch pos]` for a TransformerLens model.
         interventions: One or several, as text such as `"head0=zero"` or as `Intervention`. A mean
             that names no strings is taken over `input`.
-        token_names: What the tokens of a TransformerLens model are called in the notation.
-        frame: What inputs look like, for a model that was not imported with a frame (`tsc.Frame`).
+        token_names: The names of a TransformerLens model's tokens in the notation.
+        frame: The format of the inputs (`tsc.Frame`), for a model that was imported without one.
 
     Returns:
         The logits `before` and `after`, and `remarks` on interventions that changed nothing.

@@ -23,14 +23,14 @@ _SIGN = re.compile(r"((?:[^=\[]|\[.+?\])*)(=)(.*)", re.DOTALL)
 
 @dataclass(frozen=True)
 class Intervention:
-    """A part of a model, and how it is changed.
+    """A part of a model, and a change to it.
 
     Args:
         place: The part, or the edge between two parts.
-        change: What is done to it.
+        change: The change.
 
     Raises:
-        UsageError: This part cannot be changed so.
+        UsageError: This change does not apply to this part.
 
     Example:
         >>> str(Intervention.parse("head0.value[c]=like(b)"))
@@ -71,13 +71,13 @@ class Intervention:
         return cls.of(where, how)
 
     def over(self, strings: Iterable[str]) -> Intervention:
-        """The same, a mean that names no strings being the mean over these."""
+        """Return the intervention with a mean that names no strings taken over these strings."""
         if self.change == Mean():
             return Intervention(self.place, Mean(tuple(strings)))
         return self
 
     def check(self, cfg: Any) -> None:
-        """That a model with these sizes has the part."""
+        """Raise an error unless a model with these sizes has the part."""
         self.place.check(cfg)
 
     def __str__(self) -> str:

@@ -48,13 +48,13 @@ def edit(
     strings: Sequence[str] = (),
     frame: FrameLike | None = None,
 ) -> Checkpoint:
-    """Build interventions into the weights of a model.
+    """Return a copy of a model with interventions written into its weights.
 
     Args:
         model: A hooked model, a checkpoint, a bundled name, a path, or a run.
         interventions: One or several, as text such as `"head0=zero"` or as `Intervention`.
-        strings: What a mean that names no strings is taken over.
-        frame: What inputs look like, for a model that was not imported with a frame (`tsc.Frame`).
+        strings: The strings over which a mean is taken if it names none.
+        frame: The format of the inputs (`tsc.Frame`), for a model that was imported without one.
 
     Returns:
         The changed model, which can be verified like any other.

@@ -82,13 +82,13 @@ def evaluate(
 
     Args:
         model: A hooked model, a checkpoint, a bundled name, a path, or a run.
-        strings: One or more, in run-length notation. Of a model with a frame: the letters at its
-            places, or whole rows; by name, with spaces between, where tokens have names.
-        frame: What inputs look like, for a model that was not imported with a frame (`tsc.Frame`).
+        strings: One or more strings in run-length notation. For a model with a frame, the letters
+            at its places, or whole rows; names of tokens are separated by spaces.
+        frame: The format of the inputs (`tsc.Frame`), for a model that was imported without one.
 
     Returns:
         One evaluation per string, in the order given. A multiclass model answers with its largest
-        output, the first of those that tie.
+        output; ties go to the first.
 
     Raises:
         StringError: A string has letters that the model does not read.

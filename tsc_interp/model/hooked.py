@@ -49,15 +49,15 @@ class Output(NamedTuple):
 
 
 class HookedClassifier(Circuits, HookedRootModule):  # type: ignore[misc]
-    """A `Classifier` whose `run_with_cache`, `run_with_hooks` and `hooks` are TransformerLens's.
+    """A classifier with TransformerLens's hooks: `run_with_cache`, `run_with_hooks` and `hooks`.
 
-    All of them accept what `Classifier` does, and the options of `forward`.
+    They accept the same inputs as `Classifier`, and the options of `forward`.
 
     Args:
         config: The shape of the model and its task.
-        weights: Under HookedTransformer's names. By default the model is freshly initialised.
-        seed: Of the initial weights.
-        name: What the model is called in messages and reports.
+        weights: Weights by HookedTransformer's names. By default they are drawn at random.
+        seed: The seed of the initial weights.
+        name: The model's name in messages and reports.
 
     Example:
         >>> model = HookedClassifier(ClassifierConfig(d_model=4), seed=1)
@@ -92,9 +92,10 @@ class HookedClassifier(Circuits, HookedRootModule):  # type: ignore[misc]
     def from_state_dict(
         cls, config: ClassifierConfig, state: Mapping[str, Tensor], cfg: Any = None
     ) -> Self:
-        """HookedTransformer-style keys. A state with more than our weights needs its model's `cfg`.
+        """Return a model from a state dict with HookedTransformer's keys.
 
-        Biases this classifier has no place for are accepted where they are zero.
+        A state with more weights than ours needs its model's `cfg`. Biases that this classifier
+        does not have must be zero.
         """
         return cls(config, untangle_state_dict(config, state, cfg))
 
@@ -113,12 +114,12 @@ class HookedClassifier(Circuits, HookedRootModule):  # type: ignore[misc]
         stop_at_layer: int | None = None,
         **others: Any,
     ) -> Any:
-        """Logits `[batch]`, behind the ensemble axes if there are any; HookedTransformer's options.
+        """Return logits `[batch]`, after the ensemble axes if there are any.
 
-        `return_type` "loss" is the cross-entropy of the task's labels, "both" is logits and loss,
-        None returns nothing. `stop_at_layer` returns the residual stream before that layer;
-        `start_at_layer` begins with one, and needs the `tokens` it belongs to. `prepend_bos` is
-        ignored: a string is always read with one CLS in front, and tokens always have it.
+        The options are HookedTransformer's. `return_type="loss"` returns the cross-entropy of the
+        task's labels, `"both"` logits and loss, None nothing. `stop_at_layer` returns the residual
+        stream before that layer; `start_at_layer` starts from one, and also needs its `tokens`.
+        `prepend_bos` is ignored: every string is read with one CLS in front.
         """
         _check_options(return_type, padding_side=padding_side, **others)
         given = self._given(input, start_at_layer, tokens)
@@ -159,9 +160,9 @@ class HookedClassifier(Circuits, HookedRootModule):  # type: ignore[misc]
         attention_mask: Tensor | None = None,
         per_token: bool = False,
     ) -> Tensor:
-        """Cross-entropy of the task's classes: the mean over strings, or each string's.
+        """Return the cross-entropy of the task's classes, its mean or that of each string.
 
-        Binary where there is one output, of the softmax where there are several.
+        It is binary for one output, and that of the softmax for several.
         """
         _check_options("loss", attention_mask=attention_mask)
         return self._loss(logits, self.inputs(tokens), per_token)
@@ -169,7 +170,7 @@ class HookedClassifier(Circuits, HookedRootModule):  # type: ignore[misc]
     def run_with_hooks(
         self, *args: Any, fwd_hooks: Any = (), bwd_hooks: Any = (), **kw: Any
     ) -> Any:
-        """TransformerLens's, after a check that each hook has a name and a function."""
+        """Run the model with hooks, as TransformerLens does; each needs a name and a function."""
         for pair in (*fwd_hooks, *bwd_hooks):
             if not isinstance(pair, tuple | list) or len(pair) != 2 or not callable(pair[1]):
                 raise UsageError(f"a hook is (name, function), got {shorten(pair)}")
@@ -191,7 +192,7 @@ class HookedClassifier(Circuits, HookedRootModule):  # type: ignore[misc]
         remove_batch_dim: bool = False,
         **kwargs: Any,
     ) -> tuple[Tensor, Any]:
-        """TransformerLens's, with a cache that knows there is no norm before the read-out."""
+        """Run the model and return its cache, as TransformerLens does."""
         names = kwargs.get("names_filter")
         if names is not None and not callable(names) and not isinstance(names, str | list | tuple):
             raise UsageError(f"names_filter is a name, a list or a function; got {shorten(names)}")
@@ -205,11 +206,11 @@ class HookedClassifier(Circuits, HookedRootModule):  # type: ignore[misc]
         return out, ClassifierCache(cache, self, has_batch_dim=not remove_batch_dim)
 
     def set_use_attn_result(self, use_attn_result: bool) -> None:
-        """Whether `hook_result` fires: each head's own contribution, an extra activation."""
+        """Turn `hook_result` on or off: each head's own contribution, an extra activation."""
         self.cfg.use_attn_result = use_attn_result
 
     def set_use_attn_in(self, use_attn_in: bool) -> None:
-        """Whether `hook_attn_in` fires: what each head reads, `[batch pos head d_model]`."""
+        """Turn `hook_attn_in` on or off: each head's input, `[batch pos head d_model]`."""
         if use_attn_in and self.config.grouped:
             raise UnsupportedError(
                 "hook_attn_in has one input per head, but these heads share keys and values: use "
@@ -218,18 +219,18 @@ class HookedClassifier(Circuits, HookedRootModule):  # type: ignore[misc]
         self.cfg.use_attn_in = use_attn_in
 
     def set_use_split_qkv_input(self, use_split_qkv_input: bool) -> None:
-        """Whether `hook_q_input`, `hook_k_input` and `hook_v_input` fire: the same, for each."""
+        """Turn `hook_q_input`, `hook_k_input` and `hook_v_input` on or off: each head's inputs."""
         self.cfg.use_split_qkv_input = use_split_qkv_input
 
     def set_use_hook_mlp_in(self, use_hook_mlp_in: bool) -> None:
-        """Whether `hook_mlp_in` fires: what the MLP reads, before its norm."""
+        """Turn `hook_mlp_in` on or off: the MLP's input, before its norm."""
         self.cfg.use_hook_mlp_in = use_hook_mlp_in
 
     # -- TransformerLens's own -----------------------------------------------------------------
 
     @classmethod
     def from_pretrained(cls, model_name: ModelLike, **options: Any) -> Self:
-        """TransformerLens's name for opening a model; nothing is ever processed on the way."""
+        """Load a model under TransformerLens's name for it; weights are never processed."""
         if options:
             raise UnsupportedError(
                 f"weights are not processed; without {', '.join(options)} please"
@@ -243,11 +244,11 @@ class HookedClassifier(Circuits, HookedRootModule):  # type: ignore[misc]
         return self.hook_dict.get(hook_name)
 
     def to_transformer_lens(self, n_ctx: int = 256) -> Any:
-        """This model as a `TransformerBridge` (4.x) or `HookedTransformer` (3.x).
+        """Return this model as a `TransformerBridge` (4.x) or `HookedTransformer` (3.x).
 
-        It returns `[batch pos output]`; ours stands at position 0, or at the last token of a causal
-        model. One output becomes two, of which the second minus the first is our logit: a single
-        column would not survive TransformerLens's centring of the unembedding.
+        Its outputs are `[batch pos output]`; our answer is at position 0, or at the last token of a
+        causal model. One output becomes two, whose difference (second minus first) is our logit,
+        because TransformerLens's centring of the unembedding would turn a single column into zero.
         """
         return export(self, n_ctx)
 
@@ -306,15 +307,15 @@ def load(
 
     Args:
         model: A hooked model, a checkpoint, a bundled name, a path, or a run.
-        epoch: The epoch of a run, by default the chosen one.
-        frame: What inputs look like, for a model that was not imported with a frame (`tsc.Frame`).
+        epoch: The epoch of a run; by default the one with the lowest validation loss.
+        frame: The format of the inputs (`tsc.Frame`), for a model that was imported without one.
 
     Returns:
-        The model; a hooked one is returned as it is.
+        The model. A hooked model is returned unchanged.
 
     Raises:
         CheckpointError: There is no such model, or its file cannot be trusted.
-        UsageError: What is given is no model, or has no epochs.
+        UsageError: The argument is not a model, or has no epochs.
 
     Example:
         >>> model = load("walkthrough")

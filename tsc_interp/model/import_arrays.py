@@ -39,27 +39,27 @@ def from_arrays(
     provenance: Mapping[str, Any] | None = None,
     source: str = "arrays",
 ) -> Checkpoint:
-    """A checkpoint of these weights, each checked against the configuration.
+    """Return a checkpoint of these weights, each checked against the configuration.
 
     Args:
-        config: What the model is; `config.weight_shapes()` lists the names and shapes it needs.
+        config: The architecture; `config.weight_shapes()` lists the names and shapes it needs.
         arrays: NumPy arrays, tensors or nested lists by those names. Weights of attention may have
             their heads side by side (`[d_model, n_heads * d_head]`, for `W_O` the transpose), and
-            `embed.W_E` may have just the letters' rows where no CLS is read.
-        original: The model itself, to compare with: it takes letter indices `[batch pos]` and
-            returns outputs `[batch out]` at the place that is read. Random strings are run.
-        samples: How many strings are compared.
-        seed: Which strings are compared.
-        provenance: What is known about where the weights come from; kept in the file.
-        source: What the model is called in messages and reports.
+            `embed.W_E` may have only the letters' rows if the model has no CLS.
+        original: The original model, for comparison on random strings. It takes letter indices
+            `[batch pos]` and returns outputs `[batch out]` at the position that is read.
+        samples: The number of strings to compare.
+        seed: The seed of these strings.
+        provenance: Where the weights come from; kept in the file.
+        source: The model's name in messages and reports.
 
     Returns:
-        The checkpoint. Its provenance names the arrays that had to be rounded to float32; what is
-        proved afterwards is about the rounded ones.
+        The checkpoint. Its provenance names the arrays that were rounded to float32; proofs are
+        about the rounded arrays.
 
     Raises:
         CheckpointError: An array is missing, unknown, or of another shape.
-        UnsupportedError: The original says something else than the checkpoint.
+        UnsupportedError: The original and the checkpoint give different outputs.
 
     Example:
         >>> import numpy as np

@@ -46,19 +46,19 @@ def from_torch(
     The original computes `head(encoder(embedding(tokens) + positions)[0])`, the query token first.
 
     Args:
-        embedding: Of the tokens.
+        embedding: The embedding of the tokens.
         encoder: A layer, or a stack of layers, with `norm_first=True`.
         head: The read-out.
-        tokens: Which token ids are letters, and what they are called; a list is a, b, c, ...
+        tokens: The token ids that are letters, and their names; a list stands for a, b, c, ...
         query: The id of the token at which the answer is read.
-        task: What the model should decide: the name of a rule, or one of `tsc.tasks`.
+        task: The task, by name or as one of `tsc.tasks`.
         classes: The outputs that mean no and yes; their difference is the logit.
         positions: A table that is added to the embeddings.
-        samples: How many random strings both models are run on.
-        seed: Which strings these are.
+        samples: The number of random strings on which both models are compared.
+        seed: The seed of these strings.
 
     Returns:
-        The model as a checkpoint, which every function here takes as a model.
+        The model as a checkpoint, which every function of the package accepts as a model.
 
     Raises:
         UsageError: The options do not fit the model.

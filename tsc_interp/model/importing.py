@@ -64,23 +64,22 @@ def from_transformer_lens(
 
     Args:
         model: A `HookedTransformer` or a `TransformerBridge`.
-        tokens: Which token ids are letters, and what they are called: `{5: "a"}`, or
-            `{5: "(", 6: ")"}`, whose names the checkpoint keeps. A list of ids is a, b, c, ...
-        task: What the model should decide: the name of a rule, or one of `tsc.tasks`.
-        frame: What inputs look like, or its notation (`tsc.Frame`), in place of tokens, query and
-            classes: fixed tokens, letters per place, lengths, the position read. The checkpoint
-            keeps it, and everything that takes the checkpoint reads its inputs so. The task is
-            about the letters at the places; its a is the one with the lowest id. `tokens` may name
-            tokens.
+        tokens: The token ids that are letters, and their names: `{5: "a"}`, or `{5: "(", 6: ")"}`,
+            whose names the checkpoint keeps. A list of ids stands for a, b, c, ...
+        task: The task, by name or as one of `tsc.tasks`.
+        frame: The format of the inputs (`tsc.Frame`, or its notation): fixed tokens, letters for
+            each place, lengths, and the position read. It replaces `query` and `classes`; `tokens`
+            may still name tokens. The checkpoint stores the frame, and every function uses it. The
+            task is about the letters at the places; its a is the letter with the lowest id.
         query: The id of the token at which the answer is read. It comes last in a causal model and
-            first in one that looks both ways. Without it the last letter reads.
-        classes: The outputs that mean no and yes; their difference is the logit. By default both
-            outputs of two; more are kept, and the largest is the answer.
-        samples: How many random strings both models are run on.
-        seed: Which strings these are.
+            first in a bidirectional one. Without it, the answer is read at the last letter.
+        classes: The outputs that mean no and yes; their difference is the logit. By default these
+            are the two outputs; with more outputs, all are kept, and the largest is the answer.
+        samples: The number of random strings on which both models are compared.
+        seed: The seed of these strings.
 
     Returns:
-        The model as a checkpoint, which every function here takes as a model.
+        The model as a checkpoint, which every function of the package accepts as a model.
 
     Raises:
         UsageError: The options do not fit the model.

@@ -101,18 +101,18 @@ def prune(
 
     Args:
         model: A hooked model, a checkpoint, a bundled name, a path, or a run.
-        keep: How many heads are left.
+        keep: The number of heads to keep.
         keep_horizon: Instead of `keep`: remove heads and neurons one at a time, then dimensions, as
             long as the horizon does not get shorter.
-        by: What heads are chosen by: `"exact"` horizons (of all choices if there are at most 600,
-            else one removal at a time), `"gradient"` or `"norm"`.
-        strings: What gradients are taken over, by default every string of up to six letters.
+        by: How heads are chosen: by `"exact"` horizons (of all choices if there are at most 600,
+            else by removing one head at a time), by `"gradient"` or by `"norm"`.
+        strings: The strings for gradients; by default every string of up to six letters.
         limit: The length up to which horizons are searched.
-        frame: What inputs look like, for a model that was not imported with a frame (`tsc.Frame`).
-        progress: Called with a line of text whenever something begins.
+        frame: The format of the inputs (`tsc.Frame`), for a model that was imported without one.
+        progress: Called with a line of text at the start of each step.
 
     Returns:
-        The smaller checkpoint, what was removed, and both horizons.
+        The smaller checkpoint, the removed parts, and the horizons before and after.
 
     Raises:
         UsageError: Neither or both of `keep` and `keep_horizon`, or an impossible value.

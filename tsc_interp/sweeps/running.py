@@ -103,22 +103,22 @@ def sweep(
 
     Args:
         what: A TOML file, an experiment, or several experiments.
-        out: The directory of rows and weights, by default `sweeps/NAME`. A sweep that is there is
-            continued, or extended.
-        verify: `"prove"`: every horizon is given to the checker; `"found"`: only those of models
+        out: The directory of rows and weights, by default `sweeps/NAME`. A sweep that is already
+            there is continued or extended.
+        verify: `"prove"`: the checker confirms every horizon; `"found"`: it confirms only models
             without an error up to the limit; `"off"`: no horizons.
         limit: The length up to which first errors are searched.
-        boxes: How many boxes a search examines per set of letters; called `budget` in files.
-        processes: How many work on this machine, by default one per core.
+        boxes: The number of boxes to examine for each set of letters; called `budget` in files.
+        processes: The number of processes on this machine, by default one per core.
         client: A Dask client, whose workers must see `out` under the same name.
-        ensemble: How many models are trained together at most.
+        ensemble: The largest number of models to train together.
         watcher: Its methods are called as the sweep goes on; see `SweepWatcher`.
 
     Returns:
         The sweep on disk; `table()` has a row per model.
 
     Raises:
-        SweepError: An ensemble could not be made; finished ones are kept.
+        SweepError: An ensemble failed; finished ones are kept.
         UsageError: An option is out of range.
 
     Example:

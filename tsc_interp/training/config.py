@@ -16,7 +16,7 @@ LossName = Literal["cross_entropy", "sigmoid_scaled"]
 
 
 class TrainingConfig(FrozenConfig):
-    """How a classifier is trained: data, loss, learning rate, and when to stop.
+    """The options of training: data, loss, learning rate, and the stopping rule.
 
     The optimiser is AdamW with a learning rate that falls linearly by epoch; losses are sums over
     items. The defaults are those of the source report.
@@ -42,7 +42,7 @@ class TrainingConfig(FrozenConfig):
     patience: int = Field(default=3, ge=1, description="epochs without a new best, from check_from")
 
     def rate(self, epoch: int) -> float:
-        """The learning rate during `epoch` (1, 2, ...)."""
+        """Return the learning rate during `epoch` (1, 2, ...)."""
         progress = min(epoch - 1, self.schedule_epochs) / self.schedule_epochs
         return self.learning_rate * (1.0 + (self.final_factor - 1.0) * progress)
 

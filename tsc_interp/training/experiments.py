@@ -47,11 +47,11 @@ class Cell:
 
 @dataclass(frozen=True)
 class Experiment:
-    """What to train: a grid of configurations, each from several seeds.
+    """A grid of configurations to train, each from several seeds.
 
     Args:
-        name: Its runs are kept in a directory of this name.
-        seeds: Every configuration is trained once from each.
+        name: The name of the experiment, and of the directory of its runs.
+        seeds: The seeds; every configuration is trained once from each.
         cells: The configurations. `Experiment.of` makes them from options.
         about: A sentence for listings.
         chapter: The chapter of the source report it belongs to.
@@ -80,10 +80,10 @@ class Experiment:
         about: str = "",
         chapter: str = "",
     ) -> Experiment:
-        """Return an experiment from options; a list among them is an axis of a grid.
+        """Return an experiment from options; lists of values form a grid.
 
         Args:
-            name: Its runs are kept in a directory of this name.
+            name: The name of the experiment, and of the directory of its runs.
             seeds: One, several, or a range such as `"0..31"`, both ends included.
             classifier: Options of `ClassifierConfig`.
             training: Options of `TrainingConfig`.
@@ -101,7 +101,7 @@ class Experiment:
         return load_experiment(path)
 
     def jobs(self) -> list[Job]:
-        """One per configuration and seed."""
+        """Return one job per configuration and seed."""
         return [Job(self.name, cell.config, seed) for cell in self.cells for seed in self.seeds]
 
 

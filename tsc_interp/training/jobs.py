@@ -97,18 +97,17 @@ def train(
 
     Args:
         jobs: An experiment, one configuration, or a list of jobs.
-        runs: The directory in which runs are kept.
+        runs: The directory of the runs.
         watcher: Its methods are called as training goes on; see `Watcher`.
-        seeds: Of one configuration: a run from each, by default from seed 0.
-        training: Of one configuration: how it is trained.
-        processes: How many train at the same time, this one included.
+        seeds: For one configuration: the seeds, by default 0.
+        training: For one configuration: the options of training.
+        processes: The number of processes that train at the same time, including this one.
 
     Returns:
-        The finished runs in the order of the jobs. Each of them can be given wherever a model is
-        taken.
+        The finished runs in the order of the jobs. Every function accepts a run as a model.
 
     Raises:
-        UsageError: What is given is none of these.
+        UsageError: The argument is none of these.
         RunError: A directory cannot be written, or holds something else.
 
     Example:

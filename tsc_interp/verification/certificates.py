@@ -80,14 +80,14 @@ class SupportProof:
 
 @dataclass(frozen=True, repr=False)
 class Certificate(Displayed):
-    """A document that `check` derives again, and what it proves: nothing rests on the search.
+    """A certificate: a document that `check` verifies, and the claims that it proves.
 
     Attributes:
         document: The certificate as JSON; `save()` writes it.
-        checked: What the checker derived from it.
-        horizon: The horizon, cut down to what is proved.
-        negative_supports: Sets of letters whose strings have label 0, and what is known of them.
-        float32: What holds in float32, where that was asked for.
+        checked: The checker's result.
+        horizon: The horizon, as far as it is proved.
+        negative_supports: The sets of letters whose strings have label 0, and the result for each.
+        float32: The result for the float32 model, if it was requested.
 
     Example:
         >>> import tsc_interp as tsc
@@ -109,11 +109,11 @@ class Certificate(Displayed):
 
     @property
     def finite(self) -> bool:
-        """Whether the horizon is proved finite: an error is exhibited, or the limit argument."""
+        """Whether the horizon is proved finite, by a wrong string or by the limit argument."""
         return self.checked.finite
 
     def lines(self) -> Iterator[Line]:
-        """What is proved besides the horizon, in sentences."""
+        """Return the claims proved besides the horizon, as sentences."""
         for support in self.negative_supports:
             if support.holds_for_all_lengths:
                 bound = support.max_logit
@@ -144,7 +144,7 @@ class Certificate(Displayed):
         return [("proved", sentence) for sentence in self.proved]
 
     def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
-        """Write the document; a file that is there must be a certificate, or `force` be given."""
+        """Write the document. A file is replaced if it is a certificate, or with `force`."""
         write_certificate(path, self.document, CERTIFICATE, force=force)
 
 

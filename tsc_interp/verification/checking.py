@@ -24,21 +24,21 @@ _OLD = "tsc-interp/ordered-certificate/"
 def check(
     document: Any, *models: ModelLike, seconds: float = SECONDS, memory: int = MEMORY
 ) -> Proved | TrellisProved | Agreement:
-    """Derive a certificate again, and return what it proves about its model or models.
+    """Recompute a certificate, and return what it proves about its model or models.
 
     Args:
-        document: A certificate of any kind: what `certify` or `diff` returned, the path of a file,
+        document: A certificate of any kind: the result of `certify` or `diff`, the path of a file,
             or the JSON document itself.
-        models: The model it is about, or the two in their order: hooked models, checkpoints,
-            bundled names, paths, or runs.
-        seconds: How long the check may take.
-        memory: How many bytes it may hold at one time, besides the document.
+        models: The model that it is about, or the two models in their order: hooked models,
+            checkpoints, bundled names, paths, or runs.
+        seconds: The time limit of the check.
+        memory: The largest number of bytes in use at one time, besides the document.
 
     Returns:
-        What was derived; its `sentences` are what anyone may call proved.
+        The confirmed claims; `sentences` states them as text.
 
     Raises:
-        CertificateError: Anything does not hold, or takes more time or memory than that.
+        CertificateError: A claim does not hold, or the check exceeds the time or memory.
         UsageError: The file cannot be read, or the number of models is wrong.
 
     Example:

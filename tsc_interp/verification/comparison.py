@@ -157,24 +157,25 @@ def diff(
     boxes: int = 50_000,
     prove: bool = True,
 ) -> Diff | Difference:
-    """Find the strings on which two models answer differently: counted, searched for, and proved.
+    """Count the strings on which two models differ, find the first, and prove where they agree.
 
     Args:
         first: A hooked model, a checkpoint, a bundled name, a path, or a run.
         second: Another one.
-        max_length: Every string up to this length is counted; by default 200, or what is
-            affordable.
-        limit: The length up to which the first difference is searched for.
-        seconds: For the checker, as estimated: what would take more is not claimed.
-        boxes: How many boxes of strings are examined per set of letters.
-        prove: Whether anything is searched and proved beyond `max_length`.
+        max_length: Every string up to this length is counted; by default 200, or less if that would
+            take too long.
+        limit: The length up to which the first difference is searched.
+        seconds: The estimated time limit of the checker; a proof that would take longer is left
+            out.
+        boxes: The number of boxes to examine for each set of letters.
+        prove: Whether to search and prove beyond `max_length`.
 
     Returns:
-        What was counted, the first difference, and a certificate of where the two agree; with
-        `prove=False` just what was counted.
+        The counts, the first difference, and a certificate of the strings on which the two agree;
+        with `prove=False` only the counts.
 
     Raises:
-        UnsupportedError: One of the models is not decided by counts of letters.
+        UnsupportedError: The answer of one of the models depends on more than letter counts.
         UsageError: The two read different letters, or an option is out of range.
 
     Example:

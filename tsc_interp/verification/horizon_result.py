@@ -172,22 +172,22 @@ class SupportHorizon(_OldNames):
 
 @dataclass(frozen=True, repr=False)
 class Horizon(_OldNames, Displayed):
-    """Up to which length a model makes no error, and the first errors beyond it.
+    """The length up to which a model makes no error, and the first errors beyond it.
 
     Attributes:
-        length: No string up to it is wrong, and one that is a letter longer is. None when no error
-            was found: then see `infinite` and `verified_length`.
-        infinite: Whether every string of every length is right, proved.
-        complete: Whether the float64 search left nothing open.
-        proved: Whether the checker derived the horizon again in exact arithmetic; False where it
-            was not asked.
+        length: The horizon: no string up to this length is wrong, but a string one letter longer
+            is. None if no error was found; then see `infinite` and `verified_length`.
+        infinite: Whether every string of every length is proved right.
+        complete: Whether the float64 search was exhaustive up to the limit.
+        proved: Whether the checker confirmed the horizon in exact arithmetic; False if it was not
+            run.
         verified_length: Every string up to this length is right.
         limit: The length up to which strings were searched.
-        by_letters: The same for every set of letters.
-        checked: Whether all this was cut down to what the checker derived.
-        multiclass: Whether there are more than two classes: then nothing is falsely positive or
-            negative.
-        float32: The horizon of the float32 model, where it was asked for.
+        by_letters: The result for each set of letters.
+        checked: Whether this result is limited to what the checker confirmed.
+        multiclass: Whether there are more than two classes, so that errors are neither false
+            positives nor false negatives.
+        float32: The horizon of the float32 model, if it was requested.
 
     Example:
         >>> import tsc_interp as tsc
@@ -264,7 +264,7 @@ class Horizon(_OldNames, Displayed):
         return [("", sentence.strip()) for _, sentence in self.lines()]
 
     def lines(self) -> Iterator[Line]:
-        """Sentences; `proved` is said of what the checker derived again, and of nothing else."""
+        """Return sentences; only claims that the checker confirmed are called proved."""
         if self.infinite:
             yield GOOD, "Horizon: infinite. Proved: no string of any length is wrong."
         elif self.length is None:

@@ -51,28 +51,28 @@ def horizon(
 ) -> Horizon:
     """Find the length up to which a model makes no error at all, and its first error.
 
-    Every set of letters is searched for its own first error. When the search runs out of seconds or
-    boxes, or meets 64 logits that it cannot tell from zero, `complete` is False and
+    Each set of letters is searched for its own first error. If the search runs out of seconds or
+    boxes, or meets 64 logits that it cannot tell from zero, `complete` is False, but
     `verified_length` still holds.
 
     Args:
         model: A hooked model, a checkpoint, a bundled name, a path, or a run.
         limit: The length of the longest strings that are searched.
-        seconds: For the search, as estimated: the answer is the same on every machine.
-        boxes: How many boxes of strings are examined per set of letters.
-        prove: Whether the checker derives the answer again, which alone makes it `proved`, as far
-            as that takes twenty seconds (`certify` goes further).
+        seconds: The estimated time limit of the search; it gives the same answer on every machine.
+        boxes: The number of boxes to examine for each set of letters.
+        prove: Whether the checker confirms the answer, so that it is `proved`. The checker has
+            twenty seconds; `certify` allows more.
         float32: `"tokens"` or `"compressed"`: also find the length up to which the float32 model is
             right when it reads strings in this form, whatever the order of its sums.
-        frame: What inputs look like, for a model that was not imported with a frame; its letters
-            stand alone.
+        frame: The format of the inputs (`tsc.Frame`), for a model that was imported without one. It
+            may have no fixed tokens besides the one that is read.
 
     Returns:
-        The horizon, the first error of every set of letters, and whether all this is proved.
+        The horizon, the first error of each set of letters, and whether they are proved.
 
     Raises:
-        UnsupportedError: The answer depends on more than counts of letters, or the search would
-            take hours.
+        UnsupportedError: The answer depends on more than letter counts, or the search would take
+            hours.
         UsageError: An option is out of range.
 
     Example:

@@ -49,38 +49,39 @@ def verify(
     progress: Progress | None = None,
     announce: Callable[[str], None] | None = None,
 ) -> Verdict | OrderedVerdict:
-    """Count every input a model gets wrong, exactly.
+    """Count exactly how many inputs a model gets wrong.
 
     Args:
         model: A hooked model, a checkpoint, a bundled name, a path, or a run.
-        max_length: Strings up to this length. By default what the frame says the model was imported
-            with; without one, 200 where only counts matter and what the positions hold where order
-            matters.
-        lengths: Order-sensitive models: these lengths only.
-        seconds: Order-sensitive models: what is left after so many seconds is undecided.
-        task: Order-sensitive models: another task than the model's own.
-        frame: What inputs look like, for a model that was not imported with a frame (`tsc.Frame`).
-        horizon: Counts: also find the length up to which nothing is wrong.
-        certify: Also make a certificate: of counts about every length, of order about these inputs.
-        float32: Counts: `"tokens"` or `"compressed"`, the form in which the float32 model reads
-            strings; also find the length up to which it is right, proved with `certify`. Order:
-            True makes a certificate that also says how many inputs the float32 model answers right
-            or wrong whatever the order of its sums (`verdict.float32`).
-        replay: Counts: ask the float32 model about the counterexamples; by default where a hooked
-            model is given.
-        resume: Order: a folder where the search is kept; the same call goes on from there, also
-            after its process was killed.
-        progress: Counts: called with how many count vectors more are decided. Order: with the share
-            of inputs that are decided, on average over lengths or steps.
-        announce: Counts: called with what a long count will take, before it starts.
+        max_length: The length of the longest strings. By default that of the model's frame; without
+            a frame, 200 if only counts matter, and the number of positions if order matters.
+        lengths: Order-sensitive models: decide only these lengths.
+        seconds: Order-sensitive models: the time limit; inputs left then are undecided.
+        task: Order-sensitive models: a task other than the model's own.
+        frame: The format of the inputs (`tsc.Frame`), for a model that was imported without one.
+        horizon: Models of counts: also find the length up to which no string is wrong.
+        certify: Also make a certificate: about every length for models of counts, about these
+            inputs for order-sensitive models.
+        float32: Models of counts: `"tokens"` or `"compressed"`, the form in which the float32 model
+            reads strings; also find the length up to which it is right, proved with `certify`.
+            Order-sensitive models: True makes a certificate that also counts the inputs that the
+            float32 model answers right or wrong whatever the order of its sums (`verdict.float32`).
+        replay: Models of counts: run the float32 model on the counterexamples; by default if
+            `model` is a hooked model.
+        resume: Order-sensitive models: a folder that stores the search, so that the same call
+            continues it, even after its process was killed.
+        progress: A function that is called as the search goes on: for models of counts with the
+            number of count vectors decided since the last call, for order-sensitive models with the
+            share of inputs decided, on average over lengths or steps.
+        announce: Models of counts: called with the expected cost of a long count before it starts.
 
     Returns:
         A `Verdict`, or an `OrderedVerdict` for a model that sees the order of letters, with
         `right`, `wrong` and `undecided` as whole numbers.
 
     Raises:
-        UsageError: An option does not belong to this kind of model.
-        UnsupportedError: The model is of no kind that can be decided, or it would take too long.
+        UsageError: An option does not apply to this kind of model.
+        UnsupportedError: This kind of model cannot be decided, or it would take too long.
 
     Example:
         >>> import tsc_interp as tsc
@@ -187,26 +188,28 @@ def certify(
     float32: Form | bool | None = None,
     frame: FrameLike | None = None,
 ) -> Certificate | OrderedCertificate:
-    """Prove what holds, as a certificate that `tsc.check` derives again.
+    """Prove claims about a model, and return them as a certificate that `tsc.check` verifies.
 
     Args:
         model: A hooked model, a checkpoint, a bundled name, a path, or a run.
-        limit: Counts: how long a first error may be, by default a million letters.
-        lengths: Order-sensitive models: which lengths; by default all that positions hold.
-        seconds: For the search, and again for the checker. Estimated where only counts matter, so
-            that a certificate is the same on every machine.
-        boxes: Counts: how many boxes of strings are examined per set of letters.
-        float32: Counts: `"tokens"` or `"compressed"`: also prove up to which length the float32
-            model is right when it reads strings in this form, whatever the order of its sums.
-            Order: True proves of every input it can that float32 answers alike.
-        frame: What inputs look like, for a model that was not imported with a frame (`tsc.Frame`).
+        limit: Models of counts: the length up to which a first error is searched, by default a
+            million letters.
+        lengths: Order-sensitive models: the lengths to decide; by default all that positions allow.
+        seconds: The time limit of the search, and again of the checker. For models of counts it is
+            estimated, so that a certificate is the same on every machine.
+        boxes: Models of counts: the number of boxes to examine for each set of letters.
+        float32: Models of counts: `"tokens"` or `"compressed"` also proves up to which length the
+            float32 model is right when it reads strings in this form, whatever the order of its
+            sums. Order-sensitive models: True also proves, for as many inputs as possible, that the
+            float32 model gives the same answer.
+        frame: The format of the inputs (`tsc.Frame`), for a model that was imported without one.
 
     Returns:
-        The certificate: its `document`, and what was `proved`.
+        The certificate, with its `document` and the claims that are `proved`.
 
     Raises:
-        UsageError: An option does not belong to this kind of model.
-        UnsupportedError: The model is of no kind that can be certified.
+        UsageError: An option does not apply to this kind of model.
+        UnsupportedError: This kind of model cannot be certified.
 
     Example:
         >>> certificate = certify("walkthrough", limit=50)

@@ -53,21 +53,22 @@ CLAIM = (
 
 @dataclass(frozen=True, repr=False)
 class Verdict(Displayed):
-    """Every string up to a length, counted as right, wrong or undecided.
+    """The exact numbers of right, wrong and undecided strings up to a length.
 
     Attributes:
-        source: What the model is called.
-        weight_hash: Of its configuration and weights.
+        source: The model's name.
+        weight_hash: The hash of its configuration and weights.
         tally: The counts, length by length.
-        false_positive: The shortest; search/search.py says which of equally long ones.
-        false_negative: The shortest.
+        false_positive: The shortest false positive; `search/search.py` says which of several.
+        false_negative: The shortest false negative.
         undecided: The shortest string that could not be decided.
-        horizon: Where it was asked for.
-        float32_horizon: Up to which length the float32 model is right, whatever the order of its
-            sums; where the horizon or float32 was asked for.
-        certificate: Where it was asked for.
-        replays: What the float32 model says of the counterexamples.
-        wrong: Of more than two classes the shortest error; then the two above are None.
+        horizon: The horizon, if it was requested.
+        float32_horizon: The length up to which the float32 model is right, whatever the order of
+            its sums, if the horizon or float32 was requested.
+        certificate: The certificate, if it was requested.
+        replays: The float32 model's answers to the counterexamples.
+        wrong: The shortest error, if there are more than two classes; then `false_positive` and
+            `false_negative` are None.
 
     Example:
         >>> import tsc_interp as tsc
@@ -90,7 +91,7 @@ class Verdict(Displayed):
 
     @property
     def correct(self) -> bool:
-        """No string up to this length is wrong, and none is undecided."""
+        """Whether no string up to this length is wrong or undecided."""
         return not any(side.total_vectors for side in self.tally.sides)
 
     @property
@@ -118,7 +119,7 @@ class Verdict(Displayed):
 
     @property
     def counterexamples(self) -> tuple[Counterexample, ...]:
-        """All that were exhibited, each once, shortest first."""
+        """All wrong strings that are named in the verdict, each once, the shortest first."""
         supports = () if self._known is None else self._known.by_letters
         errors = {*self._firsts, *(support.shortest for support in supports)}
         return tuple(sorted(filter(None, errors), key=lambda error: error.order))
@@ -148,7 +149,7 @@ class Verdict(Displayed):
         return [Grid("strings that are not right, by length", columns, rows)] if rows else []
 
     def lines(self) -> Iterator[Line]:
-        """Counting first, then horizon, certificate and the float32 replay, as far as asked for."""
+        """Return sentences: the counts, then whatever else was requested."""
         yield from counting_lines(self.tally, self._firsts, self.undecided)
         if self._known is not None:
             yield from self._known.lines()
@@ -161,7 +162,7 @@ class Verdict(Displayed):
             yield from replay_lines(self.replays)
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON document, without its schema field; integers beyond 2^53 are strings."""
+        """Return the JSON document without its schema field; integers beyond 2^53 are strings."""
         tally = self.tally
         return {
             "checkpoint": self.source,
