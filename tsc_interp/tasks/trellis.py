@@ -100,6 +100,11 @@ class Stage:
         return self.letters[first], of_edge
 
     @cached_property
+    def by_letters(self) -> Index:
+        """The edges in order of source, then letters."""
+        return np.argsort(_numbers((self.source, *self.letters.T)))
+
+    @cached_property
     def grouped(self) -> Grouped:
         """The edges by source and target."""
         return Grouped(self.source, self.target)
@@ -256,20 +261,23 @@ def _merged(trellis: Trellis, kept: list[NDArray[np.bool_]]) -> Trellis:
     for number in reversed(range(len(trellis.stages))):
         stage, mask, size = trellis.stages[number], kept[number], trellis.sizes[number]
         label = trellis.label if number == trellis.label_stage else np.zeros_like(stage.target)
-        rows = np.column_stack([stage.letters, label, merged[stage.target]])[mask]
-        source = stage.source[mask]
-        order = np.lexsort((*rows.T, source))
-        rows, source = rows[order], source[order]
+        edges = stage.by_letters[mask[stage.by_letters]]
+        source, target = stage.source[edges], merged[stage.target[edges]]
+        rows = np.column_stack([stage.letters[edges], label[edges], target])
         starts = _starts(source)
+        ends = [*starts[1:].tolist(), len(source)]
+        content, width = rows.tobytes(), rows[:1].nbytes
         names: dict[bytes, int] = {}
-        merged = np.full(size, -1, dtype=np.int64)
         parts: list[Index] = []
-        for start, stop in zip(starts, [*starts[1:], len(source)], strict=True):
-            part = rows[start:stop]
-            state = names.setdefault(part.tobytes(), len(names))
-            merged[source[start]] = state
-            if state == len(parts):
-                parts.append(part)
+        states: list[int] = []
+        for start, stop in zip(starts.tolist(), ends, strict=True):
+            key = content[start * width : stop * width]
+            if key not in names:
+                names[key] = len(parts)
+                parts.append(rows[start:stop])
+            states.append(names[key])
+        merged = np.full(size, -1, dtype=np.int64)
+        merged[source[starts]] = states
         sources = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
         rows = np.concatenate(parts)
         order = edge_order(sources, rows[:, -1], rows[:, :-2])

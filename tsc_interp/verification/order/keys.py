@@ -139,14 +139,14 @@ class _Scores:
         self.on_itself: list[Any] = []
         self.values: list[Any] = []
         self.own_values: list[Any] = []
+        own = readers if config.attend_cls and not self.reads_last else []
         for head in range(config.n_heads):
-            asked, values = exact.heard(head, readers, keys, length)
-            itself, own_values = exact.heard(head, readers, readers, length)
-            own = config.attend_cls and not self.reads_last
-            self.on_keys.append(asked.tolist())
-            self.on_itself.append([itself[i, i] for i in range(itself.nrows())] if own else [])
-            self.values.append(values)
-            self.own_values.append(own_values)
+            asked, values = exact.heard(head, readers, [*keys, *own], length)
+            rows, values = asked.tolist(), values.tolist()
+            self.on_keys.append([row[: len(keys)] for row in rows])
+            self.on_itself.append([row[len(keys) + i] for i, row in enumerate(rows) if own])
+            self.values.append(values[: len(keys)])
+            self.own_values.append(values[len(keys) :])
 
     def precise(self) -> bool:
         rows = [row for head in self.on_keys for row in head] + self.on_itself
@@ -176,10 +176,11 @@ def _keys(exact: OrderedExact, scores: _Scores) -> Keys:
             if scores.on_itself[head]:
                 own_weights[reader, head], found = found[-1], found[:-1]
             weights[reader, head, at[kept], letter[kept]] = found
-        held = rounded(scores.values[head])
+        held = _rounded(scores.values[head], d)
         values.values[head, at, letter], values.errors[head, at, letter] = held.values, held.errors
-        own = rounded(scores.own_values[head])
-        own_values.values[head], own_values.errors[head] = own.values, own.errors
+        if scores.own_values[head]:
+            own = _rounded(scores.own_values[head], d)
+            own_values.values[head], own_values.errors[head] = own.values, own.errors
     constant = rounded(exact.residual(scores.reading))
     return Keys(weights, values, own_weights, own_values, constant, _maps(exact))
 
@@ -209,8 +210,11 @@ def _maps(exact: OrderedExact) -> Maps:
 
 def rounded(matrix: Any) -> Rounded:
     """A matrix of balls as float64 and errors."""
-    rows = matrix.tolist()
-    shape = (-1, matrix.ncols())
+    return _rounded(matrix.tolist(), matrix.ncols())
+
+
+def _rounded(rows: list[list[Any]], columns: int) -> Rounded:
+    shape = (-1, columns)
     found = np.reshape([[float(x) for x in row] for row in rows], shape)
     radii = np.reshape([[_radius(x) for x in row] for row in rows], shape)
     return Rounded(found, radii + UNIT * np.abs(found))

@@ -226,6 +226,10 @@ class Partition:
         found = []
         for batch in waiting:
             values = np.unique(value[batch.regions.masks[stage].any(0)])
+            if len(values) == 1:
+                getattr(batch, name)[:] = values
+                found.append(batch)
+                continue
             masks = [np.repeat(mask, len(values), axis=0) for mask in batch.regions.masks]
             masks[stage] = masks[stage] & (value == values[:, None])
             regions, _ = batch.regions.with_masks(masks).pruned()

@@ -17,7 +17,7 @@ from tsc_interp.verification.order.exact import OrderedExact
 from tsc_interp.verification.order.partition import Found
 
 _TOGETHER = 2500
-"""Labels share one trellis where that has at most so many edges; else each has its own."""
+"""All labels share one trellis where that has at most so many edges."""
 Progress = Callable[[float], None]
 
 
@@ -105,12 +105,13 @@ class Part:
         return np.asarray(draw.permutation(np.concatenate(rows)))
 
 
-def groups_of(trellis: Trellis) -> list[Trellis]:
-    """All labels in one trellis where that is small, else one trellis for each."""
-    together = trellis.of_labels(trellis.labels)
-    if together.n_edges <= _TOGETHER or len(trellis.labels) == 1:
+def groups_of(trellis: Trellis, each: int = 1) -> list[Trellis]:
+    """All labels in one trellis where that is small, else so many in each."""
+    labels = trellis.labels
+    together = trellis.of_labels(labels)
+    if together.n_edges <= _TOGETHER or len(labels) == 1:
         return [together]
-    return [trellis.of_label(label) for label in trellis.labels]
+    return [trellis.of_labels(labels[i : i + each]) for i in range(0, len(labels), each)]
 
 
 def require_readable(exact: OrderedExact, task: Any) -> None:

@@ -66,7 +66,8 @@ class Search:
 
     @cached_property
     def groups(self) -> list[Any]:
-        return groups_of(self.trellis)
+        # A sweep costs so little where margins are sums of terms that setting up counts.
+        return groups_of(self.trellis, 2 if self.terms else 1)
 
     @cached_property
     def counts(self) -> list[int]:

@@ -35,16 +35,33 @@ class Layout:
     """
 
     def __init__(self, stage: Stage) -> None:
-        grouped, starts = stage.grouped, stage.grouped.edge_starts
+        grouped, self.edges = stage.grouped, len(stage)
         self.group_of, self.source, self.target = grouped.group_of, grouped.source, grouped.target
-        column = np.arange(len(stage)) - starts[self.group_of]
-        self.edge = np.full((len(starts), int(column.max()) + 1), len(stage), dtype=np.int64)
-        self.edge[self.group_of, column] = np.arange(len(stage))
-        self.flat = self.edge.reshape(-1)
-        self.place = self.group_of * self.edge.shape[1] + column
+        self.column = np.arange(self.edges) - grouped.edge_starts[self.group_of]
+        self.shape = len(self.source), int(self.column.max()) + 1
+
+    @cached_property
+    def edge(self) -> Index:
+        found = np.full(self.shape, self.edges, dtype=np.int64)
+        found[self.group_of, self.column] = np.arange(self.edges)
+        return found
+
+    @cached_property
+    def flat(self) -> Index:
+        return self.edge.reshape(-1)
+
+    @cached_property
+    def place(self) -> Index:
         """Where each edge stands in the flat rectangle."""
-        self.incoming = _by(self.target)
-        self.outgoing = _by(self.source)
+        return np.asarray(self.group_of * self.shape[1] + self.column)
+
+    @cached_property
+    def incoming(self) -> Index:
+        return _by(self.target)
+
+    @cached_property
+    def outgoing(self) -> Index:
+        return _by(self.source)
 
 
 def _by(state: Index) -> Index:

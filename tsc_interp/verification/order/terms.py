@@ -8,6 +8,7 @@ region is one sweep, without levels, directions or relaxations.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 import numpy as np
 
@@ -22,9 +23,11 @@ from tsc_interp.verification.order.sweeps import Layout, Scores, chunks, highest
 
 _MOST = 1 << 25
 """Numbers in a table of terms; larger models take the general way."""
-_NUMBERS_AT_ONCE = 1 << 18
+_NUMBERS_AT_ONCE = 1 << 20
 _TINY = 2.0**-1000
 _FEW_GROUPS = 16
+_WIDE = 0.25
+"""Where more classes of a region are in doubt, all are bounded: whole rows are looked up faster."""
 
 
 def has_terms(config: ClassifierConfig, keys: Keys) -> bool:
@@ -79,16 +82,26 @@ class _Pairs:
     def __init__(
         self, terms: Terms, reader: Index, label: Index, rows: Index, which: Index, sign: int
     ) -> None:
-        self.terms, self.sign, self.rows = terms, sign, rows
+        self.terms, self.sign, self.rows, self.which = terms, sign, rows, which
         self.readers, self.labels = reader, label
-        self.reader, self.which = reader[rows], which
-        self.class_ = self.reader * terms.own.shape[1] + which
+        self.reader, classes = reader[rows], terms.own.shape[1]
+        self.class_ = self.reader * classes + which
+        self.regions = rows[::classes]
+        full = (self.regions[:, None] * classes + np.arange(classes)).reshape(-1)
+        self.every = np.array_equal(full, rows * classes + which)
+        """Whether these are all classes of some regions: then rows of a table are what is asked."""
 
     def _between(self, table: Array, slack: Array) -> Array:
         """`table [... reader class]` to `[... pair]`: what regions share is looked up once."""
         mine = self.sign * table[..., self.readers, self.labels] + slack[..., self.readers]
+        if self.every:
+            found: Array = table.take(self.readers[self.regions], axis=-2)
+            if self.sign > 0:
+                np.negative(found, out=found)
+            found += mine[..., self.regions, None]
+            return found.reshape(*table.shape[:-2], -1)
         other = table.reshape(*table.shape[:-2], -1).take(self.class_, axis=-1)
-        found: Array = mine.take(self.rows, axis=-1)
+        found = mine.take(self.rows, axis=-1)
         found -= self.sign * other
         return found
 
@@ -101,11 +114,12 @@ class _Pairs:
 
     def of_symbols(self, places: Sequence[int], symbols: Index) -> Array:
         """Of rows of letters, `[symbol pair]`."""
-        found = np.zeros((len(symbols), len(self.rows)))
+        found: Array | float = 0.0
         for place, letters in zip(places, symbols.T, strict=True):
             chosen = slice(len(letters)) if len(letters) == letters[-1] + 1 else letters
-            found += self._between(self.terms.table[place, chosen], self.terms.slack[place, chosen])
-        return found
+            part = self._between(self.terms.table[place, chosen], self.terms.slack[place, chosen])
+            found = part if len(places) == 1 else found + part
+        return np.asarray(found)
 
     def of_one(self, places: Sequence[int], symbols: Index) -> Array:
         """Of one row of letters for each region, `[pair]`."""
@@ -124,9 +138,22 @@ def _between(stage: Stage) -> list[tuple[slice, Index | slice]]:
     for start, stop in zip(starts, [*starts[1:], len(stage)], strict=True):
         symbols = stage.symbols[1][start:stop]
         first, last = int(symbols[0]), int(symbols[-1])
-        runs = last - first + 1 == len(symbols) and bool((np.diff(symbols) == 1).all())
-        found.append((slice(start, stop), slice(first, last + 1) if runs else symbols))
+        follow = last - first + 1 == stop - start  # they rise within a group
+        found.append((slice(start, stop), slice(first, last + 1) if follow else symbols))
     return found
+
+
+def _top(score: Array, symbols: Index | slice, tops: dict[int, tuple[int, Array]]) -> Array:
+    """The largest score of some symbols; `tops` has what is known from each first one on."""
+    if not isinstance(symbols, slice):
+        return np.asarray(score[symbols].max(0))
+    stop, top = tops.get(symbols.start, (-1, score[:0]))
+    if not symbols.start < stop <= symbols.stop:
+        top = score[symbols].max(0)
+    elif stop < symbols.stop:
+        top = np.maximum(top, score[stop : symbols.stop].max(0))
+    tops[symbols.start] = symbols.stop, top
+    return top
 
 
 class LinearBounds:
@@ -139,8 +166,9 @@ class LinearBounds:
     def __init__(self, terms: Terms, trellis: Trellis) -> None:
         self.terms, self.trellis = terms, trellis
         self.layouts = [Layout(stage) for stage in trellis.stages]
-        widest = max(len(layout.flat) for layout in self.layouts)
-        self.at_once = max(8, _NUMBERS_AT_ONCE // widest)
+        widest = max(prod(layout.shape) for layout in self.layouts)
+        classes = terms.own.shape[1]
+        self.at_once = max(1, _NUMBERS_AT_ONCE // (widest * classes)) * classes
         few = all(len(layout.source) <= _FEW_GROUPS for layout in self.layouts)
         self.between = [_between(stage) for stage in trellis.stages] if few else []
         """Per stage the edges between two states with their symbols, where these are few."""
@@ -158,15 +186,17 @@ class LinearBounds:
         low[~doubt] = np.inf
         known = Bounded([], low, high)
         for sign, ends in ((-1, low), (1, high)):
-            rows, which = np.nonzero(np.isnan(ends) & ~(low > 0))
-            for some in chunks(len(rows), self.at_once):
-                at = rows[some], which[some]
-                if self.between:
-                    pairs = _Pairs(self.terms, reader, label, *at, sign)
-                    ends[at] = sign * self._highest(regions, pairs)
-                else:
-                    scored = self.scores(regions, reader, label, known, *at, sign)
-                    ends[at] = sign * scored.highest()
+            asked = np.isnan(ends) & ~(low > 0)
+            wide = np.broadcast_to(asked.mean(1, keepdims=True) > _WIDE, shape)
+            for rows, which in (np.nonzero(wide), np.nonzero(asked & ~wide)):
+                for some in chunks(len(rows), self.at_once):
+                    at = rows[some], which[some]
+                    if self.between:
+                        pairs = _Pairs(self.terms, reader, label, *at, sign)
+                        found = self._highest(regions, pairs)
+                    else:
+                        found = self.scores(regions, reader, label, known, *at, sign).highest()
+                    ends[at] = np.where(asked[at], sign * found, ends[at])
         return known
 
     def scores(
@@ -208,13 +238,17 @@ class LinearBounds:
                 has = stage.grouped.of_edges(np.logical_or, mask).T[:, pairs.rows]
                 groups.append(np.where(has, pairs.of_one(stage.places, symbols[first]), -np.inf))
                 continue
-            score, inside = pairs.of_symbols(stage.places, symbols), mask.T
-            whole, best = mask.all(), []
+            score, best = pairs.of_symbols(stage.places, symbols), []
+            tops: dict[int, tuple[int, Array]] = {}
             for edges, symbol in between:
-                part = score[symbol]
-                if not whole:
-                    part = np.where(inside[edges].take(pairs.rows, axis=1), part, -np.inf)
-                best.append(part.max(0))
+                inside = mask[:, edges]
+                has = inside.any(1)
+                if (inside.all(1) | ~has).all():
+                    top = _top(score, symbol, tops)
+                else:
+                    kept = inside.T.take(pairs.rows, axis=1)
+                    top = np.where(kept, score[symbol], -np.inf).max(0)
+                best.append(top if has.all() else np.where(has[pairs.rows], top, -np.inf))
             groups.append(np.stack(best))
         return highest(self.layouts, groups, pairs.base(self.trellis.fixed))
 
@@ -224,9 +258,10 @@ class LinearBounds:
 
     def points(self, letters: Index, reader: Index, label: Index, which: Index) -> Interval:
         """Margins over some classes of single inputs, times their weights: `[input class]`."""
-        terms, at = self.terms, (np.arange(self.trellis.length), letters, reader[:, None])
-        mine = terms.own[reader, label] + terms.table[(*at, label[:, None])].sum(1)
-        margin = mine[:, None] - terms.own[:, which][reader]
-        margin -= terms.table[..., which][at].sum(1)
-        off = (terms.own_slack[reader] + terms.slack[at].sum(1))[:, None]
+        terms, every = self.terms, np.arange(len(letters))
+        total, off = terms.own[reader], terms.own_slack[reader]
+        for place in range(self.trellis.length):
+            at = place, letters[:, place], reader
+            total, off = total + terms.table[at], off + terms.slack[at]
+        margin, off = total[every, label][:, None] - total[:, which], off[:, None]
         return settled(self.maps.same, label, margin - off, margin + off, which)
