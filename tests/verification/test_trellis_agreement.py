@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import random
 from itertools import product
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -33,7 +34,8 @@ SCALES = (0.01, 0.5, 1.0, 2.0, 4.0, 10.0)
 def proved(checkpoint: Checkpoint, lengths: list[int] | None, float32: bool) -> list[PartProved]:
     """What the checker says of the certificate as it would be read from a file."""
     certificate = tsc.certify(checkpoint, lengths=lengths, float32=float32)
-    return list(tsc.check(json.loads(json.dumps(certificate.document)), checkpoint).parts)
+    found: Any = tsc.check(json.loads(json.dumps(certificate.document)), checkpoint)
+    return list(found.parts)
 
 
 @pytest.mark.parametrize("seed", range(many(24, 600)))
@@ -48,7 +50,7 @@ def test_lengths(seed: int) -> None:
     wrong = oracle(checkpoint, task, length)
     few, still = draw.choice([1, 1 << 20]), draw.choice([1e-5, 1.0])
     with patch.object(partition, "FEW", few), patch.object(partition, "STILL", still):
-        verdict = tsc.verify(checkpoint, lengths=[length])
+        verdict: Any = tsc.verify(checkpoint, lengths=[length])
         (part,) = proved(checkpoint, [length], draw.random() < 0.3)
     counts = (config.n_letters**length, len(wrong), 0)
     assert (verdict.inputs, verdict.wrong, verdict.undecided) == counts
@@ -60,7 +62,8 @@ def test_lengths(seed: int) -> None:
 def test_steps(seed: int) -> None:
     """Two binary digits; every pair is run through every step after the right digits so far."""
     draw = random.Random(seed)
-    turned = {"positions": "rotary", "rotary_dim": 2} if draw.random() < 0.5 else {}
+    turned: dict[str, Any] = {"positions": "rotary", "rotary_dim": 2}
+    turned = turned if draw.random() < 0.5 else {}
     gated = draw.random() < 0.5
     checkpoint = adder(seed, draw.choice(SCALES), gated_mlp=gated, **turned)
     exact, wrong = OrderedExact(checkpoint), [0, 0, 0]
@@ -70,7 +73,7 @@ def test_steps(seed: int) -> None:
         for step, digit in enumerate(digits):
             wrong[step] += exact.instead([*prompt, *digits[:step]], digit) != -1
     with patch.object(partition, "FEW", draw.choice([1, 1 << 20])):
-        verdict = tsc.verify(checkpoint)
+        verdict: Any = tsc.verify(checkpoint)
         parts = proved(checkpoint, None, draw.random() < 0.3)
     assert [(one.wrong, one.undecided) for one in verdict.steps] == [(n, 0) for n in wrong]
     assert [(one.wrong, one.undecided) for one in parts] == [(n, 0) for n in wrong]
