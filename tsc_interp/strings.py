@@ -57,7 +57,7 @@ def as_strings(given: str | Iterable[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Alphabet:
-    """The first `size` of `LETTERS`: how strings are read, counted and written.
+    """The first `size` letters of `LETTERS`, with functions that read, count and write strings.
 
     Example:
         >>> Alphabet(3).counts("ab{66}").tolist()

@@ -355,13 +355,13 @@ class Before(_BaseRule):
 
 
 class OwnTask(_BaseRule):
-    """The base of tasks that are not shipped; `labels` is all that a subclass must write.
+    """The base class of your own tasks; a subclass must define `labels`.
 
-    With more than two classes it says how many (`n_classes`); about the order of letters it is with
-    `ordered: ClassVar[bool] = True`. A verifier knows the label of single strings then. Where all
-    strings over a set of letters share a label, `label_of_support` says so, which is what makes
-    proofs about every length possible. A configuration compares it with `labels` on short strings
-    (`task_check.py`) and refuses a task that contradicts itself; beyond these it is believed.
+    If there are more than two classes, define `n_classes`, too. If the task is about the order of
+    letters, set `ordered: ClassVar[bool] = True`. If all strings over a set of letters share a
+    label, `label_of_support` can return it, which makes proofs about every length possible. A
+    configuration compares it with `labels` on short strings (`task_check.py`) and raises an error
+    if they differ; for longer strings it is trusted.
     """
 
     def __init_subclass__(cls, **options: Any) -> None:

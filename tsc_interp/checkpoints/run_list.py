@@ -72,7 +72,7 @@ class StoredRun:
 
     @property
     def address(self) -> str:
-        """What to type for it: `four-letters/d_model=8/seed=2`."""
+        """The run's name on the command line: `four-letters/d_model=8/seed=2`."""
         options = [f"{name}={value}" for name, value in self.cell.items()]
         return "/".join([self.experiment, *options, f"seed={self.seed}"])
 

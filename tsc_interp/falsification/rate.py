@@ -8,7 +8,7 @@ from tsc_interp.results.intervals import share_interval, told_share
 
 
 class Rate(Displayed, Record):
-    """Wrong answers among inputs drawn by chance, with Clopper and Pearson's exact 95 % interval.
+    """The share of wrong answers among random inputs, with Clopper and Pearson's 95 % interval.
 
     Example:
         >>> Rate(of="all inputs", wrong=3, tried=1000)

@@ -24,7 +24,7 @@ class Tried(Record):
 
 
 class Enumerated(Record):
-    """Every input of the frame, decided: exact counts.
+    """Exact counts over every input of the frame.
 
     `in_float64` are decided by a float64 pass whose rounding bound is smaller than their margin,
     `in_balls` by ball arithmetic; `undecided` are ties, or too near to one.
@@ -40,7 +40,7 @@ class Enumerated(Record):
 
 
 class Falsification(Displayed, Record):
-    """A wrong input and what was tried to find it.
+    """The simplest wrong input found, and what the search tried.
 
     Example:
         >>> import tsc_interp as tsc
@@ -87,7 +87,7 @@ class Falsification(Displayed, Record):
         return self.tokens is not None
 
     def tables(self) -> tuple[Table, ...]:
-        """What was tried, and the rates, ready to print."""
+        """Return tables of what was tried and of the error rates."""
         columns = ("inputs", "wrong", "tried", "share", "95 % from", "to")
         made = [
             Table(
@@ -111,7 +111,7 @@ class Falsification(Displayed, Record):
         return tuple(made)
 
     def figures(self) -> Any:
-        """Bars of the rates, by class, length and place."""
+        """Return bar charts of the error rates, by class, length and place."""
         from tsc_interp.falsification.figures import figures
 
         return figures(self.by_place, self.by_class, self.by_length)

@@ -1,15 +1,15 @@
-"""How a part is changed: to nothing, to an average, to what it was elsewhere, or by a little.
+"""Changes to a part: zero, an average, its content on another string, or a small change.
 
-    zero                      nothing
-    mean                      the average over the strings that are looked at
+    zero                      zero
+    mean                      the average over the strings of the run
     mean(aab, abc)            the average over these strings
-    from(aab)                 what it is when the model reads this string
-    like(b)                   a letter's key or value: the one of another letter
-    set(0.7)                  these numbers: as many as the part has
-    scale(0.5)                so many times what it is
+    from(aab)                 its content when the model reads this string
+    like(b)                   for a letter's key or value: that of another letter
+    set(0.7)                  these numbers, one for each component
+    scale(0.5)                its content times this factor
     noise(0.1, seed=3)        moved by a random vector of this length, relative to its own
-    resample(seed=0)          for every string, what it is on another one, drawn with the seed
-    patch(aab)                at each position what it is there when the model reads this string
+    resample(seed=0)          for every string, its content on another one, drawn with the seed
+    patch(aab)                at each position, its content there when the model reads this string
 
 All but `scale`, `noise`, `resample` and `patch` put a constant in the part's place, one per kind of
 token (CLS, a, b, ...), which is what a position is when order does not matter. `patch` is position

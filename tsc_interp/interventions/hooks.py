@@ -43,7 +43,7 @@ class _Record:
 
 
 class Hooks:
-    """The hooks of some interventions for one input, and what became of them.
+    """The hooks of some interventions for one input, and the effect they had.
 
     With `each`, the first intervention changes the first row of the input only, the second the
     second, and so on: as many runs as there are interventions, in one.
@@ -86,7 +86,7 @@ class Hooks:
         self.fwd_hooks: list[HookPair] = [*edits, *captures, *reads]
 
     def remarks(self) -> list[str]:
-        """What has to be said after the run; an intervention that never happened is an error."""
+        """Return remarks after the run; an intervention whose hook did not fire raises an error."""
         for one, record in self._records.items():
             if not record.fired:
                 raise UsageError(f"{one}: its hook did not fire, so nothing was changed")
@@ -97,7 +97,7 @@ class Hooks:
         ]
 
     def moved(self) -> list[float]:
-        """By how much each changed an activation at most; infinity where a weight came from 0."""
+        """Return the largest change of an activation by each; infinity if a weight was 0 before."""
         self.remarks()
         return [self._records[one].moved for one in self.interventions]
 

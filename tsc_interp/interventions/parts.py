@@ -1,6 +1,6 @@
-"""What an intervention changes: a part of the model, or what one part receives from another.
+"""Parts of a model that an intervention changes, and edges from one part to another.
 
-Written as people say it, layers only where there are several:
+The notation names layers only if there are several:
 
     head0                   what a head returns               (hook_z)
     head0.query             its query                         (hook_q)
@@ -116,7 +116,7 @@ class Part:
         return _HOOKS[self.kind].format(self.layer)
 
     def check(self, cfg: Any) -> None:
-        """That the model has this part."""
+        """Raise an error if the model has no such part."""
         if self.kind in ("embed", "logit"):
             return
         if not 0 <= self.layer < cfg.n_layers:

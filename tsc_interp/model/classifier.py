@@ -34,7 +34,7 @@ Hook = tuple[str, Callable[[Tensor, Any], Tensor | None]]
 
 
 class Classifier(StackedWeights):
-    """One classifier, or an ensemble: weights may carry leading axes, and so then do activations.
+    """One classifier, or an ensemble, whose weights and activations have leading axes.
 
     `model(x)`, `run_with_cache` and `run_with_hooks` accept
 
@@ -82,7 +82,7 @@ class Classifier(StackedWeights):
     # -- running -----------------------------------------------------------------------------
 
     def forward(self, input: Input) -> Tensor:
-        """Logits `[batch]`, behind the ensemble axes if there are any."""
+        """Return logits `[batch]`, after the ensemble axes if there are any."""
         return self._logits(self.inputs(input), untapped)
 
     def run_with_cache(
@@ -92,7 +92,7 @@ class Classifier(StackedWeights):
         names_filter: NamesFilter = None,
         return_cache_object: bool = False,  # there is no cache object here; accepted for its name
     ) -> tuple[Tensor, Any]:
-        """Logits, and a dict of activations by hook name (those `names_filter` lets through)."""
+        """Return logits, and the activations that `names_filter` selects, by hook name."""
         cache: dict[str, Tensor] = {}
 
         def keep(name: str, activation: Tensor) -> Tensor:
@@ -103,7 +103,7 @@ class Classifier(StackedWeights):
         return self._logits(self.inputs(input), keep), cache
 
     def run_with_hooks(self, input: Input, *, fwd_hooks: Sequence[Hook] = ()) -> Tensor:
-        """Logits, each named activation replaced by what its hook returns (None: kept)."""
+        """Return logits, with each named activation replaced by its hook's result if not None."""
         hooks: dict[str, list[Any]] = {}
         for name, function in fwd_hooks:
             hooks.setdefault(name, []).append(function)
@@ -150,15 +150,15 @@ class Classifier(StackedWeights):
         return from_strings(self.config, as_strings(x))
 
     def counts(self, counts: Tensor | np.ndarray) -> Inputs:
-        """Letter counts `[batch letter]` as an input."""
+        """Return letter counts `[batch letter]` as an input of the model."""
         return from_counts(self.config, counts)
 
     def compressed(self, strings: str | Sequence[str]) -> Inputs:
-        """Strings in compressed form, refused for a model with positions."""
+        """Return strings as letter counts; a model with positions raises an error."""
         return self.counts(self.config.alphabet.count_matrix(as_strings(strings)))
 
     def tokens(self, strings: str | Sequence[str]) -> Tensor:
-        """Strings as token ids `[batch pos]`, in the rows this model reads."""
+        """Return strings as token ids `[batch pos]`, in the format that this model reads."""
         return torch.from_numpy(token_rows(self.config, as_strings(strings)))
 
 

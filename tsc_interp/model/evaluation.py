@@ -23,7 +23,7 @@ _BATCH = 4096
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What the model says about one string, and what is true of it."""
+    """The model's answer to one string, and the right answer."""
 
     string: str
     length: int
@@ -45,9 +45,9 @@ class Evaluation:
 
     @property
     def margin(self) -> float:
-        """How far the logit is on the right side; negative when the model is wrong.
+        """How far the logit is on the right side of zero; negative if the model is wrong.
 
-        Of several outputs: the label's minus the largest of the others.
+        For several outputs, the label's output minus the largest of the others.
         """
         if not self.logits:
             return self.logit if self.label else -self.logit

@@ -40,7 +40,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, repr=False)
 class Pruned(Displayed):
-    """A smaller model, and how it compares."""
+    """A pruned model, compared with the original."""
 
     checkpoint: Checkpoint
     before: Horizon

@@ -31,7 +31,7 @@ class Record(BaseModel):
 
 
 class LabeledArray(Displayed, Record):
-    """Stored flat, in row-major order; `array` has its shape, `at` picks by label."""
+    """An array with labelled axes, stored flat in row-major order."""
 
     dims: tuple[str, ...]
     labels: dict[str, tuple[str, ...]]
@@ -62,7 +62,7 @@ class LabeledArray(Displayed, Record):
 
     @cached_property
     def array(self) -> NDArray[np.float64]:
-        """The numbers in their shape, made once; it cannot be written to."""
+        """The numbers as a NumPy array, which cannot be written to."""
         array = np.array(self.flat, dtype=np.float64).reshape(self.shape)
         array.flags.writeable = False
         return array

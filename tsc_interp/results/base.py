@@ -45,7 +45,7 @@ SEVERITIES: tuple[Severity, ...] = ("failure", "warning", "note", "good")
 
 
 class Finding(Record):
-    """A sentence a person can act on, how much it matters, and the numbers it rests on."""
+    """A sentence that a probe reports, with its severity and the numbers behind it."""
 
     severity: Severity
     text: str
@@ -76,15 +76,15 @@ class Table(Displayed, Record):
         across: Callable[[str], str] = str,
         whole: bool = False,
     ) -> Self:
-        """One row for each combination of labels along `down`, a column for each other label.
+        """Return a table with a row for each label along `down`, and a column for each other.
 
         Args:
-            title: Of the table.
-            numbers: With one axis more than `down` names.
+            title: The title of the table.
+            numbers: An array with one axis more than `down` names.
             down: Axes whose labels stand in the first columns.
             names: Headings of these columns, by default the names of the axes.
-            across: Heads the column of a label of the other axis.
-            whole: The numbers are whole ones, and shown as such.
+            across: A function that returns the heading of a column from its label.
+            whole: Whether the numbers are whole numbers, and shown as such.
 
         Example:
             >>> parity = LabeledArray.of([[2, 3]], heads=[1], kind=["built", "trained"])
@@ -133,7 +133,7 @@ class ProbeResult(Displayed, Record):
     """What could not be said of this model, each with its reason."""
 
     def tables(self) -> tuple[Table, ...]:
-        """The numbers behind the figures, ready to print."""
+        """Return the numbers behind the figures as tables."""
         return ()
 
     def with_findings(self, findings: tuple[Finding, ...]) -> Self:
@@ -141,7 +141,7 @@ class ProbeResult(Displayed, Record):
         return self.model_copy(update={"findings": findings})
 
     def to_pandas(self, table: int | str = 0) -> DataFrame:
-        """One of the tables, by place or title, as a pandas data frame."""
+        """Return one of the tables, by index or title, as a pandas data frame."""
         tables = self.tables()
         titles = [one.title for one in tables]
         if isinstance(table, str) and table in titles:
@@ -175,7 +175,7 @@ class ProbeResult(Displayed, Record):
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Read back what `to_dict` wrote."""
+        """Return the result that `to_dict` wrote."""
         if data.get(cls.kind) != cls.probe:
             kind = data.get(cls.kind)
             raise ValueError(f"a result of {cls.kind} {kind!r}, expected {cls.probe!r}")
@@ -273,7 +273,7 @@ class HeadsResult(ProbeResult):
 
     @property
     def unit(self) -> str:
-        """What strings are made of."""
+        """The name of the units of an input, such as "letter"."""
         return "token" if self.needs is None else "letter"
 
     def ahead(self, i: int, h: int) -> bool:
@@ -282,7 +282,7 @@ class HeadsResult(ProbeResult):
         return self.lead is None or all(self.lead.array[i, h] > other for other in chance)
 
     def stands_out(self, i: int, h: int) -> bool:
-        """Whether it can be said what a head reads: ahead, and by more than the token varies."""
+        """Whether a head's top token is ahead of chance, and by more than its score varies."""
         if self.lead is None or self.doubt is None:
             return True
         return self.ahead(i, h) and bool(self.lead.array[i, h] > self.doubt.array[i, h])

@@ -38,7 +38,7 @@ Verify = Literal["prove", "found", "off"]
 
 
 class SweepOptions(FrozenConfig):
-    """What is asked of every model, the same for a whole sweep."""
+    """The options of verification, the same for all models of a sweep."""
 
     verify: Verify = Field(
         default="prove",

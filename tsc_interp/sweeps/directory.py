@@ -55,7 +55,7 @@ class SweepError(CheckpointError):
 
 @dataclass(frozen=True)
 class Sweep:
-    """A sweep and what there is of it: `Sweep.open("sweeps/width").table()`."""
+    """A sweep on disk, with the models finished so far: `Sweep.open("sweeps/width").table()`."""
 
     path: Path
     definition: Definition
@@ -101,7 +101,7 @@ class Sweep:
 
     @property
     def models(self) -> int:
-        """How many there are to be."""
+        """The number of models of the whole sweep."""
         return total(self.strips)
 
     def __repr__(self) -> str:
@@ -168,7 +168,7 @@ class Sweep:
         )
 
     def present(self) -> Flags:
-        """Of every row, whether it is there."""
+        """Return for every row whether its model is finished."""
         flags = np.zeros(self.models, dtype=bool)
         if self.shards():
             rows = self.table(columns=["row"])["row"].to_numpy()
@@ -196,7 +196,7 @@ class Sweep:
         return moved
 
     def checkpoint(self, row: int) -> Checkpoint:
-        """The model of one row."""
+        """Return the model of one row as a checkpoint."""
         return row_checkpoint(self.path, row)
 
     # -- writing -------------------------------------------------------------------------------

@@ -62,28 +62,28 @@ class SweepPlan:
 
 
 class SweepWatcher:
-    """Told what happens, as it happens. This one does not look."""
+    """Progress callbacks of a sweep; the default ignores them."""
 
     def planned(self, plan: SweepPlan) -> None:
-        """What was found on disk, and what is left to do."""
+        """Called with what is on disk and what is left to do."""
 
     def finished(self, task: Task) -> None:
-        """An ensemble is on disk."""
+        """Called when an ensemble is on disk."""
 
     def failed(self, task: Task, error: BaseException) -> None:
-        """An ensemble could not be made; others go on."""
+        """Called when an ensemble failed; the others continue."""
 
     def lost(self, reason: str) -> None:
-        """Workers died; what they were at is done again."""
+        """Called when workers died; their ensembles are trained again."""
 
     def stopping(self, running: int) -> None:
-        """Ctrl-C: the running ensembles are finished, no other is begun."""
+        """Called after Ctrl-C: running ensembles are finished, and no other is started."""
 
     def waiting(self, directory: Path) -> None:
-        """Another process is running this sweep."""
+        """Called while another process is running this sweep."""
 
     def damaged(self, ensembles: int) -> None:
-        """Weights are cut off; the files were renamed, and the ensembles are made again."""
+        """Called when weight files are cut off: they were renamed, and are made again."""
 
 
 @checked

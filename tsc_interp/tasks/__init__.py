@@ -1,10 +1,10 @@
-"""What is decided: tasks, as rules on counts, finite automata and transducers.
+"""Tasks: rules on letter counts, finite automata and transducers.
 
-    Automaton, Regex            a task of one's own, as a table or as a regular expression
+    Automaton, Regex            a task of your own, as a table or as a regular expression
     ContainsAll, AtLeast, Parity, Majority, MostFrequent, Maximum       on counts of letters
     Before, EndsWith, Brackets, SumSign, Palindrome                     on their order
     Addition, Copy, Reverse, Transducer                                 what a model writes
-    Framed, FramedWriting       any of these, of inputs with fixed tokens (`tsc.Frame`)
+    Framed, FramedWriting       any of these, for inputs with fixed tokens (`tsc.Frame`)
 
 All inputs of one length are the paths of a `Trellis` (`trellis_of`), sets of them `Regions`.
 """

@@ -41,16 +41,16 @@ class OrderRule(_BaseRule):
 
 
 class Automaton(OrderRule):
-    """A Moore machine as data: total, deterministic, every state reachable or not, as counted.
+    """A finite automaton (a Moore machine): the class of a string is that of its last state.
 
     Args:
-        states: Names of the states; may be left out where `step` is a function.
+        states: Names of the states; not needed if `step` is a function.
         start: The state before the first letter.
-        letters: The alphabet, `"abc"`; may be left out where `step` is a table (its columns say).
+        letters: The alphabet, `"abc"`; not needed if `step` is a table, whose columns name it.
         step: A function of a state and a letter; or a mapping of states to mappings of letters to
             states; or a mapping of (state, letter) pairs; or rows of states, one per letter.
         label: A function of a state, a mapping of states, or one class per state. True is 1.
-        name: What the task is called in reports.
+        name: The name of the task in reports.
 
     Example:
         >>> from tsc_interp.tasks import Automaton
@@ -110,7 +110,7 @@ class Automaton(OrderRule):
 
     @property
     def reachable(self) -> int:
-        """How many states some string leads to."""
+        """The number of states that some string reaches."""
         return len(self._machine.reachable())
 
     @property

@@ -50,7 +50,7 @@ class SumSign(OrderRule):
         return np.asarray(np.sign(values[letters].sum(1)) + 1)
 
     def machine(self, n_letters: int, length: int) -> Machine:
-        """States are the sums within reach, in order; n_letters must be the number of values."""
+        """Return the automaton whose states are the sums; `n_letters` counts the values."""
         reach = length * max(map(abs, self.values))
         sums = np.arange(-reach, reach + 1)
         values = np.array(self.values)[:n_letters]

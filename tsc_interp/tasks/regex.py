@@ -29,7 +29,7 @@ _MOST_REPEATS = 1000
 
 
 class Regex(OrderRule):
-    """The class is 1 where the expression matches the whole string, else 0.
+    """The class is 1 if the expression matches the whole string, else 0.
 
     Example:
         >>> from tsc_interp.tasks import Regex

@@ -120,11 +120,11 @@ class StageData(Frozen):
 
 
 class Transducer(Writing):
-    """A task of one's own that writes, as data.
+    """A task of your own for a model that writes letters, as a table of stages.
 
     Args:
-        length: Letters of the prompt and of what is written, together.
-        write: How many letters at the end are written.
+        length: The number of letters of the prompt and the output together.
+        write: The number of letters at the end that the model writes.
         fixed: (place, letter index) of letters that are always the same.
         stages: For each stage its `places` and its `edges`: rows of the state before, the letters
             at those places, and the state after. State 0 is before the first stage.

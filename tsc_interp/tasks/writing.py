@@ -21,9 +21,9 @@ class Addition(Writing):
 
     Args:
         digits: Digits of each operand.
-        base: From 2 up.
+        base: The base of the numbers, at least 2.
         operands: Whether operands have their most or their least significant digit first.
-        total: The same of the sum; least significant first is what most trained adders write.
+        total: The same for the sum; most trained adders write the least significant digit first.
         before: Letters before the first operand.
         plus: Letters between the operands, by default the one after the digits.
         equals: Letters between the second operand and the sum, by default the one after that.
@@ -134,7 +134,7 @@ class Copy(Writing):
 
     Args:
         length: Letters to copy.
-        letters: How many different letters may be copied.
+        letters: The number of different letters that may be copied.
         separator: Letters between the two, by default the one after those that are copied.
         backwards: Whether they are written in reverse.
     """

@@ -45,7 +45,7 @@ CHECKER_SECONDS = 60.0
 
 @dataclass(frozen=True, repr=False)
 class Diff(Displayed):
-    """Where two classifiers, in this order, answer differently."""
+    """The strings on which two classifiers answer differently."""
 
     first: str
     second: str
@@ -60,13 +60,13 @@ class Diff(Displayed):
 
     @property
     def shortest(self) -> str | None:
-        """The shortest string they answer differently, as far as the search went."""
+        """The shortest string that they answer differently, as far as the search went."""
         claims = self.document["claims"]
         return next((claim["string"] for claim in claims if claim["kind"] == "differ"), None)
 
     @property
     def same(self) -> bool:
-        """Whether they are proved to answer every string of every length alike."""
+        """Whether they are proved to give every string of every length the same answer."""
         return self.proved.everywhere
 
     def sentences(self) -> list[str]:

@@ -149,7 +149,7 @@ def float32_horizon(
 
 @dataclass(frozen=True)
 class Float32Answer:
-    """What is known of one string in float32."""
+    """The result for one string in float32."""
 
     string: str
     certainty: Certainty

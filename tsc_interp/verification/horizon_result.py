@@ -25,7 +25,7 @@ _SEARCHED = "by a search in float64 with error bounds that the checker did not d
 
 @dataclass(frozen=True, repr=False)
 class Float32Horizon(Displayed):
-    """Up to which length every string is right in float32, whatever the order of sums."""
+    """The length up to which every string is right in float32, whatever the order of sums."""
 
     safe_through: int
     limit: int
@@ -82,7 +82,7 @@ class Float32Horizon(Displayed):
 
 @dataclass(frozen=True)
 class Counterexample:
-    """A string the model gets wrong, with the real-number logit rounded to float64.
+    """A string that the model gets wrong, with its real-number logit rounded to float64.
 
     Of more than two classes, `label` is the right one and `logit` its margin: its output minus the
     largest other one.
@@ -107,7 +107,7 @@ class Counterexample:
 
     @property
     def mistake(self) -> str:
-        """What is wrong, in words."""
+        """The error in words."""
         if self.multiclass:
             answer = "another" if self.answer is None else str(self.answer)
             return f"class {self.label}, answered {answer}, margin {self.logit:+.4g}"

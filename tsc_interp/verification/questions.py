@@ -159,9 +159,9 @@ def verify_ordered(
     certify: bool = False,
     seconds: float | None = None,
 ) -> OrderedVerdict:
-    """`verify` of lengths `min_length` to `max_length`, for any model of one layer.
+    """Verify lengths `min_length` to `max_length` of any one-layer model, order-sensitive or not.
 
-    Where only counts matter this looks at the order all the same, which is slower.
+    If only counts matter, `verify` is faster, because it does not look at the order.
     """
     checkpoint = as_checkpoint(model)
     fits = longest_string(checkpoint.config)

@@ -18,7 +18,7 @@ MAX_BYTES = 64 * 2**20
 
 
 def read_certificate(path: str | os.PathLike[str]) -> Any:
-    """The JSON document in a file, read strictly: nothing twice, nothing that is not a number."""
+    """Return the JSON document in a file; duplicate keys and NaN are rejected."""
     if not isinstance(path, str | os.PathLike):
         raise UsageError(f"a certificate is read from a path, not from {type(path).__name__}")
     try:

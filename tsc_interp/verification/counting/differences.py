@@ -49,7 +49,7 @@ class Disagreement:
 
 @dataclass(frozen=True)
 class Difference:
-    """How many strings the first calls positive and the second negative, and the other way."""
+    """The numbers of strings that only the first or only the second model calls positive."""
 
     max_length: int
     strings: int

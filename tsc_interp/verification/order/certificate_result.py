@@ -15,7 +15,7 @@ from tsc_interp.verification.checker.trellis import TrellisProved
 
 @dataclass(frozen=True, repr=False)
 class OrderedCertificate(Displayed):
-    """The document, and what the checker derived from it: nothing here rests on the search."""
+    """A certificate about an order-sensitive model, and the claims that the checker confirmed."""
 
     document: dict[str, Any]
     checked: TrellisProved

@@ -21,7 +21,7 @@ CLAIM = (
 
 @dataclass(frozen=True)
 class PartCount:
-    """The inputs of one length or step: how many there are, are wrong, could not be decided."""
+    """The numbers of inputs of one length or step: all, wrong and undecided."""
 
     length: int
     step: int | None
@@ -61,10 +61,10 @@ class WrongInput:
     """Its letters by their names, where the model's tokens have names of their own."""
     label: int
     answer: int | None
-    """The class the model gives instead; None if it could not be told which one."""
+    """The class that the model answers; None if it is not known which."""
     step: int | None = None
     fixed: int = 0
-    """How many of them are fixed tokens of a frame."""
+    """The number of letters that are fixed tokens of a frame."""
 
     @property
     def length(self) -> int:
@@ -85,7 +85,7 @@ class WrongInput:
 
 @dataclass(frozen=True, repr=False)
 class OrderedVerdict(Displayed):
-    """How many inputs are right, wrong and undecided, and the first wrong one."""
+    """The exact numbers of right, wrong and undecided inputs, and the first wrong input."""
 
     source: str
     weight_hash: str
@@ -115,17 +115,17 @@ class OrderedVerdict(Displayed):
 
     @property
     def float32(self) -> Float32Counts | None:
-        """Inputs that are right or wrong in float32, whatever the order of sums, as proved."""
+        """The numbers of inputs proved right and wrong in float32, whatever the order of sums."""
         return None if self.certificate is None else self.certificate.float32
 
     @property
     def correct(self) -> bool:
-        """No input is wrong, and none is undecided."""
+        """Whether no input is wrong or undecided."""
         return not self.wrong and not self.undecided
 
     @property
     def accuracy(self) -> Fraction:
-        """The share of inputs known to be right; undecided ones do not count as such."""
+        """The share of inputs known to be right; undecided inputs do not count as right."""
         return Fraction(self.right, self.inputs)
 
     @property
@@ -135,7 +135,7 @@ class OrderedVerdict(Displayed):
 
     @property
     def shortest_is_first(self) -> bool:
-        """Whether nothing undecided could come before the first error found."""
+        """Whether no undecided input could come before the first error found."""
         if self.first_wrong is None:
             return False
         if self.steps:
@@ -169,7 +169,7 @@ class OrderedVerdict(Displayed):
 
     @property
     def verified_length(self) -> int:
-        """Every string up to this length is right; 0 where lengths do not begin with 1."""
+        """The length up to which every string is right; 0 if lengths do not begin with 1."""
         through = 0
         for one in self.lengths:
             if one.length != through + 1 or one.wrong or one.undecided:
@@ -178,7 +178,7 @@ class OrderedVerdict(Displayed):
         return through
 
     def sample(self, count: int = 10, seed: int = 0) -> list[tuple[int, ...]]:
-        """Wrong inputs at random, as letters by index, each as likely as any other.
+        """Draw wrong inputs at random, as indices of letters, each equally likely.
 
         An input that is wrong at several steps is drawn at the first of them.
 
@@ -248,7 +248,7 @@ class OrderedVerdict(Displayed):
         return [Grid(f"by {by}", [by, "inputs", "wrong", "undecided", "regions"], rows)]
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON document, without its schema field; integers beyond 2^53 are strings."""
+        """Return the JSON document without its schema field; integers beyond 2^53 are strings."""
         return {
             "checkpoint": self.source,
             "weight_hash": self.weight_hash,
