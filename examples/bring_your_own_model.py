@@ -2,8 +2,8 @@
 
     python examples/bring_your_own_model.py
 
-A small transformer is trained with TransformerLens and plain torch, not with this package, to say
-whether a string has an `a` and a `b`. Then it is imported, and decided on every string there is.
+This script trains a small transformer with TransformerLens and plain torch to say whether a string
+contains an `a` and a `b`. Then it imports the model and decides it on strings of every length.
 (With TransformerLens 3, HookedTransformer and HookedTransformerConfig take the same options.)
 """
 

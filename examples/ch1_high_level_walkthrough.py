@@ -2,8 +2,9 @@
 
     python examples/ch1_high_level_walkthrough.py
 
-A string goes in, one number comes out. On the way it is a row of tokens, then a row of points in
-the plane, then points moved by a transformer block; the number is where one of them ends up.
+A string goes in, and one number comes out. The string becomes a row of tokens, and each token a
+point in the plane. A transformer block moves the points, and the number depends on where one of
+them ends up.
 """
 
 # --8<-- [start:load]

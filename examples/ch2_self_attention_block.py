@@ -2,9 +2,9 @@
 
     python examples/ch2_self_attention_block.py
 
-Two heads of size one. Each asks one question of every letter (a number), weighs the letters by the
-answers, and returns the weighted average of their values (again a number). Two numbers are all that
-CLS ever learns about a string.
+The model has two heads of size one. Each head gives every letter a score, weights the letters by
+their scores, and returns the weighted average of their values, which is one number. So CLS learns
+only two numbers about a string.
 """
 
 # --8<-- [start:load]

@@ -2,8 +2,9 @@
 
     python examples/ch3_generalization_errors.py
 
-The same 36 parameters from another seed. Trained on strings of up to ten letters, the model is
-right on nearly all of them, and wrong on long ones in two ways, each with its own mechanism.
+This model has the same 36 parameters, trained from another seed on strings of up to ten letters. It
+makes no error on strings of up to 66 letters, but fails on longer ones in two ways, each with its
+own mechanism.
 """
 
 # --8<-- [start:errors]

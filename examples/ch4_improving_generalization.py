@@ -2,8 +2,9 @@
 
     python examples/ch4_improving_generalization.py
 
-Attention, data, initialisation, dimensionality, heads: the report's experiments, trained here, many
-seeds at a time, and judged twice: on the report's 9,984 test strings, and by the exact horizon.
+This script repeats the report's experiments on attention, data, initialisation, dimensionality and
+heads, with many seeds at a time. It judges each model twice: by its errors on the report's 9,984
+test strings, and by its exact horizon.
 """
 
 # --8<-- [start:setup]
@@ -24,7 +25,7 @@ errors: dict[str, list[int]] = {}
 
 
 def train_and_judge(wanted: str | Experiment) -> None:
-    """Train an experiment, or one of the report's, and say what became of each seed."""
+    """Train an experiment, or one of the report's by name, and print the result of each seed."""
     experiment = experiment_named(wanted) if isinstance(wanted, str) else wanted
     name = experiment.name
     runs = tsc.train(experiment.jobs(), place.name)

@@ -2,8 +2,8 @@
 
     python examples/ch5_exact_verification.py
 
-A test set samples. Here nothing is sampled: every string up to a length is counted, the first error
-of any length is found, and what holds for all lengths is proved and checked again.
+A test set is a sample. This script samples nothing: it counts every string up to a length, finds
+the first error of any length, and proves claims about all lengths, which a checker confirms.
 """
 
 # --8<-- [start:count]

@@ -2,8 +2,8 @@
 
     python examples/ch6_causes.py
 
-The source report describes; this chapter intervenes. An intervened classifier is again a classifier
-of letter counts, so what an intervention does is not sampled: it is counted over every string.
+The source report describes a model; this chapter intervenes on it. A changed classifier is again a
+classifier of letter counts, so the effect of a change can be counted over every string.
 """
 
 # --8<-- [start:intervene]

@@ -1,12 +1,13 @@
-"""From a file of weights that somebody published to a page about the model.
+"""Explain a published model: from its file of weights to a page about it.
 
     python examples/external_model.py                           (a model made on the spot)
     python examples/external_model.py palindromes.pt --start 31 --end 32
 
-The file is a saved state of TransformerLens's HookedTransformer. Its sizes are read off the
-weights; the activation and the direction of attention are not in a state, so they are options.
-Random rows go in, between the fixed tokens if there are any, or rows of your own as JSON. The page
-opens with where each head attends, what an answer is made of, and which heads it needs.
+The file is a saved state of TransformerLens's HookedTransformer. The script reads the model's sizes
+from the weights. A state does not contain the activation and the direction of attention, so these
+are options. The model is run on random rows, between the fixed tokens if there are any, or on rows
+of your own as JSON. The page opens with where each head attends, the contributions to an answer,
+and the heads that the answers need.
 """
 
 # --8<-- [start:read]

@@ -1,4 +1,4 @@
-"""Laboratory: classifiers that are written down, and what cannot be.
+"""Laboratory: constructed classifiers, and what cannot be constructed.
 
 python examples/lab_construct.py
 """

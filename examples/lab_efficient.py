@@ -1,4 +1,4 @@
-"""Laboratory: cheaper attention, what it costs, and what is exact at no cost.
+"""Laboratory: cheaper attention, its cost, and what is exact at no cost.
 
 python examples/lab_efficient.py
 """

@@ -1,4 +1,4 @@
-"""Laboratory: which failures can be foreseen, and how wrong wrong answers are.
+"""Laboratory: which failures can be predicted, and how wrong the wrong answers are.
 
 python examples/lab_failures.py        needs scikit-learn: pip install 'tsc-interp[labs]'
 """

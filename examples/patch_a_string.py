@@ -1,4 +1,4 @@
-"""Which part of a model makes the difference between two strings? Patching, and paths."""
+"""Patching: find the part of a model that makes the difference between two strings."""
 
 import tsc_interp as tsc
 from tsc_interp.probes.registry import run_probe

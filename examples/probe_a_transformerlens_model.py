@@ -1,9 +1,9 @@
-"""Probe a model that is not ours: any TransformerLens model will do.
+"""Probe any TransformerLens model.
 
     python examples/probe_a_transformerlens_model.py
 
-A small causal transformer is trained for a few seconds to say which of two marker tokens, X or Y,
-occurred somewhere before the question mark. Then four of our probes are asked about it.
+This script trains a small causal transformer for a few seconds to say which of two marker tokens, X
+or Y, occurred before the question mark. Then it runs four probes on the model.
 (With TransformerLens 3, HookedTransformer and HookedTransformerConfig take the same options.)
 """
 

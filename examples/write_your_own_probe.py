@@ -2,9 +2,9 @@
 
     python examples/write_your_own_probe.py
 
-The question here: *which letter would have to be repeated to change the model's mind?* For each
-string, double the count of one letter and see what happens to the logit. In the package,
-each of the four parts is a file of the probe's folder; here they stand below each other.
+The probe asks: *which letter must be repeated to flip the model's answer?* For each string, it
+doubles the count of one letter and reads the logit again. In the package, each of the four parts is
+a file of the probe's folder.
 """
 
 # --8<-- [start:result]
