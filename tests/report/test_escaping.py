@@ -55,11 +55,19 @@ def model() -> tsc.report.ModelReport:
     return tsc.analyze("walkthrough", ["ab"], probes=["trace"]).models[0]
 
 
-@pytest.fixture(autouse=True)
-def one_figure(model, monkeypatch):
+@pytest.fixture(scope="module", autouse=True)
+def one_figure(model):
     """Drawn once, not again for each name."""
     drawn = list(model.sections["trace"].figures[:1])
-    monkeypatch.setattr("tsc_interp.probes.registry.Probe.figures", lambda self, result: drawn)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("tsc_interp.probes.registry.Probe.figures", lambda self, result: drawn)
+        yield
+
+
+@pytest.fixture(scope="module")
+def quiet(model, one_figure) -> str:
+    """The page under a name that asks for nothing."""
+    return renamed(model, "quiet").to_html(plotlyjs="cdn")
 
 
 def renamed(model: tsc.report.ModelReport, name: str) -> Report:
@@ -103,8 +111,8 @@ def html_is_ours(quiet: str, report: Report, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_html_holds_no_tag_but_ours(name, model):
-    html_is_ours(renamed(model, "quiet").to_html(plotlyjs="cdn"), renamed(model, name), name)
+def test_html_holds_no_tag_but_ours(name, model, quiet):
+    html_is_ours(quiet, renamed(model, name), name)
 
 
 @pytest.mark.parametrize("renderer", RENDERERS)

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from tests import precise
 from tests.cases import POSITIONED
+from tests.sizes import many
 from tests.verification_models import WIDER, hand_built, planted, random_checkpoint, unfailing
 from tsc_interp import certify
 from tsc_interp.checkpoints import Checkpoint
@@ -185,7 +186,7 @@ def test_certify_ends_and_tells_the_truth(scale: float) -> None:
                    ClassifierConfig(score_scale="sqrt_d_head_log_n", attend_cls=True)):  # fmt: skip
         for seed in (1,):
             checkpoint = random_checkpoint(config, seed, scale)
-            certificate = certify(checkpoint, limit=25, boxes=300)
+            certificate = certify(checkpoint, limit=many(12, 25), boxes=many(100, 300))
             again = check(json.loads(json.dumps(certificate.document)), checkpoint)
             assert again == certificate.checked
             assert not (again.infinite and again.finite)
