@@ -51,7 +51,7 @@ def test_claims_hold_in_torch_whatever_the_order(block: int) -> None:
             )
             # What is shown in float32 is shown over the reals.
             assert not right or holds(checker, part)
-            alone = checker._certain(part.singles(0))
+            alone = checker._certain(part.singles([0]))
             for number, (string, _) in enumerate(list(part.strings(0))[:8]):
                 said = answers(checkpoint, string)
                 assert not right or said == {label}, config

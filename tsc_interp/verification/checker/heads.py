@@ -36,20 +36,39 @@ class Heads:
         self, head: int, readers: Sequence[Spot], keys: Sequence[Spot], length: int
     ) -> tuple[Any, Any]:
         """Scores `[reader key]`, and what each key would add: `[key d_model]`, without `b_O`."""
+        return self.scores(head, readers, keys, length), self.held(head, keys)
+
+    def scores(
+        self,
+        head: int,
+        readers: Sequence[Spot],
+        keys: Sequence[Spot],
+        length: int,
+        offers: Any = None,
+    ) -> Any:
+        """`[reader key]`; `offers` are the keys' own vectors, where they have been made already."""
         config = self.config
         stretch = 1 / (
             arb(config.attention_scale) if config.attention_scale else arb(config.d_head).sqrt()
         )
         if config.log_n:
             stretch = stretch * arb(length + config.cls_counted).log()
-        asks, offers = self._met("Q", head, readers), self._met("K", head, keys)
-        scores = asks * offers.transpose() * stretch
+        offers = self.offers(head, keys) if offers is None else offers
+        scores = self._met("Q", head, readers) * offers.transpose() * stretch
         if config.positions == "alibi":
             slope = arb(float(alibi_slopes(config.n_heads)[head]))
             steps = [[max(reader - key, 0) for _, key in keys] for _, reader in readers]
             scores = scores - arb_mat([[slope * step for step in row] for row in steps])
+        return scores
+
+    def offers(self, head: int, keys: Sequence[Spot]) -> Any:
+        """What queries are multiplied with, a row for each key."""
+        return self._met("K", head, keys)
+
+    def held(self, head: int, keys: Sequence[Spot]) -> Any:
+        """What each key would add: `[key d_model]`, without `b_O`."""
         held = self._projected("V", head, self.normed("blocks.0.ln1", self.embedded(keys)))
-        return scores, held * self.matrix("blocks.0.attn.W_O", head)
+        return held * self.matrix("blocks.0.attn.W_O", head)
 
     def embedded(self, spots: Sequence[Spot]) -> Any:
         """What the residual stream holds at first, a row for each."""

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tsc_interp.tasks.trellis import Index, Stage, Trellis
-from tsc_interp.verification.checker.spans import UNIT, Floats, Span, up
+from tsc_interp.verification.checker.spans import UNIT, Floats, Span, down, up
 
 Mask = NDArray[np.bool_]
 
@@ -138,9 +138,9 @@ class Sets:
             label = int(self.trellis.label[path[self.trellis.label_stage]])
             yield tuple(row[place] for place in range(self.trellis.length)), label
 
-    def singles(self, which: int) -> Sets:
-        """Every path of one set as a set of its own, in the order of `strings`."""
-        edges = np.array(list(self._walk(which)))
+    def singles(self, which: Sequence[int]) -> Sets:
+        """Every path of these sets as a set of its own, in the order of `strings`."""
+        edges = np.array([path for one in which for path in self._walk(one)])
         columns = zip(edges.T, self.trellis.stages, strict=True)
         masks = [column[:, None] == np.arange(len(stage)) for column, stage in columns]
         return Sets(self.trellis, masks, self.layouts)
@@ -170,6 +170,17 @@ class Sets:
             left = Sets(self.trellis, masks, self.layouts)
             left = left[left.has_paths]
         return tuple(found[place] for place in range(self.trellis.length))
+
+    def used(self, letters: int) -> Mask:
+        """`[set place letter]`: which letters stand where in some path."""
+        found = np.zeros((len(self), self.trellis.length, letters), dtype=bool)
+        for place, letter in self.trellis.fixed:
+            found[:, place, letter] = True
+        for stage, mask in zip(self.trellis.stages, self.masks, strict=True):
+            rows, edges = np.nonzero(mask)
+            for column, place in enumerate(stage.places):
+                found[rows, place, stage.letters[edges, column]] = True
+        return found
 
     @property
     def slots(self) -> int:
@@ -206,8 +217,8 @@ class Keys:
 
     weight [head place letter], moment [head d place letter]: w, and w v; numbers near the real ones
     own_weight [head], own_moment [head d]: of the reader itself, zero where it does not attend
-    off, size [head 1+d]: how far all of a path's together can be from those, w first, and at least
-    what they have together
+    room [head key 1+d]: how far w and w v can be from those, w first, and what sums with so many
+    terms round of them; the reader itself is the last key
     base, reach [d]: the reader's own residual; where its residual lies after attention
     """
 
@@ -219,19 +230,25 @@ class Keys:
         d, n = len(base.low), length * letters
         near = np.array([table.middle for table in tables]).reshape(len(tables), n + own, 1 + d)
         off = np.array([table.radius for table in tables]).reshape(near.shape)
-        keyed = (len(tables), length, letters, 1 + d)
-        slack = 1 + (length + 8) * UNIT
-
-        def together(values: Floats) -> Floats:
-            """At least what one key per place, and the reader, have in all."""
-            most = values[:, :n].reshape(keyed).max(2).sum(1)
-            return up((most + values[:, n:].sum(1)) * slack)
-
-        table, self.off = near[:, :n].reshape(keyed), together(off)
-        self.size = together(up(np.abs(near) + off))
+        self.units = (d + 2 * length + 16) * UNIT
+        self.room = up(off + up(np.abs(near) + off) * (2 * self.units))
+        table = near[:, :n].reshape(len(tables), length, letters, 1 + d)
         self.weight, self.moment = table[..., 0], np.moveaxis(table[..., 1:], 3, 1)
         mine = near[:, n:].sum(1) if own else np.zeros((len(tables), 1 + d))
         self.own_weight, self.own_moment = mine[:, 0], mine[:, 1:]
+
+    def rooms(self, head: int, used: Mask) -> Floats:
+        """At least what the keys of any path have together: `[set 1+d]`.
+
+        `used [set place letter]`: which keys the paths of a set may have.
+        """
+        _, length, letters = used.shape
+        room, n = self.room[head], length * letters
+        total = np.broadcast_to(room[n:].sum(0), (len(used), room.shape[1]))
+        for place in range(length):
+            here = room[place * letters : (place + 1) * letters]
+            total = total + np.where(used[:, place, :, None], here, 0.0).max(1)
+        return up(total * (1 + self.units))
 
 
 def highest(
@@ -259,7 +276,7 @@ def highest(
     for start in range(0, rows, step):
         some = slice(start, start + step)
         part = np.broadcast_to(q[:, some], (len(sets), *q[:, some].shape[1:]))
-        heads = len(keys[0].size)
+        heads = len(keys[0].room)
         for head in range(heads):
             wanted = enough[:, some] if enough is not None and heads == 1 else None
             bound = _Head(sets, keys, head, part).bound(wanted)
@@ -273,24 +290,22 @@ class _Head:
     def __init__(self, sets: Sets, keys: Sequence[Keys], head: int, q: Floats) -> None:
         self.sets, trellis = sets, sets.trellis
         shape = (len(sets), q.shape[1], trellis.length, keys[0].weight.shape[2])
-        y, self.off, self.size = np.empty(shape), np.empty(shape[:2]), np.empty(shape[:2])
+        y, self.room = np.empty(shape), np.empty(shape[:2])
         self.total, self.mass = np.empty(shape[:2]), np.empty((len(sets), 1))
-        weight = np.empty((shape[0], *shape[2:]))
-        self.mass_off, self.mass_size = np.empty_like(self.mass), np.empty_like(self.mass)
+        weight, self.mass_room = np.empty((shape[0], *shape[2:])), np.empty_like(self.mass)
+        used = sets.used(shape[3])
         for key in {id(key): key for key in keys}.values():
             at = np.array([one is key for one in keys])
             y[at] = (q[at] @ key.moment[head].reshape(q.shape[2], -1)).reshape(-1, *shape[1:])
             weight[at], self.mass[at] = key.weight[head], key.own_weight[head]
             self.total[at] = q[at] @ key.own_moment[head]
-            self.off[at] = np.abs(q[at]) @ key.off[head, 1:]
-            self.size[at] = np.abs(q[at]) @ key.size[head, 1:]
-            self.mass_off[at], self.mass_size[at] = key.off[head, 0], key.size[head, 0]
+            room = key.rooms(head, used[at])
+            self.room[at] = (np.abs(q[at]) @ room[:, 1:, None])[..., 0]
+            self.mass_room[at, 0] = room[:, 0]
         for place, letter in trellis.fixed:
             self.total = self.total + y[:, :, place, letter]
             self.mass = self.mass + weight[:, place, letter, None]
-        widest = max(len(stage.places) for stage in trellis.stages)
-        terms = q.shape[2] + trellis.length + widest + 16
-        self.units = terms * UNIT
+        self.units = keys[0].units
         self.scores: list[Floats] = []
         self.weights: list[Floats] = []
         for stage, layout, mask in zip(trellis.stages, sets.layouts, sets.rectangles, strict=True):
@@ -308,8 +323,7 @@ class _Head:
         for _ in range(_SWEEPS):
             total, mass = self._sweep(level)
             # A NaN must not vanish, nor a level that is none improve anything.
-            room = self.off + self.units * self.size
-            room = room + np.abs(level) * (self.mass_off + self.units * self.mass_size)
+            room = self.room + np.abs(level) * self.mass_room
             excess = up(up(total + up(room * (1 + self.units))))
             with np.errstate(all="ignore"):
                 over = up(level + up(np.where(excess > 0, excess / least, excess / most)))
@@ -329,10 +343,9 @@ class _Head:
         for weights, mask in zip(self.weights, self.sets.rectangles, strict=True):
             least = least + np.where(mask, weights, np.inf).min((1, 2))[:, None]
             most = most + np.where(mask, weights, 0.0).max((1, 2))[:, None]
-        room = up(self.mass_off + 2 * self.units * self.mass_size)
-        low = least - up(room * (1 + UNIT))
-        low = np.where(low > 0, low, np.nan)
-        return np.asarray(low), up(most + up(room * (1 + UNIT)))
+        room = up(self.mass_room * (1 + UNIT))
+        low = down(least - room)
+        return np.where(low > 0, low, np.nan), up(most + room)
 
     def _middle(self) -> Floats:
         """Somewhere to begin: the mean over all edges."""

@@ -51,6 +51,7 @@ import base64
 import binascii
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -129,10 +130,6 @@ class TrellisProved:
     parts: tuple[PartProved, ...]
 
     @property
-    def all_right(self) -> bool:
-        return all(part.right == part.inputs for part in self.parts)
-
-    @property
     def sentences(self) -> tuple[str, ...]:
         said = []
         for part in self.parts:
@@ -190,6 +187,8 @@ class TrellisChecker:
         self._budget = Budget(seconds, memory)
         self.model = TrellisModel(checkpoint, self._budget, memory)
         self._trellises: dict[tuple[str, int], Trellis] = {}
+        self._shown: set[bytes] = set()
+        """Leaves that `hold` has shown, so that `derive` need not do it again."""
 
     def check(self, document: Any) -> TrellisProved:
         with checking(self._budget):
@@ -223,6 +222,8 @@ class TrellisChecker:
                 some = slice(start, start + size)
                 sets = Sets(trellis, [mask[some] for mask in masks])
                 found[some] = self.model.hold(sets, by[some], float32[some]) & sets.has_paths
+                names = _names(sets, claims[some])
+                self._shown |= {name for name, good in zip(names, found[some], strict=True) if good}
         return found
 
     # -- derivation ------------------------------------------------------------------------------
@@ -329,7 +330,10 @@ class TrellisChecker:
         float32 = np.array([claim.float32 for claim in claims])
         require(bool((by < self.model.n_classes).all()), "a class the model has no output for")
         shown = np.zeros(len(claims), dtype=bool)
-        shown[asked] = self.model.hold(sets[asked], by[asked], float32[asked])
+        if self._shown:
+            shown = asked & [name in self._shown for name in _names(sets, claims)]
+        left = asked & ~shown
+        shown[left] = self.model.hold(sets[left], by[left], float32[left])
         for claim, count, proved in zip(claims, counts, shown.tolist(), strict=True):
             if claim.kind in ("right", "wrong"):
                 require(proved, f"a leaf of {count:,} inputs is not proved {claim.kind}")
@@ -340,20 +344,29 @@ class TrellisChecker:
         wrong = np.array([claim.kind == "wrong" for claim in claims])
         if wrong.any():
             tally.error(sets[wrong].first())
-        for number, claim in enumerate(claims):
-            if claim.kind == "each":
-                self._each(tally, sets, number, claim.float32)
+        each = [number for number, claim in enumerate(claims) if claim.kind == "each"]
+        step = max(1, self._leaves_at_once(sets.trellis) // EACH)
+        for start in range(0, len(each), step):
+            self._each(tally, claims, sets, each[start : start + step])
 
-    def _each(self, tally: _Tally, sets: Sets, which: int, float32: bool) -> None:
-        none = np.zeros(EACH, dtype=bool)
-        right, beaten = self._certain(sets.singles(which)) if float32 else (none, none)
-        for number, (string, label) in enumerate(sets.strings(which)):
+    def _each(
+        self, tally: _Tally, claims: Sequence[Claim], sets: Sets, which: Sequence[int]
+    ) -> None:
+        """Every input of these leaves: by intervals where they suffice, else in balls."""
+        singles = sets.singles(which)
+        float32 = [claims[one].float32 for one in which]
+        none = np.zeros(len(singles), dtype=bool)
+        likely = self.model.hold(singles, np.full(len(singles), -1), none)
+        sure, beaten = self._certain(singles) if any(float32) else (none, none)
+        inputs = [(*one, marked) for at, marked in zip(which, float32, strict=True)
+                  for one in sets.strings(at)]  # fmt: skip
+        for number, (string, label, marked) in enumerate(inputs):
             self._budget()
-            answered = self.model.verdict(string, label)
+            answered = True if likely[number] else self.model.verdict(string, label)
             if answered is None:
                 continue
-            sure = bool(right[number] if answered else beaten[number])
-            tally.add("right" if answered else "wrong", 1, sure)
+            certain = bool(sure[number] if answered else beaten[number]) and marked
+            tally.add("right" if answered else "wrong", 1, certain)
             if not answered:
                 tally.error(string)
 
@@ -413,6 +426,22 @@ class Claim(NamedTuple):
         """As in a document."""
         said = [self.kind, *([self.by] if self.kind == "wrong" else [])]
         return [*said, *(["float32"] if self.float32 else [])]
+
+
+def _names(sets: Sets, claims: Sequence[Claim]) -> list[bytes]:
+    """What leaves are, and what they say, in 32 bytes each."""
+    inputs = sha256(repr((sets.trellis.fixed, sets.trellis.label_stage)).encode())
+    inputs.update(sets.trellis.label.tobytes())
+    for stage in sets.trellis.stages:
+        inputs.update(repr((stage.places, stage.letters.shape)).encode())
+        for array in (stage.source, stage.target, stage.letters):
+            inputs.update(np.ascontiguousarray(array, dtype=np.int64).tobytes())
+    rows = np.packbits(np.concatenate(sets.masks, axis=1), axis=1)
+    start = inputs.digest()
+    return [
+        sha256(start + row.tobytes() + repr(claim).encode()).digest()
+        for row, claim in zip(rows, claims, strict=True)
+    ]
 
 
 def _mask(text: Any, edges: int) -> Mask:

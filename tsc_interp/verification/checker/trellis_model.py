@@ -313,21 +313,36 @@ class TrellisModel(WholeModel):
             for letter in range(config.n_letters)
         ]
         own = config.attend_cls and config.reads != "last_letter"
+        spots += [reader] * own
         tables = []
         with ctx.workprec(_BITS):
             base = Span.of(self.base(reader).tolist())
             reach = base
             for head in range(config.n_heads):
                 self.pay()
-                scores, held = self.heard(head, [reader], [*spots, *([reader] * own)], length)
-                row, values = scores.tolist()[0], held.tolist()
+                offers, held = self._met_by_all(length, head, spots)
+                row = self.scores(head, [reader], spots, length, offers).tolist()[0]
                 # Any number may be subtracted from all scores; with the largest nothing overflows.
                 most = arb(max(float(score.mid()) for score in row))
-                weights = [kernel.hull(kernel.exp_range(score - most)) for score in row]
-                pairs = zip(weights, values, strict=True)
-                tables.append(Span.of([[w, *(w * x for x in value)] for w, value in pairs]))
-                reach = reach + Span.of(values).reach(0)[None]
+                weight = Span.of([[kernel.hull(kernel.exp_range(score - most))] for score in row])
+                moment = weight * held
+                tables.append(
+                    Span(
+                        np.concatenate([weight.low, moment.low], axis=1),
+                        np.concatenate([weight.high, moment.high], axis=1),
+                    )
+                )
+                reach = reach + held.reach(0)[None]
         return Keys(length, config.n_letters, own, tables, base[0], reach[0])
+
+    def _met_by_all(self, length: int, head: int, spots: Sequence[Spot]) -> tuple[Any, Span]:
+        """What every reader of this length meets: the keys' vectors, and what they add."""
+
+        def make() -> tuple[Any, Span]:
+            return self.offers(head, spots), Span.of(self.held(head, spots).tolist())
+
+        balls = len(spots) * (self.config.d_head + self.config.d_model)
+        return self._kept.get(("met", length, head), balls, make)  # type: ignore[no-any-return]
 
 
 def _wins(label: int, other: int, gap: Ball) -> bool:
