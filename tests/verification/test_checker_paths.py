@@ -139,6 +139,31 @@ def test_no_mean_of_a_path_exceeds_its_bound_and_one_meets_it(seed: int) -> None
     assert (highest(sets, keys, q, best - gap) >= best - 1e-13 * np.abs(q).max()).all()
 
 
+def test_letters_that_do_not_occur_cost_nothing() -> None:
+    """One letter outweighs all others by more than float64 can hold; no path of the set has it."""
+    noise = np.random.default_rng(5)
+    sets = some_sets(6, 3)
+    letter = 0
+    masks = [
+        mask & (stage.letters != letter).all(1)
+        for stage, mask in zip(sets.trellis.stages, sets.masks, strict=True)
+    ]
+    sets = Sets(sets.trellis, masks)
+    sets = sets[sets.has_paths]
+    assert len(sets)
+    assert not sets.used(LETTERS)[:, list(sets.trellis.place_of), letter].any()
+    keys = random_keys(noise, False)
+    keys.weight[:, :, letter] *= 1e30
+    keys.moment[:, :, :, letter] *= 1e30
+    keys.room.reshape(1, LENGTH, LETTERS, -1)[:, :, letter] *= 1e30
+    q = noise.normal(size=(len(sets), 2, D))
+    bound = highest(sets, [keys] * len(sets), q)
+    for i in range(len(sets)):
+        for row in range(2):
+            best = max(means(sets, i, keys, q[i, row]))
+            assert best - 1e-13 <= bound[i, row] <= best + 1e-8
+
+
 @pytest.mark.parametrize("at_once", [1, 200, 1 << 22])
 def test_heads_add_up_and_rows_may_be_taken_in_parts(at_once: int) -> None:
     noise = np.random.default_rng(4)

@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 import tsc_interp as tsc
-from tests.ordered_models import ordered_checkpoint
+from tests.ordered_models import copying, ordered_checkpoint, with_task
 from tests.verification.test_trellis_search import adder
-from tsc_interp.tasks import SumSign
+from tsc_interp.tasks import Maximum, SumSign
 from tsc_interp.verification import CertificateError, read_certificate
-from tsc_interp.verification.order import certificates
+from tsc_interp.verification.checker.trellis_model import TrellisModel
+from tsc_interp.verification.order import certificates, partition
 from tsc_interp.verification.order.certificates import certify_order
 
 
@@ -50,6 +51,30 @@ def test_what_the_checker_does_not_show_is_cut_or_left_open(
     assert certificate.checked.parts[0].wrong == verdict.wrong
     spent = certify_order(checkpoint, seconds=1e-9, parts=verdict.parts)
     assert spent.checked.parts[0].undecided == 3**5
+
+
+def test_a_leaf_is_derived_once_when_it_is_written_and_again_when_it_is_checked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    derived: list[bytes] = []
+    holds = TrellisModel.hold
+
+    def hold(model: Any, sets: Any, by: Any, float32: Any) -> Any:
+        rows = np.concatenate([*sets.masks, by[:, None], float32[:, None]], axis=1)
+        derived.extend(row.tobytes() for row in rows)
+        return holds(model, sets, by, float32)
+
+    monkeypatch.setattr(TrellisModel, "hold", hold)
+    monkeypatch.setattr(partition, "FEW", 1)
+    checkpoint = copying(4, n_positions=4)
+    checkpoint = with_task(checkpoint, Maximum())
+    document = certify_order(checkpoint, [4]).document
+    leaves = [node for part in document["parts"] for group in part["groups"]
+              for node in group["tree"] if node[0] in ("right", "wrong")]  # fmt: skip
+    assert len(derived) == len(set(derived)) >= len(leaves) > 4
+    derived.clear()
+    tsc.check(document, checkpoint)
+    assert len(derived) >= len(leaves)
 
 
 def test_an_old_certificate_is_refused_with_the_command_for_a_new_one() -> None:

@@ -318,23 +318,26 @@ class _Head:
     def bound(self, enough: Floats | None) -> Floats:
         """Above every mean, `[set row]`."""
         least, most = self._masses()
-        level = self._middle() if enough is None else enough
-        found = np.full(level.shape, np.inf)
+        level = self._middle() if enough is None else enough.copy()
+        found, left = np.full(level.shape, np.inf), np.ones(level.shape, dtype=bool)
         for _ in range(_SWEEPS):
-            total, mass = self._sweep(level)
+            at = np.nonzero(left)
+            total, mass = self._sweep(level[at], *at)
             # A NaN must not vanish, nor a level that is none improve anything.
-            room = self.room + np.abs(level) * self.mass_room
+            room = self.room[at] + np.abs(level[at]) * self.mass_room[at[0], 0]
             excess = up(up(total + up(room * (1 + self.units))))
             with np.errstate(all="ignore"):
-                over = up(level + up(np.where(excess > 0, excess / least, excess / most)))
-                mean = level + total / mass
-            found = np.where(np.isnan(over) | np.isnan(found), np.nan, np.minimum(found, over))
+                less = np.where(excess > 0, excess / least[at[0], 0], excess / most[at[0], 0])
+                over, mean = up(level[at] + up(less)), level[at] + total / mass
+            none = np.isnan(over) | np.isnan(found[at])
+            found[at] = np.where(none, np.nan, np.minimum(found[at], over))
             close = over - mean <= _CLOSE * (np.abs(mean) + np.abs(over))
             if enough is not None:
-                close |= found < enough
+                close |= found[at] < enough[at]
+            level[at] = np.where(close | ~np.isfinite(mean), level[at], mean)
+            left[at] = ~close
             if close.all():
                 break
-            level = np.where(close | ~np.isfinite(mean), level, mean)
         return found
 
     def _masses(self) -> tuple[Floats, Floats]:
@@ -358,30 +361,33 @@ class _Head:
             mass = mass + (weights * mask).sum((1, 2))[:, None] / number
         return np.asarray(total / mass)
 
-    def _sweep(self, level: Floats) -> tuple[Floats, Floats]:
-        """The largest Σ (scores - level weights) of a path, and that path's Σ w, about."""
-        best = np.zeros((*level.shape, 1))
-        heavy = np.zeros((*level.shape, 1))
+    def _sweep(self, level: Floats, sets: Index, rows: Index) -> tuple[Floats, Floats]:
+        """The largest Σ (scores - level weights) of a path, and that path's Σ w, about.
+
+        `[job]`, each job a row of a set.
+        """
+        best = heavy = np.zeros((len(level), 1))
         for scores, weights, layout in zip(
             self.scores, self.weights, self.sets.layouts, strict=True
         ):
-            value = scores - level[..., None, None] * weights[:, None]
-            slot = value.argmax(3)[..., None]
-            groups = np.take_along_axis(value, slot, 3)[..., 0]
-            mass = np.take_along_axis(weights[:, None], slot, 3)[..., 0]
-            groups, mass = groups + best[..., layout.source], mass + heavy[..., layout.source]
+            weight = weights[sets]
+            value = scores[sets, rows]
+            value -= level[:, None, None] * weight
+            slot = value.argmax(2)[..., None]
+            groups = np.take_along_axis(value, slot, 2)[..., 0] + best[:, layout.source]
+            mass = np.take_along_axis(weight, slot, 2)[..., 0] + heavy[:, layout.source]
             best, heavy = _best(groups, mass, layout.incoming)
-        every = np.arange(best.shape[2])[None]
-        best, heavy = _best(best, heavy, every)
-        return best[..., 0] + (self.total - level * self.mass), heavy[..., 0] + self.mass
+        best, heavy = _best(best, heavy, np.arange(best.shape[1])[None])
+        total, mine = self.total[sets, rows], self.mass[sets, 0]
+        return best[:, 0] + (total - level * mine), heavy[:, 0] + mine
 
 
 def _best(values: Floats, beside: Floats, rows: Index) -> tuple[Floats, Floats]:
-    """The largest of each row of items, and what stands beside it: `[set row_of_q row]`."""
+    """The largest of each row of items, and what stands beside it: `[job row]`."""
     if rows.shape[1] == 1:
-        return values[..., rows[:, 0]], beside[..., rows[:, 0]]
-    pad = np.full((*values.shape[:2], 1), -np.inf)
-    values = np.concatenate([values, pad], axis=2)[..., rows]
-    beside = np.concatenate([beside, pad], axis=2)[..., rows]
-    slot = values.argmax(3)[..., None]
-    return np.take_along_axis(values, slot, 3)[..., 0], np.take_along_axis(beside, slot, 3)[..., 0]
+        return values[:, rows[:, 0]], beside[:, rows[:, 0]]
+    pad = np.full((len(values), 1), -np.inf)
+    values = np.concatenate([values, pad], axis=1)[:, rows]
+    beside = np.concatenate([beside, pad], axis=1)[:, rows]
+    slot = values.argmax(2)[..., None]
+    return np.take_along_axis(values, slot, 2)[..., 0], np.take_along_axis(beside, slot, 2)[..., 0]

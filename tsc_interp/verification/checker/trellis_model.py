@@ -42,6 +42,8 @@ from tsc_interp.verification.checker.spans import Floats, Span, down, up
 _BITS = 96
 _PER_NUMBER = 256
 """Bytes for each number of one table of a sweep: about thirty tables are held at a time."""
+_IN_CACHE = 1 << 20
+"""Numbers of one table of a sweep: more than fit are slower, not faster."""
 _PER_ROW = 600
 """Numbers of other tables for each row, about: nodes of an activation, linear forms."""
 _SINGLE = (128, 1024, 8192)
@@ -62,7 +64,7 @@ class TrellisModel(WholeModel):
         self._attention_rounding = AttentionRounding(checkpoint)
         self.rounding = LayerRounding(self)
         self._kept = Kept(memory)
-        self._at_once = max(1, memory // _PER_NUMBER)
+        self._at_once = max(1, min(memory // _PER_NUMBER, _IN_CACHE))
         with ctx.workprec(_BITS):
             read = self.readout()
             self._spans = {

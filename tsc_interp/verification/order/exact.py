@@ -389,13 +389,6 @@ class OrderedExact(ExactModel):
                 return found
         return None
 
-    def cost_of(self, length: int) -> int:
-        """About how many microseconds one string takes at 128 bits; the same on every machine."""
-        config = self.config
-        head = 4 * config.d_model * config.d_head
-        products = (length + 1) * config.n_heads * head + 2 * config.d_model * config.d_mlp
-        return 200 + products // 10 + config.d_model * max(config.n_outputs, 2) // 5
-
 
 def _slope(name: str, x: Any) -> Any:
     """Of an activation, wherever in the ball x."""

@@ -235,14 +235,14 @@ class LinearBounds:
             symbols, of_edge = stage.symbols
             first = of_edge[mask.argmax(1)]
             if ((of_edge == first[:, None]) | ~mask).all():  # as where a letter reads
-                has = stage.grouped.of_edges(np.logical_or, mask).T[:, pairs.rows]
-                groups.append(np.where(has, pairs.of_one(stage.places, symbols[first]), -np.inf))
+                lead = stage.grouped.of_edges(np.logical_or, mask).T[:, pairs.rows]
+                groups.append(np.where(lead, pairs.of_one(stage.places, symbols[first]), -np.inf))
                 continue
             score, best = pairs.of_symbols(stage.places, symbols), []
             tops: dict[int, tuple[int, Array]] = {}
             for edges, symbol in between:
                 inside = mask[:, edges]
-                has = inside.any(1)
+                has = np.asarray(inside.any(1))
                 if (inside.all(1) | ~has).all():
                     top = _top(score, symbol, tops)
                 else:
