@@ -20,6 +20,7 @@ from docs.build.probe_pages import write_probe_index, write_probe_page
 from docs.build.scripts import scripts, write_script
 from docs.build.trusted import trusted_files
 from tsc_interp.laboratories.registry import LABORATORIES
+from tsc_interp.playground import failure_map
 from tsc_interp.probes.registry import PROBES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -65,8 +66,13 @@ def steps() -> Iterator[Step]:
     yield "list of laboratories", write_lab_index, INCLUDED / "laboratories"
     yield "plotly.js and themes", write_assets, SERVED / "assets"
     yield "pictures", shutil.copytree, ROOT / "docs" / "images", SERVED / "images"
+    yield "failure map", _write_text, INCLUDED / "failure-map.html", _failure_map
     yield "command-line reference", _write_text, INCLUDED / "cli.txt", cli_reference
     yield "trusted files", _write_text, INCLUDED / "trusted.txt", trusted_files
+
+
+def _failure_map() -> str:
+    return failure_map("generalization-errors", string="ab{66}")
 
 
 def _write_text(path: Path, text: Callable[[], str]) -> None:

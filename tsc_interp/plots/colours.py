@@ -116,12 +116,6 @@ def diverging(values: ArrayLike) -> dict[str, Any]:
     return {"autocolorscale": True, "zmid": 0.0, "zmin": -limit, "zmax": limit}
 
 
-def diverging_marks(values: ArrayLike) -> dict[str, Any]:
-    """The same scale inside `marker`."""
-    limit = largest(values)
-    return {"autocolorscale": True, "cmid": 0.0, "cmin": -limit, "cmax": limit}
-
-
 def largest(values: ArrayLike) -> float:
     """The largest size among the finite values; 1 if there is none or all are zero."""
     finite = np.asarray(values, dtype=float)

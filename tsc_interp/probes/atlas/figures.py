@@ -1,67 +1,24 @@
-"""Figures of the failure atlas: the map of all mixtures, far ratios, two letters, every set."""
+"""Figures of the failure atlas: the first error of every set of letters, strings of two letters."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from tsc_interp.plots.colours import INK, NEGATIVE, POSITIVE, WRONG
 from tsc_interp.plots.series import add_series
 from tsc_interp.plots.style import Figure, decision_line, new_figure
-from tsc_interp.probes.atlas.figures_map import triangle
-from tsc_interp.probes.atlas.figures_parts import (
-    first_errors,
-    hover,
-    logit_map,
-    mark,
-    pair_string,
-    power_ticks,
-)
-from tsc_interp.probes.atlas.result import RAREST, AtlasResult, pair_counts, plane_counts
+from tsc_interp.probes.atlas.result import AtlasResult, pair_counts
 from tsc_interp.results.base import LabeledArray
 
 
 def figures(result: AtlasResult) -> list[Figure]:
-    drawn = []
-    if result.plane is not None and result.plane_wrong is not None:
-        drawn.append(_plane(result, result.plane, result.plane_wrong))
+    drawn = [_sets(result)]
     if result.pairs is not None and result.pairs_wrong is not None:
         drawn.append(_pairs(result, result.pairs, result.pairs_wrong))
-    drawn.append(_sets(result))
-    # Last: pages open with the same map, drawn sharper.
-    if result.triangle is not None and result.triangle_wrong is not None:
-        drawn.append(triangle(result, result.triangle, result.triangle_wrong))
     return drawn
-
-
-def _plane(result: AtlasResult, logits: LabeledArray, wrong: LabeledArray) -> Figure:
-    first, second, third = tuple(result.letters)
-    reach = result.plane_reach
-    figure = new_figure(f"{second} per {first}", f"{third} per {first}", height=560)
-    steps = np.linspace(-reach, reach, logits.shape[0])
-    counts = plane_counts(reach)
-    figure.add_traces(
-        logit_map(steps, steps, logits.array, wrong.array, counts, scale=logits.array)
-    )
-    points = [
-        (np.log10(np.array(one.counts[1:]) / one.counts[0]), one)
-        for one in result.marked
-        if all(one.counts)
-    ]
-    mark(figure, points, ([-reach, reach], [-reach, reach]))
-    power_ticks(figure.update_xaxes, reach)
-    power_ticks(figure.update_yaxes, reach)
-    figure.update_xaxes(range=[-reach, reach], constrain="domain")
-    figure.update_yaxes(range=[-reach, reach], scaleanchor="x", constrain="domain")
-    return Figure(
-        "far-ratios",
-        "How lopsided a string must be to fail",
-        figure,
-        f"The same, stretched: one step is ten times as many {second} (right) or {third} (up) per "
-        f"{first}. Each cell is a string with these ratios, its rarest letter occurring {RAREST} "
-        f"times. Purple: wrong. The crosses are the first errors.",
-        f"Map of strings with all three letters up to 10^{reach} : 1; {wrong.array.mean():.1%} of "
-        f"its cells are wrong. {first_errors(result)}",
-    )
 
 
 def _pairs(result: AtlasResult, logits: LabeledArray, wrong: LabeledArray) -> Figure:
@@ -75,7 +32,7 @@ def _pairs(result: AtlasResult, logits: LabeledArray, wrong: LabeledArray) -> Fi
     colours = {0: NEGATIVE, 1: POSITIVE, None: INK}
     for line, pair in enumerate(logits.labels["pair"]):
         values, bad = logits.at(pair=pair), wrong.at(pair=pair) > 0
-        words = [hover(pair_string(pair, c), v, b) for c, v, b in
+        words = [_hover(pair, c, v, b) for c, v, b in
                  zip(counts.tolist(), values, bad, strict=True)]  # fmt: skip
         if bad.any():
             first = not any(trace.name == "wrong" for trace in figure.data)
@@ -88,7 +45,7 @@ def _pairs(result: AtlasResult, logits: LabeledArray, wrong: LabeledArray) -> Fi
                    colour=colours[labels[pair]], customdata=words)  # fmt: skip
         spoken.append(f"{pair[0]} and {pair[1]}: {bad.mean():.0%} wrong")
     decision_line(figure, y=0)
-    power_ticks(figure.update_xaxes, reach)
+    _power_ticks(figure.update_xaxes, reach)
     figure.update_yaxes(zeroline=False)
     figure.update_layout(margin_t=70)
     return Figure(
@@ -151,5 +108,28 @@ def _sets(result: AtlasResult) -> Figure:
         figure,
         "One row per set of letters: strings over exactly these. The cross stands at the length of "
         "the shortest string the model gets wrong.",
-        f"First errors by set of letters, {len(sets)} sets. {first_errors(result)}",
+        f"First errors by set of letters, {len(sets)} sets. {_first_errors(result)}",
     )
+
+
+def _hover(pair: str, counts: Sequence[int], logit: float, wrong: bool) -> str:
+    runs = zip(pair, counts, strict=True)
+    string = "".join(letter if n == 1 else f"{letter}{{{n}}}" for letter, n in runs)
+    kind = (", a false positive" if logit > 0 else ", a false negative") if wrong else ""
+    return f"{string}: logit {logit:.4g}{kind}"
+
+
+def _power_ticks(update: Any, reach: int) -> None:
+    """Ticks that read 10³ rather than 3."""
+    places = [power for power in range(-reach, reach + 1) if power % max(1, -(-reach // 3)) == 0]
+    superscript = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
+    names = ["1" if p == 0 else f"10{str(p).translate(superscript)}" for p in places]
+    update(tickvals=places, ticktext=names)
+
+
+def _first_errors(result: AtlasResult) -> str:
+    """For the alternative texts."""
+    first = [f"{one.letters}: {one.first_error}" for one in result.sets if one.first_error]
+    if not first:
+        return f"No error up to {result.right_through:,} letters."
+    return f"First errors: {'; '.join(first[:8])}."

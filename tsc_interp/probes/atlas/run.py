@@ -1,10 +1,9 @@
 """Which strings does the model get wrong, over all lengths at once? The failure atlas.
 
 A string's logit depends on its letter counts n alone, and without CLS in attention only on their
-ratios: f(k n) = f(n). So for three letters one triangle, with the letters as corners, shows the
-answer to every string. A plane of logarithms of ratios shows the region near the edges. Every cell
-is a real string, evaluated in float64 with a proved error bound. If length matters (CLS attended
-to, scores scaled by log n) the triangle has a slice per length.
+ratios: f(k n) = f(n). So one triangle with three letters as corners shows the answer to every
+string: it is the failure map that every page opens with (`tsc_interp.playground.failure_map`). This
+probe evaluates the strings of two letters along its edges in float64.
 
 For any alphabet, the probe also finds the first error of every set of letters by branch and bound,
 and says whether the set is proved right at every length (`tsc_interp.verification`; claims about
@@ -20,13 +19,7 @@ import numpy as np
 
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
-from tsc_interp.probes.atlas.maps import (
-    evaluate,
-    length_matters,
-    mixture_map,
-    pair_curves,
-    plane_map,
-)
+from tsc_interp.probes.atlas.maps import evaluate, length_matters, pair_curves
 from tsc_interp.probes.atlas.result import AtlasResult, LetterSet, Marked
 from tsc_interp.probes.atlas.words import findings
 from tsc_interp.probes.running import need_classifier
@@ -41,7 +34,7 @@ MOST_LETTERS = 5
 
 
 def run(model: Any, strings: Sequence[str], *, budget: int = BUDGET) -> AtlasResult:
-    """`strings` are marked on the maps where they fit; `budget` bounds the search per set."""
+    """Search every set of letters with at most `budget` boxes; evaluate `strings`, too."""
     config = need_classifier(model, "atlas")
     if config.n_letters > MOST_LETTERS:
         raise UnsupportedError(
@@ -54,16 +47,9 @@ def run(model: Any, strings: Sequence[str], *, budget: int = BUDGET) -> AtlasRes
     known = certificate.horizon
     sets = tuple(_letter_set(support, certificate) for support in known.by_letters)
     marked = _marked(config, supports, known.by_letters, strings)
-    pair_reach, plane_reach = _reach(marked, 2), _reach(marked, 3)
-    maps: dict[str, Any] = pair_curves(config, supports, pair_reach)
-    notes = []
-    if config.n_letters == 3:
-        maps |= mixture_map(config, supports) | plane_map(config, supports, plane_reach)
-    else:
-        notes.append(f"the triangle of ratios needs three letters, not {config.n_letters}")
+    pair_reach = _reach(marked)
     result = AtlasResult(
         findings=(),
-        not_applicable=tuple(notes),
         task=config.question,
         letters=config.alphabet.letters,
         length_matters=length_matters(config),
@@ -73,9 +59,8 @@ def run(model: Any, strings: Sequence[str], *, budget: int = BUDGET) -> AtlasRes
         limit=known.limit,
         sets=sets,
         pair_reach=pair_reach,
-        plane_reach=plane_reach,
         marked=marked,
-        **maps,
+        **pair_curves(config, supports, pair_reach),
     )
     return result.with_findings(findings(result))
 
@@ -122,8 +107,8 @@ def _marked(
     return tuple(marked)
 
 
-def _reach(marked: Sequence[Marked], letters: int) -> int:
-    """Far enough for every marked string of that many letters, and at least a thousand to one."""
+def _reach(marked: Sequence[Marked]) -> int:
+    """Far enough for every marked string of two letters, and at least a thousand to one."""
     present = [[count for count in one.counts if count] for one in marked]
-    ratios = [max(counts) / min(counts) for counts in present if len(counts) == letters]
+    ratios = [max(counts) / min(counts) for counts in present if len(counts) == 2]
     return int(np.clip(np.ceil(np.log10(max([1, *ratios])) + 0.5), 3, 7))
