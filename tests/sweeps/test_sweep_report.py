@@ -33,7 +33,7 @@ def made_up(d_model, init, seed, length, infinite=False):
         "verified": "prove", "infinite": infinite, "test_errors": int(length < 20),
         "first_error": None if infinite else "a", "ending": "last_epoch",
         "first_error_length": None if infinite else length, "proved": True,
-        "horizon": None if infinite else length - 1, "right_through": length - 1,
+        "horizon": None if infinite else length - 1, "verified_length": length - 1,
         "d_model": d_model, "embedding_init": init,
     }  # fmt: skip
 
@@ -214,8 +214,8 @@ def test_one_median_per_cell(rows):
 
 def test_the_page_answers_and_links_reports(sweep, rows):
     said = answer(analyse(frame(rows)))
-    assert said.startswith("Longest right: `8 default`")
-    assert "shortest: `2 linear_like`" in said or "shortest: `2 default`" in said
+    assert said.startswith("Models of `8 default` stay right longest")
+    assert "Those of `2 " in said
     written = sweep.path / "reports" / "3" / "index.html"
     assert report_link(sweep, 3, sweep.path) is None
     written.parent.mkdir(parents=True)

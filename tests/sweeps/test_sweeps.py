@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -526,6 +527,22 @@ def test_weights_that_are_cut_off_are_made_again(here, tmp_path):
     assert all(again.checkpoint(row) for row in range(10))
     assert len(list(place.rglob("*.damaged"))) == 4
     assert main(["runs", str(place), "--limit", str(10**20)]) == 0
+
+
+def test_rows_of_version_1_are_read_beside_new_ones(made, tmp_path):
+    """Version 1 called two columns `settled` and `right_through`."""
+    pl = pytest.importorskip("polars")
+    expected, place = made[0].table(), tmp_path / "old"
+    shutil.copytree(made[0].path, place)
+    (file,) = tsc.Sweep.open(place).shards()
+    other = file.with_name(f"{file.stem}-2.parquet")
+    weights_path(place, other.stem).write_bytes(weights_path(place, file.stem).read_bytes())
+    rows = pl.read_parquet(file)
+    old = {"complete": "settled", "verified_length": "right_through"}
+    rows[:2].rename(old).write_parquet(file)
+    rows[2:].write_parquet(other)
+    assert tsc.Sweep.open(place).table().equals(expected)
+    assert tsc.Sweep.open(place).table("complete and row < 2").height == 2
 
 
 def test_conditions_are_sql_on_columns(made):

@@ -103,13 +103,14 @@ def answer(analysis: Analysis) -> str:
     if best["median"] == worst["median"]:
         return f"No cell differs in its median first error: {_first(best['median'])} in each."
     said = (
-        f"Longest right: `{best['cell']}`, where half of the models make no error before "
-        f"{_first(best['median'])}; shortest: `{worst['cell']}`, {_first(worst['median'])}."
+        f"Models of `{best['cell']}` stay right longest: half of them make no error before "
+        f"{_first(best['median'])}. Those of `{worst['cell']}` fail first, half of them at "
+        f"{_first(worst['median'])} or before."
     )
     if analysis.factors and analysis.factors[0].explained > 0:
         strongest = analysis.factors[0]
-        said += f" What matters most is `{strongest.name}`, {strongest.explained:.0%} of the "
-        said += "variance of the logarithm."
+        said += f" Of the options, `{strongest.name}` explains most of the variance of the log "
+        said += f"length: {strongest.explained:.0%}."
     return said
 
 
@@ -132,9 +133,9 @@ def sentences(found: Sweep, analysis: Analysis, where: str | None = None) -> lis
     )
     if total["verified"]:
         told.append(
-            f"{told_share(total['infinite'], total['verified'])} are proved right at every length; "
-            f"of {total['proved']:,} the checker derived the horizon again, the other horizons are "
-            "as the search found them."
+            f"{told_share(total['infinite'], total['verified'])} are proved right at every length. "
+            f"The independent checker confirmed {total['proved']:,} of {total['verified']:,} "
+            "horizons."
         )
     if total["diverged"]:
         told.append(f"{told_share(total['diverged'], total['models'])} diverged in training.")
@@ -143,7 +144,7 @@ def sentences(found: Sweep, analysis: Analysis, where: str | None = None) -> lis
 
 def cell_table(analysis: Analysis) -> Table:
     columns = ("cell", "models", "no test errors", "95% CI", "first error: shortest", "median",
-               "95% CI of it", "longest", "at no length")  # fmt: skip
+               "95% CI of it", "longest", "never wrong")  # fmt: skip
     rows = tuple(
         (
             cell["cell"] or "all", cell["models"], cell["no_test_errors"],

@@ -120,7 +120,7 @@ def _measured(table: DataFrame) -> tuple[str, DataFrame]:
     if (table["verified"] == "no").all():
         return "test errors + 1", table.with_columns(measure=(pl.col("test_errors") + 1.0))
     # A search that ended early knows that the first error is not before what it reached.
-    length = pl.coalesce("first_error_length", pl.col("right_through") + 1).cast(pl.Float64)
+    length = pl.coalesce("first_error_length", pl.col("verified_length") + 1).cast(pl.Float64)
     finite = pl.when(pl.col("infinite").fill_null(False)).then(None).otherwise(length)
     known = table.filter(pl.col("verified") != "no")
     return "length of the first error", known.with_columns(measure=finite)

@@ -4,7 +4,8 @@ The options come first, every field of `ClassifierConfig` and `TrainingConfig` u
 what is nested is joined by `_` (`train_max_length`), and a field that only some kinds of a thing
 have is null for the others. A task is its `task` (kind) and `task_options` (JSON).
 
-Version 1 of the results is the table `RESULTS`. Later versions may add columns, never change one.
+Version 2 of the results is the table `RESULTS`; version 1 had other names for two columns
+(`OLD_NAMES`), which are still read. Later versions may add columns, never change one.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from pydantic import BaseModel
 from tsc_interp.training.config import RunConfig
 
 TABLE_FORMAT = "tsc-interp/sweep-rows"
-TABLE_VERSION = 1
+TABLE_VERSION = 2
+OLD_NAMES = {"complete": "settled", "verified_length": "right_through"}
 
 NORMS = ("W_E", "W_pos", "W_Q", "W_K", "W_V", "W_O", "W_in", "W_out", "W_U")
 
@@ -45,14 +47,14 @@ RESULTS: dict[str, tuple[type | str, str]] = {
     "horizon": (int, "the largest length without an error; null if no error was found"),
     "infinite": (bool, "proved right at every length"),
     "proved": (bool, "horizon or infinite is what the independent checker derived"),
-    "settled": (bool, "the search left nothing open up to its limit"),
-    "right_through": (int, "every string up to this length is right"),
+    "complete": (bool, "the search was exhaustive up to its limit"),
+    "verified_length": (int, "every string up to this length is right"),
     "first_error": (str, "the shortest wrong string"),
     "first_error_length": (int, "its length"),
     "first_error_label": (int, "its class; of two, 1: a false negative, 0: a false positive"),
     "first_error_logit": (
         float,
-        "over the reals, rounded; of several classes the margin",
+        "over the reals, rounded; of multiclass models the margin",
     ),
     "head_letters": (str, "the letter each head of the first layer scores highest"),
     "head_margins": ("floats", "by how much, over the letter that comes next"),

@@ -35,9 +35,10 @@ from tsc_interp.checkpoints.shards import (
 from tsc_interp.errors import CheckpointError, ConfigError, OutputError, UsageError, shorten
 from tsc_interp.files import read_regular, reason, remove_temporaries, shown, write_atomically
 from tsc_interp.output.display import table
+from tsc_interp.sweeps.columns import OLD_NAMES
 from tsc_interp.sweeps.definition import Definition, SweepOptions, SweepPart
 from tsc_interp.sweeps.packing import Flags, Strip, strips, total, wanted
-from tsc_interp.sweeps.tables import polars
+from tsc_interp.sweeps.tables import frame, polars
 from tsc_interp.sweeps.work import ROWS_SUFFIX, rows_folder, weights_path
 
 if TYPE_CHECKING:
@@ -139,7 +140,13 @@ class Sweep:
         pl, shards = polars(), self.shards()
         if not shards:
             raise UsageError(f"{shown(self.path)} has no finished rows yet; run the sweep")
-        rows: LazyFrame = pl.scan_parquet(shards, missing_columns="insert", extra_columns="ignore")
+        columns = frame(()).schema
+        older = {old: columns[new] for new, old in OLD_NAMES.items()}
+        rows: LazyFrame = pl.scan_parquet(
+            shards, schema={**columns, **older}, missing_columns="insert", extra_columns="ignore"
+        )
+        rows = rows.with_columns(pl.coalesce(pair).alias(pair[0]) for pair in OLD_NAMES.items())
+        rows = rows.drop(older)
         return rows.unique("row", keep="first").sort("row")
 
     def table(self, where: str | None = None, columns: Sequence[str] | None = None) -> DataFrame:

@@ -56,11 +56,11 @@ def parallel(found: Analysis) -> Figure:
         dimensions=axes, labelfont={"size": 13, "color": INK}, tickfont={"size": 12, "color": INK},
         line={"color": lines[:, -1], "colorscale": [[0.0, MUTED[2]], [1.0, MUTED[0]]]},
     )  # fmt: skip
-    figure.update_layout(margin={"l": 60, "r": 60, "t": 60, "b": 30})
+    figure.update_layout(margin={"l": 110, "r": 60, "t": 60, "b": 30})
     left = f" Of {len(rows):,} models {len(kept):,} are drawn." if len(kept) < len(rows) else ""
     caption = (
-        "A line is a model with a first error, coloured by its length. Drag along an axis to keep "
-        f"the lines through there, drag its name to move it.{left}"
+        "Each line is a model with a first error, coloured by its length. Drag along an axis to "
+        f"keep only the lines through that range; drag an axis's name to move it.{left}"
     )
     alt = f"Lines of {len(kept):,} models through {', '.join(names)} and the {found.measure}."
     return Figure("parallel", "Every model at once", figure, caption, alt)
@@ -83,21 +83,21 @@ def distribution(factor: Factor, measure: str) -> Figure:
     for at, group in drawn:
         _add_extremes(figure, at, group)
     names = [group.value for group in factor.groups]
-    figure.update_yaxes(type="log", dtick=1, minor={"showgrid": False})
+    figure.update_yaxes(type="log", dtick=1, tickformat=",", minor={"showgrid": False})
     figure.update_xaxes(
         type="linear", tickvals=list(range(len(names))), ticktext=names,
         range=[-0.6, len(names) - 0.4], showgrid=False, zeroline=False,
     )  # fmt: skip
     always = _add_infinite(figure, factor)
     caption = (
-        f"Half of the models lie in a box and nine of ten between its whiskers; the line is their "
-        f"median; points are the {_EXTREMES} farthest out on either side. The option explains "
-        f"{factor.explained:.0%} of the variance of the logarithm."
+        f"A box holds half of the models, its whiskers nine of ten, and its line is the median. "
+        f"Points are the {_EXTREMES} most extreme models on either side. The option explains "
+        f"{factor.explained:.0%} of the variance of the log length."
     )
     if always:
         caption += (
-            " Models proved right at every length count as longer than all others; above, their "
-            "share."
+            " Models proved right at every length count as longer than all others; their share "
+            "stands above."
         )
     told = "; ".join(_told(group) for group in factor.groups)
     title = f"By {factor.name}"
@@ -162,8 +162,8 @@ def medians(pair: Interaction, measure: str) -> Figure:
     )
     always = " (∞: proved right at every length)" if np.isposinf(pair.medians).any() else ""
     caption = (
-        f"Medians of the {measure}{always}; rows are `{pair.first}`, darker is longer. Of the "
-        f"models that have a first error they explain together {pair.beyond:.0%} of the "
-        "variance of the logarithm beyond what each does alone."
+        f"Medians of the {measure}{always}; rows are `{pair.first}`, darker is longer. Among "
+        f"models with a first error, the pair explains {pair.beyond:.0%} of the variance of the "
+        "log length beyond what each option explains alone."
     )
     return Figure(f"{pair.first}-by-{pair.second}", title, figure, caption, f"Medians: {told}.")

@@ -81,8 +81,8 @@ def verified(checkpoint: Checkpoint, options: SweepOptions) -> dict[str, Any]:
         "horizon": found.length,
         "infinite": found.infinite,
         "proved": found.proved,
-        "settled": found.settled,
-        "right_through": found.right_through,
+        "complete": found.complete,
+        "verified_length": found.verified_length,
         "seconds_verify": process_time() - started,
     }
     if found.shortest is not None:

@@ -20,7 +20,7 @@ def reach() -> Expr:
     expression: Expr = (
         pl.when(pl.col("infinite"))
         .then(float("inf"))
-        .otherwise(pl.coalesce("horizon", "right_through").cast(pl.Float64))
+        .otherwise(pl.coalesce("horizon", "verified_length").cast(pl.Float64))
     )
     return expression
 
