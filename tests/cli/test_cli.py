@@ -81,7 +81,7 @@ def test_debug_shows_the_traceback() -> None:
     from tsc_interp.errors import StringError
 
     with pytest.raises(StringError):
-        main(["--debug", "eval", "ax"])
+        main(["--debug", "eval", "-c", "walkthrough", "ax"])
 
 
 def test_info(capsys: pytest.CaptureFixture[str]) -> None:
@@ -107,7 +107,7 @@ def test_the_installed_command_runs() -> None:
     script = Path(sys.executable).parent / "tsc-interp"
     done = subprocess.run([script, "eval", "ax"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("tsc-interp: cannot read 'ax'")
+    assert "no string for walkthrough: cannot read 'ax'" in done.stderr
 
 
 @pytest.mark.parametrize(

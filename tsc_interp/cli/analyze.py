@@ -17,6 +17,7 @@ from tsc_interp.cli.common import (
     OpenOption,
     QuietOption,
     model_and_strings,
+    only,
     output,
     tell_page,
     working,
@@ -55,7 +56,7 @@ def command(
         tuple[str, str] | None,
         typer.Option(
             metavar="CLEAN CORRUPTED",
-            help="Two strings to patch between, for patching (the default then) and paths.",
+            help="Patch between two strings; runs the patching probe unless --probe names another.",
         ),
     ] = None,
     compare: Annotated[
@@ -98,14 +99,16 @@ def command(
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Analyse a model: findings here, and a report with figures to read in a browser.
+    """Analyse a model: print its findings and write a report with figures for the browser.
 
-    With --json the report goes to standard output, and to disk only if --out says where.
+    With --json the report goes to standard output, and to disk only with --out.
     """
     from tsc_interp.report.examine import analyze
     from tsc_interp.report.files import check_directory
     from tsc_interp.report.saved import check_options
 
+    if as_json:
+        only("--json", tables=tables, open=open_page and out is None)
     named, texts = model_and_strings(model, strings, checkpoint)
     if pair is not None:
         if texts:

@@ -33,7 +33,7 @@ from tsc_interp.cli import (
     train,
     verify,
 )
-from tsc_interp.cli.grouped import GroupedCommands
+from tsc_interp.cli.grouped import GroupedCommands, PlainCommand
 from tsc_interp.errors import TscError
 from tsc_interp.output.visible import visible, write_everything
 
@@ -78,7 +78,7 @@ _GROUPS: dict[str, dict[str, Any]] = {
 }
 for _title, _commands in _GROUPS.items():
     for _name, _command in _commands.items():
-        app.command(_name, rich_help_panel=_title)(_command)
+        app.command(_name, cls=PlainCommand, rich_help_panel=_title)(_command)
 app.add_typer(lab.group, name="lab", rich_help_panel="Study many models")
 
 
@@ -111,6 +111,7 @@ _OTHER_WORDS = {
     "Value error, ": "",
     "Input should be a valid integer": "expected a whole number",
     "Input should be a valid number": "expected a number",
+    "Input should be greater than or equal to": "expected at least",
     ", unable to parse string as an integer": "",
     ", unable to parse string as a number": "",
 }

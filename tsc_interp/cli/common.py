@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 
 DEFAULT_MODEL = "walkthrough"
+_DEFAULT_LETTERS = 3
 _SECONDS_BETWEEN_LINES = 10
 
 
@@ -97,13 +98,24 @@ def model_and_strings(
     first: str | None, strings: list[str] | None, checkpoint: str | None
 ) -> tuple[str, list[str] | None]:
     """Which model, and which strings: the first word is the model if it can only be one."""
-    from tsc_interp.checkpoints.locate import names_a_model
+    from tsc_interp.checkpoints.locate import bundled_names, names_a_model
+    from tsc_interp.errors import TscError, UsageError
+    from tsc_interp.strings import Alphabet
 
     if first is None:
         return checkpoint or DEFAULT_MODEL, strings
-    if checkpoint is None and names_a_model(first):
+    if checkpoint is not None:
+        return checkpoint, [first, *(strings or [])]
+    if names_a_model(first):
         return first, strings
-    return checkpoint or DEFAULT_MODEL, [first, *(strings or [])]
+    try:
+        Alphabet(_DEFAULT_LETTERS).counts(first)
+    except TscError as error:
+        raise UsageError(
+            f"{first!r} is no model ({', '.join(bundled_names())}, a file or a run), and no string "
+            f"for {DEFAULT_MODEL}: {error}"
+        ) from None
+    return DEFAULT_MODEL, [first, *(strings or [])]
 
 
 def output() -> Console:

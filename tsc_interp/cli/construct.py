@@ -63,19 +63,17 @@ def command(
     check: Annotated[
         bool,
         typer.Option(
-            "--check/--no-check", help="Check that the model keeps its promise, with a certificate."
+            "--check/--no-check", help="Prove with a certificate that the model is right."
         ),
     ] = True,
     force: ForceOption = False,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Write down a small classifier and prove how far it is right.
+    """Construct a small classifier and prove up to which length it is right.
 
-    For two letters up to a length, no classifier of this family has fewer weights.
-
-
-    Exit code 3: the checker could not follow as far as the model was written for.
+    For two letters up to a length, no classifier of this family has fewer weights. Exit code 3 if
+    the checker cannot prove the model right up to its length.
     """
     from tsc_interp.checkpoints.checkpoint import is_checkpoint
     from tsc_interp.errors import UsageError

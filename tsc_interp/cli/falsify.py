@@ -38,14 +38,14 @@ def command(
     task: Annotated[
         str | None, typer.Option(help="What is right, such as palindrome (default: the model's).")
     ] = None,
-    seconds: Annotated[float, typer.Option(min=0.1, help="When to stop at the latest.")] = 60,
+    seconds: Annotated[float, typer.Option(min=0.1, help="Stop after this many seconds.")] = 60,
     seed: Annotated[int, typer.Option(min=0, help="Equal seeds give equal results.")] = 0,
     every: Annotated[
         bool, typer.Option("--every", help="Decide every input of the frame, and count exactly.")
     ] = False,
     state: Annotated[
         Path | None,
-        typer.Option(help="A file that keeps what was tried: a killed search goes on from it."),
+        typer.Option(help="Keep the search in this file; a killed search goes on from it."),
     ] = None,
     as_json: JsonOption = False,
     quiet: QuietOption = False,

@@ -1,10 +1,29 @@
-"""The list of commands in `tsc-interp --help`, in groups."""
+"""Help as plain text: commands in groups, arguments without Python's types."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
+
+
+class PlainCommand(TyperCommand):
+    """Names an argument by its metavar alone, and an option that repeats by the type of one."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        rows: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx)
+            if record is not None and param.param_type_name == "argument":
+                rows["Arguments"].append((re.sub(r" <.*>$", "", record[0]), record[1]))
+            elif record is not None:
+                name = re.sub(r"<(?:list\[)?(.*?)(?: range)?\]?>", r"<\1>", record[0])
+                rows["Options"].append((name, record[1]))
+        for title, records in rows.items():
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
 
 
 class GroupedCommands(TyperGroup):

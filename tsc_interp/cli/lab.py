@@ -17,12 +17,13 @@ from tsc_interp.cli.common import (
     JsonOption,
     OpenOption,
     QuietOption,
+    only,
     output,
     print_json,
     tell_page,
     working,
 )
-from tsc_interp.cli.grouped import GroupedCommands
+from tsc_interp.cli.grouped import GroupedCommands, PlainCommand
 
 if TYPE_CHECKING:
     from tsc_interp.laboratories.registry import Laboratory
@@ -46,7 +47,7 @@ def laboratory_command(laboratory: Laboratory) -> Any:
     """The command of one laboratory: the options of all, and its own."""
     settings = {"help_option_names": ["-h", "--help"]}
     alone = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings=settings)
-    alone.command(laboratory.name)(_function(laboratory))
+    alone.command(laboratory.name, cls=PlainCommand)(_function(laboratory))
     return typer.main.get_command(alone)
 
 
@@ -79,7 +80,7 @@ def list_them(context: typer.Context, as_json: JsonOption = False) -> None:
 
 def _shared(
     *,
-    quick: Annotated[bool, typer.Option("--quick", help="Run a smaller version first.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Run a smaller version.")] = False,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -112,9 +113,9 @@ def _function(laboratory: Laboratory) -> Any:
         _run(laboratory, {k: v for k, v in asked.items() if v is not None}, **given)
 
     command.__doc__ = (
-        f"{laboratory.title}: {laboratory.question}\n\n"
-        "Findings here, and a page with figures. With --json the result goes to standard output, "
-        "and to disk only if --out says where."
+        f"{laboratory.question}\n\n"
+        "Prints findings and writes a page with figures. With --json the result goes to standard "
+        "output, and to disk only with --out."
     )
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {one.name: one.annotation for one in parameters}
@@ -151,6 +152,8 @@ def _run(
     from tsc_interp.report.files import check_directory
     from tsc_interp.report.laboratory import lab
 
+    if as_json:
+        only("--json", tables=tables, open=open_page and out is None)
     laboratory.options_type(quick=quick, **options)  # refused before torch is imported
     if out is not None:
         check_directory(out, force=force)

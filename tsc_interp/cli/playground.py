@@ -58,7 +58,7 @@ def command(
 ) -> None:
     """Write a page to play with a model: type strings, see every step, break it, change it.
 
-    The page is one file that opens from disk and asks the network for nothing.
+    The page is one file that opens from disk and needs no network.
     """
     from tsc_interp.checkpoints import load_checkpoint
     from tsc_interp.files import check_output

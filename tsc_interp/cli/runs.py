@@ -50,9 +50,9 @@ def command(
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """List what has been trained: each run by a name that --checkpoint takes, and each sweep.
+    """List trained models: runs, by the names that other commands take, and sweeps.
 
-    The name or directory of a sweep lists its rows, with --where, --sort and --limit.
+    Given the name or directory of a sweep, list its rows (--where, --sort and --limit).
     """
     from tsc_interp.checkpoints.run_list import runs as stored_runs
     from tsc_interp.checkpoints.shards import find_sweep, sweeps_in
@@ -60,10 +60,15 @@ def command(
     from tsc_interp.errors import UsageError
 
     if experiment is not None and (place := find_sweep(experiment)):
+        if horizon:
+            raise UsageError(
+                f"{experiment} is a sweep, whose rows hold their horizons already; leave out "
+                "--horizon, and sort by it with --sort horizon"
+            )
         list_rows(place, where, sort, limit, as_json)
         return
     if where is not None or sort is not None:
-        raise UsageError("--where and --sort are for the rows of a sweep: name one")
+        raise UsageError("--where and --sort select rows of a sweep; name the sweep")
     stored = stored_runs(runs, experiment)
     sweeps = sweeps_in() if experiment is None else []
     if experiment is not None and not stored:
@@ -126,4 +131,4 @@ def _print(found: list[StoredRun], with_horizon: bool, runs: Path) -> None:
     for problem in [run.problem for run in found if run.problem]:
         messages().print(problem, soft_wrap=True)
     if runs == Path("runs"):
-        messages().print("a name stands for its run: --checkpoint NAME", soft_wrap=True)
+        messages().print("use a run by its name: tsc-interp analyze NAME", soft_wrap=True)

@@ -41,7 +41,7 @@ def command(
 ) -> None:
     """Train, test and verify a grid of configurations and seeds, one row for each model.
 
-    What is finished is on disk; the same command goes on, and does only what is missing. Ctrl-C
+    Finished models are kept on disk, so running the command again does only what is missing. Ctrl-C
     finishes the running ensembles; pressed again, it stops at once.
     """
     import time

@@ -21,7 +21,9 @@ def command(
     ],
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="FILE.html", help="Default: DIR/report.html."),
+        typer.Option(
+            "--out", "-o", metavar="FILE.html", help="The page to write (default: DIR/report.html)."
+        ),
     ] = None,
     where: WhereOption = None,
     plotlyjs: Annotated[
@@ -31,7 +33,7 @@ def command(
     force: ForceOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Write a page: distributions by option, options together, outliers and how to explain them."""
+    """Write a page about a sweep: which options matter, every model, and the outliers."""
     from tsc_interp.report.sweep import sweep_report
 
     written = sweep_report(directory, out, where=where, plotlyjs=plotlyjs, force=force)

@@ -46,9 +46,9 @@ def command(
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Train classifiers: every seed and every cell of a grid, many in one loop.
+    """Train classifiers, one for each seed and each cell of a grid.
 
-    Without a file and options, the source report's walk-through model from eight seeds.
+    Without a file and options, train the source report's walk-through model from eight seeds.
     """
     import time
 

@@ -154,7 +154,7 @@ def command(
         )
         return
     if length or seconds is not None or resume is not None:
-        raise UsageError("--length, --seconds and --resume are for models that see the order")
+        raise UsageError("--length, --seconds and --resume are for order-sensitive models only")
     asked = {"horizon": horizon, "certify": certify, "float32": float32}
     verdict = _verify(loaded, max_length or default_length(loaded), asked, quiet)
     if replay and verdict.counterexamples:

@@ -94,7 +94,7 @@ def verify(
     if not checkpoint.config.needs_order:
         if any(one is not None for one in (lengths, seconds, task, resume)):
             raise UsageError(
-                "lengths, seconds, task and resume are for models that see the order of letters; "
+                "lengths, seconds, task and resume are for order-sensitive models only; "
                 "this one sees their counts, all of which are decided up to max_length"
             )
         return verdict.verify_counts(
@@ -221,12 +221,12 @@ def certify(
     given = {name: value for name, value in of_counts.items() if value is not None}
     if checkpoint.config.needs_order:
         if given:
-            raise UsageError(f"{', '.join(given)}: not for models that see the order of letters")
+            raise UsageError(f"{', '.join(given)}: not for order-sensitive models")
         sure = _in_float32(float32)
         return certify_order(checkpoint, lengths, seconds=seconds, float32=sure)
     if lengths is not None:
         raise UsageError(
-            "lengths is for models that see the order of letters; what is proved of this one holds "
+            "lengths is for order-sensitive models only; what is proved of this one holds "
             "at every length"
         )
     return certify_counts(checkpoint, seconds=seconds, float32=_form(float32), **given)
