@@ -96,7 +96,7 @@ def test_wrong_strings_are_explained() -> None:
     result = attribution.run(load("generalization-errors"), ["baac", "aac", "ab{100}"])
     failures = [finding for finding in result.findings if finding.severity == "failure"]
     assert len(failures) == 1
-    assert "`ab{100}` is a false negative: -1.97" in failures[0].text
+    assert "`ab{100}` is a false negative: its logit -1.97" in failures[0].text
     assert failures[0].numbers["logit"] == pytest.approx(-1.9749, abs=1e-3)
 
 
@@ -146,7 +146,7 @@ def test_the_right_class_of_several() -> None:
     failures = [f for f in result.findings if f.severity == "failure"]
     wrong = np.flatnonzero(logits.argmax(1) != right)
     assert len(failures) == min(MOST_STRINGS, len(wrong)) > 0
-    assert f"`{strings[wrong[0]]}` is answered wrong" in failures[0].text
+    assert f"`{strings[wrong[0]]}` is wrong: the lead of class" in failures[0].text
 
 
 def test_by_source_position() -> None:

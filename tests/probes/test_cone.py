@@ -106,7 +106,7 @@ def test_a_latent_crossing() -> None:
         counts[:, 0], counts[:, 2] = a, np.arange(1, one.length - a)
         with torch.no_grad():
             assert not bool((model(model.counts(counts)) > 0).any())
-    assert any("Latent" in finding.text for finding in result.findings)
+    assert any("do not reveal it" in finding.text for finding in result.findings)
     assert not found(cone.run(model, ["ab"], visible=10**6), "ac").latent
 
 

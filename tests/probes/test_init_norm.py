@@ -72,7 +72,7 @@ def test_training_is_compared_with_the_models_own_start(result, walkthrough):
     weight = walkthrough.get_parameter("blocks.0.mlp.W_in").detach()
     assert result.after.array[row] == pytest.approx(float(weight.square().mean().sqrt()), rel=1e-6)
     assert result.before.array[row, 0] == pytest.approx(1 / math.sqrt(6), rel=0.1)
-    assert "W_in" in result.findings[-1].text
+    assert "W_in" in result.findings[0].text
 
 
 def test_a_quiet_model_is_still_compared_with_the_loud_default():

@@ -37,7 +37,7 @@ def test_the_report_on_generalization_errors() -> None:
     )
     [long] = [f for f in margin.run(model, ["ab{100}c{55}"]).findings if "false negative" in f.text]
     assert long.text.startswith("`ab{100}c{55}` ")
-    assert "Without `c`, `ab{100}` has logit -1.9748: still wrong, so it is not the" in long.text
+    assert "Without `c`, `ab{100}` is still wrong (logit -1.9748), so `c` is not the" in long.text
     assert long.numbers["without"] == pytest.approx(short.numbers["logit"], abs=1e-6)
     assert short.numbers["kept"] == pytest.approx(1 / (1 + 100 * np.exp(-3.7378)), abs=1e-4)
 

@@ -88,7 +88,7 @@ def test_walkthrough_has_nobody_to_imitate(walkthrough: HookedClassifier) -> Non
 
 def test_false_positives_without_imitation_are_said_to_be() -> None:
     texts = [f.text for f in superposition.run(load("lower-magnitude"), ["b", "bc"]).findings]
-    assert any("no letter is mistaken" in text and "`b`, `bc`" in text for text in texts)
+    assert any("No letter is mistaken" in text and "`b`, `bc`" in text for text in texts)
 
 
 def test_odd_sizes_and_round_trip(odd_model: HookedClassifier) -> None:

@@ -28,19 +28,19 @@ def against_chance(result: HeadsResult) -> Finding:
     chance = result.chance or ()
     expected = len(places) / (len(chance) + 1)
     text = (
-        f"{_count(len(sure), len(places))} a token more clearly than chance: the one scored "
-        f"highest is further ahead of the next than in any of {len(chance)} heads with shuffled "
-        f"weights ({max(chance, default=0.0):.2f}), where about {expected:.1f} would be by chance."
+        f"{_count(len(sure), len(places))} a token more clearly than chance: its highest score "
+        f"leads the next by more than in any of {len(chance)} heads with shuffled weights "
+        f"({max(chance, default=0.0):.2f}). By chance about {expected:.1f} would."
     )
     unsure = len(ahead) - len(sure)
     if unsure:
         them = "head is" if unsure == 1 else "heads are"
         text += (
-            f" {unsure} more {them} as far ahead on average, but the scores of one token differ "
-            "by more than that from place to place."
+            f" {unsure} more {them} as far ahead on average, but the score of one token varies "
+            "by more than that from position to position."
         )
     if len(sure) < len(places):
-        text += " Nothing is said of the others."
+        text += " The others are not described."
     numbers: dict[str, Cell] = {
         "heads": len(places),
         "standing out": len(sure),

@@ -48,6 +48,7 @@ def run(model: Any, strings: Sequence[str], *, budget: int = BUDGET) -> AtlasRes
     sets = tuple(_letter_set(support, certificate) for support in known.by_letters)
     marked = _marked(config, supports, known.by_letters, strings)
     pair_reach = _reach(marked)
+    maps: dict[str, Any] = pair_curves(config, supports, pair_reach)
     result = AtlasResult(
         findings=(),
         task=config.question,
@@ -60,7 +61,7 @@ def run(model: Any, strings: Sequence[str], *, budget: int = BUDGET) -> AtlasRes
         sets=sets,
         pair_reach=pair_reach,
         marked=marked,
-        **pair_curves(config, supports, pair_reach),
+        **maps,
     )
     return result.with_findings(findings(result))
 

@@ -17,7 +17,7 @@ def findings(result: AttributionResult) -> tuple[Finding, ...]:
     count = len(result.groups)
     subject = "read-out at" if result.labels is None else "logit of"
     if result.answers:
-        subject = "answer's logit less the next largest, in"
+        subject = "lead of the answer in"
     rows = "strings" if result.chance is None else "rows"
     text = (
         f"The {subject} each of the {len(strings)} {rows} is the sum of {count} parts, "
@@ -45,8 +45,9 @@ def _source(result: AttributionResult, sources: LabeledArray) -> Finding:
     head, place = np.unravel_index(np.abs(mean).argmax(), mean.shape)
     size = float(mean[head, place])
     text = (
-        f"By place, {sources.labels['head'][head]} adds most by attending to position "
-        f"{sources.labels['position'][place]}: {size:+.4f} on average."
+        f"The largest effect of one position is that of position "
+        f"{sources.labels['position'][place]} through {sources.labels['head'][head]}: {size:+.4f} "
+        "on average."
     )
     return Finding(severity="note", text=text, numbers={"mean effect": size})
 
@@ -55,8 +56,9 @@ def _outvoted(result: AttributionResult, row: int) -> Finding:
     """A string of which another class than the right one has the largest logit."""
     logit = float(result.logits.array[row])
     text = (
-        f"`{result.effects.labels['string'][row]}` is answered wrong, {result.answers[row]} is "
-        f"{logit:+.4f} = {_sum(result, row)}."
+        f"`{result.effects.labels['string'][row]}` is wrong: the lead of class "
+        f"{result.answers[row].replace(' over ', ' over class ')} is {logit:+.4f} = "
+        f"{_sum(result, row)}."
     )
     return Finding(severity="failure", text=text, numbers={"logit difference": logit})
 
@@ -65,7 +67,7 @@ def _largest(result: AttributionResult) -> Finding:
     size = np.abs(result.by_group.array).mean(0)
     group = int(size.argmax())
     name = result.by_group.labels["group"][group]
-    text = f"On average the largest effect is that of {name}: {size[group]:.4f} in size."
+    text = f"The largest effect is that of {name}: {size[group]:.4f} in mean size."
     return Finding(severity="note", text=text, numbers={"mean size": float(size[group])})
 
 
@@ -107,7 +109,8 @@ def _wrong(result: AttributionResult, row: int, right: NDArray[np.bool_]) -> Fin
     label, logit = result.labels[row], float(result.logits.array[row])
     kind = "false negative" if label else "false positive"
     text = (
-        f"`{result.effects.labels['string'][row]}` is a {kind}: {logit:+.4f} = {_sum(result, row)}."
+        f"`{result.effects.labels['string'][row]}` is a {kind}: its logit {logit:+.4f} = "
+        f"{_sum(result, row)}."
     )
     numbers: dict[str, Cell] = {"logit": logit}
     like = right & (np.array(result.labels) == label)
@@ -116,7 +119,7 @@ def _wrong(result: AttributionResult, row: int, right: NDArray[np.bool_]) -> Fin
         most = int((change if logit > 0 else -change).argmax())
         part = result.effects.labels["part"][most]
         text += (
-            f" Compared with right strings of the same label, {part} moves it most "
+            f" Compared with right strings of the same label, {part} changes it most "
             f"({change[most]:+.2f})."
         )
         numbers[part] = float(change[most])

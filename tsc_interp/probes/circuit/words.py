@@ -65,10 +65,10 @@ def _next_smaller(result: CircuitResult) -> Choice | None:
 
 
 def _cost(result: CircuitResult, choice: Choice) -> Finding:
-    best = "the best there is" if result.search.startswith("all") else "the best that was found"
+    best = "best circuit" if result.search.startswith("all") else "best circuit found"
     text = (
-        f"With {choice.size} of the {result.kinds}, {best} answers {choice.vectors:,} of the "
-        f"{result.vectors:,} {result.over} differently, the first `{choice.first}`."
+        f"The {best} with {choice.size} of the {result.kinds} answers {choice.vectors:,} of the "
+        f"{result.vectors:,} {result.over} differently; the first is `{choice.first}`."
     )
     numbers: dict[str, Cell] = {"size": choice.size, "vectors": choice.vectors}
     return Finding(severity="note", text=text, numbers=numbers)
@@ -81,13 +81,13 @@ def _own(result: CircuitResult) -> Finding:
     numbers: dict[str, Cell] = {"model": before, "circuit": after}
     if after > before:
         text = (
-            f"The circuit does the task longer than the model: no error up to {after:,} letters "
-            f"instead of {before:,}. What was removed did harm."
+            f"The circuit is right for longer than the model: up to {after:,} letters instead of "
+            f"{before:,}. The removed parts did harm."
         )
     elif after < before:
-        text = f"The circuit's first error comes earlier: after {after:,} letters, not {before:,}."
+        text = f"The circuit is right up to {after:,} letters, the model up to {before:,}."
     else:
-        text = f"Circuit and model are right for equally long: up to {before:,} letters."
+        text = f"Circuit and model are both right up to {before:,} letters."
     return Finding(severity="note", text=text, numbers=numbers)
 
 
@@ -98,7 +98,7 @@ def _ranking(result: CircuitResult) -> Finding | None:
         return None
     ranked = ", ".join(f"{name} {value:.2f}" for name, value in known.items())
     text = (
-        "How well cheaper rankings tell the circuit's parts from the others (ROC AUC, 1 is "
-        f"perfect, 0.5 chance): {ranked}."
+        "Cheaper rankings separate the circuit's parts from the others with a ROC AUC (1 is "
+        f"perfect, 0.5 is chance) of: {ranked}."
     )
     return Finding(severity="note", text=text, numbers=known)

@@ -30,25 +30,25 @@ def _explained(one: NegativeSet, sets: Sequence[NegativeSet]) -> bool:
 
 def _crossing(one: NegativeSet) -> Finding:
     letters = _letters(one.letters)
-    reach = f"the logit of a mixture reaches {one.max_logit:+.4f}"
+    reach = f"the logit reaches {one.max_logit:+.4f}"
     where = f" at {one.written_mixture()}" if len(one.letters) > 1 else ""
     numbers: dict[str, Cell] = {"largest logit": one.max_logit, "length": one.length}
     if one.length is None:
         text = (
-            f"Real mixtures of {letters} cross the decision line ({reach}{where}), but no string "
-            "with up to a billion of a letter was found that does."
+            f"Real-valued mixtures of {letters} can be false positives ({reach}{where}), but no "
+            "such string with up to a billion of each letter was found."
         )
         return Finding(severity="warning", text=text, numbers=numbers)
     exact = one.length <= one.searched_to
     kind = "shortest" if exact else "shortest found"
     text = (
-        f"Strings of {letters} alone can be taken for positive: {reach}{where}. The {kind} is "
+        f"Strings of {letters} alone can be false positives: {reach}{where}. The {kind} is "
         f"`{one.shortest}` ({one.length:,} letter{'s' * (one.length > 1)})"
     )
     if not exact:
-        text += f"; all strings up to length {one.searched_to:,} stay negative"
+        text += f"; every such string up to length {one.searched_to:,} is right"
     if one.latent:
-        text += f". Latent: tests up to length {one.visible} do not show it"
+        text += f". Test strings of up to {one.visible} letters do not reveal it"
         return Finding(severity="warning", text=text + ".", numbers=numbers)
     return Finding(severity="failure", text=text + ".", numbers=numbers)
 
@@ -58,8 +58,8 @@ def _quiet(sets: Sequence[NegativeSet], everything: bool) -> Finding:
     closest = sorted(sets, key=lambda one: -one.max_logit)
     shown = ", ".join(f"{_letters(one.letters)} {one.max_logit:+.4f}" for one in closest[:4])
     more = f" and {len(closest) - 4} more below" if len(closest) > 4 else ""
-    start = "No mixture of letters with a negative label crosses" if everything else (
-        "No mixture of the other sets crosses")  # fmt: skip
+    start = "No mixture of letters that should give a no reaches a yes" if everything else (
+        "No mixture of the other sets reaches a yes")  # fmt: skip
     how = "" if all(one.dense for one in sets) else " (searched from many starts, not densely)"
     text = f"{start}{how}. The largest logits: {shown}{more}."
     numbers: dict[str, Cell] = {one.letters: one.max_logit for one in closest[:4]}

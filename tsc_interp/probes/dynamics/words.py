@@ -51,7 +51,7 @@ def _best_epoch(result: DynamicsResult, errors: LabeledArray) -> Finding:
     if at_best < at_end:
         text += (
             f", but epoch {result.epochs[best]} makes only {at_best:,}: the validation loss, on "
-            "shorter strings, did not see it"
+            "shorter strings, did not reveal it"
         )
     return Finding(
         severity="warning" if at_best < at_end else "note", text=f"{text}.", numbers=numbers
@@ -83,8 +83,8 @@ def _margins(scores: LabeledArray, end: int, most: int = 4) -> list[Finding]:
         statements.append(
             Finding(
                 severity="note",
-                text=f"Head {head} comes to read `{letter}`: its score's lead over the next letter "
-                f"goes from {before:+.4f} at the start to {after:+.4f}.",
+                text=f"Head {head} learns to read `{letter}`: the lead of its score over the next "
+                f"letter goes from {before:+.4f} at the start to {after:+.4f}.",
                 numbers={"margin at the start": float(before), "margin at the end": float(after)},
             )
         )

@@ -16,12 +16,11 @@ _LOOKS = ((MUTED[0], "circle"), (MUTED[1], "square"), (MUTED[2], "diamond"))
 
 
 def figures(result: InitNormResult) -> list[Figure]:
-    drawn = [_norms(result)]
+    drawn = [] if result.before is None else [_training(result, result.before)]
+    drawn.append(_norms(result))
     for name, spread in (("scores", result.score_spread), ("logits", result.logit_spread)):
         if spread is not None:
             drawn.append(_spread(name, spread))
-    if result.before is not None:
-        drawn.append(_training(result, result.before))
     return drawn
 
 

@@ -9,11 +9,10 @@ from tsc_interp.results.base import Finding
 
 
 def findings(result: InitNormResult) -> tuple[Finding, ...]:
-    statements = [_growth(result)]
+    statements = [] if result.before is None else [_training(result)]
+    statements.append(_growth(result))
     if len(result.embedding_norms.labels["width"]) > 1:
         statements += _spreads(result)
-    if result.before is not None:
-        statements.append(_training(result))
     return tuple(statements)
 
 
@@ -47,7 +46,7 @@ def _growth(result: InitNormResult) -> Finding:
 
 
 def _spreads(result: InitNormResult) -> list[Finding]:
-    """How much louder a wide default start is than a wide quiet one."""
+    """How much larger scores and logits are at a wide default start than at a quieter one."""
     widths = result.logit_spread.labels["width"]
     statements = []
     for name, spread in (("scores", result.score_spread), ("logits", result.logit_spread)):
@@ -78,10 +77,10 @@ def _training(result: InitNormResult) -> Finding:
     outside = int(((result.after.array < low) | (result.after.array > high)).sum())
     return Finding(
         severity="note",
-        text=f"Against fresh models of its own configuration (d_model {result.d_model}), "
-        f"{outside} of {len(weights)} weight matrices are outside the range 90 % of seeds start "
-        f"in; `{weights[most]}` has grown most, to {ratio[most]:.2f} times its usual start "
-        f"({start[most]:.4f} to {result.after.array[most]:.4f}).",
+        text=f"{outside} of {len(weights)} weight matrices have left the range in which 90 % of "
+        f"seeds start (same configuration, d_model {result.d_model}). `{weights[most]}` grew most: "
+        f"its norm is {ratio[most]:.2f} times the usual start ({start[most]:.4f} to "
+        f"{result.after.array[most]:.4f}).",
         numbers={
             f"{weight} ratio": float(r)
             for weight, r in zip(weights, ratio, strict=True)

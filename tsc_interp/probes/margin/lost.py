@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.special import softmax
 
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.probes.margin.result import LostLetter, Reduced
@@ -34,7 +35,10 @@ def _lost_letter(
     if not heads:
         return LostLetter(string=string, logit=logit)
     kept = {h: float(layer.weights[row, h, layer.scores[h].argmax()]) for h in heads}
-    h = min(kept, key=lambda head: kept[head])
+    letters = config.alphabet.letters
+    there = [t not in letters or counts[letters.index(t)] > 0 for t in reading.tokens]
+    # A head that never preferred its letter has lost nothing, however little it keeps.
+    h = max(heads, key=lambda head: softmax(layer.scores[head, there]).max() - kept[head])
     taken = layer.weights[row, h].copy()
     taken[reading.tokens.index(read[h])] = 0
     return LostLetter(

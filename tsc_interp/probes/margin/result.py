@@ -52,7 +52,7 @@ class LostLetter(Record):
     string: str
     logit: float
     head: int | None = None
-    """Of the heads whose letter is there, the one that keeps least of its weight on it."""
+    """The head whose weight on its letter falls most, from a string with each letter once."""
     kept: float | None = None
     rival: str | None = None
     """The letter that takes most of the weight instead."""

@@ -182,7 +182,7 @@ def _lost_letter(result: MarginResult, lost: LostLetter, *others: LostLetter) ->
     elif rival in many and np.isclose(half, np.exp(margin), rtol=1e-6):
         text = (
             f"{reads}one `{target}` outweighs one `{rival}` e^{margin:.4f} = {_halves(half)} "
-            f"times, but there {_are(many[rival])} `{rival}`"
+            f"times, {'but' if many[rival] > half else 'and'} there {_are(many[rival])} `{rival}`"
         ) + (f" and {many[target]:,} `{target}`" if many.get(target, 1) > 1 else "")
     else:
         text = (
@@ -194,12 +194,13 @@ def _lost_letter(result: MarginResult, lost: LostLetter, *others: LostLetter) ->
     if lost.reduced is not None:
         logit = lost.reduced.logit
         numbers["without"] = logit
-        left_out = ", ".join(f"`{letter}`" for letter in lost.reduced.left_out)
-        it = "they are" if len(lost.reduced.left_out) > 1 else "it is"
-        matter = (
-            f"still wrong, so {it} not the cause" if logit <= 0 else f"right, so {it} the cause"
+        left_out = " and ".join(f"`{letter}`" for letter in lost.reduced.left_out)
+        be = "are" if len(lost.reduced.left_out) > 1 else "is"
+        right, no = ("right", "") if logit > 0 else ("still wrong", "not ")
+        text += (
+            f" Without {left_out}, `{lost.reduced.string}` is {right} (logit {logit:+.4f}), so "
+            f"{left_out} {be} {no}the cause."
         )
-        text += f" Without {left_out}, `{lost.reduced.string}` has logit {logit:+.4f}: {matter}."
     return Finding(severity="failure", text=text + _likewise(others), numbers=numbers)
 
 

@@ -28,7 +28,7 @@ def _parts(result: PatchingResult, patched: Patched) -> Finding:
     order = sorted(effects, key=lambda name: -abs(effects[name]))[:4]
     pair = patched.pair
     shares = ", ".join(f"{name} {_share(effects[name])}" for name in order)
-    text = f"{pair.sentence()} Patched alone, what restores most ({SCALE}): {shares}."
+    text = f"{pair.sentence()} Patched alone, these parts restore most ({SCALE}): {shares}."
     if order:
         flips = [
             name
@@ -68,9 +68,8 @@ def _together(result: PatchingResult, patched: Patched) -> list[Finding]:
             continue
         where = f"Layer {i}'s heads" if result.n_layers > 1 else "The heads"
         text = (
-            f"{where} patched together at {patched.place(result.query)} restore {_share(whole)}, "
-            f"one by one their effects add up to {_share(alone)}: they are not independent, the "
-            "MLP joins them."
+            f"{where} patched together at {patched.place(result.query)} restore {_share(whole)}; "
+            f"one by one their effects add up to {_share(alone)}, so they interact through the MLP."
         )
         numbers: dict[str, Cell] = {"together": whole, "added up": alone}
         statements.append(Finding(severity="note", text=text, numbers=numbers))
@@ -98,8 +97,8 @@ def _counting(result: PatchingResult, patched: Patched) -> list[Finding]:
         return []
     pair = patched.pair
     text = (
-        f"From `{pair.clean}` into `{pair.corrupted}`, with one letter counted as often as in the "
-        f"clean string by one head: {', '.join(counts)}."
+        f"If in `{pair.corrupted}` one head counts one letter as often as in `{pair.clean}`, the "
+        f"largest effects are: {', '.join(counts)}."
     )
     return [Finding(severity="note", text=text, numbers=numbers)]
 

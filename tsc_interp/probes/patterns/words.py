@@ -32,8 +32,8 @@ def findings(result: PatternsResult) -> tuple[Finding, ...]:
         statements.append(Finding(severity="note", text=text, numbers={"uniform heads": len(even)}))
     if rest or not statements:
         text = (
-            f"{rest} of {len(heads)} heads {'has' if rest == 1 else 'have'} no habit that explains "
-            "half of the weight; the view shows where they attend, string by string."
+            f"{rest} of {len(heads)} heads {'follows' if rest == 1 else 'follow'} no positional "
+            "rule that explains half of the weight; the view shows each string's attention."
         )
         if result.habits is None:
             strongest = max(heads, key=lambda one: result.focus.array[one[0], one[1]])

@@ -82,12 +82,12 @@ def _who_reads_what(result: SpecializationResult, i: int) -> list[Finding]:
         t = result.attention.labels["letter"].index(letter)
         least = min(float(result.attention.array[i, h, t]) for h in heads)
         share = "at least " * (len(heads) > 1) + write_share(least)
-        parts.append(f"{_who_reads(heads)} `{letter}` ({share})")
+        meaning = "" if parts else " of its weight when every letter occurs once"
+        parts.append(f"{_who_reads(heads)} `{letter}` ({share}{meaning})")
     layer = _layer(result, i)
     text = capital(f"{layer}{'; '.join(parts)}.")
     numbers: dict[str, Cell] = {f"head {h}": letter for h, letter in enumerate(result.reads[i])}
-    explained = " In brackets: its weight when every letter occurs once."
-    return [Finding(severity="note", text=text + explained, numbers=numbers)]
+    return [Finding(severity="note", text=text, numbers=numbers)]
 
 
 def _repeats(result: SpecializationResult, i: int) -> list[Finding]:
@@ -144,7 +144,7 @@ def _effect_of_not_reading(one: Unread, instead: str) -> Finding:
     numbers: dict[str, Cell] = {one.with_it: with_it, one.without_it: without_it}
     pair = f"`{one.with_it}` has logit {with_it:+.4f} and `{one.without_it}` {without_it:+.4f}"
     if (with_it > 0) != (without_it > 0):
-        text = f"No head reads `{one.letter}` ({instead}), yet the logit still tells: {pair}."
+        text = f"No head reads `{one.letter}` ({instead}), yet the answer depends on it: {pair}."
         return Finding(severity="warning", text=text, numbers=numbers)
     text = (
         f"No head reads `{one.letter}` ({instead}), and whether it is there does not change the "

@@ -63,15 +63,16 @@ def _without_a_task(result: SuperpositionResult) -> tuple[Finding, ...]:
     expected = len(places) / (len(chance) + 1)
     if not places:
         text = (
-            f"None of {total} heads reads one token clearly (see specialization), so nothing is "
-            "said about what could pass for it."
+            f"None of {total} heads reads one token clearly (see specialization), so none can "
+            "mistake another for it."
         )
         return (Finding(severity="note", text=text, numbers={"heads": total}),)
     text = (
-        f"Of the {len(places)} heads (of {total}) that read a token clearly, {len(near)} could be "
-        f"given its value by a mixture of other tokens more nearly than any of {len(chance)} heads "
-        f"with shuffled weights, and {far} less nearly (about {expected:.1f} of each by chance). "
-        f"Shuffled heads keep {low:.0%} to {high:.0%} of the values' range away."
+        f"{len(places)} of {total} heads read a token clearly. In {len(near)} of them a mixture of "
+        f"other tokens comes closer to that token's value than in any of {len(chance)} heads with "
+        f"shuffled weights, and in {far} of them less close (about {expected:.1f} of each by "
+        f"chance). In shuffled heads the closest mixture is {low:.0%} to {high:.0%} of the values' "
+        "range away."
     )
     numbers: dict[str, Cell] = {"near": len(near), "far": far, "heads": len(places)}
     summary = Finding(severity="note", text=text, numbers=numbers)
@@ -82,7 +83,7 @@ def _near(result: SuperpositionResult, at: tuple[int, int, int]) -> Finding:
     i, h, t = at
     relative, letter = float(result.relative[at]), _letters(result)[t]
     text = (
-        f"{capital(_name(result, i, h))} reads `{letter}`, and other tokens can pass for it: "
+        f"{capital(_name(result, i, h))} reads `{letter}`, and others can be mistaken for it: "
         f"{write_mixture(result.mixture.array[at], _letters(result))} comes within "
         f"{relative:.0%} of the values' range."
     )
@@ -94,7 +95,7 @@ def _name(result: SuperpositionResult, i: int, h: int) -> str:
 
 
 def _heads(result: SuperpositionResult, i: int) -> list[Finding]:
-    """For the letter each head scores highest: can the others pass for it?"""
+    """For the letter each head scores highest: can the others be mistaken for it?"""
     statements, safe = [], []
     for h, letter in enumerate(result.reads[i]):
         if not result.stands_out(i, h):
@@ -115,7 +116,7 @@ def _imitated(result: SuperpositionResult, at: tuple[int, int, int]) -> Finding:
     mixture = result.mixture.array[at]
     near = "equal to" if distance < 1e-9 else f"within {distance:.4f} of"
     name = capital(_name(result, i, h))
-    text = f"{name} reads `{letter}`, and other letters can pass for it: "
+    text = f"{name} reads `{letter}`, and other letters can be mistaken for it: "
     numbers: dict[str, Cell] = {"distance": distance, "relative": relative}
     mixed = write_mixture(mixture, letters)
     if result.values is None:
@@ -145,13 +146,12 @@ def _same_sign(values: NDArray[np.float64], t: int, letters: Sequence[str]) -> s
 def _safe(result: SuperpositionResult, i: int, heads: Sequence[tuple[int, int]]) -> Finding:
     nearest = min(float(result.relative[i, h, t]) for h, t in heads)
     if len(heads) > 3:
-        names = f"{len(heads)} of {len(result.reads[i])} heads"
+        names = f"the letter that {len(heads)} of {len(result.reads[i])} heads read"
     else:
-        names = " and ".join(f"{_name(result, i, h)} (`{_letters(result)[t]}`)" for h, t in heads)
-    letter = "the letter each reads" if len(heads) > 1 else "the letter it reads"
+        names = " or ".join(f"`{_letters(result)[t]}` in {_name(result, i, h)}" for h, t in heads)
     text = (
-        f"In {names} nothing passes for {letter}: "
-        f"every mixture of the others stays {nearest:.0%} of the values' range away, or more."
+        f"No mixture of other letters can be mistaken for {names}: all stay at least "
+        f"{nearest:.0%} of the values' range away."
     )
     return Finding(severity="good", text=text, numbers={"nearest": nearest})
 
@@ -169,14 +169,13 @@ def _joint(result: SuperpositionResult, i: int) -> list[Finding]:
     numbers: dict[str, Cell] = {"relative": relative}
     if relative <= CLOSE:
         text = (
-            f"{layer}In all heads at once other letters can be mistaken for `{letter}`: "
+            f"{layer}Other letters can be mistaken for `{letter}` in all heads at once: "
             f"{mixture} comes within {relative:.0%} of the values' range."
         )
         return [Finding(severity="warning", text=text, numbers=numbers)]
     text = (
-        f"{layer}In all heads at once nothing can be mistaken for a letter the task needs: "
-        f"`{letter}`, the nearest to it, stays {relative:.0%} of the values' range from every "
-        "mixture."
+        f"{layer}No mixture of other letters can be mistaken for a letter the task needs in all "
+        f"heads at once: the closest, to `{letter}`, is {relative:.0%} of the values' range away."
     )
     return [Finding(severity="good", text=text, numbers=numbers)]
 
@@ -215,7 +214,7 @@ def _imitation(
 
 def _not_by_imitation(strings: Sequence[str]) -> Finding:
     text = (
-        f"{write_strings(strings)}: false positive, but no letter is mistaken for another: "
+        f"No letter is mistaken for another in the false positive {write_strings(strings)}: "
         "no head's value moves towards that of a missing letter."
     )
     return Finding(severity="note", text=text, numbers={"strings": len(strings)})

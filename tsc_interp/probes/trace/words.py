@@ -47,7 +47,7 @@ def _value_findings(result: TraceResult) -> list[Finding]:
         statements.append(
             Finding(
                 severity="note",
-                text=f"Head {head} contributes these values when it reads: {spoken}.",
+                text=f"The values of head {head}: {spoken}.",
                 numbers={f"value of {letter}": value for letter, value in values.items()},
             )
         )
