@@ -48,7 +48,7 @@ def test_every_form_of_a_report_has_it(report, capsys):
     assert known.intervention == "head0.value[c]=zero"
     assert known.false_positives == (893_605, 0)
     sentence = known.sentence()
-    assert "893,605 false positives up to 200 letters become none, exactly" in sentence
+    assert "exactly up to 200 letters, all 893,605 false positives disappear" in sentence
     plain = sentence.replace("`", "")
     assert plain in report.to_markdown().replace("`", "").replace("&#91;", "[").replace(
         "&#93;", "]"
@@ -71,14 +71,19 @@ def test_counts_beyond_json_survive():
     known = Confirmation("ab", label=True, false_negatives=(3**200, 7), words="x")
     again = Confirmation.from_dict(json.loads(json.dumps(known.to_dict())))
     assert again == known
-    assert "become 7, exactly; false positives stay none" in known.sentence()
+    assert (
+        "false negatives fall from 2.66e95 to 7, and false positives stay at 0" in known.sentence()
+    )
 
 
 def test_an_error_beyond_what_is_counted():
     found = confirm(open_classifier("walkthrough"), "abc{5000}")
     assert found.false_negatives[0] == found.false_positives[0] == 0
     assert found.logit > 0
-    assert "up to 200 letters, exactly, false negatives stay none" in found.sentence()
+    assert (
+        "exactly up to 200 letters, there is no error before or after the change"
+        in found.sentence()
+    )
 
 
 def test_no_wrong_string_no_confirmation():

@@ -32,8 +32,8 @@ def test_the_axis_shows_what_is_proved_and_the_first_errors() -> None:
     axis = length_axis(Reach(99, True, "b{999}c", "ab{99}"), {"trained": 10, "tested": 200})
     assert axis.proved == pytest.approx(33.26, abs=0.01)
     assert [(mark.at, mark.text) for mark in axis.errors] == [
-        (33.33, "ab{99} (false negative, 100)"),
-        (50.0, "b{999}c (false positive, 1,000)"),
+        (33.33, "`ab{99}` (false negative, 100 letters)"),
+        (50.0, "`b{999}c` (false positive, 1,000 letters)"),
     ]
     assert [mark.at for mark in axis.seen] == [16.67, 38.35]  # 10 and 200 letters
     nothing = length_axis(Reach(0, True, "b", None), {})

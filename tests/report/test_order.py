@@ -67,7 +67,7 @@ def test_margins_by_place_are_the_samples_own() -> None:
             )
             assert low == pytest.approx(expected, rel=1e-4)
     worst = max(found.places, key=lambda one: one.spread)
-    assert f"Place {worst.place} endangers" in str(found.danger())
+    assert f"The letter at place {worst.place} matters most" in str(found.danger())
 
 
 def test_an_analysis_opens_with_the_verdict() -> None:
@@ -91,7 +91,7 @@ def test_an_analysis_opens_with_the_verdict() -> None:
 def test_a_model_without_errors_is_good_and_shows_its_closest_call() -> None:
     found = order_summary(tsc.load(carry_adder(2, 3)))
     assert found is not None
-    assert found.sentence() == "All 81 inputs are right: every one was decided."
+    assert found.sentence() == "All 81 inputs are decided, and all are right."
     assert found.severity == "good"
     assert found.apart is not None
     assert found.apart.right

@@ -141,7 +141,7 @@ def test_json_round_trip(report):
     bare = Report(tuple(replace(model, checkpoint=None) for model in report.models))
     assert again.to_html() == bare.to_html()
     assert 'class="tsc-map"' in report.to_html()
-    assert "The map needs the weights" in again.to_html()
+    assert "The failure map needs the weights" in again.to_html()
     assert json.loads(report.to_json())["schema"] == "tsc-interp/report/1"
     with pytest.raises(TscError, match="not a report"):
         Report.from_dict({"schema": "something/1"})

@@ -28,18 +28,16 @@ FAILING = TestScore(9984, 6, 691, ("bc{162}", "ab{197}c"))
     [
         (None, None, "note", "with 36 parameters. There is no test set for its task."),
         (PERFECT, None, "good", "It makes no error on tsc-interp's own 9,984 test strings "
-         "(up to 200 letters) "
-         "and comes nearest to one on `ac{115}` and `abc{190}`."),
+         "(up to 200 letters); its closest calls are `ac{115}` and `abc{190}`."),
         (FAILING, None, "failure", "It is wrong on 697 of tsc-interp's own 9,984 test strings "
          "(up to 200 "
-         "letters): 6 false positives and 691 false negatives, the worst being `bc{162}` and "
+         "letters): 6 false positives and 691 false negatives. The worst are `bc{162}` and "
          "`ab{197}c`."),
         # Without a test set: what is proved counts, and an error at a length that is tested.
         (None, Reach(0, True, "a", None), "failure",
-         "It is wrong on a string of a single letter; the shortest it gets wrong: `a` (a false "
-         "positive)."),
+         "It already fails at length 1. The shortest wrong string is `a` (a false positive)."),
         (None, Reach(1, True, None, "ab"), "failure",
-         "Every string of up to 1 letter is proved right; the shortest it gets wrong: `ab` (a "
+         "Every string of up to 1 letter is proved right. The shortest wrong string is `ab` (a "
          "false negative)."),
         (None, Reach(199, True, "bc{199}", None), "failure", "up to 199 letters is proved right"),
         (None, Reach(200, True, "bc{200}", None), "good", "up to 200 letters is proved right"),
@@ -47,10 +45,11 @@ FAILING = TestScore(9984, 6, 691, ("bc{162}", "ab{197}c"))
          "Every string of up to 1,000,000 letters is proved right."),
         (None, Reach(0, False, None, None), "note", "Nothing is proved."),
         (None, Reach(150, False, None, None), "note", "up to 150 letters is proved right."),
-        (None, Reach(3, False, None, "ab{5}"), "failure", "`ab{5}` (a false negative)"),
+        (None, Reach(3, False, None, "ab{5}"), "failure",
+         "The shortest wrong string found is `ab{5}` (a false negative)"),
         (PERFECT, Reach(66, True, "bc{70}", "ab{66}"), "failure",
-         "the shortest it gets wrong: `bc{70}` (a false positive) and `ab{66}` (a false "
-         "negative)."),
+         "The shortest wrong strings are `ab{66}` (a false negative) and `bc{70}` (a false "
+         "positive)."),
         # The shorter of the two decides, whichever it is.
         (None, Reach(66, True, "bc{500}", "ab{66}"), "failure", "`ab{66}` (a false negative)"),
         (None, Reach(66, True, "bc{66}", "ab{500}"), "failure", "`bc{66}` (a false positive)"),
@@ -84,7 +83,7 @@ def test_a_model_without_a_test_set_that_is_wrong_on_one_letter_is_a_failure():
             break
     verdict = tsc.analyze(model, ["ab"], probes=["trace"]).findings[0]
     assert verdict.severity == "failure"
-    assert "wrong on a string of a single letter" in verdict.text
+    assert "already fails at length 1" in verdict.text
 
 
 # -- where the verdict's numbers come from ---------------------------------------------------------

@@ -18,6 +18,9 @@ from tsc_interp.source_report import TEST_LENGTH
 if TYPE_CHECKING:
     from tsc_interp.model.classifier import Classifier
 
+MOST_NAMED = 5
+"""Letters whose meaning fits into a verdict."""
+
 
 @dataclass(frozen=True)
 class ModelCard:
@@ -49,7 +52,7 @@ class ModelCard:
         return cls(
             name=_short_name(model.source),
             source=model.source,
-            task=model.config.question,
+            task=model.config.question if order is None else _asked_in_order(model),
             parameters=checkpoint.n_parameters,
             weight_hash=checkpoint.weight_hash(),
             config=model.config.to_dict(),
@@ -117,7 +120,7 @@ class ModelCard:
         before = ""
         if self.test is not None and not self.test.errors:
             before = f"No error on {self.test.strings:,} test strings, but "
-        proved = ", and no shorter string is, proved" if self.reach.exact else ""
+        proved = "; every shorter string is proved right" if self.reach.exact else ""
         name = self.name.replace("`", "'")
         return f"{before}{name} is wrong on `{first}` ({written_out(first)}){proved}."
 
@@ -126,13 +129,13 @@ class ModelCard:
         layers = self.config.get("n_layers", 1)
         if places or read == "last_letter" or (read == "last" and layers > 1):
             decided = (
-                "`tsc-interp verify` says why it is not decided here."
+                "`tsc-interp verify` says why its inputs cannot be decided."
                 if layers == 1
-                else f"order is verified for one layer, and this model has {layers}."
+                else f"order-sensitive models are decided with one layer, and this has {layers}."
             )
             return (
-                "Its answers depend on the order of letters, which the test strings and the "
-                f"horizon are not about; {decided}"
+                "Its answers depend on the order of letters, so the test strings and the horizon "
+                f"do not apply; {decided}"
             )
         return "There is no test set for its task."
 
@@ -170,6 +173,12 @@ def _cell(value: object) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(map(_cell, value))
     return "none" if value is None else str(value)
+
+
+def _asked_in_order(model: Classifier) -> str:
+    """Inputs are written with their tokens' own names, so a long legend of letters says little."""
+    config = model.config
+    return config.question if config.n_letters <= MOST_NAMED else config.task.describe()
 
 
 def _short_name(source: str) -> str:

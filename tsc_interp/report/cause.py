@@ -57,18 +57,17 @@ class Confirmation:
         other, (was, now) = "false negatives", self.false_negatives
         if self.label:
             kind, before, after, other, was, now = other, was, now, kind, before, after
-        text = f"With {self.words}, `{self.string}` is right (logit {self.logit:+.4f})"
-        if before:
-            text += (
-                f", and the {number(before)} {kind} up to {self.length} letters become "
-                f"{_many(after)}, exactly; {other} {_course(was, now)}"
-            )
+        text = f"With {self.words}, `{self.string}` is right (logit {self.logit:+.4f})."
+        if not (before or after or was or now):
+            counted = "there is no error before or after the change"
+        elif before and not after:
+            counted = f"all {number(before)} {kind} disappear, and {other} {_course(was, now)}"
         else:
-            text += (
-                f"; up to {self.length} letters, exactly, {kind} {_course(before, after)} and "
-                f"{other} {_course(was, now)}"
-            )
-        return f"{text} (`{self.intervention}`)."
+            counted = f"{kind} {_course(before, after)}, and {other} {_course(was, now)}"
+        return (
+            f"{text} Counted exactly up to {self.length} letters, {counted} "
+            f"(`{self.intervention}`)."
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Counts as strings of digits: they are exact, and larger than JSON's numbers."""
@@ -81,14 +80,12 @@ class Confirmation:
         return cls(**{**data, **counts})
 
 
-def _many(count: int) -> str:
-    return number(count) if count else "none"
-
-
 def _course(was: int, now: int) -> str:
-    if was != now and number(was) != number(now):
-        return f"go from {_many(was)} to {_many(now)}"
-    return f"stay {_many(was)}" if was == now else f"stay about {number(was)}"
+    if was == now:
+        return f"stay at {number(was)}"
+    if number(was) == number(now):
+        return f"stay at about {number(was)}"
+    return f"{'rise' if now > was else 'fall'} from {number(was)} to {number(now)}"
 
 
 def confirm(model: Classifier, string: str) -> Confirmation:
@@ -131,8 +128,8 @@ def _cannot(config: ClassifierConfig) -> str | None:
         return f"with {', '.join(config.beyond_report)}, weights are not changed here"
     if config.n_letters > MOST_LETTERS or config.n_heads > MOST_HEADS:
         return (
-            f"tried for up to {MOST_HEADS} heads and {MOST_LETTERS} letters, and this model has "
-            f"{config.n_heads} and {config.n_letters}"
+            f"it is searched for up to {MOST_HEADS} heads and {MOST_LETTERS} letters, and this "
+            f"model has {config.n_heads} and {config.n_letters}"
         )
     return None if config.has_attention else "the model has no attention"
 

@@ -38,16 +38,14 @@ def disagreements(report: ReportContent) -> Table | None:
         return None
     first, second = report.short_names
     names = {"first": first, "second": second, None: ""}
-    logits = (f"logit of {first}", f"logit of {second}")
     rows = [
-        (row.letters, names[row.yes], number(row.strings), row.shortest)
+        (row.letters, row.shortest, *row.logits, names[row.right], number(row.strings))
         for row in report.difference.disagreements
     ]
-    ends = [(*row.logits, names[row.right]) for row in report.difference.disagreements]
     return Table(
         title="Strings they answer differently, by the letters that occur",
-        columns=("letters", "says yes", "strings", "shortest", *logits, "right"),
-        rows=tuple((*row, *end) for row, end in zip(rows, ends, strict=True))[:_MOST_ROWS],
+        columns=("letters", "shortest", first, second, "right is", "strings"),
+        rows=tuple(rows)[:_MOST_ROWS],
     )
 
 

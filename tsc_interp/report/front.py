@@ -6,17 +6,19 @@ weights, which a report read from JSON does not have.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import log10
 
+import numpy as np
 from markupsafe import Markup
 
 from tsc_interp.errors import TscError
 from tsc_interp.plots.automata import automaton_picture
 from tsc_interp.plots.style import token_style
 from tsc_interp.probes.attribution.result import AttributionResult
+from tsc_interp.probes.margin.result import MarginResult
 from tsc_interp.probes.trace.result import TraceResult
 from tsc_interp.report.card import ModelCard
 from tsc_interp.report.cause import Confirmation
@@ -28,7 +30,7 @@ from tsc_interp.strings import MAX_LETTERS, Alphabet
 
 _ANY = Alphabet(MAX_LETTERS)
 _LONGEST = 10**6
-_MOST_HEADS = 4
+_MOST_HEADS, _MOST_PARTS = 4, 8
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,8 @@ class Dissection:
     cause: str | None
     confirmed: str | None = None
     """The intervention that confirms the cause, in a sentence."""
+    total: str = "the logit"
+    """What the parts add up to."""
 
 
 @dataclass(frozen=True)
@@ -124,15 +128,15 @@ def front(model: ModelReport) -> Front:
     if isinstance(model.card, ModelCard) and model.card.order is not None:
         return Front(None, "", None, None, _order(model, model.card.order))
     dissection = dissect(model)
-    picture, reason = None, "The map needs the weights, which this report was not made with."
+    picture, reason = None, "The failure map needs the weights, and this report has none."
     if model.checkpoint is not None:
         from tsc_interp.playground.mapfigure import failure_map
 
         try:
             marked = dissection.string if dissection is not None else None
-            picture = Markup(failure_map(model.checkpoint, string=marked))
+            picture, reason = Markup(failure_map(model.checkpoint, string=marked)), ""
         except TscError as error:
-            reason = f"There is no map: {error}."
+            reason = f"There is no failure map: {error}."
     card = model.card if isinstance(model.card, ModelCard) else None
     axis = None if card is None or card.reach is None else length_axis(card.reach, seen_by(card))
     return Front(picture, reason, axis, dissection, rarity=_rarity(card, model.confirmation))
@@ -196,8 +200,8 @@ def length_axis(reach: Reach, seen: Mapping[str, int]) -> LengthAxis:
     errors = []
     for string, kind in reach.errors():
         length = n_letters(string)
-        told = f"{kind}, {length:,}" if kind else f"{length:,}"
-        errors.append(Mark(place(length), f"{string} ({told})", kind.removeprefix("false ")))
+        what = f"{kind}, {length:,} letters" if kind else f"length {length:,}"
+        errors.append(Mark(place(length), f"`{string}` ({what})", kind.removeprefix("false ")))
     ticks = tuple(Mark(place(10**k), f"{10**k:,}", "tick") for k in range(7))
     return LengthAxis(
         proved=place(reach.right_through) if reach.right_through else 0.0,
@@ -240,11 +244,12 @@ def dissect(model: ModelReport) -> Dissection | None:
     """The chosen string from its letters to its logit; None without a trace or an attribution."""
     chosen = choose(model)
     if chosen is None:
-        return None
+        return _of_classes(model)
     trace, effects = (model.sections[name].result for name in ("trace", "attribution"))
     if not isinstance(trace, TraceResult) or not isinstance(effects, AttributionResult):
         return None
-    found = _dissection(trace, effects, chosen.string, chosen.cause)
+    lost = _lost_head(model, chosen.string)
+    found = _dissection(trace, effects, chosen.string, chosen.cause, lost)
     known = model.confirmation
     if known is None or known.string != chosen.string:
         return found
@@ -261,19 +266,30 @@ def _cause(model: ModelReport, string: str) -> str | None:
     return None
 
 
+def _lost_head(model: ModelReport, string: str) -> str | None:
+    section = model.sections.get("margin")
+    if section is None or not isinstance(section.result, MarginResult):
+        return None
+    return next((f"head {one.head}" for one in section.result.lost if one.string == string), None)
+
+
 def _dissection(
-    told: TraceResult, effects: AttributionResult, string: str, cause: str | None
+    told: TraceResult,
+    effects: AttributionResult,
+    string: str,
+    cause: str | None,
+    lost: str | None,
 ) -> Dissection:
+    """`lost` names the head that lost its letter, which is always among those shown."""
     row = told.strings.index(string)
     logit, label = float(told.logits.array[row]), bool(told.labels[row])
-    counts = {letter: int(n) for letter, n in zip(_ANY.letters, _ANY.counts(string), strict=True)}
     every = _heads(told, effects, string)
-    heads = sorted(every, key=lambda head: -abs(head.adds))[:_MOST_HEADS]
-    parts, zero = _parts(effects, string)
+    heads = sorted(every, key=lambda head: (head.name != lost, -abs(head.adds)))[:_MOST_HEADS]
+    parts, zero = bars(largest(effects, effects.by_group.labels["string"].index(string)))
     answers = {True: "yes", False: "no"}
     return Dissection(
         string=string,
-        letters=", ".join(f"{n:,} {letter}" for letter, n in counts.items() if n),
+        letters=_letters(string),
         question=told.task,
         expected=answers[label],
         answer=answers[logit > 0],
@@ -285,6 +301,37 @@ def _dissection(
         zero=zero,
         cause=cause,
     )
+
+
+def _letters(string: str) -> str:
+    counts = zip(_ANY.letters, _ANY.counts(string).tolist(), strict=True)
+    return ", ".join(f"{n:,} {letter}" for letter, n in counts if n)
+
+
+def _of_classes(model: ModelReport) -> Dissection | None:
+    """Of a multiclass model: the shortest string whose right class is behind, or the closest call.
+
+    The parts add up to the lead of the right class over the strongest other one.
+    """
+    section = model.sections.get("attribution")
+    effects = None if section is None else section.result
+    card = model.card
+    if not isinstance(effects, AttributionResult) or not effects.answers:
+        return None
+    if not isinstance(card, ModelCard):
+        return None
+    strings, leads = effects.logits.labels["string"], effects.logits.array
+    row = min(range(len(strings)), key=lambda i: (leads[i] > 0, n_letters(strings[i]), leads[i]))
+    if leads[row] > 0:
+        row = int(leads.argmin())
+    expected, other = (f"class {name}" for name in effects.answers[row].split(" over "))
+    parts, zero = bars(largest(effects, row))
+    return Dissection(
+        string=strings[row], letters=_letters(strings[row]), question=card.task, expected=expected,
+        answer=expected if leads[row] > 0 else other, right=bool(leads[row] > 0),
+        logit=float(leads[row]), heads=(), left_out=0, parts=parts, zero=zero, cause=None,
+        total=f"the lead of {expected} over {other}",
+    )  # fmt: skip
 
 
 def _heads(told: TraceResult, effects: AttributionResult, string: str) -> list[Head]:
@@ -306,10 +353,15 @@ def _heads(told: TraceResult, effects: AttributionResult, string: str) -> list[H
     return found
 
 
-def _parts(effects: AttributionResult, string: str) -> tuple[tuple[Bar, ...], float]:
-    """What each group of parts adds to this string's logit."""
-    names: Sequence[str] = effects.by_group.labels["group"]
-    return bars({n: float(effects.by_group.at(string=string, group=n)) for n in names})
+def largest(effects: AttributionResult, row: int) -> dict[str, float]:
+    """The groups of parts that add most to a row's read-out, and all others together."""
+    groups, adds = effects.by_group.labels["group"], effects.by_group.array[row]
+    order = np.argsort(-np.abs(adds), kind="stable")
+    kept, rest = sorted(order[:_MOST_PARTS].tolist()), order[_MOST_PARTS:]
+    found = {groups[g]: float(adds[g]) for g in kept}
+    if len(rest):
+        found[f"{len(rest)} others"] = float(adds[rest].sum())
+    return found
 
 
 def bars(adds: Mapping[str, float], *, keep_zeros: bool = False) -> tuple[tuple[Bar, ...], float]:

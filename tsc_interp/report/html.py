@@ -83,10 +83,11 @@ def prose(text: str) -> Markup:
 
 
 def _order(report: ReportContent) -> list[str]:
-    """A run's page opens with its training; what no task was known for is told on screen one."""
-    first = report.models[0]
-    names = report.probe_names() if first.outside is None else list(first.sections)
-    return sorted(names, key=lambda name: name != "dynamics")
+    """A run's page opens with its training; probes that no model could be asked have no card."""
+    asked = [
+        name for name in report.probe_names() if any(name in m.sections for m in report.models)
+    ]
+    return sorted(asked, key=lambda name: name != "dynamics")
 
 
 def _section(report: ReportContent, name: str) -> dict[str, Any]:

@@ -6,6 +6,7 @@ string that is taken apart is the first wrong one, or the closest call of the sa
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -116,19 +117,21 @@ class OrderSummary(Frozen):
         """How many inputs are right, wrong and undecided, and the first wrong one."""
         ends = f"{self.parts[0].number} to {self.parts[-1].number}"
         of = "" if self.writes else f" of {ends} letters"
-        open_ = f", {number(self.undecided)} undecided" if self.undecided else ""
         if not self.wrong and not self.undecided:
-            return f"All {number(self.inputs)} inputs{of} are right: every one was decided."
-        sentence = (
-            f"Of all {number(self.inputs)} inputs{of}, {number(self.wrong)} are wrong{open_}."
-        )
-        if self.first is None:
-            return sentence
-        found = "the first is" if self.first_is_first else "found first was"
-        return f"{sentence[:-1]}; {found} `{self.first}`."
+            return f"All {number(self.inputs)} inputs{of} are decided, and all are right."
+        every, n = f"Of all {number(self.inputs)} inputs{of}", self.wrong
+        wrong = f"{number(n)} {'is' if n == 1 else 'are'} wrong" if n else "none was found wrong"
+        first = ""
+        if self.first is not None:
+            found = "the first is" if self.first_is_first else "one of them is"
+            first = f"; {found} `{self.first}`"
+        left = ""
+        if self.undecided:
+            left = f" {number(self.undecided)} are undecided; `tsc-interp verify` takes more time."
+        return f"{every}, {wrong}{first}.{left}"
 
     def danger(self) -> str | None:
-        """Which place endangers the answer most, in a sentence."""
+        """At which place the letter changes the smallest margin most, in a sentence."""
         worst = max(self.places, key=lambda one: one.spread, default=None)
         if worst is None or worst.spread < 1e-3 * max(abs(m or 0.0) for m in worst.lowest):
             return None
@@ -136,9 +139,9 @@ class OrderSummary(Frozen):
                  if m is not None]  # fmt: skip
         low, high = min(known), max(known)
         return (
-            f"Place {worst.place} endangers the answer most: with `{low[1]}` there the smallest "
-            f"margin is {low[0]:.3g}, with `{high[1]}` it is {high[0]:.3g} "
-            f"({self.sampled:,} inputs of {self.unit} {self.at}, sampled)."
+            f"The letter at place {worst.place} matters most: the smallest margin is {low[0]:.3g} "
+            f"with `{low[1]}` there and {high[0]:.3g} with `{high[1]}` "
+            f"({self.sampled:,} sampled inputs of {self.unit} {self.at})."
         )
 
     def table(self) -> Table:
@@ -180,7 +183,8 @@ def order_summary(model: Classifier, seconds: float = SECONDS) -> OrderSummary |
         ),
         writes=writes, inputs=verdict.inputs, wrong=verdict.wrong, undecided=verdict.undecided,
         first=None if first is None else first.string, first_is_first=verdict.shortest_is_first,
-        regions=verdict.regions[:3], apart=sample.taken_apart(row, label, at if writes else None),
+        regions=tuple(map(sample.with_class_names, verdict.regions[:3])),
+        apart=sample.taken_apart(row, label, at if writes else None),
         sampled=len(sample.rows), at=at, letters=sample.names, places=sample.places(),
     )  # fmt: skip
 
@@ -273,6 +277,9 @@ class _Sample:
         pattern = 100 * cache[name][0, :, reader].numpy()
         at = list(letter_places(config, len(row)))
         return [tuple(round(float(x), 2) for x in pattern[:, place]) for place in at]
+
+    def with_class_names(self, region: str) -> str:
+        return re.sub(r"class (\d+) wins", lambda n: f"it answers {self._class(int(n[1]))}", region)
 
     def _class(self, label: int) -> str:
         """A class in words: the letter written, yes or no, or its number."""

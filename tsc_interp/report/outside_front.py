@@ -16,12 +16,11 @@ from tsc_interp.probes.ablation.result import AblationResult, Answers
 from tsc_interp.probes.attribution.result import AttributionResult
 from tsc_interp.probes.patterns.figures_view import view
 from tsc_interp.probes.patterns.result import HABITS, PatternsResult
-from tsc_interp.report.front import Bar, Head, Share, bars
+from tsc_interp.report.front import Bar, Head, Share, bars, largest
 from tsc_interp.report.model_report import ModelReport
 from tsc_interp.report.outside_card import OutsideCard
 from tsc_interp.results.base import ProbeResult
 
-MOST_PARTS = 8
 MOST_HEADS = 4
 MOST_SHARES = 6
 R = TypeVar("R", bound=ProbeResult)
@@ -102,7 +101,7 @@ def _apart(
     card: OutsideCard, told: AttributionResult, seen: PatternsResult | None, row: int
 ) -> RowApart:
     place = card.asked.rows.index(card.asked.shown[row])
-    parts, zero = bars(_largest(told, row))
+    parts, zero = bars(largest(told, row))
     return RowApart(
         name=told.logits.labels["string"][row],
         position=card.asked.query[place],
@@ -112,17 +111,6 @@ def _apart(
         zero=zero,
         readout=float(told.logits.array[row]),
     )
-
-
-def _largest(told: AttributionResult, row: int) -> dict[str, float]:
-    """The groups that add most, and all others together."""
-    groups, adds = told.by_group.labels["group"], told.by_group.array[row]
-    order = np.argsort(-np.abs(adds), kind="stable")
-    kept, rest = sorted(order[:MOST_PARTS].tolist()), order[MOST_PARTS:]
-    found = {groups[g]: float(adds[g]) for g in kept}
-    if len(rest):
-        found[f"{len(rest)} others"] = float(adds[rest].sum())
-    return found
 
 
 def _heads(seen: PatternsResult, told: AttributionResult, row: int) -> tuple[Head, ...]:
@@ -188,7 +176,7 @@ def _attends(seen: PatternsResult, head: str) -> str:
         if mean is not None and mean.max() >= 0.3:
             place = int(mean.argmax())
             return f"attends to position {place} from where it is read ({mean.max():.0%})"
-    return "has no habit that a rule of places explains"
+    return ""
 
 
 def _confirmed(without: AblationResult, answers: Answers) -> str:

@@ -67,19 +67,19 @@ class Reach:
         return min((n_letters(string) for string, _ in self.errors()), default=None)
 
     def sentence(self) -> str:
-        first = [f"`{string}`" + f" (a {kind})" * bool(kind) for string, kind in self.errors()]
+        """How far it is proved right, and the shortest strings it gets wrong."""
         if self.right_through:
             letters = "letter" if self.right_through == 1 else "letters"
-            proved = f"Every string of up to {self.right_through:,} {letters} is proved right"
+            proved = f"Every string of up to {self.right_through:,} {letters} is proved right."
         else:
-            proved = (
-                "It is wrong on a string of a single letter" if self.exact else "Nothing is proved"
-            )
-        return (
-            f"{proved}; the shortest it gets wrong: {' and '.join(first)}."
-            if first
-            else f"{proved}."
-        )
+            proved = "It already fails at length 1." if self.exact else "Nothing is proved."
+        errors = sorted(self.errors(), key=lambda error: n_letters(error[0]))
+        if not errors:
+            return proved
+        first = " and ".join(f"`{string}`" + f" (a {kind})" * bool(kind) for string, kind in errors)
+        strings = "strings" if len(errors) > 1 else "string"
+        found = ("" if self.exact else " found") + (" are" if len(errors) > 1 else " is")
+        return f"{proved} The shortest wrong {strings}{found} {first}."
 
 
 def reach(model: Classifier | Checkpoint) -> Reach | None:

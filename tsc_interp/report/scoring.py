@@ -53,17 +53,18 @@ class TestScore:
         if not self.errors:
             return (
                 f"It makes no error on {whose} {self.strings:,} test strings (up to {TEST_LENGTH} "
-                f"letters) and comes nearest to one on {worst}."
+                f"letters); its closest calls are {worst}."
             )
         if self.wrong is not None:
             return (
                 f"It is wrong on {self.errors:,} of {whose} {self.strings:,} test strings (up to "
-                f"{TEST_LENGTH} letters), the worst being {worst}."
+                f"{TEST_LENGTH} letters). The worst is {worst}."
             )
         return (
             f"It is wrong on {self.errors:,} of {whose} {self.strings:,} test strings (up to "
             f"{TEST_LENGTH} letters): {self.false_positives:,} false positives and "
-            f"{self.false_negatives:,} false negatives, the worst being {worst}."
+            f"{self.false_negatives:,} false negatives. The worst "
+            f"{'are' if len(self.worst) > 1 else 'is'} {worst}."
         )
 
 

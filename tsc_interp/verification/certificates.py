@@ -16,6 +16,7 @@ from typing import Any
 from tsc_interp.checkpoints.resolve import ModelLike
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.output.display import Displayed
+from tsc_interp.output.numbers import counted
 from tsc_interp.verification.bounds.exact import checkpoint_of
 from tsc_interp.verification.bounds.labels import support_name
 from tsc_interp.verification.bounds.rounding import Form
@@ -132,10 +133,11 @@ class Certificate(Displayed):
                 f"  whether the horizon is finite is undecided: no error up to "
                 f"{self.horizon.limit:,} letters, no limit that excludes one, no tail bound.",
             )
-        yield PLAIN, f"  {len(self.proved)} statements checked again in exact arithmetic."
+        again = counted(len(self.proved), "statement")
+        yield PLAIN, f"  {again} checked again in exact arithmetic."
 
     def _facts(self) -> list[str]:
-        return [*self.horizon._facts(), f"{len(self.proved)} statements proved"]
+        return [*self.horizon._facts(), f"{counted(len(self.proved), 'statement')} proved"]
 
     def _picture(self) -> str:
         return self.horizon._picture()

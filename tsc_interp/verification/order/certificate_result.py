@@ -10,6 +10,7 @@ from typing import Any
 
 from tsc_interp.files import write_output
 from tsc_interp.output.display import Displayed
+from tsc_interp.output.numbers import counted
 from tsc_interp.verification.checker.trellis import TrellisProved
 
 
@@ -31,7 +32,7 @@ class OrderedCertificate(Displayed):
         return Float32Counts.of(self.checked)
 
     def _facts(self) -> list[str]:
-        return [f"{len(self.proved)} statements proved"]
+        return [f"{counted(len(self.proved), 'statement')} proved"]
 
     def _lines(self) -> list[tuple[str, str]]:
         return [("proved", sentence) for sentence in self.proved]
