@@ -77,7 +77,7 @@ def _who_reads_what(result: SpecializationResult, i: int) -> list[Finding]:
             readers.setdefault(letter, []).append(h)
     if not readers:
         return []
-    parts = []
+    parts: list[str] = []
     for letter, heads in readers.items():
         t = result.attention.labels["letter"].index(letter)
         least = min(float(result.attention.array[i, h, t]) for h in heads)
