@@ -18,14 +18,21 @@ from tsc_interp.config import ClassifierConfig
 from tsc_interp.playground import playground_fragment, write_playground
 from tsc_interp.playground.sequences import class_names, on_counts, sequence_payload, why_no_map
 from tsc_interp.task import Before
+from tsc_interp.tasks import Framed, Palindrome
 
 pytestmark = IN_BROWSER
 
 BEFORE = ClassifierConfig(n_positions=7, d_model=4, biases=True, act_fn="relu", task=Before())
 
 
+FRAMED = ClassifierConfig(
+    n_letters=5, n_positions=7, d_model=4, n_layers=2, reads="last_letter", attend_cls=True,
+    task=Framed(frame="[3] x{2..4} [4]; x=0..2", task=Palindrome()),
+)  # fmt: skip
+
+
 def shown() -> list[Checkpoint]:
-    configs = [BEFORE, *FAMILY, *PUBLIC, POSITIONED]
+    configs = [BEFORE, FRAMED, *FAMILY, *PUBLIC, POSITIONED]
     return [random_checkpoint(c, i) for i, c in enumerate(configs) if not on_counts(c)]
 
 
@@ -45,6 +52,30 @@ def test_every_member_of_the_family_matches_python(visit: Open, sequence: list[C
         assert float(page.get_attribute(".badge", "data-worst")) <= 1e-5, name
         assert page.inner_text("#why").startswith("There is no failure map")
         assert page.locator("#heads button").count() > 0
+
+
+def test_a_frame_is_filled_and_searched(visit: Open, sequence: list[Checkpoint]) -> None:
+    """Oracle: all inputs of the frame in order, through Python."""
+    page = visit("sequence")
+    names = page.locator("[data-key=model] option").all_inner_texts()
+    page.select_option("[data-key=model]", names[1])
+    wait_until(page, "document.querySelector('#breaks').dataset.search === 'done'")
+    model, layout = tsc.load(sequence[1]), FRAMED.task.layout
+    rows = [row for batch in layout.every() for row in batch.tolist()]
+    inputs = ["".join("abcde"[letter] for letter in row) for row in rows]
+    whole = FRAMED.filled(inputs)
+    said = model(model.tokens(whole)).detach().numpy() > 0
+    wrong = said != (np.array([row == row[::-1] for row in rows]))
+    assert wrong.any()
+    first = int(np.argmax(wrong))
+    assert page.inner_text("[data-result=shortest]") == inputs[first]
+    for text in (inputs[-1], whole[-1]):  # the letters alone, or the whole row
+        page.fill("#string", text)
+        logit = float(page.get_attribute("[data-result=logit]", "data-logit"))
+        expected = tsc.evaluate(sequence[1], inputs[-1])[0].logit
+        assert logit == pytest.approx(float(expected), abs=1e-5)
+    page.fill("#string", "abe")
+    assert "no input of the model's frame" in page.inner_text("#string-problem")
 
 
 def test_shortest_wrong_string_muting_and_the_link(visit: Open, sequence: list[Checkpoint]) -> None:

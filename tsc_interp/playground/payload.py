@@ -31,18 +31,13 @@ from tsc_interp.playground.sequences import (
 
 History = Mapping[int, Checkpoint]
 
-MAX_PARAMETERS = 50_000
+MAX_PARAMETERS = 100_000
 _RANDOM_REFERENCES = 34
 
 
 def loaded(given: ModelLike) -> Checkpoint:
     """The checkpoint that is meant, if it fits into a page."""
     checkpoint = as_checkpoint(given)
-    if checkpoint.config.frame is not None:
-        raise UnsupportedError(
-            f"the inputs of {checkpoint.source} have a frame ({checkpoint.config.frame}), and the "
-            "playground's are strings of any letters; tsc.analyze and tsc.falsify know frames"
-        )
     if checkpoint.n_parameters > MAX_PARAMETERS:
         raise UnsupportedError(
             f"{checkpoint.source} has {checkpoint.n_parameters} parameters; the playground carries "
@@ -140,9 +135,10 @@ def _logits(checkpoint: Checkpoint, strings: Sequence[str]) -> list[Any]:
     from tsc_interp.model.forward import forward
     from tsc_interp.model.inputs import from_strings
 
+    config = checkpoint.config
     weights = {name: torch.from_numpy(w).double() for name, w in checkpoint.weights.items()}
     with torch.no_grad():
-        logits = forward(checkpoint.config, weights, from_strings(checkpoint.config, strings))
+        logits = forward(config, weights, from_strings(config, config.filled(strings)))
     if not logits.isfinite().all():
         raise UnsupportedError(
             f"{checkpoint.source} has weights so large that its logits are not finite numbers; the "

@@ -13,6 +13,7 @@ import numpy as np
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import TscError
 from tsc_interp.task import AtLeast, ContainsAll, Majority, Maximum, MostFrequent, Parity
+from tsc_interp.tasks.framed import Framed
 from tsc_interp.tasks.regions import Regions
 from tsc_interp.tasks.transducer import Writing
 
@@ -66,6 +67,7 @@ def sequence_payload(config: ClassifierConfig) -> dict[str, Any]:
         "question": config.question,
         "classes": class_names(config),
         "machine": _machine(config),
+        "frame": _frame(config),
         "truths": _truths(config, shown),
         "why": why_no_map(config),
     }
@@ -73,13 +75,17 @@ def sequence_payload(config: ClassifierConfig) -> dict[str, Any]:
 
 def _machine(config: ClassifierConfig) -> dict[str, Any] | None:
     """The automaton of a task on order, for strings up to `length`."""
-    made = getattr(config.task, "machine", None)
+    task: Any = config.task
+    n_letters = config.n_letters
+    if isinstance(task, Framed):  # an automaton of the letters at its places
+        task, n_letters = task.task, task.n_places
+    made = getattr(task, "machine", None)
     if made is None:
         return None
     length = min(_longest(config), LONGEST)
     try:
-        machine = made(config.n_letters, length).minimised()
-    except TscError:
+        machine = made(n_letters, length).minimised()
+    except (TscError, NotImplementedError):  # too many states, or none: palindromes
         return None
     if len(machine) > MOST_STATES:
         return None
@@ -89,6 +95,18 @@ def _machine(config: ClassifierConfig) -> dict[str, Any] | None:
         "label": machine.label.tolist(),
         "length": length,
     }
+
+
+def _frame(config: ClassifierConfig) -> dict[str, Any] | None:
+    """Rows with null at the places, by the number of letters; and the letters of each place."""
+    task: Any = config.task
+    if not isinstance(task, Framed):
+        return None
+    layout, rows = task.layout, {}
+    for length in layout.lengths:
+        row, at = layout.template(length)
+        rows[length] = [None if i in at else letter for i, letter in enumerate(row.tolist())]
+    return {"rows": rows, "letters": layout.letters, "distinct": layout.distinct}
 
 
 def _truths(config: ClassifierConfig, strings: list[str]) -> dict[str, int]:
@@ -106,6 +124,12 @@ def sequence_examples(config: ClassifierConfig, number: int = 6) -> list[str]:
     """Strings to try: inputs of a task that writes, else random strings; always the same ones."""
     generator = np.random.default_rng(0)
     letters = np.array(list(config.alphabet.letters))
+    task: Any = config.task
+    if isinstance(task, Framed):
+        layout = task.layout
+        longer = list(reversed(layout.lengths))
+        chosen = [layout.sample(1, generator, longer[i % len(longer)])[0] for i in range(number)]
+        return list(dict.fromkeys("".join(letters[row]) for row in chosen))
     longest = min(_longest(config), 12)
     lengths = [max(1, longest - index % longest) for index in range(number)]
     drawn = ["".join(generator.choice(letters, length)) for length in lengths]

@@ -1,5 +1,7 @@
 // Elements, made from data: text is always set as text, so nothing a person or a link brings can become markup.
 
+import { letterIndex } from "./strings.mjs";
+
 const SVG = "http://www.w3.org/2000/svg";
 
 /** h("p", { class: "note", onclick }, "text", child): attributes, listeners (on...), children. */
@@ -156,7 +158,7 @@ export function roving(group) {
 const LETTER_COLOURS = ["#009E73", "#DDAA00", "#8B5CF6", "#56B4E9", "#8C6D46", "#44AA99", "#7F7F2A"];
 
 export function tokenColour(token) {
-  return token === "CLS" ? "#808080" : LETTER_COLOURS[(token.charCodeAt(0) - 97) % LETTER_COLOURS.length];
+  return token === "CLS" ? "#808080" : LETTER_COLOURS[Math.max(0, letterIndex(token[0])) % LETTER_COLOURS.length];
 }
 
 /** A custom property of the page as it stands now, light or dark. */

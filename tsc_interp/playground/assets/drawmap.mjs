@@ -7,6 +7,7 @@ import { bandPath, barPath, latticePoints, linePath, polygonPath, regionPath, st
 import { svg } from "./dom.mjs";
 import { makeEvaluator } from "./evaluator.mjs";
 import { makeModel, prepare } from "./model.mjs";
+import { letterIndex } from "./strings.mjs";
 import { faceLabel, labelOf, ratiosDecide } from "./task.mjs";
 import { CORNERS, discOf, EDGES, LINE_ENDS, LINE_MIDDLE, nearestString, throughLens } from "./triangle.mjs";
 
@@ -44,7 +45,7 @@ function faceField(evaluator, config, { face, lens, length, steps }, places) {
   const letters = places.map((place) => face[place]);
   const label = faceLabel(config.task, letters);
   const judged = label !== null || config.task.kind !== "parity";
-  const own = label === null ? letters.indexOf(config.task.letter.charCodeAt(0) - 97) : -1;
+  const own = label === null ? letters.indexOf(letterIndex(config.task.letter)) : -1;
   const logits = [];
   const wrong = [];
   for (const shares of sharesOn(places, steps)) {
@@ -101,7 +102,7 @@ let drawn = 0;
  */
 export function drawMap(element, model, { face = "abc", lens = 4, length = 1000, steps = FINE } = {}) {
   const evaluator = model.evaluator ?? makeEvaluator(prepare(makeModel(model.config, model.weights)));
-  const letters = [...face].map((letter) => letter.charCodeAt(0) - 97);
+  const letters = [...face].map(letterIndex);
   const fields = mapFields(evaluator, model.config, { face: letters, lens, length }, steps);
   const id = `map-${++drawn}`;
   const hatch = (name, step) =>

@@ -2,6 +2,7 @@
 
 import { svg, tokenColour } from "./dom.mjs";
 import { add, clamp, dot, drawingPlane, show, showSigned } from "./maths.mjs";
+import { letterIndex } from "./strings.mjs";
 
 /** An empty drawing with a spoken description. `name` is its file name when it is downloaded. */
 export function drawing(name, width, height, description) {
@@ -109,7 +110,7 @@ const MARK_SHAPES = ["circle", "square", "diamond"];
 /** A token's mark: its colour and, so that colour is never alone, its shape. */
 export function tokenMark(token, x, y, size, attributes = {}) {
   const common = { fill: tokenColour(token), class: "mark", ...attributes };
-  const shape = token === "CLS" ? "star" : MARK_SHAPES[(token.charCodeAt(0) - 97) % 3];
+  const shape = token === "CLS" ? "star" : MARK_SHAPES[Math.max(0, letterIndex(token[0])) % 3];
   if (shape === "circle") return svg("circle", { cx: x, cy: y, r: size, ...common });
   if (shape === "square") {
     return svg("rect", { x: x - size * 0.9, y: y - size * 0.9, width: size * 1.8, height: size * 1.8, ...common });

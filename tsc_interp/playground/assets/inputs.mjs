@@ -38,9 +38,28 @@ export function inputOf(config, text) {
   const size = runs.reduce((sum, [, repeat]) => sum + repeat, 0);
   const most = longestOf(config);
   if (size > most) throw new StringProblem(text, null, `${size} letters`, `this page reads up to ${most}`);
-  return orderedInput(config, runs.flatMap(([letter, repeat]) => new Array(repeat).fill(alphabet.indexOf(letter))));
+  const letters = runs.flatMap(([letter, repeat]) => new Array(repeat).fill(alphabet.indexOf(letter)));
+  if (!config.frame) return orderedInput(config, letters);
+  const inside = insideFrame(config.frame, letters);
+  if (inside === null) throw new StringProblem(text, null, `${size} letters`, "this is no input of the model's frame");
+  return { ...orderedInput(config, filled(config.frame, inside)), inside };
 }
 
-/** The longest string there are positions for, or that this page reads. */
+/** The letters at the places of a frame, given alone or as a whole row; null if they are no input. */
+function insideFrame({ rows, letters: allowed, distinct }, given) {
+  const fits = (inside) => inside.every((letter, i) => allowed[i].includes(letter)) && (!distinct || new Set(inside).size === inside.length);
+  if (rows[given.length] && fits(given)) return given;
+  const whole = Object.values(rows).find((row) => row.length === given.length && row.every((letter, i) => letter === null || letter === given[i]));
+  const inside = whole ? given.filter((_, i) => whole[i] === null) : null;
+  return inside && fits(inside) ? inside : null;
+}
+
+/** The whole row. */
+function filled({ rows }, inside) {
+  let place = 0;
+  return rows[inside.length].map((letter) => letter ?? inside[place++]);
+}
+
+/** The longest string there are positions for, or that this page reads; of a frame, the letters at its places. */
 export const longestOf = (config) =>
   config.n_positions > 0 ? Math.min(LONGEST, config.n_positions - (config.reads === "last_letter" ? 0 : 1)) : LONGEST;

@@ -4,7 +4,7 @@ import { h, svg, tokenColour } from "./dom.mjs";
 import { COARSE, drawMap, FINE, holdsForEveryLength } from "./drawmap.mjs";
 import { drawing } from "./figures.mjs";
 import { show, showPercent } from "./maths.mjs";
-import { writeCounts } from "./strings.mjs";
+import { letterIndex, writeCounts } from "./strings.mjs";
 import { labelOf } from "./task.mjs";
 import {
   backThroughLens,
@@ -41,7 +41,7 @@ export function failureMap(onPick) {
     const counts = side.trace.counts.join();
     // The cursor is finer than whole counts; it stays as long as the string is the one it stands for.
     if (counts !== state.shownCounts) state.cursor = null;
-    const face = [...view.face].map((letter) => letter.charCodeAt(0) - 97);
+    const face = [...view.face].map(letterIndex);
     Object.assign(state, { side, view, face, shownCounts: counts });
     readout.textContent = describe(state);
     // With one letter there is one ratio, and nothing to map.

@@ -9,7 +9,7 @@ import { countsOf, writeCounts } from "./strings.mjs";
 
 /** What the page was given about a model, its configuration read and its weights ready. */
 export function readModel(given) {
-  const config = JSON.parse(given.config);
+  const config = { ...JSON.parse(given.config), frame: given.frame ?? null };
   const versions = new Map(
     given.history.map(({ epoch, source, weights, logits }) => [
       epoch,

@@ -78,17 +78,22 @@ export function patternFigure(side, pick, choose) {
   const queries = rowsOf(rows, positions, side.trace);
   const cell = Math.max(7, Math.min(34, 400 / positions.length));
   const left = 12 + 7 * Math.max(...positions.map((each) => nameOf(each).length), 3);
-  const [width, height] = [left + cell * positions.length + 4, 22 + cell * queries.length];
+  const long = 7 * Math.max(...positions.map((each) => nameOf(each).length)) > cell; // column names are then written upwards
+  const top = long ? left : 20;
+  const [width, height] = [left + cell * positions.length + 4, top + 2 + cell * queries.length];
   const root = drawing(`attention-layer${pick.layer}-head${pick.head}`, width, height, `Attention of head ${pick.head}: rows ask, columns are looked at.`);
   root.classList.add("pattern");
   root.setAttribute("role", "group");
   root.style.maxWidth = `${Math.round(width)}px`;
   const fits = cell >= 11 || positions.length <= 8;
-  const label = (each, x, y, anchor) =>
-    svg("text", { x, y, class: "label strong", "text-anchor": anchor, fill: tokenColour(each.letter), style: `font-size:${Math.min(12, cell + 1)}px` }, nameOf(each));
-  positions.forEach((key, j) => fits && root.append(label(key, left + (j + 0.5) * cell, 14, "middle")));
+  const label = (each, x, y, anchor, transform = null) =>
+    svg("text", { x, y, transform, class: "label strong", "text-anchor": anchor, fill: tokenColour(each.letter), style: `font-size:${Math.min(12, cell + 1)}px` }, nameOf(each));
+  positions.forEach((key, j) => {
+    const x = left + (j + 0.5) * cell;
+    if (fits) root.append(long ? label(key, x + 4, top - 6, "start", `rotate(-90 ${x + 4} ${top - 6})`) : label(key, x, 14, "middle"));
+  });
   queries.forEach((query, i) => {
-    const y = 20 + i * cell;
+    const y = top + i * cell;
     if (fits || queries.length === 1) root.append(label(query, left - 6, y + cell / 2 + 4, "end"));
     positions.forEach((key, j) => {
       const weight = rows[query.position][key.position];

@@ -149,8 +149,9 @@ function draw() {
   drawAttention(side);
   byId("made-caption").textContent = trace.second === null ? "Parts add up to the logit; above zero means yes." : `Parts add up to how far ${main.classes[trace.best]} is ahead of ${main.classes[trace.second]}.`;
   replace(byId("made"), contributionFigure(trace, before, () => false, 420, trace.second === null ? "logit" : "ahead by"), mlpButtons(side), outputTable(trace, truth));
-  byId("prefixes-card").hidden = !input.letters || input.letters.length < 2;
-  replace(byId("prefixes"), input.letters ? prefixTable(prepared, input) : null);
+  const prefixes = prefixesOf(config, input);
+  byId("prefixes-card").hidden = prefixes.length < 2;
+  replace(byId("prefixes"), prefixTable(prepared, prefixes));
   replace(byId("badges"), badge(main.model, main.strings, main.logits));
   replace(byId("share-content"), sharing(main));
   refreshTooltip();
@@ -177,7 +178,8 @@ function lookingAt(trace, truth) {
   const { classes, config } = state.main;
   const way = needsOrder(config) ? "token by token" : "as counts of letters";
   const judged = truth === null ? "This page does not know the right answer." : `The right answer is ${classes[truth]}.`;
-  return `${state.text}, ${showCount(trace.size)} letter${trace.size === 1 ? "" : "s"}, as the model reads it, ${way}: each token looks at others in every head, what it finds is added up, and the model says ${classes[classesOf(trace)]}. ${judged}`;
+  const what = config.frame ? "token" : "letter";
+  return `${state.text}, ${showCount(trace.size)} ${what}${trace.size === 1 ? "" : "s"}${config.frame ? " with its frame" : ""}, as the model reads it, ${way}: each token looks at others in every head, what it finds is added up, and the model says ${classes[classesOf(trace)]}. ${judged}`;
 }
 
 function tokenStrip(side) {
@@ -227,12 +229,17 @@ function outputTable({ outputs, second }, truth) {
 
 const MOST_PREFIXES = 24;
 
-/** What the model says of the string's beginnings. */
-function prefixTable(prepared, { letters }) {
+/** The string's beginnings, the longest ones; those that are inputs. */
+function prefixesOf({ frame }, { letters = [], inside = letters }) {
+  const every = inside.map((_, i) => inside.slice(0, i + 1)).filter((prefix) => !frame || frame.rows[prefix.length]);
+  return every.slice(-MOST_PREFIXES);
+}
+
+/** What the model says of them. */
+function prefixTable(prepared, prefixes) {
   const { main } = state;
   const { config, classes, model } = main;
-  const first = Math.max(1, letters.length - MOST_PREFIXES + 1);
-  const rows = Array.from({ length: letters.length - first + 1 }, (_, i) => letters.slice(0, first + i)).map((prefix) => {
+  const rows = prefixes.map((prefix) => {
     const text = prefix.map((letter) => model.tokens[letter + 1]).join("");
     const input = inputOf(config, text);
     const trace = run(prepared, input);
@@ -311,6 +318,9 @@ function search(budget = FIRST_BUDGET) {
   slice();
 }
 
+/** Whether there are inputs of up to so many letters. */
+const haveLength = (most) => (state.main.config.frame ? Object.keys(state.main.config.frame.rows).some((length) => Number(length) <= most) : most > 0);
+
 function foundLines({ done, value: { text, checkedTo, tried, judged, complete } }, budget) {
   const label = (words) => h("p", { class: "found-label" }, words);
   if (!done) return [label(`Searching: ${showCount(tried)} strings tried.`)];
@@ -318,7 +328,7 @@ function foundLines({ done, value: { text, checkedTo, tried, judged, complete } 
     return [
       label("Shortest string it gets wrong"),
       h("p", { class: "found-string" }, h("code", { "data-result": "shortest" }, text), h("button", { class: "small", "data-key": "load", onclick: () => typed(text) }, "Load it")),
-      h("p", { class: "note" }, checkedTo > 0 ? `Every string of up to ${checkedTo} letter${checkedTo === 1 ? "" : "s"} that was judged is right.` : "No shorter string exists."),
+      h("p", { class: "note" }, haveLength(checkedTo) ? `Every string of up to ${checkedTo} letter${checkedTo === 1 ? "" : "s"} that was judged is right.` : "No shorter string exists."),
     ];
   if (judged === 0) return [label("Not searched"), h("p", { class: "note" }, "This page does not know the task's rule, so it cannot judge strings; tsc-interp verify can.")];
   const words = complete ? `No wrong string: all ${showCount(judged)} that could be judged are right.` : `No wrong string up to length ${checkedTo}, of ${showCount(judged)} judged.`;

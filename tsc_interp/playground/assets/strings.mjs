@@ -3,7 +3,7 @@
 export const MAX_REPEAT = 1e9;
 const WRITTEN_OUT = 4;
 
-const ALL_LETTERS = "abcdefghijklmnopqrstuvwxyz";
+const ALL_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZαβγδεζηθικλμνξοπρστυφχψω";
 
 /** A string that cannot be read: `message` is what Python would say. */
 export class StringProblem extends Error {
@@ -16,6 +16,9 @@ export class StringProblem extends Error {
 }
 
 export const lettersOf = (size) => ALL_LETTERS.slice(0, size);
+
+/** The number of a letter, from 0. */
+export const letterIndex = (letter) => ALL_LETTERS.indexOf(letter);
 
 /** The string as [letter, repeat] pairs, in order, neighbouring equal letters merged. */
 export function runsOf(text, size) {

@@ -1,40 +1,41 @@
 // What is being decided, with the rules of tsc_interp/task.py.
 
-const indexOf = (letter) => letter.charCodeAt(0) - 97;
+import { letterIndex } from "./strings.mjs";
+
 const total = (counts) => counts.reduce((sum, count) => sum + count, 0);
 
 const RULES = {
   contains_all: {
-    label: (task, counts) => [...task.letters].every((letter) => counts[indexOf(letter)] > 0),
+    label: (task, counts) => [...task.letters].every((letter) => counts[letterIndex(letter)] > 0),
     describe: (task) => `contains ${[...task.letters].join(" and ")}`,
     boxLabel(task, low, high) {
-      const places = [...task.letters].map(indexOf);
+      const places = [...task.letters].map(letterIndex);
       if (places.every((i) => low[i] > 0)) return true;
       return places.some((i) => high[i] === 0) ? false : null;
     },
   },
   at_least: {
-    label: (task, counts) => counts[indexOf(task.letter)] >= task.k,
+    label: (task, counts) => counts[letterIndex(task.letter)] >= task.k,
     describe: (task) => `contains at least ${task.k} ${task.letter}`,
     boxLabel(task, low, high) {
-      if (low[indexOf(task.letter)] >= task.k) return true;
-      return high[indexOf(task.letter)] < task.k ? false : null;
+      if (low[letterIndex(task.letter)] >= task.k) return true;
+      return high[letterIndex(task.letter)] < task.k ? false : null;
     },
   },
   majority: {
-    label: (task, counts) => 2 * counts[indexOf(task.letter)] > total(counts),
+    label: (task, counts) => 2 * counts[letterIndex(task.letter)] > total(counts),
     describe: (task) => `more than half are ${task.letter}`,
     boxLabel(task, low, high) {
-      const i = indexOf(task.letter);
+      const i = letterIndex(task.letter);
       if (low[i] > total(high) - high[i]) return true;
       return high[i] <= total(low) - low[i] ? false : null;
     },
   },
   parity: {
-    label: (task, counts) => (counts[indexOf(task.letter)] % 2 === 1) === task.odd,
+    label: (task, counts) => (counts[letterIndex(task.letter)] % 2 === 1) === task.odd,
     describe: (task) => `an ${task.odd ? "odd" : "even"} number of ${task.letter}`,
     boxLabel(task, low, high) {
-      const i = indexOf(task.letter);
+      const i = letterIndex(task.letter);
       return low[i] === high[i] ? (low[i] % 2 === 1) === task.odd : null;
     },
   },
@@ -51,17 +52,19 @@ const CLASSES = {
  * was given: the task, its `machine` if it is an automaton, and the `truths` of its examples.
  */
 export function classOf({ config, machine, truths }, input, text) {
-  const { task } = config;
-  const counts = input.counts ?? lettersCounted(input.letters, config.n_letters);
+  const task = config.frame ? config.task.task : config.task;
+  const letters = input.inside ?? input.letters;
+  const counts = input.counts ?? lettersCounted(letters, config.n_letters);
   if (Object.hasOwn(CLASSES, task.kind)) return CLASSES[task.kind](counts);
   if (Object.hasOwn(RULES, task.kind)) return Number(labelOf(task, counts));
-  if (!input.letters) return truths[text] ?? null;
+  if (!letters) return truths[text] ?? null;
   if (task.kind === "before") {
-    const first = input.letters.find((letter) => [task.first, task.second].map(indexOf).includes(letter));
-    return Number(first === indexOf(task.first));
+    const first = letters.find((letter) => [task.first, task.second].map(letterIndex).includes(letter));
+    return Number(first === letterIndex(task.first));
   }
-  if (!machine || input.letters.length > machine.length) return truths[text] ?? null;
-  return machine.label[input.letters.reduce((state, letter) => machine.step[state][letter], machine.start)];
+  if (task.kind === "palindrome") return Number(letters.every((letter, i) => letter === letters.at(-1 - i)));
+  if (!machine || letters.length > machine.length) return truths[text] ?? null;
+  return machine.label[letters.reduce((state, letter) => machine.step[state][letter], machine.start)];
 }
 
 function lettersCounted(letters, size) {
@@ -79,7 +82,7 @@ export const labelOfBox = (task, low, high) => RULES[task.kind].boxLabel(task, l
 
 /** The label all strings over exactly these letters share, or null if they do not. */
 export function faceLabel(task, letters) {
-  const has = (letter) => letters.includes(indexOf(letter));
+  const has = (letter) => letters.includes(letterIndex(letter));
   if (task.kind === "contains_all") return [...task.letters].every(has);
   if (!has(task.letter)) return task.kind === "parity" ? !task.odd : false;
   return task.kind === "majority" && letters.length === 1 ? true : task.kind === "at_least" && task.k === 1 ? true : null;

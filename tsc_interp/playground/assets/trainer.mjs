@@ -3,6 +3,7 @@
 import { lossAndGradient, totalLoss } from "./gradient.mjs";
 import { weightShapes } from "./shapes.mjs";
 import { drawBatch } from "./stream.mjs";
+import { letterIndex } from "./strings.mjs";
 import { labelOf } from "./task.mjs";
 import { torchDraws } from "./twister.mjs";
 
@@ -71,7 +72,7 @@ export function* trainEpoch(state) {
 
 const streamOf = (config, { max_length: maxLength, alpha, batch_size: batchSize }) => ({
   ...{ maxLength, alpha, batchSize, letters: config.n_letters },
-  positive: [...config.task.letters].map((letter) => letter.charCodeAt(0) - 97),
+  positive: [...config.task.letters].map(letterIndex),
 });
 
 /** The first batches of the validation stream, the same after every epoch. */

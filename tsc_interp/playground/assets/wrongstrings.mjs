@@ -11,12 +11,17 @@ export const stringsOf = (config) =>
       for (const counts of vectorsOfLength(config.n_letters, length)) yield writeCounts(counts);
       return;
     }
-    const letters = lettersOf(config.n_letters);
+    const { frame } = config;
+    if (frame && !frame.rows[length]) return;
+    const letters = [...lettersOf(config.n_letters)];
+    const every = letters.map((_, i) => i);
+    const choices = Array.from({ length }, (_, i) => (frame ? frame.letters[i] : every));
     const places = new Array(length).fill(0);
     while (true) {
-      yield places.map((place) => letters[place]).join("");
+      const chosen = places.map((place, i) => choices[i][place]);
+      if (!frame?.distinct || new Set(chosen).size === length) yield chosen.map((letter) => letters[letter]).join("");
       let at = length - 1;
-      while (at >= 0 && places[at] === letters.length - 1) places[at--] = 0;
+      while (at >= 0 && places[at] === choices[at].length - 1) places[at--] = 0;
       if (at < 0) return;
       places[at]++;
     }
