@@ -16,7 +16,7 @@ import copy
 import random
 import sys
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tests import precise_ordered
@@ -35,44 +35,54 @@ from tsc_interp.verification.checker.trellis import PartProved, TrellisChecker, 
 
 
 @dataclass
+class Truth:
+    """How many inputs there are, are right and wrong, the same in float32, and which are wrong."""
+
+    inputs: int = 0
+    real: Counter[str] = field(default_factory=Counter)
+    float32: Counter[str] = field(default_factory=Counter)
+    wrong: set[tuple[int, ...]] = field(default_factory=set)
+
+
+@dataclass
 class Subject:
     checkpoint: Checkpoint
     document: dict[str, Any]
-    truth: dict[int, tuple[dict[str, int], dict[str, int], int]]
-    """Per length or step: how many are right and wrong, the same in float32, and in all."""
-    wrong: set[tuple[int, ...]]
+    known: dict[tuple[str, int], Truth] = field(default_factory=dict)
 
     @classmethod
     def of(cls, checkpoint: Checkpoint, lengths: list[int] | None) -> Subject:
-        checker, truth, wrong = TrellisChecker(checkpoint), {}, set()
-        kind = "step" if lengths is None else "length"
-        for number in lengths or range(2):
-            real, float32 = Counter(right=0, wrong=0), Counter(right=0, wrong=0)
-            strings = list(Sets.whole(checker.trellis(kind, number)).strings(0))
-            for string, label in strings:
-                answer, said = (
-                    precise_ordered.answer(checkpoint, string),
-                    answers(checkpoint, string),
-                )
-                real["right"] += answer == label
-                real["wrong"] += answer not in (label, None)
-                float32["right"] += said == {label}
-                float32["wrong"] += label not in said
-                wrong |= {string} if answer != label else set()
-            truth[number] = dict(real), dict(float32), len(strings)
         document: Any = certify(checkpoint, lengths=lengths, float32=True)
-        return cls(checkpoint, document.document, truth, wrong)
+        return cls(checkpoint, document.document)
+
+    def truth(self, kind: str, number: int) -> Truth:
+        """Of every input of a length or step, also of one that the certificate did not name."""
+        if (kind, number) not in self.known:
+            found = Truth()
+            for string, label in Sets.whole(
+                TrellisChecker(self.checkpoint).trellis(kind, number)
+            ).strings(0):
+                answer = precise_ordered.answer(self.checkpoint, string)
+                said = answers(self.checkpoint, string)
+                found.inputs += 1
+                found.real["right"] += answer == label
+                found.real["wrong"] += answer not in (label, None)
+                found.float32["right"] += said == {label}
+                found.float32["wrong"] += label not in said
+                found.wrong |= {string} if answer != label else set()
+            self.known[kind, number] = found
+        return self.known[kind, number]
 
     def false(self, part: PartProved) -> bool:
         """Whether something that was derived is not so."""
-        real, float32, inputs = self.truth[part.number]
+        truth = self.truth(part.kind, part.number)
         claimed = part.float32 or {"right": 0, "wrong": 0}
         return (
-            part.inputs != inputs
-            or part.right > real["right"]
-            or part.wrong > real["wrong"]
-            or any(claimed[kind] > float32[kind] for kind in claimed)
-            or (part.first_wrong is not None and part.first_wrong not in self.wrong)
+            part.inputs != truth.inputs
+            or part.right > truth.real["right"]
+            or part.wrong > truth.real["wrong"]
+            or any(claimed[kind] > truth.float32[kind] for kind in claimed)
+            or (part.first_wrong is not None and part.first_wrong not in truth.wrong)
         )
 
 
