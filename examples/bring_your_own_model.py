@@ -135,6 +135,6 @@ ordered = TransformerBridge.boot_native(config)  # its positions left as they ar
 ordered.eval()
 with_order = tsc.from_transformer_lens(ordered, **{**reading, "task": "before"})
 verdict = tsc.verify(with_order, 8)
-print(f"“{with_order.config.question}?”: {verdict.total_wrong:,} of {verdict.strings:,} strings of "
+print(f"“{with_order.config.question}?”: {verdict.wrong:,} of {verdict.strings:,} strings of "
       f"up to 8 letters are wrong, the first is {verdict.shortest.string}")  # fmt: skip
 # --8<-- [end:ordered]

@@ -6,13 +6,13 @@ from studies.external import mean_accuracy, wrong_by_maximum
 from studies.keep import model, results
 
 maximum = tsc.verify(model("max_of_four"), lengths=[4])
-print(f"{maximum.total_wrong:,} of {maximum.strings:,} sequences are wrong,")
-print(f"{maximum.total_undecided} undecided; the search examined", end=" ")
+print(f"{maximum.wrong:,} of {maximum.strings:,} sequences are wrong,")
+print(f"{maximum.undecided} undecided; the search examined", end=" ")
 print(f"{maximum.lengths[0].regions:,} regions")
 print("first wrong:", *maximum.shortest.tokens, "- the model's answer is", maximum.shortest.answer)
 # --8<-- [end:max-of-four]
 four = results("max_of_four", 3)
-assert maximum.total_wrong == four[0]["wrong"]
+assert maximum.wrong == four[0]["wrong"]
 
 # --8<-- [start:max-of-four-mean]
 print(f"Over these five seeds {mean_accuracy(four)}. Over eleven other seeds, 0 to 10, "

@@ -47,7 +47,7 @@ def test_max_of_three_by_search_force_and_the_model_itself(steps: int) -> None:
     with torch.no_grad():
         said = trained(every)[:, -1].argmax(-1)
     assert int((said != every.max(1).values).sum()) == forced.wrong
-    assert (verdict.total_wrong, verdict.total_undecided) == (forced.wrong, 0)
+    assert (verdict.wrong, verdict.undecided) == (forced.wrong, 0)
     assert sum(forced.by_maximum) == forced.wrong > 0
     assert verdict.certificate.checked.parts[0].wrong == forced.wrong
 
@@ -144,7 +144,7 @@ def test_the_first_of_the_ten() -> None:
 def test_the_first_of_max_of_four() -> None:
     row = results("max_of_four", 3)[0]
     verdict = tsc.verify_ordered(model("max_of_four"), 4, min_length=4)
-    assert (verdict.total_wrong, verdict.total_undecided) == (row["wrong"], 0)
+    assert (verdict.wrong, verdict.undecided) == (row["wrong"], 0)
     assert list(verdict.shortest.tokens) == row["first"]
 
 

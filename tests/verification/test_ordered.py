@@ -40,7 +40,7 @@ def test_counts_and_first_errors_are_those_of_every_string_at_256_bits(block):
             continue
         decided += 1
         verdict = verify_ordered(checkpoint, length, min_length=length, task=task)
-        assert (verdict.total_wrong, verdict.total_undecided) == (len(wrong), 0), config
+        assert (verdict.wrong, verdict.undecided) == (len(wrong), 0), config
         assert verdict.strings == config.n_letters**length
         if wrong:
             assert verdict.shortest.string == written(config, wrong[0])
@@ -111,7 +111,7 @@ def test_ties_go_to_the_lower_class():
     weights = dict(checkpoint.weights)
     weights["unembed.W_U"] = np.ones_like(weights["unembed.W_U"])
     verdict = verify_ordered(Checkpoint(checkpoint.config, weights), 3, task=Maximum())
-    assert verdict.total_undecided == 0
+    assert verdict.undecided == 0
     # Only strings of a's have 0 as their largest letter.
     assert [one.right for one in verdict.lengths] == [1, 1, 1]
     assert verdict.shortest.string == "b"
@@ -125,8 +125,8 @@ def test_a_zero_logit_is_negative():
     verdict = verify_ordered(Checkpoint(config, weights), task=Before())
     strings = [string for n in range(1, 5) for string in product(range(3), repeat=n)]
     positive = sum(Before().labels(np.array([one]))[0] for one in strings)
-    assert verdict.total_undecided == 0
-    assert verdict.total_wrong == positive
+    assert verdict.undecided == 0
+    assert verdict.wrong == positive
 
 
 @pytest.mark.parametrize("size", [1e30, 3e38])
@@ -178,6 +178,6 @@ def test_what_cannot_be_asked_is_refused_in_words():
 
 def test_it_shows_itself():
     verdict = verify_ordered(copying(sharpness=0.5), 3, task=Maximum())
-    said = f"of 39 strings of length 1 to 3 {verdict.total_wrong} are wrong (the first "
+    said = f"of 39 strings of length 1 to 3 {verdict.wrong} are wrong (the first "
     assert f"{said}{verdict.shortest.string})" in repr(verdict)
     assert verdict.shortest.string in verdict._repr_html_()

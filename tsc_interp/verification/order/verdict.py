@@ -148,16 +148,6 @@ class OrderedVerdict(Displayed):
         return self.inputs
 
     @property
-    def total_wrong(self) -> int:
-        """The number of wrong inputs over all lengths."""
-        return self.wrong
-
-    @property
-    def total_undecided(self) -> int:
-        """The number of undecided inputs over all lengths."""
-        return self.undecided
-
-    @property
     def shortest(self) -> WrongInput | None:
         """The first wrong input, or None."""
         return self.first_wrong
