@@ -8,8 +8,8 @@ and by looking at every sequence in float64 with a bound on its rounding, where 
 that is decided in ball arithmetic. The first seed's result is then proved by the independent
 checker, and TransformerLens's own forward pass over all sequences is timed (float32; one sequence
 in 32, scaled). `python -m studies.max_of_four.run longer` is max-of-5, 6, 8 and 10 (or the
-lengths that follow) by search alone, where no brute force can follow; `fresh` is eleven more seeds by search alone, for the
-spread of the accuracy. Times are CPU seconds.
+lengths that follow) by search alone, where no brute force can follow; `fresh` is eleven more seeds
+by search alone, for the spread of the accuracy. Times are CPU seconds.
 """
 
 from __future__ import annotations
