@@ -113,7 +113,7 @@ class _BaseRule(Frozen):
         if found.size and not 0 <= int(found.min()) <= int(found.max()) < most:
             raise UsageError(
                 f"labels of the task {kind!r} must lie in 0 to {most - 1}; got {int(found.min())} "
-                f"to {int(found.max())} (several classes: n_classes)"
+                f"to {int(found.max())}; a multiclass task sets n_classes"
             )
         return found.astype(np.int64)
 

@@ -155,7 +155,7 @@ def test_writing_returns_the_path_and_replaces_the_file(tmp_path: Path) -> None:
 
 
 def test_refusals_say_why() -> None:
-    with pytest.raises(UsageError, match="write a page for each"):
+    with pytest.raises(UsageError, match="need different pages"):
         playground_fragment("walkthrough", also=[fresh(POSITIONED)])
     with pytest.raises(UsageError, match="history is shown for models on letter counts only"):
         playground_fragment(fresh(POSITIONED), history={0: fresh(POSITIONED)})

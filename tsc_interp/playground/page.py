@@ -131,8 +131,8 @@ def _check_alike(main: Checkpoint, other: Checkpoint, counted: bool) -> None:
     if on_counts(other.config) != counted:
         named = (main, other) if counted else (other, main)
         raise UsageError(
-            f"one page shows models on letter counts ({named[0].source}), another those that see "
-            f"order or have several outputs ({named[1].source}); write a page for each"
+            f"{named[0].source} answers by letter counts, and {named[1].source} is order-sensitive "
+            "or multiclass; such models need different pages, so write one for each"
         )
 
 

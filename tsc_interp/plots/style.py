@@ -39,7 +39,6 @@ __all__ = [
     "Figure",
     "Label",
     "add_arrow",
-    "add_label",
     "annotation",
     "decision_line",
     "decision_shape",
@@ -235,7 +234,3 @@ def annotation(label: Label) -> dict[str, Any]:
         "standoff": 5,
         "borderpad": 1,
     }
-
-
-def add_label(figure: go.Figure, label: Label) -> None:
-    figure.add_annotation(annotation(label))

@@ -81,7 +81,7 @@ def _check(config: ClassifierConfig) -> None:
         "a CLS that attends to itself": config.attend_cls,
         "scores scaled by the length": config.score_scale != "sqrt_d_head",
         "a norm": config.has_norm,
-        "several outputs": config.n_outputs > 1,
+        "multiclass outputs": config.n_outputs > 1,
         "a task other than contains-all": not isinstance(config.task, ContainsAll),
     }
     obstacles = [reason for reason, there in reasons.items() if there]

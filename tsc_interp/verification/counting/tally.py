@@ -95,8 +95,8 @@ class Tally:
     def _of_two_classes(self, index: int) -> Side:
         if self.multiclass:
             raise UnsupportedError(
-                "with several classes a string is right or wrong, neither falsely positive nor "
-                "falsely negative: see errors[0]"
+                "a multiclass model has no false positives or false negatives, only wrong answers; "
+                "see errors[0]"
             )
         return self.sides[index]
 
