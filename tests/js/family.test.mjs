@@ -74,6 +74,13 @@ test("the evaluator of counts gives the same logits", options, () => {
   }
 });
 
+test("a string may be typed in the one-character names of tokens", () => {
+  const config = withDefaults({ n_letters: 3, n_layers: 1, n_positions: 9, reads: "first" });
+  const named = { ...config, token_names: ["(", ")", "END"] };
+  for (const text of ["(())", "aabb"]) assert.deepEqual(inputOf(named, text).ids, inputOf(config, "aabb").ids);
+  assert.throws(() => inputOf(config, "(())"));
+});
+
 test("a string with more letters than positions is refused in words", () => {
   const config = withDefaults({ n_letters: 2, n_layers: 1, n_positions: 5, reads: "first" });
   assert.equal(longestOf(config), 4);

@@ -191,3 +191,13 @@ def test_probes_interventions_and_reports_read_rows_by_the_frame() -> None:
     for refused in (tsc.horizon, lambda one: tsc.write_playground(one, "page.html")):
         with pytest.raises(tsc.TscError, match=r"positions|frame"):
             refused(mine)
+
+
+def test_a_name_is_the_title_of_its_pages() -> None:
+    model = tl_model()
+    frame = tsc.Frame.parse("x{1..3}; x=1..3", name="sums of a frame")
+    options: dict[str, Any] = {"task": "parity", "samples": 4}
+    assert tsc.from_transformer_lens(model, frame=frame, **options).source == "sums of a frame"
+    named = tsc.from_transformer_lens(model, frame=frame, name="my model", **options)
+    assert named.source == "my model"
+    assert tsc.analyze(named, ["ab"], probes=["patterns"]).models[0].card.name == "my model"

@@ -40,6 +40,7 @@ def from_torch(
     positions: nn.Embedding | Tensor | None = None,
     samples: int = 64,
     seed: int = 0,
+    name: str = "torch",
 ) -> Checkpoint:
     """Import a plain PyTorch encoder, and compare it with the original.
 
@@ -56,6 +57,7 @@ def from_torch(
         positions: A table that is added to the embeddings.
         samples: The number of random strings on which both models are compared.
         seed: The seed of these strings.
+        name: The title of the model's pages.
 
     Returns:
         The model as a checkpoint, which every function of the package accepts as a model.
@@ -89,7 +91,7 @@ def from_torch(
         config,
         as_arrays(config, weights),
         {"imported_from": type(encoder).__name__, "token_ids": list(ids), "query": query},
-        source="torch",
+        source=name,
     )
 
     def original(letters: Tensor) -> Tensor:

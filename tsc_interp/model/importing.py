@@ -59,6 +59,7 @@ def from_transformer_lens(
     classes: tuple[int, int] | None = None,
     samples: int = 64,
     seed: int = 0,
+    name: str | None = None,
 ) -> Checkpoint:
     """Import a TransformerLens model, and compare it with the original.
 
@@ -77,6 +78,7 @@ def from_transformer_lens(
             are the two outputs; with more outputs, all are kept, and the largest is the answer.
         samples: The number of random strings on which both models are compared.
         seed: The seed of these strings.
+        name: The title of the model's pages; by default the frame's name, or the model's own.
 
     Returns:
         The model as a checkpoint, which every function of the package accepts as a model.
@@ -135,7 +137,7 @@ def from_transformer_lens(
         config,
         as_arrays(config, weights),
         {**provenance, "token_ids": list(reading.ids), "query": reading.query},
-        source=_name(model, cfg),
+        source=name or getattr(frame, "name", "") or _name(model, cfg),
     )
 
     def original(letters: Tensor) -> Tensor:
@@ -171,7 +173,7 @@ def _framed(
 
 def taken_over(model: Any, options: Mapping[str, Any]) -> Checkpoint:
     """The same with its options in a mapping, whose names are checked."""
-    known = {"tokens", "task", "frame", "query", "classes", "samples", "seed"}
+    known = {"tokens", "task", "frame", "query", "classes", "samples", "seed", "name"}
     if set(options) - known or not {"tokens", "frame"} & set(options):
         raise UsageError(
             "a mapping has a frame, or tokens and perhaps query and classes, and a task, as "

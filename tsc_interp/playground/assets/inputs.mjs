@@ -30,8 +30,17 @@ export function orderedInput(config, letters) {
 
 const LONGEST = 400; // tokens in order that a page still draws
 
+/** A string in letters, where it was typed in the names of tokens, such as (()). */
+function spelled({ n_letters, token_names: names = [] }, text) {
+  const letters = lettersOf(n_letters);
+  const own = names.filter((name) => name.length === 1);
+  if (own.length === 0 || own.some((name) => letters.includes(name)) || ![...text].every((each) => own.includes(each))) return text;
+  return [...text].map((each) => letters[names.indexOf(each)]).join("");
+}
+
 /** A string as the model reads it; what is too long for it is a StringProblem. */
-export function inputOf(config, text) {
+export function inputOf(config, typed) {
+  const text = spelled(config, typed);
   if (!needsOrder(config)) return countInput(config, countsOf(text, config.n_letters));
   const alphabet = lettersOf(config.n_letters);
   const runs = runsOf(text, config.n_letters);
