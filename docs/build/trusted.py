@@ -29,7 +29,7 @@ def trusted_files() -> str:
         [
             *kinds,
             "",
-            "| file | lines | what it is |",
+            "| file | lines | purpose |",
             "|---|---:|---|",
             *(f"| `{name}` | {lines} | {purpose} |" for name, lines, purpose in rows),
             "",

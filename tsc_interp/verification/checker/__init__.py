@@ -1,1 +1,1 @@
-"""The trusted base: what has to be believed for `check` to be believed."""
+"""The trusted base: the code that you have to trust when `check` accepts a certificate."""

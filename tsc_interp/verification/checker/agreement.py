@@ -1,4 +1,4 @@
-"""The checker of what is claimed about two classifiers: where they agree, and where they do not.
+"""Checks certificates about two classifiers: where they agree, and where they differ.
 
 Like check.py it believes nothing but the two checkpoints: every box is bounded again for both in
 `arb` balls, and nothing is concluded but through the kernel. The kinds of claims:

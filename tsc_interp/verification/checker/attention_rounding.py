@@ -1,4 +1,4 @@
-"""How far float32 can be from the reals up to the end of attention, in a model of one layer.
+"""Bounds the float32 error up to the end of attention, in a model of one layer.
 
 The assumptions are rounding.py's: sums in any order, with or without fused multiply-adds. A norm
 takes the mean out (LayerNorm), divides by √(mean square + ε) or multiplies by its reciprocal, good

@@ -1,4 +1,4 @@
-"""What claims about one model and about two have in common: boxes that leave nothing out.
+"""Reads the boxes of claims about one or two models, and checks that they leave nothing out.
 
 A claim about every string up to a length is a list of boxes of counts, one about every length boxes
 of ratios, one about all that is longer a tail. Here boxes are read, counted and checked to be well

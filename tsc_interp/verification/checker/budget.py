@@ -1,4 +1,4 @@
-"""What a check may take: seconds, and bytes held at one time. What needs more is rejected.
+"""Limits the seconds and the bytes that a check may use; a check that needs more is rejected.
 
 Bytes are counted, not measured, so a certificate is accepted or rejected alike on every machine.
 Counted is whatever a certificate can make large: tables of balls (`Kept`), and the pieces that the

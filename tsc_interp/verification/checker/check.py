@@ -1,4 +1,4 @@
-"""An independent checker of certificates: exact arithmetic, no code shared with the search.
+"""Checks certificates about one model, in exact arithmetic, without code of the search.
 
 It believes nothing but the checkpoint. Every box of a certificate is bounded again here, in `arb`
 balls (model.py), and judged by a kernel in which what is not known cannot prove anything

@@ -1,4 +1,4 @@
-"""What follows from a certificate's claims: each derived again, then all of them put together.
+"""Recomputes each claim of a certificate, and derives the conclusion from all of them.
 
 The kinds of claims:
 

@@ -1,4 +1,4 @@
-"""Whether boxes leave nothing out: part of the checker.
+"""Checks that a set of boxes leaves nothing out.
 
 A box is half open, `low ≤ x < high`. Its ends are whole numbers below 2^53 or floats, never NaN
 (the checker reads them); they are compared and never computed with, so float64 is exact. The region

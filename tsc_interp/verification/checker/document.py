@@ -1,4 +1,4 @@
-"""What every certificate has around its claims: a schema, its models, a conclusion and a digest.
+"""Defines the parts of every certificate: a schema, its models, a conclusion and a digest.
 
     {"schema": "tsc-interp/<kind>/<version>", "weight_hash": ..., "claims": [...],
      "conclusion": {...}, "digest": SHA-256 of all the rest}

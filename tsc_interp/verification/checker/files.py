@@ -1,4 +1,4 @@
-"""Certificates in files, read strictly: nothing twice, only numbers, and not too large."""
+"""Reads certificates strictly: no duplicate keys, finite numbers only, and a limited size."""
 
 from __future__ import annotations
 

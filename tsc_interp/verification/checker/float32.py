@@ -1,4 +1,4 @@
-"""Claims about the float32 model: right, or wrong, whatever the order of its sums.
+"""Checks claims about the float32 model: right, or wrong, whatever the order of its sums.
 
     float32_right_up_to   every string over exactly these letters, up to this length, is right in
                           float32: the real logit (or margin) is beyond what rounding can move it

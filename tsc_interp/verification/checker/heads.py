@@ -1,4 +1,4 @@
-"""The checker's own attention of one layer, in `arb` balls: scores and values at a reading place.
+"""Computes the attention scores and values of one layer in `arb` balls.
 
 A key is a token at a place, so one head gives it one score from each reader, and one value. Every
 option of the family ends here: norms, positions of all kinds, norms of queries and keys, a stated

@@ -1,4 +1,4 @@
-"""When two one-layer classifiers are the same function of the counts, shown in exact fractions.
+"""Shows in exact fractions that two one-layer classifiers are the same function of counts.
 
 On one set of letters the logit of such a model is
 

@@ -1,4 +1,4 @@
-"""The checker's kernel: what may be concluded from `arb` balls, and nothing else.
+"""The kernel: every comparison and bound on `arb` balls; an unknown ball proves nothing.
 
 A ball holds a real number that is not known exactly. One that is not finite (NaN, an infinite
 radius, an overflow) holds no information, and every function here answers so: a question is

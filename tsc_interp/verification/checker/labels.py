@@ -1,4 +1,4 @@
-"""What claims are about: labels of boxes, and who bounds what makes them right.
+"""Gives the labels of boxes, and the objects that bound their margins.
 
 Part of the checker (check.py): nothing here is taken from the search.
 """

@@ -1,4 +1,4 @@
-"""What float32 rounds after attention in a model of one layer, for many sets of inputs at once.
+"""Bounds the float32 errors after attention, in a model of one layer, for many sets at once.
 
 The assumptions are rounding.py's. trellis_model.py bounds margins for what float32 has of the
 residual stream after attention (attention_rounding.py) and adds these errors where they are made:

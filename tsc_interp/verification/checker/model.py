@@ -1,4 +1,4 @@
-"""The checker's own forward pass: the real-number classifier over boxes, in `arb` balls.
+"""Runs the real-number classifier over boxes of counts, in `arb` balls.
 
 Only the attention weights need care. Over a box of weights, Σ w v / Σ w takes its extremes where
 each weight is at one of its ends (`kernel.mean`); a ball around the extremes goes on. The rest is

@@ -1,4 +1,4 @@
-"""What a norm makes of the float32 errors of one token.
+"""Bounds how a norm changes the float32 errors of one token.
 
 Let c be what is divided, E_i what its components are off by, and s its scale. s is 1-Lipschitz in
 the root mean square of c, and no component is larger than √d times the scale it is divided by. So a

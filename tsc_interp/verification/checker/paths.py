@@ -1,4 +1,4 @@
-"""Sets of inputs as paths of a trellis, many at once, and the largest mean of a head over each.
+"""Represents sets of inputs as paths of a trellis, and bounds the mean of a head over each.
 
 A head's output along one direction q is Σ w (q · v) / Σ w over the keys of a path, with weights
 w > 0. For any number λ, one sweep over the stages finds the largest Σ w (q · v - λ) of all paths,

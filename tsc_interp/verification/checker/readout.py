@@ -1,4 +1,4 @@
-"""What follows attention in a model of one layer, in `arb` balls: as matrices, and of one string.
+"""Computes the part of a one-layer model after attention, in `arb` balls.
 
 Part of the checker (trellis_model.py): nothing here is taken from the search. No ball is compared.
 """

@@ -1,4 +1,4 @@
-"""Quantities as linear functions of the residual stream plus an interval, and what is made of them.
+"""Bounds quantities by linear functions of the residual stream plus an interval.
 
 Every function here holds for all values in the ranges of its arguments. The coefficients it chooses
 are exact numbers near the best ones: the interval around what is left makes any choice true.

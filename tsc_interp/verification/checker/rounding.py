@@ -1,4 +1,4 @@
-"""The checker's own bound on float32 rounding, in `arb` balls: from weights and a length alone.
+"""Bounds float32 rounding in `arb` balls, from the weights and a length alone.
 
 A model run in float32 computes a logit that depends on the order of its sums. For every order at
 once, with or without fused multiply-adds, a sum of k products is off by at most k u / (1 - k u) of

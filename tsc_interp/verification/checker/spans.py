@@ -1,4 +1,4 @@
-"""The checker's own intervals: arrays of float64 with a lower and an upper end, rounded outwards.
+"""Interval arithmetic on arrays of float64, rounded outwards.
 
 Balls (kernel.py) are exact but slow; these decide thousands of leaves at once. The only assumption
 is IEEE 754: +, -, *, / and √ of single numbers are rounded to the nearest, and a sum of n products,

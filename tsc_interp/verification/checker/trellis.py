@@ -1,4 +1,4 @@
-"""An independent checker of certificates about order-sensitive models of one layer.
+"""Checks certificates about order-sensitive models of one layer.
 
 It believes the checkpoint and what the task says of its inputs: the trellis of a length, or of a
 step of a task that writes (`tsc_interp.tasks`). A certificate is a tree of cuts: every cut parts

@@ -1,4 +1,4 @@
-"""The checker's own bounds on margins over sets of paths of a trellis, many sets at once.
+"""Bounds margins over sets of paths of a trellis, many sets at once.
 
 One token reads, so a letter at a place has one score and one value per head (heads.py). What heads
 add to the residual stream x is bounded along any direction by `highest` (paths.py). Then the margin
