@@ -66,7 +66,7 @@ with tempfile.TemporaryDirectory() as place:
     file = Path(place) / "walkthrough.json"
     certificate.save(file)
     accepted = tsc.check(file, "walkthrough")
-    print(f"{file.name}: {file.stat().st_size:,} bytes, {len(accepted)} statements derived again")
+    print(f"{file.name}: {file.stat().st_size:,} bytes, {len(accepted)} claims confirmed")
     try:
         tsc.check(file, "generalization-errors")
     except CertificateError as error:

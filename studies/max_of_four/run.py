@@ -89,7 +89,7 @@ def _proof(seed: int) -> dict[str, Any]:
     sizes = len(text), len(gzip.compress(text))
     plain = forward_seconds(model)
     print(
-        f"\nseed {seed}, derived again by the checker in {checking:.1f} s (made: {making:.1f} s):"
+        f"\nseed {seed}, confirmed by the checker in {checking:.1f} s (made: {making:.1f} s):"
     )
     print("\n".join(f"  {sentence}" for sentence in proved))
     print(f"  certificate of {sizes[0] / 1e3:.0f} kB, {sizes[1] / 1e3:.0f} kB compressed")
