@@ -88,9 +88,7 @@ def _proof(seed: int) -> dict[str, Any]:
     text = json.dumps(document).encode()
     sizes = len(text), len(gzip.compress(text))
     plain = forward_seconds(model)
-    print(
-        f"\nseed {seed}, confirmed by the checker in {checking:.1f} s (made: {making:.1f} s):"
-    )
+    print(f"\nseed {seed}, confirmed by the checker in {checking:.1f} s (made: {making:.1f} s):")
     print("\n".join(f"  {sentence}" for sentence in proved))
     print(f"  certificate of {sizes[0] / 1e3:.0f} kB, {sizes[1] / 1e3:.0f} kB compressed")
     print(f"  TransformerLens's forward pass on every sequence: {plain:.0f} s (scaled)")

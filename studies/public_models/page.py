@@ -51,20 +51,26 @@ def power(value: float, digits: int = 0) -> str:
     return high if float(front) == 1 else f"{front} · {high}"
 
 
+def left(row: Row) -> str:
+    """The number of undecided inputs, rounded if it has more digits than a column holds."""
+    undecided = int(row["undecided"])
+    return power(undecided, 2) if undecided > 10**9 else f"{undecided:,}"
+
+
 def years(row: Row) -> str:
     spent = row["brute_force"]["seconds_each"] * int(row["inputs"])
     return f"{power(spent / YEAR)} years" if spent > YEAR else f"{spent:,.0f} s"
 
 
 # --8<-- [start:table]
-print("| model | parameters | claimed right | wrong, exactly | undecided | first wrong, replayed |")
+print("| model | parameters | claimed right | wrong, exactly | first wrong, replayed | undecided |")
 print("|---|---|---|---|---|---|")
 for row in decided:
     inputs = power(float(row["inputs"]), 1)
     print(
         f"| {row['name']} | {row.get('parameters') or row['numbers']:,} "
         f"| {row.get('claimed') or '—'} | {int(row['wrong']):,} of {inputs} "
-        f"| {int(row['undecided']):,} | {first(row)} |"
+        f"| {first(row)} | {left(row)} |"
     )
 # --8<-- [end:table]
 
