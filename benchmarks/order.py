@@ -1,6 +1,6 @@
 """What exact verification of order-sensitive models costs. Run by `python -m benchmarks.order`.
 
-    python -m benchmarks.order [FOLDER] [--certify SECONDS]
+    python -m benchmarks.order [FOLDER] [--certify SECONDS] [--only NAME]
 
 Four models of our own need no download; FOLDER holds your copies of public ones (the 456-parameter
 adder, ARENA's cumulative sum; `studies/public_models/readers.py` lists the formats). Each row has a
@@ -31,11 +31,12 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--seconds", type=float, default=120.0, help="for the search")
     parser.add_argument("--certify", type=float, default=120.0, help="per certificate; 0: none")
+    parser.add_argument("--only", default="", help="rows whose name contains this")
     asked = parser.parse_args(arguments)
     files = sorted(asked.folder.glob("*.pt")) if asked.folder else []
     head = f"{'model':<24}{'inputs':>11}{'wrong':>10}{'undecided':>11}"
     print(f"{head}{'search':>9}{'certify':>9}{'check':>9}{'memory':>9}")
-    for what in [*OWN, *files]:
+    for what in [one for one in [*OWN, *files] if asked.only in str(one)]:
         with get_context("spawn").Pool(1) as pool:
             print(pool.apply(row, (what, asked.seconds, asked.certify)), flush=True)
 
@@ -63,6 +64,7 @@ def subject(what: str | Path) -> tuple[str, Any, Any]:
 def row(what: str | Path, seconds: float, certify: float) -> str:
     """One line of the table."""
     import tsc_interp as tsc
+    from tsc_interp.verification.order import certificates  # noqa: F401  (before the clock starts)
 
     try:
         name, checkpoint, lengths = subject(what)

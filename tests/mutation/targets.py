@@ -81,8 +81,11 @@ TARGETS = (
     *(
         Target(
             f"{_VERIFICATION}/checker/{name}_rounding.py",
-            ("tests/verification/test_layer_rounding.py",),
-            "adversary or overflow",
+            (
+                "tests/verification/test_attention_rounding_terms.py",
+                "tests/verification/test_layer_rounding.py",
+            ),
+            "rounding_terms or adversary or overflow",
         )
         for name in ("attention", "norm")
     ),
