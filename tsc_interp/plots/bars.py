@@ -28,7 +28,9 @@ def signed_bars(
 
     Numbers stand to the right of zero and of the bar, so a bar to the left leaves them its row.
     """
-    texts = [f" {value:.2f}{note}" for value, note in zip(values, notes, strict=True)]
+    # A first error is often a hair's breadth from zero: -0.00 would hide its sign and size.
+    digits = [2 if abs(value) >= 0.05 or not value else 4 for value in values]
+    texts = [f" {v:.{n}f}{note}" for v, n, note in zip(values, digits, notes, strict=True)]
     rows = list(range(len(values)))
     figure = new_figure(x, height=96 + 30 * len(rows))
     looks = list(zip(colours, hatched, strict=True))
