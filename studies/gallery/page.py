@@ -59,7 +59,8 @@ for row in enumerated:
     note = "" if counts["complete"] else " (time ran out)"
     print(
         f"| {row['name']}: `{row['frame'].split(';')[0]}` | {counts['inputs']:,}{note} "
-        f"| {counts['wrong']:,} | {counts['undecided']:,} | {counts['in_balls']:,} | {word(row)} "
+        f"| {counts['wrong']:,} | {counts['undecided']:,} | {counts['in_balls']:,} "
+        f"| {word(row) if counts['wrong'] else 'none'} "
         f"| {row['seconds']:.0f} s |"
     )
 # --8<-- [end:enumerated]
