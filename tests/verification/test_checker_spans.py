@@ -230,3 +230,13 @@ def test_bends_are_those_of_the_widest_gap() -> None:
     below, above = relaxation._bends("gelu", nodes)
     assert 0.80 * 0.75**2 / 8 <= below[0] <= 0.80 * 0.75**2 / 8 * (1 + 1e-12)
     assert 0.11 * 0.75**2 / 8 <= above[0] <= 0.11 * 0.75**2 / 8 * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("low", [1.0, -1.0, 3.0, 0.0, 2.0**-1074, 1e300])
+def test_the_radius_reaches_both_ends_of_neighbours(low: float) -> None:
+    """The middle of two neighbouring numbers is one of them, so one distance is zero."""
+    for high in (low, float(np.nextafter(low, np.inf)), low + abs(low) / 3):
+        span = Span(np.array([low]), np.array([high]))
+        middle, radius = Fraction(float(span.middle[0])), Fraction(float(span.radius[0]))
+        assert middle - radius <= Fraction(low)
+        assert middle + radius >= Fraction(high)
