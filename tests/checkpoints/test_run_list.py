@@ -136,7 +136,7 @@ def test_the_command(here, capsys):
     assert main(["runs"]) == 0
     out, err = capsys.readouterr()
     assert "four-letters/attend_cls=true/d_model=10/seed=1" in out
-    assert "--checkpoint NAME" in err
+    assert "analyze NAME" in err
     assert main(["runs", "single", "--horizon", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["schema"] == "tsc-interp/runs/1"

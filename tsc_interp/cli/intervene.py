@@ -19,6 +19,7 @@ from tsc_interp.cli.common import (
     print_json,
     working,
 )
+from tsc_interp.errors import UnsupportedError
 from tsc_interp.source_report import EXAMPLES
 
 if TYPE_CHECKING:
@@ -75,7 +76,10 @@ def command(
     if exact or out is not None:
         edited, refused = _edited(loaded, changes, texts, must=out is not None)
     if exact and edited is not None:
-        effects = _effects(loaded, edited, quiet)
+        try:
+            effects = _effects(loaded, edited, quiet)
+        except UnsupportedError as error:  # such a model is not decided at every length
+            refused = str(error)
     if out is not None and edited is not None:
         edited.save(out, force=force)
     pairs = zip(texts, outcome.before.tolist(), outcome.after.tolist(), strict=True)
@@ -101,7 +105,6 @@ def _edited(
     loaded: Checkpoint, changes: list[str], texts: list[str], *, must: bool
 ) -> tuple[Any, str | None]:
     """The changed model, or why its change cannot be written as weights."""
-    from tsc_interp.errors import UnsupportedError
     from tsc_interp.interventions.weights import edit
 
     try:

@@ -196,7 +196,7 @@ class Partition:
         levels = [np.full((1, len(probe.q)), np.nan) for probe in self.bounds.probes]
         zero = np.zeros(1, dtype=np.int64)
         doubt = np.ones((1, len(self.bounds.maps.same)), dtype=bool)
-        waiting = [Batch(whole, zero, zero + trellis.labels[0], zero, levels, doubt)]
+        waiting = [Batch(whole, zero, zero + trellis.labels[0], zero.copy(), levels, doubt)]
         by_label = trellis.label
         waiting = self._split(waiting, trellis.label_stage, by_label, "label")
         if self.exact.config.reads == "last_letter":
