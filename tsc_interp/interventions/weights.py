@@ -27,17 +27,16 @@ from numpy.typing import NDArray
 from tsc_interp.arguments import checked
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.resolve import ModelLike, as_checkpoint
-from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError, UsageError
-from tsc_interp.interventions.changes import From, Mean, Noise, Patch, Resample, Scale, Set, Zero
+from tsc_interp.interventions.changes import From, Mean, Patch, Resample, Scale, Set, Zero
 from tsc_interp.interventions.constants import Runs, given_vector, moved_table, table
 from tsc_interp.interventions.intervention import Given, Intervention, as_interventions
 from tsc_interp.interventions.parts import Direction, Edge, Part, readers, writers
+from tsc_interp.interventions.scaling import READ_WEIGHT, factor, only_scales, scale
 from tsc_interp.model.framing import FrameLike, with_frame
 from tsc_interp.strings import CLS, FIRST_LETTER
 
 Array = NDArray[np.float64]
-_READ_WEIGHT = {"query": "attn.W_Q", "key": "attn.W_K", "value": "attn.W_V", "neuron": "mlp.W_in"}
 
 
 @checked
@@ -73,62 +72,17 @@ def edit(
     history = [*checkpoint.provenance.get("interventions", ()), *map(str, wanted)]
     provenance = {**checkpoint.provenance, "interventions": history}
     source = f"{checkpoint.source} with {', '.join(map(str, wanted))}"
-    if all(_only_scales(one) for one in wanted):
+    if all(only_scales(one) for one in wanted):
         weights = {name: w.astype(np.float64) for name, w in checkpoint.weights.items()}
         for one in wanted:
             one.check(checkpoint.config)
-            _scale(weights, checkpoint.config, one)
+            scale(weights, checkpoint.config, one)
         rounded = {name: w.astype(np.float32) for name, w in weights.items()}
         return Checkpoint(checkpoint.config, rounded, provenance, source=source)
     editor = _Editor(checkpoint, tuple(strings))
     for one in wanted:
         editor.add(one)
     return editor.finish(provenance, source)
-
-
-def _only_scales(one: Intervention) -> bool:
-    """Whether a change multiplies everything that a head, a neuron or an MLP computes."""
-    where = one.place
-    return (
-        isinstance(one.change, Zero | Scale)
-        and isinstance(where, Part)
-        and where.kind in ("head", "neuron", "mlp", *_READ_WEIGHT)
-        and where.letter is None
-        and where.position is None
-    )
-
-
-def _scale(weights: dict[str, Array], config: ClassifierConfig, one: Intervention) -> None:
-    """Multiply the weights behind a part, and the bias that belongs to it alone."""
-    where, factor = one.place, _factor(one)
-    assert isinstance(where, Part)
-    index: Any = slice(None) if where.index is None else where.index
-    block = f"blocks.{where.layer}."
-    if where.kind in ("query", "key", "value"):
-        if config.qk_norm != "off" and where.kind != "value":
-            raise UnsupportedError(
-                f"{one}: the norm of queries and keys undoes a change of weights"
-            )
-        if config.grouped and where.kind != "query":
-            raise UnsupportedError(f"{one}: heads share these weights; change the head instead")
-        name = block + _READ_WEIGHT[where.kind]
-        names = [name, name.replace("W_", "b_")]
-    elif where.kind == "mlp":
-        names = [block + "mlp.W_out", block + "mlp.b_out"]
-    else:
-        names = [block + ("attn.W_O" if where.kind == "head" else "mlp.W_out")]
-    for name in names:
-        if name in weights:
-            weights[name][index] *= factor
-
-
-def _factor(one: Intervention) -> float:
-    """What remains of the part itself."""
-    if isinstance(one.change, Scale):
-        return one.change.factor
-    if isinstance(one.change, Noise):
-        raise UnsupportedError(f"{one}: noise moves each activation, so it is no constant")
-    return 0.0
 
 
 class _Editor:
@@ -196,7 +150,7 @@ class _Editor:
         name = layer + ("attn.W_O" if attends else "mlp.W_out")
         index: Any = slice(None) if where.index is None else where.index
         written = self.weights[name][index].copy()
-        self.weights[name][index] *= _factor(one)
+        self.weights[name][index] *= factor(one)
         if isinstance(one.change, Mean | From | Set):
             for token, average in self._averages(one, where).items():
                 vector = (
@@ -223,8 +177,8 @@ class _Editor:
                 self._constant(token, self._written(edge.source, average), [edge.target])
 
     def _inside_head(self, one: Intervention, where: Part) -> None:
-        if _only_scales(one):
-            _scale(self.weights, self.config, one)
+        if only_scales(one):
+            scale(self.weights, self.config, one)
             return
         if where.layer:
             raise UnsupportedError(
@@ -248,7 +202,7 @@ class _Editor:
             self._no_norm(one)
             average = self._averages(one, where)[CLS]
             self._tag(CLS, Part("logit"), np.array([float(unit @ average) * seen]))
-        self.weights["unembed.W_U"][:, 0] -= (1 - _factor(one)) * seen * unit
+        self.weights["unembed.W_U"][:, 0] -= (1 - factor(one)) * seen * unit
 
     def _no_norm(self, one: Intervention) -> None:
         if self.config.has_norm:
@@ -284,7 +238,7 @@ class _Editor:
 
     def _vectors(self, one: Intervention, where: Part) -> list[tuple[int, Array, Array]]:
         """(token, old, new) of the queries, keys or values a head gives in the first layer."""
-        name = f"blocks.0.{_READ_WEIGHT[where.kind]}"
+        name = f"blocks.0.{READ_WEIGHT[where.kind]}"
         every = self.weights["embed.W_E"] @ self.weights[name][where.index]
         tokens = [CLS, *range(FIRST_LETTER, len(every))]
         if where.letter is not None:
@@ -311,7 +265,7 @@ class _Editor:
     def _read(self, reader: Part, vector: Array) -> Array:
         if reader.kind == "logit":
             return vector @ self.weights["unembed.W_U"]
-        weight = self.weights[f"blocks.{reader.layer}.{_READ_WEIGHT[reader.kind]}"]
+        weight = self.weights[f"blocks.{reader.layer}.{READ_WEIGHT[reader.kind]}"]
         own = weight[:, _one(reader)] if reader.kind == "neuron" else weight[reader.index]
         return np.asarray(vector @ own)
 
@@ -352,7 +306,7 @@ class _Editor:
         if reader.kind == "logit":
             weights["unembed.W_U"][rows] = self.weights["unembed.W_U"]
             return
-        name = f"blocks.{reader.layer}.{_READ_WEIGHT[reader.kind]}"
+        name = f"blocks.{reader.layer}.{READ_WEIGHT[reader.kind]}"
         if reader.kind == "neuron":
             weights[name][rows, reader.index] = self.weights[name][:, reader.index]
         else:
@@ -361,7 +315,7 @@ class _Editor:
     def _row(self, weights: dict[str, Array], reader: Part, row: int) -> Array:
         if reader.kind == "logit":
             return np.asarray(weights["unembed.W_U"][row])
-        name = f"blocks.{reader.layer}.{_READ_WEIGHT[reader.kind]}"
+        name = f"blocks.{reader.layer}.{READ_WEIGHT[reader.kind]}"
         if reader.kind == "neuron":
             return np.asarray(weights[name][row, _one(reader)])
         return np.asarray(weights[name][reader.index, row])

@@ -85,7 +85,7 @@ def _machine(config: ClassifierConfig) -> dict[str, Any] | None:
     length = min(_longest(config), LONGEST)
     try:
         machine = made(n_letters, length).minimised()
-    except (TscError, NotImplementedError):  # too many states, or none: palindromes
+    except TscError:  # too many states, or none: palindromes
         return None
     if len(machine) > MOST_STATES:
         return None

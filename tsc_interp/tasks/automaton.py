@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import field_validator, model_validator
 
-from tsc_interp.errors import ConfigError, shorten
+from tsc_interp.errors import ConfigError, UnsupportedError, shorten
 from tsc_interp.strings import LETTERS
 from tsc_interp.task import Classes, _BaseRule
 from tsc_interp.tasks.machine import Machine, explore
@@ -31,7 +31,7 @@ class OrderRule(_BaseRule):
 
     def machine(self, n_letters: int, length: int) -> Machine:
         """The automaton over this alphabet, as far as strings of `length` letters need it."""
-        raise NotImplementedError(f"{type(self).__name__} has no machine")
+        raise UnsupportedError(f"{type(self).__name__} is no automaton that reads letters in order")
 
     def labels(self, letters: Classes) -> Classes:
         """`[string position]`, -1 behind a string's end, to classes `[string]`."""

@@ -69,6 +69,6 @@ function filled({ rows }, inside) {
   return rows[inside.length].map((letter) => letter ?? inside[place++]);
 }
 
-/** The longest string there are positions for, or that this page reads; of a frame, the letters at its places. */
+/** The longest string there are positions for, or that this page reads. */
 export const longestOf = (config) =>
   config.n_positions > 0 ? Math.min(LONGEST, config.n_positions - (config.reads === "last_letter" ? 0 : 1)) : LONGEST;
