@@ -50,7 +50,7 @@ def as_strings(given: str | Iterable[str]) -> list[str]:
         return [given]
     if isinstance(given, Iterable):
         strings = list(given)
-        if all(isinstance(one, str) for one in strings):
+        if all(isinstance(string, str) for string in strings):
             return strings
     raise StringError(given, None, "it is neither a string nor a list of strings", "pass one")
 

@@ -67,7 +67,8 @@ def list_them(context: typer.Context, as_json: JsonOption = False) -> None:
     from tsc_interp.laboratories.registry import LABORATORIES
 
     rows = [
-        {"name": one.name, "question": one.question, "source": one.source} for one in LABORATORIES
+        {"name": laboratory.name, "question": laboratory.question, "source": laboratory.source}
+        for laboratory in LABORATORIES
     ]
     if as_json:
         print_json("laboratories/1", {"laboratories": rows})
@@ -118,7 +119,7 @@ def _function(laboratory: Laboratory) -> Any:
         "output, and to disk only with --out."
     )
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    command.__annotations__ = {one.name: one.annotation for one in parameters}
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return command
 
 

@@ -155,7 +155,7 @@ class ClassifierConfig(ClassifierOptions):
         found = []
         for text in strings:
             letters = self.task.row(self._letters(text))  # type: ignore[attr-defined]
-            found.append("".join(self.alphabet.letters[one] for one in letters))
+            found.append("".join(self.alphabet.letters[letter] for letter in letters))
         return found
 
     def _letters(self, text: str) -> list[int]:

@@ -52,9 +52,9 @@ class Exact:
         settled = True
         for outputs, own in zip(self.outputs(row, reads), wanted, strict=True):
             others = [one for j, one in enumerate(outputs) if j != own]
-            if any(bool(one > outputs[own]) for one in others):
+            if any(bool(other > outputs[own]) for other in others):
                 return False
-            settled = settled and all(bool(one < outputs[own]) for one in others)
+            settled = settled and all(bool(other < outputs[own]) for other in others)
         return True if settled else None
 
     def outputs(self, row: Sequence[int], reads: Sequence[int]) -> Vectors:
@@ -87,7 +87,7 @@ class Exact:
         if layer.into is None or layer.out is None:
             return found
         hidden = self._mapped(layer.into, self._normed(layer.norm2, found))
-        active = [[self._activated(one) for one in vector] for vector in hidden]
+        active = [[self._activated(number) for number in vector] for vector in hidden]
         return _plus(found, self._mapped(layer.out, active))
 
     def _hidden(self, key: int, query: int) -> bool:
@@ -99,8 +99,8 @@ class Exact:
         for head in range(self.network.n_heads):
             part = slice(head * width, (head + 1) * width)
             scores = [_dot(query[part], key[k][part]) / root for k in keys]
-            top = max((one.mid() for one in scores), key=float)
-            raised = [(one - top).exp() for one in scores]
+            top = max((score.mid() for score in scores), key=float)
+            raised = [(score - top).exp() for score in scores]
             total = sum(raised, arb(0))
             weights = [one / total for one in raised]
             mixed = arb_mat([weights]) * arb_mat([value[k][part] for k in keys])
@@ -116,7 +116,7 @@ class Exact:
             centred, width = vector, len(vector)
             if self.network.norm == "layer":
                 mean = sum(vector, arb(0)) / width
-                centred = [one - mean for one in vector]
+                centred = [number - mean for number in vector]
             square = _dot(centred, centred) / width
             sigma = (square.nonnegative_part() + arb(self.network.eps)).sqrt()
             found.append(
@@ -153,7 +153,7 @@ class Exact:
 
 def arb_row(values: Any) -> list[Any]:
     """Numbers as balls of radius zero."""
-    return [arb(one) for one in values.tolist()]
+    return [arb(value) for value in values.tolist()]
 
 
 def _dot(a: Sequence[Any], b: Sequence[Any]) -> Any:

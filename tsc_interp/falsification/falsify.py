@@ -246,7 +246,7 @@ def _proved(subject: Subject, own: Question, row: list[int]) -> tuple[bool, str 
 
 
 def _one_or_all(values: Any) -> int | tuple[int, ...]:
-    found = tuple(int(one) for one in values)
+    found = tuple(int(value) for value in values)
     return found[0] if len(found) == 1 else found
 
 

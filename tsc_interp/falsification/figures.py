@@ -28,7 +28,7 @@ def figures(
 
 
 def _bars(name: str, title: str, what: str, rates: Sequence[Rate]) -> Figure:
-    seen = [one for one in rates if one.tried]
+    seen = [rate for rate in rates if rate.tried]
     names = [one.of for one in seen]
     shares = [one.share for one in seen]
     ends = [one.interval for one in seen]

@@ -48,7 +48,7 @@ def sampled(search: Search, draw: Draw | None) -> tuple[Rate, list[Rate], list[R
         tried=sum(one for _, one in lengths.values()),
     )
     names = sorted(classes, key=lambda one: int(one.split()[1]))[:_MOST_CLASSES]
-    by_class = [Rate(of=one, wrong=wrong_classes[one], tried=classes[one]) for one in names]
+    by_class = [Rate(of=name, wrong=wrong_classes[name], tried=classes[name]) for name in names]
     by_length = [
         Rate(of=f"{n} letters", wrong=wrong, tried=tried)
         for n, (wrong, tried) in sorted(lengths.items())

@@ -93,7 +93,7 @@ class Falsification(Displayed, Record):
             Table(
                 title="What was tried",
                 columns=("kind of input", "tried", "wrong"),
-                rows=tuple((one.name, one.tried, one.wrong) for one in self.families),
+                rows=tuple((family.name, family.tried, family.wrong) for family in self.families),
             )
         ]
         groups = {
@@ -102,9 +102,9 @@ class Falsification(Displayed, Record):
         }
         for title, rates in groups.items():
             rows = tuple(
-                (one.of, one.wrong, one.tried, one.share, *one.interval)
-                for one in rates
-                if one.tried
+                (rate.of, rate.wrong, rate.tried, rate.share, *rate.interval)
+                for rate in rates
+                if rate.tried
             )
             if rows:
                 made.append(Table(title=title, columns=columns, rows=rows))
@@ -130,7 +130,7 @@ class Falsification(Displayed, Record):
         return [f"{self.text}: label {self.label}, answer {self.answer} ({how})"]
 
     def _lines(self) -> list[tuple[str, str]]:
-        return [(one.severity, one.text) for one in self.findings]
+        return [(finding.severity, finding.text) for finding in self.findings]
 
     def _grids(self) -> list[Grid]:
-        return [Grid(one.title, one.columns, one.rows) for one in self.tables()]
+        return [Grid(table.title, table.columns, table.rows) for table in self.tables()]

@@ -180,7 +180,11 @@ class Search:
         for _ in range(200):
             key = simplicity(frame, best)
             simpler = sorted(
-                {one for one in _candidates(frame, best) if simplicity(frame, one) < key},
+                {
+                    candidate
+                    for candidate in _candidates(frame, best)
+                    if simplicity(frame, candidate) < key
+                },
                 key=lambda one: simplicity(frame, one),
             )
             found = next(self._wrong(simpler), None)
@@ -243,7 +247,7 @@ def _candidates(frame: Frame, word: Word) -> Iterator[Word]:
             for j in range(i):
                 yield (*word[:j], word[i], *word[j + 1 : i], word[j], *word[i + 1 :])
         return
-    lowest = {one for letters in frame.letters[:n] for one in letters[:4]}
+    lowest = {letter for letters in frame.letters[:n] for letter in letters[:4]}
     useful = sorted({*word, *lowest})
     for old in sorted(set(word)):
         for new in useful:

@@ -16,7 +16,7 @@ def findings(result: Falsification) -> tuple[Finding, ...]:
 
 
 def _wrong_input(result: Falsification) -> list[Finding]:
-    kinds = ", ".join(one.name for one in result.families)
+    kinds = ", ".join(family.name for family in result.families)
     if result.tokens is None:
         if result.enumerated is not None:
             return []
@@ -68,7 +68,7 @@ def _rates(result: Falsification) -> list[Finding]:
 
 def _places(rates: tuple[Rate, ...]) -> list[Finding]:
     """The places at which a change that matters goes unseen most often."""
-    seen = [one for one in rates if one.tried >= 10]
+    seen = [rate for rate in rates if rate.tried >= 10]
     if not seen or not any(one.wrong for one in seen):
         return []
     worst = sorted(seen, key=lambda one: -one.share)[:3]

@@ -66,7 +66,7 @@ class Hooks:
                 f"{len(self.interventions)} interventions, one for each row, need as many rows and "
                 f"have to differ; the input has {len(self.runs.tokens)}"
             )
-        self._records = {one: _Record() for one in self.interventions}
+        self._records = {intervention: _Record() for intervention in self.interventions}
         edits: list[HookPair] = []
         captures: list[HookPair] = []
         reads: list[HookPair] = []
@@ -99,7 +99,7 @@ class Hooks:
     def moved(self) -> list[float]:
         """Return the largest change of an activation by each; infinity if a weight was 0 before."""
         self.remarks()
-        return [self._records[one].moved for one in self.interventions]
+        return [self._records[intervention].moved for intervention in self.interventions]
 
     def _note(self, one: Intervention, before: Tensor, after: Tensor) -> None:
         record = self._records[one]

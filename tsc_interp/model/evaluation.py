@@ -131,7 +131,7 @@ def _one_output(logit: float) -> dict[str, Any]:
 
 
 def _several_outputs(logits: list[float]) -> dict[str, Any]:
-    known = [-math.inf if math.isnan(one) else one for one in logits]
+    known = [-math.inf if math.isnan(logit) else logit for logit in logits]
     largest = max(known)
     # Of outputs that are all infinite there are no shares.
     total = sum(math.exp(one - largest) for one in known) if math.isfinite(largest) else math.nan

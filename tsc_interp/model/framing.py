@@ -106,7 +106,7 @@ def _without_cls(config: ClassifierConfig, frame: Frame) -> Frame:
         fits = fits and frame.read == (-1,)
     left = frame.replace(before=tuple(before), after=tuple(after), read=(-1,))
     highest = FIRST_LETTER + config.n_letters
-    if not fits or not all(FIRST_LETTER <= one < highest for one in left.tokens):
+    if not fits or not all(FIRST_LETTER <= token < highest for token in left.tokens):
         raise UsageError(
             f"the frame {frame} does not fit the model, whose inputs look like {frame_of(config)}"
         )
@@ -115,7 +115,7 @@ def _without_cls(config: ClassifierConfig, frame: Frame) -> Frame:
 
 def _shifted(frame: Frame, by: int) -> Frame:
     def each(tokens: Any) -> tuple[int, ...]:
-        return tuple(one + by for one in tokens)
+        return tuple(token + by for token in tokens)
 
     return frame.replace(
         before=each(frame.before),

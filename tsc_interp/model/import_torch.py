@@ -139,11 +139,11 @@ def _layers(encoder: Any) -> tuple[list[nn.TransformerEncoderLayer], nn.LayerNor
 
 def _require_equal(layers: list[nn.TransformerEncoderLayer], final: nn.LayerNorm | None) -> None:
     """One size, one order of axes, one activation, and one eps in every norm."""
-    norms = [norm for one in layers for norm in (one.norm1, one.norm2)]
+    norms = [norm for layer in layers for norm in (layer.norm1, layer.norm2)]
     options = {
-        "sizes": {(one.self_attn.num_heads, one.linear1.out_features) for one in layers},
-        "batch_first": {one.self_attn.batch_first for one in layers},
-        "activation": {_activation(one.activation) for one in layers},
+        "sizes": {(layer.self_attn.num_heads, layer.linear1.out_features) for layer in layers},
+        "batch_first": {layer.self_attn.batch_first for layer in layers},
+        "activation": {_activation(layer.activation) for layer in layers},
         "eps of norms": {norm.eps for norm in (norms if final is None else [*norms, final])},
     }
     for option, values in options.items():

@@ -159,7 +159,7 @@ def _framed(
 ) -> InputMap:
     """What a frame says of how the model is read."""
     names = dict(tokens) if isinstance(tokens, Mapping) else None
-    if any(one is not None for one in others) or (tokens is not None and names is None):
+    if any(other is not None for other in others) or (tokens is not None and names is None):
         raise UsageError(
             "a frame says which tokens are letters, where the answer is read and which outputs "
             "stand for which classes: leave out query and classes; tokens may name tokens"
@@ -238,7 +238,7 @@ def chosen_letters(
         dict(tokens) if isinstance(tokens, Mapping) else dict(zip(tokens, LETTERS, strict=False))
     )
     ids = [*named, *([] if query is None else [query])]
-    wrong = [one for one in ids if type(one) is not int or not 0 <= one < d_vocab]
+    wrong = [token for token in ids if type(token) is not int or not 0 <= token < d_vocab]
     if not named or wrong or len(set(ids)) < len(ids) or len(named) > len(LETTERS):
         raise UsageError(
             f"tokens are 1 to {len(LETTERS)} different ids from 0 to {d_vocab - 1}, none of them "

@@ -58,7 +58,7 @@ class AttentionView:
     first: int = 0
 
     def __repr__(self) -> str:
-        names = ", ".join(visible(one.name) for one in self.strings[:3])
+        names = ", ".join(visible(string.name) for string in self.strings[:3])
         more = ", ..." if len(self.strings) > 3 else ""
         return f"<AttentionView: {len(self.heads)} heads on {names}{more}>"
 
@@ -106,12 +106,12 @@ class AttentionView:
             "heads": [vars(head) for head in self.heads],
             "strings": [
                 {
-                    "name": visible(one.name),
-                    "tokens": [visible(token) for token in one.tokens],
-                    "reads": one.reads,
-                    "weights": _bytes(one.weights),
+                    "name": visible(string.name),
+                    "tokens": [visible(token) for token in string.tokens],
+                    "reads": string.reads,
+                    "weights": _bytes(string.weights),
                 }
-                for one in self.strings
+                for string in self.strings
             ],
         }
         return json.dumps(told, separators=(",", ":")).replace("<", "\\u003c")

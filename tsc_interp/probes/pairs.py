@@ -87,7 +87,7 @@ def pair_runs(
     texts = [config.alphabet.canonical(string) for string in strings]
     form = _form(config, by)
     if pairs is not None:
-        chosen = [(*_two(config, one), "the pair that was asked for") for one in pairs]
+        chosen = [(*_two(config, pair), "the pair that was asked for") for pair in pairs]
     elif len(texts) == 2:
         chosen = [(texts[0], texts[1], "the two strings that were given, the clean one first")]
     else:

@@ -181,7 +181,7 @@ def _first_errors(subject: _Subject) -> list[str]:
             return []
         config = subject.model.config
         names = config.token_names or tuple(config.alphabet.letters)
-        letters = (names.index(one.letter) for one in known.apart.letters)
+        letters = (names.index(letter.letter) for letter in known.apart.letters)
         return [config.alphabet.canonical("".join(config.alphabet.letters[i] for i in letters))]
     checkpoint = subject.model.to_checkpoint()
     if EXACT.exceeded(checkpoint.config, checkpoint.n_parameters):

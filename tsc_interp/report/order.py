@@ -146,8 +146,8 @@ class OrderSummary(Frozen):
 
     def table(self) -> Table:
         """Counts by length or step."""
-        rows = [(one.number, str(one.inputs), str(one.wrong), str(one.undecided))
-                for one in self.parts]  # fmt: skip
+        rows = [(part.number, str(part.inputs), str(part.wrong), str(part.undecided))
+                for part in self.parts]  # fmt: skip
         columns = (self.unit, "inputs", "wrong", "undecided")
         return Table(title=f"Every input, by {self.unit}", columns=columns, rows=tuple(rows))
 
@@ -177,9 +177,9 @@ def order_summary(model: Classifier, seconds: float = SECONDS) -> OrderSummary |
         row, label = np.array([names.index(token) for token in first.tokens]), first.label
     return OrderSummary(
         parts=tuple(
-            Part(number=one.length if one.step is None else one.step, inputs=one.inputs,
-                 wrong=one.wrong, undecided=one.undecided)
-            for one in verdict.counts
+            Part(number=count.length if count.step is None else count.step, inputs=count.inputs,
+                 wrong=count.wrong, undecided=count.undecided)
+            for count in verdict.counts
         ),
         writes=writes, inputs=verdict.inputs, wrong=verdict.wrong, undecided=verdict.undecided,
         first=None if first is None else first.string, first_is_first=verdict.shortest_is_first,

@@ -293,8 +293,8 @@ def _only_shown(result: R, names: dict[str, str]) -> R:
         elif isinstance(value, Record) and not isinstance(value, LabeledArray):
             changed[field] = _only_shown(value, names)
     if isinstance(result, PatternsResult):
-        strings = [one.model_copy(update={"name": names.get(one.name, one.name)})
-                   for one in result.strings]  # fmt: skip
+        strings = [string.model_copy(update={"name": names.get(string.name, string.name)})
+                   for string in result.strings]  # fmt: skip
         changed["strings"] = tuple(strings)
     return result.model_copy(update=changed)
 

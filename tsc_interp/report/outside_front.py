@@ -116,7 +116,7 @@ def _apart(
 def _heads(seen: PatternsResult, told: AttributionResult, row: int) -> tuple[Head, ...]:
     """Where the heads that add most look in this row, from the position that is read."""
     name = told.logits.labels["string"][row]
-    one = next((one for one in seen.strings if one.name == name), None)
+    one = next((string for string in seen.strings if string.name == name), None)
     if one is None:
         return ()
     groups, adds = list(told.by_group.labels["group"]), told.by_group.array[row]

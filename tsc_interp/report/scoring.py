@@ -87,7 +87,7 @@ def _of_frame(config: ClassifierConfig, frame: Frame) -> list[str]:
     for n in sorted({frame.lengths[0], frame.lengths[-1]}):
         rows = [frame.listed(n, 0, 1), frame.sample(3, rng, n)]
         found += frame.rows(np.concatenate(rows)).tolist()
-    return list(dict.fromkeys("".join(letters[one] for one in row) for row in found))
+    return list(dict.fromkeys("".join(letters[entry] for entry in row) for row in found))
 
 
 def _exercises(config: ClassifierConfig) -> list[str]:

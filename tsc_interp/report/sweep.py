@@ -206,16 +206,16 @@ def outlier_table(
     """Models far from the others of their cell, with the command that explains them."""
     return [
         {
-            "row": f"{one.row}",
-            "cell": one.cell or "all",
-            "seed": f"{one.seed}",
-            "measure": f"{one.measure:,.0f}",
-            "typical": f"{one.typical:,.0f}",
-            "first": one.first_error or "",
-            "command": visible(explain(found, one.row)),
-            "report": report_link(found, one.row, beside),
+            "row": f"{outlier.row}",
+            "cell": outlier.cell or "all",
+            "seed": f"{outlier.seed}",
+            "measure": f"{outlier.measure:,.0f}",
+            "typical": f"{outlier.typical:,.0f}",
+            "first": outlier.first_error or "",
+            "command": visible(explain(found, outlier.row)),
+            "report": report_link(found, outlier.row, beside),
         }
-        for one in analysis.outliers
+        for outlier in analysis.outliers
     ]
 
 

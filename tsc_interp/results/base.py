@@ -167,7 +167,7 @@ class ProbeResult(Displayed, Record):
         return [(finding.severity, finding.text) for finding in self.findings]
 
     def _grids(self) -> list[Grid]:
-        return [Grid(one.title, one.columns, one.rows) for one in self.tables()]
+        return [Grid(table.title, table.columns, table.rows) for table in self.tables()]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as JSON types."""

@@ -117,7 +117,7 @@ def load_definition(path: str | os.PathLike[str]) -> Definition:
         parts = [make_experiment(name, about=about, most=MAX_MODELS, **one) for one in grids]
         chosen = SweepOptions(**{key: options[key] for key in asked if key in options})
         return Definition(
-            name, tuple(SweepPart(one.seeds, one.cells) for one in parts), chosen, about
+            name, tuple(SweepPart(part.seeds, part.cells) for part in parts), chosen, about
         )
     except ConfigError as error:
         raise ConfigError(f"{shown(path)}: {error}") from None
@@ -138,7 +138,7 @@ def _of_experiments(experiments: Iterable[Any]) -> Definition:
 
 
 def _tables(grids: Any) -> list[Mapping[str, Any]]:
-    if isinstance(grids, list) and grids and all(isinstance(one, Mapping) for one in grids):
+    if isinstance(grids, list) and grids and all(isinstance(grid, Mapping) for grid in grids):
         return grids
     raise ConfigError(f"grid = {shorten(grids)}: expected tables, each under [[grid]]")
 

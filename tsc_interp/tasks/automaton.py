@@ -94,7 +94,7 @@ class Automaton(OrderRule):
                 f"{len(self.step)} and {len(self.label)}"
             )
         for state, row in zip(self.states, self.step, strict=True):
-            if len(row) != len(self.letters) or not all(0 <= one < count for one in row):
+            if len(row) != len(self.letters) or not all(0 <= entry < count for entry in row):
                 raise ValueError(
                     f"the state {state!r} needs a next state for each of the letters "
                     f"{self.letters}, numbers below {count}; got {list(row)}"
@@ -165,7 +165,7 @@ def _as_data(data: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(step, Mapping):
         found["step"], found["letters"] = _table(step, number, found.get("letters"))
     elif isinstance(step, Sequence):
-        found["step"] = tuple(tuple(number.get(one, one) for one in row) for row in step)
+        found["step"] = tuple(tuple(number.get(entry, entry) for entry in row) for row in step)
         found.setdefault("letters", LETTERS[: len(step[0]) if step else 0])
     return found
 

@@ -140,9 +140,11 @@ def _derived(
     """What the checker derives of the error, and of all shorter strings; None if it rejects."""
     claims = [wrong_claim(first)]
     claims += [
-        up_to_claim("right_up_to", support_name(supports.config, one.letters), length, one.boxes)
-        for one in searches
-        if len(one.letters) <= length
+        up_to_claim(
+            "right_up_to", support_name(supports.config, search.letters), length, search.boxes
+        )
+        for search in searches
+        if len(search.letters) <= length
     ]
     try:
         return Checker(supports.checkpoint).derive(claims)

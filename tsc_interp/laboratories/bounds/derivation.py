@@ -49,7 +49,7 @@ def derive(seen: Floats, risks: Floats, strings: int, delta: float) -> Derivatio
     grid = [[[uniform_bound(m, n, d) for d in DELTAS] for m in MODELS] for n in SIZES]
     return Derivation(
         chances=LabeledArray.of(
-            [steps(seen, risks, strings, one) for one in distances.values()],
+            [steps(seen, risks, strings, distance) for distance in distances.values()],
             distance=distances,
             step=STEPS,
         ),

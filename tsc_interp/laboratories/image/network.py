@@ -41,9 +41,9 @@ class Network(nn.Module):
         side = asked.grid * SIDE // POOLED
         sizes = (1, asked.filters, 2 * asked.filters, WIDTH)
         self.filters = nn.ModuleList(nn.Conv2d(a, b, 3, padding=1) for a, b in pairwise(sizes))
-        for one in self.filters:
-            assert isinstance(one, nn.Conv2d)
-            nn.init.kaiming_normal_(one.weight, nonlinearity="relu")
+        for filter_ in self.filters:
+            assert isinstance(filter_, nn.Conv2d)
+            nn.init.kaiming_normal_(filter_.weight, nonlinearity="relu")
         self.words = nn.Embedding(words, STATE)
         self.recurrent = nn.GRU(STATE, STATE, batch_first=True)
         self.places = nn.Parameter(torch.randn(side**2, WIDTH))

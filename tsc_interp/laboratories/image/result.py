@@ -90,7 +90,7 @@ class ImageResult(LabResult):
     def ends(self, counts: LabeledArray, arm: str, question: str) -> tuple[float, float]:
         """The lowest and the highest end of the seeds' 95 % intervals."""
         cells = counts.at(arm=arm, question=question)
-        all_ends = [share_interval(int(one), self.options.test) for one in cells]
+        all_ends = [share_interval(int(cell), self.options.test) for cell in cells]
         return min(low for low, _ in all_ends), max(high for _, high in all_ends)
 
     def tables(self) -> tuple[Table, ...]:

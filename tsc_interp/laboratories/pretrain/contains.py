@@ -131,7 +131,7 @@ def _read(weights: Weights, seeds: int) -> Floats:
     config = CORPUS if weights["unembed.W_U"].shape[-1] > 1 else TASK
     once = np.ones((1, TASK.n_letters))
     scores = [letter_scores(checkpoint(config, weights, k)) for k in range(seeds)]
-    return np.array([letter_weights(one, once)[0] for one in scores])
+    return np.array([letter_weights(score, once)[0] for score in scores])
 
 
 def _gaps(pretrained: Weights, seeds: int) -> tuple[float, float]:

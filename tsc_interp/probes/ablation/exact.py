@@ -112,7 +112,9 @@ class ExactHalf:
         """The model as it is and what the findings name, put to the checker."""
         if self.checkpoint is None or result.exact is None:
             return result
-        ablated = [self._proved(one) if one in named else one for one in result.ablated]
+        ablated = [
+            self._proved(ablation) if ablation in named else ablation for ablation in result.ablated
+        ]
         standing = prove(self.checkpoint, result.exact)
         return result.model_copy(update={"exact": standing, "ablated": tuple(ablated)})
 

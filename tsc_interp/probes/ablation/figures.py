@@ -64,7 +64,11 @@ def _errors_of(one: Ablated) -> int:
 
 
 def _first_errors(result: AblationResult, before: Exact) -> Figure:
-    known = [one.exact.horizon for one in result.ablated if one.exact and one.exact.horizon]
+    known = [
+        ablation.exact.horizon
+        for ablation in result.ablated
+        if ablation.exact and ablation.exact.horizon
+    ]
     most = log10(max([10, *known, before.horizon or 1]) + 1) * 1.25
     figure = _dots(
         result,
@@ -73,7 +77,9 @@ def _first_errors(result: AblationResult, before: Exact) -> Figure:
         lambda exact: exact.first_error or "no error found",
         "letters in the first error",
     )
-    open_ended = any(one.exact and one.exact.horizon is None for one in result.ablated)
+    open_ended = any(
+        ablation.exact and ablation.exact.horizon is None for ablation in result.ablated
+    )
     powers = range(int(most) + 1)
     figure.update_xaxes(
         tickvals=[*powers, *([most] if open_ended else [])],
@@ -112,7 +118,7 @@ def _dots(
     rows = _rows(result)
     figure = new_figure(x, height=110 + 26 * len(rows), legend=True)
     for change, (symbol, colour) in _LOOKS.items():
-        shown = [one for one in result.of(change, exact=True) if one.part in rows]
+        shown = [ablation for ablation in result.of(change, exact=True) if ablation.part in rows]
         exacts = [one.exact for one in shown if one.exact is not None]
         words = [f"{one.part}={change}: {say(exact)}"
                  for one, exact in zip(shown, exacts, strict=True)]  # fmt: skip
@@ -160,7 +166,7 @@ def _answers(answers: Answers) -> Figure:
 
 
 def _rows(result: AblationResult) -> list[str]:
-    return [one.part for one in result.of("zero", exact=True)][:MOST_ROWS]
+    return [ablation.part for ablation in result.of("zero", exact=True)][:MOST_ROWS]
 
 
 def _logits(result: AblationResult) -> Figure:

@@ -120,14 +120,17 @@ class AblationResult(ProbeResult):
 
     def of(self, change: str, *, exact: bool = False) -> list[Ablated]:
         """Every part under one change; with `exact`, those judged exactly."""
-        chosen = [one for one in self.ablated if one.change == change]
+        chosen = [ablation for ablation in self.ablated if ablation.change == change]
         return [one for one in chosen if one.exact is not None] if exact else chosen
 
     def tables(self) -> tuple[Table, ...]:
         if self.answers is not None:
             return (_answers(self.answers), self._moves())
         rows = [_row("as it is", "", self.test, self.exact)] if self.test or self.exact else []
-        rows += [_row(one.part, one.change, one.test, one.exact) for one in self.ablated]
+        rows += [
+            _row(ablation.part, ablation.change, ablation.test, ablation.exact)
+            for ablation in self.ablated
+        ]
         columns = ("part", "put in its place", "test errors", "false positives", "false negatives",
                    "first error", "horizon", "proved")  # fmt: skip
         counted = Table(title="Errors without each part", columns=columns, rows=tuple(rows))

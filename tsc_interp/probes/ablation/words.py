@@ -54,12 +54,12 @@ def named(result: AblationResult) -> list[Ablated]:
         return []
     chosen: list[Ablated] = []
     for whole in (True, False):
-        parts = [one for one in result.of("zero", exact=True) if one.whole == whole]
-        worse = [one for one in parts if _exact(one).errors > before.errors]
-        better = [one for one in parts if _improves(_exact(one), before)]
+        parts = [ablation for ablation in result.of("zero", exact=True) if ablation.whole == whole]
+        worse = [part for part in parts if _exact(part).errors > before.errors]
+        better = [part for part in parts if _improves(_exact(part), before)]
         worse.sort(key=lambda one: (-_exact(one).errors, _exact(one).reach))
         better.sort(key=lambda one: (_exact(one).errors, -_exact(one).reach))
-        cures = [one for one in parts if one not in better and _cured(before, _exact(one))]
+        cures = [part for part in parts if part not in better and _cured(before, _exact(part))]
         chosen += worse[: MOST_NAMED if whole else 1] + better[:1] + cures[:1]
     return chosen
 
@@ -164,8 +164,8 @@ def _first_error(before: Exact, after: Exact) -> str:
 
 def _removable(result: AblationResult, whole: bool) -> list[Finding]:
     """Parts without which every string up to the length is answered as before."""
-    parts = [one for one in result.of("zero", exact=True) if one.whole == whole]
-    free = [one for one in parts if one.same_answers]
+    parts = [ablation for ablation in result.of("zero", exact=True) if ablation.whole == whole]
+    free = [part for part in parts if part.same_answers]
     if not free or result.exact is None:
         return []
     each = "each be removed alone" if len(free) > 1 else "be removed"
@@ -200,8 +200,12 @@ def _kind(parts: Sequence[Ablated]) -> str:
 
 def _mean_against_zero(result: AblationResult) -> list[Finding]:
     """Whether an average in the part's place gives another result than zero in its place."""
-    means = {one.part: one for one in result.of("mean", exact=True)}
-    pairs = [(one, means[one.part]) for one in result.of("zero", exact=True) if one.part in means]
+    means = {ablation.part: ablation for ablation in result.of("mean", exact=True)}
+    pairs = [
+        (ablation, means[ablation.part])
+        for ablation in result.of("zero", exact=True)
+        if ablation.part in means
+    ]
     if not pairs:
         return []
     other = [pair for pair in pairs if pair[0].same_answers != pair[1].same_answers]
@@ -229,7 +233,7 @@ def _short(result: AblationResult, one: Ablated) -> str:
 
 
 def _resampled(result: AblationResult) -> list[Finding]:
-    tried = [one for one in result.of("resample") if one.test is not None]
+    tried = [ablation for ablation in result.of("resample") if ablation.test is not None]
     if not tried or result.resampled_test is None:
         return []
     before = result.resampled_test.errors

@@ -28,7 +28,7 @@ def _pairs(result: AtlasResult, logits: LabeledArray, wrong: LabeledArray) -> Fi
     steps = np.linspace(-reach, reach, logits.shape[1])
     counts = pair_counts(reach)
     spoken = []
-    labels = {one.letters: one.label for one in result.sets}
+    labels = {letter_set.letters: letter_set.label for letter_set in result.sets}
     colours = {0: NEGATIVE, 1: POSITIVE, None: INK}
     for line, pair in enumerate(logits.labels["pair"]):
         values, bad = logits.at(pair=pair), wrong.at(pair=pair) > 0
@@ -64,7 +64,7 @@ def _sets(result: AtlasResult) -> Figure:
     """How long the first error of every set of letters is."""
     sets = sorted(result.sets, key=lambda one: (one.length or np.inf, one.letters))
     figure = new_figure("letters in the first error", height=110 + 26 * len(sets))
-    far = max([one.length or 0 for one in sets] + [1000]) * 3
+    far = max([letter_set.length or 0 for letter_set in sets] + [1000]) * 3
     place = list(range(len(sets)))
     failing = [(i, one) for i, one in enumerate(sets) if one.length is not None]
     figure.add_scatter(
@@ -98,7 +98,7 @@ def _sets(result: AtlasResult) -> Figure:
     figure.update_xaxes(type="log", dtick=1, range=[-0.1, float(np.log10(far)) + 1.2])
     figure.update_yaxes(
         tickvals=place,
-        ticktext=[f"only {', '.join(one.letters)}" for one in sets],
+        ticktext=[f"only {', '.join(letter_set.letters)}" for letter_set in sets],
         autorange="reversed",
         zeroline=False,
     )
@@ -129,7 +129,11 @@ def _power_ticks(update: Any, reach: int) -> None:
 
 def _first_errors(result: AtlasResult) -> str:
     """For the alternative texts."""
-    first = [f"{one.letters}: {one.first_error}" for one in result.sets if one.first_error]
+    first = [
+        f"{letter_set.letters}: {letter_set.first_error}"
+        for letter_set in result.sets
+        if letter_set.first_error
+    ]
     if not first:
         return f"No error up to {result.right_through:,} letters."
     return f"First errors: {'; '.join(first[:8])}."

@@ -81,7 +81,11 @@ class AtlasResult(ProbeResult):
         def order(one: LetterSet) -> tuple[int, tuple[int, ...]]:
             return one.length or 0, tuple(-count for count in counts[one.first_error or ""])
 
-        failing = [one for one in self.sets if one.first_error and kind in (None, one.kind)]
+        failing = [
+            letter_set
+            for letter_set in self.sets
+            if letter_set.first_error and kind in (None, letter_set.kind)
+        ]
         return min(failing, key=order, default=None)
 
     @classmethod

@@ -36,7 +36,7 @@ def _horizon(result: AtlasResult) -> Finding:
 
 
 def _false_positives(sets: Sequence[LetterSet]) -> list[Finding]:
-    negative = [one for one in sets if one.label == 0]
+    negative = [letter_set for letter_set in sets if letter_set.label == 0]
     failing = [one for one in negative if one.kind == "false positive"]
     if not negative:
         return []
@@ -63,7 +63,7 @@ def _false_positives(sets: Sequence[LetterSet]) -> list[Finding]:
 
 
 def _false_negatives(sets: Sequence[LetterSet]) -> list[Finding]:
-    failing = [one for one in sets if one.kind == "false negative"]
+    failing = [letter_set for letter_set in sets if letter_set.kind == "false negative"]
     if not failing:
         return []
     listed = ", ".join(f"`{one.first_error}`" for one in failing[:4])

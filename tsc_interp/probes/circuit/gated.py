@@ -94,7 +94,9 @@ class _Pass:
             found.append((f"blocks.{layer}.hook_resid_pre", self._keep))
             for kind in ("query", "key", "value"):
                 readers = [
-                    one for one in self.graph.readers if (one.kind, one.layer) == (kind, layer)
+                    reader
+                    for reader in self.graph.readers
+                    if (reader.kind, reader.layer) == (kind, layer)
                 ]
                 weight = getattr(model, f"W_{kind[0].upper()}").detach()[layer]
                 found.append((readers[0].hook, self._read(readers, weight)))

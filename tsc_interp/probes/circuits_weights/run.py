@@ -172,7 +172,7 @@ def _scores(model: Any, weights: dict[str, Floats], rows: Floats) -> Floats:
 
 
 def _composition(heads: list[dict[str, Floats]]) -> tuple[LabeledArray | None, float | None]:
-    count = sum(len(one["W_Q"]) for one in heads)
+    count = sum(len(head["W_Q"]) for head in heads)
     if len(heads) < 2 or count > MOST_HEADS:
         return None, None
     names = [f"layer {i} head {h}" for i, one in enumerate(heads) for h in range(len(one["W_Q"]))]
@@ -194,8 +194,8 @@ def _composition(heads: list[dict[str, Floats]]) -> tuple[LabeledArray | None, f
 
 def _all_scores(heads: list[dict[str, Floats]]) -> Floats:
     """`[by from to]`: 0 where the first head is in no earlier layer."""
-    ov = np.concatenate([_ov(one) for one in heads])
-    qk = np.concatenate([one["W_Q"] @ one["W_K"].transpose(0, 2, 1) for one in heads])
+    ov = np.concatenate([_ov(head) for head in heads])
+    qk = np.concatenate([head["W_Q"] @ head["W_K"].transpose(0, 2, 1) for head in heads])
     layer = np.concatenate([[i] * len(one["W_Q"]) for i, one in enumerate(heads)])
     earlier = layer[:, None] < layer[None, :]
     scores = np.zeros((3, len(ov), len(ov)))

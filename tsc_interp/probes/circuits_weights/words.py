@@ -36,7 +36,7 @@ def _copying(result: CircuitsWeightsResult) -> list[Finding]:
         return []
     count = len(result.ov_token.labels["token"])
     copies = [(name, result.copied(i, h)) for i, h, name in result.heads]
-    copies = [one for one in copies if one[1] > count / 2 and count > 1]
+    copies = [copy for copy in copies if copy[1] > count / 2 and count > 1]
     return [
         Finding(
             severity="note",
@@ -51,7 +51,7 @@ def _copying(result: CircuitsWeightsResult) -> list[Finding]:
 def _compositions(result: CircuitsWeightsResult) -> list[Finding]:
     if result.composition is None or result.chance is None:
         return []
-    beyond = [one for one in result.pairs() if one[3] > result.chance]
+    beyond = [pair for pair in result.pairs() if pair[3] > result.chance]
     total = len(result.pairs())
     text = (
         f"{len(beyond)} of {total} composition scores are larger than nine in ten of shuffled "

@@ -207,7 +207,7 @@ def _lost_letter(result: MarginResult, lost: LostLetter, *others: LostLetter) ->
 def _likewise(others: Sequence[LostLetter]) -> str:
     if not others:
         return ""
-    return f" The same happens in {write_strings([one.string for one in others])}."
+    return f" The same happens in {write_strings([other.string for other in others])}."
 
 
 def _are(count: int) -> str:

@@ -77,8 +77,8 @@ def run(
     `[batch pos]` for strings, pairs of rows, and the logit of token `answer` at position `query`.
     """
     runs = pair_runs(model, strings, **options)
-    patched = tuple(_patched(one) for one in runs)
-    read = {one.query for one in runs}
+    patched = tuple(_patched(run) for run in runs)
+    read = {run.query for run in runs}
     result = PatchingResult(
         findings=(),
         not_applicable=_not_applicable(runs, patched),

@@ -68,7 +68,7 @@ def run(model: Any, strings: Sequence[str] | Tensor, **options: Unpack[PairOptio
         findings=(),
         by=runs[0].by,
         n_layers=model.cfg.n_layers,
-        pairs=tuple(_paths(one) for one in runs),
+        pairs=tuple(_paths(run) for run in runs),
     )
     return result.with_findings(findings(result))
 

@@ -18,13 +18,13 @@ def view(result: PatternsResult, first: tuple[int, int] | None = None) -> Attent
     heads = result.heads
     labels = result.focus.labels
     flat = int(result.focus.array.argmax())
-    at = heads.index(next(one for one in heads if one[:2] == first)) if first else flat
-    strings = [_shown(one, len(heads)) for one in result.strings]
+    at = heads.index(next(head for head in heads if head[:2] == first)) if first else flat
+    strings = [_shown(string, len(heads)) for string in result.strings]
     mean = result.by_position
-    sizes = {len(one.tokens) for one in result.strings}
+    sizes = {len(string.tokens) for string in result.strings}
     if mean is not None and result.rows > 1 and sizes == {mean.shape[-1]}:
         name = f"average over {result.rows} strings or rows"
-        reads = {one.reads for one in result.strings}
+        reads = {string.reads for string in result.strings}
         weights = mean.array.reshape(len(heads), *mean.shape[2:])
         read = reads.pop() if len(reads) == 1 else 0
         strings.append(Shown(name, _common(result), read, weights))
@@ -39,7 +39,7 @@ def _shown(one: StringPattern, heads: int) -> Shown:
 
 def _common(result: PatternsResult) -> list[str]:
     """A token where all shown strings have it, else the number of the position."""
-    columns = np.array([one.tokens for one in result.strings], dtype=object).T
+    columns = np.array([string.tokens for string in result.strings], dtype=object).T
     return [
         str(column[0]) if len(set(column)) == 1 else str(place)
         for place, column in enumerate(columns)

@@ -83,7 +83,7 @@ class PatternsResult(ProbeResult):
         return self.habits.labels["habit"][best], share, even
 
     def string(self, name: str) -> StringPattern:
-        return next(one for one in self.strings if one.name == name)
+        return next(string for string in self.strings if string.name == name)
 
     def mean(self, i: int, h: int) -> NDArray[np.float64] | None:
         return None if self.by_position is None else self.by_position.array[i, h]

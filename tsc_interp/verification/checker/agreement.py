@@ -86,11 +86,15 @@ class AgreementChecker:
         self.alphabet = first.config.alphabet
         require(self.alphabet == second.config.alphabet, "the two models read different alphabets")
         self.budget = Budget(seconds, memory)
-        for one in self.checkpoints:
-            require_checkable(one)
-            require(one.config.n_outputs <= 2, "one of the two tells more than two classes apart")
-        self.models = [BoxModel(one, self.budget, memory // 2) for one in self.checkpoints]
-        self.hashes = [one.weight_hash() for one in self.checkpoints]
+        for checkpoint in self.checkpoints:
+            require_checkable(checkpoint)
+            require(
+                checkpoint.config.n_outputs <= 2, "one of the two tells more than two classes apart"
+            )
+        self.models = [
+            BoxModel(checkpoint, self.budget, memory // 2) for checkpoint in self.checkpoints
+        ]
+        self.hashes = [checkpoint.weight_hash() for checkpoint in self.checkpoints]
         self._bounded: set[str] = set()
 
     def check(self, document: Any) -> Agreement:
@@ -164,7 +168,7 @@ class _Derivation:
         return f"every string over exactly {letters} up to length {length} is answered alike"
 
     def _always(self, claim: Claim) -> str:
-        configs = [one.config for one in self.checker.checkpoints]
+        configs = [checkpoint.config for checkpoint in self.checker.checkpoints]
         require(not any(c.log_n for c in configs), "ratios do not decide scores scaled by log n")
         require(configs[0].attend_cls == configs[1].attend_cls, "one of the two attends to CLS")
 
@@ -180,7 +184,7 @@ class _Derivation:
     def _beyond(self, claim: Claim) -> str:
         letters, support = self.boxes.support(claim["letters"])
         start = whole(claim["length"])
-        scaled = all(one.config.log_n for one in self.checker.checkpoints)
+        scaled = all(checkpoint.config.log_n for checkpoint in self.checker.checkpoints)
         require(scaled and start >= 2, "the tail bound needs two models scaled by log n")
         logits = [model.tail(support, start) for model in self.models]
         require(self.checker.alike(logits), f"{letters}: the tail is not proved")
@@ -190,10 +194,10 @@ class _Derivation:
     def _identical(self, claim: Claim) -> str:
         letters, support = self.boxes.support(claim["letters"])
         require(
-            all(has_form(one) for one in self.checker.checkpoints),
+            all(has_form(checkpoint) for checkpoint in self.checker.checkpoints),
             "only one-layer models without norms are shown to be the same function",
         )
-        forms = [exact_form(one, support) for one in self.checker.checkpoints]
+        forms = [exact_form(checkpoint, support) for checkpoint in self.checker.checkpoints]
         require(forms[0] == forms[1], f"{letters}: the logits are not shown to be the same")
         self.boxes.always.add(letters)
         return f"on every string over exactly {letters} the two logits are the same number"

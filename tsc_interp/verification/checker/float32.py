@@ -100,7 +100,9 @@ class FloatClaims:
         for string, (letters, counts) in wrong.items():
             contradicted = safe.get(letters, 0) >= sum(counts)
             require(not contradicted, f"{string} is claimed right and wrong in float32")
-        through = min(max(safe.get(one, 0), len(one) - 1) for one in self.boxes.letter_sets())
+        through = min(
+            max(safe.get(letters, 0), len(letters) - 1) for letters in self.boxes.letter_sets()
+        )
         order = {s: (sum(counts), [-n for n in counts]) for s, (_, counts) in wrong.items()}
         return Float32Proved(through, min(order, key=order.__getitem__, default=None))
 

@@ -106,7 +106,7 @@ class FloatBound:
         values = [self._projected("V", head, row) for row in embedded]
         # A masked key adds -inf to its score and 0 times its value: exactly nothing if both are
         # finite, and not a number if one is infinite.
-        finite = all(one.error.is_finite() for row in [scores, *values] for one in row)
+        finite = all(entry.error.is_finite() for row in [scores, *values] for entry in row)
         letters = range(FIRST_LETTER, len(embedded))
         attended = [CLS, *letters] if self.config.attend_cls else letters
         scores, values = [scores[t] for t in attended], [values[t] for t in attended]

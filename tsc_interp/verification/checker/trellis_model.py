@@ -359,7 +359,7 @@ def _beside(blocks: Sequence[Any]) -> Any:
 
 
 def _stacked(spans: Sequence[Span]) -> Span:
-    return Span(np.stack([one.low for one in spans]), np.stack([one.high for one in spans]))
+    return Span(np.stack([span.low for span in spans]), np.stack([span.high for span in spans]))
 
 
 def _share(d: int) -> Span:

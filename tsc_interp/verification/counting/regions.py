@@ -150,10 +150,10 @@ class _SupportCount:
             wrong = self.boxes[index].joined()
             others = [kept.joined() for i, kept in enumerate(self.boxes) if i != index]
             size = len(self.letters)
-            fewer = sum(rows_of(*one) for one in others) < rows_of(*wrong) / 2
+            fewer = sum(rows_of(*other) for other in others) < rows_of(*wrong) / 2
             if fewer and self.work.whole_support_fits(size):
                 side.add_whole_support(size)
-                parts = [(-1, one) for one in others]
+                parts = [(-1, other) for other in others]
             else:
                 lines = np.concatenate([lines, wrong], axis=1)
         parts.append((1, lines))

@@ -63,7 +63,7 @@ class Cuts:
 
     def chosen(self, rows: Index) -> Cuts:
         """The cuts of some of the regions."""
-        return Cuts(*(getattr(self, one.name)[rows] for one in fields(self)))
+        return Cuts(*(getattr(self, field.name)[rows] for field in fields(self)))
 
 
 def decide(

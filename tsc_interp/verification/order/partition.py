@@ -283,7 +283,7 @@ class Partition:
             if not len(batch):
                 return []
         self.found.examined += len(batch)
-        known = None if any(np.isnan(one).any() for one in batch.levels) else batch.levels
+        known = None if any(np.isnan(level).any() for level in batch.levels) else batch.levels
         result = decide(
             self.bounds, batch.regions, batch.reader, batch.label, known, batch.doubt, counts
         )
@@ -389,7 +389,7 @@ class Partition:
 
 
 def _side(batch: Batch, regions: Regions, has: Mask, node: Index) -> Side:
-    levels = [one[has] for one in batch.levels]
+    levels = [level[has] for level in batch.levels]
     rows = np.flatnonzero(has)
     doubt = batch.doubt[has]
     return Batch(regions, batch.reader[has], batch.label[has], node[has], levels, doubt), rows

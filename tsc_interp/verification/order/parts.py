@@ -71,7 +71,7 @@ class Part:
 
     def first(self, undecided: bool = False) -> tuple[int, ...] | None:
         """The first wrong (or undecided) input, place by place in the alphabet's order."""
-        found = [one.first() for one in self.regions(undecided) if len(one)]
+        found = [region.first() for region in self.regions(undecided) if len(region)]
         inputs = self.undecided_inputs if undecided else self.wrong_inputs
         for place in range(self.length if len(inputs) else 0):
             inputs = inputs[inputs[:, place] == inputs[:, place].min()]
@@ -81,7 +81,7 @@ class Part:
         """Whether this input is known to be wrong."""
         if (self.wrong_inputs == letters).all(1).any():
             return True
-        return any(bool(one.holds(letters).any()) for one in self.regions())
+        return any(bool(region.holds(letters).any()) for region in self.regions())
 
     def sample(self, count: int, seed: int = 0) -> Index:
         """Wrong inputs drawn uniformly, with replacement: `[input place]`."""

@@ -161,10 +161,10 @@ class OrderedVerdict(Displayed):
     def verified_length(self) -> int:
         """The length up to which every string is right; 0 if lengths do not begin with 1."""
         through = 0
-        for one in self.lengths:
-            if one.length != through + 1 or one.wrong or one.undecided:
+        for count in self.lengths:
+            if count.length != through + 1 or count.wrong or count.undecided:
                 break
-            through = one.length
+            through = count.length
         return through
 
     def sample(self, count: int = 10, seed: int = 0) -> list[tuple[int, ...]]:
@@ -248,8 +248,8 @@ class OrderedVerdict(Displayed):
             "right": json_integer(self.right),
             "wrong": json_integer(self.wrong),
             "undecided": json_integer(self.undecided),
-            "by_length": [one.to_dict() for one in self.lengths],
-            "by_step": [one.to_dict() for one in self.steps],
+            "by_length": [count.to_dict() for count in self.lengths],
+            "by_step": [step.to_dict() for step in self.steps],
             "first_wrong": self.first_wrong.to_dict() if self.first_wrong else None,
             "first_is_first": self.shortest_is_first,
             "first_undecided": self.first_undecided,

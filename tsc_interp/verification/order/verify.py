@@ -189,7 +189,8 @@ def _once(task: Writing, parts: list[Part], deadline: float) -> tuple[int, int]:
 
     def families(undecided: bool) -> list[list[Regions]]:
         return [
-            [lifted(one, whole) for one in part.regions(undecided) if len(one)] for part in parts
+            [lifted(region, whole) for region in part.regions(undecided) if len(region)]
+            for part in parts
         ]
 
     def counted(regions: list[list[Regions]], inputs: list[Index]) -> int | None:
@@ -246,8 +247,8 @@ def _answer(exact: OrderedExact, string: tuple[int, ...], label: int) -> int | N
 def written(config: ClassifierConfig, string: tuple[int, ...]) -> str:
     """Letters by index: by their names where tokens have names of one sign, else as strings are."""
     names = [config.token_names[letter] for letter in string] if config.token_names else []
-    if names and (config.frame is not None or all(len(one) == 1 for one in names)):
-        return "".join(names) if all(len(one) == 1 for one in names) else " ".join(names)
+    if names and (config.frame is not None or all(len(name) == 1 for name in names)):
+        return "".join(names) if all(len(name) == 1 for name in names) else " ".join(names)
     alphabet = config.alphabet
     return alphabet.canonical("".join(alphabet.letters[letter] for letter in string))
 
