@@ -105,10 +105,10 @@ print(
     f"Of {len(KNOWN)} public files, {len(decided)} have a verdict: {len(clean)} are right on every "
     f"input, {len(wrong)} have wrong inputs, and {open_} have undecided inputs."
 )
-if len(decided) < len(KNOWN):
+if open_:
     print(
-        "Models with errors take longer to decide, so the missing models may differ from those "
-        "shown. Do not conclude from the table which share of public models is right."
+        "Models with errors take longer to decide, so the undecided models may differ from "
+        "the others. Do not conclude from the table which share of public models is right."
     )
 # --8<-- [end:summary]
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import tsc_interp as tsc
 from tests.ordered_models import copying, longest, ordered_checkpoint, random_config, wide_config
 from tsc_interp.checkpoints import Checkpoint
+from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import TscError
 from tsc_interp.tasks import Addition, Automaton, Copy, Maximum, Regions, SumSign, trellis_of
 from tsc_interp.verification.order import partition
@@ -22,6 +23,7 @@ from tsc_interp.verification.order.bounds import Bounds
 from tsc_interp.verification.order.exact import OrderedExact
 from tsc_interp.verification.order.keys import keys_of
 from tsc_interp.verification.order.partition import through
+from tsc_interp.verification.order.relax import Relaxation
 from tsc_interp.verification.order.tangent import reach
 from tsc_interp.verification.order.verify import verify_order
 
@@ -213,6 +215,59 @@ def test_bounds_hold_at_every_input() -> None:
                     assert single[0][i, j] <= float(gaps[j].upper())
                     assert single[1][i, j] >= float(gaps[j].lower())
                     assert single[1][i, j] - single[0][i, j] < 1e-9
+
+
+def test_ranges_of_heads_that_cancel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Channels of two heads, one writing minus the other's values, at the stream of every path."""
+    config = ClassifierConfig(
+        n_letters=3, n_heads=2, d_head=2, d_model=4, d_mlp=3, n_outputs=3, n_positions=6,
+        reads="last_letter", attend_cls=True, norm="rms", task=Maximum(),
+    )  # fmt: skip
+    seen: list[Any] = []
+    forms = Relaxation.forms
+
+    def spy(self: Relaxation, low: Any, high: Any, label: Any) -> Any:
+        seen.append((low, high))
+        return forms(self, low, high, label)
+
+    monkeypatch.setattr(Relaxation, "forms", spy)
+    for seed, nearly in product(range(3), (0.0, 0.1)):
+        arrays = dict(ordered_checkpoint(config, seed, 1.0).weights)
+        for name in ("Q", "K", "V", "O"):
+            first, second = arrays[f"blocks.0.attn.W_{name}"]
+            second = second * np.float32(nearly) + (-first if name == "O" else first)
+            arrays[f"blocks.0.attn.W_{name}"] = np.stack([first, second])
+        exact = OrderedExact(Checkpoint(config, arrays))
+        trellis = trellis_of(config.task, 3, 5)
+        bounds = Bounds(config, trellis.of_labels(trellis.labels), keys_of(exact, trellis))
+        whole = Regions.whole(bounds.trellis)
+        _, rows = whole.strings()
+        stage, column = bounds.trellis.place_of[4]
+        masks = list(whole.masks)
+        masks[stage] = masks[stage] & (bounds.trellis.stages[stage].letters[:, column] == 2)
+        region, reader = whole.with_masks(masks).pruned()[0], np.array([2])
+        with np.errstate(all="ignore"):
+            bounds.bounded(region, reader, np.array([2]))
+        (low, high), places = seen.pop(), np.arange(5)
+        streams = []
+        for row in rows[rows[:, -1] == 2]:
+            x = bounds.keys.constant.values[2]
+            for head in range(2):
+                w = bounds.keys.weights[2, head, places, row]
+                x = x + w @ bounds.keys.values.values[head][places, row] / w.sum()
+            streams.append(x)
+        found = np.array(streams) @ bounds.channels.T
+        assert (low <= found.min(0)).all()
+        assert (high >= found.max(0)).all()
+        if not nearly:
+            support = [
+                bounds._support(
+                    region, reader, i, None, *bounds.sweeps.weights_of(region, reader, i)
+                )[0]
+                for i in range(2)
+            ]
+            apart = sum(bounds._reaches(support)).reshape(2, -1).sum(0)  # type: ignore
+            assert ((high - low)[0] < 0.6 * apart).all()
 
 
 def test_what_attention_adds_stays_within_reach_of_one_path() -> None:

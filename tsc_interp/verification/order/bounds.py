@@ -22,6 +22,8 @@ from tsc_interp.verification.order.sweeps import Head, Jobs, Scores, Sweeps
 
 _DIRECTIONS = 8
 _SWEEPS = 6
+_ROUGH = 2
+"""Sweeps for the ends of one head of several: they only bound a term that is small."""
 STILL, SAME = 1e-5, 1e-9
 """Regions narrower than this, as a share of the values' size, are decided around one input; below
 the second float64 hardly tells inputs apart."""
@@ -128,7 +130,7 @@ class Bounds:
             one = self._support(regions, reader, head, known, *weights[head])
             support.append(one[0])
             found.append(one[1])
-        ranges = self._ranges(support, reader)
+        ranges = self._ranges(support, self._joint(regions, reader, support, weights), reader)
         forms = self.relaxation.forms(*ranges, label)
         low, high = self._by_directions(forms, support, ranges, reader)
         # Where outputs are the same the forms are infinite, and that is the margin.
@@ -166,19 +168,48 @@ class Bounds:
         bound = bound + self.sweeps.reach(head, q)
         return np.minimum(bound, np.abs(q) @ self.sweeps.heads[head].size * (1 + 1e-12)), found
 
-    def _ranges(self, support: list[Array], reader: Index) -> Interval:
-        """Of every channel: `[region channel]`."""
+    def _reaches(self, support: list[Array]) -> list[Array]:
+        """What each head adds along a channel, and against it, at most: `[region 2 channel]`."""
+        found = []
+        for probe, one in zip(self.probes, support, strict=True):
+            more = one @ probe.mix.T
+            found.append(more + probe.left + 16 * UNIT * (np.abs(one) @ probe.mix.T))
+        return found
+
+    def _joint(
+        self,
+        regions: Regions,
+        reader: Index,
+        support: list[Array],
+        weights: Sequence[tuple[Array, Array]],
+    ) -> Array:
+        """What all heads together add, `[region 2 channel]`: heads may cancel on every path."""
+        ends = self._reaches(support)
+        apart = sum(ends, np.zeros((len(regions), 2 * len(self.channels))))
+        if len(self.probes) < 2:
+            return apart
+        q = np.concatenate([self.channels, -self.channels])
+        against = np.roll(np.arange(len(q)), len(self.channels))
+        reach = sum(self.sweeps.reach(i, q @ h.basis) for i, h in enumerate(self.sweeps.heads))
+        at_once = max(1, self.at_once // max(1, len(q)))
+        for begin in range(0, len(regions), at_once):
+            some = np.arange(begin, min(begin + at_once, len(regions)))
+            rows, which = np.repeat(some, len(q)), np.tile(np.arange(len(q)), len(some))
+            jobs = self.jobs(regions, rows, reader[rows], q[which], 1)
+            known = [(end[rows, which], -end[rows, against[which]]) for end in ends]
+            both = self._mixed(jobs, known, q[which], weights, rows, np.zeros(len(rows)))
+            found = both.at(np.zeros(len(rows))).highest().reshape(len(some), -1) + reach
+            apart[some] = np.fmin(apart[some], found)
+        return apart
+
+    def _ranges(self, support: list[Array], added: Array, reader: Index) -> Interval:
+        """Of every channel: `[region channel]`, with what heads add along it and against it."""
         count = len(self.channels)
         middle = self.centre[reader] @ self.channels.T
         off = np.abs(self.channels) @ self.slop
         off = off + 4 * (len(self.largest) + 4) * UNIT * (np.abs(self.channels) @ self.largest)
-        top, bottom = middle + off, middle - off
-        for probe, found in zip(self.probes, support, strict=True):
-            more = found @ probe.mix.T
-            more = more + probe.left + 16 * UNIT * (np.abs(found) @ probe.mix.T)
-            top, bottom = top + more[:, :count], bottom - more[:, count:]
-        size = 8 * UNIT * (np.abs(self.channels) @ self.largest)
-        return bottom - size, top + size
+        off = off + 8 * UNIT * (np.abs(self.channels) @ self.largest)
+        return middle - off - added[:, count:], middle + off + added[:, :count]
 
     def _by_directions(
         self, forms: Forms, support: list[Array], ranges: Interval, reader: Index
@@ -279,31 +310,47 @@ class Bounds:
 
         One head's mean is below a level where its total there is. Means of several heads are added
         up first: with T_h the total of head h at any level λ_h, their sum is Σ λ_h + Σ T_h / W_h,
-        and the weight W_h of a path is replaced by a middle one, which costs at most the largest
-        |T_h| times half the range of 1 / W_h. `weights` are bounds on W_h per head and region.
+        and the weight W_h of a path is replaced by the middle W of its range, which costs at most
+        |T_h / W_h| |W_h / W - 1|. `weights` are bounds on W_h per head and region.
         """
         jobs = self.jobs(regions, rows, reader, slope, sign)
         if len(jobs) == 1:
             return jobs[0], limit
-        total = 16 * UNIT * np.abs(limit) - limit
-        parts: list[tuple[Array, Array]] = []
-        for number, (one, (least, most)) in enumerate(zip(jobs, weights, strict=True)):
-            low, high = least[rows], most[rows]
+        known = []
+        for one, (least, most) in zip(jobs, weights, strict=True):
             start = one.average()
             start = np.where(np.isfinite(start), start, 0.0)
-            ends = one.largest(start, low, high, _SWEEPS)[0]
-            flipped = one.negated()
-            other = -flipped.largest(-start, low, high, _SWEEPS)[0]
-            level = (ends + other) / 2
-            level = np.where(np.isfinite(level), level, start)
-            over = (1 / low + 1 / high) / 2
-            size = np.abs(sign * slope @ self.sweeps.heads[number].basis)
-            size = size @ self.sweeps.heads[number].size + np.abs(level)
-            apart = np.maximum(ends - level, level - other) * high * (1 / low - 1 / high) / 2
+            ends = one.largest(start, least[rows], most[rows], _ROUGH)[0]
+            other = one.negated().largest(-start, least[rows], most[rows], _ROUGH)[0]
+            known.append((ends, -other))
+        mixed = self._mixed(jobs, known, sign * slope, weights, rows, limit)
+        return mixed, np.zeros(len(limit))
+
+    def _mixed(
+        self,
+        jobs: list[Jobs],
+        ends: Sequence[tuple[Array, Array]],
+        slope: Array,
+        weights: Sequence[tuple[Array, Array]],
+        rows: Index,
+        limit: Array,
+    ) -> Jobs:
+        """Totals are at least Σ_h q_h · μ_h - `limit`, from the ends of each head's q_h · μ_h."""
+        total = 16 * UNIT * np.abs(limit) - limit
+        parts: list[tuple[Array, Array]] = []
+        for head, (top, bottom), (least, most) in zip(
+            self.sweeps.heads, ends, weights, strict=True
+        ):
+            low, high = least[rows], most[rows]
+            level = (top + bottom) / 2
+            level = np.where(np.isfinite(level), level, 0.0)
+            over = 2 / (low + high)
+            size = np.abs(slope @ head.basis) @ head.size + np.abs(level)
+            apart = np.maximum(top - level, level - bottom) * ((high - low) / (high + low))
             room = 4 * self.sweeps.units * size * high * over
             total = total + level + apart * (1 + 1e-12) + room + 8 * UNIT * np.abs(level)
             parts.append((level, over))
-        return jobs[0].mixed(jobs, parts, total), np.zeros(len(limit))
+        return jobs[0].mixed(jobs, parts, total)
 
     # -- regions that hardly move -------------------------------------------------------------
 

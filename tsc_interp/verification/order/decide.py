@@ -106,6 +106,8 @@ class _Round:
         self.widest = max(mask.shape[1] for mask in regions.masks)
         # Without attention no edge is told from another.
         self.attends = bool(known.weights) or not bounds.refines
+        self.seems = known.low.copy()
+        """About the lowest margin: what tells which class is the worst of a region."""
 
     def verdicts(self) -> Verdicts:
         low, high = self.known.low, self.known.high
@@ -117,7 +119,8 @@ class _Round:
             rows, which = np.nonzero(doubtful)
             for some in self._chunks(rows):
                 at = rows[some], which[some]
-                doubtful[at] = ~(self._scores(*at, -1).highest() < 0)
+                total = self._scores(*at, -1).highest()
+                doubtful[at], self.seems[at] = ~(total < 0), -total
             outcome[(outcome == OPEN) & ~doubtful.any(1)] = RIGHT
         open_ = np.flatnonzero(outcome == OPEN)
         found = Verdicts(outcome, self.known.found, doubtful)
@@ -154,8 +157,8 @@ class _Round:
         return self._choose(open_, masks, right, wrong, instead, bad)
 
     def _worst(self, open_: Index, rows: Index, which: Index) -> Mask:
-        """One pair of each region: the one whose margin is lowest by the directions."""
-        order = np.lexsort((self.known.low[rows, which], rows))
+        """One pair of each region: the one whose margin seems lowest."""
+        order = np.lexsort((self.seems[rows, which], rows))
         first = np.ones(len(rows), dtype=bool)
         first[1:] = rows[order][1:] != rows[order][:-1]
         chosen = np.zeros(len(rows), dtype=bool)
@@ -165,9 +168,9 @@ class _Round:
     def _wrong(self, open_: Index, masks: list[Mask]) -> tuple[list[Mask], Index]:
         """Edges all of whose paths lose to the class that wins where the region seems worst."""
         wrong = [np.zeros(mask.shape, dtype=bool) for mask in masks]
-        middle = (self.known.low + self.known.high)[open_]
-        instead = np.where(np.isnan(middle), np.inf, middle).argmin(1)
-        hopeful = np.flatnonzero(self.known.low[open_, instead] < 0)
+        seems = self.seems[open_]
+        instead = np.where(np.isnan(seems), np.inf, seems).argmin(1)
+        hopeful = np.flatnonzero(seems[np.arange(len(open_)), instead] < 0)
         for some in self._chunks(hopeful):
             at = hopeful[some]
             for i, found in enumerate(self._scores(open_[at], instead[at], +1).marginals()):
