@@ -16,14 +16,17 @@ _ASCII = {"×": "x", "–": "-", "−": "-", "“": '"', "”": '"', "’": "'",
 
 
 def visible(text: object, keep: str = "") -> str:
-    r"""The text with all that is not printable written as `\x1b`, `\n`, `\u202e` or `\udcff`."""
+    r"""The text with all that is not printable written as `\x1b`, `\n`, `\u202e` or `\udcff`.
+
+    `keep` stays as it is.
+    """
     written = str(text)
+    if keep and keep in written:
+        return keep.join(map(visible, written.split(keep)))
     if written.isprintable():
         return written
     return "".join(
-        character
-        if character.isprintable() or character in keep
-        else character.encode("unicode_escape").decode("ascii")
+        character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
         for character in written
     )
 

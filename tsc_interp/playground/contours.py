@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from math import floor
+from math import floor, hypot
 from typing import NamedTuple
 
 import numpy as np
@@ -54,10 +54,10 @@ def trace(values: Array) -> list[list[Point]]:
         start = side_of_line = next(iter(onwards))
         loop = []
         while side_of_line in onwards:
-            loop.append(_crossing(grid, *side_of_line))
+            loop.append(side_of_line)
             side_of_line = onwards.pop(side_of_line)
         assert side_of_line == start
-        loops.append(loop)
+        loops.append(_crossings(grid, loop))
     return loops
 
 
@@ -77,18 +77,17 @@ def _mixed_triangles(inside: NDArray[np.bool_]) -> list[tuple[int, int, int]]:
     return [(int(a), int(b), int(c)) for a, b, c in triangles[mixed]]
 
 
-def _crossing(grid: Array, inner: int, outer: int) -> Point:
+def _crossings(grid: Array, sides: Sequence[tuple[int, int]]) -> list[Point]:
     """Where the value is zero between two points; at the triangle's own edge, the inner point."""
-    here, there = grid.flat[inner], grid.flat[outer]
-    border = bool(np.isnan(there))
-    share = 0.0 if border else here / (here - there)
-    ends = []
-    for place in (inner, outer):
-        left, right = (step - 1 for step in divmod(place, len(grid)))
-        shares = np.array([left, right, LATTICE - left - right]) / LATTICE
-        ends.append(shares @ CORNERS)
-    x, y = ends[0] + share * (ends[1] - ends[0])
-    return Point(float(x), float(y), border)
+    places = np.array(sides).T
+    here, there = grid.ravel()[places]
+    border = np.isnan(there)
+    share = np.where(border, 0.0, here / (here - there))
+    left, right = (step - 1 for step in np.divmod(places, len(grid)))
+    shares = np.stack([left, right, LATTICE - left - right], axis=-1) / LATTICE
+    inner, outer = shares @ CORNERS
+    points = inner + share[:, None] * (outer - inner)
+    return list(map(Point, *points.T.tolist(), border.tolist()))
 
 
 def stretches(values: Array) -> list[tuple[float, float]]:
@@ -157,7 +156,7 @@ def _thinned(loop: Sequence[Point], tolerance: float = 0.12) -> list[Point]:
     for point, after in pairwise(loop[1:]):
         ax, ay = after.x - kept[-1].x, after.y - kept[-1].y
         px, py = point.x - kept[-1].x, point.y - kept[-1].y
-        length = float(np.hypot(ax, ay))
+        length = hypot(ax, ay)
         turns = point.border != kept[-1].border or point.border != after.border
         if turns or length == 0 or abs(ax * py - ay * px) > tolerance * length:
             kept.append(point)

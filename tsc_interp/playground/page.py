@@ -12,6 +12,7 @@ from __future__ import annotations
 import html
 import os
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -122,9 +123,14 @@ def playground_fragment(
         BODY=read_asset("counts.html" if counted else "sequence.html"),
         TITLE=html.escape(f"{models[0]['name']} · tsc-interp playground"),
         STYLE=assemble_style("style.css", "map.css"),
-        SCRIPT=packed(assemble_script("page.mjs" if counted else "sequence.mjs")),
+        SCRIPT=_script("page.mjs" if counted else "sequence.mjs"),
         PAYLOAD=_as_json(payload),
     )
+
+
+@cache
+def _script(entry: str) -> str:
+    return packed(assemble_script(entry))
 
 
 def _check_alike(main: Checkpoint, other: Checkpoint, counted: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import jinja2
@@ -55,6 +56,7 @@ def _front(model: ModelReport) -> Front | OutsideFront:
     return front(model) if model.outside is None else outside_front(model, model.outside)
 
 
+@cache
 def environment() -> jinja2.Environment:
     """Templates that escape whatever is not markup of ours."""
     made = jinja2.Environment(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
+from functools import cache
 
 from markupsafe import Markup
 
@@ -19,6 +20,7 @@ def check_plotlyjs(how: str) -> None:
         raise UsageError(f"plotlyjs is one of {', '.join(PLOTLYJS)}; got {how!r}")
 
 
+@cache
 def plotly_script(how: str) -> Markup:
     """The element that brings the library into a page."""
     from plotly.offline import get_plotlyjs, get_plotlyjs_version
