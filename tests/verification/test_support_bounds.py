@@ -476,16 +476,16 @@ def half_width(found: Any) -> float:
 def test_scores_over_intervals() -> None:
     """One query in [1, 2] and two keys, times 2 and 3; four channels halve the sum."""
     support = part(1, a__W_Q=[[[2.0]]], a__W_K=[[[3.0]]])
-    found = support._scores(
+    found = support.scores(
         "a", 0, box([[[1.0]]], [[[2.0]]]), box([[[-1.0], [1.0]]], [[[4.0], [1]]])
     )
     assert_range(found, [[[-12.0, 6.0]]], [[[48.0, 12.0]]])
     four = part(1, 4, a__W_Q=[[[1.0, 2.0, 0.0, -1.0]]], a__W_K=[[[1.0, 1.0, 5.0, 1.0]]])
-    found = four._scores("a", 0, box([[[1.0]]], [[[2.0]]]), box([[[3.0]]], [[[3.0]]]))
+    found = four.scores("a", 0, box([[[1.0]]], [[[2.0]]]), box([[[3.0]]], [[[3.0]]]))
     # Channel by channel: [3, 6] + [6, 12] + 0 + [-6, -3].
     assert_range(found, [[[1.5]]], [[[7.5]]])
     one = box([[[1.0]]], [[[1.0]]])
-    units = half_width(part(1, a__W_Q=[[[1.0]]], a__W_K=[[[1.0]]])._scores("a", 0, one, one))
+    units = half_width(part(1, a__W_Q=[[[1.0]]], a__W_K=[[[1.0]]]).scores("a", 0, one, one))
     assert units == pytest.approx(18 + 18 + 17 + 6 + 17, abs=2)
 
 
@@ -493,14 +493,14 @@ def test_values_over_intervals() -> None:
     support = part(1, 2, a__W_V=[[[1.0, 2.0]]], a__W_O=[[[3.0], [-4.0]]])
     folded = np.array([[-5.0]])
     assert_range(
-        support._values("a", 0, box([[[1.0]]], [[[2.0]]]), folded), [[[-10.0]]], [[[-5.0]]]
+        support.values("a", 0, box([[[1.0]]], [[[2.0]]]), folded), [[[-10.0]]], [[[-5.0]]]
     )
     one = part(1, a__W_V=[[[1.0]]], a__W_O=[[[1.0]]])
     point = box([[[1.0]]], [[[1.0]]])
-    assert half_width(one._values("a", 0, point, np.array([[1.0]]))) == pytest.approx(24, abs=1)
+    assert half_width(one.values("a", 0, point, np.array([[1.0]]))) == pytest.approx(24, abs=1)
     # The room is that of the terms, not of what is left of them.
     apart = part(1, 2, a__W_V=[[[1.0, 1.0]]], a__W_O=[[[1e6], [-1e6 + 1]]])
-    low, high = apart._values("a", 0, point, np.array([[1.0]]))
+    low, high = apart.values("a", 0, point, np.array([[1.0]]))
     assert (high - low).item() == pytest.approx(2 * (2e6 * 4 * 2.0**-52 + 18 * 2.0**-53), rel=1e-3)
 
 
@@ -508,16 +508,16 @@ def test_norms_over_intervals() -> None:
     support = part(2, norm="rms", n__w=[1.0, -2.0])
     root = 12.5**0.5
     point = box([[[3.0, 4.0]]], [[[3.0, 4.0]]])
-    assert_range(support._norm("n", point), [[[3 / root, -8 / root]]], [[[3 / root, -8 / root]]])
+    assert_range(support.norm("n", point), [[[3 / root, -8 / root]]], [[[3 / root, -8 / root]]])
     # From [1, 2] and 2: the divisor is between the roots of 2.5 and 4.
-    found = support._norm("n", box([[[1.0, 2.0]]], [[[2.0, 2.0]]]))
+    found = support.norm("n", box([[[1.0, 2.0]]], [[[2.0, 2.0]]]))
     most = min(2 / 2.5**0.5, 2**0.5)
     assert_range(found, [[[1 / 2, -2 * min(2 / 2.5**0.5, 2**0.5)]]], [[[most, -2 * 2 / 2]]])
     # Over a wide box the root of the width is all that is known, on both sides.
-    found = support._norm("n", box([[[-1000.0, 0.0]]], [[[1000.0, 0.0]]]))
+    found = support.norm("n", box([[[-1000.0, 0.0]]], [[[1000.0, 0.0]]]))
     assert_range((found[0][..., 0], found[1][..., 0]), [[-(2**0.5)]], [[2**0.5]])
     layer = part(3, norm="layer", n__w=[1.0, 1.0, 2.0], n__b=[10.0, 0.0, -1.0])
-    found = layer._norm("n", box([[[1.0, 2.0, 6.0]]], [[[1.0, 2.0, 6.0]]]))
+    found = layer.norm("n", box([[[1.0, 2.0, 6.0]]], [[[1.0, 2.0, 6.0]]]))
     scale = (14 / 3) ** 0.5  # of -2, -1, 3
     expected = [[[10 - 2 / scale, -1 / scale, 6 / scale - 1]]]
     assert_range(found, expected, expected)
@@ -527,12 +527,12 @@ def test_read_out_over_intervals() -> None:
     """2 x0 - x1, and GELUs of [1, 2] and 3 that W_out turns into 5 g0 - 7 g1 on the first."""
     support = part(2, unembed__W_U=[[2.0], [-1.0]])
     x = box([[[1.0, 1.0]]], [[[2.0, 4.0]]])
-    assert_range(support._read_out(x, None, None), [-2.0], [3.0])
+    assert_range(support.read_out(x, None, None), [-2.0], [3.0])
     post = box([[[1.0, 3.0]]], [[[2.0, 3.0]]])
-    found = support._read_out(x, post, np.array([[5.0, 0.0], [-7.0, 0.0]]))
+    found = support.read_out(x, post, np.array([[5.0, 0.0], [-7.0, 0.0]]))
     assert_range(found, [-2.0 + 10 - 42], [3.0 + 20 - 42])
     one = box([[[1.0, 0.0]]], [[[1.0, 0.0]]])
     plain = part(2, unembed__W_U=[[1.0], [0.0]])
-    low, high = plain._read_out(one, one, np.array([[1.0, 0.0], [0.0, 0.0]]))
+    low, high = plain.read_out(one, one, np.array([[1.0, 0.0], [0.0, 0.0]]))
     # 1 + 1, each a product of two rows (20 units), the second with 4 of the folding, then a sum.
     assert (high - low).item() * 2.0**52 == pytest.approx(20 + 20 + 2 * 4 + 2 * 17, abs=2)

@@ -102,29 +102,29 @@ class LayeredSupport:
         for layer in range(self.config.n_layers):
             last = layer == self.config.n_layers - 1
             if self.config.has_attention:
-                read = self._norm(f"blocks.{layer}.ln1", x)
+                read = self.norm(f"blocks.{layer}.ln1", x)
                 out = self._attention(f"blocks.{layer}.attn", read, light, heavy, log_n, last)
                 # Only CLS is read after the last layer.
                 x = add((x[0][:, :1], x[1][:, :1]) if last else x, out)
                 x = self._biased(x, f"blocks.{layer}.attn.b_O")
             if self.config.has_mlp:
-                mlp, read = f"blocks.{layer}.mlp", self._norm(f"blocks.{layer}.ln2", x)
+                mlp, read = f"blocks.{layer}.mlp", self.norm(f"blocks.{layer}.ln2", x)
                 pre = self._biased(times_matrix(read, self._weights[f"{mlp}.W_in"]), f"{mlp}.b_in")
                 post = self._activation.bounds(*pre)
                 out_matrix = self._weights[f"{mlp}.W_out"]
                 if last and not self.config.final_norm:
-                    return self._read_out(self._biased(x, f"{mlp}.b_out"), post, out_matrix)
+                    return self.read_out(self._biased(x, f"{mlp}.b_out"), post, out_matrix)
                 x = self._biased(add(x, times_matrix(post, out_matrix)), f"{mlp}.b_out")
         if self.config.final_norm:
-            x = self._norm("ln_final", x)
-        return self._read_out(x, None, None)
+            x = self.norm("ln_final", x)
+        return self.read_out(x, None, None)
 
     def _biased(self, x: Interval, name: str) -> Interval:
         if not self.config.biases:
             return x
         return add(x, (self._weights[name],) * 2)
 
-    def _read_out(self, x: Interval, post: Interval | None, out_matrix: Array | None) -> Interval:
+    def read_out(self, x: Interval, post: Interval | None, out_matrix: Array | None) -> Interval:
         w = self._unembed
         logit = times_matrix((x[0][:, 0], x[1][:, 0]), w)
         if post is not None and out_matrix is not None:
@@ -148,7 +148,7 @@ class LayeredSupport:
         asking = (x[0][:, queries], x[1][:, queries])
         total: Interval | None = None
         for head in range(self.config.n_heads):
-            scores = self._scores(name, head, asking, attended)
+            scores = self.scores(name, head, asking, attended)
             if log_n is not None:
                 scores = multiply(scores, (log_n[0][:, None, None], log_n[1][:, None, None]))
             # Out of every query's scores goes one number: attention does not see it.
@@ -156,7 +156,7 @@ class LayeredSupport:
             low, high = exp_bounds(scores[0] - top, scores[1] - top)
             low, high = low * light[:, None], high * heavy[:, None]
             folded = self._weights[f"{name}.W_V"][head] @ self._weights[f"{name}.W_O"][head]
-            low_value, high_value = self._values(name, head, attended, folded)
+            low_value, high_value = self.values(name, head, attended, folded)
             # [box query channel key]
             values = (low_value.swapaxes(1, 2)[:, None], high_value.swapaxes(1, 2)[:, None])
             shape = (*low.shape[:2], *values[0].shape[2:])
@@ -166,7 +166,7 @@ class LayeredSupport:
         assert total is not None
         return total
 
-    def _values(self, name: str, head: int, x: Interval, folded: Array) -> Interval:
+    def values(self, name: str, head: int, x: Interval, folded: Array) -> Interval:
         low, high = times_matrix(x, folded)
         bound = np.abs(self._weights[f"{name}.W_V"][head]) @ np.abs(
             self._weights[f"{name}.W_O"][head]
@@ -180,7 +180,7 @@ class LayeredSupport:
         slack = size * (self.config.d_head + 2) * 2.0**-52
         return low - slack, high + slack
 
-    def _scores(self, name: str, head: int, asking: Interval, attended: Interval) -> Interval:
+    def scores(self, name: str, head: int, asking: Interval, attended: Interval) -> Interval:
         """`[box query key]`."""
         q = times_matrix(asking, self._weights[f"{name}.W_Q"][head])
         k = times_matrix(attended, self._weights[f"{name}.W_K"][head])
@@ -194,7 +194,7 @@ class LayeredSupport:
         scale = 1.0 / self.config.score_divisor
         return outward((low.sum(-1) - size) * scale, (high.sum(-1) + size) * scale)
 
-    def _norm(self, name: str, x: Interval) -> Interval:
+    def norm(self, name: str, x: Interval) -> Interval:
         if not self.config.has_norm:
             return x
         width = self.config.d_model
