@@ -23,6 +23,7 @@ ROOMS = (
     "errors",
     "arguments",
     "files",
+    "processes",
     "output",
     "frozen",
     "results",

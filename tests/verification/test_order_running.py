@@ -120,7 +120,7 @@ def test_other_processes_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     checkpoint, task = several()
     expected = told(verify_order(checkpoint, LENGTHS, task=task))
     monkeypatch.setattr(running, "ALONE", 0.0)
-    monkeypatch.setattr("tsc_interp.training.sharing.cores", lambda: 2)
+    monkeypatch.setattr("tsc_interp.verification.order.running.cores", lambda: 2)
     shares: list[float] = []
     assert told(verify_order(checkpoint, LENGTHS, task=task, progress=shares.append)) == expected
     assert shares == sorted(shares)

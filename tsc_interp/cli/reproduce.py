@@ -46,7 +46,7 @@ def command(
     from tsc_interp.reproduction.experiments import SOURCE_EXPERIMENTS, experiment_named
     from tsc_interp.reproduction.published import check_figures
     from tsc_interp.training.jobs import train
-    from tsc_interp.training.sharing import cores
+    from tsc_interp.processes import cores
 
     started = time.perf_counter()
     wanted = list(dict.fromkeys(names or ["all"]))

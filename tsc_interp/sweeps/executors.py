@@ -22,7 +22,8 @@ from urllib.parse import urlsplit
 from weakref import WeakSet
 
 from tsc_interp.errors import TscError, UsageError, needed, shorten
-from tsc_interp.training.sharing import cores, end_with_parent
+from tsc_interp.processes import cores
+from tsc_interp.training.sharing import end_with_parent
 
 if TYPE_CHECKING:
     from distributed import Client

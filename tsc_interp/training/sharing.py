@@ -63,12 +63,6 @@ def seconds(group: Sequence[Same]) -> float:
     return config.training.max_epochs * batches * (_STEP + _MODEL * len(group))
 
 
-def cores() -> int:
-    """How many processors this process may use; not every system tells which."""
-    allowed = getattr(os, "sched_getaffinity", None)
-    return len(allowed(0)) if allowed else os.cpu_count() or 1
-
-
 @contextmanager
 def helpers(count: int) -> Iterator[Executor]:
     """So many other processes; Ctrl-C ends them at once, and what they finished stays on disk."""

@@ -24,6 +24,7 @@ from typing import Any
 
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.files import write_atomically
+from tsc_interp.processes import cores
 from tsc_interp.tasks.regions import Regions
 from tsc_interp.tasks.transducer import Writing
 from tsc_interp.tasks.unrolling import trellis_of
@@ -159,8 +160,6 @@ def _waiting(units: Sequence[Unit]) -> list[Unit]:
 
 def _can_share(searches: Sequence[Search], units: Sequence[Unit]) -> bool:
     """Whether another process could help: a core, two groups, and a task that it can import."""
-    from tsc_interp.training.sharing import cores
-
     own = type(searches[0].task).__module__.split(".")[0] == __name__.split(".")[0]
     return own and cores() > 1 and len(_waiting(units)) > 1
 
@@ -226,8 +225,6 @@ def _shared(
     told: _Told,
 ) -> None:
     """This process from the front, others from the back; a claim is a file."""
-    from tsc_interp.training.sharing import cores
-
     waiting = _waiting(units)
     for search, group in waiting:
         path = folder / name_of(search, group)
