@@ -30,8 +30,9 @@ from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.task import Maximum, Parity
 from tsc_interp.verification.checker.budget import CertificateError
-from tsc_interp.verification.checker.paths import Sets
-from tsc_interp.verification.checker.trellis import PartProved, TrellisChecker, check_trellis
+from tsc_interp.verification.checker.sets import Sets
+from tsc_interp.verification.checker.trellis import TrellisChecker, check_trellis
+from tsc_interp.verification.checker.trellis_claims import PartProved
 
 
 @dataclass

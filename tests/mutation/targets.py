@@ -104,9 +104,12 @@ TARGETS = (
         "scores_and_values or certified",
     ),
     Target(f"{_VERIFICATION}/checker/paths.py", (_PATHS,)),
+    Target(f"{_VERIFICATION}/checker/sets.py", (_PATHS, *_TRELLIS), "not 256_bits"),
     Target(f"{_VERIFICATION}/checker/spans.py", (_SPANS,), "not curvature"),
     Target(f"{_VERIFICATION}/checker/relaxation.py", (_SPANS,), "relax or no_number or products"),
     Target(f"{_VERIFICATION}/checker/trellis.py", _TRELLIS, "not 256_bits"),
+    Target(f"{_VERIFICATION}/checker/trellis_claims.py", _TRELLIS, "not 256_bits"),
+    Target(f"{_VERIFICATION}/checker/trellis_keys.py", _TRELLIS, "not no_cut and not no_leaf"),
     Target(f"{_VERIFICATION}/checker/trellis_model.py", _TRELLIS, "not no_cut and not no_leaf"),
     Target(f"{_VERIFICATION}/checker/readout.py", _TRELLIS, "not no_cut and not no_leaf"),
     Target(

@@ -20,8 +20,9 @@ from tsc_interp.verification.checker.agreement import check_agreement
 from tsc_interp.verification.checker.budget import Budget, Kept
 from tsc_interp.verification.checker.check import Checker
 from tsc_interp.verification.checker.coverage import covered
-from tsc_interp.verification.checker.paths import Sets
-from tsc_interp.verification.checker.trellis import Claim, TrellisChecker, check_trellis
+from tsc_interp.verification.checker.sets import Sets
+from tsc_interp.verification.checker.trellis import TrellisChecker, check_trellis
+from tsc_interp.verification.checker.trellis_claims import Claim
 from tsc_interp.verification.questions import verify_ordered
 
 

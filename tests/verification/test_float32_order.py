@@ -18,8 +18,9 @@ from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.errors import UsageError
 from tsc_interp.tasks import Automaton
 from tsc_interp.verification import CertificateError
-from tsc_interp.verification.checker.paths import Sets
-from tsc_interp.verification.checker.trellis import PartProved, TrellisChecker, TrellisProved
+from tsc_interp.verification.checker.sets import Sets
+from tsc_interp.verification.checker.trellis import TrellisChecker
+from tsc_interp.verification.checker.trellis_claims import PartProved, TrellisProved
 from tsc_interp.verification.order.certificate_result import Float32Counts
 
 

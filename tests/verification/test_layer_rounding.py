@@ -16,7 +16,7 @@ from tsc_interp.config import ClassifierConfig
 from tsc_interp.model.forward import forward
 from tsc_interp.model.inputs import from_tokens, token_rows
 from tsc_interp.verification.checker.layer_rounding import gamma
-from tsc_interp.verification.checker.paths import Sets
+from tsc_interp.verification.checker.sets import Sets
 from tsc_interp.verification.checker.trellis import TrellisChecker
 from tsc_interp.verification.checker.trellis_model import TrellisModel
 

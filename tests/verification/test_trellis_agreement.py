@@ -24,7 +24,7 @@ from tests.ordered_models import (
 from tests.sizes import many
 from tests.verification.test_trellis_search import adder, oracle, random_automaton
 from tsc_interp.checkpoints import Checkpoint
-from tsc_interp.verification.checker.trellis import PartProved
+from tsc_interp.verification.checker.trellis_claims import PartProved
 from tsc_interp.verification.order import partition
 from tsc_interp.verification.order.exact import OrderedExact
 

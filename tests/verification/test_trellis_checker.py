@@ -27,14 +27,9 @@ from tsc_interp.task import Maximum, Parity
 from tsc_interp.tasks import Addition
 from tsc_interp.verification.checker.budget import CertificateError
 from tsc_interp.verification.checker.document import digest
-from tsc_interp.verification.checker.paths import Sets
-from tsc_interp.verification.checker.trellis import (
-    EACH,
-    SCHEMA,
-    Claim,
-    TrellisChecker,
-    check_trellis,
-)
+from tsc_interp.verification.checker.sets import Sets
+from tsc_interp.verification.checker.trellis import EACH, SCHEMA, TrellisChecker, check_trellis
+from tsc_interp.verification.checker.trellis_claims import Claim
 
 
 def parted(sets: Sets, stage: int, chosen: Any) -> Sets:

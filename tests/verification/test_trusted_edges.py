@@ -24,7 +24,8 @@ from tsc_interp.verification.checker.agreement import AgreementChecker
 from tsc_interp.verification.checker.check import Checker
 from tsc_interp.verification.checker.identity import exact_form, has_form
 from tsc_interp.verification.checker.model import BoxModel
-from tsc_interp.verification.checker.trellis import Claim, TrellisChecker
+from tsc_interp.verification.checker.trellis import TrellisChecker
+from tsc_interp.verification.checker.trellis_claims import Claim
 
 
 def with_weights(checkpoint: Checkpoint, **changes: Any) -> Checkpoint:

@@ -43,10 +43,10 @@ def command(
     """
     import time
 
+    from tsc_interp.processes import cores
     from tsc_interp.reproduction.experiments import SOURCE_EXPERIMENTS, experiment_named
     from tsc_interp.reproduction.published import check_figures
     from tsc_interp.training.jobs import train
-    from tsc_interp.processes import cores
 
     started = time.perf_counter()
     wanted = list(dict.fromkeys(names or ["all"]))

@@ -14,7 +14,8 @@ from tsc_interp.verification.checker.budget import MEMORY, SECONDS, CertificateE
 from tsc_interp.verification.checker.check import check as check_counts
 from tsc_interp.verification.checker.claims import Proved
 from tsc_interp.verification.checker.files import read_certificate
-from tsc_interp.verification.checker.trellis import SCHEMA, TrellisProved, check_trellis
+from tsc_interp.verification.checker.trellis import SCHEMA, check_trellis
+from tsc_interp.verification.checker.trellis_claims import TrellisProved
 
 Check = Callable[..., Proved | TrellisProved | Agreement]
 _OLD = "tsc-interp/ordered-certificate/"

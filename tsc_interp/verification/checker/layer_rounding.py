@@ -26,9 +26,9 @@ import numpy as np
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.verification.checker.attention_rounding import Drift
 from tsc_interp.verification.checker.norm_rounding import LEAST_EPS
-from tsc_interp.verification.checker.paths import Mask
 from tsc_interp.verification.checker.readout import WholeModel
 from tsc_interp.verification.checker.rounding import ACTIVATION_UNITS
+from tsc_interp.verification.checker.sets import Mask
 from tsc_interp.verification.checker.spans import Floats, Span
 
 _U = 2.0**-24

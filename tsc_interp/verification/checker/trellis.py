@@ -47,12 +47,8 @@ further (or leaves the leaf open) where it does not agree.
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -61,15 +57,17 @@ from tsc_interp.tasks import trellis_of
 from tsc_interp.tasks.transducer import Writing
 from tsc_interp.tasks.trellis import Trellis
 from tsc_interp.verification.checker.box_claims import whole
-from tsc_interp.verification.checker.budget import (
-    MEMORY,
-    SECONDS,
-    Budget,
-    CertificateError,
-    require,
-)
+from tsc_interp.verification.checker.budget import MEMORY, SECONDS, Budget, require
 from tsc_interp.verification.checker.document import Schema, checking, json_text, require_known
-from tsc_interp.verification.checker.paths import Layout, Mask, Sets, slots
+from tsc_interp.verification.checker.sets import Layout, Mask, Sets, slots
+from tsc_interp.verification.checker.trellis_claims import (
+    Claim,
+    PartProved,
+    Tally,
+    TrellisProved,
+    mask_of,
+    names_of,
+)
 from tsc_interp.verification.checker.trellis_model import TrellisModel
 
 SCHEMA = Schema("trellis-certificate", content=("task", "parts"))
@@ -82,74 +80,6 @@ _PER_SLOT = 64
 """Bytes for each slot (an edge, or room for one) of leaves that are derived together, about."""
 _FIRST_LEAF = 256
 """The same of the first leaf, with what is made once for a trellis."""
-
-__all__ = ["EACH", "SCHEMA", "PartProved", "TrellisChecker", "TrellisProved", "check_trellis"]
-
-
-@dataclass(frozen=True)
-class PartProved:
-    """One length, or one step of a task that writes."""
-
-    kind: str
-    """`length` or `step`."""
-    number: int
-    inputs: int
-    right: int
-    wrong: int
-    first_wrong: tuple[int, ...] | None
-    """The first wrong input that was shown, as letters by index."""
-    float32: dict[str, int] | None = None
-    """How many were shown `right` and `wrong` in float32, too, whatever the order of sums."""
-
-    @property
-    def undecided(self) -> int:
-        return self.inputs - self.right - self.wrong
-
-    def conclusion(self) -> dict[str, Any]:
-        """Numbers of inputs as text: they may be beyond what JSON's readers hold exactly."""
-        return {
-            self.kind: self.number,
-            "inputs": str(self.inputs),
-            "right": str(self.right),
-            "wrong": str(self.wrong),
-            "undecided": str(self.undecided),
-            "first_wrong": None if self.first_wrong is None else list(self.first_wrong),
-            **({} if self.float32 is None else {"float32": self._float32()}),
-        }
-
-    def _float32(self) -> dict[str, str]:
-        assert self.float32 is not None
-        return {kind: str(number) for kind, number in self.float32.items()}
-
-
-@dataclass(frozen=True)
-class TrellisProved:
-    """What the checker derived again: the only thing anyone may call proved."""
-
-    task: str
-    parts: tuple[PartProved, ...]
-
-    @property
-    def sentences(self) -> tuple[str, ...]:
-        said = []
-        for part in self.parts:
-            at = "of length" if part.kind == "length" else "at step"
-            rest = f", {part.undecided:,} not decided" if part.undecided else ""
-            said.append(
-                f"of {part.inputs:,} inputs {at} {part.number}, {part.right:,} are right and "
-                f"{part.wrong:,} wrong{rest} (task: {self.task})"
-            )
-        return tuple(said)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.sentences)
-
-    def __len__(self) -> int:
-        return len(self.sentences)
-
-    def conclusion(self) -> dict[str, Any]:
-        """As a certificate states it."""
-        return {"parts": [part.conclusion() for part in self.parts]}
 
 
 def check_trellis(
@@ -222,7 +152,7 @@ class TrellisChecker:
                 some = slice(start, start + size)
                 sets = Sets(trellis, [mask[some] for mask in masks])
                 found[some] = self.model.hold(sets, by[some], float32[some]) & sets.has_paths
-                names = _names(sets, claims[some])
+                names = names_of(sets, claims[some])
                 self._shown |= {name for name, good in zip(names, found[some], strict=True) if good}
         return found
 
@@ -263,7 +193,7 @@ class TrellisChecker:
         self._leaves_at_once(trellis)  # before anything as large as that is made
         require(isinstance(groups, list), "groups are a list")
         seen: set[int] = set()
-        tally = _Tally()
+        tally = Tally()
         for group in groups:
             require(set(group) == {"labels", "tree"}, "a group has labels and a tree")
             labels = [whole(label) for label in group["labels"]]
@@ -313,14 +243,14 @@ class TrellisChecker:
             require(len(node) == 3, "a cut has a stage and edges")
             stage = whole(node[1])
             require(stage < len(trellis.stages), "a cut is made at one of the stages")
-            chosen = _mask(node[2], len(trellis.stages[stage]))
+            chosen = mask_of(node[2], len(trellis.stages[stage]))
             inside, outside = list(masks), masks
             inside[stage], outside[stage] = masks[stage] & chosen, masks[stage] & ~chosen
             waiting += [outside, inside]
             self._budget(len(waiting) * each)
         require(not waiting, "the tree ends before its last leaf")
 
-    def _batch(self, tally: _Tally, claims: list[Claim], sets: Sets) -> None:
+    def _batch(self, tally: Tally, claims: list[Claim], sets: Sets) -> None:
         """Derive every claim of a batch, or reject."""
         self._budget()
         require(bool(sets.has_paths.all()), "a cut leaves inputs on both sides")
@@ -331,7 +261,7 @@ class TrellisChecker:
         require(bool((by < self.model.n_classes).all()), "a class the model has no output for")
         shown = np.zeros(len(claims), dtype=bool)
         if self._shown:
-            shown = asked & [name in self._shown for name in _names(sets, claims)]
+            shown = asked & [name in self._shown for name in names_of(sets, claims)]
         left = asked & ~shown
         shown[left] = self.model.hold(sets[left], by[left], float32[left])
         for claim, count, proved in zip(claims, counts, shown.tolist(), strict=True):
@@ -350,7 +280,7 @@ class TrellisChecker:
             self._each(tally, claims, sets, each[start : start + step])
 
     def _each(
-        self, tally: _Tally, claims: Sequence[Claim], sets: Sets, which: Sequence[int]
+        self, tally: Tally, claims: Sequence[Claim], sets: Sets, which: Sequence[int]
     ) -> None:
         """Every input of these leaves: by intervals where they suffice, else in balls."""
         singles = sets.singles(which)
@@ -376,81 +306,3 @@ class TrellisChecker:
         claims = [np.full(len(singles), by) for by in range(-1, self.model.n_classes)]
         right, *beaten = (self.model.hold(singles, by, every) for by in claims)
         return right, np.any(beaten, axis=0)
-
-
-class _Tally:
-    """Numbers of inputs of one part, as leaves are derived."""
-
-    def __init__(self) -> None:
-        self.right = self.wrong = 0
-        self.first_wrong: tuple[int, ...] | None = None
-        self.float32: dict[str, int] | None = None
-
-    def add(self, kind: str, count: int, float32: bool) -> None:
-        if kind == "right":
-            self.right += count
-        else:
-            self.wrong += count
-        if float32:
-            self.float32 = self.float32 or {"right": 0, "wrong": 0}
-            self.float32[kind] += count
-
-    def error(self, string: tuple[int, ...]) -> None:
-        if self.first_wrong is None or string < self.first_wrong:
-            self.first_wrong = string
-
-
-class Claim(NamedTuple):
-    """What a leaf says of all its inputs."""
-
-    kind: str
-    by: int = -1
-    float32: bool = False
-
-    @classmethod
-    def of(cls, node: Any) -> Claim:
-        """A leaf of a document.
-
-        Raises:
-            CertificateError: for anything else.
-        """
-        float32 = node[-1] == "float32"
-        said = node[:-1] if float32 else node
-        require(bool(said) and isinstance(said[0], str), f"unknown leaf {node!r}")
-        kinds = {"right": 1, "wrong": 2, "each": 1, "open": 1}
-        known = len(said) == kinds.get(said[0], -1) and not (float32 and said[0] == "open")
-        require(known, f"unknown leaf {str(node)[:80]}")
-        return cls(said[0], whole(said[1]) if said[0] == "wrong" else -1, float32)
-
-    def node(self) -> list[Any]:
-        """As in a document."""
-        said = [self.kind, *([self.by] if self.kind == "wrong" else [])]
-        return [*said, *(["float32"] if self.float32 else [])]
-
-
-def _names(sets: Sets, claims: Sequence[Claim]) -> list[bytes]:
-    """What leaves are, and what they say, in 32 bytes each."""
-    inputs = sha256(repr((sets.trellis.fixed, sets.trellis.label_stage)).encode())
-    inputs.update(sets.trellis.label.tobytes())
-    for stage in sets.trellis.stages:
-        inputs.update(repr((stage.places, stage.letters.shape)).encode())
-        for array in (stage.source, stage.target, stage.letters):
-            inputs.update(np.ascontiguousarray(array, dtype=np.int64).tobytes())
-    rows = np.packbits(np.concatenate(sets.masks, axis=1), axis=1)
-    start = inputs.digest()
-    return [
-        sha256(start + row.tobytes() + repr(claim).encode()).digest()
-        for row, claim in zip(rows, claims, strict=True)
-    ]
-
-
-def _mask(text: Any, edges: int) -> Mask:
-    require(isinstance(text, str), "edges are base64 of packed bits")
-    try:
-        packed = np.frombuffer(base64.b64decode(text, validate=True), dtype=np.uint8)
-    except binascii.Error:
-        raise CertificateError("rejected: edges are base64 of packed bits") from None
-    require(len(packed) == -(-edges // 8), "a cut has one bit per edge of its stage")
-    bits = np.unpackbits(packed)
-    require(not bits[edges:].any(), "a cut has one bit per edge of its stage")
-    return bits[:edges].astype(bool)

@@ -14,7 +14,8 @@ The coefficients are free: with any, the interval holds what is left. So margin 
 and the extreme of L · x over all paths is found exactly but for rounding. Where a final norm
 divides all outputs by its scale, the margin is bounded times that scale, which is positive.
 
-Tables are made in `arb` balls and rounded outwards once (`Span`). Part of the checker (trellis.py).
+Tables are made in `arb` balls and rounded outwards once (`Span`); those of keys are in
+trellis_keys.py. Part of the checker (trellis.py).
 """
 
 from __future__ import annotations
@@ -26,20 +27,17 @@ import numpy as np
 from flint import arb, arb_mat, ctx
 
 from tsc_interp.checkpoints.checkpoint import Checkpoint
-from tsc_interp.strings import FIRST_LETTER
 from tsc_interp.tasks.trellis import Index
 from tsc_interp.verification.checker import kernel
-from tsc_interp.verification.checker.attention_rounding import AttentionRounding, Drift
-from tsc_interp.verification.checker.budget import MEMORY, Kept
-from tsc_interp.verification.checker.heads import Spot
+from tsc_interp.verification.checker.budget import MEMORY
 from tsc_interp.verification.checker.kernel import Ball
 from tsc_interp.verification.checker.layer_rounding import Blur, LayerRounding
-from tsc_interp.verification.checker.paths import Keys, Mask, Sets, highest
-from tsc_interp.verification.checker.readout import WholeModel
+from tsc_interp.verification.checker.paths import Keys, highest
 from tsc_interp.verification.checker.relaxation import Form, activated, inverse_root, product
+from tsc_interp.verification.checker.sets import Mask, Sets
 from tsc_interp.verification.checker.spans import Floats, Span, down, up
+from tsc_interp.verification.checker.trellis_keys import BITS, KeyedModel
 
-_BITS = 96
 _PER_NUMBER = 256
 """Bytes for each number of one table of a sweep: about thirty tables are held at a time."""
 _IN_CACHE = 1 << 20
@@ -50,7 +48,7 @@ _SINGLE = (128, 1024, 8192)
 """Precisions in which single strings are evaluated, one after the other."""
 
 
-class TrellisModel(WholeModel):
+class TrellisModel(KeyedModel):
     """Judgements about paths of a trellis, for one classifier of one layer."""
 
     def __init__(
@@ -59,13 +57,10 @@ class TrellisModel(WholeModel):
         pay: Callable[[], None] = lambda: None,
         memory: int = MEMORY,
     ) -> None:
-        super().__init__(checkpoint)
-        self.pay = pay
-        self._attention_rounding = AttentionRounding(checkpoint)
+        super().__init__(checkpoint, pay, memory)
         self.rounding = LayerRounding(self)
-        self._kept = Kept(memory)
         self._at_once = max(1, min(memory // _PER_NUMBER, _IN_CACHE))
-        with ctx.workprec(_BITS):
+        with ctx.workprec(BITS):
             read = self.readout()
             self._spans = {
                 "outer": Span.of(read.outer.tolist()),
@@ -134,17 +129,6 @@ class TrellisModel(WholeModel):
         return None
 
     # -- margins over paths ----------------------------------------------------------------------
-
-    def readers(self, sets: Sets) -> Index:
-        """The reading letter of every set, 0 where CLS reads; -1 where there are several."""
-        if self.config.reads == "last_letter":
-            return sets.letters_at(sets.trellis.length - 1)
-        return np.zeros(len(sets), dtype=np.int64)
-
-    def _spot(self, length: int, reader: int) -> Spot:
-        if self.config.reads == "last_letter":
-            return FIRST_LETTER + reader, length - 1
-        return self.cls_spot(length)
 
     def gaps(self, sets: Sets, reader: Index, winner: Index, used: Index, float32: Mask) -> Floats:
         """`[set class]`: below the winner's output minus each used one's, on all paths of a set.
@@ -288,63 +272,6 @@ class TrellisModel(WholeModel):
         most, least = np.split(both, 2, axis=1)
         found = rest + Span(-least, most)
         return found if blur is None else found + blur.span(blur.along(chosen[None]))
-
-    # -- keys ------------------------------------------------------------------------------------
-
-    def _keys_of(self, sets: Sets, reader: Index) -> list[Keys]:
-        length = sets.trellis.length
-        return [self._keys(length, self._spot(length, int(one))) for one in reader]
-
-    def _keys(self, length: int, reader: Spot) -> Keys:
-        config = self.config
-        balls = config.n_heads * length * config.n_letters * (config.d_model + 2)
-        key = ("keys", length, reader)
-        return self._kept.get(key, balls, lambda: self._make_keys(length, reader))  # type: ignore[no-any-return]
-
-    def _drift(self, length: int, reader: Spot) -> Drift:
-        config = self.config
-        numbers = config.n_heads * length * config.n_letters * config.d_head
-        key, made = ("drift", length, reader), self._attention_rounding
-        return self._kept.get(key, numbers, lambda: made.drift(length, reader))  # type: ignore[no-any-return]
-
-    def _make_keys(self, length: int, reader: Spot) -> Keys:
-        config, first = self.config, int(self.config.reads == "first")
-        spots = [
-            (FIRST_LETTER + letter, place + first)
-            for place in range(length)
-            for letter in range(config.n_letters)
-        ]
-        own = config.attend_cls and config.reads != "last_letter"
-        spots += [reader] * own
-        tables = []
-        with ctx.workprec(_BITS):
-            base = Span.of(self.base(reader).tolist())
-            reach = base
-            for head in range(config.n_heads):
-                self.pay()
-                offers, held = self._met_by_all(length, head, spots)
-                row = self.scores(head, [reader], spots, length, offers).tolist()[0]
-                # Any number may be subtracted from all scores; with the largest nothing overflows.
-                most = arb(max(float(score.mid()) for score in row))
-                weight = Span.of([[kernel.hull(kernel.exp_range(score - most))] for score in row])
-                moment = weight * held
-                tables.append(
-                    Span(
-                        np.concatenate([weight.low, moment.low], axis=1),
-                        np.concatenate([weight.high, moment.high], axis=1),
-                    )
-                )
-                reach = reach + held.reach(0)[None]
-        return Keys(length, config.n_letters, own, tables, base[0], reach[0])
-
-    def _met_by_all(self, length: int, head: int, spots: Sequence[Spot]) -> tuple[Any, Span]:
-        """What every reader of this length meets: the keys' vectors, and what they add."""
-
-        def make() -> tuple[Any, Span]:
-            return self.offers(head, spots), Span.of(self.held(head, spots).tolist())
-
-        balls = len(spots) * (self.config.d_head + self.config.d_model)
-        return self._kept.get(("met", length, head), balls, make)  # type: ignore[no-any-return]
 
 
 def _wins(label: int, other: int, gap: Ball) -> bool:

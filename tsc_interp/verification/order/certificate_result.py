@@ -11,7 +11,7 @@ from typing import Any
 from tsc_interp.files import write_output
 from tsc_interp.output.display import Displayed
 from tsc_interp.output.numbers import counted
-from tsc_interp.verification.checker.trellis import TrellisProved
+from tsc_interp.verification.checker.trellis_claims import TrellisProved
 
 
 @dataclass(frozen=True, repr=False)

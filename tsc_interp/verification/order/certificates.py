@@ -20,14 +20,10 @@ from tsc_interp.errors import UnsupportedError
 from tsc_interp.tasks.regions import Mask, Regions
 from tsc_interp.tasks.trellis import Index, Trellis
 from tsc_interp.verification.checker.budget import CertificateError
-from tsc_interp.verification.checker.paths import Sets
+from tsc_interp.verification.checker.sets import Sets
 from tsc_interp.verification.checker.spans import Floats
-from tsc_interp.verification.checker.trellis import (
-    EACH,
-    SCHEMA,
-    Claim,
-    TrellisChecker,
-)
+from tsc_interp.verification.checker.trellis import EACH, SCHEMA, TrellisChecker
+from tsc_interp.verification.checker.trellis_claims import Claim
 from tsc_interp.verification.order.bounds import Bounds
 from tsc_interp.verification.order.certificate_result import OrderedCertificate
 from tsc_interp.verification.order.decide import OPEN, RIGHT, UNDECIDED
