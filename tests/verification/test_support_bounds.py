@@ -492,9 +492,7 @@ def test_scores_over_intervals() -> None:
 def test_values_over_intervals() -> None:
     support = part(1, 2, a__W_V=[[[1.0, 2.0]]], a__W_O=[[[3.0], [-4.0]]])
     folded = np.array([[-5.0]])
-    assert_range(
-        support.values("a", 0, box([[[1.0]]], [[[2.0]]]), folded), [[[-10.0]]], [[[-5.0]]]
-    )
+    assert_range(support.values("a", 0, box([[[1.0]]], [[[2.0]]]), folded), [[[-10.0]]], [[[-5.0]]])
     one = part(1, a__W_V=[[[1.0]]], a__W_O=[[[1.0]]])
     point = box([[[1.0]]], [[[1.0]]])
     assert half_width(one.values("a", 0, point, np.array([[1.0]]))) == pytest.approx(24, abs=1)
