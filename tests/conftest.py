@@ -26,11 +26,15 @@ with warnings.catch_warnings():
     import transformer_lens  # noqa: F401
 
 from hypothesis import settings
+from jaxtyping import config as shapes
 from jaxtyping import install_import_hook
 
+from tests.sizes import THOROUGH
 from tsc_interp.config import ClassifierConfig
 
-# Shape annotations of the model are checked at every call, in tests only.
+# Shape annotations of the model are checked at every call in the tests of these rooms, and in all
+# tests with TSC_THOROUGH=1: checking them takes a fifth of the time of a forward pass.
+CHECK_SHAPES = ("model", "training")
 with install_import_hook(
     ["tsc_interp.model.inputs", "tsc_interp.model.forward"], "beartype.beartype"
 ):
@@ -46,6 +50,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for item in items:
             if item.get_closest_marker("browser"):
                 item.add_marker(pytest.mark.flaky(reruns=2))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    shapes.update("jaxtyping_disable", not THOROUGH and item.path.parent.name not in CHECK_SHAPES)
 
 
 def pytest_collection_finish() -> None:
