@@ -32,6 +32,11 @@ EQUIVALENT: dict[str, str] = {
     f"{_V}/checker/layer_rounding.py::LayerRounding.ends: (added + mean + drift) * _SLACK ->*": (
         "each of the three carries that slack twice"
     ),
+    f"{_V}/checker/spans.py::Span.__matmul__: 1 -> 2 (#2)": "more room than is needed: looser",
+    f"{_V}/checker/spans.py::activation: 0.0 -> 1.0 (#2)": "far numbers are replaced at the end",
+    f"{_V}/checker/spans.py::Span.square: self.low <= 0 -> self.low < 0": (
+        "the smaller end is zero itself then"
+    ),
     f"{_V}/checker/spans.py::_table: 0.51 -> 1.51*": "the remainder over more than a cell: looser",
     f"{_V}/checker/paths.py::_Head._masses: 2 -> 3 (#3)": "more room than is needed: looser",
     f"{_V}/checker/trellis.py::TrellisChecker._leaves: len(tree) <= MAX_NODES ->*": (

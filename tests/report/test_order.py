@@ -10,6 +10,7 @@ import pytest
 import tsc_interp as tsc
 from studies.constructed import carry_adder, running_sum
 from tests.ordered_models import ordered_checkpoint, with_task
+from tsc_interp.errors import UsageError
 from tsc_interp.report.card import ModelCard
 from tsc_interp.report.order import OrderSummary, order_summary
 from tsc_interp.report.report import Report
@@ -104,6 +105,13 @@ def test_what_time_leaves_open_is_no_praise() -> None:
     assert "undecided" in found.sentence()
     again = OrderSummary(**found.model_dump(mode="json"))
     assert again == found
+
+
+def test_analyze_passes_its_seconds_on_and_refuses_them_elsewhere() -> None:
+    report = tsc.analyze(tsc.load(running_sum((0, 1, -1), 30)), probes="attribution", seconds=1e-9)
+    assert "undecided" in report.findings[0].text
+    with pytest.raises(UsageError, match="order-sensitive models only"):
+        tsc.analyze("walkthrough", probes="margin", seconds=3.0)
 
 
 def test_two_layers_are_not_decided() -> None:

@@ -89,6 +89,18 @@ def test_sums_and_products_of_matrices_hold_under_cancellation(seed: int, terms:
                 assert holds(square, exact, (i, j))
 
 
+@given(st.integers(0, 10_000), st.integers(2, 40))
+@settings(max_examples=40, deadline=None)
+def test_products_of_ranges_around_zero_hold_their_ends(seed: int, terms: int) -> None:
+    """Nothing but radii is added up here, and what that rounds has to be covered, too."""
+    noise = np.random.default_rng(seed)
+    a, b = noise.uniform(0.1, 1.0, size=(2, terms))
+    found = Span(-a[None], a[None]) @ Span(-b[:, None], b[:, None])
+    exact = sum(Fraction(float(x)) * Fraction(float(y)) for x, y in zip(a, b, strict=True))
+    assert holds(found, exact, (0, 0))
+    assert holds(found, -exact, (0, 0))
+
+
 def test_results_are_tight_to_a_few_units() -> None:
     one, third = Span.exact(np.array([1.0])), Span.exact(np.array([1 / 3]))
     eye, single = Span.exact(np.eye(2)), (third.inverse(), third.root(), third.square())

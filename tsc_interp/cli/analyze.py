@@ -66,6 +66,12 @@ def command(
             help="Compare with this model; @3 is epoch 3 of the same run.",
         ),
     ] = None,
+    seconds: Annotated[
+        float | None,
+        typer.Option(
+            help="For order-sensitive models: stop the search after so many seconds (default: 60).",
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -125,7 +131,9 @@ def command(
 
             say("starting a browser for the images")
             check_images(kind)
-        report = analyze(named, texts, probes=probe, compare=compare, epoch=epoch, progress=say)
+        report = analyze(
+            named, texts, probes=probe, compare=compare, epoch=epoch, seconds=seconds, progress=say
+        )
         page = None
         if out is not None or not as_json:
             say("writing the report")

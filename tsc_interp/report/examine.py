@@ -23,7 +23,7 @@ from tsc_interp.report.cause import Confirmation, confirm
 from tsc_interp.report.front import choose
 from tsc_interp.report.limits import EXACT, left_out
 from tsc_interp.report.model_report import ModelCard, ModelReport
-from tsc_interp.report.order import OrderSummary, order_summary
+from tsc_interp.report.order import SECONDS, OrderSummary, order_summary
 from tsc_interp.report.reach import Reach, first_errors, reach, reach_of_atlas
 from tsc_interp.report.report import Report
 from tsc_interp.report.scoring import TestScore, score_test_set, sensible_strings
@@ -51,6 +51,7 @@ def analyze(
     compare: ModelLike | None = None,
     epoch: int | None = None,
     frame: FrameLike | None = None,
+    seconds: float | None = None,
     progress: Progress = lambda doing: None,
     **token_options: Any,
 ) -> Report:
@@ -68,6 +69,8 @@ def analyze(
         compare: A second model, such as `"RUN@3"` (a run at epoch 3) or `"@3"` (the same run).
         epoch: The epoch of a run, by default the chosen one.
         frame: What inputs look like, for a model that was not imported with a frame (`tsc.Frame`).
+        seconds: For order-sensitive models: stop the search over all inputs after so many seconds,
+            by default 60. Inputs that are left are reported as undecided.
         progress: Called with a line of text whenever something begins.
         token_options: Options of `analyze_tokens`, for a TransformerLens model only.
 
@@ -103,13 +106,16 @@ def analyze(
             "classifier knows where it reads, and along what"
         )
     progress("loading")
-    subjects = [_Subject(model, epoch)]
+    allowed = SECONDS if seconds is None else seconds
+    subjects = [_Subject(model, epoch, allowed)]
     if compare is not None:
-        subjects.append(_other(model, compare))
+        subjects.append(_other(model, compare, allowed))
         if subjects[1].run_directory == subjects[0].run_directory:
             subjects[1].run_directory = None  # its training is told once
     if any(subject.model.config.needs_order for subject in subjects):
         progress("deciding every input in its order")
+    elif seconds is not None:
+        raise UsageError("seconds is for order-sensitive models only")
     texts = _strings(strings, subjects)
     small = all(_parameters(subject.model) <= _SMALL for subject in subjects)
     with one_thread() if small else nullcontext():
@@ -130,7 +136,8 @@ def _parameters(model: Classifier) -> int:
 class _Subject:
     """A model to examine, its test score, and its run directory if it comes from one."""
 
-    def __init__(self, model: ModelLike, epoch: int | None) -> None:
+    def __init__(self, model: ModelLike, epoch: int | None, seconds: float) -> None:
+        self.seconds = seconds
         checkpoint = as_checkpoint(model, epoch=epoch)
         self.provenance = checkpoint.provenance
         self.run_directory = run_path(model)
@@ -146,16 +153,16 @@ class _Subject:
         config = self.model.config
         if not config.needs_order or EXACT.exceeded(config, _parameters(self.model)):
             return None
-        return order_summary(self.model)
+        return order_summary(self.model, self.seconds)
 
 
-def _other(model: ModelLike, compare: ModelLike) -> _Subject:
+def _other(model: ModelLike, compare: ModelLike, seconds: float) -> _Subject:
     """What to compare with; `@3` is epoch 3 of the same run."""
     if isinstance(compare, str) and re.fullmatch(r"@\d{1,6}", compare):
         if (run := run_path(model)) is None:
             raise UsageError(f"{compare} is an epoch of the first model's run, but it is not a run")
-        return _Subject(run, int(compare[1:]))
-    return _Subject(compare, None)
+        return _Subject(run, int(compare[1:]), seconds)
+    return _Subject(compare, None, seconds)
 
 
 def _strings(given: Any, subjects: Sequence[_Subject]) -> tuple[str, ...]:

@@ -28,8 +28,8 @@ from tsc_interp.verification.verdict import json_integer
 if TYPE_CHECKING:
     from tsc_interp.model.classifier import Classifier
 
-SECONDS = 8.0
-"""A report must not keep anyone waiting: `tsc-interp verify` takes all the time it is given."""
+SECONDS = 60.0
+"""Most models need far less; `analyze(seconds=...)` changes it."""
 SAMPLE, _LONGEST, _MOST_HEADS = 2000, 20, 4
 Count = Annotated[int, PlainSerializer(json_integer, when_used="json")]
 Array = NDArray[np.float64]
@@ -127,7 +127,9 @@ class OrderSummary(Frozen):
             first = f"; {found} `{self.first}`"
         left = ""
         if self.undecided:
-            left = f" {number(self.undecided)} are undecided; `tsc-interp verify` takes more time."
+            left = (
+                f" {number(self.undecided)} are undecided; `--seconds` gives the search more time."
+            )
         return f"{every}, {wrong}{first}.{left}"
 
     def danger(self) -> str | None:
