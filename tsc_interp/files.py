@@ -133,8 +133,8 @@ def kind_of(path: Path) -> str:
         return "folder"
     kinds = {stat.S_IFLNK: "a symbolic link", stat.S_IFIFO: "a named pipe",
              stat.S_IFSOCK: "a socket"}  # fmt: skip
-    found = kinds.get(stat.S_IFMT(mode), "a device")
-    raise UsageError(f"{path} is {found}; only regular files and folders are ever replaced")
+    kind = kinds.get(stat.S_IFMT(mode), "a device")
+    raise UsageError(f"{path} is {kind}; only regular files and folders are ever replaced")
 
 
 def read_regular(path: Path, limit: int) -> bytes:
@@ -142,11 +142,11 @@ def read_regular(path: Path, limit: int) -> bytes:
 
     What is no regular file is not even opened: a pipe would wait for a writer.
     """
-    found = as_path(path).stat()
-    if not stat.S_ISREG(found.st_mode):
+    status = as_path(path).stat()
+    if not stat.S_ISREG(status.st_mode):
         raise OSError(errno.EINVAL, "it is not a regular file")
-    if found.st_size > limit:
-        raise OSError(errno.EFBIG, f"it has {found.st_size:,} bytes, at most {limit:,} are read")
+    if status.st_size > limit:
+        raise OSError(errno.EFBIG, f"it has {status.st_size:,} bytes, at most {limit:,} are read")
     return path.read_bytes()
 
 

@@ -89,10 +89,10 @@ class Alphabet:
 
     def index(self, letter: str) -> int:
         """The letter's place in a count vector."""
-        found = self.letters.find(letter) if len(letter) == 1 else -1
-        if found < 0:
+        index = self.letters.find(letter) if len(letter) == 1 else -1
+        if index < 0:
             raise ConfigError(f"{letter!r} is not a letter of this alphabet ({self.letters})")
-        return found
+        return index
 
     # -- reading -----------------------------------------------------------------------------
 
@@ -104,18 +104,18 @@ class Alphabet:
             )
         if not text:
             raise StringError(text, 0, "the string is empty", f"at least one of {self._allowed}")
-        found: list[Run] = []
+        runs: list[Run] = []
         position = 0
         while position < len(text):
             match = _RUN.match(text, position)
             if match is None or match[1] not in self.letters:
                 raise StringError(text, position, self._complaint(text, position), self._allowed)
-            found.append((match[1], self._repeat(text, match)))
+            runs.append((match[1], self._repeat(text, match)))
             position = match.end()
-        self._check_totals(text, found)
+        self._check_totals(text, runs)
         return [
             (letter, sum(repeat for _, repeat in group))
-            for letter, group in groupby(found, key=lambda run: run[0])
+            for letter, group in groupby(runs, key=lambda run: run[0])
         ]
 
     def counts(self, text: str) -> Counts:

@@ -100,22 +100,22 @@ class _BaseRule(Frozen):
         raise NotImplementedError(f"{type(self).__name__} has no labels")
 
     def classes(self, counts: Counts) -> Classes:
-        found = np.asarray(self.labels(counts))
+        classes = np.asarray(self.labels(counts))
         kind = str(getattr(self, "kind", type(self).__name__))
         wanted = counts.shape[:1] if self.ordered else counts.shape[:-1]
-        if found.shape != wanted or found.dtype.kind not in "iub":
+        if classes.shape != wanted or classes.dtype.kind not in "iub":
             raise UsageError(
                 f"labels of the task {kind!r} must be True and False, or whole numbers, shaped "
-                f"{list(wanted)}; got {found.dtype} shaped {list(found.shape)}"
+                f"{list(wanted)}; got {classes.dtype} shaped {list(classes.shape)}"
             )
         # A rule on order does not see the alphabet, so its classes are bounded for the largest.
         most = self.n_classes(MAX_LETTERS if self.ordered else counts.shape[-1])
-        if found.size and not 0 <= int(found.min()) <= int(found.max()) < most:
+        if classes.size and not 0 <= int(classes.min()) <= int(classes.max()) < most:
             raise UsageError(
-                f"labels of the task {kind!r} must lie in 0 to {most - 1}; got {int(found.min())} "
-                f"to {int(found.max())}; a multiclass task sets n_classes"
+                f"labels of the task {kind!r} must lie in 0 to {most - 1}; got "
+                f"{int(classes.min())} to {int(classes.max())}; a multiclass task sets n_classes"
             )
-        return found.astype(np.int64)
+        return classes.astype(np.int64)
 
     def label_of_support(self, letters: frozenset[str]) -> Any:
         return None

@@ -106,10 +106,10 @@ def _strings(n_letters: int) -> Counts:
     longest = 1
     while longest < 100 and sum(n_letters**n for n in range(1, longest + 2)) <= MOST_ROWS:
         longest += 1
-    found = [row for n in range(1, longest + 1) for row in product(range(n_letters), repeat=n)]
-    found += [way for support in _supports(n_letters) for way in (support, support[::-1])]
-    rows = np.full((len(found), max(map(len, found))), -1, dtype=np.int64)
-    for row, letters in zip(rows, found, strict=True):
+    strings = [row for n in range(1, longest + 1) for row in product(range(n_letters), repeat=n)]
+    strings += [way for support in _supports(n_letters) for way in (support, support[::-1])]
+    rows = np.full((len(strings), max(map(len, strings))), -1, dtype=np.int64)
+    for row, letters in zip(rows, strings, strict=True):
         row[: len(letters)] = letters
     return rows
 

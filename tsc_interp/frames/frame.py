@@ -107,17 +107,17 @@ class Frame(FrozenConfig):
         Raises:
             UsageError: The text cannot be read; the message shows where it fails.
         """
-        found = notation.parse(text, names or {})
+        fields = notation.parse(text, names or {})
         usual = more.pop("letters", None)
-        if None in found["letters"]:
+        if None in fields["letters"]:
             if usual is None:
                 raise UsageError(
                     "the frame does not say which letters its places have; add x=0..9 to it, or "
                     "give letters="
                 )
             chosen = tuple(usual)
-            found["letters"] = [chosen if one is None else one for one in found["letters"]]
-        return cls(**{**found, **more})
+            fields["letters"] = [chosen if one is None else one for one in fields["letters"]]
+        return cls(**{**fields, **more})
 
     def __str__(self) -> str:
         return notation.write(dict(self))
@@ -215,10 +215,10 @@ class Frame(FrozenConfig):
 
     def _tokens(self, chosen: Letters) -> Letters:
         """Map the index of a letter in its place's set to its token."""
-        found = np.empty_like(chosen)
+        letters = np.empty_like(chosen)
         for place in range(chosen.shape[1]):
-            found[:, place] = np.array(self.letters[place], dtype=np.int64)[chosen[:, place]]
-        return found
+            letters[:, place] = np.array(self.letters[place], dtype=np.int64)[chosen[:, place]]
+        return letters
 
     # -- rows of tokens ------------------------------------------------------------------------
 
@@ -232,10 +232,10 @@ class Frame(FrozenConfig):
 
     def rows(self, letters: ArrayLike) -> Letters:
         """Return rows of tokens `[input position]` for letters `[input place]`."""
-        found = np.asarray(letters, dtype=np.int64)
-        row, at = self.template(found.shape[1])
-        rows = np.tile(row, (len(found), 1))
-        rows[:, at] = found
+        given = np.asarray(letters, dtype=np.int64)
+        row, at = self.template(given.shape[1])
+        rows = np.tile(row, (len(given), 1))
+        rows[:, at] = given
         return rows
 
     def letters_of(self, row: Sequence[int]) -> tuple[int, ...] | None:

@@ -25,12 +25,12 @@ _MOST = 100_000
 def parse(text: str, names: Mapping[int, str]) -> dict[str, Any]:
     """The options of a `Frame` that a text stands for; `names` adds to the names it defines."""
     layout, *clauses = text.split(";")
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     defined: dict[str, str] = {}
     for clause in filter(None, map(str.strip, clauses)):
         key, equals, value = (part.strip() for part in clause.partition("="))
         if key in _OPTIONS:
-            found[key] = _option(key, equals, value)
+            options[key] = _option(key, equals, value)
         elif key in defined or not value:
             raise UsageError(f"in a frame, {clause!r} should define one name, as in START=31")
         else:
@@ -41,7 +41,9 @@ def parse(text: str, names: Mapping[int, str]) -> dict[str, Any]:
     for key, value in defined.items():
         if key not in sets:
             ids[key] = _one(key, value)
-    return found | _laid_out(items, {key: numbers(defined[key]) for key in sets & {*defined}}, ids)
+    return options | _laid_out(
+        items, {key: numbers(defined[key]) for key in sets & {*defined}}, ids
+    )
 
 
 def _option(key: str, equals: str, value: str) -> Any:
@@ -56,7 +58,7 @@ def _option(key: str, equals: str, value: str) -> Any:
 
 def _items(layout: str) -> list[tuple[str, str, int, int]]:
     """(token or places, its name, fewest, most), in order."""
-    found, at = [], 0
+    words, at = [], 0
     while at < len(layout.rstrip()):
         match = _ITEM.match(layout, at)
         if match is None:
@@ -69,9 +71,9 @@ def _items(layout: str) -> list[tuple[str, str, int, int]]:
         most = fewest if high is None else int(high)
         if most > _MOST:
             raise UsageError(f"a frame has at most {_MOST:,} places, got {most:,}")
-        found.append(("token", token, 1, 1) if token else ("places", places, fewest, most))
+        words.append(("token", token, 1, 1) if token else ("places", places, fewest, most))
         at = match.end()
-    return found
+    return words
 
 
 def _laid_out(
@@ -125,7 +127,7 @@ def _one(key: str, text: str) -> int:
 
 def numbers(text: str) -> tuple[int, ...]:
     """`0..4,7` as its numbers."""
-    found: list[int] = []
+    tokens: list[int] = []
     for part in text.split(","):
         match = _SPAN.fullmatch(part.strip())
         if match is None:
@@ -134,19 +136,19 @@ def numbers(text: str) -> tuple[int, ...]:
         last = first if match[2] is None else int(match[2])
         if last - first > _MOST:
             raise UsageError(f"at most {_MOST:,} numbers, got {shorten(part)}")
-        found += range(first, last + 1)
-    return tuple(found)
+        tokens += range(first, last + 1)
+    return tuple(tokens)
 
 
 def spans(values: Sequence[int]) -> str:
     """The reverse of `numbers`, in the order given."""
-    found: list[list[int]] = []
+    ranges: list[list[int]] = []
     for value in values:
-        if found and value == found[-1][1] + 1:
-            found[-1][1] = value
+        if ranges and value == ranges[-1][1] + 1:
+            ranges[-1][1] = value
         else:
-            found.append([value, value])
-    return ",".join(f"{a}..{b}" if a < b else str(a) for a, b in found)
+            ranges.append([value, value])
+    return ",".join(f"{a}..{b}" if a < b else str(a) for a, b in ranges)
 
 
 def write(frame: Mapping[str, Any]) -> str:

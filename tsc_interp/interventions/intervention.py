@@ -61,8 +61,8 @@ class Intervention:
     @classmethod
     def parse(cls, text: str) -> Intervention:
         """Return the intervention written as `part=change`."""
-        found = _SIGN.fullmatch(text)
-        where, equals, how = found.groups() if found else (text, "", "")
+        match = _SIGN.fullmatch(text)
+        where, equals, how = match.groups() if match else (text, "", "")
         if not equals:
             raise UsageError(
                 f"{text!r}: an intervention is written part=change, such as head0=zero or "
@@ -98,7 +98,9 @@ def as_interventions(given: Given) -> tuple[Intervention, ...]:
                 f"an intervention is text such as 'head0=zero', or an Intervention; got "
                 f"{shorten(one)}"
             )
-    found = tuple(Intervention.parse(one) if isinstance(one, str) else one for one in several)
-    if not found:
+    interventions = tuple(
+        Intervention.parse(one) if isinstance(one, str) else one for one in several
+    )
+    if not interventions:
         raise UsageError("no intervention was given")
-    return found
+    return interventions

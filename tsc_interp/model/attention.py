@@ -74,7 +74,7 @@ def _queries_keys_values(
     name = f"{block}.attn."
     axes = "... batch pos head d_model" if extras.per_head_input else "... batch pos d_model"
     projection = f"{axes}, ... head d_model d_head -> ... batch pos head d_head"
-    found = []
+    projected = []
     for part, x in zip("QKV", reads, strict=True):
         made = einsum(x, weights[f"{name}W_{part}"], projection)
         added = "... head d_head -> ... 1 1 head d_head"
@@ -83,8 +83,8 @@ def _queries_keys_values(
         if part != "V":
             norm_name, kind = f"{name}{part.lower()}_norm.", config.qk_norm
             made = norm(config, weights, norm_name, made, tap, per_head=True, kind=kind)
-        found.append(made)
-    return found[0], found[1], found[2]
+        projected.append(made)
+    return projected[0], projected[1], projected[2]
 
 
 def _attention_inputs(

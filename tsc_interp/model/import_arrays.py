@@ -80,7 +80,7 @@ def from_arrays(
                 f"{source}: {'there is' if problem == 'no' else 'the configuration has'} {problem} "
                 f"{', '.join(names)}; it has {', '.join(expected)}"
             )
-    found, rounded = {}, []
+    weights, rounded = {}, []
     for name, shape in expected.items():
         given = _array(name, arrays[name], source)
         placed = _placed(config, name, given, shape)
@@ -88,10 +88,10 @@ def from_arrays(
             raise CheckpointError(
                 f"{source}: {name} has shape {list(given.shape)}, expected {list(shape)}"
             )
-        found[name] = np.ascontiguousarray(placed, dtype=np.float32)
-        rounded += [name] if (found[name] != placed).any() else []
+        weights[name] = np.ascontiguousarray(placed, dtype=np.float32)
+        rounded += [name] if (weights[name] != placed).any() else []
     kept = {"imported_from": "arrays", **(provenance or {}), "rounded_to_float32": rounded}
-    checkpoint = Checkpoint(config, found, kept, source=source)
+    checkpoint = Checkpoint(config, weights, kept, source=source)
     if original is not None:
         reading = InputMap((), config.token_names, None, config.reads, None)
         compare(checkpoint, reading, original, samples, seed)

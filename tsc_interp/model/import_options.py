@@ -86,25 +86,25 @@ def _scale(cfg: Any) -> dict[str, Any]:
 def family_weights(model: Any, config: ClassifierConfig, layer: int) -> dict[str, Tensor]:
     """Keys, values, gates and norms of queries and keys of one layer."""
     block, state = f"blocks.{layer}", model.state_dict()
-    found: dict[str, Tensor] = {}
+    weights: dict[str, Tensor] = {}
     for name in ("W_K", "W_V", "b_K", "b_V"):
         held = getattr(model, name)[layer]
         # One per group, of which TransformerLens may show a copy for every head.
-        found[f"{block}.attn.{name}"] = held[:: len(held) // config.kv_heads]
+        weights[f"{block}.attn.{name}"] = held[:: len(held) // config.kv_heads]
     if config.qk_norm == "rms":
         for part in ("q_norm", "k_norm"):
-            found[f"{block}.attn.{part}.w"] = _there(
+            weights[f"{block}.attn.{part}.w"] = _there(
                 state.get(f"{block}.attn.{part}.w"), f"use_qk_norm, but no {part}"
             )
     if config.has_mlp:
         for name in ("W_in", "W_out", *(["W_gate"] if config.gated_mlp else [])):
             held = _there(getattr(model, name, None), f"gated_mlp, but no {name}")
-            found[f"{block}.mlp.{name}"] = held[layer]
+            weights[f"{block}.mlp.{name}"] = held[layer]
         bare = config.gated_mlp and HAS_BRIDGE_ONLY  # whose gated MLPs have no biases
         for name, width in (("b_in", config.d_mlp), ("b_out", config.d_model)):
             bias = torch.zeros(width) if bare else getattr(model, name)[layer]
-            found[f"{block}.mlp.{name}"] = bias
-    return found
+            weights[f"{block}.mlp.{name}"] = bias
+    return weights
 
 
 def _there(weight: Tensor | None, words: str) -> Tensor:

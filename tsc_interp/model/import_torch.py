@@ -223,10 +223,10 @@ def _activation(function: Any) -> str:
     classes = {nn.ReLU: "relu", nn.SiLU: "silu"}
     if type(function) is nn.GELU:
         return "gelu" if function.approximate == "none" else "gelu_new"
-    found = known.get(function) or classes.get(type(function))
-    if found is None:
+    name = known.get(function) or classes.get(type(function))
+    if name is None:
         raise UnsupportedError(f"the activation {function!r}; relu, gelu and silu are imported")
-    return found
+    return name
 
 
 def _weights(
@@ -240,7 +240,7 @@ def _weights(
     table = torch.zeros(config.alphabet.vocab_size, config.d_model)
     ids = [reading.query, *reading.ids]
     table[[CLS, *range(FIRST_LETTER, len(table))]] = embedding.weight.detach()[ids].float().cpu()
-    found: dict[str, Tensor] = {"embed.W_E": table}
+    weights: dict[str, Tensor] = {"embed.W_E": table}
     for index, layer in enumerate(layers):
         block, attention = f"blocks.{index}", layer.self_attn
         if attention.in_proj_weight is None:
@@ -249,23 +249,23 @@ def _weights(
         biases = _or_zeros(attention.in_proj_bias, 3 * config.d_model).chunk(3)
         for part, weight, bias in zip("QKV", projections, biases, strict=True):
             split = "(head d_head) d_model -> head d_model d_head"
-            found[f"{block}.attn.W_{part}"] = rearrange(weight, split, head=config.n_heads)
+            weights[f"{block}.attn.W_{part}"] = rearrange(weight, split, head=config.n_heads)
             bias = rearrange(bias, "(head d_head) -> head d_head", head=config.n_heads)
-            found[f"{block}.attn.b_{part}"] = bias
-        found[f"{block}.attn.W_O"] = rearrange(
+            weights[f"{block}.attn.b_{part}"] = bias
+        weights[f"{block}.attn.W_O"] = rearrange(
             attention.out_proj.weight,
             "d_model (head d_head) -> head d_head d_model",
             head=config.n_heads,
         )
-        found[f"{block}.attn.b_O"] = _or_zeros(attention.out_proj.bias, config.d_model)
+        weights[f"{block}.attn.b_O"] = _or_zeros(attention.out_proj.bias, config.d_model)
         for name, linear in (("in", layer.linear1), ("out", layer.linear2)):
-            found[f"{block}.mlp.W_{name}"] = linear.weight.T
-            found[f"{block}.mlp.b_{name}"] = _or_zeros(linear.bias, linear.out_features)
-        found |= _norm(f"{block}.ln1", layer.norm1) | _norm(f"{block}.ln2", layer.norm2)
-    found |= {} if final is None else _norm("ln_final", final)
-    found["unembed.W_U"] = difference(head.weight.T, reading.classes)
-    found["unembed.b_U"] = difference(_or_zeros(head.bias, head.out_features), reading.classes)
-    return found
+            weights[f"{block}.mlp.W_{name}"] = linear.weight.T
+            weights[f"{block}.mlp.b_{name}"] = _or_zeros(linear.bias, linear.out_features)
+        weights |= _norm(f"{block}.ln1", layer.norm1) | _norm(f"{block}.ln2", layer.norm2)
+    weights |= {} if final is None else _norm("ln_final", final)
+    weights["unembed.W_U"] = difference(head.weight.T, reading.classes)
+    weights["unembed.b_U"] = difference(_or_zeros(head.bias, head.out_features), reading.classes)
+    return weights
 
 
 def _norm(name: str, norm: nn.LayerNorm) -> dict[str, Tensor]:

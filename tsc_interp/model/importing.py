@@ -330,22 +330,22 @@ def _weights(model: Any, config: ClassifierConfig, reading: InputMap) -> dict[st
     embedding[FIRST_LETTER:] = model.W_E.detach()[list(reading.ids)].float().cpu()
     if reading.query is not None:
         embedding[CLS] = model.W_E.detach()[reading.query].float().cpu()
-    found: dict[str, Tensor] = {"embed.W_E": embedding}
+    weights: dict[str, Tensor] = {"embed.W_E": embedding}
     if config.learned_positions:
-        found["pos_embed.W_pos"] = _positions(model, config, reading)
+        weights["pos_embed.W_pos"] = _positions(model, config, reading)
     for layer in range(config.n_layers):
         block = f"blocks.{layer}"
         for name in ("W_Q", "b_Q", "W_O", "b_O"):
-            found[f"{block}.attn.{name}"] = getattr(model, name)[layer]
-        found |= family_weights(model, config, layer)
+            weights[f"{block}.attn.{name}"] = getattr(model, name)[layer]
+        weights |= family_weights(model, config, layer)
         for name in ("ln1", "ln2")[: 1 + config.has_mlp]:
-            found |= _norm_weights(state, config, f"{block}.{name}")
+            weights |= _norm_weights(state, config, f"{block}.{name}")
     if config.final_norm:
-        found |= _norm_weights(state, config, "ln_final")
+        weights |= _norm_weights(state, config, "ln_final")
     for name, outputs in (("unembed.W_U", model.W_U), ("unembed.b_U", output_bias(model))):
         kept = outputs if reading.outputs is None else outputs[..., list(reading.outputs)]
-        found[name] = difference(kept, reading.classes)
-    return found
+        weights[name] = difference(kept, reading.classes)
+    return weights
 
 
 def _positions(model: Any, config: ClassifierConfig, reading: InputMap) -> Tensor:
@@ -383,13 +383,13 @@ def _norm_weights(
     state: Mapping[str, Tensor], config: ClassifierConfig, name: str
 ) -> dict[str, Tensor]:
     wanted = {"layer": "wb", "rms": "w"}.get(config.norm, "")
-    found = {}
+    weights = {}
     for part in wanted:
         weight = norm_weight(state, name, part)
         if weight is None:
             raise UnsupportedError(f"the model has no {name}.{part}, though others of its norms do")
-        found[f"{name}.{part}"] = weight
-    return found
+        weights[f"{name}.{part}"] = weight
+    return weights
 
 
 def norm_weight(state: Mapping[str, Tensor], name: str, part: str) -> Tensor | None:

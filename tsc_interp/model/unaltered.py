@@ -78,14 +78,14 @@ def require_equal_layers(layers: Iterable[nn.Module]) -> None:
     """
     first: dict[tuple[str, str], Any] | None = None
     for index, layer in enumerate(layers):
-        found = dict(_options(layer))
+        options = dict(_options(layer))
         if first is None:
-            first = found
-        for part, attribute in first.keys() | found.keys():
-            if first.get((part, attribute), ...) != found.get((part, attribute), ...):
+            first = options
+        for part, attribute in first.keys() | options.keys():
+            if first.get((part, attribute), ...) != options.get((part, attribute), ...):
                 raise UnsupportedError(
                     f"layer {index} differs from the first in {part or 'its'} {attribute}: "
-                    f"{found.get((part, attribute))!r} instead of "
+                    f"{options.get((part, attribute))!r} instead of "
                     f"{first.get((part, attribute))!r}; equal layers can be imported"
                 )
 

@@ -64,12 +64,12 @@ class Vocabulary(Classifier):
             self.to_single_token(single_token) if isinstance(single_token, str) else single_token
         )
         row = self.tokens(input)[0] if isinstance(input, str) else self._row(input)
-        found = (row == token).nonzero()[:, 0].tolist()
+        places = (row == token).nonzero()[:, 0].tolist()
         if mode not in ("first", "last"):
             raise UsageError(f"mode is 'first' or 'last', got {mode!r}")
-        if not found:
+        if not places:
             raise UsageError(f"the token {single_token!r} does not occur in {input!r}")
-        return int(found[0] if mode == "first" else found[-1])
+        return int(places[0] if mode == "first" else places[-1])
 
     def tokens_to_residual_directions(self, tokens: int | str | Tensor) -> Tensor:
         """An output's read-out direction, 0 (yes) where it is the only one: `[... d_model]`."""

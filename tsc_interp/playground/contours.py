@@ -92,7 +92,7 @@ def _crossings(grid: Array, sides: Sequence[tuple[int, int]]) -> list[Point]:
 
 def stretches(values: Array) -> list[tuple[float, float]]:
     """Where along an edge the values at its points are positive: from and to, between 0 and 1."""
-    found: list[tuple[float, float]] = []
+    ranges: list[tuple[float, float]] = []
     for i, value in enumerate(values):
         if value <= 0:
             continue
@@ -102,11 +102,11 @@ def stretches(values: Array) -> list[tuple[float, float]]:
             start = (i - value / (value - values[i - 1])) / last
         if i < last and values[i + 1] <= 0:
             end = (i + value / (value - values[i + 1])) / last
-        if found and i > 0 and values[i - 1] > 0:
-            found[-1] = (found[-1][0], end)
+        if ranges and i > 0 and values[i - 1] > 0:
+            ranges[-1] = (ranges[-1][0], end)
         else:
-            found.append((start, end))
-    return found
+            ranges.append((start, end))
+    return ranges
 
 
 # -- text of paths: whole tenths of a unit, each relative to the one before ----------------------

@@ -15,46 +15,46 @@ def examples(config: ClassifierConfig) -> list[str]:
     other = next((letter for letter in letters if letter not in task.needs), "")
     if isinstance(task, ContainsAll):
         report = task.letters == "ab" and other == "c"
-        found = _REPORT if report else _contains_all(task.letters, other)
+        strings = _REPORT if report else _contains_all(task.letters, other)
     elif isinstance(task, AtLeast):
-        found = _at_least(task, other)
+        strings = _at_least(task, other)
     elif isinstance(task, Majority):
-        found = _majority(task, other)
+        strings = _majority(task, other)
     elif isinstance(task, Parity):
-        found = _parity(task, other)
+        strings = _parity(task, other)
     else:
-        found = [letters[0], letters, f"{letters}{letters[-1]}{{9}}"]
-    return list(dict.fromkeys(config.alphabet.canonical(text) for text in found if text))
+        strings = [letters[0], letters, f"{letters}{letters[-1]}{{9}}"]
+    return list(dict.fromkeys(config.alphabet.canonical(text) for text in strings if text))
 
 
 def _contains_all(needed: str, other: str) -> list[str]:
     short = needed[:-1] + other
     long = f"{other or needed[-1]}{{100}}"
-    found = [short, needed, f"{needed}{long}", f"{short}{long}" if short else ""]
-    return [*found, f"{needed[0]}{{1000000}}{needed[1:]}"]
+    strings = [short, needed, f"{needed}{long}", f"{short}{long}" if short else ""]
+    return [*strings, f"{needed[0]}{{1000000}}{needed[1:]}"]
 
 
 def _at_least(task: AtLeast, other: str) -> list[str]:
     enough, short = f"{task.letter}{{{task.k}}}", f"{task.letter}{{{task.k - 1}}}" * (task.k > 1)
-    found = [f"{short}{other}", enough]
+    strings = [f"{short}{other}", enough]
     if other:
-        found += [
+        strings += [
             f"{enough}{other}{{100}}",
             f"{short}{other}{{100}}",
             f"{enough}{other}{{1000000}}",
         ]
-    return [*found, f"{task.letter}{{1000000}}"]
+    return [*strings, f"{task.letter}{{1000000}}"]
 
 
 def _majority(task: Majority, other: str) -> list[str]:
     letter = task.letter
     if not other:
         return [letter, f"{letter}{{100}}"]
-    found = [f"{letter}{other}", f"{letter}{{2}}{other}", f"{letter}{{51}}{other}{{49}}"]
-    return [*found, f"{letter}{{50}}{other}{{50}}", f"{letter}{{1000000}}{other}{{999999}}"]
+    strings = [f"{letter}{other}", f"{letter}{{2}}{other}", f"{letter}{{51}}{other}{{49}}"]
+    return [*strings, f"{letter}{{50}}{other}{{50}}", f"{letter}{{1000000}}{other}{{999999}}"]
 
 
 def _parity(task: Parity, other: str) -> list[str]:
     letter, rest = task.letter, f"{other}{{100}}" if other else ""
-    found = [letter, f"{letter}{{2}}", f"{letter}{{99}}{other}", f"{letter}{{100}}{other}"]
-    return [*found, f"{letter}{{1000001}}{rest}", other]
+    strings = [letter, f"{letter}{{2}}", f"{letter}{{99}}{other}", f"{letter}{{100}}{other}"]
+    return [*strings, f"{letter}{{1000001}}{rest}", other]

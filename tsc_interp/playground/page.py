@@ -157,12 +157,12 @@ def _named_apart(models: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def read_history(run: str | os.PathLike[str]) -> dict[int, Checkpoint]:
     """Every epoch that a run directory kept."""
     try:
-        found = open_run(run)
+        directory = open_run(run)
     except RunError as error:
         raise UsageError(f"a training history needs a run directory: {error}") from None
-    if found is None:
+    if directory is None:
         raise UsageError(f"a training history needs a run directory; {run} is not one")
-    return found.history()
+    return directory.history()
 
 
 def _as_json(payload: object) -> str:

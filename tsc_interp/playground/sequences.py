@@ -111,13 +111,13 @@ def _frame(config: ClassifierConfig) -> dict[str, Any] | None:
 
 def _truths(config: ClassifierConfig, strings: list[str]) -> dict[str, int]:
     """The classes of these strings; of what a task has no class for, nothing."""
-    found = {}
+    labels = {}
     for text in strings:
         try:
-            found[text] = int(config.classes([text])[0])
+            labels[text] = int(config.classes([text])[0])
         except TscError:
             continue
-    return found
+    return labels
 
 
 def sequence_examples(config: ClassifierConfig, number: int = 6) -> list[str]:

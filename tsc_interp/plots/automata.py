@@ -173,12 +173,12 @@ def places(machine: Drawn) -> list[Point]:
     for state, at in sorted(column.items()):
         members.setdefault(at, []).append(state)
     tallest = max(map(len, members.values()))
-    found: list[Point] = [(0.0, 0.0)] * len(machine.names)
+    places: list[Point] = [(0.0, 0.0)] * len(machine.names)
     for at, states in members.items():
         top = (tallest - len(states)) * _DOWN / 2
         for row, state in enumerate(states):
-            found[state] = (at * _ACROSS, top + row * _DOWN)
-    return found
+            places[state] = (at * _ACROSS, top + row * _DOWN)
+    return places
 
 
 def _svg(machine: Drawn) -> str:

@@ -141,33 +141,33 @@ class Automaton(OrderRule):
 
 def _as_data(data: Mapping[str, Any]) -> dict[str, Any]:
     """Functions and mappings as tables; what is a table already stays as it is."""
-    found = dict(data)
-    if callable(found.get("step")):
-        return _explored(found)
-    states = found.get("states")
-    step, label, start = found.get("step"), found.get("label"), found.get("start")
+    fields = dict(data)
+    if callable(fields.get("step")):
+        return _explored(fields)
+    states = fields.get("states")
+    step, label, start = fields.get("step"), fields.get("label"), fields.get("start")
     if isinstance(states, int) and not isinstance(states, bool):
         states = range(states)
     if states is None and isinstance(step, Sequence):
         states = range(len(step))
     if not isinstance(states, Sequence) or isinstance(states, str):
-        return found  # refused by the fields, in their words
+        return fields  # refused by the fields, in their words
     number = {state: i for i, state in enumerate(states)}
-    found["states"] = tuple(map(str, states))
+    fields["states"] = tuple(map(str, states))
     if isinstance(start, Hashable) and start in number:
-        found["start"] = number[start]
+        fields["start"] = number[start]
     if isinstance(label, Mapping):
-        found["label"] = [label.get(state, -1) for state in states]
+        fields["label"] = [label.get(state, -1) for state in states]
     elif callable(label):
-        found["label"] = [label(state) for state in states]
-    if isinstance(found.get("label"), Sequence):
-        found["label"] = tuple(int(one) for one in found["label"])
+        fields["label"] = [label(state) for state in states]
+    if isinstance(fields.get("label"), Sequence):
+        fields["label"] = tuple(int(one) for one in fields["label"])
     if isinstance(step, Mapping):
-        found["step"], found["letters"] = _table(step, number, found.get("letters"))
+        fields["step"], fields["letters"] = _table(step, number, fields.get("letters"))
     elif isinstance(step, Sequence):
-        found["step"] = tuple(tuple(number.get(entry, entry) for entry in row) for row in step)
-        found.setdefault("letters", LETTERS[: len(step[0]) if step else 0])
-    return found
+        fields["step"] = tuple(tuple(number.get(entry, entry) for entry in row) for row in step)
+        fields.setdefault("letters", LETTERS[: len(step[0]) if step else 0])
+    return fields
 
 
 def _table(

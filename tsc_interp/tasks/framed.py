@@ -127,7 +127,7 @@ class Framed(_HasFrame):
 
     def labels(self, letters: Classes) -> Classes:
         """Return the class of each whole row of letters; -1 stands behind the end of a row."""
-        found = np.zeros(len(letters), dtype=np.int64)
+        classes = np.zeros(len(letters), dtype=np.int64)
         sizes = (letters >= 0).sum(1)
         for size in np.unique(sizes).tolist():
             rows = letters[sizes == size][:, :size]
@@ -138,8 +138,8 @@ class Framed(_HasFrame):
             inside = rows[:, at]
             if not self.task.ordered:
                 inside = (inside[:, :, None] == np.arange(self.n_places)).sum(1)
-            found[sizes == size] = self.task.classes(inside)
-        return found
+            classes[sizes == size] = self.task.classes(inside)
+        return classes
 
     def trellis(self, n_letters: int, length: int) -> Trellis:
         """Return every input with so many letters at places."""
@@ -201,8 +201,8 @@ class FramedWriting(_HasFrame, Writing):
     def written(self) -> tuple[int, ...]:
         """The places of the letters to write."""
         inside: Any = self.task
-        found: tuple[int, ...] = inside.written
-        return found
+        tokens: tuple[int, ...] = inside.written
+        return tokens
 
     def place_name(self, place: int) -> str:
         """What a place is called where inputs are described."""

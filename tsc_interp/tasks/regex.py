@@ -149,9 +149,9 @@ class _Reader:
         return self.pattern[self.at : self.at + 1]
 
     def _take(self, wanted: str) -> bool:
-        found = self._next() == wanted
-        self.at += found
-        return found
+        is_there = self._next() == wanted
+        self.at += is_there
+        return is_there
 
     def _either(self) -> Node:
         parts = [self._sequence()]
@@ -187,14 +187,14 @@ class _Reader:
         if not least <= most <= _MOST_REPEATS:
             raise self._complaint(f"a repeat is at most {_MOST_REPEATS} and ascends, not")
         self.at = stop + 1
-        found = END
+        repeated = END
         for _ in range(most - least):
-            found = either(END, then(node, found))
+            repeated = either(END, then(node, repeated))
         if comma and not high:
-            found = star(node)
+            repeated = star(node)
         for _ in range(least):
-            found = then(node, found)
-        return found
+            repeated = then(node, repeated)
+        return repeated
 
     def _atom(self) -> Node:
         if self._take("("):

@@ -108,20 +108,20 @@ class Regions:
 
     def ways(self) -> list[NDArray[Any]]:
         """For each boundary the number of ways to go on to the end, `[region state]`."""
-        found = [np.ones((len(self), self.trellis.sizes[-1]), dtype=self._integer)]
+        ways = [np.ones((len(self), self.trellis.sizes[-1]), dtype=self._integer)]
         for grouped, mask in zip(reversed(self.grouped), reversed(self.masks), strict=True):
             edges = grouped.of_edges(np.add, mask.astype(np.int64))
-            ahead = edges.astype(self._integer) * found[0][:, grouped.target]
-            found.insert(0, grouped.to_sources(np.add, ahead))
-        return found
+            ahead = edges.astype(self._integer) * ways[0][:, grouped.target]
+            ways.insert(0, grouped.to_sources(np.add, ahead))
+        return ways
 
     def counts(self) -> list[int]:
         """The number of paths of each region."""
         at_once = max(1, _ROWS_AT_ONCE // self.trellis.n_edges)
-        found: list[int] = []
+        counts: list[int] = []
         for start in range(0, len(self), at_once):
-            found += self[start : start + at_once].ways()[0][:, 0].tolist()
-        return found
+            counts += self[start : start + at_once].ways()[0][:, 0].tolist()
+        return counts
 
     def is_single(self) -> Mask:
         """Which regions hold one path."""
@@ -150,26 +150,26 @@ class Regions:
 
     def first(self) -> tuple[int, ...]:
         """The first path of all regions, place by place in the alphabet's order."""
-        left, found = self, dict(self.trellis.fixed)
+        left, chosen = self, dict(self.trellis.fixed)
         for place in range(self.trellis.length):
-            if place in found:
+            if place in chosen:
                 continue
             number, column = self.trellis.place_of[place]
             letters = self.trellis.stages[number].letters[:, column]
-            found[place] = int(letters[left.masks[number].any(0)].min())
+            chosen[place] = int(letters[left.masks[number].any(0)].min())
             masks = list(left.masks)
-            masks[number] = masks[number] & (letters == found[place])
+            masks[number] = masks[number] & (letters == chosen[place])
             left, _ = left.with_masks(masks).pruned()
-        return tuple(found[place] for place in range(self.trellis.length))
+        return tuple(chosen[place] for place in range(self.trellis.length))
 
     def any_path(self, region: int) -> tuple[int, ...]:
         """One path of one region, the one its first edges lead along."""
-        found, state = dict(self.trellis.fixed), 0
+        chosen, state = dict(self.trellis.fixed), 0
         for stage, mask in zip(self.trellis.stages, self.masks, strict=True):
             edge = int(np.argmax(mask[region] & (stage.source == state)))
-            found |= dict(zip(stage.places, stage.letters[edge].tolist(), strict=True))
+            chosen |= dict(zip(stage.places, stage.letters[edge].tolist(), strict=True))
             state = int(stage.target[edge])
-        return tuple(found[place] for place in range(self.trellis.length))
+        return tuple(chosen[place] for place in range(self.trellis.length))
 
     def sample(self, count: int, seed: int = 0) -> Index:
         """Paths drawn uniformly from all regions together, with replacement: `[path place]`."""
@@ -182,15 +182,15 @@ class Regions:
         return np.array(rows, dtype=np.int64).reshape(len(rows), self.trellis.length)
 
     def _drawn(self, region: int, ways: list[NDArray[Any]], draw: random.Random) -> Iterator[int]:
-        found, state = dict(self.trellis.fixed), 0
+        chosen, state = dict(self.trellis.fixed), 0
         for number, stage in enumerate(self.trellis.stages):
             edges = np.flatnonzero(self.masks[number][region] & (stage.source == state))
             ahead = [int(way) for way in ways[number + 1][region, stage.target[edges]]]
             left = draw.randrange(sum(ahead))
             edge = edges[bisect_right(list(accumulate(ahead)), left)]
-            found |= dict(zip(stage.places, stage.letters[edge].tolist(), strict=True))
+            chosen |= dict(zip(stage.places, stage.letters[edge].tolist(), strict=True))
             state = int(stage.target[edge])
-        return (found[place] for place in range(self.trellis.length))
+        return (chosen[place] for place in range(self.trellis.length))
 
     def holds(self, letters: Index) -> Mask:
         """Which regions have the path of this input: `[region]`, nowhere if it is no path."""
@@ -213,8 +213,8 @@ def _nonzero(mask: Mask, stage: Stage, region: Index, state: Index) -> tuple[Ind
     rows, edges = [], []
     for start in range(0, len(region), at_once):
         some = slice(start, start + at_once)
-        found = mask[region[some]] & (stage.source == state[some, None])
-        row, edge = np.nonzero(found)
+        leaving = mask[region[some]] & (stage.source == state[some, None])
+        row, edge = np.nonzero(leaving)
         rows.append(row + start)
         edges.append(edge)
     return np.concatenate(rows), np.concatenate(edges)

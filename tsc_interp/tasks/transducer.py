@@ -91,10 +91,10 @@ class Writing(_BaseRule):
     def labels(self, letters: Classes) -> Classes:
         """The letter to write next, for rows that are a prompt and what was written so far."""
         lengths = (letters >= 0).sum(1)
-        found = np.zeros(len(letters), dtype=np.int64)
+        classes = np.zeros(len(letters), dtype=np.int64)
         for row, length in enumerate(lengths):
-            found[row] = self._next(letters[row, :length], int(length) - self.prompt_length)
-        return found
+            classes[row] = self._next(letters[row, :length], int(length) - self.prompt_length)
+        return classes
 
     def _next(self, letters: Index, step: int) -> int:
         label = self.step_trellis(step).label_of(letters)

@@ -217,13 +217,13 @@ class Trellis:
 
 def _numbers(columns: Sequence[Index] | Index) -> Index:
     """One whole number for each row, in the order of the rows (of numbers from 0)."""
-    found = columns[0]
+    numbers = columns[0]
     for column in columns[1:]:
         size = int(column.max()) + 1
-        if int(found.max()) * size >= 1 << 62:
-            _, found = np.unique(found, return_inverse=True)
-        found = found * size + column
-    return found
+        if int(numbers.max()) * size >= 1 << 62:
+            _, numbers = np.unique(numbers, return_inverse=True)
+        numbers = numbers * size + column
+    return numbers
 
 
 def _missing(states: Index, count: int) -> bool:

@@ -56,8 +56,8 @@ def trellis_of(rule: Rule, n_letters: int, length: int) -> Trellis:
         raise UsageError(f"a string has one letter or more, got length {length}")
     own: Any = getattr(rule, "trellis", None)
     if own is not None:
-        found: Trellis = own(n_letters, length)
-        return found
+        trellis: Trellis = own(n_letters, length)
+        return trellis
     machine: Any = getattr(rule, "machine", None)
     if machine is not None:
         unrolled: Trellis = machine(n_letters, length).unrolled(length)

@@ -105,10 +105,10 @@ def class_range(
 
 def _most_frequent(support: tuple[int, ...], low: Boxes, high: Boxes) -> Boxes:
     """The letter that leads throughout: even at its fewest it leads the others at their most."""
-    found = np.full(len(low), -1)
+    leader = np.full(len(low), -1)
     for column, letter in enumerate(support):
         rivals = high.copy()
         rivals[:, column] = low[:, column]
         leads = rivals.argmax(axis=1) == column  # of equals the first, as the task has it
-        found[leads] = letter
-    return found
+        leader[leads] = letter
+    return leader

@@ -278,10 +278,10 @@ class PartialSum:
         """The partial sums at these b; rows are symmetric, so only their near halves are walked."""
         self.steps = 0
         before = self._known if self._known[0].m <= m else []
-        found: list[_Place] = []
+        places: list[_Place] = []
         i = 0
         for b in sorted({min(b, m + 1 - b) for b in wanted}):
-            start = found[-1] if found else _Place(m, 0, 0, 1)
+            start = places[-1] if places else _Place(m, 0, 0, 1)
             steps = b - start.b
             while i < len(before) and steps > 1:
                 away = abs(b - before[i].b) + m - before[i].m
@@ -291,9 +291,9 @@ class PartialSum:
                     break
                 i += 1
             self.steps += steps
-            found.append(_walk(start, m, b))
-        self._known = found
-        sums, whole = {place.b: place.sum for place in found}, 1 << m
+            places.append(_walk(start, m, b))
+        self._known = places
+        sums, whole = {place.b: place.sum for place in places}, 1 << m
         return {b: sums[b] if b in sums else whole - sums[m + 1 - b] for b in wanted}
 
 

@@ -145,18 +145,19 @@ class Answers:
 
     def against(self, other: Supports) -> Difference:
         """The strings on which another model answers differently."""
-        total, vectors, found, size = [0, 0, 0], 0, [], self.supports.config.n_letters
+        total, vectors, disagreements, size = [0, 0, 0], 0, [], self.supports.config.n_letters
         for support in self.sets:
             sides = self._compare(support, other)
             total = [sum_ + side.total_strings for sum_, side in zip(total, sides, strict=True)]
             vectors += sides[0].total_vectors + sides[1].total_vectors
-            found += [
+            disagreements += [
                 _disagreement((self.supports, other), support, yes, side)
                 for yes, side in zip(("first", "second"), sides, strict=False)
                 if side.shortest is not None
             ]
-        found.sort(key=lambda pair: order(pair[0]))
-        shortest = {row.yes: row.shortest for _, row in reversed(found)}  # the earliest stays
+        disagreements.sort(key=lambda pair: order(pair[0]))
+        # Of each kind the earliest stays.
+        shortest = {row.yes: row.shortest for _, row in reversed(disagreements)}
         return Difference(
             max_length=self.max_length,
             strings=sum(size**n for n in range(1, self.max_length + 1)),
@@ -166,7 +167,7 @@ class Answers:
             shortest_first_only=shortest.get("first"),
             shortest_second_only=shortest.get("second"),
             vectors=vectors,
-            disagreements=tuple(row for _, row in found),
+            disagreements=tuple(row for _, row in disagreements),
         )
 
     def _compare(self, support: tuple[int, ...], other: Supports) -> list[Side]:

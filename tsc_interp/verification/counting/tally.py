@@ -114,8 +114,8 @@ class Tally:
 
     @property
     def first_error_length(self) -> int | None:
-        found = [side.shortest for side in self.errors if side.shortest is not None]
-        return min(map(sum, found), default=None)
+        shortest = [side.shortest for side in self.errors if side.shortest is not None]
+        return min(map(sum, shortest), default=None)
 
     def accuracy_at(self, length: int) -> tuple[int, int]:
         """Right strings and all strings of one length; undecided ones count as not right."""

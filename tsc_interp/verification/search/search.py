@@ -139,9 +139,9 @@ def search_supports(
         share = min(boxes, left // (len(every) - done) // cost)
         searches.append(search_support(supports, letters, limit, share))
         left -= searches[-1].examined * cost
-        found = searches[-1].counterexample
-        if first_only and found is not None:
-            limit = sum(found)
+        counterexample = searches[-1].counterexample
+        if first_only and counterexample is not None:
+            limit = sum(counterexample)
     return searches
 
 
@@ -173,15 +173,15 @@ def first_failure(
     Ends early when `MANY_UNDECIDED` vectors could not be told from zero, or when exact decisions
     have taken `EXACT_WORK`. What is found then is as sound as ever, but may not be all there is.
     """
-    found = SupportSearch(letters, judge.label(letters))
+    result = SupportSearch(letters, judge.label(letters))
     size = len(letters)
     if limit < size:
-        found.verified_length = limit
-        return found
+        result.verified_length = limit
+        return result
     heap: list[Entry] = [(size, (1,) * size, (limit - size + 1,) * size, _UNKNOWN)]
     best: tuple[int, Vector] | None = None
     least_left = judge.exact_left() - EXACT_WORK
-    while heap and found.examined < budget and len(found.undecided) < MANY_UNDECIDED:
+    while heap and result.examined < budget and len(result.undecided) < MANY_UNDECIDED:
         if judge.exact_left() < least_left:
             break
         batch: list[Entry] = []
@@ -190,8 +190,8 @@ def first_failure(
             batch.append(heapq.heappop(heap))
         if not batch:
             break
-        found.examined += len(batch)
-        wrong, pending = _examine(judge, found, batch)
+        result.examined += len(batch)
+        wrong, pending = _examine(judge, result, batch)
         for vector in wrong:
             # Negated counts: the lexicographically largest vector is the smallest key.
             key = (sum(vector), tuple(-count for count in vector))
@@ -202,12 +202,12 @@ def first_failure(
             heapq.heappush(heap, (length, *lower, corner))
             if sum(upper[0]) <= limit:
                 heapq.heappush(heap, (sum(upper[0]), *upper, _UNKNOWN))
-    doubtful = [*(entry[0] for entry in heap[:1]), *map(sum, found.undecided)]
+    doubtful = [*(entry[0] for entry in heap[:1]), *map(sum, result.undecided)]
     if best is not None:
-        found.counterexample = tuple(-count for count in best[1])
+        result.counterexample = tuple(-count for count in best[1])
         doubtful.append(best[0])
-    found.verified_length = min([limit, *(length - 1 for length in doubtful)])
-    return found
+    result.verified_length = min([limit, *(length - 1 for length in doubtful)])
+    return result
 
 
 def _examine(
