@@ -34,8 +34,22 @@ EQUIVALENT: dict[str, str] = {
     ),
     f"{_V}/checker/spans.py::Span.__matmul__: 1 -> 2 (#2)": "more room than is needed: looser",
     f"{_V}/checker/spans.py::activation: 0.0 -> 1.0 (#2)": "far numbers are replaced at the end",
-    f"{_V}/checker/spans.py::Span.square: self.low <= 0 -> self.low < 0": (
-        "the smaller end is zero itself then"
+    **{
+        f"{_V}/checker/spans.py::Span.square: self.{one}": "the smaller end is zero itself then"
+        for one in ("low <= 0 -> self.low < 0", "high >= 0 -> self.high > 0")
+    },
+    **{
+        f"{_V}/checker/spans.py::{one}": "more room, cells, bits or terms than are needed"
+        for one in (
+            "Span.__matmul__: 8 -> 9",
+            "Span.__matmul__: terms * UNIT -> terms / UNIT (#2)",
+            "_table: 1 -> 2",
+            "_table: 160 -> 161",
+            "_series: 1 -> 2 (#2)",
+        )
+    },
+    f"{_V}/checker/spans.py::activation: np.abs(x) <= reach -> np.abs(x) < reach": (
+        "at the reach itself both bounds hold"
     ),
     f"{_V}/checker/spans.py::_table: 0.51 -> 1.51*": "the remainder over more than a cell: looser",
     f"{_V}/checker/paths.py::_Head._masses: 2 -> 3 (#3)": "more room than is needed: looser",

@@ -27,6 +27,7 @@ from tsc_interp.verification.order.exact import OrderedExact
 from tsc_interp.verification.order.keys import keys_of
 from tsc_interp.verification.order.region_words import described
 from tsc_interp.verification.order.running import run, searches_of
+from tsc_interp.verification.order.slopes import scaled_gaps
 from tsc_interp.verification.order.tangent import tangent_of
 from tsc_interp.verification.order.union import lifted, union_count
 from tsc_interp.verification.order.verify import verify_order
@@ -75,7 +76,8 @@ def test_margins_around_one_input_hold_for_all_paths(seed: int, sharp: float) ->
     region = Regions.whole(trellis)
     if config.reads == "last_letter":
         stage = trellis.stages[-1]
-        region = region.cut(len(trellis.stages) - 1, stage.letters[None, :, 0] == 0)[0]
+        masks = [*region.masks[:-1], region.masks[-1] & (stage.letters[None, :, 0] == 0)]
+        region = region.with_masks(masks).pruned()[0]
     near = tangent_of(bounds, exact, region, 0, 1)
     if near is None and sharp > 1:
         return
@@ -86,7 +88,7 @@ def test_margins_around_one_input_hold_for_all_paths(seed: int, sharp: float) ->
     least, most = near.ranges()
     for row, bottom, top in zip(letters.tolist(), low, high, strict=True):
         with ctx.workprec(256):
-            gaps = exact._scaled_gaps(exact.stream(row), 1)[0].tolist()[0]
+            gaps = scaled_gaps(exact, exact.stream(row), 1)[0].tolist()[0]
         for j in classes[~bounds.keys.maps.same[1]]:
             assert max(least[j], bottom[j]) <= float(gaps[j].upper())
             assert float(gaps[j].lower()) <= min(top[j], most[j])
@@ -124,7 +126,9 @@ def test_wrong_regions_in_words() -> None:
     for digit, kept in ((0, lambda a, b: (a, b) == (9, 1)), (1, lambda a, b: a + b == 9)):
         letters = trellis.stages[digit].letters[:, :2].tolist()
         part = np.array([[kept(a, b) for a, b in letters]])
-        region = region.cut(digit, part)[0]
+        masks = list(region.masks)
+        masks[digit] = masks[digit] & part
+        region = region.with_masks(masks).pruned()[0]
     said = described(region, 0, task, str)
     assert said == "a + b = 9 at digit 1 (a carry runs through), a0 is 9, b0 is 1, s0 is 0, s1 is 0"
     assert described(Regions.whole(trellis), 0, task, str) == "any input"

@@ -21,10 +21,10 @@ from tsc_interp.tasks import Addition, Automaton, Copy, Maximum, Regions, SumSig
 from tsc_interp.verification.order import partition
 from tsc_interp.verification.order.bounds import Bounds
 from tsc_interp.verification.order.exact import OrderedExact
+from tsc_interp.verification.order.found import through
 from tsc_interp.verification.order.keys import keys_of
-from tsc_interp.verification.order.partition import through
 from tsc_interp.verification.order.relax import Relaxation
-from tsc_interp.verification.order.tangent import reach
+from tsc_interp.verification.order.tangent import moves_of, reach
 from tsc_interp.verification.order.verify import verify_order
 
 
@@ -283,7 +283,7 @@ def test_what_attention_adds_stays_within_reach_of_one_path() -> None:
         bounds = Bounds(exact.config, trellis.of_label(label), keys_of(exact, trellis))
         region = Regions.whole(bounds.trellis)
         string = region.any_path(0)
-        around = reach(bounds.moves(region, 0, string))
+        around = reach(moves_of(bounds, region, 0, string))
         gaps = exact.differences(string, 0, around.tolist())
         for row in region.strings()[1].tolist():
             for ball, other in zip(gaps, exact.differences(row, 0), strict=True):

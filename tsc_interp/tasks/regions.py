@@ -82,19 +82,6 @@ class Regions:
             return self.with_masks(alive), live
         return self.with_masks([mask[live] for mask in alive]), live
 
-    def cut(self, stage: int, part: Mask) -> tuple[Regions, Mask, Regions, Mask]:
-        """In two: paths through the edges `part [region edge]` of a stage, and the others.
-
-        Returns:
-            The regions inside, which of these have any, the regions outside, which have any.
-        """
-        masks = list(self.masks)
-        masks[stage] = self.masks[stage] & part
-        inside, has_inside = self.with_masks(masks).pruned()
-        masks[stage] = self.masks[stage] & ~part
-        outside, has_outside = self.with_masks(masks).pruned()
-        return inside, has_inside, outside, has_outside
-
     # -- how many ------------------------------------------------------------------------------
 
     @cached_property
@@ -122,10 +109,6 @@ class Regions:
         for start in range(0, len(self), at_once):
             counts += self[start : start + at_once].ways()[0][:, 0].tolist()
         return counts
-
-    def is_single(self) -> Mask:
-        """Which regions hold one path."""
-        return np.asarray(np.logical_and.reduce([mask.sum(1) == 1 for mask in self.masks]))
 
     # -- which ---------------------------------------------------------------------------------
 

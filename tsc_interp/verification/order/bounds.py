@@ -8,7 +8,6 @@ relaxation needs is a direction of its own.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,72 +15,18 @@ from tsc_interp.config import ClassifierConfig
 from tsc_interp.tasks.regions import Mask, Regions
 from tsc_interp.tasks.trellis import Index, Trellis
 from tsc_interp.verification.bounds.intervals import LEAST_WEIGHT, UNIT, Array, Interval
+from tsc_interp.verification.order.directions import Bounded, Probe
 from tsc_interp.verification.order.keys import Keys, used_letters
 from tsc_interp.verification.order.relax import Forms, Relaxation
-from tsc_interp.verification.order.sweeps import Head, Jobs, Scores, Sweeps
+from tsc_interp.verification.order.scores import Scores
+from tsc_interp.verification.order.sweeps import Jobs, Sweeps
 
-_DIRECTIONS = 8
 _SWEEPS = 6
 _ROUGH = 2
 """Sweeps for the ends of one head of several: they only bound a term that is small."""
 STILL, SAME = 1e-5, 1e-9
 """Regions narrower than this, as a share of the values' size, are decided around one input; below
 the second float64 hardly tells inputs apart."""
-
-
-class Probe:
-    """The directions in which one head's support is found, and how channels follow from them."""
-
-    def __init__(self, head: Head, channels: Array) -> None:
-        q = channels @ head.basis
-        self.head = head
-        if head.rank == 1:
-            self.q = np.array([[1.0], [-1.0]])
-        elif head.rank == 2:
-            angles = 2 * np.pi * np.arange(_DIRECTIONS) / _DIRECTIONS
-            self.q = np.stack([np.cos(angles), np.sin(angles)], 1)
-        else:
-            length = np.linalg.norm(q, axis=1, keepdims=True)
-            unit = q / np.where(length > 0, length, 1.0)
-            self.q = np.concatenate([unit, -unit])
-        both = np.concatenate([q, -q])
-        self.mix = self.mixed(both) if head.rank <= 2 else np.diag(np.tile(length[:, 0], 2))
-        # In exact arithmetic both are mix @ q; what the mixture leaves is bounded by sizes.
-        left = np.abs(both - self.mix @ self.q) + 8 * UNIT * (self.mix @ np.abs(self.q))
-        self.left = (left + 8 * UNIT * np.abs(both)) @ head.size
-
-    def mixed(self, q: Array) -> Array:
-        """Weights ≥ 0 of the directions whose sum is q: `[... direction]`, ranks 1 and 2."""
-        mix = np.zeros((*q.shape[:-1], len(self.q)))
-        if self.head.rank == 1:
-            mix[..., 0], mix[..., 1] = np.maximum(q[..., 0], 0), np.maximum(-q[..., 0], 0)
-            return mix
-        step = 2 * np.pi / _DIRECTIONS
-        angle = np.arctan2(q[..., 1], q[..., 0]) % (2 * np.pi)
-        size = np.hypot(q[..., 0], q[..., 1])
-        first = np.minimum((angle / step).astype(np.int64), _DIRECTIONS - 1)
-        inside = angle - first * step
-        a = np.maximum(size * np.sin(step - inside), 0) / np.sin(step)
-        b = np.maximum(size * np.sin(inside), 0) / np.sin(step)
-        np.put_along_axis(mix, first[..., None], a[..., None], -1)
-        np.put_along_axis(mix, ((first + 1) % _DIRECTIONS)[..., None], b[..., None], -1)
-        return mix
-
-
-@dataclass(frozen=True)
-class Bounded:
-    """What is known of a batch of regions.
-
-    found [region direction] per head: the levels reached, to begin with next time
-    low and high [region class]: ends of the margins, times something positive
-    forms: margins as linear functions; weights [region] per head: the least and the most of a path
-    """
-
-    found: list[Array]
-    low: Array
-    high: Array
-    forms: Forms | None = None
-    weights: Sequence[tuple[Array, Array]] = ()
 
 
 class Bounds:
@@ -138,7 +83,7 @@ class Bounds:
         high = np.where(np.isinf(forms.high), forms.high, high + forms.high)
         if doubt is not None:
             low[~doubt] = np.inf
-        return Bounded(found, low, high, forms, weights)
+        return Bounded(regions, reader, label, found, low, high, forms, weights)
 
     def _support(
         self,
@@ -254,21 +199,13 @@ class Bounds:
         """Pairs that fit into the cache together."""
         return self.sweeps.at_once
 
-    def scores(
-        self,
-        regions: Regions,
-        reader: Index,
-        label: Index,
-        known: Bounded,
-        rows: Index,
-        which: Index,
-        sign: int,
-    ) -> Scores:
+    def scores(self, known: Bounded, rows: Index, which: Index, sign: int) -> Scores:
         """Where totals stay below 0, the margin of a region over a class has the sign -`sign`."""
         assert known.forms is not None
-        limit = self.limits(known.forms, rows, which, reader[rows], sign)
+        reader = known.reader[rows]
+        limit = self.limits(known.forms, rows, which, reader, sign)
         slope = known.forms.slope[rows, which]
-        jobs, level = self.jobs_at(regions, rows, reader[rows], slope, sign, known.weights, limit)
+        jobs, level = self.jobs_at(known.regions, rows, reader, slope, sign, known.weights, limit)
         return jobs.at(level)
 
     def jobs(
@@ -367,50 +304,6 @@ class Bounds:
             if not (width <= share * np.abs(probe.q[:half]) @ probe.head.size).all():
                 return False
         return True
-
-    def moves(
-        self, region: Regions, reader: int, string: Sequence[int]
-    ) -> list[tuple[Array, Array]]:
-        """How the edges of one region move the residual stream away from one of its paths.
-
-        A head's mean is m + Σ w (v - m) / Σ w for any m. With m the mean of the path, another path
-        differs by the sum of what its letters have more than the path's own, over its weight. Where
-        attention hardly sees the letters that vary, this is far below what float64 tells of x.
-
-        Returns:
-            Per stage shifts and rooms `[kept edge d]`: a path is moved by the sum of the shifts of
-            its edges, up to the sum of their rooms.
-        """
-        keys, letters = self.keys, np.asarray(string)
-        places, d = np.arange(self.trellis.length), len(self.largest)
-        kept = [stage.letters[mask[0]] for stage, mask in zip(
-            self.trellis.stages, region.masks, strict=True)]  # fmt: skip
-        found = [(np.zeros((len(rows), d)), np.zeros((len(rows), d))) for rows in kept]
-        for head in range(len(self.probes)):
-            weights, values = keys.weights[reader, head], keys.values.values[head]
-            least, most = self.sweeps.weights_of(region, np.array([reader]), head)
-            w, v, own = weights[places, letters], values[places, letters], keys.own_weights
-            moment = w @ v + own[reader, head] * keys.own_values.values[head][reader]
-            mean = moment / (w.sum() + own[reader, head])
-            if not least[0] > LEAST_WEIGHT:
-                mean = mean * np.nan
-            size = np.abs(values).max((0, 1)) + np.abs(mean)
-            over = 2 / (least[0] + most[0])
-            share = (most[0] - least[0]) / (2 * least[0]) * (1 + 16 * UNIT) + 16 * UNIT
-            for (shift, room), stage, rows in zip(found, self.trellis.stages, kept, strict=True):
-                at = list(stage.places)
-                other = (rows != letters[at]).astype(float)  # the rest is the path's own, exactly
-                light, more = weights[at, rows], values[at, rows] - mean
-                moved = np.einsum("ep,epd->ed", other * light, more)
-                moved = (moved - (other * w[at]) @ (v[at] - mean)) * over
-                # What the mean rounds is divided by the path's own weight, the least at worst.
-                changed = (other * (light + w[at])).sum(1) / least[0]
-                shift += moved
-                room += share * np.abs(moved)
-                room += 64 * (len(places) + 9) * UNIT * changed[:, None] * size + 1e-290 * (
-                    changed[:, None] > 0
-                )
-        return found
 
     # -- single inputs -------------------------------------------------------------------------
 

@@ -28,8 +28,9 @@ from tsc_interp.verification.order.bounds import Bounds
 from tsc_interp.verification.order.certificate_result import OrderedCertificate
 from tsc_interp.verification.order.decide import OPEN, RIGHT, UNDECIDED
 from tsc_interp.verification.order.exact import OrderedExact
+from tsc_interp.verification.order.found import Found
 from tsc_interp.verification.order.keys import keys_of
-from tsc_interp.verification.order.partition import Found, Partition
+from tsc_interp.verification.order.partition import Partition
 from tsc_interp.verification.order.parts import Part
 from tsc_interp.verification.order.verify import SECONDS, verify_order
 

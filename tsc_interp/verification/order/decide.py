@@ -16,8 +16,9 @@ import numpy as np
 from tsc_interp.tasks.regions import Mask, Regions
 from tsc_interp.tasks.trellis import Index
 from tsc_interp.verification.bounds.intervals import Array
-from tsc_interp.verification.order.bounds import Bounded, Bounds
-from tsc_interp.verification.order.sweeps import Scores, chunks
+from tsc_interp.verification.order.bounds import Bounds
+from tsc_interp.verification.order.directions import Bounded
+from tsc_interp.verification.order.scores import Scores, chunks
 from tsc_interp.verification.order.terms import LinearBounds
 
 RIGHT, UNDECIDED, OPEN, EACH = -1, -2, -3, -4
@@ -88,22 +89,14 @@ def decide(
     """
     with np.errstate(all="ignore"):
         known = bounds.bounded(regions, reader, label, start, doubt)
-        return _Round(bounds, regions, reader, label, counts, known).verdicts()
+        return _Round(bounds, counts, known).verdicts()
 
 
 class _Round:
-    def __init__(
-        self,
-        bounds: Bounds | LinearBounds,
-        regions: Regions,
-        reader: Index,
-        label: Index,
-        counts: list[Array],
-        known: Bounded,
-    ) -> None:
-        self.bounds, self.regions, self.reader = bounds, regions, reader
-        self.label, self.counts, self.known = label, counts, known
-        self.widest = max(mask.shape[1] for mask in regions.masks)
+    def __init__(self, bounds: Bounds | LinearBounds, counts: list[Array], known: Bounded) -> None:
+        self.bounds, self.counts, self.known = bounds, counts, known
+        self.regions = known.regions
+        self.widest = max(mask.shape[1] for mask in self.regions.masks)
         # Without attention no edge is told from another.
         self.attends = bool(known.weights) or not bounds.refines
         self.seems = known.low.copy()
@@ -130,8 +123,7 @@ class _Round:
         return found
 
     def _scores(self, rows: Index, which: Index, sign: int) -> Scores:
-        known = self.known
-        return self.bounds.scores(self.regions, self.reader, self.label, known, rows, which, sign)
+        return self.bounds.scores(self.known, rows, which, sign)
 
     def _chunks(self, pairs: Index) -> Sequence[slice]:
         return chunks(len(pairs) if self.attends else 0, self.bounds.at_once)

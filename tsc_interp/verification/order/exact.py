@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from flint import arb, arb_mat, arb_series, ctx
+from flint import arb, arb_mat, ctx
 
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.config import ClassifierConfig
@@ -201,7 +201,7 @@ class OrderedExact(ExactModel):
             scale, shifted = self.norm_weights("ln_final")
             shift = shift + arb_mat([shifted]) * outer
             outer_state = self.centring()
-            outer = outer_state * _scaled(scale, outer)
+            outer = outer_state * scaled(scale, outer)
         if config.has_mlp:
             inner_state = self.centring() if config.has_norm else None
             inner, inner_shift = self._read_by_neurons("W_in", inner_state)
@@ -223,7 +223,7 @@ class OrderedExact(ExactModel):
         if state is None:
             return into, arb_mat(1, into.ncols())
         scale, shifted = self.norm_weights("blocks.0.ln2")
-        return state * _scaled(scale, into), arb_mat([shifted]) * into
+        return state * scaled(scale, into), arb_mat([shifted]) * into
 
     def residual(self, reading: Matrix) -> Matrix:
         """What the reading token itself brings: its embedding, and attention's own bias."""
@@ -311,75 +311,6 @@ class OrderedExact(ExactModel):
             known.update((key, (score.exp(), row)) for key, score, row in rows)
         return known
 
-    def tangent(
-        self, string: Sequence[int], label: int, around: Sequence[float]
-    ) -> tuple[list[Any], list[list[Any]]]:
-        """`differences` times the final norm's scale, and their slopes within a reach.
-
-        Returns:
-            Margins of the string `[class]`, and enclosures `[d class]` of their derivatives by the
-            residual stream before the MLP, wherever it is moved by at most `around [d]`.
-        """
-        x = self.stream(string)
-        box = x + arb_mat([[arb(0, radius) for radius in around]])
-        return self._scaled_gaps(x, label)[0].tolist()[0], self._scaled_gaps(box, label)[1].tolist()
-
-    def _scaled_gaps(self, x: Matrix, label: int) -> tuple[Matrix, Matrix]:
-        """Margins times the final norm's scale, and their slopes; x is one row."""
-        config, d = self.config, self.config.d_model
-        y, moved = x, arb_mat([[int(i == j) for j in range(d)] for i in range(d)])
-        if config.has_mlp:
-            post, slopes = self._mlp_slopes(*self._norm_slopes(x, moved))
-            out = self.matrix("blocks.0.mlp.W_out")
-            y, moved = y + post * out + self.mlp_bias(), moved + slopes * out
-        columns, bias = (part.tolist() for part in self.unembedding())
-        # Subtract weights first: equal columns then give exactly zero.
-        gaps = arb_mat([[row[label] - value for value in row] for row in columns])
-        constant = arb_mat([[bias[0][label] - value for value in bias[0]]])
-        if not config.final_norm:
-            return y * gaps + constant, moved * gaps
-        scale, shift = self.norm_weights("ln_final")
-        y, moved = y * self.centring(), moved * self.centring()
-        root = self._root(y)
-        constant = constant + arb_mat([shift]) * gaps
-        gaps = _scaled(scale, gaps)
-        toward = moved * y.transpose() * (1 / (d * root))
-        return y * gaps + constant * root, moved * gaps + toward * constant
-
-    def _root(self, state: Matrix) -> Any:
-        square = (state * state.transpose())[0, 0] / state.ncols()
-        return (square + arb(self.config.norm_eps)).sqrt()
-
-    def _norm_slopes(self, x: Matrix, moved: Matrix) -> tuple[Matrix, Matrix]:
-        """The norm before the MLP of one row, and its slopes."""
-        if not self.config.has_norm:
-            return x, moved
-        scale, shift = self.norm_weights("blocks.0.ln2")
-        state, moved = x * self.centring(), moved * self.centring()
-        t = 1 / self._root(state)
-        toward = moved * state.transpose() * state * (t**3 / state.ncols())
-        weights = arb_mat([[w if i == j else 0 for j in range(len(scale))]
-                           for i, w in enumerate(scale)])  # fmt: skip
-        return state * t * weights + arb_mat([shift]), (moved * t - toward) * weights
-
-    def _mlp_slopes(self, read: Matrix, moved: Matrix) -> tuple[Matrix, Matrix]:
-        """Activations of one row, and their slopes."""
-        name, act = "blocks.0.mlp", ACTIVATIONS[self.config.act_fn]
-        into, gated = self.matrix(f"{name}.W_in"), self.config.gated_mlp
-        pre, slopes = read * into, moved * into
-        if not gated:
-            pre = self.biased(pre, f"{name}.b_in")
-        opened = read * self.matrix(f"{name}.W_gate") if gated else pre
-        row = opened.tolist()[0]
-        value = [act(z) for z in row]
-        steep = [_slope(self.config.act_fn, z) for z in row]
-        if not gated:
-            return arb_mat([value]), _columns(slopes, steep)
-        more = _columns(moved * self.matrix(f"{name}.W_gate"), steep)
-        plain = pre.tolist()[0]
-        post = arb_mat([[a * b for a, b in zip(value, plain, strict=True)]])
-        return self.biased(post, f"{name}.b_in"), _columns(slopes, value) + _columns(more, plain)
-
     def instead(self, string: Sequence[int], label: int) -> int | None:
         """-1 if the label wins, another class that beats it if not, None if it cannot be told."""
         for precision in PRECISIONS:
@@ -390,22 +321,7 @@ class OrderedExact(ExactModel):
         return None
 
 
-def _slope(name: str, x: Any) -> Any:
-    """Of an activation, wherever in the ball x."""
-    if name == "relu":
-        return arb(1) if x > 0 else arb(0) if x < 0 else arb(0.5, 0.5)
-    try:
-        return ACTIVATIONS[name](arb_series([x, 1], 2))[1]
-    except ValueError:  # a ball so wide that a denominator may be zero
-        return arb("nan")
-
-
-def _columns(matrix: Matrix, scale: Sequence[Any]) -> Matrix:
-    """Each column times a number."""
-    rows = matrix.tolist()
-    return arb_mat([[a * b for a, b in zip(row, scale, strict=True)] for row in rows])
-
-
-def _scaled(scale: Sequence[Any], matrix: Matrix) -> Matrix:
+def scaled(scale: Sequence[Any], matrix: Matrix) -> Matrix:
+    """Each row times a number."""
     rows = zip(scale, matrix.tolist(), strict=True)
     return arb_mat([[w * value for value in row] for w, row in rows])

@@ -8,14 +8,13 @@ is undecided, never right.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from time import monotonic
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tsc_interp.tasks.regions import Mask, Regions
-from tsc_interp.tasks.trellis import Index, Trellis
+from tsc_interp.tasks.trellis import Index
 from tsc_interp.verification.bounds.intervals import Array
 from tsc_interp.verification.order.bounds import SAME, STILL, Bounds
 from tsc_interp.verification.order.decide import (
@@ -28,6 +27,7 @@ from tsc_interp.verification.order.decide import (
     decide,
 )
 from tsc_interp.verification.order.exact import OrderedExact
+from tsc_interp.verification.order.found import Batch, Found, Side, side, through
 from tsc_interp.verification.order.tangent import tangent_of
 from tsc_interp.verification.order.terms import LinearBounds
 
@@ -40,104 +40,6 @@ _CLOSE = 4
 _NUMBERS_AT_ONCE = 1 << 19
 _MASKS_AT_ONCE = 1 << 20
 """Bits of masks in one batch: few enough that the time is looked at often."""
-
-
-@dataclass
-class Batch:
-    """Regions with what the search knows of them: `node [region]` is their place in the tree."""
-
-    regions: Regions
-    reader: Index
-    label: Index
-    node: Index
-    levels: list[Array]
-    """`[region direction]` per head: where to begin; NaN where nothing is known."""
-    doubt: Mask
-    """`[region class]`: classes that may beat the label somewhere in the region."""
-
-    def __len__(self) -> int:
-        return len(self.node)
-
-    def __getitem__(self, chosen: Index | slice | Mask) -> Batch:
-        return Batch(
-            self.regions[chosen],
-            self.reader[chosen],
-            self.label[chosen],
-            self.node[chosen],
-            [level[chosen] for level in self.levels],
-            self.doubt[chosen],
-        )
-
-    def joined(self, others: list[Batch]) -> Batch:
-        parts = [part for part in (self, *others) if len(part)]
-        if len(parts) < 2:
-            return parts[0] if parts else self
-        heads = range(len(self.levels))
-        return Batch(
-            parts[0].regions.joined([part.regions for part in parts[1:]]),
-            np.concatenate([part.reader for part in parts]),
-            np.concatenate([part.label for part in parts]),
-            np.concatenate([part.node for part in parts]),
-            [np.concatenate([part.levels[head] for part in parts]) for head in heads],
-            np.concatenate([part.doubt for part in parts]),
-        )
-
-
-Side = tuple[Batch, Index]
-"""Part of a batch that was cut, and the rows it came from."""
-
-
-@dataclass
-class Tree:
-    """Cuts and leaves in the order they were made; node 0 is the whole trellis.
-
-    A cut is (stage, packed edges, child inside); the child outside comes directly after it.
-    A leaf is `RIGHT`, `UNDECIDED`, `OPEN` for "each path on its own", or the class that wins.
-    """
-
-    nodes: list[tuple[int, bytes, int] | int | None] = field(default_factory=lambda: [None])
-
-    def cut(self, node: Index, stage: Index, part: Mask) -> Index:
-        """The children of these nodes, numbered: `[2 region]`."""
-        first = len(self.nodes) + 2 * np.arange(len(node))
-        packed = map(bytes, np.packbits(part, axis=1))
-        self.nodes += [None] * (2 * len(node))
-        cuts = zip(stage.tolist(), packed, first.tolist(), strict=True)
-        for at, cut in zip(node.tolist(), cuts, strict=True):
-            self.nodes[at] = cut
-        return np.stack([first, first + 1])
-
-    def parts(self, node: int, stage: int, parts: Mask) -> Index:
-        """One cut after the other at a stage: the parts `[part edge]` and what is left."""
-        first = len(self.nodes) + 2 * np.arange(len(parts))
-        outside = np.array([node, *(first + 1)])
-        self.cut(outside[:-1], np.full(len(parts), stage), parts)
-        return np.array([*first, outside[-1]])
-
-    def leaves(self, node: Index, outcome: Index) -> None:
-        for at, one in zip(node.tolist(), outcome.tolist(), strict=True):
-            self.nodes[at] = one
-
-
-@dataclass
-class Found:
-    """What became of the paths of one trellis."""
-
-    trellis: Trellis
-    wrong: list[tuple[Regions, Index]] = field(default_factory=list)
-    """Regions with the class that beats their label."""
-    undecided: list[Regions] = field(default_factory=list)
-    wrong_inputs: list[tuple[NDArray[np.int16], Index]] = field(default_factory=list)
-    """Inputs found one by one `[input place]`, with the class that wins."""
-    undecided_inputs: list[NDArray[np.int16]] = field(default_factory=list)
-    examined: int = 0
-    tree: Tree = field(default_factory=Tree)
-
-    def give_up(self, regions: Regions, node: Index) -> None:
-        """Call regions undecided that stand at these nodes of the tree."""
-        if len(regions):
-            self.tree.leaves(node, np.full(len(node), UNDECIDED))
-            self.undecided.append(regions)
 
 
 class Partition:
@@ -267,8 +169,8 @@ class Partition:
         at = np.flatnonzero(has_inside & has_outside)
         children[:, at] = self.found.tree.cut(batch.node[at], stage[at], part[at])
         return (
-            _side(batch, inside, has_inside, children[0]),
-            _side(batch, outside, has_outside, children[1]),
+            side(batch, inside, has_inside, children[0]),
+            side(batch, outside, has_outside, children[1]),
         )
 
     # -- rounds --------------------------------------------------------------------------------
@@ -386,27 +288,3 @@ class Partition:
         undecided = (instead == OPEN) | (instead == UNDECIDED)
         if undecided.any():
             self.found.undecided_inputs.append(rows[undecided])
-
-
-def _side(batch: Batch, regions: Regions, has: Mask, node: Index) -> Side:
-    levels = [level[has] for level in batch.levels]
-    rows = np.flatnonzero(has)
-    doubt = batch.doubt[has]
-    return Batch(regions, batch.reader[has], batch.label[has], node[has], levels, doubt), rows
-
-
-def through(regions: Regions) -> tuple[list[Array], Array]:
-    """How many paths go through each edge, `[region edge]` per stage, and in all; in float64."""
-    grouped, stages = regions.grouped, regions.trellis.stages
-    before = [np.ones((len(regions), 1))]
-    sums = []
-    for group, mask in zip(grouped, regions.masks, strict=True):
-        sums.append(group.of_edges(np.add, mask.astype(np.float64)))
-        before.append(group.to_targets(np.add, sums[-1] * before[-1][:, group.source]))
-    after = np.ones((len(regions), regions.trellis.sizes[-1]))
-    found: list[Array] = []
-    for i in reversed(range(len(stages))):
-        around = before[i][:, stages[i].source] * after[:, stages[i].target]
-        found.insert(0, regions.masks[i] * around)
-        after = grouped[i].to_sources(np.add, sums[i] * after[:, grouped[i].target])
-    return found, before[-1].sum(1)

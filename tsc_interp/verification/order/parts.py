@@ -14,7 +14,7 @@ from tsc_interp.tasks.regions import Regions
 from tsc_interp.tasks.transducer import Writing
 from tsc_interp.tasks.trellis import Index, Trellis
 from tsc_interp.verification.order.exact import OrderedExact
-from tsc_interp.verification.order.partition import Found
+from tsc_interp.verification.order.found import Found
 
 _TOGETHER = 2500
 """All labels share one trellis where that has at most so many edges."""

@@ -30,8 +30,9 @@ from tsc_interp.tasks.transducer import Writing
 from tsc_interp.tasks.unrolling import trellis_of
 from tsc_interp.verification.order.bounds import Bounds
 from tsc_interp.verification.order.exact import OrderedExact
+from tsc_interp.verification.order.found import Found
 from tsc_interp.verification.order.keys import keys_of
-from tsc_interp.verification.order.partition import Found, Partition
+from tsc_interp.verification.order.partition import Partition
 from tsc_interp.verification.order.parts import Part, groups_of
 from tsc_interp.verification.order.saved import found_in, restore, save, share_left
 from tsc_interp.verification.order.terms import LinearBounds, Terms, has_terms

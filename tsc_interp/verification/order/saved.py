@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from tsc_interp.files import write_atomically
 from tsc_interp.tasks.regions import Regions
 from tsc_interp.tasks.trellis import Index, Trellis
-from tsc_interp.verification.order.partition import Batch, Found, Partition, Tree
+from tsc_interp.verification.order.found import Batch, Found, Tree
+from tsc_interp.verification.order.partition import Partition
 
 _LEAF, _OPEN = -1, -2
 Arrays = dict[str, NDArray[Any]]

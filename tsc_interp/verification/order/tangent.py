@@ -9,6 +9,7 @@ sweep, and single paths are told apart far below what float64 tells of the margi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,9 +17,10 @@ from flint import ctx
 
 from tsc_interp.tasks.regions import Mask, Regions
 from tsc_interp.tasks.trellis import Index
-from tsc_interp.verification.bounds.intervals import UNIT, Array, Interval
+from tsc_interp.verification.bounds.intervals import LEAST_WEIGHT, UNIT, Array, Interval
 from tsc_interp.verification.order.bounds import Bounds
 from tsc_interp.verification.order.exact import OrderedExact
+from tsc_interp.verification.order.slopes import tangent
 
 
 @dataclass(frozen=True)
@@ -87,12 +89,12 @@ def tangent_of(
     """For one region; None where nothing finite is known."""
     string = region.any_path(0)
     with np.errstate(all="ignore"):
-        moves = bounds.moves(region, reader, string)
+        moves = moves_of(bounds, region, reader, string)
         around = reach(moves)
     if not np.isfinite(around).all():
         return None
     with ctx.workprec(128):
-        balls, slopes = exact.tangent(string, label, around.tolist())
+        balls, slopes = tangent(exact, string, label, around.tolist())
         margin, off = _floats([balls])
         slope, radius = _floats(slopes)
     units = 8 * (len(moves) + len(around) + 8) * UNIT
@@ -110,6 +112,51 @@ def tangent_of(
         rooms.append(room @ np.abs(slope) + size @ (radius + units * np.abs(slope)))
     edges = [np.flatnonzero(mask[0]) for mask in region.masks]
     return Tangent(region, margin, np.where(same, 0.0, off), edges, scores, rooms)
+
+
+def moves_of(
+    bounds: Bounds, region: Regions, reader: int, string: Sequence[int]
+) -> list[tuple[Array, Array]]:
+    """How the edges of one region move the residual stream away from one of its paths.
+
+    A head's mean is m + Σ w (v - m) / Σ w for any m. With m the mean of the path, another path
+    differs by the sum of what its letters have more than the path's own, over its weight. Where
+    attention hardly sees the letters that vary, this is far below what float64 tells of x.
+
+    Returns:
+        Per stage shifts and rooms `[kept edge d]`: a path is moved by the sum of the shifts of
+        its edges, up to the sum of their rooms.
+    """
+    keys, letters = bounds.keys, np.asarray(string)
+    places, d = np.arange(bounds.trellis.length), len(bounds.largest)
+    kept = [stage.letters[mask[0]] for stage, mask in zip(
+        bounds.trellis.stages, region.masks, strict=True)]  # fmt: skip
+    found = [(np.zeros((len(rows), d)), np.zeros((len(rows), d))) for rows in kept]
+    for head in range(len(bounds.probes)):
+        weights, values = keys.weights[reader, head], keys.values.values[head]
+        least, most = bounds.sweeps.weights_of(region, np.array([reader]), head)
+        w, v, own = weights[places, letters], values[places, letters], keys.own_weights
+        moment = w @ v + own[reader, head] * keys.own_values.values[head][reader]
+        mean = moment / (w.sum() + own[reader, head])
+        if not least[0] > LEAST_WEIGHT:
+            mean = mean * np.nan
+        size = np.abs(values).max((0, 1)) + np.abs(mean)
+        over = 2 / (least[0] + most[0])
+        share = (most[0] - least[0]) / (2 * least[0]) * (1 + 16 * UNIT) + 16 * UNIT
+        for (shift, room), stage, rows in zip(found, bounds.trellis.stages, kept, strict=True):
+            at = list(stage.places)
+            other = (rows != letters[at]).astype(float)  # the rest is the path's own, exactly
+            light, more = weights[at, rows], values[at, rows] - mean
+            moved = np.einsum("ep,epd->ed", other * light, more)
+            moved = (moved - (other * w[at]) @ (v[at] - mean)) * over
+            # What the mean rounds is divided by the path's own weight, the least at worst.
+            changed = (other * (light + w[at])).sum(1) / least[0]
+            shift += moved
+            room += share * np.abs(moved)
+            room += 64 * (len(places) + 9) * UNIT * changed[:, None] * size + 1e-290 * (
+                changed[:, None] > 0
+            )
+    return found
 
 
 def reach(moves: list[tuple[Array, Array]]) -> Array:

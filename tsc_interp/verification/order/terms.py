@@ -16,10 +16,10 @@ from tsc_interp.config import ClassifierConfig
 from tsc_interp.tasks.regions import Mask, Regions
 from tsc_interp.tasks.trellis import Index, Stage, Trellis
 from tsc_interp.verification.bounds.intervals import UNIT, Array, Interval
-from tsc_interp.verification.order.bounds import Bounded
+from tsc_interp.verification.order.directions import Bounded
 from tsc_interp.verification.order.keys import WEIGHT_UNITS, Keys, Maps, Rounded
 from tsc_interp.verification.order.relax import needs_scale, settled, times
-from tsc_interp.verification.order.sweeps import Layout, Scores, chunks, highest
+from tsc_interp.verification.order.scores import Layout, Scores, chunks, highest
 
 _MOST = 1 << 25
 """Numbers in a table of terms; larger models take the general way."""
@@ -184,7 +184,7 @@ class LinearBounds:
         shape = doubt.shape
         low, high = settled(self.maps.same, label, np.full(shape, np.nan), np.full(shape, np.nan))
         low[~doubt] = np.inf
-        known = Bounded([], low, high)
+        known = Bounded(regions, reader, label, [], low, high)
         for sign, ends in ((-1, low), (1, high)):
             asked = np.isnan(ends) & ~(low > 0)
             wide = np.broadcast_to(asked.mean(1, keepdims=True) > _WIDE, shape)
@@ -195,25 +195,16 @@ class LinearBounds:
                         pairs = _Pairs(self.terms, reader, label, *at, sign)
                         found = self._highest(regions, pairs)
                     else:
-                        found = self.scores(regions, reader, label, known, *at, sign).highest()
+                        found = self.scores(known, *at, sign).highest()
                     ends[at] = np.where(asked[at], sign * found, ends[at])
         return known
 
-    def scores(
-        self,
-        regions: Regions,
-        reader: Index,
-        label: Index,
-        known: Bounded,
-        rows: Index,
-        which: Index,
-        sign: int,
-    ) -> Scores:
+    def scores(self, known: Bounded, rows: Index, which: Index, sign: int) -> Scores:
         """Of sign times the margin over `which` for regions by number."""
-        pairs = _Pairs(self.terms, reader, label, rows, which, sign)
+        pairs = _Pairs(self.terms, known.reader, known.label, rows, which, sign)
         found = []
         for stage, layout, mask in zip(
-            self.trellis.stages, self.layouts, regions.masks, strict=True
+            self.trellis.stages, self.layouts, known.regions.masks, strict=True
         ):
             symbols, of_edge = stage.symbols
             score = np.full((len(symbols) + 1, len(rows)), -np.inf)

@@ -14,7 +14,7 @@ import numpy as np
 
 from tsc_interp.tasks.regions import Mask, Regions
 from tsc_interp.tasks.trellis import Index, Stage, Trellis
-from tsc_interp.verification.order.sweeps import chunks
+from tsc_interp.verification.order.scores import chunks
 
 _BITS_AT_ONCE = 1 << 24
 
