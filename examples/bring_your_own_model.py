@@ -52,7 +52,7 @@ import tsc_interp as tsc
 reading = {"tokens": {A: "a", B: "b", C: "c"}, "query": ASK, "task": "contains_all"}
 checkpoint = tsc.from_transformer_lens(model, **reading)
 found = tsc.horizon(checkpoint)
-print("every string is right up to", found.right_through, "letters; the first error is",
+print("every string is right up to", found.verified_length, "letters; the first error is",
       found.shortest.string)  # fmt: skip
 tsc.certify(checkpoint).save("certificate.json")
 checkpoint.save("mine.safetensors")

@@ -31,14 +31,14 @@ def train_and_judge(wanted: str | Experiment) -> None:
     runs = tsc.train(experiment.jobs(), place.name)
     errors[name] = [run.result.test.errors for run in runs]
     found = [tsc.horizon(run.directory.checkpoint(run.result.chosen_epoch)) for run in runs]
-    horizons[name] = [one.right_through for one in found]
+    horizons[name] = [one.verified_length for one in found]
     print(f"{name}\n  seed  epoch  false pos.  false neg.  horizon  first error")
     for run, one in zip(runs, found, strict=True):
         (_, positives), (negatives, _) = run.result.test.confusion_matrix
         first = one.shortest.string if one.shortest else "none up to 10^6"
         print(
             f"  {run.result.seed:4}  {run.result.chosen_epoch:5}  {positives:10,}  "
-            f"{negatives:10,}  {one.right_through:7,}  {first}"
+            f"{negatives:10,}  {one.verified_length:7,}  {first}"
         )
 
 

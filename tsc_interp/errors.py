@@ -20,8 +20,8 @@ class TscError(Exception):
         >>> try:
         ...     tsc.evaluate("walk-through", "ab")
         ... except tsc.TscError as error:
-        ...     print(str(error)[:59])
-        no checkpoint 'walk-through': did you mean 'walkthrough'? e
+        ...     print(str(error)[:57])
+        no checkpoint 'walk-through': did you mean 'walkthrough'?
     """
 
     exit_code = 1

@@ -6,6 +6,7 @@ no script and no network for it.
 
 from __future__ import annotations
 
+import re
 import xml.etree.ElementTree as etree
 from typing import Any
 
@@ -15,6 +16,9 @@ from markdown.inlinepatterns import InlineProcessor
 
 _DISPLAYED = r"\$\$(.+?)\$\$"
 _INLINE = r"(?<![\\$\w])\$(?=\S)([^$\n]+?)(?<=\S)\$(?!\w)"
+
+_TALL = re.compile(r'<mo (?:stretchy="true"|minsize="[^"]*" maxsize="[^"]*")')
+"""Brackets around fractions. Browsers stretch them by a math font only, so the style does it."""
 
 
 class FormulaExtension(Extension):
@@ -29,6 +33,7 @@ class Inline(InlineProcessor):
 
     def handleMatch(self, m: Any, data: str) -> tuple[Any, int, int]:
         written = convert(m[1].strip(), display=self.display)
+        written = _TALL.sub('<mo class="tall" stretchy="false"', written)
         return self.made(self.md.htmlStash.store(written)), m.start(0), m.end(0)
 
     def made(self, placeholder: str) -> Any:

@@ -65,7 +65,7 @@ def _seeds() -> None:
 
 
 def _reach(found: tsc.Horizon) -> str:
-    return "every" if found.infinite else f"{found.right_through:,}"
+    return "every" if found.infinite else f"{found.verified_length:,}"
 
 
 if __name__ == "__main__":

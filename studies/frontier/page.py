@@ -33,11 +33,11 @@ for name, options, limit, least, why in BUILT:
     asked = {"max_length": 100} | options if "a, b, c" in name else options
     model = tsc.construct(**asked)
     found = tsc.certify(model, limit=limit).horizon
-    reach = "every length" if found.infinite else f"{found.right_through:,}"
+    reach = "every length" if found.infinite else f"{found.verified_length:,}"
     if found.length is None and not found.infinite:
         reach += " (searched)"
     built.append((name, model, found, reach, least, why))
-    assert found.infinite or found.right_through >= (model.length or limit)
+    assert found.infinite or found.verified_length >= (model.length or limit)
     assert model.checkpoint.n_parameters >= least
 tight = [row for row in built if row[1].checkpoint.n_parameters == row[4]]
 assert len(tight) == 7

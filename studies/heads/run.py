@@ -55,7 +55,7 @@ def rows(cell: Cell) -> list[Row]:
                 "kept_ranks": None
                 if kept is None
                 else _ranks(model.checkpoint.weights, kept.removed),
-                "kept_horizon": None if kept is None else kept.after.right_through,
+                "kept_horizon": None if kept is None else kept.after.verified_length,
                 "weights": mark(model.checkpoint),
             }
         )

@@ -64,13 +64,13 @@ def _row(seed: int) -> dict[str, Any]:
     first = " ".join(verdict.shortest.tokens) if verdict.shortest else "none"
     print(
         f"{seed:4}{training:9.1f} s{verdict.wrong:10,}{asked:21,}"
-        f"{verdict.right_through:14}{search:9.2f}{passes:17.1f}{proving:8.2f}   {first}",
+        f"{verdict.verified_length:14}{search:9.2f}{passes:17.1f}{proving:8.2f}   {first}",
         flush=True,
     )
     return {
         "seed": seed, "wrong": [one.wrong for one in verdict.lengths], "asked": asked,
         "undecided": verdict.undecided, "first": first, "proved": list(proof.proved),
-        "right_through": verdict.right_through, "training_seconds": round(training, 1),
+        "right_through": verdict.verified_length, "training_seconds": round(training, 1),
         "search_seconds": round(search, 2), "forward_seconds": round(passes, 1),
         "proof_seconds": round(proving, 2), "strings": verdict.strings,
     }  # fmt: skip

@@ -47,12 +47,12 @@ def row(seed: int) -> dict[str, Any]:
     seconds = time.process_time() - started
     shortest = found.shortest.string if found.shortest else None
     print(
-        f"{seed:4}{training:9.1f} s{right:18,}{found.right_through:14,}{shortest or 'none':>19}"
+        f"{seed:4}{training:9.1f} s{right:18,}{found.verified_length:14,}{shortest or 'none':>19}"
         f"{'yes' if found.proved else 'no':>9}{seconds:9.2f}",
         flush=True,
     )
     return {
-        "seed": seed, "right": right, "right_through": found.right_through,
+        "seed": seed, "right": right, "right_through": found.verified_length,
         "shortest": shortest, "proved": found.proved,
         "training_seconds": round(training, 1), "horizon_seconds": round(seconds, 2),
     }  # fmt: skip

@@ -48,7 +48,7 @@ def power(value: float, digits: int = 0) -> str:
     """As people write it: 7.4 · 10 to the 20, and 10 to the 20 alone."""
     front, exponent = f"{value:.{digits}e}".split("e")
     high = f"10<sup>{int(exponent)}</sup>"
-    return high if float(front) == 1 else f"{front} · {high}"
+    return high if float(front) == 1 else f"{front}&nbsp;·&nbsp;{high}"
 
 
 def left(row: Row) -> str:
@@ -59,7 +59,7 @@ def left(row: Row) -> str:
 
 def years(row: Row) -> str:
     spent = row["brute_force"]["seconds_each"] * int(row["inputs"])
-    return f"{power(spent / YEAR)} years" if spent > YEAR else f"{spent:,.0f} s"
+    return f"{power(spent / YEAR)}&nbsp;years" if spent > YEAR else f"{spent:,.0f} s"
 
 
 # --8<-- [start:table]
@@ -81,14 +81,15 @@ for row in decided:
     each = row["brute_force"]["seconds_each"]
     print(
         f"| {row['name']} | {row['search_seconds']:.1f} s "
-        f"| {power(row['search_seconds'] / int(row['inputs']))} s | {power(each)} s | {years(row)} "
-        f"| {certificate(row)} |"
+        f"| {power(row['search_seconds'] / int(row['inputs']))}&nbsp;s | {power(each)}&nbsp;s "
+        f"| {years(row)} | {certificate(row)} |"
     )
 # --8<-- [end:times]
 
 # --8<-- [start:others]
 for row in others:
-    print(f"- *{row['name']}* ({row.get('source', row['file'])}): {row['refused']}")
+    reason = row["refused"].removeprefix("ValueError: ")
+    print(f"- *{row['name']}* ({row.get('source', row['file'])}): {reason}.")
 named = {row["name"] for row in rows}
 unasked = [str(one["name"]) for one in KNOWN.values() if one["name"] not in named]
 if unasked:

@@ -139,9 +139,9 @@ def test_the_command(here, capsys):
     assert "analyze NAME" in err
     assert main(["runs", "single", "--horizon", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert document["schema"] == "tsc-interp/runs/1"
+    assert document["schema"] == "tsc-interp/runs/2"
     (row,) = document["runs"]
-    assert row["right_through"] == tsc.horizon("single").right_through
+    assert row["verified_length"] == tsc.horizon("single").verified_length
     assert Path(row["path"]).is_dir()
     assert main(["runs", "nothing"]) == 2
     assert main(["runs", "--runs", "empty"]) == 0

@@ -62,7 +62,12 @@ def test_eval_needs_no_strings(capsys: pytest.CaptureFixture[str]) -> None:
         (["eval", "--checkpoint", "walktrough", "a"], 1, "did you mean 'walkthrough'"),
         (["eval", "--epoch", "3", "a"], 2, "run directory only"),
         (["info", "--checkpoint", "nothing"], 1, "expected a bundled model"),
-        (["eval", "--no-such-option"], 2, "No such option"),
+        (["eval", "--no-such-option"], 2, "No such option: --no-such-option (see"),
+        (["analyze", "--prob", "cone"], 2, "did you mean '--probe'?"),
+        (["analyze", "--pair", "ab"], 2, "see tsc-interp analyze --help"),
+        (["analyze", "walkthrough", "-c", "many-heads"], 2, "two models are named"),
+        (["prune", "walkthrough", "--keep", "1", "--keep-horizon"], 2, "do not go together"),
+        (["runs", "--limit", "0"], 2, "expected at least 1"),
         (["no-such-command"], 2, "No such command"),
     ],
 )

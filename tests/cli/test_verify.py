@@ -21,7 +21,7 @@ from tsc_interp.config import ClassifierConfig
 FIELDS = [
     "schema", "checkpoint", "weight_hash", "claim", "max_length", "method", "vectors", "strings",
     "false_positives", "false_negatives", "undecided", "undecided_out_of_budget", "accuracy",
-    "first_error_length", "errors_by_length", "horizon", "float32_horizon", "negative_faces",
+    "first_error_length", "errors_by_length", "horizon", "float32_horizon", "negative_supports",
     "certified", "float32",
 ]  # fmt: skip
 
@@ -59,7 +59,7 @@ def test_json(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["verify", "-c", model, "-L", "90", "--certify", "--json"]) == 3
     document = json.loads(capsys.readouterr().out)
     assert list(document) == FIELDS
-    assert document["schema"] == "tsc-interp/verify/3"
+    assert document["schema"] == "tsc-interp/verify/4"
     assert document["max_length"] == 90
     assert document["vectors"] == 129_765  # C(93, 3) - 1
     # Too large for a JSON number, so a string; the numbers add up.
@@ -78,7 +78,7 @@ def test_json(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     known = document["horizon"]
     assert (known["length"], known["infinite"], known["proved"]) == (6, False, True)
     assert known["shortest_counterexample"] == shortest
-    supports = document["negative_faces"]
+    supports = document["negative_supports"]
     assert [support["letters"] for support in supports] == ["b", "c", "bc"]
     assert all(
         support["holds_for_all_lengths"] and support["witness"] is None for support in supports
@@ -94,7 +94,7 @@ def test_json_without_extras(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["verify", "-L", "5", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert list(document) == FIELDS
-    for absent in ("horizon", "float32_horizon", "negative_faces", "certified", "float32"):
+    for absent in ("horizon", "float32_horizon", "negative_supports", "certified", "float32"):
         assert document[absent] is None
     assert document["vectors"] == 55
 

@@ -160,7 +160,7 @@ def test_at_least_is_right_on_every_string(k):
     assert model.length is None
     assert model.checkpoint.n_parameters == 10
     assert wrong_lengths(model, 9) == []
-    assert tsc.horizon(model, limit=500).right_through == 500
+    assert tsc.horizon(model, limit=500).verified_length == 500
 
 
 @pytest.mark.parametrize(("length", "horizon"), [(4, 4), (5, 6), (40, 40)])
@@ -220,7 +220,7 @@ def test_no_horizon_is_beyond_the_bound():
             for name, weight in model.weights.items()
         }
         checkpoint = Checkpoint(model.config, noisy)
-        found = tsc.horizon(checkpoint, prove=False).right_through
+        found = tsc.horizon(checkpoint, prove=False).verified_length
         assert found <= reach(checkpoint).allowed, trial
         lasting += found > 2
     assert lasting > 5
@@ -300,7 +300,7 @@ def test_the_command_writes_a_model_and_its_certificate(tmp_path, capsys):
     assert "14 weights" in capsys.readouterr().out
     assert main(["construct", "--log-n", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert document["schema"] == "tsc-interp/construct/1"
+    assert document["schema"] == "tsc-interp/construct/2"
     assert document["horizon"]["infinite"]
     assert main(["construct", "--every-length", "--max-length", "12"]) == 0
     assert "proof on paper" in " ".join(capsys.readouterr().out.split())

@@ -17,7 +17,7 @@ from tests.enumeration import verify_both_ways
 from tests.outside_models import tl_model
 from tsc_interp.checkpoints import load_checkpoint
 from tsc_interp.cli import main
-from tsc_interp.errors import ConfigError, TscError, UnsupportedError, UsageError
+from tsc_interp.errors import CheckpointError, ConfigError, TscError, UnsupportedError, UsageError
 from tsc_interp.model.import_files import build, read_transformer_lens
 from tsc_interp.model.interop import HAS_BRIDGE_ONLY
 from tsc_interp.verification import check
@@ -117,7 +117,7 @@ def test_horizons_of_what_was_taken_over_are_proved() -> None:
             assert found.length == min(wrong) - 1
             assert found.proved
         else:
-            assert found.right_through >= 6
+            assert found.verified_length >= 6
 
 
 @pytest.mark.parametrize("task", ["maximum", "most-frequent"])
@@ -378,3 +378,10 @@ def test_plain_torch_refusals() -> None:
         tsc.from_torch(embedding, tanh, head, tokens=[0, 1], query=4)
     with pytest.raises(UsageError, match="TransformerEncoder"):
         tsc.from_torch(embedding, torch.nn.Linear(6, 6), head, tokens=[0, 1], query=4)  # type: ignore[arg-type]
+
+
+def test_options_larger_than_the_file_are_refused_before_anything_is_built() -> None:
+    """Built, these options would take 160 GB."""
+    options = {"d_model": 10**5, "d_vocab": 5, "n_layers": 2, "n_heads": 1000, "d_head": 100}
+    with pytest.raises(CheckpointError, match=r"at least 40,000,500,000 weights.* holds 20"):
+        build(options, {"embed.W_E": torch.zeros(5, 4)})

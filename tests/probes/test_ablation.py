@@ -149,8 +149,8 @@ def test_a_head_that_does_nothing_is_found():
     assert zero["head0"].exact.false_positives == 0
     assert zero["head0"].exact.first_error == "ab"
     texts = [finding.text for finding in result.findings]
-    assert any("Head 2 can be removed" in text for text in texts)
-    assert any(text.startswith("Without head 0") and "`ab`" in text for text in texts)
+    assert any("Head 2 can be set to zero" in text for text in texts)
+    assert any(text.startswith("With head 0 set to zero") and "`ab`" in text for text in texts)
     resampled = {one.part: one.test.errors for one in result.of("resample")}
     assert resampled["head2"] == 0 < resampled["head0"]
     check_survives_json(result)

@@ -146,7 +146,7 @@ def test_the_three_edges_of_the_walkthrough():
     gone = [f"{part}=zero" for part in result.circuit.removed]
     circuit = tsc.edit("walkthrough", gone)
     assert circuit.weight_hash() == result.circuit.weight_hash
-    assert tsc.horizon(circuit).length == result.circuit.right_through > 2166
+    assert tsc.horizon(circuit).length == result.circuit.verified_length > 2166
     first = tsc.diff("walkthrough", circuit, max_length=10)
     assert first.shortest == result.circuit.first_difference == "abc{2165}"
     assert result.findings[0].severity == "note"

@@ -77,12 +77,12 @@ def test_figures_are_found_by_place_and_by_name(report):
     drawn = report.figures["margin"]
     assert set(report.figures) == {"trace", "margin", "atlas"}
     assert "cone" not in report.figures
-    assert [figure.name for figure in drawn] == ["scores", "flips", "weights"]
-    assert drawn["flips"] is drawn[1]
-    assert [figure.name for figure in drawn[1:]] == ["flips", "weights"]
+    assert [figure.name for figure in drawn] == ["flips", "scores", "weights"]
+    assert drawn["flips"] is drawn[0]
+    assert [figure.name for figure in drawn[1:]] == ["scores", "weights"]
     assert report.figures["margin"] is drawn, "drawn once"
     with pytest.raises(
-        UsageError, match="no figure 'flip'; the figures are scores, flips, weights"
+        UsageError, match="no figure 'flip'; the figures are flips, scores, weights"
     ):
         drawn["flip"]
     with pytest.raises(UsageError, match="no probe 'cone' in this report; it has trace, margin"):

@@ -61,7 +61,7 @@ def test_each_epoch_is_what_that_checkpoint_says_by_itself(epoch, result, run_di
             where = {"epoch": epoch, "head": head, "letter": letter}
             assert float(result.scores.at(**where)) == pytest.approx(float(score), abs=1e-5)
             assert float(result.values.at(**where)[0]) == pytest.approx(float(value), abs=1e-5)
-    assert float(result.horizons.at(epoch=epoch)) == tsc.horizon(model).right_through
+    assert float(result.horizons.at(epoch=epoch)) == tsc.horizon(model).verified_length
 
 
 def test_published_numbers_of_the_chosen_epoch(result):

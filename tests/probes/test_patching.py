@@ -112,8 +112,8 @@ def test_two_given_strings_are_clean_and_corrupted_in_this_order() -> None:
     assert there.patched_logit(0.25) == pytest.approx(
         there.corrupted_logit + 0.25 * (there.clean_logit - there.corrupted_logit)
     )
-    assert "Clean: `aab`" in there.sentence()
-    assert "Corrupted: `aac`" in there.sentence()
+    assert "The clean string is `aab`" in there.sentence()
+    assert "the corrupted string `aac`" in there.sentence()
 
 
 def test_pairs_found_around_a_wrong_string() -> None:

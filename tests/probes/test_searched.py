@@ -34,7 +34,7 @@ def test_margin_and_atlas_search_once(searches: list[int]) -> None:
     margin = find_probe("margin").run(model, ["ab"])
     atlas = find_probe("atlas").run(model, ["ab"])
     assert searches == [shared.BUDGET]
-    assert margin.foretold.exact_length == atlas.horizon + 1
+    assert margin.predicted.exact_length == atlas.horizon + 1
 
 
 def test_a_changed_weight_is_searched_again(searches: list[int]) -> None:

@@ -142,9 +142,14 @@ def test_json_round_trip(report):
     assert again.to_html() == bare.to_html()
     assert 'class="tsc-map"' in report.to_html()
     assert "The failure map needs the weights" in again.to_html()
-    assert json.loads(report.to_json())["schema"] == "tsc-interp/report/1"
+    assert json.loads(report.to_json())["schema"] == "tsc-interp/report/2"
     with pytest.raises(TscError, match="not a report"):
         Report.from_dict({"schema": "something/1"})
+    old = (
+        report.to_json().replace("verified_length", "right_through").replace("report/2", "report/1")
+    )
+    assert "right_through" in old
+    assert Report.from_json(old).to_json() == report.to_json()
 
 
 def test_failures_come_before_everything_but_the_verdict(report):
@@ -405,7 +410,7 @@ def test_images_are_written_and_linked(tmp_path, monkeypatch):
     report = tsc.analyze("walkthrough", ["aac"], probes=["trace"])
     report.save(tmp_path / "r", images="svg", formats=["md"])
     linked = re.findall(r"\]\((images/[^)]+)\)", (tmp_path / "r" / "report.md").read_text())
-    assert linked == ["images/trace-logits.svg", "images/trace-embeddings.svg"]
+    assert linked == ["images/trace-two-heads.svg", "images/trace-logits.svg"]
     for name in linked:
         assert (tmp_path / "r" / name).read_text().startswith("<svg")
 

@@ -69,7 +69,7 @@ def test_the_verdict_says_how_bad_it_is(test, reach, severity, words):
         assert verdict.numbers["false negatives"] == test.false_negatives
         assert verdict.numbers["false positives"] == test.false_positives
     if reach is not None:
-        assert verdict.numbers["right through length"] == reach.right_through
+        assert verdict.numbers["verified length"] == reach.verified_length
 
 
 def test_a_model_without_a_test_set_that_is_wrong_on_one_letter_is_a_failure():
@@ -106,7 +106,7 @@ def error(string: str | None) -> SimpleNamespace | None:
 )
 def test_reach_says_what_the_checker_derived(checked, proved, length, expected, monkeypatch):
     found = SimpleNamespace(
-        right_through=7,
+        verified_length=7,
         checked=checked,
         proved=proved,
         length=length,
@@ -139,7 +139,7 @@ def test_reach_of_what_cannot_be_searched(monkeypatch):
 )
 def test_reach_of_an_atlas(through, horizon, exact):
     errors = {"false negative": SimpleNamespace(first_error="ab{4}")}
-    atlas = SimpleNamespace(right_through=through, horizon=horizon, shortest_of=errors.get)
+    atlas = SimpleNamespace(verified_length=through, horizon=horizon, shortest_of=errors.get)
     assert reach_of_atlas(atlas) == Reach(through, exact, None, "ab{4}")
 
 

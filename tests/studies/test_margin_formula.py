@@ -20,7 +20,7 @@ from tsc_interp.task import ContainsAll, Parity
 
 
 @pytest.mark.parametrize("first", [5, 66, 1000, 54321, 10**8])
-def test_planted_errors_are_foretold(first: int) -> None:
+def test_planted_errors_are_predicted(first: int) -> None:
     """ab{first} is the first error: the head lets go where its weight is a half."""
     found = predicted_first_error(planted(first, c_score=-1.0))
     assert found is not None
@@ -41,7 +41,7 @@ def test_flips_far_behind_the_margin_use_the_limit(attend_cls: bool) -> None:
     assert found.length == pytest.approx(exact.shortest.length, rel=0.01)
 
 
-def test_what_is_wrong_at_once_is_foretold_exactly() -> None:
+def test_what_is_wrong_at_once_is_predicted_exactly() -> None:
     assert predicted_first_error(load_checkpoint("lower-magnitude")).string == "b"  # type: ignore[union-attr]
     never = hand_built([[0, 0, 0]], [[1, 1, 1]], 3.0, task=ContainsAll(letters="a"))
     found = predicted_first_error(never)
@@ -56,7 +56,7 @@ def test_no_error_to_foretell() -> None:
     assert predicted_first_error(parity) is None
 
 
-def test_bundled_models_are_foretold() -> None:
+def test_bundled_models_are_predicted() -> None:
     for name in bundled_names():
         checkpoint = load_checkpoint(name)
         found, exact = predicted_first_error(checkpoint), tsc.horizon(checkpoint, prove=False)
@@ -94,7 +94,7 @@ def test_families_have_the_models_own_logits(options: dict) -> None:
 def test_where_it_does_not_apply(options: dict) -> None:
     assert not formula_applies(ClassifierConfig(**options))
     model = tsc.HookedClassifier(ClassifierConfig(**options), seed=0)
-    assert tsc.run_probe("margin", model, ["ab"]).foretold is None
+    assert tsc.run_probe("margin", model, ["ab"]).predicted is None
 
 
 def test_the_probe_says_both() -> None:

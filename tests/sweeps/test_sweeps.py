@@ -548,7 +548,9 @@ def test_rows_of_version_1_are_read_beside_new_ones(made, tmp_path):
 def test_conditions_are_sql_on_columns(made):
     found, _ = made
     assert set(found.table("embedding_init = 'default' and seed > 3")["seed"]) == {4, 5}
-    for wrong in ("d_modle = 2", "seed >", "drop table x"):
+    with pytest.raises(UsageError, match=r"no column 'd_modle': did you mean 'd_model'\?"):
+        found.table("d_modle = 2")
+    for wrong in ("seed >", "drop table x"):
         with pytest.raises(UsageError, match="condition"):
             found.table(wrong)
 

@@ -65,11 +65,11 @@ SIDE = [[0.0], [1.0]]
 
 def test_a_bound_is_accepted_up_to_the_logit_itself() -> None:
     for letter, at in (("b", -0.5), ("c", -0.5)):
-        assert derive(PLANTED, always(letter, at, POINT)).right_through[letter] is None
-        assert derive(PLANTED, always(letter, 0, POINT)).right_through[letter] is None
+        assert derive(PLANTED, always(letter, at, POINT)).verified_length[letter] is None
+        assert derive(PLANTED, always(letter, 0, POINT)).verified_length[letter] is None
         refused(PLANTED, always(letter, at - 1e-9, POINT), "not proved to stay beyond")
         refused(PLANTED, always(letter, 1e-9, POINT), "wrong side")
-    assert derive(PLANTED, always("a", 0.5, POINT)).right_through["a"] is None
+    assert derive(PLANTED, always("a", 0.5, POINT)).verified_length["a"] is None
     refused(PLANTED, always("a", 0.5 + 1e-9, POINT), "not proved to stay beyond")
     refused(PLANTED, always("a", 0.0, POINT), "wrong side")
     said = derive(PLANTED, always("a", 0.25, POINT), always("b", -0.25, POINT)).sentences
@@ -79,7 +79,7 @@ def test_a_bound_is_accepted_up_to_the_logit_itself() -> None:
 
 def test_charts_and_their_boxes() -> None:
     good = always("bc", -0.5, SIDE)
-    assert derive(PLANTED, good).right_through["bc"] is None
+    assert derive(PLANTED, good).verified_length["bc"] is None
     assert derive(PLANTED, always("bc", -0.5, [[0.0], [0.5]], [[0.5], [1.0]]))
     refused(PLANTED, always("bc", -0.5, [[0.0], [0.5]]), "leave ratios out")
     refused(PLANTED, always("bc", -0.5, [[0.25], [1.0]]), "leave ratios out")
@@ -93,7 +93,7 @@ def test_charts_and_their_boxes() -> None:
     refused(PLANTED, {**good, "charts": [*charts, charts[0]]}, "given twice")
     refused(PLANTED, {**good, "charts": [charts[0], {**charts[1], "x": 1}]}, "has largest and")
     # With CLS attended to, its weight is one more; it reads nothing here, so logits move to -1/2.
-    assert derive(ATTENDED, always("b", -0.5, SIDE)).right_through["b"] is None
+    assert derive(ATTENDED, always("b", -0.5, SIDE)).verified_length["b"] is None
     refused(ATTENDED, always("b", -0.5, POINT), "wrong number of weights")
     # An a beside a b of any weight is not right at all lengths.
     refused(PLANTED, always("ab", 1e-9, SIDE), "not proved to stay beyond")
@@ -111,8 +111,8 @@ def test_ratios_say_nothing_where_labels_or_lengths_matter() -> None:
 def test_boxes_of_counts() -> None:
     box = [[1, 1], [4, 5]]
     good = up_to("ab", 5, box)
-    assert derive(PLANTED, good).right_through["ab"] == 5
-    assert derive(PLANTED, up_to("ab", 6, [[1, 1], [5, 5]])).right_through["ab"] == 6
+    assert derive(PLANTED, good).verified_length["ab"] == 5
+    assert derive(PLANTED, up_to("ab", 6, [[1, 1], [5, 5]])).verified_length["ab"] == 6
     refused(PLANTED, up_to("ab", 7, [[1, 1], [6, 6]]), "not proved right")
     refused(PLANTED, up_to("ab", 5, [[1, 1], [3, 5]]), "leave strings out")
     refused(PLANTED, up_to("ab", 5, [[1, 2], [4, 5]]), "leave strings out")
@@ -124,11 +124,11 @@ def test_boxes_of_counts() -> None:
     assert derive(PLANTED, up_to("ab", 5, box, [[1, 4], [1, 4]]))
     refused(PLANTED, up_to("ab", 5, box, [[2, 4], [2, 4]]), "holds no string of the claim")
     # Shorter than its letters there is nothing to cover, and nothing is gained.
-    assert derive(PLANTED, up_to("ab", 1)).right_through["ab"] == 1
+    assert derive(PLANTED, up_to("ab", 1)).verified_length["ab"] == 1
     refused(PLANTED, up_to("ab", 2), "leave strings out")
     # The longest of several counts.
     both = derive(PLANTED, good, up_to("ab", 3, [[1, 1], [2, 2]]))
-    assert both.right_through["ab"] == 5
+    assert both.verified_length["ab"] == 5
 
 
 def test_boxes_whose_strings_differ_in_label() -> None:
@@ -160,16 +160,16 @@ def test_tails() -> None:
     claim = {"kind": "right_beyond", "letters": "ab", "length": 64}
     assert derive(model, claim).sentences[0].endswith("ab of 64 letters or more is right")
     alone = {"kind": "right_beyond", "letters": "c", "length": 2}
-    assert derive(model, alone).right_through["c"] == 0
+    assert derive(model, alone).verified_length["c"] == 0
     refused(model, {**alone, "length": 1}, "the tail bound needs")
     refused(PLANTED, alone, "the tail bound needs")
     # Joined: what is right up to 1 and from 2 on is right always. From 3 on it is not.
     short = up_to("c", 1, [[1], [1]])
-    assert derive(model, short, alone).right_through["c"] is None
+    assert derive(model, short, alone).verified_length["c"] is None
     later = {**alone, "length": 3}
-    assert derive(model, short, later).right_through["c"] == 1
-    assert derive(model, short, later, alone).right_through["c"] is None
-    assert derive(model, short, alone, later).right_through["c"] is None
+    assert derive(model, short, later).verified_length["c"] == 1
+    assert derive(model, short, later, alone).verified_length["c"] is None
+    assert derive(model, short, alone, later).verified_length["c"] is None
 
 
 def test_limits() -> None:
@@ -212,7 +212,7 @@ def test_a_horizon_needs_every_set_up_to_it_and_an_error_right_after() -> None:
     error = {"ab{4}": ("ab", 5)}
     found = concluded(error, {"a": 4, "b": 9, "ab": 4})
     assert (found.horizon, found.finite, found.infinite) == (4, True, False)
-    assert found.right_through == {"a": 4, "b": 9, "ab": 4}
+    assert found.verified_length == {"a": 4, "b": 9, "ab": 4}
     assert found.sentences == ("the horizon is 4",)
     assert found.negative_supports == {"b": None}
     assert concluded(error, {"a": 3, "b": 9, "ab": 4}).horizon is None
@@ -233,7 +233,7 @@ def test_for_ever_needs_every_set() -> None:
     assert not concluded(always={"a", "b"}).infinite
     nothing = concluded()
     assert (nothing.horizon, nothing.finite, nothing.infinite) == (None, False, False)
-    assert nothing.right_through == {"a": 0, "b": 0, "ab": 1}
+    assert nothing.verified_length == {"a": 0, "b": 0, "ab": 1}
     assert concluded(limited=True).finite
 
 

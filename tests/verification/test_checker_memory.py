@@ -60,9 +60,9 @@ def test_overlapping_boxes_hold_no_more_than_is_counted() -> None:
 def test_a_claim_of_overlapping_boxes_is_rejected_when_memory_ends() -> None:
     checkpoint, n = planted(2000), 200
     claim = {"kind": "right_up_to", "letters": "a", "length": n, "boxes": overlapping(n)}
-    assert Checker(checkpoint, memory=10**6).derive([claim]).right_through["a"] == n
+    assert Checker(checkpoint, memory=10**6).derive([claim]).verified_length["a"] == n
     claim["length"] = 2 * n - 1
-    assert Checker(checkpoint).derive([claim]).right_through["a"] == 2 * n - 1
+    assert Checker(checkpoint).derive([claim]).verified_length["a"] == 2 * n - 1
     with pytest.raises(CertificateError, match="more than 50,000 bytes of memory are needed"):
         Checker(checkpoint, memory=50_000).derive([claim])
 

@@ -472,7 +472,7 @@ def test_the_command_line(saved: Path, tmp_path: Path, capsys: pytest.CaptureFix
     asked = ["verify", "-c", str(saved), "-L", "6", "--horizon", "--certify"]
     assert main([*asked, "--json", "--out", str(out)]) == 3
     told = json.loads(capsys.readouterr().out)
-    assert told["schema"] == "tsc-interp/verify-classes/1"
+    assert told["schema"] == "tsc-interp/verify-classes/2"
     assert "false_positives" not in told
     first = told["wrong"]["shortest"]
     assert (first["kind"], first["string"]) == ("wrong", "a")

@@ -279,7 +279,7 @@ def test_every_set_of_letters_has_to_be_claimed() -> None:
     assert checker.derive([*single[:2], both]).float32["tokens"].safe_through == 0
     assert checker.derive(single).float32["tokens"].safe_through == 1
     assert checker.derive([*single, both]).float32["tokens"].safe_through == 1
-    assert not checker.derive([*single, both]).right_through["a"]
+    assert not checker.derive([*single, both]).verified_length["a"]
 
 
 def test_the_first_of_the_wrong_strings_is_claimed_so() -> None:

@@ -225,7 +225,7 @@ def test_proved_is_what_the_checker_returned(task: Any) -> None:
             assert known.length == checked.horizon == known.verified_length
             assert f"the horizon is {known.length}" in checked.sentences
         for support in known.by_letters:
-            end = checked.right_through[support.letters]
+            end = checked.verified_length[support.letters]
             assert support.verified_length == (60 if end is None else end)
             assert support.shortest is None or support.shortest.string in checked.wrong
         said = " ".join(sentence for _, sentence in known.lines())

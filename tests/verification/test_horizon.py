@@ -179,4 +179,4 @@ def test_twelve_weights_are_settled_to_a_thousand() -> None:
     tally = count_regions(Supports(checkpoint), 120)
     assert not any(side.total_vectors for side in tally.sides)
     found = horizon(checkpoint, limit=1000, prove=False)
-    assert (found.settled, found.right_through, found.length) == (True, 1000, None)
+    assert (found.complete, found.verified_length, found.length) == (True, 1000, None)

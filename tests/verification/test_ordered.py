@@ -92,8 +92,8 @@ def test_a_maximum_copied_by_hand():
             expected[length - 1] += int(np.argmax(votes)) != max(string)
     assert [one.wrong for one in verdict.lengths] == expected
     assert any(expected)
-    assert verdict.right_through == next(i for i, wrong in enumerate(expected) if wrong)
-    assert verdict.shortest.length == verdict.right_through + 1
+    assert verdict.verified_length == next(i for i, wrong in enumerate(expected) if wrong)
+    assert verdict.shortest.length == verdict.verified_length + 1
 
 
 def test_lengths_and_accuracy_are_exact_integers():

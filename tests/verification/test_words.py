@@ -73,7 +73,7 @@ def test_a_model_too_large_for_the_checker(monkeypatch: pytest.MonkeyPatch) -> N
 
     found = reach(open_classifier(model))
     assert found is not None
-    assert (found.right_through, found.exact) == (0, False)
+    assert (found.verified_length, found.exact) == (0, False)
     assert found.sentence().startswith("Nothing is proved")
 
 

@@ -153,8 +153,10 @@ def _path(where: str | os.PathLike[str]) -> Path:
 def _nothing_there(where: str) -> str:
     names = bundled_names()
     hint = suggest(where, names)
+    if hint:
+        return f"no checkpoint {shown(where)!r}: {hint}'tsc-interp list' shows the bundled models"
     return (
-        f"no checkpoint {shown(where)!r}: {hint}expected a bundled model ({', '.join(names)}), "
-        f"a {SUFFIX} file, a run directory, or a run by its address ('tsc-interp runs' lists them; "
-        "RUN@3 is its epoch 3), or a row of a sweep, DIR:ROW"
+        f"no checkpoint {shown(where)!r}: expected a bundled model ({', '.join(names)}), a "
+        f"{SUFFIX} file, a run ('tsc-interp runs' lists them; RUN@3 is its epoch 3), or a row of "
+        "a sweep, DIR:ROW"
     )

@@ -34,7 +34,7 @@ from tsc_interp.cli import (
     verify,
 )
 from tsc_interp.cli.grouped import GroupedCommands, PlainCommand
-from tsc_interp.errors import TscError
+from tsc_interp.errors import TscError, suggest
 from tsc_interp.output.visible import visible, write_everything
 
 # Some versions of typer carry their own click, others use the installed one: ask typer which.
@@ -192,8 +192,12 @@ def _wrong_usage(error: Any) -> int:
         error.show()
     else:
         context = getattr(error, "ctx", None)
-        where = context.command_path if context else "tsc-interp"
+        where = context.command_path if context else f"tsc-interp {_asked['command']}".strip()
         message = error.format_message().removesuffix(".")
+        if (given := getattr(error, "option_name", None)) and getattr(error, "possibilities", None):
+            names = [name.strip("-") for name in error.possibilities]
+            near = suggest(given.strip("-"), names).replace("'", "'--", 1)
+            message = f"No such option: {given}; {near}".strip("; ")
         for theirs, ours in _OTHER_WORDS.items():
             message = message.replace(theirs, ours)
         _fail(f"{message} (see {where} --help)", 2)

@@ -99,21 +99,22 @@ def model_and_strings(
 ) -> tuple[str, list[str] | None]:
     """Which model, and which strings: the first word is the model if it can only be one."""
     from tsc_interp.checkpoints.locate import bundled_names, names_a_model
-    from tsc_interp.errors import TscError, UsageError
+    from tsc_interp.errors import TscError, UsageError, suggest
     from tsc_interp.strings import Alphabet
 
     if first is None:
         return checkpoint or DEFAULT_MODEL, strings
+    if names_a_model(first):
+        return named_model(first, checkpoint), strings
     if checkpoint is not None:
         return checkpoint, [first, *(strings or [])]
-    if names_a_model(first):
-        return first, strings
     try:
         Alphabet(_DEFAULT_LETTERS).counts(first)
     except TscError as error:
+        hint = suggest(first, bundled_names())
         raise UsageError(
-            f"{first!r} is no model ({', '.join(bundled_names())}, a file or a run), and no string "
-            f"for {DEFAULT_MODEL}: {error}"
+            f"{first!r} is no model ({hint or 'see tsc-interp list and tsc-interp runs'}), and no "
+            f"string for {DEFAULT_MODEL}: {error}"
         ) from None
     return DEFAULT_MODEL, [first, *(strings or [])]
 

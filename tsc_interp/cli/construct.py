@@ -103,7 +103,7 @@ def command(
     if certificate is not None and proof is not None:
         proof.save(certificate, force=force)
     if as_json:
-        print_json("construct/1", _document(model, proof))
+        print_json("construct/2", _document(model, proof))
     else:
         for sentence in _sentences(model, proof):
             output().print(sentence)
@@ -116,8 +116,8 @@ def command(
 def _kept(model: Construction, proof: Certificate) -> bool:
     """Whether the checker went as far as was promised, or as far as it was asked to look."""
     if model.length is None:
-        return proof.horizon.infinite or proof.horizon.right_through == proof.horizon.limit
-    return proof.horizon.right_through >= model.length
+        return proof.horizon.infinite or proof.horizon.verified_length == proof.horizon.limit
+    return proof.horizon.verified_length >= model.length
 
 
 def _sentences(model: Construction, proof: Certificate | None) -> list[str]:
@@ -128,7 +128,7 @@ def _sentences(model: Construction, proof: Certificate | None) -> list[str]:
     reach = proof.horizon
     if reach.infinite:
         return [*said, "Proved: right on every string of every length."]
-    said.append(f"Proved: right on every string up to {reach.right_through:,} letters.")
+    said.append(f"Proved: right on every string up to {reach.verified_length:,} letters.")
     if reach.shortest is not None:
         said.append(f"The first error is {reach.shortest.string}.")
     elif model.length is None:

@@ -7,9 +7,22 @@ from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
+_TYPES = {"int": "N", "float": "NUMBER", "str": "TEXT", "path": "PATH"}
+
+
+def _named(option: str) -> str:
+    """An option with `N` or `PATH` where typer writes Python's type, or that of a list."""
+    plain = re.sub(r"<(?:list\[)?(.*?)(?: range)?\]?>", r"<\1>", option)
+    return re.sub(r"<(\w+)>$", lambda found: _TYPES.get(found[1], found[0]), plain)
+
 
 class PlainCommand(TyperCommand):
-    """Names an argument by its metavar alone, and an option that repeats by the type of one."""
+    """Names arguments and options without Python's types, readable in 60 columns."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        return [
+            re.sub(r"^\{([^|]*)\}$", r"\1", piece) for piece in super().collect_usage_pieces(ctx)
+        ]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         rows: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
@@ -18,12 +31,11 @@ class PlainCommand(TyperCommand):
             if record is not None and param.param_type_name == "argument":
                 rows["Arguments"].append((re.sub(r" <.*>$", "", record[0]), record[1]))
             elif record is not None:
-                name = re.sub(r"<(?:list\[)?(.*?)(?: range)?\]?>", r"<\1>", record[0])
-                rows["Options"].append((name, record[1]))
+                rows["Options"].append((_named(record[0]), record[1]))
         for title, records in rows.items():
             if records:
                 with formatter.section(title):
-                    formatter.write_dl(records)
+                    formatter.write_dl(records, col_max=20)
 
 
 class GroupedCommands(TyperGroup):

@@ -87,7 +87,7 @@ def command(
     if as_json:
         document = {"checkpoint": loaded.source, "interventions": changes, "results": rows}
         remarks = {"remarks": list(outcome.remarks), "exact": effects, "not_exact": refused}
-        print_json("intervene/1", document | remarks)
+        print_json("intervene/2", document | remarks)
         return
     _print(loaded, changes, rows)
     for remark in outcome.remarks:

@@ -127,7 +127,7 @@ def _option(name: str, field: Any) -> Any:
     """One of a laboratory's own options; its bounds are checked by the laboratory."""
     several = isinstance(field.default, tuple)
     kind = field.annotation if field.annotation in (bool, int, float) else str
-    usual = ",".join(map(str, field.default)) if several else field.default
+    usual = ", ".join(map(str, field.default)) if several else str(field.default).replace(",", ", ")
     written = f"--{name.replace('_', '-')}"
     flags = [f"{written}/{written.replace('--', '--no-', 1)}"] if kind is bool else [written]
     described = f"{field.description or ''} [default: {usual}]".strip()

@@ -15,6 +15,7 @@ from tsc_interp.cli.common import (
     QuietOption,
     model_argument,
     named_model,
+    only,
     output,
     print_json,
     working,
@@ -33,7 +34,8 @@ def command(
     keep_horizon: Annotated[
         bool,
         typer.Option(
-            "--keep-horizon", help="Remove as much as possible without shortening the horizon."
+            "--keep-horizon",
+            help="Remove as much as possible without shortening the horizon; the default.",
         ),
     ] = False,
     by: Annotated[
@@ -52,6 +54,8 @@ def command(
     from tsc_interp.files import check_output
     from tsc_interp.pruning import prune
 
+    if keep is not None:
+        only("--keep", keep_horizon=keep_horizon)
     loaded = load_checkpoint(named_model(model, checkpoint, _DEFAULT), epoch=epoch)
     if out is not None:
         check_output(out, is_checkpoint, force=force, reads=[loaded.source])
@@ -60,7 +64,7 @@ def command(
     if out is not None:
         pruned.checkpoint.save(out, force=force)
     if as_json:
-        print_json("prune/1", pruned.to_dict())
+        print_json("prune/2", pruned.to_dict())
         return
     for sentence in pruned.sentences():
         output().print(sentence)

@@ -46,7 +46,7 @@ def command(
             help="Sort the rows of a sweep by this column; -COLUMN for descending order.",
         ),
     ] = None,
-    limit: Annotated[int, typer.Option(help="The most rows of a sweep to show.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, help="The most rows of a sweep to show.")] = 20,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -57,7 +57,7 @@ def command(
     from tsc_interp.checkpoints.run_list import runs as stored_runs
     from tsc_interp.checkpoints.shards import find_sweep, sweeps_in
     from tsc_interp.cli.sweep_rows import list_rows, list_sweeps
-    from tsc_interp.errors import UsageError
+    from tsc_interp.errors import UsageError, suggest
 
     if experiment is not None and (place := find_sweep(experiment)):
         if horizon:
@@ -72,10 +72,14 @@ def command(
     stored = stored_runs(runs, experiment)
     sweeps = sweeps_in() if experiment is None else []
     if experiment is not None and not stored:
-        raise UsageError(f"no runs of an experiment {experiment!r} in {runs}")
+        names = [*{run.experiment for run in stored_runs(runs)}, *(p.name for p in sweeps_in())]
+        raise UsageError(
+            f"no runs of an experiment {experiment!r} in {runs}, and no such sweep; "
+            + (suggest(experiment, names) or "'tsc-interp runs' lists them").strip()
+        )
     if as_json:
         rows = [_row(run, horizon) for run in stored]
-        print_json("runs/1", {"runs": rows, "sweeps": list_sweeps(sweeps, quietly=True)})
+        print_json("runs/2", {"runs": rows, "sweeps": list_sweeps(sweeps, quietly=True)})
         return
     if stored:
         _print(stored, horizon, runs)
@@ -108,7 +112,7 @@ def _row(run: StoredRun, with_horizon: bool) -> dict[str, Any]:
     return {
         **row,
         "horizon": reach.length if reach and reach.proved else None,
-        "right_through": reach.right_through if reach else None,
+        "verified_length": reach.verified_length if reach else None,
     }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from tsc_interp.cli.common import messages, output, print_json
 
-_SHOWN = ("row", "cell", "seed", "test_errors", "horizon", "infinite", "proved", "first_error")
+_SHOWN = ("row", "cell", "seed", "test_errors", "horizon", "proved", "first_error")
 
 
 def list_sweeps(places: Sequence[Path], quietly: bool = False) -> list[dict[str, Any]]:
@@ -42,7 +42,6 @@ def list_sweeps(places: Sequence[Path], quietly: bool = False) -> list[dict[str,
 
 def list_rows(place: Path, where: str | None, sort: str | None, limit: int, as_json: bool) -> None:
     """The rows of a sweep, or some of them; in JSON with every column."""
-    from tsc_interp.errors import UsageError
     from tsc_interp.output.table import print_table
     from tsc_interp.sweeps import Sweep
 
@@ -51,14 +50,17 @@ def list_rows(place: Path, where: str | None, sort: str | None, limit: int, as_j
     if sort is not None:
         column = sort.removeprefix("-")
         if column not in table.columns:
-            raise UsageError(f"no column {column!r}; the columns are {', '.join(table.columns)}")
+            raise sweep.no_column(column)
         table = table.sort(column, descending=sort.startswith("-"), nulls_last=True)
-    rows = table.head(min(max(limit, 0), len(table))).to_dicts()
+    rows = table.head(min(limit, len(table))).to_dicts()
     if as_json:
         print_json("sweep-rows/1", {"sweep": sweep.name, "matching": len(table), "rows": rows})
         return
+    for row in rows:
+        row["horizon"] = "infinite" if row["infinite"] else row["horizon"]
     cells = [[_written(row[name]) for name in _SHOWN] for row in rows]
-    print_table(output(), list(_SHOWN), cells, title=sweep.name, right=(0, 2, 3, 4))
+    headings = [name.replace("_", " ") for name in _SHOWN]  # two words may stand on two lines
+    print_table(output(), headings, cells, title=sweep.name, right=(0, 2, 3, 4))
     messages().print(
         f"{len(rows):,} of {len(table):,} rows; --checkpoint {place}:ROW is a row's model",
         soft_wrap=True,

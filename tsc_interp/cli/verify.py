@@ -162,7 +162,7 @@ def command(
     if out is not None and verdict.certificate is not None:
         verdict.certificate.save(out, force=force)
     if as_json:
-        schema = "verify-classes/1" if verdict.tally.multiclass else "verify/3"
+        schema = "verify-classes/2" if verdict.tally.multiclass else "verify/4"
         print_json(schema, verdict.to_dict())
     else:
         _print(verdict, loaded)

@@ -281,7 +281,7 @@ def _of_ours(model: ModelLike, label: Any, frame: Any) -> tuple[Subject, Any, Fr
     config = checkpoint.config
     if frame is None:
         frame = frame_of(config)
-        label = label or getattr(config.task, "task", None)
+        label = getattr(config.task, "task", None) if label is None else label
     frame = Frame.parse(frame) if isinstance(frame, str) else frame
     why, network = "", None
     try:

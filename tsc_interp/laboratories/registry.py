@@ -54,7 +54,7 @@ LABORATORIES: tuple[Laboratory, ...] = (
         name="construct",
         title="Constructed classifiers",
         question="How small can a classifier be that is right up to a length, or at every length?",
-        source="the theory of the horizon, turned around: what it allows is built",
+        source="the theory of the horizon, which says how small a model can be",
     ),
     Laboratory(
         name="efficient",

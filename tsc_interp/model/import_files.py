@@ -97,6 +97,7 @@ def _whole(text: str) -> int:
 
 def build(options: Mapping[str, Any], state: Mapping[str, Tensor]) -> Any:
     """The model as TransformerLens builds it, with these weights and no others."""
+    _refuse_larger(options, state)
     try:
         model, loaded = _bridge(options, state) if HAS_BRIDGE_ONLY else _hooked(options, state)
     except (TypeError, ValueError, KeyError, AttributeError, RuntimeError, AssertionError) as error:
@@ -111,6 +112,22 @@ def build(options: Mapping[str, Any], state: Mapping[str, Tensor]) -> Any:
             f"the state does not fit the options: missing {missing[:4]}, unexpected {extra[:4]}"
         )
     return model.eval()
+
+
+def _refuse_larger(options: Mapping[str, Any], state: Mapping[str, Tensor]) -> None:
+    """Before anything is built, since TransformerLens allocates whatever the options ask for."""
+    names = ("d_model", "d_vocab", "n_layers", "n_heads", "d_head", "d_mlp", "n_ctx")
+    sizes = {name: options.get(name) for name in names}
+    width, vocabulary, layers, heads, d_head, d_mlp, n_ctx = (
+        value if isinstance(value, int) else 0 for value in sizes.values()
+    )
+    block = 2 * heads * d_head + (0 if options.get("attn_only") else 2 * d_mlp)
+    least = width * (vocabulary + layers * block + n_ctx * ("pos_embed.W_pos" in state))
+    held = sum(tensor.numel() for tensor in state.values())
+    if least > held:
+        raise CheckpointError(
+            f"the options describe at least {least:,} weights, but the file holds {held:,}"
+        )
 
 
 def _bridge(options: Mapping[str, Any], state: Mapping[str, Tensor]) -> tuple[Any, Any]:

@@ -35,7 +35,7 @@ def find_pairs(
     for wrong in (s for s in strings if not known.right(s)):
         right = _right_of_its_kind(known, wrong, same_length)
         if right is not None:
-            why = "the corrupted string is wrong, the clean one has its label and is right"
+            why = "the corrupted one is wrong, the clean one has the same label and is right"
             pairs.append((right, wrong, why))
             around.append(right)
             break

@@ -11,6 +11,7 @@ from tsc_interp.output.numbers import number
 from tsc_interp.strings import MAX_LETTERS, Alphabet
 
 __all__ = [
+    "SCALE",
     "capital",
     "n_letters",
     "number",
@@ -21,6 +22,8 @@ __all__ = [
     "write_vector",
 ]
 
+SCALE = "1 restores the clean string's logit, 0 changes nothing"
+"""What the effects of patching mean."""
 _ANY = Alphabet(MAX_LETTERS)
 
 

@@ -103,4 +103,4 @@ def by_removal(checkpoint: Checkpoint, limit: int) -> dict[Part, float]:
 
 def reach_of(checkpoint: Checkpoint, limit: int) -> int:
     """The length up to which a quick search shows no error: at most the horizon."""
-    return horizon(checkpoint, limit=limit, boxes=_BOXES, prove=False).right_through
+    return horizon(checkpoint, limit=limit, boxes=_BOXES, prove=False).verified_length

@@ -65,7 +65,7 @@ class Pruned(Displayed):
     def _facts(self) -> list[str]:
         return [
             f"{counted(len(self.removed), 'part')} removed",
-            f"horizon {self.after.right_through:,}",
+            f"horizon {self.after.verified_length:,}",
         ]
 
     def _lines(self) -> list[tuple[str, str]]:
@@ -102,8 +102,8 @@ def prune(
     Args:
         model: A hooked model, a checkpoint, a bundled name, a path, or a run.
         keep: The number of heads to keep.
-        keep_horizon: Instead of `keep`: remove heads and neurons one at a time, then dimensions, as
-            long as the horizon does not get shorter.
+        keep_horizon: Remove heads and neurons one at a time, then dimensions, as long as the
+            horizon does not get shorter; the default without `keep`.
         by: How heads are chosen: by `"exact"` horizons (of all choices if there are at most 600,
             else by removing one head at a time), by `"gradient"` or by `"norm"`.
         strings: The strings for gradients; by default every string of up to six letters.
@@ -115,7 +115,7 @@ def prune(
         The smaller checkpoint, the removed parts, and the horizons before and after.
 
     Raises:
-        UsageError: Neither or both of `keep` and `keep_horizon`, or an impossible value.
+        UsageError: Both `keep` and `keep_horizon`, or an impossible value.
         UnsupportedError: The model has no horizon (it sees order), or no heads.
 
     Example:
@@ -123,8 +123,8 @@ def prune(
         >>> pruned.checkpoint.config.n_heads, len(pruned.removed)
         (1, 1)
     """
-    if (keep is None) == (not keep_horizon):
-        raise UsageError("give either keep (a number of heads) or keep_horizon, not both")
+    if keep is not None and keep_horizon:
+        raise UsageError("keep (a number of heads) and keep_horizon do not go together; give one")
     if by not in METHODS:
         raise UsageError(f"heads are chosen by {', '.join(METHODS)}, not by {by!r}")
     checkpoint = checkpoint_of(with_frame(model, frame))
@@ -132,13 +132,12 @@ def prune(
         raise UnsupportedError("this model has no attention, so no head to prune")
     progress("the horizon of the model itself")
     own = horizon(checkpoint, limit=limit)
-    if keep_horizon:
-        gone = _while_it_lasts(checkpoint, own.right_through, limit, progress)
+    if keep is None:
+        gone = _while_it_lasts(checkpoint, own.verified_length, limit, progress)
         how = "kept the horizon"
     else:
-        assert keep is not None
         gone, how = _all_but(checkpoint, keep, by, strings, limit, progress)
-    smaller = _narrowed(without(checkpoint, gone), own if keep_horizon else None, limit, progress)
+    smaller = _narrowed(without(checkpoint, gone), own if keep is None else None, limit, progress)
     smaller = _named(smaller, checkpoint, gone)
     progress("the horizon of the smaller model, proved")
     after = horizon(smaller, limit=limit)
@@ -219,12 +218,12 @@ def _narrowed(
     best = narrow(checkpoint)
     if own is None:
         return best
-    if reach_of(best, limit) < own.right_through:  # rounding alone can cost a little
+    if reach_of(best, limit) < own.verified_length:  # rounding alone can cost a little
         return checkpoint
     for size in range(best.config.d_model - 1, 0, -1):
         progress(counted(size, "dimension"))
         tried = narrow(checkpoint, size)
-        if reach_of(tried, limit) < own.right_through:
+        if reach_of(tried, limit) < own.verified_length:
             break
         best = tried
     return best
@@ -245,4 +244,4 @@ def _reach(found: Horizon) -> str:
         return "right on every string, proved."
     first = f", first error {found.shortest.string}" if found.shortest else ""
     word = "proved" if found.proved or found.checked else "as far as the search went"
-    return f"right up to {found.right_through:,} letters ({word}{first})."
+    return f"right up to {found.verified_length:,} letters ({word}{first})."

@@ -101,7 +101,7 @@ class ModelCard:
             numbers |= self.test.numbers()
         if self.reach is not None:
             sentences.append(self.reach.sentence())
-            numbers["right through length"] = self.reach.right_through
+            numbers["verified length"] = self.reach.verified_length
         if self.order is not None:
             sentences.append(self.order.sentence())
             numbers["right share"] = 1 - (self.order.wrong + self.order.undecided) / (
@@ -150,7 +150,7 @@ class ModelCard:
         errors = self.test.errors if self.test is not None else 0
         proved, shortest = 0, None
         if self.reach is not None:
-            proved, shortest = self.reach.right_through, self.reach.shortest_error()
+            proved, shortest = self.reach.verified_length, self.reach.shortest_error()
         if errors or (shortest is not None and shortest <= TEST_LENGTH):
             return "failure"
         return "good" if tested or proved >= TEST_LENGTH else "note"

@@ -52,7 +52,7 @@ def _tested(first: ModelCard, second: ModelCard) -> list[str]:
 def _reached(first: ModelCard, second: ModelCard) -> list[str]:
     if first.reach is None or second.reach is None:
         return []
-    before, after = first.reach.right_through, second.reach.right_through
+    before, after = first.reach.verified_length, second.reach.verified_length
     what = "the length up to which every string is proved right"
     if before == after:
         return [f"{what} stays {after:,}"]

@@ -204,7 +204,7 @@ def length_axis(reach: Reach, seen: Mapping[str, int]) -> LengthAxis:
         errors.append(Mark(place(length), f"`{string}` ({what})", kind.removeprefix("false ")))
     ticks = tuple(Mark(place(10**k), f"{10**k:,}", "tick") for k in range(7))
     return LengthAxis(
-        proved=place(reach.right_through) if reach.right_through else 0.0,
+        proved=place(reach.verified_length) if reach.verified_length else 0.0,
         ends_exactly=reach.exact,
         errors=tuple(sorted(errors, key=lambda mark: mark.at)),
         seen=tuple(Mark(place(length), word, "seen") for word, length in seen.items()),

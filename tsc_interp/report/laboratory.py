@@ -48,7 +48,7 @@ def lab(
 class LabReport(SavedReport):
     """What a laboratory found. `show()` prints it, `save()` writes it, notebooks display it."""
 
-    schema: ClassVar[str] = "tsc-interp/laboratory/1"
+    schema: ClassVar[str] = "tsc-interp/laboratory/2"
 
     result: LabResult
 

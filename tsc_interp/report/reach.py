@@ -43,11 +43,11 @@ def written_out(string: str) -> str:
 
 @dataclass(frozen=True)
 class Reach:
-    """`right_through` is proved. Beyond it lie the shortest errors found, if any."""
+    """`verified_length` is proved. Beyond it lie the shortest errors found, if any."""
 
-    right_through: int
+    verified_length: int
     exact: bool
-    """Whether the next length has an error, so that `right_through` is the horizon itself."""
+    """Whether the next length has an error, so that `verified_length` is the horizon itself."""
     false_positive: str | None
     false_negative: str | None
     wrong: str | None = None
@@ -68,9 +68,9 @@ class Reach:
 
     def sentence(self) -> str:
         """How far it is proved right, and the shortest strings it gets wrong."""
-        if self.right_through:
-            letters = "letter" if self.right_through == 1 else "letters"
-            proved = f"Every string of up to {self.right_through:,} {letters} is proved right."
+        if self.verified_length:
+            letters = "letter" if self.verified_length == 1 else "letters"
+            proved = f"Every string of up to {self.verified_length:,} {letters} is proved right."
         else:
             proved = "It already fails at length 1." if self.exact else "Nothing is proved."
         errors = sorted(self.errors(), key=lambda error: n_letters(error[0]))
@@ -99,7 +99,7 @@ def reach(model: Classifier | Checkpoint) -> Reach | None:
     first = found.shortest if model.config.n_outputs > 1 else None
     return Reach(
         # What the checker did not derive again may be true, but is not proved.
-        right_through=found.right_through if found.checked else 0,
+        verified_length=found.verified_length if found.checked else 0,
         exact=found.proved and found.length is not None,
         false_positive=written(found.shortest_false_positive),
         false_negative=written(found.shortest_false_negative),
@@ -133,8 +133,8 @@ def reach_of_atlas(result: AtlasResult) -> Reach:
         return None if shortest is None else shortest.first_error
 
     return Reach(
-        right_through=result.right_through,
-        exact=result.horizon is not None and result.right_through == result.horizon,
+        verified_length=result.verified_length,
+        exact=result.horizon is not None and result.verified_length == result.horizon,
         false_positive=first("false positive"),
         false_negative=first("false negative"),
     )

@@ -32,7 +32,7 @@ class Report(ReportContent, SavedReport):
         ('walkthrough', ['specialization'])
     """
 
-    schema: ClassVar[str] = "tsc-interp/report/1"
+    schema: ClassVar[str] = "tsc-interp/report/2"
 
     @property
     def findings(self) -> list[Finding]:

@@ -98,14 +98,15 @@ def answer(analysis: Analysis) -> str:
     known = [cell for cell in analysis.cells if cell["median"] is not None]
     if len(known) < 2:
         return ""
-    ranked = sorted(known, key=lambda cell: cell["median"])
+    ranked = sorted(known, key=lambda cell: (cell["median"], cell["infinite"] / cell["models"]))
     best, worst = ranked[-1], ranked[0]
     if best["median"] == worst["median"]:
         return f"No cell differs in its median first error: {_first(best['median'])} in each."
+    endless = best["median"] == float("inf")
+    how = "are right at every length" if endless else f"err at {_first(best['median'])} or later"
     said = (
-        f"Models of `{best['cell']}` stay right longest: half of them make no error before "
-        f"{_first(best['median'])}. Those of `{worst['cell']}` fail first, half of them at "
-        f"{_first(worst['median'])} or before."
+        f"Models of `{best['cell']}` stay right longest: half of them {how}. Those of "
+        f"`{worst['cell']}` fail first, half of them at {_first(worst['median'])} or before."
     )
     if analysis.factors and analysis.factors[0].explained > 0:
         strongest = analysis.factors[0]
@@ -116,7 +117,7 @@ def answer(analysis: Analysis) -> str:
 
 def _first(reach: float) -> str:
     """From the length up to which a model is right to that of its first error."""
-    return "any length" if reach == float("inf") else f"length {reach + 1:,.0f}"
+    return "none" if reach == float("inf") else f"length {reach + 1:,.0f}"
 
 
 def sentences(found: Sweep, analysis: Analysis, where: str | None = None) -> list[str]:

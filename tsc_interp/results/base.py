@@ -224,10 +224,10 @@ class Pair(Record):
     def sentence(self) -> str:
         """Return the pair and its logits as a sentence."""
         clean, corrupted = self._one(0), self._one(1)
-        text = f"Clean: {clean}. Corrupted: {corrupted}. ({self.why[:1].upper()}{self.why[1:]}.)"
+        text = f"The clean string is {clean}, the corrupted string {corrupted}: {self.why}."
         apart = abs(self.clean_logit - self.corrupted_logit)
         if apart < NEAR:
-            text += f" The logits are only {apart:.2g} apart: effects are multiples of very little."
+            text += f" The logits are only {apart:.2g} apart, so effects divide by very little."
         return text
 
     def scale(self) -> str:

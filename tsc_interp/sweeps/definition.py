@@ -27,7 +27,13 @@ from tsc_interp.files import shown
 from tsc_interp.frozen import FrozenConfig
 from tsc_interp.strings import MAX_REPEAT
 from tsc_interp.training.config import RunConfig
-from tsc_interp.training.experiments import Cell, Experiment, make_experiment, read_options
+from tsc_interp.training.experiments import (
+    Cell,
+    Experiment,
+    make_experiment,
+    read_options,
+    refuse_unknown,
+)
 from tsc_interp.verification.summaries import DEFAULT_LIMIT
 
 MAX_MODELS = 20_000_000
@@ -144,12 +150,10 @@ def _tables(grids: Any) -> list[Mapping[str, Any]]:
 
 
 def _merged(
-    base: Mapping[str, Any], table: Mapping[str, Any], allowed: Iterable[str] = ()
+    base: Mapping[str, Any], table: Mapping[str, Any], allowed: Sequence[str] = ()
 ) -> dict[str, Any]:
-    unknown = sorted(table.keys() - set(allowed)) if allowed else []
-    if unknown:
-        names = ", ".join(allowed)
-        raise ConfigError(f"[[grid]]: unknown {shown(', '.join(unknown))}; allowed: {names}")
+    if allowed:
+        refuse_unknown(table, allowed, " of [[grid]]")
     merged = dict(base)
     for name, value in table.items():
         both = isinstance(value, Mapping) and isinstance(merged.get(name), Mapping)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import html
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -32,7 +33,14 @@ from tsc_interp.checkpoints.shards import (
     row_checkpoint,
     weights_folder,
 )
-from tsc_interp.errors import CheckpointError, ConfigError, OutputError, UsageError, shorten
+from tsc_interp.errors import (
+    CheckpointError,
+    ConfigError,
+    OutputError,
+    UsageError,
+    shorten,
+    suggest,
+)
 from tsc_interp.files import read_regular, reason, remove_temporaries, shown, write_atomically
 from tsc_interp.output.display import table
 from tsc_interp.sweeps.columns import OLD_NAMES
@@ -164,6 +172,10 @@ class Sweep:
 
     def _explained(self, error: Exception, where: str | None) -> Exception:
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
+        if type(error).__name__ == "ColumnNotFoundError" and (
+            name := re.search(r"\w+(?=\W*;)", first)
+        ):
+            return self.no_column(name[0])
         if where is not None:
             return UsageError(
                 f"{shorten(where)} is not a condition on a sweep's columns, such as "
@@ -173,6 +185,12 @@ class Sweep:
             f"the rows of {shown(self.path)} cannot be read: {shown(first)}; a damaged file in "
             "rows/ can be deleted, and the sweep run again makes what it held"
         )
+
+    def no_column(self, name: str) -> UsageError:
+        """The error for a column that a sweep does not have."""
+        columns = self.scan().collect_schema().names()
+        near = suggest(name, columns).rstrip() or f"the columns are {', '.join(columns)}"
+        return UsageError(f"no column {name!r}: {near}")
 
     def present(self) -> Flags:
         """Return for every row whether its model is finished."""

@@ -56,14 +56,15 @@ def parallel(found: Analysis) -> Figure:
         dimensions=axes, labelfont={"size": 13, "color": INK}, tickfont={"size": 12, "color": INK},
         line={"color": lines[:, -1], "colorscale": [[0.0, MUTED[2]], [1.0, MUTED[0]]]},
     )  # fmt: skip
-    figure.update_layout(margin={"l": 110, "r": 60, "t": 60, "b": 30})
+    first = max((len(group.value) for group in found.factors[0].groups), default=0)
+    figure.update_layout(margin={"l": 30 + 8 * first, "r": 60, "t": 60, "b": 30})
     left = f" Of {len(rows):,} models {len(kept):,} are drawn." if len(kept) < len(rows) else ""
     caption = (
         "Each line is a model with a first error, coloured by its length. Drag along an axis to "
         f"keep only the lines through that range; drag an axis's name to move it.{left}"
     )
     alt = f"Lines of {len(kept):,} models through {', '.join(names)} and the {found.measure}."
-    return Figure("parallel", "Every model at once", figure, caption, alt)
+    return Figure("parallel", "Every model with a first error", figure, caption, alt)
 
 
 def distribution(factor: Factor, measure: str) -> Figure:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.errors import ConfigError, UsageError, shorten
+from tsc_interp.errors import ConfigError, UsageError, shorten, suggest
 from tsc_interp.files import read_regular, reason, shown
 from tsc_interp.training.config import Job, RunConfig, TrainingConfig
 
@@ -33,6 +33,7 @@ Option = tuple[str, ...]
 """Where an option stands: ("training", "train", "max_length")."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+_FIELDS = {"classifier": ClassifierConfig.model_fields, "training": TrainingConfig.model_fields}
 _RANGE = re.compile(r"\s*(\d{1,19})\s*\.\.\s*(\d{1,19})\s*", re.ASCII)
 _LIST = re.compile(r"\s*\d{1,19}\s*(,\s*\d{1,19}\s*)*", re.ASCII)
 
@@ -141,12 +142,20 @@ def make_experiment(
     return Experiment(name, parsed, _cells(options, axes), about, chapter)
 
 
+def refuse_unknown(options: Mapping[str, Any], allowed: Sequence[str], of: str = "") -> None:
+    """Name the first option that is not allowed, and what may have been meant."""
+    for name in sorted(options.keys() - set(allowed)):
+        table = next((table for table, fields in _FIELDS.items() if name in fields), None)
+        near = f"did you mean {table}.{name}?" if table else suggest(name, allowed).rstrip()
+        known = f"the options are {', '.join(allowed)}"
+        raise ConfigError(f"unknown option {shorten(name)}{of}: {near or known}")
+
+
 def _refuse_misplaced(options: Mapping[str, Mapping[str, Any]]) -> None:
     """Say so where an option stands in the other table than its own."""
-    fields = {"classifier": ClassifierConfig.model_fields, "training": TrainingConfig.model_fields}
     for table, other in (("classifier", "training"), ("training", "classifier")):
         for name in options[table]:
-            if name not in fields[table] and name in fields[other]:
+            if name not in _FIELDS[table] and name in _FIELDS[other]:
                 raise ConfigError(
                     f"unknown option {name!r} of the {table}: did you mean {other}.{name}?"
                 )
@@ -170,11 +179,10 @@ def read_options(path: Path, allowed: Sequence[str]) -> dict[str, Any]:
         raise UsageError(f"no experiment file at {shown(path)}") from None
     except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(f"{shown(path)} is not a readable TOML file: {reason(error)}") from None
-    unknown = sorted(options.keys() - set(allowed))
-    if unknown:
-        raise ConfigError(
-            f"{shown(path)}: unknown {shown(', '.join(unknown))}; allowed: {', '.join(allowed)}"
-        )
+    try:
+        refuse_unknown(options, allowed)
+    except ConfigError as error:
+        raise ConfigError(f"{shown(path)}: {error}") from None
     return options
 
 

@@ -71,7 +71,7 @@ class Float32Horizon(Displayed):
             "safe_through": self.safe_through,
             "limit": self.limit,
             "form": self.form,
-            "settled": self.complete,
+            "complete": self.complete,
             "first": self.first,
             "certainty": self.certainty,
             "logit": self.logit,
@@ -163,8 +163,8 @@ class SupportHorizon(_OldNames):
             "letters": self.letters,
             "label": self.label,
             "shortest": self.shortest.to_dict() if self.shortest else None,
-            "right_through": self.verified_length,
-            "settled": self.complete,
+            "verified_length": self.verified_length,
+            "complete": self.complete,
             "proved": self.proved,
             "boxes": self.boxes,
         }
@@ -192,7 +192,7 @@ class Horizon(_OldNames, Displayed):
     Example:
         >>> import tsc_interp as tsc
         >>> tsc.horizon("generalization-errors", limit=100)
-        <Horizon: length 66, right through 66, first error ab{66}>
+        <Horizon: length 66, first error ab{66}>
     """
 
     length: int | None
@@ -230,9 +230,9 @@ class Horizon(_OldNames, Displayed):
         fields = {
             "length": self.length,
             "infinite": self.infinite,
-            "settled": self.complete,
+            "complete": self.complete,
             "proved": self.proved,
-            "right_through": self.verified_length,
+            "verified_length": self.verified_length,
             "limit": self.limit,
             "shortest_counterexample": written(self.shortest),
         }
@@ -246,7 +246,8 @@ class Horizon(_OldNames, Displayed):
     def _facts(self) -> list[str]:
         length = "infinite" if self.infinite else self.length
         first = [f"first error {self.shortest.string}"] if self.shortest else []
-        return [f"length {length}", f"right through {self.verified_length}", *first]
+        known = [] if self.length is not None else [f"verified length {self.verified_length}"]
+        return [f"length {length}", *known, *first]
 
     def _picture(self) -> str:
         bars = [

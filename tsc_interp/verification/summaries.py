@@ -99,7 +99,7 @@ def as_checked(searched: Horizon, checked: Proved) -> Horizon:
 
 
 def _support_as_checked(support: SupportHorizon, checked: Proved, limit: int) -> SupportHorizon:
-    end = checked.right_through[support.letters]
+    end = checked.verified_length[support.letters]
     through = limit if end is None else min(end, limit)
     known = support.shortest is not None and support.shortest.string in checked.wrong
     shortest = support.shortest if known else None

@@ -182,7 +182,9 @@ class Verdict(Displayed):
             "errors_by_length": _by_length(tally),
             "horizon": self._known.to_dict() if self._known else None,
             "float32_horizon": self.float32_horizon.to_dict() if self.float32_horizon else None,
-            "negative_faces": [support.to_dict() for support in self.certificate.negative_supports]
+            "negative_supports": [
+                support.to_dict() for support in self.certificate.negative_supports
+            ]
             if self.certificate
             else None,
             "certified": list(self.certificate.proved) if self.certificate else None,

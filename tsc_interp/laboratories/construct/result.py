@@ -14,7 +14,7 @@ class ConstructOptions(LabOptions):
 
     lengths: tuple[int, ...] = Field(
         default=(10, 30, 100, 300, 1000, 3000, 10000),
-        description="Lengths for which contains-all is written down.",
+        description="Lengths for which a contains-all model is constructed.",
     )
     seeds: int = Field(default=16, ge=1, le=256, description="Trained models to compare with.")
     epochs: int = Field(default=8, ge=1, le=30, description="That they are trained for at most.")
@@ -49,7 +49,7 @@ class Built(Record):
     length: int | None
     """The horizon; None where no error was found."""
     infinite: bool
-    right_through: int
+    verified_length: int
     proved: bool
     """Whether the checker derived the horizon, or that there is none."""
     first_error: str
@@ -62,7 +62,7 @@ class Built(Record):
             return "every length, proved"
         if self.length is not None:
             return f"{self.length:,}{', proved' if self.proved else ''}"
-        return f"every length on paper, {self.right_through:,} proved"
+        return f"every length on paper, {self.verified_length:,} proved"
 
 
 class ConstructResult(LabResult):
@@ -101,7 +101,7 @@ class ConstructResult(LabResult):
             "first error", "safe in float32 up to",
         )  # fmt: skip
         return (
-            Table(title="Models that were written down", columns=columns, rows=rows),
+            Table(title="Constructed models", columns=columns, rows=rows),
             Table.of("Margins and the bound", self.margins, "length"),
             Table.of("Trained models without an MLP", self.trained, "seed"),
             Table.of("Trained single heads without an MLP", self.one_head, "seed"),

@@ -110,7 +110,7 @@ def _built(name: str, model: Construction, limit: int) -> Built:
         for_ever=model.length is None,
         length=proved.length,
         infinite=proved.infinite,
-        right_through=proved.right_through,
+        verified_length=proved.verified_length,
         proved=proved.proved,
         first_error=proved.shortest.string if proved.shortest else "",
         float32_safe=float32_horizon(model, limit=_FLOAT32).safe_through,
@@ -126,7 +126,7 @@ def _margins(lengths: Sequence[int]) -> LabeledArray:
         model = construct(max_length=length, mlp=False)
         bound = reach(model)
         least = least_margin(length, 2, bound.leverage)
-        found = horizon(model).right_through
+        found = horizon(model).verified_length
         rows.append(
             (bound.margin, least, bound.leverage, bound.allowed, found, model.largest_weight)
         )
@@ -137,7 +137,7 @@ def _bounded(checkpoints: Sequence[Checkpoint]) -> LabeledArray:
     rows = []
     for checkpoint in checkpoints:
         bound = reach(checkpoint)
-        found = horizon(checkpoint, prove=False).right_through
+        found = horizon(checkpoint, prove=False).verified_length
         rows.append((bound.margin, bound.leverage, bound.allowed, found))
     return LabeledArray.of(rows, seed=range(len(rows)), quantity=TRAINED)
 
@@ -147,7 +147,7 @@ def _bounded(checkpoints: Sequence[Checkpoint]) -> LabeledArray:
 
 def _one_head(checkpoints: Sequence[Checkpoint]) -> LabeledArray:
     rows = [
-        (horizon(checkpoint, prove=False).right_through, *_on_two(checkpoint))
+        (horizon(checkpoint, prove=False).verified_length, *_on_two(checkpoint))
         for checkpoint in checkpoints
     ]
     return LabeledArray.of(rows, seed=range(len(rows)), quantity=ONE_HEAD)
@@ -174,10 +174,10 @@ def _parity(seeds: Sequence[int], training: TrainingConfig) -> LabeledArray:
             n_letters=2, d_model=2, d_mlp=0, n_heads=heads, attend_cls=True, task=Parity()
         )
         best = max(
-            horizon(one, limit=100, prove=False).right_through
+            horizon(one, limit=100, prove=False).verified_length
             for one in trained(config, seeds, training.replace(max_epochs=2))
         )
-        rows.append((heads, built.right_through, best))
+        rows.append((heads, built.verified_length, best))
     return LabeledArray.of(rows, heads=PARITY_HEADS, quantity=PARITY)
 
 

@@ -27,14 +27,14 @@ def _plain(one: Built, two_heads: Built) -> Finding:
         severity="good",
         text=(
             f"{one.parameters} weights decide `contains a and b` for every string of up to "
-            f"{one.length or one.right_through:,} letters ({proved}; first error "
+            f"{one.length or one.verified_length:,} letters ({proved}; first error "
             f"`{one.first_error}`): one dimension, one head of size 1, one neuron. No model of "
             "this family has fewer (a proof on paper; PAD's embedding counts as a weight). Without "
             f"an MLP it takes {two_heads.heads} heads and {two_heads.parameters} weights, which "
             f"are smaller: none exceeds {two_heads.largest_weight:.2f}, against "
             f"{one.largest_weight:.1f}."
         ),
-        numbers={"parameters": one.parameters, "horizon": one.length or one.right_through},
+        numbers={"parameters": one.parameters, "horizon": one.length or one.verified_length},
     )
 
 
@@ -95,11 +95,11 @@ def _vanishing(one: Built, result: ConstructResult) -> Finding:
         text=(
             "A plain-softmax model with all scores zero can be right at every length, but only "
             "because its logit tends to zero. A proof on paper covers every length; the checker "
-            f"confirms {one.right_through:,} letters. The logit of `abc{{n}}` falls like 1 / n²: "
+            f"confirms {one.verified_length:,} letters. The logit of `abc{{n}}` falls like 1 / n²: "
             f"{logits[0]:.2g} at n = {n[0]:,}, {logits[-1]:.2g} at n = {n[-1]:,}. In float32 it "
             f"is safe up to {one.float32_safe:,} letters."
         ),
-        numbers={"checked": one.right_through, "float32": one.float32_safe},
+        numbers={"checked": one.verified_length, "float32": one.float32_safe},
     )
 
 

@@ -24,7 +24,7 @@ from tsc_interp.verification import horizon
 def own_horizon(checkpoint: Checkpoint) -> float:
     """The length through which every string is right; inf where no error exists at any length."""
     reach = horizon(checkpoint)
-    return math.inf if reach.shortest is None else float(reach.right_through)
+    return math.inf if reach.shortest is None else float(reach.verified_length)
 
 
 def with_scores(checkpoint: Checkpoint, heads: Heads, scores: Floats) -> Checkpoint:

@@ -74,7 +74,7 @@ def run(*, quick: bool = False, progress: Progress = silent, **options: Any) -> 
         progress(f"training {asked.seeds} models on {name}")
         own = trained_by_epoch(ClassifierConfig(), range(asked.seeds), config)
         speed.append([invariants.steps_to_good(epochs, config) for _, epochs in own])
-        horizons.append([horizon(one, limit=_FAR, prove=False).right_through for one, _ in own])
+        horizons.append([horizon(one, limit=_FAR, prove=False).verified_length for one, _ in own])
     result = FailuresResult(
         findings=(),
         options=asked,

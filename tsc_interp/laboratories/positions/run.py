@@ -108,7 +108,7 @@ def _cells() -> list[tuple[tuple[int, str], tuple[int, str]]]:
 
 def _horizon(model: Checkpoint) -> float:
     reach = horizon(model)
-    return math.inf if reach.shortest is None else float(reach.right_through)
+    return math.inf if reach.shortest is None else float(reach.verified_length)
 
 
 def swing_by_order(model: Checkpoint, letters: str = "aabc") -> float:

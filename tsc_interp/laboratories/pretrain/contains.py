@@ -74,7 +74,7 @@ def study(asked: PretrainOptions, progress: Progress = silent) -> FewLabelScores
             judged = judge(model, every)
             accuracy[i, j, k] = balanced(judged.positive, judged.labels)
             known = horizon(model, prove=False, limit=asked.limit)
-            horizons[i, j, k] = known.right_through
+            horizons[i, j, k] = known.verified_length
     most = slice((len(asked.labels) - 1) * asked.seeds, None)
     last = {name: weight[most] for name, weight in arms[BOTH].items()}
     heads = [_read(weights, asked.seeds) for weights in (fresh, pretrained, last)]

@@ -47,7 +47,7 @@ def judge(checkpoint: Checkpoint, length: int) -> Exact:
         false_negatives=tally.false_negatives.total_strings,
         undecided=tally.undecided.total_strings,
         first_error=reach.shortest.string if reach.shortest else None,
-        horizon=reach.length if reach.settled else None,
+        horizon=reach.length if reach.complete else None,
     )
 
 
@@ -109,7 +109,7 @@ class ExactHalf:
                 )
 
     def proved(self, result: AblationResult, named: Collection[Ablated]) -> AblationResult:
-        """The model as it is and what the findings name, put to the checker."""
+        """The result with the model and the parts that findings name checked."""
         if self.checkpoint is None or result.exact is None:
             return result
         ablated = [

@@ -11,7 +11,7 @@ from tsc_interp.probes.wording import capital, number, write_share
 from tsc_interp.results.base import Cell, Finding, Severity
 
 MOST_NAMED = 2
-"""Of a kind: each is put to the checker, which takes a second."""
+"""Of a kind: each is checked, which takes a second."""
 MOST_LISTED = 6
 
 
@@ -109,17 +109,14 @@ def _changed(result: AblationResult, one: Ablated) -> Finding:
     assert before is not None
     better = _improves(after, before)
     severity: Severity = "warning" if better else "note"
+    text = f"With {one.name} set to zero, the model gets {_of_all(result, after.errors)} wrong"
     if after.errors == before.errors:
-        text = (
-            f"Without {one.name} (zero) the number of wrong strings stays "
-            f"{_of_all(result, after.errors)}"
-        )
+        text += ", as before"
+    elif number(after.errors) == number(before.errors):
+        text += f", nearly as before{_by_kind(before, after)}"
     else:
         instead = number(before.errors) if before.errors else "none"
-        text = (
-            f"Without {one.name} (zero) the model gets {_of_all(result, after.errors)} wrong "
-            f"instead of {instead}{_by_kind(before, after)}"
-        )
+        text += f" instead of {instead}{_by_kind(before, after)}"
     text += _first_error(before, after)
     if better:
         text += f". The model does better without {'it' if one.whole else 'this value'}"
@@ -152,14 +149,14 @@ def _by_kind(before: Exact, after: Exact) -> str:
 def _first_error(before: Exact, after: Exact) -> str:
     if before.first_error == after.first_error:
         return (
-            "" if before.first_error is None else f"; its first error stays `{before.first_error}`"
+            "" if before.first_error is None else f". Its first error stays `{before.first_error}`"
         )
     if after.first_error is None:
-        return "; no first error was found"
-    proved = ", both proved" if before.proved and after.proved else _how_known(after)
+        return ". No error was found"
+    proved = " (both proved)" if before.proved and after.proved else _how_known(after)
     if before.first_error is None:
-        return f"; its first error is then `{after.first_error}`{proved}"
-    return f"; its first error moves from `{before.first_error}` to `{after.first_error}`{proved}"
+        return f". Its first error is then `{after.first_error}`{proved}"
+    return f". Its first error moves from `{before.first_error}` to `{after.first_error}`{proved}"
 
 
 def _removable(result: AblationResult, whole: bool) -> list[Finding]:
@@ -168,19 +165,17 @@ def _removable(result: AblationResult, whole: bool) -> list[Finding]:
     free = [part for part in parts if part.same_answers]
     if not free or result.exact is None:
         return []
-    each = "each be removed alone" if len(free) > 1 else "be removed"
+    each = "each alone be set to zero" if len(free) > 1 else "be set to zero"
     text = (
-        f"{capital(_list(free, parts))} can {each} (zero): no string up to {result.length} letters "
-        f"changes its answer"
+        f"{capital(_list(free, parts))} can {each} without changing the answer to any string of up "
+        f"to {result.length} letters"
     )
     reaches = sorted({_exact(one).reach for one in free})
     known = [int(reach) for reach in reaches if np.isfinite(reach)]
     before = result.exact.horizon
     if known and before is not None and known != [before]:
         span = f"{known[0]:,}" if len(known) == 1 else f"between {known[0]:,} and {known[-1]:,}"
-        text += (
-            f"; the horizon is then {span}, and {before:,} with {'it' if len(free) == 1 else 'all'}"
-        )
+        text += f". The horizon is then {span} instead of {before:,}"
     numbers: dict[str, Cell] = {"parts": len(free), "of": len(parts)}
     return [Finding(severity="good", text=f"{text}.", numbers=numbers)]
 
@@ -212,8 +207,8 @@ def _mean_against_zero(result: AblationResult) -> list[Finding]:
     over = f"(over {result.mean_over})"
     if not other:
         text = (
-            f"Mean ablation {over} agrees with zero ablation: the same "
-            f"{'part' if len(pairs) == 1 else 'parts'} can be removed, and no other"
+            f"Mean ablation {over} agrees with zero ablation on which "
+            f"{'part' if len(pairs) == 1 else 'parts'} can be removed"
         )
         return [Finding(severity="note", text=f"{text}.", numbers={"parts": len(pairs)})]
     told = [

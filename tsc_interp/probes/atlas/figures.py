@@ -88,7 +88,7 @@ def _sets(result: AtlasResult) -> Figure:
         mode="text",
         text=[
             "right at every length, proved" if one.always_right
-            else f"no error up to {one.right_through:,}, proved"
+            else f"no error up to {one.verified_length:,}, proved"
             for _, one in quiet
         ],
         textposition="middle right",
@@ -135,5 +135,5 @@ def _first_errors(result: AtlasResult) -> str:
         if letter_set.first_error
     ]
     if not first:
-        return f"No error up to {result.right_through:,} letters."
+        return f"No error up to {result.verified_length:,} letters."
     return f"First errors: {'; '.join(first[:8])}."

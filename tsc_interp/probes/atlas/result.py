@@ -25,7 +25,7 @@ class LetterSet(Record):
     first_error: str | None
     length: int | None
     logit: float | None
-    right_through: int
+    verified_length: int
     """Proved right up to this length."""
     always_right: bool
     """Proved right at every length."""
@@ -56,7 +56,7 @@ class AtlasResult(ProbeResult):
     letters: str
     length_matters: bool
     horizon: int | None
-    right_through: int
+    verified_length: int
     infinite: bool
     limit: int = 10**6
     """Errors were looked for up to this length."""
@@ -97,7 +97,15 @@ class AtlasResult(ProbeResult):
         columns = ("letters", "label", "first error", "length", "logit", "proved right up to",
                    "right at every length")  # fmt: skip
         rows = tuple(
-            (s.letters, s.label, s.first_error, s.length, s.logit, s.right_through, s.always_right)
+            (
+                s.letters,
+                s.label,
+                s.first_error,
+                s.length,
+                s.logit,
+                s.verified_length,
+                s.always_right,
+            )
             for s in self.sets
         )
         return (Table(title="The first error of every set of letters", columns=columns, rows=rows),)

@@ -55,7 +55,7 @@ def run(model: Any, strings: Sequence[str], *, budget: int = BUDGET) -> AtlasRes
         letters=config.alphabet.letters,
         length_matters=length_matters(config),
         horizon=known.length,
-        right_through=known.right_through,
+        verified_length=known.verified_length,
         infinite=known.infinite,
         limit=known.limit,
         sets=sets,
@@ -79,7 +79,7 @@ def _letter_set(support: SupportHorizon, certificate: Certificate) -> LetterSet:
         first_error=first.string if first else None,
         length=first.length if first else None,
         logit=first.logit if first else None,
-        right_through=support.right_through,
+        verified_length=support.verified_length,
         always_right=support.letters in always and first is None,
     )
 

@@ -15,19 +15,22 @@ def findings(result: AtlasResult) -> tuple[Finding, ...]:
 
 
 def _horizon(result: AtlasResult) -> Finding:
-    numbers: dict[str, Cell] = {"horizon": result.horizon, "right_through": result.right_through}
+    numbers: dict[str, Cell] = {
+        "horizon": result.horizon,
+        "verified_length": result.verified_length,
+    }
     if result.infinite:
         text = f"The model is proved right on every string of every length ({result.task})."
         return Finding(severity="good", text=text, numbers=numbers)
     first = result.shortest
     if first is None:
         text = (
-            f"Every string of up to {result.right_through:,} letters is right, and no error was "
+            f"Every string of up to {result.verified_length:,} letters is right, and no error was "
             f"found up to {result.limit:,} letters."
         )
         return Finding(severity="good", text=text, numbers=numbers)
-    if result.right_through:
-        start = f"Every string of up to {result.right_through:,} letters is proved right;"
+    if result.verified_length:
+        start = f"Every string of up to {result.verified_length:,} letters is proved right;"
     else:
         start = "The model is wrong from the shortest strings on;"
     numbers |= {"first_length": first.length, "first_logit": first.logit}

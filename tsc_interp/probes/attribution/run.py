@@ -221,7 +221,7 @@ def _bias(
     model: Any, index: int, part: str, name: str, seen: ReadOut, called: str, run: Pass
 ) -> list[Effect]:
     bias = weight(model, index, part, name)
-    if bias is None:
+    if bias is None or not bias.any():
         return []
     return [Effect(called, "biases", seen.scaled(seen.direction @ bias))]
 

@@ -30,9 +30,9 @@ class Circuit(Record):
     first_difference: str | None
     """The first string they answer differently, where that is proved to be the first."""
     statements: tuple[str, ...]
-    right_through: int
+    verified_length: int
     """The circuit's own horizon, as far as the search went."""
-    model_right_through: int
+    model_verified_length: int
     weight_hash: str
 
 

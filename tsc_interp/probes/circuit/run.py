@@ -241,8 +241,8 @@ def _proved(
         agree_through=compared.proved.agree_through,
         first_difference=compared.shortest if exact else None,
         statements=compared.proved.sentences,
-        right_through=horizon(smaller, boxes=_BOXES, prove=False).right_through,
-        model_right_through=horizon(checkpoint, boxes=_BOXES, prove=False).right_through,
+        verified_length=horizon(smaller, boxes=_BOXES, prove=False).verified_length,
+        model_verified_length=horizon(checkpoint, boxes=_BOXES, prove=False).verified_length,
         weight_hash=smaller.weight_hash(),
     )
 

@@ -77,7 +77,7 @@ def _cost(result: CircuitResult, choice: Choice) -> Finding:
 def _own(result: CircuitResult) -> Finding:
     circuit = result.circuit
     assert circuit is not None
-    before, after = circuit.model_right_through, circuit.right_through
+    before, after = circuit.model_verified_length, circuit.verified_length
     numbers: dict[str, Cell] = {"model": before, "circuit": after}
     if after > before:
         text = (

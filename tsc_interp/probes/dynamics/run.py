@@ -124,7 +124,7 @@ def _horizons(history: Mapping[int, Checkpoint]) -> LabeledArray | None:
     if next(iter(history.values())).config.n_letters > _MOST_LETTERS:
         return None
     try:
-        lengths = [horizon(c, boxes=_BUDGET).right_through for c in history.values()]
+        lengths = [horizon(c, boxes=_BUDGET).verified_length for c in history.values()]
     except UnsupportedError:
         return None
     return LabeledArray.of(lengths, epoch=list(history))

@@ -24,7 +24,7 @@ def figures(result: MarginResult) -> list[Figure]:
     layers = result.scores.labels["layer"]
     drawn = [_scores(result, i, layer) for i, layer in enumerate(layers)]
     if result.logits is not None and result.weights is not None:
-        drawn.append(_logits(result, result.logits))
+        drawn.insert(0, _logits(result, result.logits))
         drawn += [
             _weights(result, result.weights, i, layer)
             for i, layer in enumerate(layers)

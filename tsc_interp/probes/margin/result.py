@@ -88,7 +88,7 @@ class MarginResult(HeadsResult):
     weights: LabeledArray | None = None
     """`[layer family head n]`: the weight of the letter the head reads."""
     lost: tuple[LostLetter, ...] = ()
-    foretold: Prediction | None = None
+    predicted: Prediction | None = None
 
     @property
     def reads(self) -> tuple[tuple[str, ...], ...]:

@@ -79,7 +79,7 @@ def run(model: Any, strings: Sequence[str] | Tensor, **options: Unpack[RowOption
         flips = _flips(model, config, reading, result)
         if config.n_layers == 1 and not config.needs_order:
             flips["lost"] = lost_letters(model, config, reading)
-        flips["foretold"] = _prediction(model, config)
+        flips["predicted"] = _prediction(model, config)
         result = result.model_copy(update=flips)
     return result.with_findings(findings(result))
 
@@ -92,7 +92,7 @@ def _prediction(model: Any, config: ClassifierConfig) -> Prediction | None:
 
     checkpoint = checkpoint_of(model)
     predicted, exact = predicted_first_error(checkpoint), _first_error_of_all(checkpoint)
-    if not exact.settled:
+    if not exact.complete:
         return None
     return Prediction(
         predicted=None if predicted is None else predicted.string,

@@ -34,7 +34,7 @@ def findings(result: MarginResult) -> tuple[Finding, ...]:
     ]
     statements += [_lost_letter(result, *same) for same in _by_cause(result.lost)]
     statements += _flips([family for family in result.families if family.first_error is not None])
-    statements += [] if result.foretold is None else [_prediction(result.foretold)]
+    statements += [] if result.predicted is None else [_prediction(result.predicted)]
     right = [family for family in result.families if family.first_error is None]
     if right:
         statements.append(_always_right(right))

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from tsc_interp.probes.patching.result import Patched, PatchingResult
-from tsc_interp.probes.wording import capital
+from tsc_interp.probes.wording import SCALE, capital
 from tsc_interp.results.base import Cell, Finding, Severity
 
-SCALE = "1 = the clean string's logit restored, 0 = nothing changed"
 APART = 0.2
 """Heads whose effects add up to more or less than what they do together by this much."""
 
@@ -28,7 +27,8 @@ def _parts(result: PatchingResult, patched: Patched) -> Finding:
     order = sorted(effects, key=lambda name: -abs(effects[name]))[:4]
     pair = patched.pair
     shares = ", ".join(f"{name} {_share(effects[name])}" for name in order)
-    text = f"{pair.sentence()} Patched alone, these parts restore most ({SCALE}): {shares}."
+    text = f"{pair.sentence()} These parts, patched alone, have the largest effects "
+    text += f"({SCALE}): {shares}."
     if order:
         flips = [
             name

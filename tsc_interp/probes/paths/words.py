@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from tsc_interp.probes.paths.result import Paths, PathsResult
+from tsc_interp.probes.wording import SCALE
 from tsc_interp.results.base import Cell, Finding, Severity
-
-SCALE = "1 = the clean string's logit restored, 0 = nothing changed"
 
 
 def findings(result: PathsResult) -> tuple[Finding, ...]:
@@ -22,7 +21,7 @@ def findings(result: PathsResult) -> tuple[Finding, ...]:
 def _largest(paths: Paths) -> Finding:
     shown = [edge for edge in paths.edges[:5] if abs(edge.effect) >= 0.005]
     edges = ", ".join(f"{edge.name} {edge.effect:.2f}" for edge in shown) or "none"
-    text = f"{paths.pair.sentence()} The edges that carry most ({SCALE}): {edges}."
+    text = f"{paths.pair.sentence()} These edges have the largest effects ({SCALE}): {edges}."
     numbers: dict[str, Cell] = {edge.name: edge.effect for edge in shown}
     severity: Severity = (
         "failure" if paths.pair.right(1) is False and paths.pair.right(0) else "note"
@@ -35,12 +34,19 @@ def _estimates(paths: Paths) -> Finding:
     worst = int(np.abs(errors).argmax())
     edge = paths.edges[worst]
     ranks = paths.rank_correlation
-    ranked = "" if ranks is None else f", and ranks them with a correlation of {ranks:.2f}"
+    off = (
+        "less than 0.01 for every edge"
+        if abs(errors[worst]) < 0.005
+        else f"{_signed(errors.mean())} on average and by {_signed(errors[worst])} at most "
+        f"({edge.name}: exact {edge.effect:.2f}, estimated {edge.estimate:.2f})"
+    )
+    ranked = (
+        "" if ranks is None else f" Exact and estimated ranks have a correlation of {ranks:.2f}."
+    )
     text = (
-        f"From `{paths.pair.clean}` into `{paths.pair.corrupted}`, attribution patching "
-        f"(gradients) misses the exact effect of the {len(errors):,} edges by "
-        f"{_signed(errors.mean())} on average and by {_signed(errors[worst])} at most "
-        f"({edge.name}: exact {edge.effect:.2f}, estimated {edge.estimate:.2f}){ranked}."
+        f"Attribution patching estimates the effects of the {len(errors):,} edges from "
+        f"`{paths.pair.clean}` into `{paths.pair.corrupted}` by gradients. Its estimates are off "
+        f"by {off}.{ranked}"
     )
     numbers: dict[str, Cell] = {
         "mean error": float(errors.mean()),
@@ -60,13 +66,13 @@ def _nothing(result: PathsResult) -> Finding:
     same = sum(paths.same for paths in result.pairs)
     measured = sum(len(paths.edges) for paths in result.pairs)
     text = (
-        f"{measured:,} edges were measured one by one; {same:,} more carry nothing because their "
-        "source is the same in both runs."
+        f"{measured:,} edges were measured one by one. The sources of {same:,} more are the same "
+        "in both runs, so they carry nothing."
     )
     if result.by == "letter":
         text += (
-            " So do all edges from the embedding, which were not counted: compared by letter, both "
-            "strings have the same embeddings and differ only in how often each letter occurs."
+            " The same holds for the edges from the embedding, which are not counted: the two "
+            "strings differ only in how often each letter occurs."
         )
     left = sum(paths.left_out for paths in result.pairs)
     numbers: dict[str, Cell] = {"measured": measured, "same": same, "left out": left}

@@ -29,7 +29,9 @@ def figures(result: TraceResult) -> list[Figure]:
     if result.head_values is not None:
         drawn += [head_values(result, result.head_values)]
     if result.value is not None and _one_dimensional_pair(result.value):
-        drawn.append(two_heads(result, result.value))
+        # A page shows the first figure unfolded: with two heads, the one that explains the answer.
+        place = 0 if len(result.value.labels["head"]) == 2 else len(drawn)
+        drawn.insert(place, two_heads(result, result.value))
     stages = result.states.labels["stage"]
     names = ("attn_out", "resid_mid", "mlp_out")
     drawn += [stage(result, name) for name in names if name in stages]

@@ -44,7 +44,7 @@ class Proved:
     horizon: int | None
     infinite: bool
     finite: bool
-    right_through: Mapping[str, int | None]
+    verified_length: Mapping[str, int | None]
     """Per set of letters, the length up to which its strings are right; None is every length."""
     wrong: tuple[str, ...]
     negative_supports: Mapping[str, bool | None]

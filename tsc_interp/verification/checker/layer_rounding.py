@@ -2,7 +2,7 @@
 
 The assumptions are rounding.py's. trellis_model.py bounds margins for what float32 has of the
 residual stream after attention (attention_rounding.py) and adds these errors where they are made:
-so each is heard only as far as the margin hears it. With γ(k) = k u / (1 - k u), u = 2^-24:
+so each counts only as far as the margin depends on it. With γ(k) = k u / (1 - k u), u = 2^-24:
 
     a vector whose mean is taken out      γ(d + 3) (|x_i| + the mean of |x|)
     a norm and a linear map               γ(2d + 16) Σ_i (|n_i scale_i| + |shift_i|) |W_ij|, n the
@@ -62,7 +62,7 @@ class Reading:
         self.safe = 1.0 if norm is None or fits else np.nan
 
     def heard(self, errors: Floats) -> Floats:
-        """What it hears of errors of what is normalised, before the division: `[set out]`."""
+        """What errors of the normalised vector become, before the division: `[set out]`."""
         return np.asarray(errors @ self.gain * _SLACK)
 
     def off(self, read: Floats, times: Floats | float = 1.0) -> Floats:

@@ -76,7 +76,7 @@ class WholeModel(Heads):
         return CLS, 0 if self.config.reads == "first" else length
 
     def base(self, reader: Spot) -> Any:
-        """The reader's own residual, as a row, with what attention adds whatever it hears."""
+        """The reader's own residual, as a row, with what attention adds whatever it attends to."""
         held = self.embedded([reader])
         if not self.config.has_attention:
             return held

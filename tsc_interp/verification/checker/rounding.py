@@ -99,7 +99,7 @@ class FloatBound:
         return self.weights[name] if self.config.biases else None
 
     def _head(self, head: int, length: int, form: str) -> list[Known]:
-        """What a head hears, per component, whatever the string."""
+        """What a head returns, per component, whatever the string."""
         embedded = self.weights["embed.W_E"]
         query = self._projected("Q", head, embedded[CLS])
         scores = [self._score(query, self._projected("K", head, row), length) for row in embedded]

@@ -1,9 +1,9 @@
 """Certificates of order-sensitive models: what the search found, as far as the checker shows it.
 
-Every leaf of the search's trees is put to the independent checker. What it cannot derive again is
-cut further and put to it once more, down to regions of few inputs that are evaluated one by one, or
-to the end of the time. The rest is left open, and so undecided: a slip in the search can cost a
-proof, but cannot invent one.
+The independent checker checks every leaf of the search's trees. A leaf that it cannot derive is cut
+further and checked again, down to regions of few inputs that are evaluated one by one, or to the
+end of the time. The rest stays undecided: a mistake in the search can cost a proof, but cannot
+invent one.
 """
 
 from __future__ import annotations

@@ -154,7 +154,7 @@ class OrderedVerdict(Displayed):
 
     @property
     def right_through(self) -> int:
-        """The largest length up to which every input is right."""
+        """Deprecated: `verified_length`."""
         return self.verified_length
 
     @property

@@ -2,7 +2,7 @@
 
 Attention sees ratios, so a side from 1 to 100 is as long as one from 100 to 10,000. A side along
 which the logit hardly changes counts for less (`longest_sides`): cutting along a letter that no
-head hears would only multiply boxes.
+head attends to would only multiply boxes.
 """
 
 from __future__ import annotations
