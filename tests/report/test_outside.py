@@ -215,7 +215,7 @@ def test_by_default_the_answer_is_taken_apart_and_put_to_the_test() -> None:
     assert report["attribution"].logits.array == pytest.approx(lead, abs=1e-4)
     page = report.to_html(plotlyjs="cdn")
     assert "<h1>mine &amp; yours</h1>" in page
-    assert "The heads it needs" in page
+    assert "Which heads does it need?" in page
     assert 'class="tsc-attention"' in page
     text = re.search(r"<b>Tested:</b> (.*?)</p>", page)[1]
     name = re.search(r"in place of what layer (\d) head (\d) returns", text)

@@ -105,8 +105,8 @@ def answer(analysis: Analysis) -> str:
     endless = best["median"] == float("inf")
     how = "are right at every length" if endless else f"err at {_first(best['median'])} or later"
     said = (
-        f"Models of `{best['cell']}` stay right longest: half of them {how}. Those of "
-        f"`{worst['cell']}` fail first, half of them at {_first(worst['median'])} or before."
+        f"Models of `{best['cell']}` stay right longest: at least half of them {how}. Those of "
+        f"`{worst['cell']}` fail first: at least half of them by {_first(worst['median'])}."
     )
     if analysis.factors and analysis.factors[0].explained > 0:
         strongest = analysis.factors[0]
