@@ -218,7 +218,7 @@ def test_by_default_the_answer_is_taken_apart_and_put_to_the_test() -> None:
     assert "Which heads does it need?" in page
     assert 'class="tsc-attention"' in page
     text = re.search(r"<b>Tested:</b> (.*?)</p>", page)[1]
-    name = re.search(r"in place of what layer (\d) head (\d) returns", text)
+    name = re.search(r"the output of layer (\d) head (\d) replaced", text)
     layer, head = map(int, name.groups())
 
     def mean(z: torch.Tensor, hook: Any) -> torch.Tensor:

@@ -188,7 +188,7 @@ def _confirmed(without: AblationResult, answers: Answers) -> str:
         return ""
     count = int(answers.changed.array[c, p])
     name = labels["part"][p]
-    text = f"With its mean over the rows in place of what {name} returns, "
+    text = f"With the output of {name} replaced by its mean over the rows, "
     turned = np.flatnonzero(answers.after.array[c, p] != answers.before.array)
     if not count or not len(turned):
         effect = float(answers.mean_effect.array[c, p])

@@ -37,7 +37,7 @@ def of_answers(answers: Answers) -> tuple[Finding, ...]:
         idle = int((changed == 0).sum())
         instead = "zero" if change == "zero" else "its mean over the rows"
         text = (
-            f"{capital(parts[most])} matters most: with {instead} in its place, "
+            f"{capital(parts[most])} matters most: if it is replaced by {instead}, "
             f"{int(changed[most])} of {answers.rows} answers change, and the answer's lead changes "
             f"by {effect[most]:+.4f} on average. {idle} of {len(parts)} parts can be replaced in "
             "this way without changing an answer."
