@@ -44,6 +44,7 @@ EQUIVALENT: dict[str, str] = {
             "Span.__matmul__: 8 -> 9",
             "Span.__matmul__: terms * UNIT -> terms / UNIT (#2)",
             "_table: 1 -> 2",
+            "_table: 2 -> 3",
             "_table: 160 -> 161",
             "_series: 1 -> 2 (#2)",
         )

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tsc_interp.verification.checker import kernel, relaxation
 from tsc_interp.verification.checker.relaxation import Form
-from tsc_interp.verification.checker.spans import Span, activation, around
+from tsc_interp.verification.checker.spans import UNIT, Span, activation, around
 
 NAMES = ["gelu", "gelu_new", "relu", "silu"]
 REALS = st.floats(-1e6, 1e6) | st.sampled_from([0.0, 1e-310, -1e-310, 1 / 3, -0.1, 2.0**60])
@@ -99,6 +99,8 @@ def test_products_of_ranges_around_zero_hold_their_ends(seed: int, terms: int) -
     exact = sum(Fraction(float(x)) * Fraction(float(y)) for x, y in zip(a, b, strict=True))
     assert holds(found, exact, (0, 0))
     assert holds(found, -exact, (0, 0))
+    single = Span.exact(a[None]) @ Span.exact(b[:, None])
+    assert single.high - single.low >= 2 * terms * UNIT * (a @ b)  # in any order of the sum
 
 
 def test_results_are_tight_to_a_few_units() -> None:
