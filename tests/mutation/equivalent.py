@@ -53,6 +53,16 @@ EQUIVALENT: dict[str, str] = {
         "at the reach itself both bounds hold"
     ),
     f"{_V}/checker/spans.py::_table: 0.51 -> 1.51*": "the remainder over more than a cell: looser",
+    f"{_V}/checker/paths.py::_Head.bound: over - mean <= _CLOSE*": "one sweep more or less",
+    f"{_V}/checker/paths.py::_Head._middle: np.where(mask[:, None], scores, 0.0)*": (
+        "a level to begin with: every level gives a bound"
+    ),
+    f"{_V}/checker/paths.py::_Head._masses: low > 0 -> low >= 0": (
+        "an excess above zero over no weight is infinite: nothing is shown either way"
+    ),
+    f"{_V}/checker/paths.py::_Head.bound: room * (1 + self.units) -> room / (1 + self.units)": (
+        "rooms carry twice what their sums round"
+    ),
     f"{_V}/checker/paths.py::_Head._masses: 2 -> 3 (#3)": "more room than is needed: looser",
     f"{_V}/checker/trellis.py::TrellisChecker._leaves: len(tree) <= MAX_NODES ->*": (
         "one node less than a stated budget"

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from tests.verification.test_trellis_search import random_automaton
 from tsc_interp.tasks import Addition, trellis_of
 from tsc_interp.tasks.trellis import Stage, Trellis
-from tsc_interp.verification.checker.paths import Keys, highest
+from tsc_interp.verification.checker.paths import Keys, _Head, highest
 from tsc_interp.verification.checker.sets import Sets
 from tsc_interp.verification.checker.spans import Span
 
-LETTERS, LENGTH, D = 3, 4, 2
+LETTERS, LENGTH, D = 3, 4, 5
 
 
 @pytest.fixture(autouse=True)
@@ -113,6 +113,25 @@ def means(sets: Sets, which: int, keys: Keys, q: Any) -> Any:
         m = keys.moment[head][:, places, strings].sum(2) + keys.own_moment[head][:, None]
         total = total + q @ m / w
     return total
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_weights_and_rooms_hold_for_every_path(seed: int) -> None:
+    """The lightest and heaviest path, each key at its worst, and how far its keys may be off."""
+    noise = np.random.default_rng(seed)
+    sets, own = Sets.whole(some_sets(seed).trellis), bool(seed % 2)
+    keys = random_keys(noise, own, off=1e-3)
+    least, most = _Head(sets, [keys], 0, noise.normal(size=(1, 2, D)))._masses()
+    rooms = keys.rooms(0, sets.used(LETTERS))[0]
+    mine = keys.own_weight[0] * own
+    for string, _ in sets.strings(0):
+        weight = mine + sum(keys.weight[0][place, letter] for place, letter in enumerate(string))
+        off = 0.999e-3 * weight
+        assert least[0, 0] <= weight - off
+        assert weight + off <= most[0, 0]
+        rows = [place * LETTERS + letter for place, letter in enumerate(string)]
+        each = keys.room[0][[*rows, *[LENGTH * LETTERS] * own]]
+        assert (each.sum(0) <= rooms).all()
 
 
 @given(st.integers(0, 10_000))
@@ -217,7 +236,7 @@ def test_a_number_that_is_none_bounds_nothing() -> None:
 
 def test_weights_that_may_vanish_bound_nothing_below_the_largest() -> None:
     near = np.ones((LENGTH * LETTERS, 1 + D))
-    table = Span(near * [-1.0, 1, 1], near * [1.0, 1, 1])
+    table = Span(near * [-1.0, *[1] * D], near)
     keys = Keys(LENGTH, LETTERS, False, [table], *[Span.exact(np.zeros(D))] * 2)
     sets = some_sets(6, 2)
     assert not (highest(sets, [keys] * 2, np.ones((1, 1, D))) < 1e300).any()
