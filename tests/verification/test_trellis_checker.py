@@ -406,3 +406,12 @@ def test_nothing_is_taken_from_the_search(module):
     imports = {n.module or "" for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)}
     ours = {name for name in imports if name.startswith("tsc_interp.verification")}
     assert all(name.startswith("tsc_interp.verification.checker") for name in ours)
+
+
+def test_leaves_are_read_as_they_are_written():
+    for claim in (Claim("right"), Claim("wrong", 2), Claim("each"), Claim("wrong", 0, True)):
+        assert Claim.of(claim.node()) == claim
+    assert Claim("wrong", 2, True).node() == ["wrong", 2, "float32"]
+    for node in (["maybe"], ["right", 1], ["wrong"], ["open", "float32"], ["float32"], [["right"]]):
+        with pytest.raises(CertificateError, match="unknown leaf"):
+            Claim.of(node)
