@@ -87,6 +87,12 @@ def test_import_keeps_the_frame(saved, tmp_path, capsys):
     found = json.loads(text[text.index("{") :])
     # A pair that is never compared: 27 palindromes of three pairs, and two other letters there.
     assert (found["inputs"], found["wrong"], found["undecided"]) == (729, 54, 0)
+    # Without strings, commands run inputs of the frame; a change is counted on all of them.
+    assert main(["eval", out]) == 0
+    assert "000000" in capsys.readouterr().out
+    assert main(["intervene", "head0=scale(1)", "-c", out, "--json"]) == 0
+    exact = json.loads(capsys.readouterr().out)["exact"]
+    assert (exact["wrong_before"], exact["wrong_after"]) == ("54", "54")
     frame = "[3] x{6}; x=0..1; read=0"
     assert main(["import", model, *config, "--frame", frame, "-o", out, "--force"]) == 0
     assert main(["verify", out, "--json"]) == 3

@@ -146,6 +146,17 @@ def test_strings_are_places_whole_rows_or_names() -> None:
             tsc.evaluate(mine, wrong)
 
 
+def test_names_of_one_character_are_written_without_spaces() -> None:
+    mine = tsc.from_transformer_lens(
+        made({}, 2, True), frame="[5] x{1..4} [3]; x=0..1; (=0; )=1", task="brackets"
+    )
+    three = tsc.evaluate(mine, ["(())", "( ( ) )", "aabb"])
+    assert len({one.logit for one in three}) == 1
+    assert {one.label for one in three} == {1}
+    rows = [tsc.run_probe("patterns", mine, one).strings[0].tokens for one in ("(())", "aabb")]
+    assert rows[0] == rows[1]
+
+
 @pytest.mark.parametrize(
     ("frame", "options", "why"),
     [

@@ -17,7 +17,6 @@ from tsc_interp.cli.common import (
     output,
     print_json,
 )
-from tsc_interp.source_report import EXAMPLES
 
 if TYPE_CHECKING:
     from tsc_interp.model.evaluation import Evaluation
@@ -40,24 +39,20 @@ def command(
 ) -> None:
     """Evaluate strings: logit, probability, prediction and true label.
 
-    Without strings, the source report's examples.
+    Without strings, a few that exercise the model's task.
     """
     from tsc_interp.checkpoints import load_checkpoint
     from tsc_interp.model.evaluation import evaluate
+    from tsc_interp.report.scoring import sensible_strings
 
     named, texts = model_and_strings(model, strings, checkpoint)
     loaded = load_checkpoint(named, epoch=epoch)
-    results = evaluate(loaded, texts or _examples(loaded.config.alphabet.letters))
+    results = evaluate(loaded, texts or sensible_strings(loaded.config))
     if as_json:
         rows = [result.to_dict() for result in results]
         print_json("eval/1", {"checkpoint": loaded.source, "results": rows})
     else:
         _print_table(loaded.source, loaded.config.question, results)
-
-
-def _examples(letters: str) -> list[str]:
-    known = [string for string in EXAMPLES if set(string) & set("abc") <= set(letters)]
-    return known or [letters[0]]
 
 
 def _print_table(source: str, question: str, results: list[Evaluation]) -> None:

@@ -104,7 +104,7 @@ def _print(found: Falsification) -> None:
     from tsc_interp.output.table import print_table
 
     console = output()
-    console.print(f"{found.model}: {found.frame}", style="bold")
+    console.print(f"{found.model}: {found.frame.partition(';')[0]}", style="bold")
     for finding in found.findings:
         console.print(f"  {finding.text.replace('`', '')}")
     for table in found.tables():

@@ -20,10 +20,12 @@ from tsc_interp.cli.common import (
     working,
 )
 from tsc_interp.errors import UnsupportedError
-from tsc_interp.source_report import EXAMPLES
 
 if TYPE_CHECKING:
     from tsc_interp.checkpoints import Checkpoint
+
+_SECONDS = 30.0
+"""For each of two searches of an order-sensitive model; the rest is undecided."""
 
 
 def command(
@@ -65,12 +67,12 @@ def command(
     from tsc_interp.files import check_output
     from tsc_interp.interventions.hooks import intervene
     from tsc_interp.model.classifier import Classifier
+    from tsc_interp.report.scoring import sensible_strings
 
     loaded = load_checkpoint(checkpoint or DEFAULT_MODEL, epoch=epoch)
     if out is not None:
         check_output(out, is_checkpoint, force=force, reads=[loaded.source])
-    letters = set(loaded.config.alphabet.letters) | set("{}0123456789")
-    texts = strings or [text for text in EXAMPLES if set(text) <= letters] or ["a"]
+    texts = strings or sensible_strings(loaded.config)
     outcome = intervene(Classifier.from_checkpoint(loaded), texts, changes)
     edited, effects, refused = None, None, None
     if exact or out is not None:
@@ -120,6 +122,8 @@ def _effects(loaded: Checkpoint, edited: Checkpoint, quiet: bool) -> dict[str, A
     from tsc_interp.verification import diff, horizon
     from tsc_interp.verification.verdict import verify_counts
 
+    if loaded.config.needs_order:
+        return _effects_in_order(loaded, edited, quiet)
     with working(quiet) as doing:
         doing("deciding every string before and after")
         compared = diff(loaded, edited)
@@ -144,6 +148,28 @@ def _effects(loaded: Checkpoint, edited: Checkpoint, quiet: bool) -> dict[str, A
         "diff": compared.to_dict(),
         "sentences": sentences,
     }
+
+
+def _effects_in_order(loaded: Checkpoint, edited: Checkpoint, quiet: bool) -> dict[str, Any]:
+    from tsc_interp.output.numbers import number
+    from tsc_interp.verification import verify
+
+    told: dict[str, Any] = {"sentences": []}
+    with working(quiet) as doing:
+        for when, model in (("before", loaded), ("after", edited)):
+            doing(f"deciding every input {when}")
+            verdict = verify(model, seconds=_SECONDS)
+            told |= {
+                f"wrong_{when}": str(verdict.wrong),
+                f"undecided_{when}": str(verdict.undecided),
+            }
+            first = verdict.first_wrong
+            told["sentences"].append(
+                f"Wrong {when}: {number(verdict.wrong)} of {number(verdict.inputs)} inputs"
+                + (f", {number(verdict.undecided)} undecided" if verdict.undecided else "")
+                + (f"; one of them is {first.string}." if first else ".")
+            )
+    return told
 
 
 def _print(loaded: Checkpoint, changes: list[str], rows: list[dict[str, Any]]) -> None:

@@ -148,7 +148,7 @@ class ClassifierConfig(ClassifierOptions):
         """Return strings with the frame's fixed tokens added; without a frame, unchanged.
 
         A string gives the letters at the frame's places, or the whole row. If tokens have names, it
-        may also give these, as in `3 4 END`.
+        may also give these: `3 4 END`, or `(())` where each name is one character.
         """
         if self.frame is None:
             return list(strings)
@@ -159,7 +159,9 @@ class ClassifierConfig(ClassifierOptions):
         return found
 
     def _letters(self, text: str) -> list[int]:
-        names = text.split() if isinstance(text, str) and " " in text.strip() else []
+        names = text.split() if isinstance(text, str) else []
+        if len(names) == 1 and not set(text) <= set(self.alphabet.letters):
+            names = list(names[0])
         if names and set(names) <= set(self.token_names):
             return [self.token_names.index(name) for name in names]
         return [self.alphabet.letters.index(one) for one in self.alphabet.expand(text)]

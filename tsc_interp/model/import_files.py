@@ -34,7 +34,7 @@ from tsc_interp.model.importing import from_transformer_lens
 from tsc_interp.model.interop import HAS_BRIDGE_ONLY
 
 _MAX_BYTES = 1_000_000
-_READING = {"tokens", "query", "classes", "task", "frame"}
+_READING = {"tokens", "query", "classes", "task", "frame", "name"}
 
 
 def read_transformer_lens(

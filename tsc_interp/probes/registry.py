@@ -18,6 +18,7 @@ from tsc_interp.errors import UsageError, suggest
 from tsc_interp.model.framing import FrameLike, with_frame
 from tsc_interp.probes.plugins import Plugins, load_plugins
 from tsc_interp.probes.probe import ROW_OPTIONS, Probe, Question
+from tsc_interp.probes.running import classifier_config
 from tsc_interp.results.base import ProbeResult
 from tsc_interp.strings import as_strings
 
@@ -219,6 +220,8 @@ def run_probe(
         strings = as_strings(strings)
         if not strings:
             raise UsageError("a probe needs at least one string, such as 'aab'; got none")
+        if (config := classifier_config(model)) is not None:
+            strings = config.filled(strings)
     return find_probe(name).run(model, strings, **options)
 
 

@@ -173,7 +173,8 @@ def _strings(given: Any, subjects: Sequence[_Subject]) -> tuple[str, ...]:
     if not texts:
         texts = [text for s in subjects for text in _first_errors(s)]
         if not (texts and any(s.order is not None and s.order.writes for s in subjects)):
-            texts += sensible_strings(subjects[0].model)  # no inputs of a task that writes
+            config = subjects[0].model.config  # no inputs of a task that writes
+            texts += config.filled(sensible_strings(config))
         texts += [text for s in subjects if s.test is not None for text in s.test.worst]
         readable = set(smallest.letters + "{}0123456789")
         texts = [text for text in texts if set(text) <= readable] or [smallest.letters]

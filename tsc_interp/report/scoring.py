@@ -68,9 +68,8 @@ class TestScore:
         )
 
 
-def sensible_strings(model: Classifier) -> list[str]:
+def sensible_strings(config: ClassifierConfig) -> list[str]:
     """A few strings that exercise the task: each letter missing, each letter outweighed."""
-    config = model.config
     if config.frame is not None:
         return _of_frame(config, config.frame)
     longest = config.n_positions - int(config.has_cls) if config.has_positions else None
@@ -82,12 +81,13 @@ def sensible_strings(model: Classifier) -> list[str]:
 
 def _of_frame(config: ClassifierConfig, frame: Frame) -> list[str]:
     """Whole rows of the shortest and the longest inputs: of one letter, and drawn by chance."""
-    letters, rng = config.alphabet.letters, np.random.default_rng(0)
+    names, rng = config.token_names or tuple(config.alphabet.letters), np.random.default_rng(0)
+    between = "" if max(map(len, names)) == 1 else " "
     found = []
     for n in sorted({frame.lengths[0], frame.lengths[-1]}):
         rows = [frame.listed(n, 0, 1), frame.sample(3, rng, n)]
         found += frame.rows(np.concatenate(rows)).tolist()
-    return list(dict.fromkeys("".join(letters[entry] for entry in row) for row in found))
+    return list(dict.fromkeys(between.join(names[entry] for entry in row) for row in found))
 
 
 def _exercises(config: ClassifierConfig) -> list[str]:

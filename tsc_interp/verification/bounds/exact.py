@@ -78,10 +78,10 @@ def checkpoint_of(model: Any) -> Checkpoint:
 def _instead(config: ClassifierConfig) -> str:
     """What can be asked of a model that sees order."""
     if config.n_layers == 1:
-        return "tsc.verify decides one layer, length by length"
+        return "tsc.verify decides this model length by length"
     return (
-        f"No verification of order is written for {config.n_layers} layers; tsc.evaluate answers "
-        "for single strings"
+        f"order is verified for one layer, and this model has {config.n_layers}; tsc.falsify "
+        "searches for wrong inputs at any depth"
     )
 
 

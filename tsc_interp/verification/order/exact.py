@@ -35,9 +35,9 @@ def require_one_layer(config: ClassifierConfig) -> None:
         )
     if config.n_layers != 1:
         raise UnsupportedError(
-            f"strings in their order are verified for one layer; this model has {config.n_layers} "
-            "layers: "
-            "deeper states depend on more than one string position each"
+            f"strings in their order are verified for one layer; this model has {config.n_layers}. "
+            "tsc.falsify searches models of any depth for wrong inputs, and decides every input of "
+            "a small frame with exhaustive=True (tsc-interp falsify --every)"
         )
 
 
