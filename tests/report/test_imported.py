@@ -37,17 +37,16 @@ def taken(options: dict[str, Any], **given: Any) -> Any:
 FAMILY: list[tuple[dict[str, Any], dict[str, Any], list[str], dict[str, str]]] = [
     ({"normalization_type": "RMSPre"}, {}, ["trace", *SEEN, "attribution", "cone", "atlas"],
      {"init-norm": "trained elsewhere"}),
-    ({"n_layers": 2, "normalization_type": "LN"}, {}, ["trace", *SEEN, "attribution"],
-     {"cone": "sees order", "atlas": "order of the letters"}),
-    ({"positions": True}, {}, ["trace", *SEEN, "attribution"], {"atlas": "order of the letters"}),
-    ({"positions": True, "attn_only": True}, {"query": None}, [*SEEN, "attribution"],
+    ({"positions": True}, {}, ["trace", *SEEN, "attribution", "patterns"],
+     {"atlas": "order of the letters"}),
+    ({"positions": True, "attn_only": True}, {"query": None}, [*SEEN, "attribution", "patterns"],
      {"trace": "the last letter reads"}),
-    ({"positions": True}, {"task": "before"}, ["trace", *SEEN, "attribution"],
+    ({"positions": True}, {"task": "before"}, ["trace", *SEEN, "attribution", "patterns"],
      {"cone": "sees order"}),
     ({"d_vocab_out": 3}, {"task": "most_frequent"}, [*SEEN, "attribution"],
      {"trace": "3 outputs", "cone": "3 outputs", "atlas": "3 outputs"}),
     ({"d_vocab_out": 3, "positions": True, "attn_only": True}, {"task": "maximum", "query": None},
-     [*SEEN, "attribution"], {"trace": "3 outputs"}),
+     [*SEEN, "attribution", "patterns"], {"trace": "3 outputs"}),
 ]  # fmt: skip
 
 
@@ -72,6 +71,27 @@ def test_every_member_of_the_family_has_a_page(
         if options.get("positions"):
             assert "is mistaken for it" not in finding.text  # values differ from place to place
             assert "No head reads" not in finding.text
+
+
+def test_a_deeper_model_is_searched_for_its_page(tmp_path: Path) -> None:
+    """Oracle: the original's own answer to the input that the page takes apart."""
+    original = tl_model(1, n_layers=2, normalization_type="LN")
+    checkpoint = tsc.from_transformer_lens(original, tokens=ABC, query=3, task="before")
+    report = tsc.analyze(checkpoint)
+    card = report.models[0].outside
+    assert card is not None
+    assert {"patterns", "attribution", "ablation"} <= set(report.models[0].sections)
+    assert "answers “" in report.findings[0].text
+    assert card.weight_hash == checkpoint.weight_hash()
+    row = [int({"a": 2, "b": 4, "c": 1, "CLS": 3}[one]) for one in card.tested.wrong.split()]
+    with torch.no_grad():
+        said = int(original(torch.tensor([row]))[0, -1].argmax())
+    assert (said, str(said)) == (1 - int(card.tested.label), card.tested.answer)
+    page = report.save(tmp_path / "out", plotlyjs="cdn").read_text()
+    assert "Why is it wrong on" in page
+    assert "from_transformer_lens" in page
+    assert "Try it out" in page
+    assert Report.from_json(report.to_json()).to_json() == report.to_json()
 
 
 def test_errors_of_several_classes_are_counted() -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,9 +17,12 @@ import torch
 import tsc_interp as tsc
 from tests.probe_models import QUERY, TOKENS, make_transformer_lens_model, transformer_lens_model
 from tsc_interp.errors import TscError, UnsupportedError, UsageError
+from tsc_interp.falsification.rate import Rate
+from tsc_interp.falsification.result import Enumerated, Falsification
 from tsc_interp.probes.registry import run_probe
 from tsc_interp.report import Report, outside
 from tsc_interp.report.outside_model import weight_hash
+from tsc_interp.results.base import Finding
 
 PROBES = ["patterns", "attribution", "ablation", "circuits-weights"]
 NAMES = ["?", "X", "Y", "<pad>", "l", "two words", "n", "`o`", "$p$"]
@@ -233,38 +235,58 @@ def test_by_default_the_answer_is_taken_apart_and_put_to_the_test() -> None:
     )
 
 
-class _Found:
-    """What a search for wrong inputs returns, as far as a page reads it."""
-
-    tokens = (2, 6, 5, 3, 5, 8, 8)
-    label, answer, proved, tried, enumerated = 3, 4, True, 1234, None
-    error_rate = SimpleNamespace(tried=200, wrong=3, share=0.015, interval=(0.003, 0.043))
+WRONG = (2, 6, 5, 3, 5, 8, 8)
+FOUND = Falsification(
+    model="", frame="x{7}; x=0..8; TWO=2; read=5", tokens=WRONG, text="TWO 6 5 3 5 8 8", label=3,
+    answer=4, margin=-1.0, proved=True, not_proved=None, tried=1234, families=(),
+    error_rate=Rate(of="inputs", wrong=3, tried=200), by_class=(), by_length=(),
+    by_place=(Rate(of="place 1", wrong=0, tried=9), Rate(of="place 2", wrong=9, tried=12)),
+    enumerated=None, mechanism=(Finding(severity="note", text="Head 1 did it."),),
+    examples=(WRONG, (1, 2, 3, 4, 5, 6, 7), (7, 6, 5, 4, 3, 2, 1)), position=5,
+    stopped="time ran out", seed=0,
+)  # fmt: skip
 
 
 def test_a_wrong_input_that_was_found_comes_first() -> None:
     model = transformer_lens_model()
-    report = tsc.analyze(model, TOKENS, found=_Found(), token_names=NAMES, probes=["patterns"])
+    report = tsc.analyze(model, TOKENS, found=FOUND, token_names=NAMES, probes=["patterns"])
     verdict = report.findings[0]
     assert verdict.severity == "failure"
-    assert verdict.text.startswith("Found: `Y n two words <pad> two words $p$ $p$` is answered 4")
+    assert verdict.text.startswith("Found: `TWO 6 5 3 5 8 8` is answered 4")
     assert "proved wrong" in verdict.text
-    assert "3 are wrong (1.50%, 95% interval 0.30% to 4.30%)" in verdict.text
+    assert "3 are wrong (1.50%, 95% interval 0.31% to 4.32%)" in verdict.text
     assert report["patterns"].strings[0].name.startswith("row 0")
-    assert report.models[0].outside.asked.tokens[0] == _Found.tokens
+    assert report.models[0].outside.asked.tokens[0] == WRONG
     assert Report.from_json(report.to_json()).models == report.models
 
-    nothing = _Found()
-    nothing.tokens, nothing.error_rate = None, None
+    nothing = FOUND.model_copy(update={"tokens": None, "examples": ()})
     text = tsc.analyze(model, TOKENS, found=nothing, probes=["patterns"]).findings[0].text
-    assert text.startswith("Nothing found: 1,234 inputs were tried, which says nothing")
-    nothing.enumerated = SimpleNamespace(complete=True, inputs=25, wrong=0, undecided=0)
+    assert text.startswith("Nothing found: 1,234 inputs were tried (time ran out), which says")
+    every = Enumerated(
+        inputs=25, wrong=0, undecided=0, in_float64=25, in_balls=0, complete=True
+    )  # fmt: skip
+    nothing = nothing.model_copy(update={"enumerated": every})
     told = tsc.analyze(model, TOKENS, found=nothing, probes=["patterns"]).findings[0]
     assert (told.severity, told.text[:44]) == (
         "good",
         "Enumerated: none of all 25 inputs is wrong. ",
     )
     with pytest.raises(UsageError, match="has 7 tokens"):
-        tsc.analyze(model, TOKENS[:, :5], found=_Found())
+        tsc.analyze(model, TOKENS[:, :5], found=FOUND)
+    with pytest.raises(UsageError, match="falsify returned"):
+        tsc.analyze(model, TOKENS, found="all of it")
+
+
+def test_a_search_brings_its_rows_its_names_and_where_it_is_read(tmp_path: Path) -> None:
+    report = tsc.analyze(transformer_lens_model(), found=FOUND, name="mine")
+    asked = report.models[0].outside.asked
+    assert (asked.tokens, set(asked.query)) == (FOUND.examples, {5})
+    assert asked.names[2] == "TWO"
+    page = report.save(tmp_path / "out", plotlyjs="cdn").read_text()
+    assert "Why is it wrong on <code>TWO 6 5 3 5 8 8</code>?" in page
+    assert "Head 1 did it." in page
+    assert "Which changes does it miss?" in page
+    assert "9 of 12" in page
 
 
 def test_the_model_is_left_as_it_was() -> None:

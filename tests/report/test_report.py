@@ -69,12 +69,12 @@ def test_default_strings_are_first_errors_examples_and_the_worst_of_the_test_set
 
 def test_sensible_strings_fit_any_task():
     config = tsc.ClassifierConfig(n_letters=5, task={"kind": "contains_all", "letters": "bde"})
-    strings = sensible_strings(HookedClassifier(config))
+    strings = sensible_strings(config)
     labels = config.task.labels(config.alphabet.count_matrix(strings))
     assert labels.any()
     assert not labels.all()
     lonely = tsc.ClassifierConfig(n_letters=1, task={"kind": "at_least", "letter": "a"})
-    assert sensible_strings(HookedClassifier(lonely))
+    assert sensible_strings(lonely)
 
 
 def test_the_same_string_twice_is_one_string():

@@ -152,13 +152,13 @@ def _effects(loaded: Checkpoint, edited: Checkpoint, quiet: bool) -> dict[str, A
 
 def _effects_in_order(loaded: Checkpoint, edited: Checkpoint, quiet: bool) -> dict[str, Any]:
     from tsc_interp.output.numbers import number
-    from tsc_interp.verification import verify
+    from tsc_interp.verification.order.verify import verify_order
 
     told: dict[str, Any] = {"sentences": []}
     with working(quiet) as doing:
         for when, model in (("before", loaded), ("after", edited)):
             doing(f"deciding every input {when}")
-            verdict = verify(model, seconds=_SECONDS)
+            verdict = verify_order(model, seconds=_SECONDS)
             told |= {
                 f"wrong_{when}": str(verdict.wrong),
                 f"undecided_{when}": str(verdict.undecided),

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from tsc_interp.arguments import checked
 from tsc_interp.checkpoints.resolve import ModelLike, as_checkpoint
-from tsc_interp.errors import UnsupportedError, UsageError, shorten
+from tsc_interp.errors import TscError, UnsupportedError, UsageError, shorten
 from tsc_interp.falsification.enumerating import enumerate_all
 from tsc_interp.falsification.exact import Exact
 from tsc_interp.falsification.measuring import Draw, by_place, sampled
@@ -43,6 +44,7 @@ from tsc_interp.model.threads import one_thread
 from tsc_interp.task import Rule
 
 TRIES = 500_000
+EXAMPLES = 64
 _CONFIRMED = 12
 """Hits that are looked at again, until one is wrong by the model's own forward pass."""
 
@@ -59,8 +61,8 @@ class Subject(NamedTuple):
     """Why there are no arrays of it."""
     fingerprint: str
     """A hash of its weights."""
-    model: Any = None
-    """The TransformerLens model, which probes run."""
+    model: Callable[[], Any]
+    """The TransformerLens model, which probes run; None where there is none."""
 
 
 @checked
@@ -204,11 +206,30 @@ def _result(
         by_length=tuple(rates[2]),
         by_place=tuple(rates[3]),
         enumerated=counts,
-        mechanism=mechanism(subject.model, own, row) if row and subject.model is not None else (),
+        mechanism=mechanism(subject.model(), own, row) if row else (),
+        **_examples(search, own, word),
         stopped=stopped,
         seed=seed,
     )
     return found.model_copy(update={"findings": findings(found)})
+
+
+def _examples(search: Search, own: Question, word: Word | None) -> dict[str, Any]:
+    """Rows for probes: the wrong input, then hits and right inputs of each class in turn."""
+    frame = own.frame
+    n = max((n for n, _ in search.bases), default=frame.lengths[-1]) if word is None else len(word)
+    kinds = [sorted(one for one in search.hits if len(one) == n)]
+    kinds += [words for (length, _), words in sorted(search.bases.items()) if length == n]
+    turns = (one for turn in zip_longest(*kinds) for one in turn if one is not None)
+    words = list(dict.fromkeys([*([] if word is None else [word]), *turns]))[:EXAMPLES]
+    if not words:
+        return {}
+    rows = frame.rows(words)
+    labels = own.labels(rows)
+    wrong = np.array(own.answer(rows[0].tolist())) != labels[0]
+    at = int(wrong.argmax()) if wrong.any() else -1
+    given = own.written(rows, labels).tolist()
+    return {"examples": tuple(map(tuple, given)), "position": frame.reads(n)[at]}
 
 
 def _confirmed(search: Search, own: Question, *, shrink: bool) -> Word | None:
@@ -271,7 +292,8 @@ def _of_lens(model: Any) -> Subject:
     name = type(model).__name__ if named in (None, "", "custom", "native") else str(named)
     own = by_its_own_forward(model)
     weights = [w.detach().float().cpu().numpy() for _, w in sorted(model.state_dict().items())]
-    return Subject(name, own, int(model.W_U.shape[-1]), network, why, key_of(*weights), model)
+    outputs = int(model.W_U.shape[-1])
+    return Subject(name, own, outputs, network, why, key_of(*weights), lambda: model)
 
 
 def _of_ours(model: ModelLike, label: Any, frame: Any) -> tuple[Subject, Any, Frame]:
@@ -289,9 +311,18 @@ def _of_ours(model: ModelLike, label: Any, frame: Any) -> tuple[Subject, Any, Fr
     except UnsupportedError as error:
         why = str(error)
     outputs = max(2, config.n_outputs)
-    own = by_classifier(load(checkpoint))
+    hooked = load(checkpoint)
     name = str(checkpoint.source or "a model in memory")
-    subject = Subject(name, own, outputs, network, why, checkpoint.weight_hash())
+
+    def exported() -> Any:
+        try:
+            return hooked.to_transformer_lens(n_ctx=frame.length(frame.places[1]) + frame.writes)
+        except TscError:
+            return None
+
+    subject = Subject(
+        name, by_classifier(hooked), outputs, network, why, checkpoint.weight_hash(), exported
+    )
     return subject, config.task if label is None else label, frame
 
 

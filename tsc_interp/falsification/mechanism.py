@@ -21,6 +21,8 @@ SAMPLE = 64
 
 def mechanism(model: Any, question: Question, row: list[int]) -> tuple[Finding, ...]:
     """What the probes say of one wrong row; nothing where they do not know the model."""
+    if model is None:
+        return ()
     frame = question.frame
     n = len(row) - frame.length(0)
     sample = frame.rows(frame.sample(SAMPLE, np.random.default_rng(0), n))

@@ -76,6 +76,11 @@ class Falsification(Displayed, Record):
     enumerated: Enumerated | None
     mechanism: tuple[Finding, ...] = ()
     """Which part of a TransformerLens model makes it wrong on `tokens`, by its probes."""
+    examples: tuple[tuple[int, ...], ...] = ()
+    """The input and others of every class, as long as it and as the model reads them, for probes.
+    Where none was found: others alone."""
+    position: int | None = None
+    """Where the examples are read: the first position whose answer is wrong."""
     stopped: str
     """Why it ended."""
     seed: int

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tsc_interp.errors import TscError, UnsupportedError, UsageError
@@ -42,6 +42,28 @@ def ask(probe: Probe, model: Any, strings: Any, **options: Any) -> ProbeResult:
     except Exception as error:  # whatever somebody else's code does
         raise ProbeFailed(f"probe {probe.name} failed: {one_line(error)}") from error
     return result
+
+
+def ask_each(
+    wanted: Sequence[Probe], run: Callable[[Probe], ProbeResult], progress: Callable[[str], None],
+    *, named: bool,
+) -> tuple[tuple[ProbeResult, ...], dict[str, str]]:  # fmt: skip
+    """Results, and why each of the others was not run; one that was named has to run."""
+    results: list[ProbeResult] = []
+    not_run: dict[str, str] = {}
+    for index, probe in enumerate(wanted, start=1):
+        progress(f"{index} of {len(wanted)} {probe.name}: {probe.question}")
+        try:
+            results.append(run(probe))
+        except ProbeFailed as error:
+            if len(wanted) == 1:
+                raise
+            not_run[probe.name] = str(error)
+        except UnsupportedError as error:
+            if named:
+                raise UnsupportedError(f"probe {probe.name}: {error}") from None
+            not_run[probe.name] = str(error)
+    return tuple(results), not_run
 
 
 def _check(probe: Probe, result: ProbeResult) -> None:

@@ -50,7 +50,7 @@ class ModelCard:
     ) -> ModelCard:
         checkpoint = model.to_checkpoint()
         return cls(
-            name=_short_name(model.source),
+            name=short_name(model.source),
             source=model.source,
             task=model.config.question if order is None else _asked_in_order(model),
             parameters=checkpoint.n_parameters,
@@ -131,7 +131,7 @@ class ModelCard:
             decided = (
                 "`tsc-interp verify` says why its inputs cannot be decided."
                 if layers == 1
-                else f"order-sensitive models are decided with one layer, and this has {layers}."
+                else "`tsc-interp falsify` searches for wrong inputs."
             )
             return (
                 "Its answers depend on the order of letters, so the test strings and the horizon "
@@ -181,7 +181,7 @@ def _asked_in_order(model: Classifier) -> str:
     return config.question if config.n_letters <= MOST_NAMED else config.task.describe()
 
 
-def _short_name(source: str) -> str:
+def short_name(source: str) -> str:
     """A file by its name; a run's checkpoint by experiment, seed and epoch."""
     path = Path(source)
     if path.suffix != SUFFIX:

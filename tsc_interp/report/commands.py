@@ -35,20 +35,28 @@ def command(report: ReportContent, probe: str | None = None) -> str:
     parts = ["tsc-interp", "analyze", "--checkpoint", where]
     parts += [] if epoch is None else ["--epoch", str(epoch)]
     parts += [part for other in others for part in ("--compare", _at_epoch(other))]
-    parts += ["--probe", probe] if probe else []
-    return " ".join(_shell(part) for part in [*parts, *report.models[0].strings])
+    if report.models[0].outside is None:  # else the whole report has the search's inputs
+        parts += [*(["--probe", probe] if probe else []), *report.models[0].strings]
+    return " ".join(_shell(part) for part in parts)
 
 
 def python(report: ReportContent, probe: str) -> str:
     card = report.models[0].card
-    if not isinstance(card, ModelCard):
-        return _OUTSIDE.format(hash=card.weight_hash[:12], probe=probe)
     first, *others = _sources(report)
+    imported = (
+        "import tsc_interp as tsc\n\n"
+        "# checkpoint: as tsc.from_transformer_lens or tsc.from_torch gave it; its weight hash is "
+        f"{card.weight_hash[:12]}...\n"
+    )
+    if not isinstance(card, ModelCard):
+        if first:
+            return f"import tsc_interp as tsc\n\ntsc.analyze({_python(first)})[{probe!r}]"
+        if card.task:
+            return f"{imported}tsc.analyze(checkpoint)[{probe!r}]"
+        return _OUTSIDE.format(hash=card.weight_hash[:12], probe=probe)
     if not all([first, *others]):
         return (
-            "import tsc_interp as tsc\n\n"
-            "# checkpoint: as tsc.from_transformer_lens or tsc.from_torch gave it; its weight hash "
-            f"is {card.weight_hash[:12]}...\n"
+            f"{imported}"
             f"strings = {list(report.models[0].strings)!r}\n"
             f"report = tsc.analyze(checkpoint, strings, probes=[{probe!r}])\n"
             "report.show(tables=True)"
@@ -89,7 +97,8 @@ def lab_python(result: LabResult) -> str:
 def _sources(report: ReportContent) -> list[str]:
     """What to type for each model; nothing for one that is in a Python process only."""
     cards = [model.card for model in report.models]
-    return [card.source if isinstance(card, ModelCard) and card.on_disk else "" for card in cards]
+    return [card.source if not isinstance(card, ModelCard) or card.on_disk else ""
+            for card in cards]  # fmt: skip
 
 
 def _shell(part: str) -> str:

@@ -18,7 +18,7 @@ from tsc_interp.model.threads import one_thread
 from tsc_interp.probes.atlas.result import AtlasResult
 from tsc_interp.probes.probe import Probe
 from tsc_interp.probes.registry import PROBES
-from tsc_interp.report.asking import ProbeFailed, ask, chosen_probes
+from tsc_interp.report.asking import ask, ask_each, chosen_probes
 from tsc_interp.report.cause import Confirmation, confirm
 from tsc_interp.report.front import choose
 from tsc_interp.report.limits import EXACT, left_out
@@ -116,6 +116,13 @@ def analyze(
         progress("deciding every input in its order")
     elif seconds is not None:
         raise UsageError("seconds is for order-sensitive models only")
+    first = subjects[0]
+    asked_nothing = chosen is None and strings is None and compare is None
+    if asked_nothing and first.model.config.needs_order and first.order is None:
+        from tsc_interp.report.outside import analyze_searched
+
+        checkpoint = first.model.to_checkpoint(first.provenance)
+        return analyze_searched(checkpoint, seconds=seconds, progress=progress)
     texts = _strings(strings, subjects)
     small = all(_parameters(subject.model) <= _SMALL for subject in subjects)
     with one_thread() if small else nullcontext():
@@ -211,36 +218,26 @@ def _difference(subjects: Sequence[_Subject], progress: Progress) -> Difference 
 def _examine(
     subject: _Subject, strings: tuple[str, ...], chosen: list[Probe] | None, progress: Progress
 ) -> ModelReport:
-    results: list[ProbeResult] = []
-    not_run: dict[str, str] = {}
     checkpoint = subject.model.to_checkpoint(subject.provenance)
-    parameters = checkpoint.n_parameters
     asked = chosen or [
         p
         for p in PROBES
-        if not p.on_request and (not p.needs_run or subject.run_directory is not None)
+        if (not p.on_request or (p.name == "patterns" and subject.model.config.needs_order))
+        and (not p.needs_run or subject.run_directory is not None)
     ]
-    for index, probe in enumerate(asked, start=1):
-        options = {"run_directory": subject.run_directory} if probe.needs_run else {}
-        reason = None if chosen else _left_out(probe.name, subject, parameters)
+
+    def run(probe: Probe) -> ProbeResult:
+        reason = None if chosen else _left_out(probe.name, subject, checkpoint.n_parameters)
         if reason is not None:
-            not_run[probe.name] = reason
-            continue
-        progress(f"{index} of {len(asked)} {probe.name}: {probe.question}")
-        try:
-            results.append(ask(probe, subject.model, strings, **options))
-        except ProbeFailed as error:
-            if len(asked) == 1:
-                raise
-            not_run[probe.name] = str(error)
-        except UnsupportedError as error:
-            if chosen is not None:
-                raise UnsupportedError(f"probe {probe.name}: {error}") from None
-            not_run[probe.name] = str(error)
+            raise UnsupportedError(reason)
+        options = {"run_directory": subject.run_directory} if probe.needs_run else {}
+        return ask(probe, subject.model, strings, **options)
+
+    results, not_run = ask_each(asked, run, progress, named=chosen is not None)
     card = ModelCard.of(
         subject.model, subject.provenance, subject.test, _reach(subject, results), subject.order
     )
-    told = ModelReport(card, strings, tuple(results), not_run, checkpoint)
+    told = ModelReport(card, strings, results, not_run, checkpoint)
     return replace(told, confirmation=_confirmation(subject, told, progress))
 
 

@@ -18,7 +18,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tsc_interp.arguments import checked
+from tsc_interp.checkpoints.checkpoint import SUFFIX, Checkpoint
 from tsc_interp.errors import UnsupportedError, UsageError
+from tsc_interp.falsification.falsify import falsify
+from tsc_interp.falsification.result import Falsification
+from tsc_interp.frames.frame import Frame
 from tsc_interp.probes.attribution.run import readouts
 from tsc_interp.probes.patterns.result import PatternsResult
 from tsc_interp.probes.probe import Probe
@@ -26,7 +30,8 @@ from tsc_interp.probes.registry import PROBES, find_probe
 from tsc_interp.probes.rows import Query, Rows, TokenNames, name_of, need_cache, token_rows
 from tsc_interp.probes.running import readout_direction
 from tsc_interp.probes.standing_out import heads_to_tell
-from tsc_interp.report.asking import ProbeFailed, ask, chosen_probes
+from tsc_interp.report.asking import ask, ask_each, chosen_probes
+from tsc_interp.report.card import short_name
 from tsc_interp.report.model_report import ModelReport
 from tsc_interp.report.outside_card import Asked, OutsideCard, Tested
 from tsc_interp.report.outside_model import describe, parameters_of, row_bytes, weight_hash
@@ -42,6 +47,8 @@ MOST_BYTES = 500_000_000
 MOST_WORK = 100_000_000_000
 """Parameters times tokens; four probes take some 30 seconds of one processor core then."""
 MOST_SHOWN = 8
+SECONDS = 15.0
+"""For the search of an imported model; `tsc-interp falsify` takes more."""
 FIRST = ("patterns", "attribution", "ablation", "circuits-weights")
 """What a page opens with."""
 R = TypeVar("R", bound=Record)
@@ -66,13 +73,13 @@ def analyze_tokens(
     """Run the probes that need no task on any TransformerLens model.
 
     Args:
-        model: A HookedTransformer, a TransformerBridge, or a hooked model of ours.
-        tokens: Token ids `[batch pos]`. May be left out where `found` has a wrong input.
+        model: A HookedTransformer or a TransformerBridge.
+        tokens: Token ids `[batch pos]`. By default the examples of `found`.
         probes: Names of probes, by default all that apply. The others are listed with the reason.
-        query: The position that reads: one for all rows, or one per row. By default each row's
-            last token.
+        query: The position that reads: one for all rows, or one per row. By default where `found`
+            is wrong, or each row's last token.
         token_names: What tokens are called: a list by token id, or a dictionary. By default what
-            the model's tokenizer says.
+            the frame of `found` or the model's tokenizer says.
         direction: A vector in the residual stream; attribution takes apart the read-out along it.
             By default it takes apart the answer's logit less the next largest.
         attention_mask: `[batch pos]`, 1 for tokens and 0 for padding.
@@ -100,6 +107,9 @@ def analyze_tokens(
     chosen = chosen_probes(probes)
     need_cache(model)
     tokens, answer = _with_found(tokens, answer, found)
+    if found is not None and found.examples:
+        query = found.position if query is None else query
+        token_names = Frame.parse(found.frame).names if token_names is None else token_names
     if tokens is None:
         raise UsageError(
             f"which tokens? A {type(model).__name__} is analysed on token ids [batch pos]: "
@@ -115,27 +125,35 @@ def analyze_tokens(
     card = OutsideCard(
         name=describe(model)["name"] if name is None else str(name),
         kind=describe(model)["name"],
-        tested=None if found is None else Tested.of(found, asked.names),
+        tested=None if found is None else Tested.of(found),
         parameters=parameters_of(model),
         weight_hash=weight_hash(model),
         shape={key: value for key, value in describe(model).items() if key != "name"},
         asked=asked,
     )
-    results, not_run = _ask_all(model, asked, chosen, progress)
+
+    def run(probe: Probe) -> ProbeResult:
+        result = _ask(model, asked, probe)
+        if chosen is None and isinstance(result, HeadsResult) and not heads_to_tell(result):
+            raise UnsupportedError("no head reads one token more clearly than chance")
+        return result
+
+    wanted = [probe.of_tokens() for probe in chosen or _default()]
+    results, not_run = ask_each(wanted, run, progress, named=chosen is not None)
     names = tuple(f"row {row}" for row in asked.rows)
     return Report((ModelReport(card, names, results, not_run),))
 
 
 def _with_found(tokens: Any, answer: Any, found: Any) -> tuple[Any, Any]:
-    """The wrong input in front of the rows, to be taken apart first."""
-    wrong = getattr(found, "tokens", None)
-    if found is None or wrong is None:
+    """The wrong input in front of the rows, to be taken apart first; its examples are rows, too."""
+    if found is None:
         return tokens, answer
-    if callable(wrong):
+    if not isinstance(found, Falsification):
         raise UsageError(f"found is what tsc.falsify returned, got a {type(found).__name__}")
-    first = np.array([wrong], dtype=np.int64)
-    if tokens is None:
-        return first, answer
+    examples = found.examples or (() if found.tokens is None else (found.tokens,))
+    if tokens is None or found.tokens is None:
+        return (np.array(examples) if tokens is None and examples else tokens), answer
+    first = np.array(examples[:1])
     rest = np.asarray(tokens.detach().cpu() if hasattr(tokens, "detach") else tokens)
     if rest.ndim != 2 or rest.shape[1] != first.shape[1]:
         raise UsageError(
@@ -145,6 +163,33 @@ def _with_found(tokens: Any, answer: Any, found: Any) -> tuple[Any, Any]:
     if answer is not None and np.ndim(answer):
         raise UsageError("with found=, answer is one output for all rows")
     return np.concatenate([first, rest]), answer
+
+
+def analyze_searched(
+    checkpoint: Checkpoint, *, seconds: float | None = None, progress: Progress
+) -> Report:
+    """Report on an imported model that `verify` does not decide: search it, and run the probes.
+
+    The probes run on its TransformerLens form, which answers alike.
+    """
+    from tsc_interp.model.hooked import load
+
+    found = falsify(checkpoint, seconds=SECONDS if seconds is None else seconds, progress=progress)
+    frame = Frame.parse(found.frame)
+    size = frame.length(frame.places[1]) + frame.writes
+    told = analyze_tokens(
+        load(checkpoint).to_transformer_lens(n_ctx=size), None, found=found, progress=progress
+    )
+    (model,) = told.models
+    assert isinstance(model.card, OutsideCard)
+    source = checkpoint.source or model.card.name
+    typed = "imported_from" not in checkpoint.provenance or source.endswith(SUFFIX)
+    card = replace(
+        model.card, name=short_name(source), source=source if typed else "",
+        task=checkpoint.config.task.describe(),
+        parameters=checkpoint.n_parameters, weight_hash=checkpoint.weight_hash(),
+    )  # fmt: skip
+    return Report((replace(model, card=card, checkpoint=checkpoint),))
 
 
 def _answers(answer: Any, rows: NDArray[np.int64], given: int) -> tuple[int, ...] | None:
@@ -217,31 +262,6 @@ def _from_tokenizer(model: Any, tokens: Sequence[int]) -> dict[int, str] | None:
 
 
 # -- asking ------------------------------------------------------------------------------------
-
-
-def _ask_all(
-    model: Any, asked: Asked, chosen: Sequence[Probe] | None, progress: Progress
-) -> tuple[tuple[ProbeResult, ...], dict[str, str]]:
-    results: list[ProbeResult] = []
-    not_run: dict[str, str] = {}
-    wanted = chosen or _default()
-    for index, probe in enumerate(wanted, start=1):
-        progress(f"{index} of {len(wanted)} {probe.name}: {probe.of_tokens().question}")
-        try:
-            result = _ask(model, asked, probe)
-            if chosen is None and isinstance(result, HeadsResult) and not heads_to_tell(result):
-                not_run[probe.name] = "no head reads one token more clearly than chance"
-                continue
-            results.append(result)
-        except ProbeFailed as error:
-            if len(wanted) == 1:
-                raise
-            not_run[probe.name] = str(error)
-        except UnsupportedError as error:
-            if chosen is not None:
-                raise UnsupportedError(f"probe {probe.name}: {error}") from None
-            not_run[probe.name] = str(error)
-    return tuple(results), not_run
 
 
 def _default() -> list[Probe]:

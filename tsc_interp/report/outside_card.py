@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from tsc_interp.falsification.result import Falsification
 from tsc_interp.output.numbers import counted, number
 from tsc_interp.results.base import Finding, Severity
 
@@ -17,6 +18,7 @@ KIND = "transformer_lens"
 _IN_LABELS = 12
 """Characters of a row's tokens in labels; a phone has room for them."""
 _IN_FULL = 600
+MOST_RATES = 12
 NOT_TESTED = "Not tested: no label was given, so nothing here is known to be right or wrong."
 
 
@@ -92,15 +94,26 @@ class Tested:
 
     severity: Severity
     text: str
+    wrong: str = ""
+    """The wrong input that was found."""
+    label: str = ""
+    answer: str = ""
+    why: str = ""
+    """Which part makes it wrong."""
+    rates: tuple[tuple[str, int, int], ...] = ()
+    """By place, or else by class or length: of what, how many were wrong, and how many tried."""
+    changed: bool = False
+    """Whether the rates are of inputs with one letter changed, by place."""
+    others: str = ""
+    """What is left out of the rates."""
 
     @classmethod
-    def of(cls, found: Any, names: Mapping[int, str]) -> Tested:
+    def of(cls, found: Falsification) -> Tested:
         """From what `tsc.falsify` returned."""
         every = found.enumerated
         sentences = []
+        row = (found.text or "").replace("`", "'")
         if found.tokens is not None:
-            row = " ".join(names.get(token, str(token)) for token in found.tokens)
-            row = row.replace("`", "'")
             how = "proved wrong in ball arithmetic" if found.proved else "not proved"
             sentences.append(
                 f"Found: `{row}` is answered {found.answer}, and {found.label} is right ({how})."
@@ -113,8 +126,8 @@ class Tested:
             sentences.append(f"Enumerated: {wrong}{open_}.")
         elif found.tokens is None:
             sentences.append(
-                f"Nothing found: {number(found.tried)} inputs were tried, which says nothing about "
-                "the others."
+                f"Nothing found: {number(found.tried)} inputs were tried ({found.stopped}), which "
+                "says nothing about the others."
             )
         rate = found.error_rate
         if rate is not None and rate.tried and not (every is not None and every.complete):
@@ -126,7 +139,16 @@ class Tested:
         right = every is not None and every.complete and not every.wrong and not every.undecided
         failed = found.tokens is not None or (every is not None and every.wrong > 0)
         severity: Severity = "failure" if failed else "good" if right else "note"
-        return cls(severity, " ".join(sentences))
+        groups = (found.by_place, found.by_class, found.by_length)
+        told = next((one for one in groups if any(rate.wrong for rate in one)), ())
+        worst = sorted(told, key=lambda rate: -rate.share if rate.tried else 0)[:MOST_RATES]
+        least = [f"Of {len(told)}, the {MOST_RATES} worst."] if len(told) > MOST_RATES else []
+        return cls(
+            severity, " ".join(sentences), row, str(found.label), str(found.answer),
+            " ".join(one.text for one in found.mechanism),
+            tuple((one.of, one.wrong, one.tried) for one in told if one in worst and one.tried),
+            told == found.by_place, *least,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -142,6 +164,9 @@ class OutsideCard:
     kind: str = ""
     """Its class, where `name` is what somebody calls it."""
     tested: Tested | None = None
+    source: str = ""
+    """What to type for it, where it is one of our files."""
+    task: str = ""
 
     def verdict(self) -> Finding:
         """What a search for errors said, what the model is, and what was asked."""
@@ -149,9 +174,10 @@ class OutsideCard:
         name = self.name.replace("`", "'")
         of_each = f"of {counted(heads, 'head')}" + (" each" if layers > 1 else "")
         judged = self.tested or Tested("note", NOT_TESTED)
+        asks = f" and answers “{self.task}?”" if self.task else ""
         text = (
             f"{judged.text} {name} has {counted(layers, 'layer')} {of_each} and "
-            f"{counted(self.parameters, 'parameter')}. {self.asked.sentence()}"
+            f"{counted(self.parameters, 'parameter')}{asks}. {self.asked.sentence()}"
         )
         return Finding(
             severity=judged.severity,
@@ -162,7 +188,9 @@ class OutsideCard:
     def facts(self) -> list[tuple[str, str]]:
         """The card, line by line."""
         asked = self.asked
-        told = [("kind", self.kind or self.name), ("parameters", number(self.parameters))]
+        told = [(name, value) for name, value in
+                (("checkpoint", self.source), ("task", self.task)) if value]  # fmt: skip
+        told += [("kind", self.kind or self.name), ("parameters", number(self.parameters))]
         told += [(name, _written(value)) for name, value in self.shape.items()]
         told += [("rows", f"{len(asked.rows)} of {number(asked.given)} given")]
         told += [("tokens a row", number(asked.width))]
@@ -197,9 +225,13 @@ class OutsideCard:
         return cls(
             asked=Asked(**asked),
             kind=data.get("called", ""),
-            tested=None if tested is None else Tested(**tested),
+            tested=None if tested is None else Tested(**{**tested, "rates": _rates(tested)}),
             **kept,
         )
+
+
+def _rates(tested: Mapping[str, Any]) -> tuple[tuple[str, int, int], ...]:
+    return tuple((of, wrong, tried) for of, wrong, tried in tested.get("rates", ()))
 
 
 def _written(value: Any) -> str:

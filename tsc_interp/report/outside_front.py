@@ -53,12 +53,23 @@ class Needed:
 
 
 @dataclass(frozen=True)
+class Missed:
+    """How often a kind of input is answered wrongly."""
+
+    name: str
+    share: float
+    """In percent."""
+    told: str
+
+
+@dataclass(frozen=True)
 class OutsideFront:
     attention: Markup | None
     row: RowApart | None
     needed: tuple[Needed, ...]
     rows: int
     confirmed: str
+    rates: tuple[Missed, ...] = ()
 
 
 def outside_front(model: ModelReport, card: OutsideCard) -> OutsideFront:
@@ -73,7 +84,11 @@ def outside_front(model: ModelReport, card: OutsideCard) -> OutsideFront:
         needed=() if answers is None else _needed(answers, seen),
         rows=0 if answers is None else answers.rows,
         confirmed="" if without is None or answers is None else _confirmed(without, answers),
-    )
+        rates=() if card.tested is None else tuple(
+            Missed(of, 100 * wrong / tried, f"{wrong:,} of {tried:,}")
+            for of, wrong, tried in card.tested.rates
+        ),
+    )  # fmt: skip
 
 
 def _result(model: ModelReport, probe: str, kind: type[R]) -> R | None:
