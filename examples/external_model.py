@@ -1,13 +1,14 @@
 """Explain a published model: from its file of weights to a page about it.
 
     python examples/external_model.py                           (a model made on the spot)
-    python examples/external_model.py palindromes.pt --start 31 --end 32
+    python examples/external_model.py palindromes.pt --task palindrome \\
+        --frame "[START] x{20} [END]; x=0..30; START=31; END=32"
 
 The file is a saved state of TransformerLens's HookedTransformer. The script reads the model's sizes
 from the weights. A state does not contain the activation and the direction of attention, so these
-are options. The model is run on random rows, between the fixed tokens if there are any, or on rows
-of your own as JSON. The page opens with where each head attends, the contributions to an answer,
-and the heads that the answers need.
+are options. The frame says what inputs look like, and the task what is right. The script searches
+for the simplest wrong input; the page takes it apart and shows which changes the model misses, the
+heads that the answers need and where they attend.
 """
 
 # --8<-- [start:read]
@@ -70,34 +71,24 @@ def made() -> dict[str, torch.Tensor]:
 # --8<-- [start:page]
 parser = argparse.ArgumentParser()
 parser.add_argument("state", nargs="?", type=Path)
-parser.add_argument("--start", type=int, help="the token every input begins with")
-parser.add_argument("--end", type=int, help="the token every input ends with")
-parser.add_argument("--rows", type=Path, help="rows of token ids as JSON, instead of random ones")
-parser.add_argument("--letters", type=int, help="how many of the first token ids may stand inside")
-parser.add_argument("--read", type=int, default=-1, help="the position that is read")
+parser.add_argument("--frame", default="x{7}; x=0..4", help="what inputs look like")
+parser.add_argument("--task", help="what is right: a name, or a task as JSON")
 parser.add_argument("--act-fn", default="relu")
 parser.add_argument("--both-ways", action="store_true", help="attention is not causal")
+parser.add_argument("--seconds", type=float, default=60)
 parser.add_argument("--out", default="external-report")
 run_alone = Path(sys.argv[0]).name == Path(__file__).name  # the documentation runs it, too
 asked = parser.parse_args(None if run_alone else [])
 
 state = read_tensors(asked.state) if asked.state else made()
-options = sizes(state, asked.act_fn, asked.both_ways)
-model = build(options, state)
+model = build(sizes(state, asked.act_fn, asked.both_ways), state)
+label = lambda rows: rows[:, 0]  # noqa: E731  (what the made model answers: the first letter)
+if asked.task:
+    label = json.loads(asked.task) if asked.task.startswith("{") else asked.task
 
-torch.manual_seed(0)
-fixed = [token for token in (asked.start, asked.end) if token is not None]
-letters = asked.letters or (min(fixed) if fixed else 0) or int(options["d_vocab"])
-rows = torch.randint(0, letters, (64, int(options["n_ctx"])))
-if asked.start is not None:
-    rows[:, 0] = asked.start
-if asked.end is not None:
-    rows[:, -1] = asked.end
-if asked.rows is not None:
-    rows = torch.tensor(json.loads(asked.rows.read_text()))
-
+found = tsc.falsify(model, label, frame=asked.frame, seconds=asked.seconds, seed=0)
 name = asked.state.stem if asked.state else "first letter"
-report = tsc.analyze(model, rows, query=asked.read, name=name)
+report = tsc.analyze(model, found=found, name=name)
 report.show()
 print("page:", report.save(asked.out))
 # --8<-- [end:page]

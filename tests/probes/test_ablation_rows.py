@@ -17,6 +17,7 @@ from tests.probe_models import (
 )
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError, UsageError
+from tsc_interp.interventions.hooks import intervene
 from tsc_interp.model.hooked import HookedClassifier
 from tsc_interp.probes.ablation import rows
 from tsc_interp.probes.registry import figures, run_probe
@@ -111,3 +112,19 @@ def test_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows, "MOST_WORK", 100_000)
     with pytest.raises(UnsupportedError, match="too much for a model of"):
         run_probe("ablation", model, TOKENS)
+
+
+def test_a_multiclass_classifier_is_ablated_by_its_export() -> None:
+    """Oracle: our own hooks, by `intervene`."""
+    config = ClassifierConfig(n_letters=3, n_outputs=3, n_heads=2, task="most_frequent")
+    torch.manual_seed(3)
+    model = HookedClassifier(config)
+    strings = ["abc", "aab", "ccb", "bbb"]
+    result = run_probe("ablation", model, strings)
+    for head in range(2):
+        after = intervene(model, strings, [f"head{head}=zero"]).after.argmax(-1).tolist()
+        got = [int(result.answers.after.at(change="zero", part=f"head {head}", string=f"row {i}"))
+               for i in range(4)]  # fmt: skip
+        assert got == after
+    with pytest.raises(UnsupportedError, match="one length"):
+        run_probe("ablation", model, ["a", "aab"])

@@ -12,7 +12,7 @@ import torch
 import tsc_interp as tsc
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.model.hooked import HookedClassifier
-from tsc_interp.report.card import ModelCard, _short_name
+from tsc_interp.report.card import ModelCard, short_name
 from tsc_interp.report.model_report import ModelReport, section_of
 from tsc_interp.report.reach import Reach, reach, reach_of_atlas
 from tsc_interp.report.scoring import TestScore
@@ -211,7 +211,7 @@ def test_sections_and_figures_are_found_by_name():
     ],
 )  # fmt: skip
 def test_a_model_is_called_by_a_short_name(source, name):
-    assert _short_name(source) == name
+    assert short_name(source) == name
 
 
 @pytest.mark.parametrize("test", [None, PERFECT])

@@ -31,6 +31,7 @@ from tsc_interp.interventions.changes import Change, Mean, Resample, Zero
 from tsc_interp.interventions.hooks import Hooks, intervene
 from tsc_interp.interventions.intervention import Intervention
 from tsc_interp.interventions.parts import Part
+from tsc_interp.model.inputs import token_rows
 from tsc_interp.model.threads import one_thread
 from tsc_interp.probes.ablation.exact import ExactHalf, length_for
 from tsc_interp.probes.ablation.result import Ablated, AblationResult, TestErrors
@@ -38,7 +39,7 @@ from tsc_interp.probes.ablation.rows import run_rows
 from tsc_interp.probes.ablation.words import findings, named
 from tsc_interp.probes.running import Floats, as_array, classifier_config, need_classifier
 from tsc_interp.results.base import LabeledArray
-from tsc_interp.strings import Counts
+from tsc_interp.strings import PAD, Counts
 
 MEAN_OVER = 128
 RESAMPLED = 1024
@@ -66,10 +67,13 @@ def run(
     On any TransformerLens model: token ids `[batch pos]` for strings, and `query`, `answer`,
     `token_names` and `attention_mask` as in `rows.py`.
     """
-    if classifier_config(model) is None:
+    own = classifier_config(model)
+    if own is None:
         return run_rows(model, strings, **of_rows)
     if of_rows:
         raise UsageError(f"{', '.join(of_rows)}: for TransformerLens models, on token ids")
+    if own.n_outputs > 1:
+        return _of_classes(model, own, strings)
     config = need_classifier(model, "ablation")
     parts = list(_parts(config))
     if not parts:
@@ -105,6 +109,21 @@ def run(
         result = _resampled(model, config, result, parts, _spaced(counts, RESAMPLED), seed)
     result = work.proved(result, named(result))
     return result.with_findings(findings(result))
+
+
+def _of_classes(model: Any, config: ClassifierConfig, strings: Sequence[str]) -> AblationResult:
+    """A multiclass model, by hooks on its TransformerLens form."""
+    from tsc_interp.model.hooked import load
+
+    rows = token_rows(config, strings)
+    if (rows == PAD).any():
+        raise UnsupportedError(
+            f"this model has {config.n_outputs} outputs, and the ablation probe then needs strings "
+            "of one length"
+        )
+    lens = load(model.to_checkpoint()).to_transformer_lens(n_ctx=rows.shape[1])
+    at = 0 if config.reads == "first" else -1
+    return run_rows(lens, rows, query=at, token_names=dict(enumerate(config.called)))
 
 
 def _parts(config: ClassifierConfig) -> Iterator[Part]:
