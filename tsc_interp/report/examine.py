@@ -122,7 +122,7 @@ def analyze(
         from tsc_interp.report.outside import analyze_searched
 
         checkpoint = first.model.to_checkpoint(first.provenance)
-        return analyze_searched(checkpoint, seconds=seconds, progress=progress)
+        return analyze_searched(checkpoint, seconds=allowed, progress=progress)
     texts = _strings(strings, subjects)
     small = all(_parameters(subject.model) <= _SMALL for subject in subjects)
     with one_thread() if small else nullcontext():

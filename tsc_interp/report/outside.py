@@ -47,8 +47,6 @@ MOST_BYTES = 500_000_000
 MOST_WORK = 100_000_000_000
 """Parameters times tokens; four probes take some 30 seconds of one processor core then."""
 MOST_SHOWN = 8
-SECONDS = 15.0
-"""For the search of an imported model; `tsc-interp falsify` takes more."""
 FIRST = ("patterns", "attribution", "ablation", "circuits-weights")
 """What a page opens with."""
 R = TypeVar("R", bound=Record)
@@ -165,16 +163,14 @@ def _with_found(tokens: Any, answer: Any, found: Any) -> tuple[Any, Any]:
     return np.concatenate([first, rest]), answer
 
 
-def analyze_searched(
-    checkpoint: Checkpoint, *, seconds: float | None = None, progress: Progress
-) -> Report:
+def analyze_searched(checkpoint: Checkpoint, *, seconds: float, progress: Progress) -> Report:
     """Report on an imported model that `verify` does not decide: search it, and run the probes.
 
     The probes run on its TransformerLens form, which answers alike.
     """
     from tsc_interp.model.hooked import load
 
-    found = falsify(checkpoint, seconds=SECONDS if seconds is None else seconds, progress=progress)
+    found = falsify(checkpoint, seconds=seconds, progress=progress)
     frame = Frame.parse(found.frame)
     size = frame.length(frame.places[1]) + frame.writes
     told = analyze_tokens(
