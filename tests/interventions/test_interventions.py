@@ -292,6 +292,35 @@ def test_zero_and_scale_can_be_written_as_weights_of_any_classifier(config):
         torch.testing.assert_close(changed, expected, atol=2e-5, rtol=2e-5)
 
 
+CONSTANTS = ("mean(abc, cab, aaa, bca)", "from(bca)")
+
+
+@pytest.mark.parametrize("config", [*FAMILY, *ATTENTION, *PUBLIC], ids=lambda config: "")
+def test_constants_of_the_last_layer_become_biases(config):
+    """Oracle: hooks that put the mean in place at every position."""
+    if not config.biases:
+        pytest.skip("no bias to hold the constant")
+    model = Classifier.from_checkpoint(ordered_checkpoint(config, 3))
+    strings = ["abc", "cab", "aaa", "bca"]
+    last = f"layer{config.n_layers - 1}."
+    written = 0
+    for part, constant in itertools.product(("head1", "neuron1", "mlp"), CONSTANTS):
+        if not (config.has_attention if part == "head1" else config.has_mlp):
+            continue
+        text = f"{last}{part}={constant}"
+        try:
+            edited = edit(model.to_checkpoint(), text)
+        except UnsupportedError:
+            assert config.beyond_verification or not (config.has_cls or config.has_positions)
+            continue
+        written += 1
+        with torch.no_grad():
+            changed = Classifier.from_checkpoint(edited)(strings)
+        expected = intervene(model, strings, text).after
+        torch.testing.assert_close(changed, expected, atol=2e-5, rtol=2e-5)
+    assert written or config.beyond_verification or not (config.has_cls or config.has_positions)
+
+
 def test_an_edited_order_sensitive_model_is_decided_again():
     config = ClassifierConfig(n_positions=5, n_heads=2, d_model=4, d_head=2, biases=True)
     checkpoint = ordered_checkpoint(config, 5)

@@ -1,17 +1,24 @@
-"""Zero and scale as weights, for every architecture: no weight is added, some are multiplied."""
+"""Zero and scale as weights, for every architecture: no weight is added, some are multiplied.
+
+What a part of the last layer writes on average, where the answer is read, is added to a bias.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.errors import UnsupportedError
-from tsc_interp.interventions.changes import Noise, Scale, Zero
+from tsc_interp.errors import UnsupportedError, UsageError
+from tsc_interp.interventions.changes import From, Mean, Noise, Scale, Set, Zero
+from tsc_interp.interventions.constants import given_vector
 from tsc_interp.interventions.intervention import Intervention
 from tsc_interp.interventions.parts import Part
+
+if TYPE_CHECKING:
+    from tsc_interp.model.classifier import Classifier
 
 Array = NDArray[np.float64]
 READ_WEIGHT = {"query": "attn.W_Q", "key": "attn.W_K", "value": "attn.W_V", "neuron": "mlp.W_in"}
@@ -51,6 +58,46 @@ def scale(weights: dict[str, Array], config: ClassifierConfig, one: Intervention
     for name in names:
         if name in weights:
             weights[name][index] *= times
+
+
+def becomes_bias(config: ClassifierConfig, one: Intervention) -> bool:
+    """Whether a change puts a constant in place of what a part of the last layer writes."""
+    where = one.place
+    return (
+        isinstance(one.change, Mean | From | Set)
+        and isinstance(where, Part)
+        and where.kind in ("head", "neuron", "mlp")
+        and (where.position, where.layer, config.biases) == (None, config.n_layers - 1, True)
+        and (config.has_cls or config.has_positions)  # else a mean differs from letter to letter
+        and not config.beyond_verification
+    )
+
+
+def write_bias(weights: dict[str, Array], model: Classifier, one: Intervention) -> None:
+    """Only the position that is read hears the last layer, so one constant is enough."""
+    where = one.place
+    assert isinstance(where, Part)
+    if isinstance(one.change, Set):
+        value = np.array(given_vector(model.cfg, one, where), dtype=np.float64)
+    else:
+        assert isinstance(one.change, Mean | From)
+        strings = one.change.strings if isinstance(one.change, Mean) else (one.change.string,)
+        if not strings:
+            raise UsageError(f"{one}: a mean over no strings; name them, as in mean(aab, abc)")
+        inputs = model.inputs(list(strings))
+        at = np.zeros(len(strings), int) if inputs.reading is None else inputs.reading.numpy()
+        _, cache = model.run_with_cache(inputs, names_filter=where.hook)
+        read = cache[where.hook].detach().double().numpy()[np.arange(len(strings)), at]
+        value = (read if where.index is None else read[:, where.index]).mean(0)
+    block = f"blocks.{where.layer}."
+    name = block + ("attn.W_O" if where.kind == "head" else "mlp.W_out")
+    index: Any = slice(None) if where.index is None else where.index
+    bias = block + ("attn.b_O" if where.kind == "head" else "mlp.b_out")
+    if where.kind == "mlp":
+        weights[bias] = value
+    else:
+        weights[bias] += np.atleast_1d(value) @ np.atleast_2d(weights[name][index])
+    weights[name][index] = 0.0
 
 
 def factor(one: Intervention) -> float:

@@ -32,7 +32,14 @@ from tsc_interp.interventions.changes import From, Mean, Patch, Resample, Scale,
 from tsc_interp.interventions.constants import Runs, given_vector, moved_table, table
 from tsc_interp.interventions.intervention import Given, Intervention, as_interventions
 from tsc_interp.interventions.parts import Direction, Edge, Part, readers, writers
-from tsc_interp.interventions.scaling import READ_WEIGHT, factor, only_scales, scale
+from tsc_interp.interventions.scaling import (
+    READ_WEIGHT,
+    becomes_bias,
+    factor,
+    only_scales,
+    scale,
+    write_bias,
+)
 from tsc_interp.model.framing import FrameLike, with_frame
 from tsc_interp.strings import CLS, FIRST_LETTER
 
@@ -72,11 +79,16 @@ def edit(
     history = [*checkpoint.provenance.get("interventions", ()), *map(str, wanted)]
     provenance = {**checkpoint.provenance, "interventions": history}
     source = f"{checkpoint.source} with {', '.join(map(str, wanted))}"
-    if all(only_scales(one) for one in wanted):
+    if all(only_scales(one) or becomes_bias(checkpoint.config, one) for one in wanted):
+        from tsc_interp.model.classifier import Classifier
+
         weights = {name: w.astype(np.float64) for name, w in checkpoint.weights.items()}
-        for one in wanted:
+        for one in (one.over(tuple(strings)) for one in wanted):
             one.check(checkpoint.config)
-            scale(weights, checkpoint.config, one)
+            if only_scales(one):
+                scale(weights, checkpoint.config, one)
+            else:
+                write_bias(weights, Classifier.from_checkpoint(checkpoint), one)
         rounded = {name: w.astype(np.float32) for name, w in weights.items()}
         return Checkpoint(checkpoint.config, rounded, provenance, source=source)
     editor = _Editor(checkpoint, tuple(strings))
@@ -96,7 +108,8 @@ class _Editor:
             has = self.config.beyond_report or ("positions",)
             raise UnsupportedError(
                 f"this model has {', '.join(has)}: zero and scale of whole heads, neurons and MLPs "
-                "can be written into its weights; use hooks (intervene) for other changes"
+                "can be written into its weights, and with biases constants of the last layer; use "
+                "hooks (intervene) for other changes"
             )
         self.model = Classifier.from_checkpoint(checkpoint)
         self.strings = strings
