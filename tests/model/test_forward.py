@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 
 from tests import oracle
 from tests.cases import ATTENTION, CONFIGS, FAMILY, POSITIONED, PUBLIC, configs
+from tsc_interp.checkpoints import load_checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import TscError, UnsupportedError, UsageError
 from tsc_interp.model.evaluation import evaluate
 from tsc_interp.model.forward import forward
+from tsc_interp.model.hooked import load
 from tsc_interp.model.initialise import initial_ensemble, initial_weights, stack_weights
 from tsc_interp.model.inputs import from_counts, from_strings, from_tokens, token_rows
 
@@ -189,6 +191,16 @@ def test_published_figures_of_the_walkthrough(walkthrough) -> None:  # type: ign
     assert np.round(checkpoint.weights["embed.W_E"], 4).tolist() == pytest.approx(
         [pytest.approx(row) for row in expected]
     )
+
+
+def test_a_loaded_model_knows_where_it_comes_from_until_its_weights_change() -> None:
+    model = load("walkthrough")
+    known = model.to_checkpoint().provenance
+    assert known == load_checkpoint("walkthrough").provenance
+    assert "training" in known
+    model.W_E.data[0, 0] += 1
+    assert model.to_checkpoint().provenance == {}
+    assert model.to_checkpoint({"trained_by": "me"}).provenance == {"trained_by": "me"}
 
 
 def test_probability_keeps_its_digits() -> None:

@@ -37,6 +37,14 @@ def test_a_planted_impostor_is_found():
     assert after < 0
 
 
+def test_the_head_that_is_blamed_is_changed():
+    """Changes of other heads of this model cure the string as well, and are listed before."""
+    model = open_classifier("many-heads")
+    assert confirm(model, "abc{227}", 5).intervention == "head5.value[c]=zero"
+    assert confirm(model, "abc{227}").intervention == "head0.value[c]=zero"
+    assert confirm(model, "abc{227}", 99) == confirm(model, "abc{227}")  # nothing there
+
+
 @pytest.fixture(scope="module")
 def report() -> Report:
     return tsc.analyze("generalization-errors", ["b{2}c{152}", "ab"], probes=PROBES)

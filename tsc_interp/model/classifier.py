@@ -55,6 +55,7 @@ class Classifier(StackedWeights):
         super().__init__()
         self.config = config
         self.source = name
+        self._loaded: Checkpoint | None = None
         self.cfg: Any = config
         """Sizes under the name TransformerLens users know: `cfg.n_layers`, `cfg.d_model`, ..."""
         given = initial_weights(config, seed) if weights is None else weights
@@ -69,14 +70,25 @@ class Classifier(StackedWeights):
     @classmethod
     def from_checkpoint(cls, checkpoint: Checkpoint) -> Self:
         """Return the model with the weights of a checkpoint."""
-        return cls(checkpoint.config, checkpoint.weights, name=checkpoint.source)
+        model = cls(checkpoint.config, checkpoint.weights, name=checkpoint.source)
+        model._loaded = checkpoint
+        return model
 
     def to_checkpoint(self, provenance: Mapping[str, Any] | None = None) -> Checkpoint:
-        """Return its configuration and weights as a checkpoint."""
+        """Return its configuration and weights as a checkpoint.
+
+        Args:
+            provenance: Where the weights come from; by default what the checkpoint said that they
+                were loaded from, as long as they are the same.
+        """
         if self.ensemble_shape:
             raise UsageError("a checkpoint holds one model; take one member of the ensemble first")
         self._require_weights()
         arrays = {name: p.detach().float().numpy().copy() for name, p in self.named_parameters()}
+        if provenance is None and self._loaded is not None:
+            loaded = self._loaded.weights
+            same = all(np.array_equal(array, loaded[name]) for name, array in arrays.items())
+            provenance = self._loaded.provenance if same else None
         return Checkpoint(self.config, arrays, provenance or {}, source=self.source)
 
     # -- running -----------------------------------------------------------------------------

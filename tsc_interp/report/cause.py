@@ -19,6 +19,8 @@ import numpy as np
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.data import source_test_set
 from tsc_interp.errors import ConfigError
+from tsc_interp.interventions.changes import Like
+from tsc_interp.interventions.parts import Part
 from tsc_interp.output.numbers import number
 from tsc_interp.source_report import TEST_LENGTH
 from tsc_interp.strings import Counts
@@ -88,8 +90,11 @@ def _course(was: int, now: int) -> str:
     return f"{'rise' if now > was else 'fall'} from {number(was)} to {number(now)}"
 
 
-def confirm(model: Classifier, string: str) -> Confirmation:
-    """The change of one key or value that makes a wrong string right and cures most of its kind."""
+def confirm(model: Classifier, string: str, head: int | None = None) -> Confirmation:
+    """The change of one key or value that makes a wrong string right and cures most of its kind.
+
+    Where a change in `head`, the one that is blamed, does so, changes of others are not looked at.
+    """
     config = model.config
     reason = _cannot(config)
     if reason is not None:
@@ -97,26 +102,29 @@ def confirm(model: Classifier, string: str) -> Confirmation:
     wanted = list(_candidates(config, string))
     cures = _judged(model, config, string, wanted)
     if not cures:
-        tried = (
+        nothing = (
             f"none of the {len(wanted)} changes of one key or value makes the string right, "
             "except by making every answer the same"
         )
-        return Confirmation(string, tried)
+        return Confirmation(string, nothing)
     label = bool(config.task.labels(config.alphabet.counts(string)[None])[0])
     before = _counts(model)
-    counted = [(_counts(model, one), one, logit) for one, logit in cures[:_COUNTED]]
-    after, best, logit = min(counted, key=lambda found: (found[0][label], sum(found[0])))
-    if before[label] and after[label] >= before[label]:
-        return Confirmation(string, "the changes that make it right cure no other string")
-    return Confirmation(
-        string,
-        intervention=str(best),
-        words=_words(best),
-        label=label,
-        logit=logit,
-        false_positives=(before[0], after[0]),
-        false_negatives=(before[1], after[1]),
-    )
+    for tried in ([cure for cure in cures if _part(cure[0]).index == head], cures):
+        counted = [(_counts(model, change), change, logit) for change, logit in tried[:_COUNTED]]
+        if not counted:
+            continue
+        after, best, logit = min(counted, key=lambda each: (each[0][label], sum(each[0])))
+        if not before[label] or after[label] < before[label]:
+            return Confirmation(
+                string,
+                intervention=str(best),
+                words=_words(best),
+                label=label,
+                logit=logit,
+                false_positives=(before[0], after[0]),
+                false_negatives=(before[1], after[1]),
+            )
+    return Confirmation(string, "the changes that make it right cure no other string")
 
 
 def _cannot(config: ClassifierConfig) -> str | None:
@@ -206,10 +214,14 @@ def _counts(model: Classifier, change: Intervention | None = None) -> tuple[int,
     return tally.false_positives.total_strings + open_, tally.false_negatives.total_strings + open_
 
 
-def _words(one: Intervention) -> str:
-    from tsc_interp.interventions.changes import Like
-    from tsc_interp.interventions.parts import Part
+def _part(change: Intervention) -> Part:
+    assert isinstance(change.place, Part)
+    return change.place
 
-    assert isinstance(one.place, Part)
-    to = f"moved to `{one.change.letter}`'s" if isinstance(one.change, Like) else "set to zero"
-    return f"`{one.place.letter}`'s {one.place.kind} in head {one.place.index} {to}"
+
+def _words(change: Intervention) -> str:
+    to = "set to zero"
+    if isinstance(change.change, Like):
+        to = f"moved to `{change.change.letter}`'s"
+    part = _part(change)
+    return f"`{part.letter}`'s {part.kind} in head {part.index} {to}"

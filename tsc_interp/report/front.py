@@ -248,8 +248,9 @@ def dissect(model: ModelReport) -> Dissection | None:
     trace, effects = (model.sections[name].result for name in ("trace", "attribution"))
     if not isinstance(trace, TraceResult) or not isinstance(effects, AttributionResult):
         return None
-    lost = _lost_head(model, chosen.string)
-    found = _dissection(trace, effects, chosen.string, chosen.cause, lost)
+    found = _dissection(
+        trace, effects, chosen.string, chosen.cause, lost_head(model, chosen.string)
+    )
     known = model.confirmation
     if known is None or known.string != chosen.string:
         return found
@@ -266,11 +267,12 @@ def _cause(model: ModelReport, string: str) -> str | None:
     return None
 
 
-def _lost_head(model: ModelReport, string: str) -> str | None:
+def lost_head(model: ModelReport, string: str) -> int | None:
+    """The head that lost its letter in a wrong string, as far as the margin probe names one."""
     section = model.sections.get("margin")
     if section is None or not isinstance(section.result, MarginResult):
         return None
-    return next((f"head {one.head}" for one in section.result.lost if one.string == string), None)
+    return next((lost.head for lost in section.result.lost if lost.string == string), None)
 
 
 def _dissection(
@@ -278,13 +280,14 @@ def _dissection(
     effects: AttributionResult,
     string: str,
     cause: str | None,
-    lost: str | None,
+    lost: int | None,
 ) -> Dissection:
     """`lost` names the head that lost its letter, which is always among those shown."""
     row = told.strings.index(string)
     logit, label = float(told.logits.array[row]), bool(told.labels[row])
     every = _heads(told, effects, string)
-    heads = sorted(every, key=lambda head: (head.name != lost, -abs(head.adds)))[:_MOST_HEADS]
+    blamed = f"head {lost}"
+    heads = sorted(every, key=lambda head: (head.name != blamed, -abs(head.adds)))[:_MOST_HEADS]
     parts, zero = bars(largest(effects, effects.by_group.labels["string"].index(string)))
     answers = {True: "yes", False: "no"}
     return Dissection(
