@@ -25,8 +25,8 @@ EQUIVALENT: dict[str, str] = {
         for place in (
             "LayerRounding.opened: sizes",
             "LayerRounding.ends: reach",
-            "Reading.__init__: most",
-            "Reading.off: reach",
+            "LinearMap.__init__: most",
+            "LinearMap.off: reach",
         )
     },
     f"{_V}/checker/layer_rounding.py::LayerRounding.ends: (added + mean + drift) * _SLACK ->*": (

@@ -12,7 +12,7 @@ import pytest
 
 from tests.ordered_models import ordered_checkpoint
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.verification.checker.layer_rounding import Blur, Reading
+from tsc_interp.verification.checker.layer_rounding import Blur, LinearMap
 from tsc_interp.verification.checker.rounding import ACTIVATION_UNITS
 from tsc_interp.verification.checker.trellis_model import TrellisModel
 
@@ -86,7 +86,7 @@ def test_a_reading_that_may_overflow_is_nan() -> None:
         weights = {**model.weights, "blocks.0.mlp.W_in": np.full((3, 4), top, dtype=np.float32)}
         weights["blocks.0.ln2.w"] = np.ones(3, dtype=np.float32)
         held = type("Held", (), {"config": model.config, "weights": weights})()
-        ends.append(Reading(held, "blocks.0.ln2", "blocks.0.mlp.W_in", None).safe)  # type: ignore[arg-type]
+        ends.append(LinearMap(held, "blocks.0.ln2", "blocks.0.mlp.W_in", None).safe)  # type: ignore[arg-type]
     assert ends[0] == 1.0
     assert np.isnan(ends[1])
     assert np.isnan(model_of(norm_eps=1e-30).rounding.inner.safe)
@@ -195,5 +195,5 @@ def test_what_is_added_counts_towards_an_overflow() -> None:
     for size, fits in ((0.9, True), (1.1, False)):
         weights["blocks.0.mlp.b_in"] = np.array([0, 0, size * LARGEST, 0], dtype=np.float32)
         held: Any = type("Held", (), {"config": model.config, "weights": weights})()
-        reading = Reading(held, "blocks.0.ln2", "blocks.0.mlp.W_in", "blocks.0.mlp.b_in")
+        reading = LinearMap(held, "blocks.0.ln2", "blocks.0.mlp.W_in", "blocks.0.mlp.b_in")
         assert (reading.safe == 1.0) == fits

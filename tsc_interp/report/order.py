@@ -35,7 +35,7 @@ Count = Annotated[int, PlainSerializer(json_integer, when_used="json")]
 Array = NDArray[np.float64]
 
 
-class Part(Frozen):
+class PartCounts(Frozen):
     """One length or step."""
 
     number: int
@@ -90,7 +90,7 @@ class PlaceMargin(Frozen):
 class OrderSummary(Frozen):
     """Every input of an order-sensitive model, and where its margins are small."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[PartCounts, ...]
     writes: bool
     inputs: Count
     wrong: Count
@@ -179,8 +179,8 @@ def order_summary(model: Classifier, seconds: float = SECONDS) -> OrderSummary |
         row, label = np.array([names.index(token) for token in first.tokens]), first.label
     return OrderSummary(
         parts=tuple(
-            Part(number=count.length if count.step is None else count.step, inputs=count.inputs,
-                 wrong=count.wrong, undecided=count.undecided)
+            PartCounts(number=count.length if count.step is None else count.step,
+                       inputs=count.inputs, wrong=count.wrong, undecided=count.undecided)
             for count in verdict.counts
         ),
         writes=writes, inputs=verdict.inputs, wrong=verdict.wrong, undecided=verdict.undecided,

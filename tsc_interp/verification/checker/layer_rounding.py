@@ -38,7 +38,7 @@ _LARGEST = 2.0**126
 _SLACK = 1 + 2.0**-20
 
 
-class Reading:
+class LinearMap:
     """A linear map that reads the residual stream, through a norm or not.
 
     gain [d out]: |scale| |W|; added [out]: |shift| |W| + |bias|; lost [out]: what underflow counts
@@ -115,7 +115,7 @@ class Ends(NamedTuple):
     drift: Floats
     state: Floats
 
-    def outputs(self, outer: Reading, read: Floats, scale: Floats) -> Floats:
+    def outputs(self, outer: LinearMap, read: Floats, scale: Floats) -> Floats:
         """What each output is off by, times the final norm's scale, by which `read` is divided."""
         return outer.off(read, scale) + outer.heard(self.drift)
 
@@ -129,15 +129,15 @@ class LayerRounding:
         if config.has_mlp:
             norm = "blocks.0.ln2" if config.has_norm else None
             late = config.gated_mlp
-            self.inner = Reading(model, norm, f"{mlp}.W_in", None if late else f"{mlp}.b_in")
-            gates = Reading(model, norm, f"{mlp}.W_gate", None) if late else None
+            self.inner = LinearMap(model, norm, f"{mlp}.W_in", None if late else f"{mlp}.b_in")
+            gates = LinearMap(model, norm, f"{mlp}.W_gate", None) if late else None
             self._out = np.abs(model.weights[f"{mlp}.W_out"].astype(np.float64))
             self._bias = np.zeros(config.d_model)
             if config.biases:
                 self._bias = np.abs(model.weights[f"{mlp}.b_out"].astype(np.float64))
         self.gates = gates
         norm = "ln_final" if config.final_norm else None
-        self.outer = Reading(model, norm, "unembed.W_U", "unembed.b_U")
+        self.outer = LinearMap(model, norm, "unembed.W_U", "unembed.b_U")
 
     def centred(self, sizes: Floats) -> Floats:
         """What taking the mean out rounds, where norms do that: `[set d]`."""
