@@ -283,13 +283,14 @@ def test_export(config: ClassifierConfig, words: str) -> None:
 
 @every_case
 def test_what_knows_the_reports_own_models_only(config: ClassifierConfig, words: str) -> None:
-    """A narrower residual and constants in the weights are refused for whatever else there is."""
+    """A narrower residual is refused for whatever else there is; constants need biases there."""
     checkpoint = ordered_checkpoint(config, 1)
     own = not (config.beyond_report or config.has_positions)
     part = "neuron0" if config.has_mlp else "head0"
-    for use in (narrow, lambda model: tsc.edit(model, f"{part}=mean(ab)")):
-        found = handled(words, lambda use=use: use(checkpoint))
-        assert own or found is None, use
+    narrower = handled(words, lambda: narrow(checkpoint))
+    assert own or narrower is None
+    constant = handled(words, lambda: tsc.edit(checkpoint, f"{part}=mean(ab)"))
+    assert own or config.biases or constant is None
     assert tsc.edit(checkpoint, f"{part}=zero").config == config
     for name in set(config.to_dict()) & ClassifierConfig.added - {"token_names"}:
         assert config.beyond_report, name
