@@ -94,13 +94,6 @@ def by_norm(checkpoint: Checkpoint) -> dict[Part, float]:
     return sizes
 
 
-def by_removal(checkpoint: Checkpoint, limit: int) -> dict[Part, float]:
-    """Exact: how much shorter the horizon gets. Negative where the model gets better without."""
-    own = reach_of(checkpoint, limit)
-    left = {part: reach_of(without(checkpoint, [part]), limit) for part in parts_of(checkpoint)}
-    return {part: float(own - reach) for part, reach in left.items()}
-
-
 def reach_of(checkpoint: Checkpoint, limit: int) -> int:
     """The length up to which a quick search shows no error: at most the horizon."""
     return horizon(checkpoint, limit=limit, boxes=_BOXES, prove=False).verified_length
