@@ -1,11 +1,13 @@
 """Bent trellis certificates: `python -m tests.fuzz.trellis --cases 2000 --seed 0`.
 
 Certificates of order-sensitive models are changed in one to three places (leaves told otherwise,
-the float32 mark set or taken away, cuts moved, subtrees, groups and parts swapped, dropped or
-repeated, labels and lengths changed, odd values of every type anywhere). A forger may also state
-whatever conclusion the checker derives, so the trees themselves are put to it, without a seal. What
-it derives is held against every input: answers at 256 bits, and torch's in float32 in several
-orders of summation. False and accepted is the one bad ending.
+the float32 mark set or taken away, cuts moved, a whole subtree replaced by one leaf, subtrees,
+groups and parts swapped, dropped or repeated, labels and lengths changed, odd values of every type
+anywhere). A forger may also state whatever conclusion the checker derives, so the trees themselves
+are checked, without a seal. One case in five alters a document outside its trees instead (schema,
+hash, task, conclusion), with a new seal. The derived counts are compared with every input: answers
+at 256 bits, and torch's in float32 in several orders of summation. False and accepted is the one
+bad ending. Six subjects are named below; three more are drawn with the seed.
 """
 
 from __future__ import annotations
@@ -18,10 +20,11 @@ import sys
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
+from unittest.mock import patch
 
 from tests import precise_ordered
 from tests.fuzz.certificates import other
-from tests.ordered_models import ordered_checkpoint
+from tests.ordered_models import longest, ordered_checkpoint, random_config, wide_config
 from tests.verification.test_certificates import at, places, sealed
 from tests.verification.test_float32_order import answers
 from tests.verification.test_trellis_checker import adder
@@ -29,10 +32,13 @@ from tsc_interp import certify
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.task import Maximum, Parity
+from tsc_interp.tasks import Reverse
 from tsc_interp.verification.checker.budget import CertificateError
+from tsc_interp.verification.checker.document import json_text
 from tsc_interp.verification.checker.sets import Sets
 from tsc_interp.verification.checker.trellis import TrellisChecker, check_trellis
 from tsc_interp.verification.checker.trellis_claims import PartProved
+from tsc_interp.verification.order import partition
 
 
 @dataclass
@@ -53,7 +59,9 @@ class Subject:
 
     @classmethod
     def of(cls, checkpoint: Checkpoint, lengths: list[int] | None) -> Subject:
-        document: Any = certify(checkpoint, lengths=lengths, float32=True)
+        # Else regions this small are evaluated input by input, and no leaf claims anything.
+        with patch.object(partition, "FEW", 1):
+            document: Any = certify(checkpoint, lengths=lengths, float32=True)
         return cls(checkpoint, document.document)
 
     def truth(self, kind: str, number: int) -> Truth:
@@ -87,7 +95,7 @@ class Subject:
         )
 
 
-def subjects() -> list[Subject]:
+def subjects(seed: int) -> list[Subject]:
     plain: dict[str, Any] = {"n_letters": 3, "d_model": 4, "d_mlp": 3, "attend_cls": True}
     configs = [
         ClassifierConfig(
@@ -100,9 +108,27 @@ def subjects() -> list[Subject]:
         ClassifierConfig(
             **plain, norm="rms", positions="rotary", n_positions=5, n_outputs=2, d_head=2
         ),
+        ClassifierConfig(
+            **plain, norm="rms", positions="alibi", n_positions=5, n_heads=2, n_key_value_heads=1,
+            d_head=2, qk_norm="rms", n_outputs=3, tied_embeddings=True, task=Maximum(),
+            reads="last_letter", act_fn="relu",
+        ),
+        *((random_config, wide_config)[i % 2](3 * seed + i) for i in range(3)),
     ]  # fmt: skip
-    made = [Subject.of(ordered_checkpoint(c, 12 + i), [1, 2, 3]) for i, c in enumerate(configs)]
-    return [*made, Subject.of(adder(), None)]
+    made = []
+    for number, config in enumerate(configs):
+        lengths = list(range(1, min(3, longest(config, 64)) + 1))
+        made.append(Subject.of(ordered_checkpoint(config, 12 + number), lengths))
+    return [*made, Subject.of(adder(), None), Subject.of(reverser(), None)]
+
+
+def reverser() -> Checkpoint:
+    """Two of three letters, a separator, and the letters backwards, by random weights."""
+    config = ClassifierConfig(
+        n_letters=4, n_outputs=4, task=Reverse(2, 3), d_model=5, n_heads=2, d_head=2, d_mlp=0,
+        n_positions=6, positions="shortformer", reads="last_letter", attend_cls=True, biases=True,
+    )  # fmt: skip
+    return ordered_checkpoint(config, 5)
 
 
 def bent(parts: Any, rng: random.Random) -> str:
@@ -110,12 +136,22 @@ def bent(parts: Any, rng: random.Random) -> str:
     trees = [group["tree"] for part in parts for group in part["groups"]]
     tree = rng.choice(trees)
     place = rng.randrange(len(tree))
-    kind = rng.choice(["leaf", "float32", "cut", "subtree", "group", "part", "value", "value"])
+    kind = rng.choice(
+        ["leaf", "float32", "cut", "prune", "subtree", "group", "part", "value", "value"]
+    )
     leaves = [i for i, node in enumerate(tree) if node and node[0] != "cut"]
     cuts = [i for i, node in enumerate(tree) if node and node[0] == "cut"]
+    said = [["right"], ["each"], ["open"], *(["wrong", by] for by in range(4))]
+    leaf = [*rng.choice(said), *rng.choice([[], ["float32"]])]
     if kind == "leaf" and leaves:
-        said = [["right"], ["each"], ["open"], *(["wrong", by] for by in range(4))]
-        tree[rng.choice(leaves)] = [*rng.choice(said), *rng.choice([[], ["float32"]])]
+        tree[rng.choice(leaves)] = leaf
+    elif kind == "prune" and cuts:
+        start = end = rng.choice(cuts)
+        left = 1
+        while left:
+            left += 1 if tree[end][0] == "cut" else -1
+            end += 1
+        tree[start:end] = [leaf]
     elif kind == "float32" and leaves:
         node = tree[rng.choice(leaves)]
         node.pop() if node[-1] == "float32" else node.append("float32")
@@ -159,35 +195,55 @@ def bent(parts: Any, rng: random.Random) -> str:
     return kind
 
 
+def altered(document: dict[str, Any], rng: random.Random) -> dict[str, Any]:
+    """A document with a new seal, bent at one place outside its trees."""
+    rest = {key: value for key, value in document.items() if key not in ("parts", "digest")}
+    rest = copy.deepcopy(rest)
+    path = rng.choice(list(places(rest)))
+    at(rest, path[:-1])[path[-1]] = other(at(rest, path), rng)
+    return sealed({**document, **rest})
+
+
+def tried(subject: Subject, others: list[Subject], rng: random.Random) -> tuple[str, str]:
+    """One forgery: how the certificate was changed, and how that ended."""
+    checkpoint, draw, changes = subject.checkpoint, rng.random(), set()
+    try:
+        if draw < 0.1:
+            checkpoint = rng.choice(others).checkpoint
+            forged = {**subject.document, "weight_hash": checkpoint.weight_hash()}
+            changes = {"another model's hash"}
+            check_trellis(sealed(forged), checkpoint, seconds=60)
+            return "another model's hash", "ACCEPTED AND FALSE"
+        if draw < 0.3:
+            changes = {"document"}
+            forged = altered(subject.document, rng)
+            check_trellis(forged, checkpoint, seconds=60)
+            false = json_text(forged) != json_text(subject.document)
+        else:
+            parts = copy.deepcopy(subject.document["parts"])
+            for _ in range(rng.choice([1, 1, 2, 3])):
+                try:
+                    changes.add(bent(parts, rng))
+                except (AttributeError, LookupError, RecursionError, TypeError, ValueError):
+                    break  # an earlier change left nothing to bend here
+            proved = TrellisChecker(checkpoint, seconds=60).derive(parts)
+            false = any(subject.false(part) for part in proved.parts)
+        ending = "ACCEPTED AND FALSE" if false else "accepted, true"
+    except CertificateError:
+        ending = "rejected"
+    return " + ".join(sorted(changes)), ending
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz.trellis", description=__doc__)
     parser.add_argument("--cases", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    rng, known = random.Random(options.seed), subjects()
+    rng, known = random.Random(options.seed), subjects(options.seed)
     endings: Counter[tuple[str, str]] = Counter()
     for _ in range(options.cases):
         subject = rng.choice(known)
-        parts, changes = copy.deepcopy(subject.document["parts"]), set()
-        for _ in range(rng.choice([1, 1, 2, 3])):
-            try:
-                changes.add(bent(parts, rng))
-            except (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError):
-                break  # an earlier change left nothing to bend here
-        try:
-            if rng.random() < 0.1:
-                stranger = rng.choice([one for one in known if one is not subject])
-                forged = {**subject.document, "weight_hash": stranger.checkpoint.weight_hash()}
-                changes = {"another model's hash"}
-                check_trellis(sealed(forged), stranger.checkpoint, seconds=60)
-                ending = "ACCEPTED AND FALSE"
-            else:
-                proved = TrellisChecker(subject.checkpoint, seconds=60).derive(parts)
-                false = any(subject.false(part) for part in proved.parts)
-                ending = "ACCEPTED AND FALSE" if false else "accepted, true"
-        except CertificateError:
-            ending = "rejected"
-        endings[" + ".join(sorted(changes)), ending] += 1
+        endings[tried(subject, [one for one in known if one is not subject], rng)] += 1
     print("| change | ending | cases |\n|---|---|---:|")
     for (kind, ending), count in sorted(endings.items()):
         print(f"| {kind} | {ending} | {count} |")
