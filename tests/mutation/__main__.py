@@ -1,15 +1,18 @@
 """`python -m tests.mutation` (or `make mutants`): change the trusted core, one place at a time.
 
-Every mutant is tried in a process of its own, forked from one that has torch and the like loaded
-already; the changed module lives in memory, so nothing on disk is touched. A mutant is killed when
-a test fails, or when its tests take four times as long as without it. Survivors must be listed in
-`equivalent.py` with the reason why no test can tell them apart. Which mutants of a large file are
-tried is drawn with a fixed seed (`--seed`, `--most`), so a run can be repeated.
+Every mutant is tried in a process of its own, forked from one that has everything loaded already;
+there the changed module and all that import it are loaded again. The changed source lives in
+memory, so nothing on disk is touched. A mutant is killed when a test fails, or when its tests take
+four times as long as without it. Survivors must be listed in `equivalent.py` with the reason why
+no test can tell them apart. Which mutants of a large file are tried is drawn with a fixed seed
+(`--seed`, `--most`), so a run can be repeated.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
+import gc
 import importlib.abc
 import importlib.machinery
 import importlib.util
@@ -24,6 +27,8 @@ from collections import Counter
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from hypothesis import Phase, settings
 
 from tests.mutation.equivalent import reason
 from tests.mutation.mutate import Mutant, mutants
@@ -48,21 +53,23 @@ class _Changed(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         exec(compile(self.mutant.make(), self.mutant.file, "exec"), module.__dict__)
 
 
-def _try(mutant: Mutant, target: Target, cpu_seconds: int) -> int:
+def _try(mutant: Mutant, target: Target, cpu_seconds: int, users: dict[str, set[str]]) -> int:
     """In the child: 0 if the tests pass, so the mutant survives."""
     import pytest
 
     # The system ends what goes on for ever; on a busy machine the clock would be no judge.
     resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds))
     name = mutant.file.removesuffix(".py").replace("/", ".")
+    _forget(name, users)
     sys.meta_path.insert(0, _Changed(name, mutant))
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)
     os.dup2(null, 2)
-    options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "_hypothesis_pytestplugin"]
-    warned = ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
+    # Why a test fails is of no interest here, nor the smallest example of it.
+    options = ["-x", "-q", "-p", "no:cacheprovider", "--assert=plain", "--tb=no"]
+    examples = ["-p", "_hypothesis_pytestplugin", "--hypothesis-profile=mutants"]
     chosen = ["-k", target.only] if target.only else []
-    return int(pytest.main([*options, *warned, *chosen, *target.tests]))
+    return int(pytest.main([*options, *examples, *chosen, *target.tests]))
 
 
 class Trial(NamedTuple):
@@ -76,7 +83,7 @@ class Ending(NamedTuple):
     cpu_seconds: float
 
 
-def _run(waiting: list[Trial], workers: int) -> dict[Mutant, Ending]:
+def _run(waiting: list[Trial], workers: int, users: dict[str, set[str]]) -> dict[Mutant, Ending]:
     results: dict[Mutant, Ending] = {}
     running: dict[int, tuple[Trial, float]] = {}
     waiting, total = waiting[::-1], len(waiting)
@@ -87,7 +94,7 @@ def _run(waiting: list[Trial], workers: int) -> dict[Mutant, Ending]:
             if child == 0:
                 code = 99
                 try:
-                    code = _try(*trial)
+                    code = _try(*trial, users)
                 finally:
                     os._exit(code)
             running[child] = trial, time.monotonic() + 60 + 20 * trial.cpu_seconds
@@ -118,13 +125,15 @@ def main() -> int:
     options = parser.parse_args()
     started = time.monotonic()
     targets = [target for target in TARGETS if options.only in target.file]
-    _load_what_is_not_ours(targets)
+    users = _load(targets)
     sources = {target: Path(target.file).read_text() for target in targets}
     # The controls: nothing changed, so the tests must pass, or killing means nothing.
     controls = {
         t: Mutant(t.file, 0, "", _CONTROL, _CONTROL, partial(str, sources[t])) for t in targets
     }
-    alone = _run([Trial(control, t, 600) for t, control in controls.items()], options.workers)
+    alone = _run(
+        [Trial(control, t, 600) for t, control in controls.items()], options.workers, users
+    )
     broken = [control.file for control, ending in alone.items() if not ending.survived]
     if broken:
         print(f"the tests fail without any change: {', '.join(broken)}")
@@ -136,7 +145,7 @@ def main() -> int:
         drawn_from[target.file] = len(every)
         limit = 10 + int(4 * alone[controls[target]].cpu_seconds)
         trials += [Trial(mutant, target, limit) for mutant in drawn]
-    results = _run(trials, options.workers)
+    results = _run(trials, options.workers, users)
     spent = sum(ending.cpu_seconds for ending in (*alone.values(), *results.values()))
     print(f"seed {options.seed}, at most {options.most} mutants per file")
     rate = _report(results, drawn_from)
@@ -146,15 +155,54 @@ def main() -> int:
     return 0 if rate >= 0.95 else 1
 
 
-def _load_what_is_not_ours(targets: list[Target]) -> None:
-    """Once, before forking: torch and the like. What is ours is forgotten again."""
+def _load(targets: list[Target]) -> dict[str, set[str]]:
+    """Once, before forking: all that the tests import. For each module of ours, who imports it."""
     # Plugins that these tests do not need cost half a second for each mutant.
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     for name in ("tests.conftest", *(test for target in targets for test in target.tests)):
         importlib.import_module(name.removesuffix(".py").replace("/", "."))
-    for name in list(sys.modules):
-        if name.split(".")[0] in ("tsc_interp", "tests", "checker"):
-            del sys.modules[name]
+    no_shrinking = (Phase.explicit, Phase.generate)
+    settings.register_profile("mutants", settings.get_profile("tsc"), phases=no_shrinking)
+    ours = [
+        name for name in sys.modules if name.split(".")[0] in ("tsc_interp", "tests", "checker")
+    ]
+    users: dict[str, set[str]] = {name: set() for name in ours}
+    for user in ours:
+        for name in _imports(Path(sys.modules[user].__file__ or "")):
+            if name in users:
+                users[name].add(user)
+    gc.collect()
+    gc.freeze()
+    return users
+
+
+def _imports(path: Path) -> set[str]:
+    """What a file imports at run time: modules, and names that may be modules."""
+    found, waiting = set(), [ast.parse(path.read_text())]
+    while waiting:
+        node: Any = waiting.pop()
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            continue
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+        waiting += ast.iter_child_nodes(node)
+    return found
+
+
+def _forget(name: str, users: dict[str, set[str]]) -> None:
+    """In the child: a module and all that import it, at first or second hand."""
+    waiting, seen = [name], set()
+    while waiting:
+        module = waiting.pop()
+        if module not in seen:
+            seen.add(module)
+            waiting += users.get(module, ())
+            sys.modules.pop(module, None)
+            package, _, inner = module.rpartition(".")
+            if package in sys.modules:
+                vars(sys.modules[package]).pop(inner, None)
 
 
 def _store(
