@@ -23,7 +23,7 @@ from tests import precise_ordered
 from tests.ordered_models import ordered_checkpoint, random_config, wide_config
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.task import Maximum, Parity
+from tsc_interp.task import ContainsAll, Maximum, Parity
 from tsc_interp.tasks import Addition
 from tsc_interp.verification.checker.budget import CertificateError
 from tsc_interp.verification.checker.document import digest
@@ -385,6 +385,43 @@ def test_equal_columns_tie_only_with_equal_biases():
             assert holds(checker, part, answer) == (label != answer)
             string = part.first()
             assert checker.model.verdict(string, label) == (label == answer)
+
+
+def faint(gap: float) -> Checkpoint:
+    """c scores so much higher that in strings without it every weight all but vanishes.
+
+    All letters add one to each of eight coordinates, so all strings have one output, 0.0012.
+    """
+    d = 8
+    config = ClassifierConfig(
+        n_letters=3, n_heads=1, d_head=d + 1, d_model=d + 2, d_mlp=0, n_outputs=1,
+        reads="last_letter", attend_cls=True, task=ContainsAll(letters="c"), attention_scale=1.0,
+    )  # fmt: skip
+    shapes = {"embed.W_E": (5, d + 2), "unembed.W_U": (d + 2, 1)}
+    shapes |= {f"blocks.0.attn.W_{part}": (1, d + 2, d + 1) for part in "QKV"}
+    shapes["blocks.0.attn.W_O"] = (1, d + 1, d + 2)
+    weights = {name: np.zeros(shape, dtype=np.float32) for name, shape in shapes.items()}
+    weights["embed.W_E"][2:, d] = weights["embed.W_E"][4, d + 1] = 1.0
+    weights["blocks.0.attn.W_Q"][0, d, d] = 1.0
+    weights["blocks.0.attn.W_K"][0, d + 1, d] = gap
+    weights["blocks.0.attn.W_V"][0, d, :d] = 1.0
+    weights["blocks.0.attn.W_O"][0, :d, :d] = np.eye(d)
+    weights["unembed.W_U"][:, 0] = [*[0.0004] * d, -0.002, 0.0]
+    return Checkpoint(config, weights)
+
+
+@pytest.mark.parametrize("gap", [20.0, 737.5])
+def test_weights_that_all_but_vanish_prove_nothing_false(gap):
+    """Products with them underflow to zero: the checker once called 2^19 wrong inputs right."""
+    checkpoint = faint(gap)
+    checker = TrellisChecker(checkpoint)
+    sets = Sets.whole(checker.trellis("length", 20).of_label(0))
+    sets = parted(sets, 19, sets.trellis.stages[19].letters[:, 0] == 0)
+    assert precise_ordered.answer(checkpoint, sets.first()) == 1
+    assert sets.counts() == [2**19]
+    assert not holds(checker, sets)
+    assert not holds(checker, sets, float32=True)
+    assert holds(checker, sets, 1) == (gap < 100)
 
 
 def test_several_readers_and_several_labels_prove_nothing(known):

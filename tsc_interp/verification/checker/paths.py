@@ -6,8 +6,10 @@ and λ + that / (least or largest Σ w) is above every mean. `highest` looks for
 that a sweep finds (Dinkelbach), but every sweep's bound holds whatever λ was: none is believed.
 
 Sweeps are in float64, and everything that they round is bounded at once: a path's total is a sum
-with one term per place, each off by a few units of w (|q| · |v| + |λ|). The assumptions are those
-of spans.py. A NaN survives every maximum, so it can only fail to show something.
+with one term per place, each off by a few units of w (|q| · |v| + |λ|), and by what underflows
+(`TINY`): letters far below the highest score have weights near the smallest numbers there are. The
+assumptions are those of spans.py. A NaN survives every maximum, so it can only fail to show
+something.
 
 Part of the checker (trellis.py): nothing here is taken from the search.
 """
@@ -20,7 +22,7 @@ import numpy as np
 
 from tsc_interp.tasks.trellis import Index
 from tsc_interp.verification.checker.sets import Mask, Sets
-from tsc_interp.verification.checker.spans import UNIT, Floats, Span, down, up
+from tsc_interp.verification.checker.spans import TINY, UNIT, Floats, Span, down, up
 
 _SWEEPS = 8
 _CLOSE = 2.0**-36
@@ -138,14 +140,12 @@ class _Head:
         for _ in range(_SWEEPS):
             at = np.nonzero(left)
             total, mass = self._sweep(level[at], *at)
-            # A NaN must not vanish, nor a level that is none improve anything.
-            room = self.room[at] + np.abs(level[at]) * self.mass_room[at[0], 0]
+            room = self.room[at] + np.abs(level[at]) * self.mass_room[at[0], 0] + TINY
             excess = up(up(total + up(room * (1 + self.units))))
             with np.errstate(all="ignore"):
                 less = np.where(excess > 0, excess / least[at[0], 0], excess / most[at[0], 0])
                 over, mean = up(level[at] + up(less)), level[at] + total / mass
-            none = np.isnan(over) | np.isnan(found[at])
-            found[at] = np.where(none, np.nan, np.minimum(found[at], over))
+            found[at] = np.minimum(found[at], over)  # NaN if one of them is
             close = over - mean <= _CLOSE * (np.abs(mean) + np.abs(over))
             if enough is not None:
                 close |= found[at] < enough[at]
@@ -161,9 +161,8 @@ class _Head:
         for weights, mask in zip(self.weights, self.sets.rectangles, strict=True):
             least = least + np.where(mask, weights, np.inf).min((1, 2))[:, None]
             most = most + np.where(mask, weights, 0.0).max((1, 2))[:, None]
-        room = up(self.mass_room * (1 + UNIT))
-        low = down(least - room)
-        return np.where(low > 0, low, np.nan), up(most + room)
+        low = down(least - self.mass_room)
+        return np.where(low > 0, low, np.nan), up(most + self.mass_room)
 
     def _middle(self) -> Floats:
         """Somewhere to begin: the mean over all edges."""

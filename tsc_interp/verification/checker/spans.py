@@ -27,7 +27,7 @@ from tsc_interp.verification.checker.kernel import Ball
 Floats = NDArray[np.float64]
 UNIT = 2.0**-52
 """Twice what one operation rounds, relatively."""
-_TINY = 1e-300
+TINY = 1e-300
 """More than all that underflows in one sum."""
 
 _CELL, _ORDER = 1 / 32, 8
@@ -101,7 +101,7 @@ class Span:
         terms = a.shape[-1] + 8
         apart = np.abs(a) @ rb + ra @ (np.abs(b) + rb)
         rounded = np.abs(a) @ np.abs(b) * (terms * UNIT)
-        room = up(apart * (1 + terms * UNIT) + rounded + _TINY)
+        room = up(apart * (1 + terms * UNIT) + rounded + TINY)
         middle = a @ b
         return Span(down(middle - room), up(middle + room))
 
@@ -124,7 +124,7 @@ class Span:
 
     def total(self, axis: int = -1) -> Span:
         """The sum along an axis."""
-        room = up(self.size.sum(axis) * (self.low.shape[axis] * UNIT) + _TINY)
+        room = up(self.size.sum(axis) * (self.low.shape[axis] * UNIT) + TINY)
         return Span(down(self.low.sum(axis) - room), up(self.high.sum(axis) + room))
 
     def reach(self, axis: int) -> Span:

@@ -1,0 +1,143 @@
+"""Every term of the bound on a head's mean, against fractions written out by hand.
+
+The tests of test_checker_paths.py hold bounds against every path; a term that is small beside the
+others could shrink there unseen.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from flint import arb, ctx
+
+from tests.verification.test_checker_paths import LENGTH, LETTERS, D, means, one_path, some_sets
+from tsc_interp.tasks import Addition
+from tsc_interp.verification.checker import kernel, paths
+from tsc_interp.verification.checker.paths import Keys, _Head, highest
+from tsc_interp.verification.checker.sets import Sets
+from tsc_interp.verification.checker.spans import Span
+
+UNIT = Fraction(1, 2**52)
+ZERO = Span.exact(np.zeros(D))
+
+
+def exact(x: Any) -> Fraction:
+    return Fraction(float(x))
+
+
+def near(found: Any, expected: Fraction, units: int = 12) -> None:
+    """At least what the formula says, and hardly more."""
+    assert expected <= exact(found) <= expected + abs(expected) * units * UNIT
+
+
+def wide_keys(seed: int, length: int, letters: int, own: bool, size: float = 1.0) -> Keys:
+    """Weights from 0.2 to 1 and values of any sign, all known to a tenth only."""
+    noise = np.random.default_rng(seed)
+    shape = (length * letters + own, 1 + D)
+    middle = noise.uniform(0.2, 1.0, size=shape) * size
+    middle[:, 1:] *= noise.choice([-1, 1], size=(len(middle), D))
+    off = np.abs(middle) * noise.uniform(0.05, 0.1, size=shape)
+    return Keys(length, letters, own, [Span(middle - off, middle + off)], ZERO, ZERO)
+
+
+def test_a_key_has_room_for_its_range_and_for_what_sums_round() -> None:
+    """Products over d coordinates, two numbers added for each place, and 16 for the rest; twice."""
+    middle = np.array([0.75, -0.5, 3.0, 0.25, -2.0, 1.0])
+    off = np.array([0.125, 0.25, 0.0, 0.25, 1.0, 0.0])
+    for length in (1, 4):
+        table = Span(np.tile(middle - off, (length, 1)), np.tile(middle + off, (length, 1)))
+        keys = Keys(length, 1, False, [table], ZERO, ZERO)
+        assert exact(keys.units) == (D + 2 * length + 16) * UNIT
+        for item in range(1 + D):
+            radius = exact(table.radius[0, item])
+            size = abs(exact(middle[item])) + radius
+            near(keys.room[0, 0, item], radius + size * 2 * exact(keys.units), 4)
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_a_set_has_the_most_room_of_each_place(own: bool) -> None:
+    keys, used = wide_keys(1, 3, 2, own), np.ones((2, 3, 2), dtype=bool)
+    used[1, :, 0] = [False, True, False]
+    used[1, 1, 1] = False
+    chosen = [[(0, 1), (0, 1), (0, 1)], [(1,), (0,), (1,)]]
+    for row, letters in enumerate(chosen):
+        for item in range(1 + D):
+            room = keys.room[0, :, item]
+            total = sum(max(exact(room[2 * p + i]) for i in here) for p, here in enumerate(letters))
+            total += sum(map(exact, room[6:]))
+            near(keys.rooms(0, used)[row, item], total * (1 + exact(keys.units)))
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_the_lightest_and_the_heaviest_path(own: bool) -> None:
+    sets = Sets.whole(some_sets(3).trellis)
+    keys = wide_keys(2, LENGTH, LETTERS, own, size=0.5)
+    least, most = _Head(sets, [keys], 0, np.ones((1, 1, D)))._masses()
+    room = exact(keys.rooms(0, sets.used(LETTERS))[0, 0])
+    mine = exact(keys.own_weight[0])
+    weights = [[exact(w) for w in row] for row in keys.weight[0]]
+    near(-least[0, 0], -(mine + sum(map(min, weights)) - room))
+    near(most[0, 0], mine + sum(map(max, weights)) + room)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("level", [-3.0, -0.5, 0.5, 3.0])
+def test_a_level_and_what_exceeds_it(seed: int, level: float, monkeypatch: Any) -> None:
+    """λ + (Σ w v - λ Σ w + room) over the least weight if that is above zero, else the largest."""
+    length, own = 3, bool(seed % 2)
+    keys = wide_keys(seed, length, 1, own, size=2.0 if seed < 3 else 0.25)
+    q = np.random.default_rng(seed).choice([-0.5, 0.25, 1.0], size=(1, 1, D))
+    room = [exact(x) for x in keys.rooms(0, np.ones((1, length, 1), dtype=bool))[0]]
+    weight = exact(keys.own_weight[0]) + sum(exact(w) for w in keys.weight[0, :, 0])
+    total, wide = -exact(level) * weight, abs(exact(level)) * room[0]
+    for i in range(D):
+        moment = exact(keys.own_moment[0, i]) + sum(exact(m) for m in keys.moment[0, i, :, 0])
+        total += exact(q[0, 0, i]) * moment
+        wide += abs(exact(q[0, 0, i])) * room[1 + i]
+    excess = total + wide * (1 + exact(keys.units))
+    expected = exact(level) + excess / (weight - room[0] if excess > 0 else weight + room[0])
+    monkeypatch.setattr(paths, "_SWEEPS", 1)
+    found = highest(one_path(length), [keys], q, np.full((1, 1), level))[0, 0]
+    size = (abs(excess) + wide) / (weight - room[0]) + abs(exact(level))
+    assert expected <= exact(found) <= expected + 20 * UNIT * size
+
+
+def test_fixed_letters_are_heard() -> None:
+    trellis = Addition(digits=1, base=3).step_trellis(1)
+    assert trellis.fixed
+    letters = 5
+    noise = np.random.default_rng(3)
+    w = np.exp(noise.normal(size=(trellis.length * letters, 1)))
+    table = np.concatenate([w, w * noise.normal(size=(len(w), D))], axis=1)
+    keys = Keys(trellis.length, letters, False, [Span.exact(table)], ZERO, ZERO)
+    sets, q = Sets.whole(trellis), noise.normal(size=(1, 4, D))
+    bound = highest(sets, [keys], q)
+    for row in range(4):
+        best = max(means(sets, 0, keys, q[0, row]))
+        assert best - 1e-12 <= bound[0, row] <= best + 1e-8
+
+
+@pytest.mark.parametrize("gap", [600, 720, 730, 737.5, 740, 744])
+def test_weights_that_all_but_vanish(gap: float) -> None:
+    """Products with them underflow, one by one: what is lost so is more than their room."""
+    length, d = 20, 8
+    with ctx.workprec(96):
+        weight = Span.of([[kernel.hull(kernel.exp_range(arb(-gap)))]] * length)
+    moment = weight * Span.exact(np.ones((length, d)))
+    ends = [np.concatenate(pair, axis=1) for pair in zip(*_ends(weight, moment), strict=True)]
+    zero = Span.exact(np.zeros(d))
+    keys = Keys(length, 1, False, [Span(*ends)], zero, zero)
+    for q in (0.04, 0.01, 0.001, 0.0004):
+        part = np.full((1, 1, d), q)
+        level = np.full((1, 1), 0.7 * q * d)
+        for enough in (None, level):
+            assert not highest(one_path(length), [keys], part, enough)[0, 0] < q * d
+    if gap == 600:  # further up nothing is lost
+        assert highest(one_path(length), [keys], part)[0, 0] < q * d * (1 + 1e-12)
+
+
+def _ends(*spans: Span) -> list[tuple[Any, Any]]:
+    return [(span.low, span.high) for span in spans]
