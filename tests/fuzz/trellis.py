@@ -247,11 +247,11 @@ def main() -> int:
         subject = rng.choice(known)
         endings[tried(subject, [one for one in known if one is not subject], rng)] += 1
     print("| change | ending | cases |\n|---|---|---:|")
-    for (kind, ending), count in sorted(endings.items()):
-        print(f"| {kind} | {ending} | {count} |")
+    for (kind, ending), cases in sorted(endings.items()):
+        print(f"| {kind} | {ending} | {cases} |")
     totals = Counter[str]()
-    for (_, ending), count in endings.items():
-        totals[ending] += count
+    for (_, ending), cases in endings.items():
+        totals[ending] += cases
     print(dict(totals))
     return int("ACCEPTED AND FALSE" in totals)
 
