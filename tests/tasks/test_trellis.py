@@ -33,6 +33,8 @@ from tsc_interp.tasks import (
     Trellis,
     trellis_of,
 )
+from tsc_interp.tasks.regions import first_path
+from tsc_interp.tasks.stack import stacked
 
 RULES = [
     ContainsAll(), AtLeast(letter="b", k=2), Parity(letter="b"), Majority(letter="a"),
@@ -56,10 +58,29 @@ def check_trellis(trellis: Trellis, rows: Any, labels: Any) -> None:
         _, found = whole.strings()
         assert sorted(map(tuple, found)) == wanted
         assert whole.counts() == [len(wanted)]
-        assert whole.first() == wanted[0]
+        assert first_path([whole]) == wanted[0]
         assert {tuple(row) for row in whole.sample(5)} <= set(wanted)
         assert whole.any_path(0) in set(wanted)
         assert all(whole.holds(row)[0] == (tuple(row) in set(wanted)) for row in rows[::7])
+    check_stack(trellis, rows, labels)
+
+
+def check_stack(trellis: Trellis, rows: Any, labels: Any) -> None:
+    """One region per label with the same strings; all of them together begin with the first."""
+    stack = stacked([trellis.of_label(label) for label in trellis.labels])
+    whole = Regions.whole(stack)
+    part, found = whole.strings()
+    known = zip(map(tuple, found), stack.label[part], strict=True)
+    assert sorted(known) == sorted(zip(map(tuple, rows), labels, strict=True))
+    assert whole.counts() == [int((labels == label).sum()) for label in stack.label]
+    assert first_path([whole[i : i + 1] for i in range(len(whole))]) == tuple(rows[0])
+    assert all(
+        stack.label_of(row) == label for row, label in zip(rows[::7], labels[::7], strict=True)
+    )
+    for number, own in enumerate(stack.own):
+        parts = stack.stages[1:], stack.parts[number].stages, own[1:]
+        for stage, mine, edges in zip(*parts, strict=True):
+            assert (stage.letters[edges] == mine.letters).all()
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.describe())

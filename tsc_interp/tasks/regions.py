@@ -39,8 +39,8 @@ class Regions:
 
     @classmethod
     def whole(cls, trellis: Trellis) -> Regions:
-        """One region with every path."""
-        return cls(trellis, tuple(np.ones((1, len(stage)), dtype=bool) for stage in trellis.stages))
+        """One region with every path; of a stack one for each label."""
+        return cls(trellis, trellis.every)
 
     def __len__(self) -> int:
         return len(self.masks[0])
@@ -131,19 +131,22 @@ class Regions:
         order = np.argsort(region, kind="stable")
         return region[order], letters[order]
 
-    def first(self) -> tuple[int, ...]:
-        """The first path of all regions, place by place in the alphabet's order."""
-        left, chosen = self, dict(self.trellis.fixed)
-        for place in range(self.trellis.length):
-            if place in chosen:
-                continue
-            number, column = self.trellis.place_of[place]
-            letters = self.trellis.stages[number].letters[:, column]
-            chosen[place] = int(letters[left.masks[number].any(0)].min())
-            masks = list(left.masks)
-            masks[number] = masks[number] & (letters == chosen[place])
-            left, _ = left.with_masks(masks).pruned()
-        return tuple(chosen[place] for place in range(self.trellis.length))
+    def _letters(self, place: int) -> tuple[int, Index]:
+        """The stage of a place, and the letters `[edge]` that its edges put there."""
+        stage, column = self.trellis.place_of[place]
+        return stage, self.trellis.stages[stage].letters[:, column]
+
+    def least_letter(self, place: int) -> int:
+        """The first letter that stands at this place in any of the regions."""
+        stage, letters = self._letters(place)
+        return int(letters[self.masks[stage].any(0)].min())
+
+    def with_letter(self, place: int, letter: int) -> Regions:
+        """The paths with this letter at this place."""
+        stage, letters = self._letters(place)
+        masks = list(self.masks)
+        masks[stage] = masks[stage] & (letters == letter)
+        return self.with_masks(masks).pruned()[0]
 
     def any_path(self, region: int) -> tuple[int, ...]:
         """One path of one region, the one its first edges lead along."""
@@ -188,6 +191,21 @@ class Regions:
             inside &= mask[:, edges[0]]
             state = int(stage.target[edges[0]])
         return inside
+
+
+def first_path(pieces: Sequence[Regions]) -> tuple[int, ...]:
+    """The first path of all regions, place by place in the alphabet's order."""
+    length, chosen = pieces[0].trellis.length, dict(pieces[0].trellis.fixed)
+    for place in range(length):
+        if place not in chosen:
+            least = [piece.least_letter(place) for piece in pieces]
+            chosen[place] = min(least)
+            pieces = [
+                piece.with_letter(place, letter)
+                for piece, letter in zip(pieces, least, strict=True)
+                if letter == chosen[place]
+            ]
+    return tuple(chosen[place] for place in range(length))
 
 
 def _nonzero(mask: Mask, stage: Stage, region: Index, state: Index) -> tuple[Index, Index]:

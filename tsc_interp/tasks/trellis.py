@@ -94,15 +94,17 @@ class Stage:
     @cached_property
     def symbols(self) -> tuple[Index, Index]:
         """The different rows of letters `[symbol k]`, and the symbol of each edge."""
+        if not self.places:
+            return self.letters[:1], np.zeros(len(self), dtype=np.int64)
         _, first, of_edge = np.unique(
-            _numbers(self.letters.T), return_index=True, return_inverse=True
+            row_numbers(self.letters.T), return_index=True, return_inverse=True
         )
         return self.letters[first], of_edge
 
     @cached_property
     def by_letters(self) -> Index:
         """The edges in order of source, then letters."""
-        return np.argsort(_numbers((self.source, *self.letters.T)))
+        return np.argsort(row_numbers((self.source, *self.letters.T)))
 
     @cached_property
     def grouped(self) -> Grouped:
@@ -138,7 +140,8 @@ class Trellis:
         for number, stage in enumerate(self.stages):
             if not len(stage) or _missing(stage.source, before):
                 raise UsageError(f"states before stage {number} of a trellis lack edges")
-            if len(np.unique(_numbers((stage.source, *stage.letters.T)))) < len(stage):
+            rows = np.sort(row_numbers((stage.source, *stage.letters.T)))
+            if (rows[1:] == rows[:-1]).any():
                 raise UsageError(f"stage {number} has two edges with the same letters and source")
             before = int(stage.target.max()) + 1
             if _missing(stage.target, before):
@@ -161,9 +164,14 @@ class Trellis:
         }
 
     @property
+    def every(self) -> tuple[NDArray[np.bool_], ...]:
+        """All edges, `[1 edge]` per stage."""
+        return tuple(np.ones((1, len(stage)), dtype=bool) for stage in self.stages)
+
+    @property
     def labels(self) -> tuple[int, ...]:
         """The answers of the last nodes."""
-        return tuple(int(label) for label in np.unique(self.label))
+        return tuple(sorted(set(self.label.tolist())))
 
     @property
     def n_edges(self) -> int:
@@ -203,7 +211,7 @@ class Trellis:
             UsageError: where no input has one of these labels.
         """
         kept = [np.ones(len(stage), dtype=bool) for stage in self.stages]
-        kept[self.label_stage] = np.isin(self.label, labels)
+        kept[self.label_stage] = (self.label[:, None] == np.array(labels)).any(1)
         return self.where(kept)
 
     def where(self, kept: list[NDArray[np.bool_]]) -> Trellis:
@@ -215,7 +223,7 @@ class Trellis:
         return _merged(self, _trimmed(self, kept))
 
 
-def _numbers(columns: Sequence[Index] | Index) -> Index:
+def row_numbers(columns: Sequence[Index] | Index) -> Index:
     """One whole number for each row, in the order of the rows (of numbers from 0)."""
     numbers = columns[0]
     for column in columns[1:]:

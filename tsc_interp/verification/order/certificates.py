@@ -273,16 +273,16 @@ def _walk(
         at, masks = waiting.pop()
         node = nodes[at]
         if isinstance(node, tuple):
-            stage, packed, child = node
-            bits = np.unpackbits(np.frombuffer(packed, dtype=np.uint8))
-            edges = bits[: len(trellis.stages[stage])].astype(bool)
+            stage, edges, child = found.cut(node)
+            if stage is None:
+                waiting.append((child, masks))
+                continue
             inside, outside = list(masks), list(masks)
             inside[stage], outside[stage] = masks[stage] & edges, masks[stage] & ~edges
             yield _cut(stage, edges), None
             waiting += [(child + 1, outside), (child, inside)]
         else:
-            assert node is not None
-            yield masks, node
+            yield masks, UNDECIDED if node is None else node
 
 
 def _cut(stage: int, edges: Mask) -> Node:

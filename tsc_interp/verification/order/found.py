@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tsc_interp.tasks.regions import Mask, Regions
+from tsc_interp.tasks.stack import Stack
 from tsc_interp.tasks.trellis import Index, Trellis
 from tsc_interp.verification.bounds.intervals import Array
 from tsc_interp.verification.order.decide import UNDECIDED
@@ -103,12 +105,62 @@ class Found:
     undecided_inputs: list[NDArray[np.int16]] = field(default_factory=list)
     examined: int = 0
     tree: Tree = field(default_factory=Tree)
+    stack: tuple[Stack, int] | None = None
+    """The tree is about this part of a stack."""
+
+    def by_label(self) -> list[Found]:
+        """The same for each part of a stack; the first has all single inputs."""
+        stack = self.trellis
+        if not isinstance(stack, Stack):
+            return [self]
+        parts = [
+            Found(part, tree=self.tree, stack=(stack, number))
+            for number, part in enumerate(stack.parts)
+        ]
+        for regions, instead in self.wrong:
+            for number, rows, mine in _apart(stack, regions):
+                parts[number].wrong.append((mine, instead[rows]))
+        for regions in self.undecided:
+            for number, _, mine in _apart(stack, regions):
+                parts[number].undecided.append(mine)
+        first = parts[0]
+        first.wrong_inputs, first.undecided_inputs = self.wrong_inputs, self.undecided_inputs
+        first.examined = self.examined
+        return parts
+
+    def cut(self, node: tuple[int, bytes, int]) -> tuple[int | None, Mask, int]:
+        """The stage, edges and first child of a cut; no stage where a stack is cut by label."""
+        stage, packed, child = node
+        edges = np.unpackbits(np.frombuffer(packed, dtype=np.uint8)).astype(bool)
+        if self.stack is None:
+            return stage, edges[: len(self.trellis.stages[stage])], child
+        stack, number = self.stack
+        if stage == 0:
+            return None, edges, child + 1 - int(edges[number])
+        return stage - 1, edges[stack.own[number][stage]], child
 
     def give_up(self, regions: Regions, node: Index) -> None:
         """Call regions undecided that stand at these nodes of the tree."""
         if len(regions):
             self.tree.leaves(node, np.full(len(node), UNDECIDED))
             self.undecided.append(regions)
+
+
+def unsearched(trellis: Trellis) -> Found:
+    """Nothing decided."""
+    found = Found(trellis)
+    found.give_up(Regions.whole(trellis), np.zeros(1, dtype=np.int64))
+    return found
+
+
+def _apart(stack: Stack, regions: Regions) -> Iterator[tuple[int, Index, Regions]]:
+    """Regions of a stack as those of its parts: the part, which of them, and their own masks."""
+    part = regions.masks[0].argmax(1)
+    for number in sorted(set(part.tolist())):
+        rows = np.flatnonzero(part == number)
+        pairs = zip(regions.masks[1:], stack.own[number][1:], strict=True)
+        masks = tuple(mask[np.ix_(rows, edges)] for mask, edges in pairs)
+        yield number, rows, Regions(stack.parts[number], masks)
 
 
 def side(batch: Batch, regions: Regions, has: Mask, node: Index) -> Side:

@@ -77,7 +77,7 @@ class Partition:
         """About the share of inputs that are not decided."""
         if not len(self.waiting):
             return 0.0
-        whole = through(Regions.whole(self.trellis))[1][0]
+        whole = through(Regions.whole(self.trellis))[1].sum()
         return float(through(self.waiting.regions)[1].sum() / whole)
 
     def retry(self) -> None:
@@ -93,66 +93,50 @@ class Partition:
 
     def _initial(self) -> Batch:
         """One region for each label and each letter that may read."""
-        trellis = self.trellis
+        trellis, stage = self.trellis, self.trellis.label_stage
         whole = Regions.whole(trellis)
-        levels = [np.full((1, len(probe.q)), np.nan) for probe in self.bounds.probes]
-        zero = np.zeros(1, dtype=np.int64)
-        doubt = np.ones((1, len(self.bounds.maps.same)), dtype=bool)
-        waiting = [Batch(whole, zero, zero + trellis.labels[0], zero.copy(), levels, doubt)]
-        by_label = trellis.label
-        waiting = self._split(waiting, trellis.label_stage, by_label, "label")
+        node = self.found.tree.parts(0, stage, whole.masks[stage][:-1])
+        first = self._split(self._batch(whole, np.zeros_like(node), node), stage, trellis.label)
+        batch = first[0]
+        batch.label[:] = first[1]
         if self.exact.config.reads == "last_letter":
-            last = trellis.length - 1
-            fixed = dict(trellis.fixed)
+            last, fixed = trellis.length - 1, dict(trellis.fixed)
             if last in fixed:
-                for batch in waiting:
-                    batch.reader[:] = fixed[last]
+                batch.reader[:] = fixed[last]
             else:
                 stage, column = trellis.place_of[last]
-                letters = trellis.stages[stage].letters[:, column]
-                waiting = self._split(waiting, stage, letters, "reader")
-        return waiting[0].joined(waiting[1:])
+                batch, readers = self._split(batch, stage, trellis.stages[stage].letters[:, column])
+                batch.reader[:] = readers
+        return batch
 
-    def only(self, regions: Regions, reader: Index) -> Partition:
-        """Search these instead, of one label and reader each: nodes 0, 1, ... of the tree."""
-        count, trellis = len(regions), self.trellis
-        self.found.tree.nodes = [None] * count
+    def _batch(self, regions: Regions, reader: Index, node: Index) -> Batch:
+        """Regions of which nothing is known; a label is told where they have one each."""
+        trellis, count = self.trellis, len(regions)
         label = trellis.label[regions.masks[trellis.label_stage].argmax(1)]
         levels = [np.full((count, len(probe.q)), np.nan) for probe in self.bounds.probes]
         doubt = np.ones((count, len(self.bounds.maps.same)), dtype=bool)
-        self.waiting = Batch(regions, reader, label, np.arange(count), levels, doubt)
+        return Batch(regions, reader, label, node, levels, doubt)
+
+    def only(self, regions: Regions, reader: Index) -> Partition:
+        """Search these instead, of one label and reader each: nodes 0, 1, ... of the tree."""
+        self.found.tree.nodes = [None] * len(regions)
+        self.waiting = self._batch(regions, reader, np.arange(len(regions)))
         return self
 
-    def _split(self, waiting: list[Batch], stage: int, value: Index, name: str) -> list[Batch]:
+    def _split(self, batch: Batch, stage: int, value: Index) -> tuple[Batch, Index]:
         """By the value of an edge of one stage: as cuts one after the other, but pruned at once."""
-        found = []
-        for batch in waiting:
-            values = np.unique(value[batch.regions.masks[stage].any(0)])
-            if len(values) == 1:
-                getattr(batch, name)[:] = values
-                found.append(batch)
-                continue
-            masks = [np.repeat(mask, len(values), axis=0) for mask in batch.regions.masks]
-            masks[stage] = masks[stage] & (value == values[:, None])
-            regions, _ = batch.regions.with_masks(masks).pruned()
-            rows = np.zeros(len(values), dtype=np.int64)
-            nodes = self.found.tree.parts(int(batch.node[0]), stage, value == values[:-1, None])
-            levels = [level[rows] for level in batch.levels]
-            made = Batch(
-                regions,
-                batch.reader[rows],
-                batch.label[rows],
-                nodes,
-                levels,
-                batch.doubt[rows],
-            )
-            getattr(made, name)[:] = values
-            found += [made[i : i + 1] for i in range(len(made))] if name == "label" else [made]
-        return found
-
-    @property
-    def _widest(self) -> int:
-        return max(map(len, self.trellis.stages))
+        values = np.array(sorted(set(value.tolist())))
+        edges = value == values[:, None]
+        rows, which = np.nonzero(batch.regions.masks[stage].astype(float) @ edges.T)
+        nodes = [
+            self.found.tree.parts(node, stage, edges[which[rows == row]][:-1])
+            for row, node in enumerate(batch.node.tolist())
+        ]
+        made = batch[rows]
+        masks = list(made.regions.masks)
+        masks[stage] = masks[stage] & edges[which]
+        regions, _ = made.regions.with_masks(masks).pruned()
+        return replace(made, regions=regions, node=np.concatenate(nodes)), values[which]
 
     def _cut(self, batch: Batch, stage: Index, part: Mask) -> tuple[Side, Side]:
         """Each region at its own stage: the paths through `part [region edge]`, and the rest."""
@@ -253,7 +237,9 @@ class Partition:
         """Path by path, as many regions at a time as memory allows; says which are done."""
         width = batch.doubt.shape[1] + self.trellis.length
         ends = np.floor(np.cumsum(totals) * width / _NUMBERS_AT_ONCE).astype(np.int64)
-        return np.concatenate([self._each(batch[ends == one]) for one in np.unique(ends)])
+        return np.concatenate(
+            [self._each(batch[ends == one]) for one in sorted(set(ends.tolist()))]
+        )
 
     def _each(self, batch: Batch) -> Mask:
         region, letters = batch.regions.strings()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tsc_interp.errors import UnsupportedError
-from tsc_interp.tasks.regions import Regions
+from tsc_interp.tasks.regions import Regions, first_path
+from tsc_interp.tasks.stack import stacked
 from tsc_interp.tasks.transducer import Writing
 from tsc_interp.tasks.trellis import Index, Trellis
 from tsc_interp.verification.order.exact import OrderedExact
@@ -18,7 +18,8 @@ from tsc_interp.verification.order.found import Found
 
 _TOGETHER = 2500
 """All labels share one trellis where that has at most so many edges."""
-Progress = Callable[[float], None]
+_STACKED = 16
+"""Labels in a stack: few of its edges belong to one of them only, and cores share the stacks."""
 
 
 @dataclass
@@ -71,7 +72,8 @@ class Part:
 
     def first(self, undecided: bool = False) -> tuple[int, ...] | None:
         """The first wrong (or undecided) input, place by place in the alphabet's order."""
-        found = [region.first() for region in self.regions(undecided) if len(region)]
+        regions = [region for region in self.regions(undecided) if len(region)]
+        found = [first_path(regions)] if regions else []
         inputs = self.undecided_inputs if undecided else self.wrong_inputs
         for place in range(self.length if len(inputs) else 0):
             inputs = inputs[inputs[:, place] == inputs[:, place].min()]
@@ -105,13 +107,16 @@ class Part:
         return np.asarray(draw.permutation(np.concatenate(rows)))
 
 
-def groups_of(trellis: Trellis, each: int = 1) -> list[Trellis]:
-    """All labels in one trellis where that is small, else so many in each."""
+def groups_of(trellis: Trellis, stack: bool = False) -> list[Trellis]:
+    """All labels in one trellis where that is small, else one in each; or stacks of labels."""
     labels = trellis.labels
+    if stack:
+        each = [trellis.of_label(label) for label in labels]
+        return [stacked(each[i : i + _STACKED]) for i in range(0, len(each), _STACKED)]
     together = trellis.of_labels(labels)
     if together.n_edges <= _TOGETHER or len(labels) == 1:
         return [together]
-    return [trellis.of_labels(labels[i : i + each]) for i in range(0, len(labels), each)]
+    return [trellis.of_label(label) for label in labels]
 
 
 def require_readable(exact: OrderedExact, task: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from heapq import nlargest
 from typing import Any
 
 from tsc_interp.tasks.regions import Regions
@@ -16,15 +17,16 @@ _FEW = 3
 
 def largest_regions(part: Part, task: Any, name: Callable[[int], str]) -> list[tuple[int, str]]:
     """The largest wrong regions of a part: how many inputs, and what they have in common."""
-    found: list[tuple[int, str]] = []
-    for group in part.groups:
-        for regions, instead in group.wrong:
-            counts = regions.counts()
-            order = sorted(range(len(counts)), key=lambda i: -counts[i])[:_MOST]
-            for i in order:
-                words = described(regions, i, task, name)
-                found.append((counts[i], f"{words}: class {int(instead[i])} wins"))
-    return sorted(found, reverse=True)[:_MOST]
+    found = [
+        (count, number, regions, instead)
+        for group in part.groups
+        for regions, instead in group.wrong
+        for number, count in enumerate(regions.counts())
+    ]
+    return [
+        (count, f"{described(regions, number, task, name)}: class {int(instead[number])} wins")
+        for count, number, regions, instead in nlargest(_MOST, found, key=lambda one: one[0])
+    ]
 
 
 def described(regions: Regions, number: int, task: Any, name: Callable[[int], str]) -> str:

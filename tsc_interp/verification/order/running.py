@@ -30,7 +30,7 @@ from tsc_interp.tasks.transducer import Writing
 from tsc_interp.tasks.unrolling import trellis_of
 from tsc_interp.verification.order.bounds import Bounds
 from tsc_interp.verification.order.exact import OrderedExact
-from tsc_interp.verification.order.found import Found
+from tsc_interp.verification.order.found import Found, unsearched
 from tsc_interp.verification.order.keys import keys_of
 from tsc_interp.verification.order.partition import Partition
 from tsc_interp.verification.order.parts import Part, groups_of
@@ -68,13 +68,13 @@ class Search:
 
     @cached_property
     def groups(self) -> list[Any]:
-        # A sweep costs so little where margins are sums of terms that setting up counts.
-        return groups_of(self.trellis, 2 if self.terms else 1)
+        # A sweep costs so little where margins are sums of terms that the number of sweeps counts.
+        return groups_of(self.trellis, stack=self.terms is not None)
 
     @cached_property
     def counts(self) -> list[int]:
         """The number of inputs of each group."""
-        return [Regions.whole(group).counts()[0] for group in self.groups]
+        return [sum(Regions.whole(group).counts()) for group in self.groups]
 
     @cached_property
     def keys(self) -> Any:
@@ -97,8 +97,9 @@ class Search:
     def part(self) -> Part:
         """What became of every input; what was not decided is undecided."""
         found = [
-            self.found.get(number) or Found(group, undecided=[Regions.whole(group)])
+            one
             for number, group in enumerate(self.groups)
+            for one in (self.found.get(number) or unsearched(group)).by_label()
         ]
         return Part(self.length, self.step, sum(self.counts), found, self.seconds)
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tsc_interp.files import write_atomically
 from tsc_interp.tasks.regions import Regions
 from tsc_interp.tasks.trellis import Index, Trellis
-from tsc_interp.verification.order.found import Batch, Found, Tree
+from tsc_interp.verification.order.found import Batch, Found, Tree, unsearched
 from tsc_interp.verification.order.partition import Partition
 
 _LEAF, _OPEN = -1, -2
@@ -74,7 +74,7 @@ def found_in(path: Path, trellis: Trellis) -> Found:
     """What a saved search found; what was waiting is undecided."""
     kept = _load(path)
     if kept is None:
-        return Found(trellis, undecided=[Regions.whole(trellis)])
+        return unsearched(trellis)
     found = _found(kept, trellis)
     found.give_up(_unpacked("waiting", kept, trellis), kept["node"])
     return found

@@ -76,7 +76,10 @@ class Scores:
 
     def highest(self) -> Array:
         """The largest total of a path, `[job]`."""
-        return highest(self.layouts, self._groups(), self.base)
+        value = np.zeros((1, len(self.base)))
+        for group, layout in zip(self._groups(), self.layouts, strict=True):
+            value = _spread(group + value[layout.source], layout.incoming)
+        return np.asarray(value.max(0) + self.base)
 
     def _groups(self) -> list[Array]:
         """The best edge between two states, `[group job]` per stage."""
@@ -97,14 +100,6 @@ class Scores:
             found.insert(0, through.T)
             after = _spread(grouped[i] + after[layout.target], layout.outgoing)
         return found
-
-
-def highest(layouts: Sequence[Layout], groups: Sequence[Array], base: Array) -> Array:
-    """The largest total of a path, from the best edge between two states, `[group job]`."""
-    value = np.zeros((1, len(base)))
-    for group, layout in zip(groups, layouts, strict=True):
-        value = _spread(group + value[layout.source], layout.incoming)
-    return np.asarray(value.max(0) + base)
 
 
 def _spread(groups: Array, rows: Index) -> Array:

@@ -8,22 +8,26 @@ region is one sweep, without levels, directions or relaxations.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from math import prod
+from typing import Any
 
 import numpy as np
 
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.tasks.regions import Mask, Regions
-from tsc_interp.tasks.trellis import Index, Stage, Trellis
+from tsc_interp.tasks.trellis import Index, Trellis
 from tsc_interp.verification.bounds.intervals import UNIT, Array, Interval
 from tsc_interp.verification.order.directions import Bounded
 from tsc_interp.verification.order.keys import WEIGHT_UNITS, Keys, Maps, Rounded
 from tsc_interp.verification.order.relax import needs_scale, settled, times
-from tsc_interp.verification.order.scores import Layout, Scores, chunks, highest
+from tsc_interp.verification.order.scores import Layout, Scores, chunks
 
 _MOST = 1 << 25
 """Numbers in a table of terms; larger models take the general way."""
-_NUMBERS_AT_ONCE = 1 << 20
+_NUMBERS_AT_ONCE = 1 << 16
+_SCORES_AT_ONCE = 1 << 18
+"""Few enough numbers to stay in the processor's cache."""
 _TINY = 2.0**-1000
 _FEW_GROUPS = 16
 _WIDE = 0.25
@@ -65,7 +69,8 @@ class Terms:
             return np.asarray(more * (1 + 1e-12) + _TINY * (1 + largest))
 
         value, error = times(_both(keys.values, 0), keys.maps.outer)
-        self.table = weight[..., None] * (value[:, :, None] + alone)
+        self.table = value[:, :, None] + alone
+        self.table *= weight[..., None]
         self.slack = slack(weight, value, error)
         own, error = times(_both(keys.own_values, 0), keys.maps.outer)
         self.own = keys.own_weights * (own + alone)
@@ -76,84 +81,93 @@ def _both(values: Rounded, head: int) -> tuple[Array, Array]:
     return values.values[head], values.errors[head]
 
 
+_Key = tuple[Array, Array, Index]
+"""Terms `[letter reader class]` at a place, their slack, and letters."""
+
+
 class _Pairs:
-    """Regions by number and classes: sign times the margins of single keys, slack included."""
+    """Regions with a class each: sign times the margins of single keys, slack included.
+
+    Without classes every one of a region is asked, and pairs are `[region class]`, not `[pair]`.
+    """
 
     def __init__(
-        self, terms: Terms, reader: Index, label: Index, rows: Index, which: Index, sign: int
+        self, terms: Terms, known: Bounded, regions: Index, which: Index | None, sign: int
     ) -> None:
-        self.terms, self.sign, self.rows, self.which = terms, sign, rows, which
-        self.readers, self.labels = reader, label
-        self.reader, classes = reader[rows], terms.own.shape[1]
-        self.class_ = self.reader * classes + which
-        self.regions = rows[::classes]
-        full = (self.regions[:, None] * classes + np.arange(classes)).reshape(-1)
-        self.every = np.array_equal(full, rows * classes + which)
-        """Whether these are all classes of some regions: then rows of a table are what is asked."""
+        self.terms, self.regions, self.which, self.sign = terms, regions, which, sign
+        self.reader, self.label = known.reader[regions], known.label[regions]
+        self.shape = (len(regions), *(terms.own.shape[1:] if which is None else ()))
 
-    def _between(self, table: Array, slack: Array) -> Array:
-        """`table [... reader class]` to `[... pair]`: what regions share is looked up once."""
-        mine = self.sign * table[..., self.readers, self.labels] + slack[..., self.readers]
-        if self.every:
-            found: Array = table.take(self.readers[self.regions], axis=-2)
-            if self.sign > 0:
-                np.negative(found, out=found)
-            found += mine[..., self.regions, None]
-            return found.reshape(*table.shape[:-2], -1)
-        other = table.reshape(*table.shape[:-2], -1).take(self.class_, axis=-1)
-        found = mine.take(self.rows, axis=-1)
-        found -= self.sign * other
+    def wide(self, numbers: Any) -> Any:
+        """`[... region]` beside numbers of pairs."""
+        return numbers[..., None] if self.which is None else numbers
+
+    def _mine(self, keys: Sequence[_Key]) -> Array:
+        """What keys give the label and as slack, `[... region]`."""
+        found: Any = np.zeros((1, len(self.regions)))
+        for table, slack, letters in keys:
+            readers, classes = table.shape[-2:]
+            at = letters * readers + self.reader
+            found = found + (self.sign * table.take(at * classes + self.label) + slack.take(at))
+        return np.asarray(found)
+
+    def _others(self, keys: Sequence[_Key], out: Array | None = None) -> Array:
+        """What keys give the other classes, `[... pair]`, and with another sign."""
+        found = None if keys else np.zeros((1, *self.shape))
+        for table, _, letters in keys:
+            readers, classes = table.shape[-2:]
+            at = letters * readers + self.reader
+            if self.which is None:
+                part = table.reshape(-1, classes).take(at, 0, out, "clip")
+            else:
+                part = table.take(at * classes + self.which, None, out, "clip")
+            found, out = part if found is None else found + part, None
+        assert found is not None
+        return found if self.sign < 0 else np.negative(found, out=found)
+
+    def _margins(self, keys: Sequence[_Key]) -> Array:
+        """What keys add, `[... pair]`."""
+        found = self._others(keys)
+        found += self.wide(self._mine(keys))
         return found
+
+    def _keys(self, places: Sequence[int], letters: Index) -> list[_Key]:
+        """`letters [... place]`."""
+        tables, slacks = self.terms.table, self.terms.slack
+        return [(tables[p], slacks[p], letters[..., i]) for i, p in enumerate(places)]
 
     def base(self, fixed: Sequence[tuple[int, int]]) -> Array:
         """What every input has, `[pair]`."""
-        found = self._between(self.terms.own, self.terms.own_slack)
-        for place, letter in fixed:
-            found += self._between(self.terms.table[place, letter], self.terms.slack[place, letter])
-        return found
+        places = [place for place, _ in fixed]
+        letters = np.array([letter for _, letter in fixed], dtype=np.int64)[None, None]
+        own = self.terms.own, self.terms.own_slack, np.zeros((1, 1), dtype=np.int64)
+        return np.asarray(self._margins([own, *self._keys(places, letters)])[0])
 
     def of_symbols(self, places: Sequence[int], symbols: Index) -> Array:
         """Of rows of letters, `[symbol pair]`."""
-        found: Array | float = 0.0
-        for place, letters in zip(places, symbols.T, strict=True):
-            chosen = slice(len(letters)) if len(letters) == letters[-1] + 1 else letters
-            part = self._between(self.terms.table[place, chosen], self.terms.slack[place, chosen])
-            found = part if len(places) == 1 else found + part
-        return np.asarray(found)
+        return self._margins(self._keys(places, symbols[:, None]))
 
-    def of_one(self, places: Sequence[int], symbols: Index) -> Array:
-        """Of one row of letters for each region, `[pair]`."""
-        found = np.zeros(len(self.rows))
-        for place, letters in zip(places, symbols[self.rows].T, strict=True):
-            table, label = self.terms.table[place], self.labels[self.rows]
-            found += table[letters, self.reader, label] - table[letters, self.reader, self.which]
-            found += self.sign * self.terms.slack[place][letters, self.reader]
-        return self.sign * found
-
-
-def _between(stage: Stage) -> list[tuple[slice, Index | slice]]:
-    """Edges between two states and their symbols, as slices where they follow each other."""
-    found: list[tuple[slice, Index | slice]] = []
-    starts = stage.grouped.edge_starts.tolist()
-    for start, stop in zip(starts, [*starts[1:], len(stage)], strict=True):
-        symbols = stage.symbols[1][start:stop]
-        first, last = int(symbols[0]), int(symbols[-1])
-        follow = last - first + 1 == stop - start  # they rise within a group
-        found.append((slice(start, stop), slice(first, last + 1) if follow else symbols))
-    return found
+    def best(self, places: Sequence[int], symbols: Index, inside: Mask) -> Array:
+        """The largest of the symbols `inside [region symbol]`, `[pair]`."""
+        inside = inside[self.regions]
+        if (inside.sum(1) <= 1).all():
+            found = self._margins(self._keys(places, symbols[inside.argmax(1)][None]))[0]
+            return np.where(self.wide(inside.any(1)), found, -np.inf)
+        best, used = np.full(self.shape, -np.inf), np.flatnonzero(inside.any(0))
+        mine = self._mine(self._keys(places, symbols[used, None]))
+        mine[~inside.T[used]] = -np.inf
+        step = max(1, _NUMBERS_AT_ONCE // best.size)
+        room = np.empty((step, *self.shape))
+        for some in chunks(len(used), step):
+            now = mine[some]
+            found = self._others(self._keys(places, symbols[used[some], None]), room[: len(now)])
+            found += self.wide(now)
+            np.maximum(best, found[0] if len(found) == 1 else found.max(0), out=best)
+        return best
 
 
-def _top(score: Array, symbols: Index | slice, tops: dict[int, tuple[int, Array]]) -> Array:
-    """The largest score of some symbols; `tops` has what is known from each first one on."""
-    if not isinstance(symbols, slice):
-        return np.asarray(score[symbols].max(0))
-    stop, top = tops.get(symbols.start, (-1, score[:0]))
-    if not symbols.start < stop <= symbols.stop:
-        top = score[symbols].max(0)
-    elif stop < symbols.stop:
-        top = np.maximum(top, score[stop : symbols.stop].max(0))
-    tops[symbols.start] = symbols.stop, top
-    return top
+_Step = tuple[int, int | None, Mask]
+"""Edges between two states, those whose best is among theirs, and the rest `[region symbol]`."""
 
 
 class LinearBounds:
@@ -167,11 +181,8 @@ class LinearBounds:
         self.terms, self.trellis = terms, trellis
         self.layouts = [Layout(stage) for stage in trellis.stages]
         widest = max(prod(layout.shape) for layout in self.layouts)
-        classes = terms.own.shape[1]
-        self.at_once = max(1, _NUMBERS_AT_ONCE // (widest * classes)) * classes
-        few = all(len(layout.source) <= _FEW_GROUPS for layout in self.layouts)
-        self.between = [_between(stage) for stage in trellis.stages] if few else []
-        """Per stage the edges between two states with their symbols, where these are few."""
+        self.at_once = max(1, _SCORES_AT_ONCE // widest)
+        self.few_groups = all(len(layout.source) <= _FEW_GROUPS for layout in self.layouts)
 
     @property
     def maps(self) -> Maps:
@@ -185,23 +196,28 @@ class LinearBounds:
         low, high = settled(self.maps.same, label, np.full(shape, np.nan), np.full(shape, np.nan))
         low[~doubt] = np.inf
         known = Bounded(regions, reader, label, [], low, high)
+        plan = self._plan(regions) if self.few_groups else []
         for sign, ends in ((-1, low), (1, high)):
             asked = np.isnan(ends) & ~(low > 0)
-            wide = np.broadcast_to(asked.mean(1, keepdims=True) > _WIDE, shape)
-            for rows, which in (np.nonzero(wide), np.nonzero(asked & ~wide)):
-                for some in chunks(len(rows), self.at_once):
-                    at = rows[some], which[some]
-                    if self.between:
-                        pairs = _Pairs(self.terms, reader, label, *at, sign)
-                        found = self._highest(regions, pairs)
-                    else:
-                        found = self.scores(known, *at, sign).highest()
-                    ends[at] = np.where(asked[at], sign * found, ends[at])
+            wide = asked.mean(1) > _WIDE if plan else np.zeros(len(asked), dtype=bool)
+            rows = np.flatnonzero(wide)
+            for some in chunks(len(rows), max(1, _NUMBERS_AT_ONCE // shape[1])):
+                at = rows[some]
+                found = self._highest(plan, _Pairs(self.terms, known, at, None, sign))
+                ends[at] = np.where(asked[at], sign * found, ends[at])
+            rows, which = np.nonzero(asked & ~wide[:, None])
+            for some in chunks(len(rows), _NUMBERS_AT_ONCE if plan else self.at_once):
+                pair = rows[some], which[some]
+                if plan:
+                    found = self._highest(plan, _Pairs(self.terms, known, *pair, sign))
+                else:
+                    found = self.scores(known, *pair, sign).highest()
+                ends[pair] = sign * found
         return known
 
     def scores(self, known: Bounded, rows: Index, which: Index, sign: int) -> Scores:
         """Of sign times the margin over `which` for regions by number."""
-        pairs = _Pairs(self.terms, known.reader, known.label, rows, which, sign)
+        pairs = _Pairs(self.terms, known, rows, which, sign)
         found = []
         for stage, layout, mask in zip(
             self.trellis.stages, self.layouts, known.regions.masks, strict=True
@@ -217,35 +233,45 @@ class LinearBounds:
             found.append(score)
         return Scores(self.layouts, found, pairs.base(self.trellis.fixed))
 
-    def _highest(self, regions: Regions, pairs: _Pairs) -> Array:
-        """The largest total of each pair: as `scores` says it, without a score for every edge."""
-        groups = []
-        for stage, mask, between in zip(
-            self.trellis.stages, regions.masks, self.between, strict=True
-        ):
-            symbols, of_edge = stage.symbols
-            first = of_edge[mask.argmax(1)]
-            if ((of_edge == first[:, None]) | ~mask).all():  # as where a letter reads
-                lead = stage.grouped.of_edges(np.logical_or, mask).T[:, pairs.rows]
-                groups.append(np.where(lead, pairs.of_one(stage.places, symbols[first]), -np.inf))
-                continue
-            score, best = pairs.of_symbols(stage.places, symbols), []
-            tops: dict[int, tuple[int, Array]] = {}
-            for edges, symbol in between:
-                inside = mask[:, edges]
-                has = np.asarray(inside.any(1))
-                if (inside.all(1) | ~has).all():
-                    top = _top(score, symbol, tops)
-                else:
-                    kept = inside.T.take(pairs.rows, axis=1)
-                    top = np.where(kept, score[symbol], -np.inf).max(0)
-                best.append(top if has.all() else np.where(has[pairs.rows], top, -np.inf))
-            groups.append(np.stack(best))
-        return highest(self.layouts, groups, pairs.base(self.trellis.fixed))
+    def _plan(self, regions: Regions) -> list[list[_Step]]:
+        """How the best edge between two states is found, for each stage."""
+        plan = []
+        for stage, mask in zip(self.trellis.stages, regions.masks, strict=True):
+            count = len(stage.symbols[0])
+            starts = stage.grouped.edge_starts.tolist()
+            masks = []
+            for edges in map(slice, starts, [*starts[1:], len(stage)]):
+                masks.append(np.zeros((len(regions), count), dtype=bool))
+                masks[-1][:, stage.symbols[1][edges]] = mask[:, edges] if stage.places else True
+            order = sorted(range(len(masks)), key=lambda group: int(masks[group].sum()))
+            steps = []
+            for i, group in enumerate(order):
+                within = (
+                    less for less in reversed(order[:i]) if not (masks[less] & ~masks[group]).any()
+                )
+                less = next(within, None)
+                rest = masks[group] if less is None else masks[group] & ~masks[less]
+                steps.append((group, less, rest))
+            plan.append(steps)
+        return plan
 
-    def is_still(self, levels: list[Array], share: float) -> bool:
-        """Never: there are no directions to tell it by, and nothing is lost here around inputs."""
-        return False
+    def _highest(self, plan: list[list[_Step]], pairs: _Pairs) -> Array:
+        """The largest total of each pair: as `scores` says it, without a score for every edge."""
+        value = {0: pairs.base(self.trellis.fixed)}
+        for stage, steps in zip(self.trellis.stages, plan, strict=True):
+            best: dict[int, Array] = {}
+            after: dict[int, Array] = {}
+            for group, less, rest in steps:
+                best[group] = pairs.best(stage.places, stage.symbols[0], rest)
+                if less is not None:
+                    np.maximum(best[group], best[less], out=best[group])
+                target = int(stage.grouped.target[group])
+                found = best[group] + value[int(stage.grouped.source[group])]
+                known = after.setdefault(target, found)
+                if known is not found:
+                    np.maximum(known, found, out=known)
+            value = after
+        return np.asarray(reduce(np.maximum, value.values()))
 
     def points(self, letters: Index, reader: Index, label: Index, which: Index) -> Interval:
         """Margins over some classes of single inputs, times their weights: `[input class]`."""
