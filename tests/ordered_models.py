@@ -10,7 +10,7 @@ import numpy as np
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.model.initialise import initial_weights
-from tsc_interp.task import AtLeast, Before, ContainsAll, Majority, Maximum, Parity
+from tsc_interp.rules import AtLeast, Before, ContainsAll, Majority, Maximum, Parity
 
 
 def random_config(seed: int) -> ClassifierConfig:

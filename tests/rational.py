@@ -13,7 +13,7 @@ from typing import Any
 
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.task import AtLeast, ContainsAll, Majority, Parity
+from tsc_interp.rules import AtLeast, ContainsAll, Majority, Parity
 
 SCRIPT = Path(__file__).parents[1] / "checker" / "rational_checker.py"
 LOG_N = "sqrt_d_head_log_n"

@@ -316,7 +316,8 @@ REVEALED = [
     "tsc_interp.report.report.Report", "fractions.Fraction", "int | None",
     "tsc_interp.verification.certificates.Certificate | "
     "tsc_interp.verification.order.certificate_result.OrderedCertificate", "float", "pathlib.Path",
-    "tsc_interp.training.experiments.Experiment", "tsc_interp.task.Majority", "pathlib.Path", "str",
+    "tsc_interp.training.experiments.Experiment", "tsc_interp.rules.Majority", "pathlib.Path",
+    "str",
 ]  # fmt: skip
 
 

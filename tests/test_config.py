@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from tests.cases import CONFIGS, configs
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import ConfigError
-from tsc_interp.task import AtLeast, ContainsAll
+from tsc_interp.rules import AtLeast, ContainsAll
 
 
 @given(configs())

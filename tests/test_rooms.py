@@ -29,6 +29,7 @@ ROOMS = (
     "results",
     "strings",
     "frames",
+    "rules",
     "task",
     "tasks",
     "task_check",
@@ -58,7 +59,7 @@ VERIFICATION = ("checker", "bounds", "search", "counting", "order")
 """Inside verification: each imports from those before it, the files beside them from all."""
 
 TRUSTED = (
-    "strings", "task", "tasks", "config", "errors", "files", "checkpoints.checkpoint",
+    "strings", "rules", "task", "tasks", "config", "errors", "files", "checkpoints.checkpoint",
     "model.positions",  # fixed tables: what a model's weights are without being stored
 )  # fmt: skip
 """What the checker, which has to be trusted, imports of the package besides its own files."""
@@ -183,14 +184,14 @@ def test_importing_the_checker_loads_the_checker():
     code = "import sys, tsc_interp.verification.checker.check; print(*sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     ours = {name for name in run.stdout.split() if name.startswith(f"{PACKAGE.name}.")}
-    domain = {"_version", "arguments", "errors", "files", "frozen", "output", "strings", "task",
-              "task_check", "config", "checkpoints"}  # fmt: skip
+    domain = {"_version", "arguments", "errors", "files", "frozen", "output", "strings", "rules",
+              "task", "task_check", "config", "checkpoints"}  # fmt: skip
     assert {room(name) for name in ours} <= {*domain, "verification"}
     assert {part(name) for name in ours if room(name) == "verification"} == {"checker", "top"}
     assert [n for n in ours if room(n) == "verification" and part(n) == "top"] == [
         "tsc_interp.verification"
     ]
-    assert len(ours) <= 36
+    assert len(ours) <= 37
     assert not {"torch", "scipy"} & set(run.stdout.split())
 
 

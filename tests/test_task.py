@@ -12,8 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import ConfigError, UsageError
-from tsc_interp.strings import Alphabet
-from tsc_interp.task import (
+from tsc_interp.rules import (
     AtLeast,
     Before,
     ContainsAll,
@@ -22,8 +21,9 @@ from tsc_interp.task import (
     MostFrequent,
     Parity,
     Rule,
-    Task,
 )
+from tsc_interp.strings import Alphabet
+from tsc_interp.task import Task
 
 RULES: list[tuple[Rule, object]] = [
     (ContainsAll(), lambda s: "a" in s and "b" in s),

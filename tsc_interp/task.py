@@ -1,12 +1,4 @@
-"""What is being decided: the class of a string, which most rules tell from its letter counts alone.
-
-A rule is one small frozen class: a `kind` to tell it apart in JSON, `labels(counts)` on an array
-whose last axis is letters, and `label_of_support(letters)` for the rules that only look at which
-letters occur (`None` for those that do not). Labels are True and False, or the numbers of several
-classes (`n_classes`); `classes(counts)` gives numbers either way, 1 being yes.
-
-A rule about the order of letters (`ordered`) has `labels(letters)` instead: `[string, position]`,
-0 for a, 1 for b, ..., and -1 behind the end of a string shorter than others.
+"""Tasks by name: one's own, and reading any of them from a configuration or a checkpoint.
 
 A task of one's own is a subclass of `OwnTask`:
 
@@ -33,328 +25,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import Annotated, Any, ClassVar, Literal, Protocol, Self
+from typing import Annotated, Any
 
-import numpy as np
-from numpy.typing import NDArray
-from pydantic import Field, PlainValidator, field_validator, model_validator
+from pydantic import PlainValidator
 
 from tsc_interp.errors import UsageError, shorten, suggest
-from tsc_interp.frozen import Frozen
-from tsc_interp.strings import LETTERS, MAX_LETTERS, Counts
-
-Labels = NDArray[np.bool_]
-Classes = NDArray[np.int64]
-
-
-class Rule(Protocol):
-    """What every task can do."""
-
-    ordered: ClassVar[bool]
-    """Whether labels depend on where letters stand."""
-
-    @property
-    def kind(self) -> str: ...
-
-    @property
-    def needs(self) -> str:
-        """The letters the rule names, which the alphabet must contain."""
-        ...
-
-    def n_classes(self, n_letters: int) -> int:
-        """How many answers there are, over an alphabet of this size."""
-        ...
-
-    def labels(self, counts: Counts) -> Labels:
-        """`[..., letter]` to `[...]`: True is the positive class; numbers where there are more."""
-        ...
-
-    def classes(self, counts: Counts) -> Classes:
-        """The same as numbers below `n_classes`, checked; of two, 1 is the positive one."""
-        ...
-
-    def label_of_support(self, letters: frozenset[str]) -> bool | None:
-        """The label all strings over exactly these letters share, or None if they do not."""
-        ...
-
-    def class_of_support(self, letters: frozenset[str]) -> int | None:
-        """The same as a number."""
-        ...
-
-    def describe(self) -> str: ...
-
-
-class _BaseRule(Frozen):
-    """Two classes, decided by counts: what most rules are."""
-
-    ordered: ClassVar[bool] = False
-
-    @property
-    def needs(self) -> str:
-        return ""
-
-    def n_classes(self, n_letters: int) -> int:
-        return 2
-
-    def labels(self, counts: Counts) -> Any:
-        raise NotImplementedError(f"{type(self).__name__} has no labels")
-
-    def classes(self, counts: Counts) -> Classes:
-        classes = np.asarray(self.labels(counts))
-        kind = str(getattr(self, "kind", type(self).__name__))
-        wanted = counts.shape[:1] if self.ordered else counts.shape[:-1]
-        if classes.shape != wanted or classes.dtype.kind not in "iub":
-            raise UsageError(
-                f"labels of the task {kind!r} must be True and False, or whole numbers, shaped "
-                f"{list(wanted)}; got {classes.dtype} shaped {list(classes.shape)}"
-            )
-        # A rule on order does not see the alphabet, so its classes are bounded for the largest.
-        most = self.n_classes(MAX_LETTERS if self.ordered else counts.shape[-1])
-        if classes.size and not 0 <= int(classes.min()) <= int(classes.max()) < most:
-            raise UsageError(
-                f"labels of the task {kind!r} must lie in 0 to {most - 1}; got "
-                f"{int(classes.min())} to {int(classes.max())}; a multiclass task sets n_classes"
-            )
-        return classes.astype(np.int64)
-
-    def label_of_support(self, letters: frozenset[str]) -> Any:
-        return None
-
-    def class_of_support(self, letters: frozenset[str]) -> int | None:
-        label = self.label_of_support(letters)
-        return None if label is None else int(label)
-
-
-class ContainsAll(_BaseRule):
-    """Positive when every letter of the set occurs: with `"ab"`, the source report's task.
-
-    Example:
-        >>> from tsc_interp.strings import Alphabet
-        >>> counts = Alphabet(3).count_matrix(["aab", "bc", "abb"])
-        >>> ContainsAll(letters="ab").labels(counts).tolist()
-        [True, False, True]
-    """
-
-    kind: Literal["contains_all"] = "contains_all"
-    letters: str = "ab"
-
-    @field_validator("letters")
-    @classmethod
-    def _sorted_set(cls, letters: str) -> str:
-        if not letters or not set(letters) <= set(LETTERS):
-            raise ValueError(f"the positive set needs one or more letters, got {letters!r}")
-        return "".join(sorted(set(letters), key=LETTERS.index))
-
-    @property
-    def needs(self) -> str:
-        """The letters that the alphabet must have."""
-        return self.letters
-
-    def labels(self, counts: Counts) -> Labels:
-        """Return whether every letter of the task occurs, for each row of counts."""
-        wanted = [LETTERS.index(letter) for letter in self.letters]
-        return np.asarray((counts[..., wanted] > 0).all(axis=-1))
-
-    def label_of_support(self, letters: frozenset[str]) -> bool | None:
-        """Return the label of all strings over exactly these letters."""
-        return set(self.letters) <= letters
-
-    def describe(self) -> str:
-        """Return the question in words: "contains a and b"."""
-        return "contains " + " and ".join(self.letters)
-
-
-class _OneLetterRule(_BaseRule):
-    letter: str = Field(default="a", pattern=f"^[{LETTERS}]$")
-
-    @property
-    def needs(self) -> str:
-        return self.letter
-
-    def label_of_support(self, letters: frozenset[str]) -> bool | None:
-        return None if self.letter in letters else self._label_without()
-
-    def _label_without(self) -> bool:
-        """The label of a string in which the letter does not occur."""
-        return False
-
-    def _count(self, counts: Counts) -> Counts:
-        return counts[..., LETTERS.index(self.letter)]
-
-
-class AtLeast(_OneLetterRule):
-    """Positive when the letter occurs `k` times or more.
-
-    Example:
-        >>> from tsc_interp.strings import Alphabet
-        >>> counts = Alphabet(3).count_matrix(["aab", "bc", "abb"])
-        >>> AtLeast(letter="a", k=2).labels(counts).tolist()
-        [True, False, False]
-    """
-
-    kind: Literal["at_least"] = "at_least"
-    k: int = Field(default=1, ge=1)
-
-    def labels(self, counts: Counts) -> Labels:
-        """Return whether the letter occurs `k` times or more, for each row of counts."""
-        return np.asarray(self._count(counts) >= self.k)
-
-    def describe(self) -> str:
-        """Return the question in words."""
-        return f"contains at least {self.k} {self.letter}"
-
-
-class Majority(_OneLetterRule):
-    """Positive when more than half of the characters are this letter.
-
-    Example:
-        >>> from tsc_interp.strings import Alphabet
-        >>> counts = Alphabet(3).count_matrix(["aab", "bc", "abb"])
-        >>> Majority(letter="a").labels(counts).tolist()
-        [True, False, False]
-    """
-
-    kind: Literal["majority"] = "majority"
-
-    def labels(self, counts: Counts) -> Labels:
-        """Return whether more than half of the letters are this one, for each row of counts."""
-        return np.asarray(2 * self._count(counts) > counts.sum(axis=-1))
-
-    def label_of_support(self, letters: frozenset[str]) -> bool | None:
-        """Return True for strings of this letter alone; otherwise the base rule."""
-        return True if letters == {self.letter} else super().label_of_support(letters)
-
-    def describe(self) -> str:
-        """Return the question in words."""
-        return f"more than half are {self.letter}"
-
-
-class Parity(_OneLetterRule):
-    """Positive when the number of this letter is odd (or even, with `odd = false`).
-
-    Example:
-        >>> from tsc_interp.strings import Alphabet
-        >>> counts = Alphabet(3).count_matrix(["aab", "bc", "abb"])
-        >>> Parity(letter="a").labels(counts).tolist()
-        [False, False, True]
-    """
-
-    kind: Literal["parity"] = "parity"
-    odd: bool = True
-
-    def labels(self, counts: Counts) -> Labels:
-        """Return whether the number of this letter is odd (or even), for each row of counts."""
-        return np.asarray((self._count(counts) % 2 == 1) == self.odd)
-
-    def _label_without(self) -> bool:
-        return not self.odd
-
-    def describe(self) -> str:
-        """Return the question in words."""
-        return f"an {'odd' if self.odd else 'even'} number of {self.letter}"
-
-
-class MostFrequent(_BaseRule):
-    """The class is the letter that occurs most often; of those that tie, the first in a, b, c.
-
-    Example:
-        >>> from tsc_interp.strings import Alphabet
-        >>> counts = Alphabet(3).count_matrix(["aab", "bc", "abb"])
-        >>> MostFrequent().labels(counts).tolist()
-        [0, 1, 1]
-    """
-
-    kind: Literal["most_frequent"] = "most_frequent"
-
-    def n_classes(self, n_letters: int) -> int:
-        """Return the number of letters: each is a class."""
-        return n_letters
-
-    def labels(self, counts: Counts) -> Any:
-        """Return the index of the most frequent letter, for each row of counts."""
-        return np.asarray(counts.argmax(axis=-1))  # the first of equals
-
-    def label_of_support(self, letters: frozenset[str]) -> Any:
-        """Return the letter of a one-letter string; None for larger supports."""
-        return LETTERS.index(next(iter(letters))) if len(letters) == 1 else None
-
-    def describe(self) -> str:
-        """Return the question in words."""
-        return "the most frequent letter (of those that tie, the first)"
-
-
-class Maximum(_BaseRule):
-    """The class is the last letter of the alphabet that occurs: max-of-k at length k.
-
-    Example:
-        >>> from tsc_interp.strings import Alphabet
-        >>> counts = Alphabet(3).count_matrix(["aab", "bc", "abb"])
-        >>> Maximum().labels(counts).tolist()
-        [1, 2, 1]
-    """
-
-    kind: Literal["maximum"] = "maximum"
-
-    def n_classes(self, n_letters: int) -> int:
-        """Return the number of letters: each is a class."""
-        return n_letters
-
-    def labels(self, counts: Counts) -> Any:
-        """Return the index of the last letter that occurs, for each row of counts."""
-        return np.asarray(counts.shape[-1] - 1 - (counts[..., ::-1] > 0).argmax(axis=-1))
-
-    def label_of_support(self, letters: frozenset[str]) -> Any:
-        """Return the index of the last of these letters."""
-        return max(map(LETTERS.index, letters))
-
-    def describe(self) -> str:
-        """Return the question in words."""
-        return "the largest letter"
-
-
-class Before(_BaseRule):
-    """Positive when the letter `first` occurs, and no `second` before its first occurrence.
-
-    So a string with `first` and without `second` is positive, and one without `first` is negative,
-    whether it has `second` or not.
-    """
-
-    ordered: ClassVar[bool] = True
-
-    kind: Literal["before"] = "before"
-    first: str = Field(default="a", pattern=f"^[{LETTERS}]$")
-    second: str = Field(default="b", pattern=f"^[{LETTERS}]$")
-
-    @model_validator(mode="after")
-    def _different(self) -> Self:
-        if self.first == self.second:
-            raise ValueError(f"before needs two different letters, got {self.first!r} twice")
-        return self
-
-    @property
-    def needs(self) -> str:
-        """The letters that the alphabet must have."""
-        return "".join(sorted((self.first, self.second), key=LETTERS.index))
-
-    def labels(self, letters: Classes) -> Labels:
-        """Return whether `first` occurs before any `second`, for each row of letters."""
-        first, second = LETTERS.index(self.first), LETTERS.index(self.second)
-        either = (letters == first) | (letters == second)
-        at = either.argmax(axis=1)  # where the first of the two stands; 0 where neither does
-        return np.asarray(letters[np.arange(len(letters)), at] == first)
-
-    def label_of_support(self, letters: frozenset[str]) -> bool | None:
-        """Return the label that all strings over these letters share, or None."""
-        if self.first not in letters:
-            return False
-        return None if self.second in letters else True
-
-    def describe(self) -> str:
-        """Return the question in words."""
-        return f"an {self.first} before any {self.second}"
-
-
-class OwnTask(_BaseRule):
+from tsc_interp.rules import (
+    AtLeast,
+    BaseRule,
+    Before,
+    ContainsAll,
+    Majority,
+    Maximum,
+    MostFrequent,
+    Parity,
+    Rule,
+)
+
+
+class OwnTask(BaseRule):
     """The base class of your own tasks; a subclass must define `labels`.
 
     If there are more than two classes, define `n_classes`, too. If the task is about the order of
@@ -451,7 +140,7 @@ def read_task(given: object) -> Any:
                 "must be imported first, or be an entry point of tsc_interp.tasks"
             )
         given = task(**{str(name): value for name, value in given.items()})
-    if not isinstance(given, _BaseRule):
+    if not isinstance(given, BaseRule):
         raise ValueError(
             f"a task is one of tsc-interp's or a tsc.tasks.OwnTask, got {shorten(given)}"
         )

@@ -14,8 +14,8 @@ from math import comb
 
 import numpy as np
 
+from tsc_interp.rules import Rule
 from tsc_interp.strings import LETTERS, Counts
-from tsc_interp.task import Rule
 
 MOST_ROWS = 20_000
 """Count vectors, or strings, compared: with three letters, all counts up to 47 letters."""
@@ -40,7 +40,7 @@ def check_supports(task: Rule, n_letters: int) -> None:
         ValueError: Two of the task's answers contradict each other; the message names the string.
 
     Example:
-        >>> from tsc_interp.task import ContainsAll
+        >>> from tsc_interp.rules import ContainsAll
         >>> check_supports(ContainsAll(letters="ab"), 3)
     """
     rows = _strings(n_letters) if task.ordered else _counts(n_letters)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from studies.tables import Row
 from studies.training import Config, judged, mark, trained
-from tsc_interp.task import ContainsAll, Majority, Task
+from tsc_interp.rules import ContainsAll, Majority
+from tsc_interp.task import Task
 
 TASKS: dict[str, tuple[Task, int]] = {
     "contains a and b": (ContainsAll(letters="ab"), 10**6),

@@ -25,7 +25,7 @@ os.environ.setdefault("TQDM_DISABLE", "1")
 
 import tsc_interp as tsc
 from studies.lens import VERSION, build
-from tsc_interp.task import Before
+from tsc_interp.rules import Before
 
 WORDS = ("<", ">", "red", "green", "blue", "grey")
 QUERY, NO, YES, END = range(len(WORDS), len(WORDS) + 4)

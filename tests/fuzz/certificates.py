@@ -21,7 +21,7 @@ from tests.verification_models import planted, random_checkpoint, unfailing
 from tsc_interp import certify
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.task import AtLeast, Majority
+from tsc_interp.rules import AtLeast, Majority
 from tsc_interp.verification import CertificateError, check
 
 

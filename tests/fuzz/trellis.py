@@ -32,7 +32,7 @@ from tests.verification.test_trellis_checker import adder
 from tsc_interp import certify
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.task import Maximum, Parity
+from tsc_interp.rules import Maximum, Parity
 from tsc_interp.tasks import Reverse
 from tsc_interp.verification.checker.budget import CertificateError
 from tsc_interp.verification.checker.document import json_text

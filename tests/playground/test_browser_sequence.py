@@ -17,7 +17,7 @@ from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.playground import playground_fragment, write_playground
 from tsc_interp.playground.sequences import class_names, on_counts, sequence_payload, why_no_map
-from tsc_interp.task import Before
+from tsc_interp.rules import Before
 from tsc_interp.tasks import Framed, Palindrome
 
 pytestmark = IN_BROWSER

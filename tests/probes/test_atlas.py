@@ -17,7 +17,7 @@ from tsc_interp.model.hooked import HookedClassifier, load
 from tsc_interp.probes.atlas import run as atlas
 from tsc_interp.probes.atlas.figures import figures
 from tsc_interp.probes.atlas.result import AtlasResult, pair_counts
-from tsc_interp.task import Majority, Parity
+from tsc_interp.rules import Majority, Parity
 
 
 def hooked(checkpoint: object) -> HookedClassifier:

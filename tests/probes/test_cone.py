@@ -16,7 +16,7 @@ from tsc_interp.model.hooked import HookedClassifier, load
 from tsc_interp.probes.cone import run as cone
 from tsc_interp.probes.cone.maximise import maximise
 from tsc_interp.probes.cone.result import ConeResult, NegativeSet
-from tsc_interp.task import AtLeast, ContainsAll, Majority
+from tsc_interp.rules import AtLeast, ContainsAll, Majority
 
 
 def logit(model: HookedClassifier, given: object) -> float:

@@ -14,7 +14,7 @@ from tsc_interp.probes.margin import families
 from tsc_interp.probes.margin import run as margin
 from tsc_interp.probes.margin.result import Family, MarginResult
 from tsc_interp.probes.running import compact, logits_of
-from tsc_interp.task import AtLeast, ContainsAll
+from tsc_interp.rules import AtLeast, ContainsAll
 
 
 def family(result: MarginResult, name: str) -> Family:

@@ -17,7 +17,7 @@ from tsc_interp.interventions.singly import singly
 from tsc_interp.model.hooked import HookedClassifier, load
 from tsc_interp.probes.patching import run as patching
 from tsc_interp.probes.registry import run_probe
-from tsc_interp.task import AtLeast, ContainsAll, Majority, Maximum, Parity
+from tsc_interp.rules import AtLeast, ContainsAll, Majority, Maximum, Parity
 
 ODD = ClassifierConfig(n_letters=5, d_model=7, n_heads=3, d_head=2, d_mlp=11)
 PAIRS = [("ab{3}e{2}", "a{4}ce"), ("bd", "d{9}")]

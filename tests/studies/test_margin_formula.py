@@ -15,8 +15,8 @@ from tsc_interp.probes.margin.formula import (
     formula_applies,
     predicted_first_error,
 )
+from tsc_interp.rules import ContainsAll, Parity
 from tsc_interp.strings import Alphabet
-from tsc_interp.task import ContainsAll, Parity
 
 
 @pytest.mark.parametrize("first", [5, 66, 1000, 54321, 10**8])

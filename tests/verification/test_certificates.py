@@ -22,7 +22,7 @@ from tsc_interp import certify
 from tsc_interp.checkpoints import Checkpoint, bundled_names, load_checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UsageError
-from tsc_interp.task import Majority
+from tsc_interp.rules import Majority
 from tsc_interp.verification import CertificateError, check, read_certificate
 from tsc_interp.verification.bounds.exact import ExactModel
 from tsc_interp.verification.checker import kernel

@@ -13,7 +13,7 @@ import pytest
 import tsc_interp as tsc
 from tests.verification_models import hand_built, planted, unfailing
 from tsc_interp.checkpoints import Checkpoint, load_checkpoint
-from tsc_interp.task import ContainsAll, Majority
+from tsc_interp.rules import ContainsAll, Majority
 from tsc_interp.verification import CertificateError
 from tsc_interp.verification.checker.box_claims import number, whole
 from tsc_interp.verification.checker.check import Checker

@@ -13,7 +13,7 @@ from tests.ordered_models import ordered_checkpoint
 from tests.verification_models import planted, random_checkpoint
 from tsc_interp.checkpoints import load_checkpoint
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.task import Maximum
+from tsc_interp.rules import Maximum
 from tsc_interp.tasks import Automaton
 from tsc_interp.verification import CertificateError, check
 from tsc_interp.verification.checker.agreement import check_agreement

@@ -25,7 +25,7 @@ from tests.verification_models import (
 )
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.task import AtLeast, Majority, Parity
+from tsc_interp.rules import AtLeast, Majority, Parity
 from tsc_interp.verification.checker.check import Checker
 from tsc_interp.verification.checker.model import BoxModel
 

@@ -27,7 +27,7 @@ from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.model.forward import forward
 from tsc_interp.model.inputs import from_tokens
-from tsc_interp.task import ContainsAll, Maximum
+from tsc_interp.rules import ContainsAll, Maximum
 from tsc_interp.verification import CertificateError, check
 from tsc_interp.verification.bounds.exact import ExactModel
 from tsc_interp.verification.bounds.rounding import Rounding

@@ -24,7 +24,7 @@ from tests.verification_models import WIDER, hand_built, planted, random_checkpo
 from tsc_interp import certify
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.task import AtLeast, ContainsAll, Majority, Parity
+from tsc_interp.rules import AtLeast, ContainsAll, Majority, Parity
 from tsc_interp.verification import CertificateError, check, read_certificate
 from tsc_interp.verification.checker.check import Checker
 from tsc_interp.verification.checker.coverage import covered

@@ -8,7 +8,7 @@ import tsc_interp as tsc
 from tests.playground_pages import fresh
 from tsc_interp.model.classifier import Classifier
 from tsc_interp.probes.registry import run_probe
-from tsc_interp.task import Before
+from tsc_interp.rules import Before
 
 STRINGS = ["ab", "ba", "cab", "cba", "ca", "c"]
 LABELS = (1, 0, 1, 0, 1, 0)

@@ -23,7 +23,7 @@ from tests.verification_models import VERIFIED, planted, random_checkpoint, unfa
 from tsc_interp import certify
 from tsc_interp.checkpoints import Checkpoint, bundled_names, load_checkpoint
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.task import AtLeast, ContainsAll, Majority, Parity
+from tsc_interp.rules import AtLeast, ContainsAll, Majority, Parity
 from tsc_interp.verification import check as package_check
 
 P = 192

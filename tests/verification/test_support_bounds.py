@@ -21,7 +21,7 @@ from tests.cases import CONFIGS
 from tests.verification_models import below, hand_built, planted, random_checkpoint
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.task import ContainsAll
+from tsc_interp.rules import ContainsAll
 from tsc_interp.verification.bounds.layered import LayeredSupport
 from tsc_interp.verification.bounds.supports import TIE, Supports, ZeroSupport, count_box_bounds
 from tsc_interp.verification.bounds.tables import TableSupport, _radius

@@ -23,7 +23,7 @@ from tests import precise_ordered
 from tests.ordered_models import ordered_checkpoint, random_config, wide_config
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.task import ContainsAll, Maximum, Parity
+from tsc_interp.rules import ContainsAll, Maximum, Parity
 from tsc_interp.tasks import Addition
 from tsc_interp.verification.checker.budget import CertificateError
 from tsc_interp.verification.checker.document import digest

@@ -17,7 +17,7 @@ from tests.ordered_models import with_task
 from tests.verification_models import planted, random_checkpoint
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.task import ContainsAll
+from tsc_interp.rules import ContainsAll
 from tsc_interp.tasks import Automaton, trellis_of
 from tsc_interp.verification import CertificateError
 from tsc_interp.verification.checker.agreement import AgreementChecker

@@ -10,7 +10,7 @@ from tests.verification_models import hand_built, planted, unfailing
 from tsc_interp import certify, horizon, verify
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.report.reach import reach
-from tsc_interp.task import AtLeast
+from tsc_interp.rules import AtLeast
 from tsc_interp.verification import Horizon, horizons
 from tsc_interp.verification.words import share
 

@@ -11,8 +11,9 @@ from tsc_interp.config.attention import check_attention
 from tsc_interp.config.options import ClassifierOptions
 from tsc_interp.config.shapes import weight_shapes
 from tsc_interp.errors import UnsupportedError
+from tsc_interp.rules import Classes
 from tsc_interp.strings import letters_of_tokens
-from tsc_interp.task import SHIPPED, Classes
+from tsc_interp.task import SHIPPED
 from tsc_interp.task_check import check_supports
 
 if TYPE_CHECKING:

@@ -13,8 +13,9 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from tsc_interp.frozen import FrozenConfig
+from tsc_interp.rules import ContainsAll
 from tsc_interp.strings import FIRST_LETTER, MAX_LETTERS, Alphabet
-from tsc_interp.task import ContainsAll, Task
+from tsc_interp.task import Task
 
 _LEGEND = 8
 """Names of tokens a sentence lists."""

@@ -41,7 +41,7 @@ from tsc_interp.falsification.words import findings
 from tsc_interp.frames.frame import Frame
 from tsc_interp.model.framing import frame_of, is_external
 from tsc_interp.model.threads import one_thread
-from tsc_interp.task import Rule
+from tsc_interp.rules import Rule
 
 TRIES = 500_000
 EXAMPLES = 64

@@ -22,7 +22,8 @@ from tsc_interp.falsification.network import Network
 from tsc_interp.falsification.running import Runner
 from tsc_interp.falsification.state import State, key_of
 from tsc_interp.frames.frame import Frame, Letters
-from tsc_interp.task import Rule, given_task
+from tsc_interp.rules import Rule
+from tsc_interp.task import given_task
 
 Floats = NDArray[np.float64]
 Label = Callable[[Any], Any]

@@ -17,8 +17,8 @@ from tsc_interp.errors import UnsupportedError
 from tsc_interp.frames.frame import Frame
 from tsc_interp.model.forward import forward, unembedding
 from tsc_interp.model.inputs import from_tokens
+from tsc_interp.rules import ContainsAll
 from tsc_interp.strings import CLS, FIRST_LETTER
-from tsc_interp.task import ContainsAll
 
 _TOLERANCE = 3e-5
 """Of the sizes that meet in an output: many roundings of float32, and no other function."""

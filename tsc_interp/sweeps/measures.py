@@ -17,9 +17,9 @@ from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.model.forward import forward
 from tsc_interp.model.inputs import from_strings
+from tsc_interp.rules import Classes
 from tsc_interp.sweeps.columns import NORMS
 from tsc_interp.sweeps.definition import SweepOptions
-from tsc_interp.task import Classes
 from tsc_interp.training.config import RunConfig
 from tsc_interp.training.engine import batches, engine_for, shape_of
 from tsc_interp.training.losses import loss_named

@@ -9,16 +9,8 @@
 All inputs of one length are the paths of a `Trellis` (`trellis_of`), sets of them `Regions`.
 """
 
-from tsc_interp.task import (
-    AtLeast,
-    Before,
-    ContainsAll,
-    Majority,
-    Maximum,
-    MostFrequent,
-    OwnTask,
-    Parity,
-)
+from tsc_interp.rules import AtLeast, Before, ContainsAll, Majority, Maximum, MostFrequent, Parity
+from tsc_interp.task import OwnTask
 from tsc_interp.tasks.automaton import Automaton
 from tsc_interp.tasks.framed import Framed, FramedWriting
 from tsc_interp.tasks.machine import Machine

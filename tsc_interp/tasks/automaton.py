@@ -19,12 +19,12 @@ import numpy as np
 from pydantic import field_validator, model_validator
 
 from tsc_interp.errors import ConfigError, UnsupportedError, shorten
+from tsc_interp.rules import BaseRule, Classes
 from tsc_interp.strings import LETTERS
-from tsc_interp.task import Classes, _BaseRule
 from tsc_interp.tasks.machine import Machine, explore
 
 
-class OrderRule(_BaseRule):
+class OrderRule(BaseRule):
     """A rule about the order of letters that is a finite automaton at each length."""
 
     ordered: ClassVar[bool] = True

@@ -18,15 +18,16 @@ from pydantic import field_validator, model_validator
 
 from tsc_interp.errors import UsageError
 from tsc_interp.frames.frame import Frame
+from tsc_interp.rules import BaseRule, Classes
 from tsc_interp.strings import LETTERS
-from tsc_interp.task import Classes, Task, _BaseRule
+from tsc_interp.task import Task
 from tsc_interp.tasks.machine import MOST_STATES
 from tsc_interp.tasks.transducer import Writing
 from tsc_interp.tasks.trellis import Stage, Trellis, edge_order
 from tsc_interp.tasks.unrolling import trellis_of
 
 
-class _HasFrame(_BaseRule):
+class _HasFrame(BaseRule):
     """What both kinds share: the frame in its notation, and the task inside."""
 
     ordered: ClassVar[bool] = True

@@ -7,8 +7,8 @@ from typing import Any, Literal, Self
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
+from tsc_interp.rules import Classes
 from tsc_interp.strings import LETTERS
-from tsc_interp.task import Classes
 from tsc_interp.tasks.automaton import OrderRule
 from tsc_interp.tasks.machine import Machine, explore
 from tsc_interp.tasks.trellis import Trellis, make_stage

@@ -17,12 +17,12 @@ from pydantic import Field, field_validator, model_validator
 
 from tsc_interp.errors import UsageError
 from tsc_interp.frozen import Frozen
+from tsc_interp.rules import BaseRule, Classes
 from tsc_interp.strings import LETTERS
-from tsc_interp.task import Classes, _BaseRule
 from tsc_interp.tasks.trellis import Index, Stage, Trellis, edge_order, make_stage
 
 
-class Writing(_BaseRule):
+class Writing(BaseRule):
     """The base of tasks that write letters: a subclass makes `whole()` and `written`."""
 
     ordered: ClassVar[bool] = True

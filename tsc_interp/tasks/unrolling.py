@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from tsc_interp.errors import UsageError
-from tsc_interp.strings import LETTERS
-from tsc_interp.task import (
+from tsc_interp.rules import (
     AtLeast,
     Before,
     ContainsAll,
@@ -26,6 +25,7 @@ from tsc_interp.task import (
     Parity,
     Rule,
 )
+from tsc_interp.strings import LETTERS
 from tsc_interp.tasks.machine import MOST_STATES
 from tsc_interp.tasks.trellis import Index, Trellis, make_stage
 

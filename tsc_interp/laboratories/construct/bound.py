@@ -22,7 +22,7 @@ from tsc_interp.checkpoints.resolve import ModelLike, as_checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.laboratories.heads import letter_scores
-from tsc_interp.task import ContainsAll
+from tsc_interp.rules import ContainsAll
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,8 @@ from tsc_interp.laboratories.construct.written import (
     embedding,
     written,
 )
+from tsc_interp.rules import ContainsAll
 from tsc_interp.strings import LETTERS
-from tsc_interp.task import ContainsAll
 
 LOG_N_SHARPNESS = 2.0
 """How many times log n the letter read is ahead of every other; it must be above 1."""

@@ -25,8 +25,8 @@ from tsc_interp.laboratories.construct.written import (
     embedding,
     written,
 )
+from tsc_interp.rules import AtLeast, Majority, Parity
 from tsc_interp.strings import LETTERS
-from tsc_interp.task import AtLeast, Majority, Parity
 
 PARITY_LONGEST = 7
 """Beyond it the weights of the interpolation are too far apart for float32."""

@@ -27,7 +27,7 @@ from tsc_interp.laboratories.construct.words import findings
 from tsc_interp.laboratories.construct.written import Construction
 from tsc_interp.laboratories.heads import letter_scores
 from tsc_interp.laboratories.trained import trained
-from tsc_interp.task import Parity
+from tsc_interp.rules import Parity
 from tsc_interp.training.config import TrainingConfig
 from tsc_interp.verification.bounds.exact import ExactModel
 from tsc_interp.verification.certificates import certify_counts

@@ -17,7 +17,7 @@ from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.model.classifier import Classifier
-from tsc_interp.task import ContainsAll
+from tsc_interp.rules import ContainsAll
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

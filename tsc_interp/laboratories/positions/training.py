@@ -8,7 +8,7 @@ from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.data import BalancedStream
 from tsc_interp.laboratories.positions.result import BEFORE, NONE, SINUSOIDAL, PositionsOptions
-from tsc_interp.task import Before, ContainsAll
+from tsc_interp.rules import Before, ContainsAll
 from tsc_interp.training.config import RunConfig, TrainingConfig
 from tsc_interp.training.ensemble import TrainingState, start, train_ensemble
 
