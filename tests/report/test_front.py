@@ -9,7 +9,8 @@ import pytest
 import tsc_interp as tsc
 from tsc_interp.report import Report
 from tsc_interp.report.card import ModelCard
-from tsc_interp.report.front import dissect, front, length_axis, place, seen_by
+from tsc_interp.report.dissection import dissect
+from tsc_interp.report.front import front, length_axis, place, seen_by
 from tsc_interp.report.reach import Reach
 
 

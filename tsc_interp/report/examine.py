@@ -20,7 +20,7 @@ from tsc_interp.probes.probe import Probe
 from tsc_interp.probes.registry import PROBES
 from tsc_interp.report.asking import ask, ask_each, chosen_probes
 from tsc_interp.report.cause import Confirmation, confirm
-from tsc_interp.report.front import choose, lost_head
+from tsc_interp.report.dissection import choose, lost_head
 from tsc_interp.report.limits import EXACT, left_out
 from tsc_interp.report.model_report import ModelCard, ModelReport
 from tsc_interp.report.order import SECONDS, OrderSummary, order_summary

@@ -16,7 +16,7 @@ from tsc_interp.probes.ablation.result import AblationResult, Answers
 from tsc_interp.probes.attribution.result import AttributionResult
 from tsc_interp.probes.patterns.figures_view import view
 from tsc_interp.probes.patterns.result import HABITS, PatternsResult
-from tsc_interp.report.front import Bar, Head, Share, bars, largest
+from tsc_interp.report.dissection import Bar, Head, Share, bars, largest
 from tsc_interp.report.model_report import ModelReport
 from tsc_interp.report.outside_card import OutsideCard
 from tsc_interp.results.base import ProbeResult
