@@ -136,3 +136,16 @@ def test_one_cause_has_one_line() -> None:
     assert sum(text.startswith("`ab{66}`") for text in told) == 1
     assert sum("up to 66 letters" in text for text in told) == 1
     assert len(told) <= 5
+
+
+def test_a_letter_that_no_head_reads_is_the_cause_where_it_is_missing() -> None:
+    """Both heads of lower-magnitude read b: without an a, `b` is answered like `ab`."""
+    probes = ["trace", "specialization", "attribution"]
+    (model,) = tsc.analyze("lower-magnitude", ["b", "ab"], probes=probes).models
+    shown = dissect(model)
+    assert shown is not None
+    assert shown.cause is not None
+    assert shown.string == "b"
+    assert shown.cause.startswith("No head reads `a` (both heads read `b`)")
+    assert isinstance(model.card, ModelCard)
+    assert model.card.lesson() == "lower-magnitude is wrong on `b` (one b)."

@@ -120,7 +120,8 @@ class ModelCard:
         before = ""
         if self.test is not None and not self.test.errors:
             before = f"No error on {self.test.strings:,} test strings, but "
-        proved = "; every shorter string is proved right" if self.reach.exact else ""
+        shorter = self.reach.exact and length > 1
+        proved = "; every shorter string is proved right" if shorter else ""
         name = self.name.replace("`", "'")
         return f"{before}{name} is wrong on `{first}` ({written_out(first)}){proved}."
 
