@@ -1,4 +1,4 @@
-"""Reports of TransformerLens models that are no classifiers of ours: `tsc.analyze(model, tokens)`.
+"""Reports of TransformerLens models that are no classifiers of ours: `analyze_tokens`.
 
 Runs against whichever TransformerLens is installed, like test_interop.py.
 """
