@@ -28,7 +28,8 @@ class Rate(Displayed, Record):
     @property
     def interval(self) -> tuple[float, float]:
         """The interval's ends."""
-        return tuple(share_interval(self.wrong, self.tried))  # type: ignore[return-value]
+        low, high = share_interval(self.wrong, self.tried)
+        return low, high
 
     def __float__(self) -> float:
         return self.share

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tsc_interp.falsification.rate import Rate
 from tsc_interp.falsification.result import Falsification
 from tsc_interp.output.numbers import Cell
-from tsc_interp.results.base import Finding
+from tsc_interp.results.base import Finding, Severity
 from tsc_interp.results.intervals import told_share
 
 
@@ -47,9 +47,9 @@ def _enumerated(result: Falsification) -> list[Finding]:
         f"{counts.undecided:,} are undecided ({counts.in_float64:,} decided in float64 with a "
         f"rounding bound, {counts.in_balls:,} in ball arithmetic)."
     )
-    severity = "failure" if counts.wrong else "good" if counts.complete else "note"
+    severity: Severity = "failure" if counts.wrong else "good" if counts.complete else "note"
     numbers: dict[str, Cell] = {"wrong": counts.wrong, "inputs": counts.inputs}
-    return [Finding(severity=severity, text=text, numbers=numbers)]  # type: ignore[arg-type]
+    return [Finding(severity=severity, text=text, numbers=numbers)]
 
 
 def _rates(result: Falsification) -> list[Finding]:
@@ -77,6 +77,6 @@ def _places(rates: tuple[Rate, ...]) -> list[Finding]:
         for one in worst
         if one.wrong
     )
-    severity = "warning" if worst[0].share >= 0.5 else "note"
+    severity: Severity = "warning" if worst[0].share >= 0.5 else "note"
     text = f"One letter changed so that the label changes: {told}."
-    return [Finding(severity=severity, text=text)]  # type: ignore[arg-type]
+    return [Finding(severity=severity, text=text)]

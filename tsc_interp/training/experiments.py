@@ -189,11 +189,11 @@ def read_options(path: Path, allowed: Sequence[str]) -> dict[str, Any]:
 def _parse_seeds(seeds: object, most: int) -> tuple[int, ...]:
     match = _RANGE.fullmatch(seeds) if isinstance(seeds, str) else None
     if match and int(match[1]) <= int(match[2]) < int(match[1]) + most:
-        numbers: Sequence[Any] = range(int(match[1]), int(match[2]) + 1)
+        numbers: Any = range(int(match[1]), int(match[2]) + 1)
     elif isinstance(seeds, str) and _LIST.fullmatch(seeds):
         numbers = [int(part) for part in seeds.split(",")]
     else:
-        numbers = [seeds] if isinstance(seeds, int) else seeds  # type: ignore[assignment]
+        numbers = [seeds] if isinstance(seeds, int) else seeds
     if (
         isinstance(numbers, Sequence)
         and numbers
