@@ -21,7 +21,6 @@ from tsc_interp.tasks import Addition, Automaton, Copy, Maximum, Regions, SumSig
 from tsc_interp.verification.order import partition
 from tsc_interp.verification.order.bounds import Bounds
 from tsc_interp.verification.order.exact import OrderedExact
-from tsc_interp.verification.order.found import through
 from tsc_interp.verification.order.keys import keys_of
 from tsc_interp.verification.order.relax import Relaxation
 from tsc_interp.verification.order.tangent import moves_of, reach
@@ -173,7 +172,7 @@ def test_lengths_beyond_enumeration_are_counted() -> None:
 
 def test_the_float_count_of_paths_is_right() -> None:
     regions = Regions.whole(trellis_of(SumSign(values=[1, -1, 0]), 3, 6).of_label(1))
-    counts, totals = through(regions)
+    counts, totals = regions.through(), regions.sizes()
     assert totals.tolist() == regions.counts()
     for stage in counts:
         assert np.isclose(stage.sum(1), totals).all()

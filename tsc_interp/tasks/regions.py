@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from tsc_interp.tasks.trellis import Grouped, Index, Stage, Trellis
 
 Mask = NDArray[np.bool_]
+Floats = NDArray[np.float64]
 _ROWS_AT_ONCE = 1 << 22
 
 
@@ -109,6 +110,30 @@ class Regions:
         for start in range(0, len(self), at_once):
             counts += self[start : start + at_once].ways()[0][:, 0].tolist()
         return counts
+
+    def sizes(self) -> Floats:
+        """About how many paths each region has."""
+        return np.asarray(self._to_states()[1][-1].sum(1))
+
+    def through(self) -> list[Floats]:
+        """About how many paths go through each edge, `[region edge]` per stage."""
+        stages = self.trellis.stages
+        edges, before = self._to_states()
+        after = np.ones((len(self), self.trellis.sizes[-1]))
+        found: list[Floats] = []
+        for i, grouped in reversed(list(enumerate(self.grouped))):
+            around = before[i][:, stages[i].source] * after[:, stages[i].target]
+            found.insert(0, self.masks[i] * around)
+            after = grouped.to_sources(np.add, edges[i] * after[:, grouped.target])
+        return found
+
+    def _to_states(self) -> tuple[list[Floats], list[Floats]]:
+        """Edges between two states, `[region group]` per stage, and paths to each state."""
+        edges, paths = [], [np.ones((len(self), 1))]
+        for grouped, mask in zip(self.grouped, self.masks, strict=True):
+            edges.append(grouped.of_edges(np.add, mask.astype(np.float64)))
+            paths.append(grouped.to_targets(np.add, edges[-1] * paths[-1][:, grouped.source]))
+        return edges, paths
 
     # -- which ---------------------------------------------------------------------------------
 

@@ -74,9 +74,8 @@ def decide(
     label: Index,
     start: list[Array] | None,
     doubt: Mask,
-    counts: list[Array],
 ) -> Verdicts:
-    """`counts [region edge]` per stage: how many paths go through each edge, about.
+    """What each region is, and how those in doubt are cut.
 
     Args:
         bounds: What bounds margins.
@@ -85,16 +84,15 @@ def decide(
         label: The right answer.
         start: `[region direction]` per head, where to begin; None where nothing is known.
         doubt: `[region class]`; of the others it is known that they do not win.
-        counts: `[region edge]` per stage, about how many paths go through each edge.
     """
     with np.errstate(all="ignore"):
         known = bounds.bounded(regions, reader, label, start, doubt)
-        return _Round(bounds, counts, known).verdicts()
+        return _Round(bounds, known).verdicts()
 
 
 class _Round:
-    def __init__(self, bounds: Bounds | LinearBounds, counts: list[Array], known: Bounded) -> None:
-        self.bounds, self.counts, self.known = bounds, counts, known
+    def __init__(self, bounds: Bounds | LinearBounds, known: Bounded) -> None:
+        self.bounds, self.known = bounds, known
         self.regions = known.regions
         self.widest = max(mask.shape[1] for mask in self.regions.masks)
         # Without attention no edge is told from another.
@@ -181,8 +179,9 @@ class _Round:
         count, rows = len(open_), np.arange(len(open_))
         share = np.zeros((count, len(masks)))
         spread = np.zeros((count, len(masks)))
+        counts = self.regions.with_masks(masks).through()
         for i, mask in enumerate(masks):
-            through = self.counts[i][open_]
+            through = counts[i]
             wrong[i] &= ~right[i]
             decided = right[i] | wrong[i]
             share[:, i] = (through * decided).sum(1) / through.sum(1)

@@ -169,20 +169,3 @@ def side(batch: Batch, regions: Regions, has: Mask, node: Index) -> Side:
     rows = np.flatnonzero(has)
     doubt = batch.doubt[has]
     return Batch(regions, batch.reader[has], batch.label[has], node[has], levels, doubt), rows
-
-
-def through(regions: Regions) -> tuple[list[Array], Array]:
-    """How many paths go through each edge, `[region edge]` per stage, and in all; in float64."""
-    grouped, stages = regions.grouped, regions.trellis.stages
-    before = [np.ones((len(regions), 1))]
-    sums = []
-    for group, mask in zip(grouped, regions.masks, strict=True):
-        sums.append(group.of_edges(np.add, mask.astype(np.float64)))
-        before.append(group.to_targets(np.add, sums[-1] * before[-1][:, group.source]))
-    after = np.ones((len(regions), regions.trellis.sizes[-1]))
-    found: list[Array] = []
-    for i in reversed(range(len(stages))):
-        around = before[i][:, stages[i].source] * after[:, stages[i].target]
-        found.insert(0, regions.masks[i] * around)
-        after = grouped[i].to_sources(np.add, sums[i] * after[:, grouped[i].target])
-    return found, before[-1].sum(1)

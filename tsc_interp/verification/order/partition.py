@@ -27,7 +27,7 @@ from tsc_interp.verification.order.decide import (
     decide,
 )
 from tsc_interp.verification.order.exact import OrderedExact
-from tsc_interp.verification.order.found import Batch, Found, Side, side, through
+from tsc_interp.verification.order.found import Batch, Found, Side, side
 from tsc_interp.verification.order.tangent import tangent_of
 from tsc_interp.verification.order.terms import LinearBounds
 
@@ -38,6 +38,8 @@ _STILL_PATHS = 1 << 16
 _CLOSE = 4
 """So many inputs of a region may be too close for float64 and be evaluated in balls."""
 _NUMBERS_AT_ONCE = 1 << 19
+_MOST_WAITING = 64
+"""Batches."""
 _MASKS_AT_ONCE = 1 << 20
 """Bits of masks in one batch: few enough that the time is looked at often."""
 
@@ -59,11 +61,17 @@ class Partition:
     def advance(self, until: float) -> bool:
         """Search on, for one batch at least; whether nothing is left."""
         size = max(1, _MASKS_AT_ONCE // self.trellis.n_edges)
+        paths = self.waiting.regions.sizes()
         while len(self.waiting):
             if monotonic() > self.deadline:
                 return False
-            batch, rest = self.waiting[-size:], self.waiting[:-size]
-            self.waiting = rest.joined(self._round(batch))
+            # The largest first: what is left when the time is over are few inputs. But where many
+            # regions wait, the smallest, which are decided and not cut into more.
+            order = np.argsort(paths if len(paths) < _MOST_WAITING * size else -paths)
+            batch, rest = self.waiting[order[-size:]], self.waiting[order[:-size]]
+            cut = self._round(batch, paths[order[-size:]])
+            self.waiting = rest.joined(cut)
+            paths = np.concatenate([paths[order[:-size]], *(part.regions.sizes() for part in cut)])
             if monotonic() > until:
                 break
         return not len(self.waiting)
@@ -77,8 +85,8 @@ class Partition:
         """About the share of inputs that are not decided."""
         if not len(self.waiting):
             return 0.0
-        whole = through(Regions.whole(self.trellis))[1].sum()
-        return float(through(self.waiting.regions)[1].sum() / whole)
+        whole = Regions.whole(self.trellis).sizes().sum()
+        return float(self.waiting.regions.sizes().sum() / whole)
 
     def retry(self) -> None:
         """Look once more at single inputs for which there was no time."""
@@ -159,20 +167,17 @@ class Partition:
 
     # -- rounds --------------------------------------------------------------------------------
 
-    def _round(self, batch: Batch) -> list[Batch]:
-        counts, totals = through(batch.regions)
+    def _round(self, batch: Batch, totals: Array) -> list[Batch]:
         few = np.asarray(totals <= min(FEW, self.bounds.few))
         if few.any():
             few[few] = self._few(batch[few], totals[few])
             many = np.flatnonzero(~few)
-            batch, counts, totals = batch[many], [count[many] for count in counts], totals[many]
+            batch, totals = batch[many], totals[many]
             if not len(batch):
                 return []
         self.found.examined += len(batch)
         known = None if any(np.isnan(level).any() for level in batch.levels) else batch.levels
-        result = decide(
-            self.bounds, batch.regions, batch.reader, batch.label, known, batch.doubt, counts
-        )
+        result = decide(self.bounds, batch.regions, batch.reader, batch.label, known, batch.doubt)
         batch = replace(batch, levels=result.levels, doubt=result.doubt)
         self._still(batch, totals, result)
         self._keep(batch, result.outcome)

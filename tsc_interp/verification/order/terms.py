@@ -277,8 +277,10 @@ class LinearBounds:
         """Margins over some classes of single inputs, times their weights: `[input class]`."""
         terms, every = self.terms, np.arange(len(letters))
         total, off = terms.own[reader], terms.own_slack[reader]
-        for place in range(self.trellis.length):
-            at = place, letters[:, place], reader
-            total, off = total + terms.table[at], off + terms.slack[at]
+        readers, classes = terms.own.shape
+        for table, slack, letter in zip(terms.table, terms.slack, letters.T, strict=True):
+            at = letter * readers + reader
+            total += table.reshape(-1, classes).take(at, axis=0)
+            off += slack.take(at)
         margin, off = total[every, label][:, None] - total[:, which], off[:, None]
         return settled(self.maps.same, label, margin - off, margin + off, which)
