@@ -121,7 +121,7 @@ def test_weights_and_rooms_hold_for_every_path(seed: int) -> None:
     noise = np.random.default_rng(seed)
     sets, own = Sets.whole(some_sets(seed).trellis), bool(seed % 2)
     keys = random_keys(noise, own, off=1e-3)
-    least, most = _Head(sets, [keys], 0, noise.normal(size=(1, 2, D)))._masses()
+    least, most = _Head(sets, [keys], 0, noise.normal(size=(1, 2, D))).masses()
     rooms = keys.rooms(0, sets.used(LETTERS))[0]
     mine = keys.own_weight[0] * own
     for string, _ in sets.strings(0):
@@ -269,3 +269,50 @@ def test_a_bound_is_never_below_the_real_mean(seed: int) -> None:
     bound = Fraction(float(highest(one_path(length), [keys], q)[0, 0]))
     assert real <= bound
     assert float(bound - real) <= 1e-9 * np.abs(m).max()
+
+
+def cancelling_keys(noise: np.random.Generator, own: bool, off: float = 0.0) -> Keys:
+    """Three heads: the second undoes the first but for a thousandth, the third is its own."""
+    count = LENGTH * LETTERS + own
+    weight = np.exp(0.02 * noise.normal(size=(count, 1)))
+    near = np.concatenate([weight, weight * noise.normal(size=(count, D))], axis=1)
+    other = near * noise.uniform(0.999, 1.001, size=near.shape)
+    other[:, 1:] *= -1
+    third = near[noise.permutation(count)] * 1e-3
+    third[:, 0] += 1
+    tables = [Span(t - off * np.abs(t), t + off * np.abs(t)) for t in (near, other, third)]
+    zero = Span.exact(np.zeros(D))
+    return Keys(LENGTH, LETTERS, own, tables, zero, zero)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_heads_that_cancel_are_bounded_together(seed: int) -> None:
+    """Above every path's sum, and far below what the heads reach one by one."""
+    noise = np.random.default_rng(seed)
+    sets = Sets.whole(some_sets(seed).trellis)
+    keys = cancelling_keys(noise, bool(seed % 2))
+    q = noise.normal(size=(1, 4, D))
+    bound = highest(sets, [keys], q)[0]
+    apart = sum(_Head(sets, [keys], head, q).bound(None)[0] for head in range(3))
+    for row in range(4):
+        best = max(means(sets, 0, keys, q[0, row]))
+        assert best - 1e-12 <= bound[row]
+        assert bound[row] - best < 0.3 * (apart[row] - best)
+    # A bound that the heads reach one by one is not improved.
+    assert (highest(sets, [keys], q, apart[None] + 1)[0] >= apart).all()
+    assert (highest(sets, [keys], q, bound[None] + 1e-6)[0] <= bound + 1e-9).all()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_heads_together_hold_for_all_tables_in_their_range(seed: int) -> None:
+    noise = np.random.default_rng(seed)
+    sets = Sets.whole(some_sets(seed).trellis)
+    keys = cancelling_keys(noise, bool(seed % 2), off=1e-3)
+    q = noise.normal(size=(1, 2, D))
+    bound = highest(sets, [keys], q)[0]
+    near_w, near_m = keys.weight.copy(), keys.moment.copy()
+    for _ in range(10):
+        keys.weight = near_w * (1 + 1e-3 * noise.choice([-1, 1], size=near_w.shape))
+        keys.moment = near_m * (1 + 1e-3 * noise.choice([-1, 1], size=near_m.shape))
+        for row in range(2):
+            assert bound[row] >= max(means(sets, 0, keys, q[0, row])) - 1e-12

@@ -16,7 +16,7 @@ from flint import arb, ctx
 from tests.verification.test_checker_paths import LENGTH, LETTERS, D, means, one_path, some_sets
 from tsc_interp.tasks import Addition
 from tsc_interp.verification.checker import kernel, paths
-from tsc_interp.verification.checker.paths import Keys, _Head, highest
+from tsc_interp.verification.checker.paths import Keys, _Head, _together, highest
 from tsc_interp.verification.checker.sets import Sets
 from tsc_interp.verification.checker.spans import Span
 
@@ -75,7 +75,7 @@ def test_a_set_has_the_most_room_of_each_place(own: bool) -> None:
 def test_the_lightest_and_the_heaviest_path(own: bool) -> None:
     sets = Sets.whole(some_sets(3).trellis)
     keys = wide_keys(2, LENGTH, LETTERS, own, size=0.5)
-    least, most = _Head(sets, [keys], 0, np.ones((1, 1, D)))._masses()
+    least, most = _Head(sets, [keys], 0, np.ones((1, 1, D))).masses()
     room = exact(keys.rooms(0, sets.used(LETTERS))[0, 0])
     mine = exact(keys.own_weight[0])
     weights = [[exact(w) for w in row] for row in keys.weight[0]]
@@ -141,3 +141,58 @@ def test_weights_that_all_but_vanish(gap: float) -> None:
 
 def _ends(*spans: Span) -> list[tuple[Any, Any]]:
     return [(span.low, span.high) for span in spans]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_every_term_of_the_bound_on_heads_together(seed: int) -> None:
+    """Σ λ + T / M + room / M + |mean - λ| |1 - W / M|, M and λ the middles of what is known."""
+    length, own, noise = 3, bool(seed % 2), np.random.default_rng(seed)
+    tables = [wide_keys(10 * seed + head, length, 1, own, size=2.0**-head) for head in range(3)]
+    keys = Keys(length, 1, own, [table_of(key) for key in tables], ZERO, ZERO)
+    q = noise.choice([-0.5, 0.25, 1.0], size=(1, 1, D))
+    heads = [_Head(one_path(length), [keys], head, q) for head in range(3)]
+    low = [noise.uniform(-2, 1, size=(1, 1)) for _ in heads]
+    high = [least + noise.uniform(0, 1, size=(1, 1)) for least in low]
+    expected = size = Fraction(0)
+    for number, (head, least, most) in enumerate(zip(heads, low, high, strict=True)):
+        light, heavy = (exact(end[0, 0]) for end in head.masses())
+        assert light < heavy
+        level = exact(least[0, 0] / 2 + most[0, 0] / 2)
+        mass = exact(float(light) / 2 + float(heavy) / 2)
+        weight = exact(keys.own_weight[number])
+        weight += sum(exact(w) for w in keys.weight[number, :, 0])
+        total = -level * weight
+        for i in range(D):
+            moment = exact(keys.own_moment[number, i])
+            moment += sum(exact(m) for m in keys.moment[number, i, :, 0])
+            total += exact(q[0, 0, i]) * moment
+        room = keys.rooms(number, np.ones((1, length, 1), dtype=bool))[0]
+        wide = sum(abs(exact(q[0, 0, i])) * exact(room[1 + i]) for i in range(D))
+        wide = (wide + abs(level) * exact(room[0])) * (1 + exact(keys.units))
+        away = max(exact(most[0, 0]) - level, level - exact(least[0, 0]))
+        share = max(heavy / mass - 1, 1 - light / mass)
+        expected += level + (total + wide) / mass + away * share
+        size += abs(level) + (abs(total) + wide) / mass + 1
+    found = exact(_together(heads, low, high)[0, 0])
+    assert expected - 20 * UNIT * size <= found <= expected + 60 * UNIT * size
+
+
+def test_weights_that_are_not_known_leave_heads_apart() -> None:
+    """A weight that may be zero: no M is known, and the sum of single bounds is no number."""
+    keys = wide_keys(1, 3, 1, False)
+    table = table_of(keys)
+    faint = Span(np.where(np.arange(1 + D) == 0, -1.0, table.low), table.high)
+    both = Keys(3, 1, False, [table, faint], ZERO, ZERO)
+    with np.errstate(all="ignore"):
+        assert np.isnan(highest(one_path(3), [both], np.ones((1, 1, D)))).all()
+
+
+def table_of(keys: Keys) -> Span:
+    """The table that keys of one head were made of, near enough."""
+    length, letters = keys.weight.shape[1:]
+    shape = length * letters
+    rows = np.concatenate([keys.weight[0].reshape(shape, 1),
+                           np.moveaxis(keys.moment[0], 0, 2).reshape(shape, D)], axis=1)  # fmt: skip
+    if len(keys.room[0]) > shape:
+        rows = np.concatenate([rows, [[keys.own_weight[0], *keys.own_moment[0]]]])
+    return Span(rows - keys.room[0], rows + keys.room[0])

@@ -4,6 +4,7 @@ A head's output along one direction q is Σ w (q · v) / Σ w over the keys of a
 w > 0. For any number λ, one sweep over the stages finds the largest Σ w (q · v - λ) of all paths,
 and λ + that / (least or largest Σ w) is above every mean. `highest` looks for a good λ by the path
 that a sweep finds (Dinkelbach), but every sweep's bound holds whatever λ was: none is believed.
+Several heads are bounded one by one, and, since they may cancel on every path, in one sweep of all.
 
 Sweeps are in float64, and everything that they round is bounded at once: a path's total is a sum
 with one term per place, each off by a few units of w (|q| · |v| + |λ|), and by what underflows
@@ -87,95 +88,77 @@ def highest(
     Returns:
         A bound for each, NaN where none could be shown.
     """
-    rows = q.shape[1]
-    step = max(1, at_once // (len(sets) * sets.slots))
+    rows, heads = q.shape[1], range(len(keys[0].room))
+    step = max(1, at_once // (len(sets) * sets.slots * max(1, len(heads))))
     found = np.zeros((len(sets), rows))
-    for start in range(0, rows, step):
+    for start in range(0, rows if heads else 0, step):
         some = slice(start, start + step)
         part = np.broadcast_to(q[:, some], (len(sets), *q[:, some].shape[1:]))
-        heads = len(keys[0].room)
-        for head in range(heads):
-            wanted = enough[:, some] if enough is not None and heads == 1 else None
-            bound = _Head(sets, keys, head, part).bound(wanted)
-            found[:, some] = up(found[:, some] + bound)
+        wanted = None if enough is None else enough[:, some]
+        if len(heads) == 1:
+            found[:, some] = _Head(sets, keys, 0, part).bound(wanted)
+            continue
+        each = [_Head(sets, keys, head, part) for head in heads]
+        high = [head.bound(None) for head in each]
+        apart = high[0]
+        for bound in high[1:]:
+            apart = up(apart + bound)
+        if wanted is None or not (apart < wanted).all():
+            low = [-_Head(sets, keys, head, -part).bound(None) for head in heads]
+            both = _together(each, low, high)
+            apart = np.where(both < apart, both, apart)
+        found[:, some] = apart
     return found
 
 
-class _Head:
-    """One head's totals over the paths of every set: `scores - λ weights` per stage."""
+def _together(heads: Sequence[_Head], low: Sequence[Floats], high: Sequence[Floats]) -> Floats:
+    """Above the sum of all heads' means on every path, on which they may cancel: `[set row]`.
 
-    def __init__(self, sets: Sets, keys: Sequence[Keys], head: int, q: Floats) -> None:
-        self.sets, trellis = sets, sets.trellis
-        shape = (len(sets), q.shape[1], trellis.length, keys[0].weight.shape[2])
-        y, self.room = np.empty(shape), np.empty(shape[:2])
-        self.total, self.mass = np.empty(shape[:2]), np.empty((len(sets), 1))
-        weight, self.mass_room = np.empty((shape[0], *shape[2:])), np.empty_like(self.mass)
-        used = sets.used(shape[3])
-        for key in {id(key): key for key in keys}.values():
-            at = np.array([one is key for one in keys])
-            y[at] = (q[at] @ key.moment[head].reshape(q.shape[2], -1)).reshape(-1, *shape[1:])
-            weight[at], self.mass[at] = key.weight[head], key.own_weight[head]
-            self.total[at] = q[at] @ key.own_moment[head]
-            room = key.rooms(head, used[at])
-            self.room[at] = (np.abs(q[at]) @ room[:, 1:, None])[..., 0]
-            self.mass_room[at, 0] = room[:, 0]
-        for place, letter in trellis.fixed:
-            self.total = self.total + y[:, :, place, letter]
-            self.mass = self.mass + weight[:, place, letter, None]
-        self.units = keys[0].units
-        self.scores: list[Floats] = []
-        self.weights: list[Floats] = []
-        for stage, layout, mask in zip(trellis.stages, sets.layouts, sets.rectangles, strict=True):
-            letters = stage.letters[np.minimum(layout.edge, len(stage) - 1)]
-            columns = [(place, letters[..., i]) for i, place in enumerate(stage.places)]
-            scores = sum(y[:, :, place][:, :, chosen] for place, chosen in columns)
-            self.scores.append(np.where(mask[:, None], scores, -np.inf))
-            self.weights.append(np.asarray(sum(weight[:, place][:, at] for place, at in columns)))
+    With W = Σ w and T = Σ w (q · v - λ), a mean is λ + T / M + (mean - λ) (1 - W / M) for any λ and
+    any M > 0. One sweep finds the largest Σ_heads T / M of all paths. The rest is at most how far
+    the mean (between `low` and `high`) is from λ, times how far W / M is from 1.
+    """
+    first = heads[0]
+    scores, total = [np.zeros_like(stage) for stage in first.scores], np.zeros_like(first.total)
+    found = np.zeros_like(first.total)
+    for head, least, most in zip(heads, low, high, strict=True):
+        level, (light, heavy) = least / 2 + most / 2, head.masses()
+        mass = light / 2 + heavy / 2
+        for stage, own, weights in zip(scores, head.scores, head.weights, strict=True):
+            weight = (level[:, :, None, None] * weights[:, None]) / mass[..., None, None]
+            stage += own / mass[..., None, None] - weight
+        total += (head.total - level * head.mass) / mass
+        room = head.room + np.abs(level) * head.mass_room + TINY
+        found = up(found + up(level + up(up(room * (1 + head.units)) / mass)))
+        away = np.maximum(up(most - level), up(level - least))
+        share = np.maximum(up(up(heavy / mass) - 1), up(1 - down(light / mass)))
+        found = up(found + up(away * share))
+    job = np.nonzero(np.ones(total.shape, dtype=bool))
+    largest = _Sums(first.sets, scores, first.weights, total, first.mass).sweep(
+        np.zeros(total.size), *job
+    )[0]
+    return up(up(largest.reshape(total.shape) + found) + TINY)
 
-    def bound(self, enough: Floats | None) -> Floats:
-        """Above every mean, `[set row]`."""
-        least, most = self._masses()
-        level = self._middle() if enough is None else enough.copy()
-        found, left = np.full(level.shape, np.inf), np.ones(level.shape, dtype=bool)
-        for _ in range(_SWEEPS):
-            at = np.nonzero(left)
-            total, mass = self._sweep(level[at], *at)
-            room = self.room[at] + np.abs(level[at]) * self.mass_room[at[0], 0] + TINY
-            excess = up(up(total + up(room * (1 + self.units))))
-            with np.errstate(all="ignore"):
-                less = np.where(excess > 0, excess / least[at[0], 0], excess / most[at[0], 0])
-                over, mean = up(level[at] + up(less)), level[at] + total / mass
-            found[at] = np.minimum(found[at], over)  # NaN if one of them is
-            close = over - mean <= _CLOSE * (np.abs(mean) + np.abs(over))
-            if enough is not None:
-                close |= found[at] < enough[at]
-            level[at] = np.where(close | ~np.isfinite(mean), level[at], mean)
-            left[at] = ~close
-            if close.all():
-                break
-        return found
 
-    def _masses(self) -> tuple[Floats, Floats]:
-        """At most the least, and at least the largest Σ w of a path: `[set 1]`."""
-        least, most = self.mass, self.mass
-        for weights, mask in zip(self.weights, self.sets.rectangles, strict=True):
-            least = least + np.where(mask, weights, np.inf).min((1, 2))[:, None]
-            most = most + np.where(mask, weights, 0.0).max((1, 2))[:, None]
-        low = down(least - self.mass_room)
-        return np.where(low > 0, low, np.nan), up(most + self.mass_room)
+class _Sums:
+    """What a path adds up to: of scores, and of weights beside them.
 
-    def _middle(self) -> Floats:
-        """Somewhere to begin: the mean over all edges."""
-        total, mass = self.total, self.mass
-        for scores, weights, mask in zip(
-            self.scores, self.weights, self.sets.rectangles, strict=True
-        ):
-            number = mask.sum((1, 2))[:, None]
-            total = total + np.where(mask[:, None], scores, 0.0).sum((2, 3)) / number
-            mass = mass + (weights * mask).sum((1, 2))[:, None] / number
-        return np.asarray(total / mass)
+    scores [set row group slot] and weights [set group slot] per stage; total [set row] and mass
+    [set 1] are what all paths have.
+    """
 
-    def _sweep(self, level: Floats, sets: Index, rows: Index) -> tuple[Floats, Floats]:
+    def __init__(
+        self,
+        sets: Sets,
+        scores: list[Floats],
+        weights: list[Floats],
+        total: Floats,
+        mass: Floats,
+    ) -> None:
+        self.sets, self.scores, self.weights = sets, scores, weights
+        self.total, self.mass = total, mass
+
+    def sweep(self, level: Floats, sets: Index, rows: Index) -> tuple[Floats, Floats]:
         """The largest Σ (scores - level weights) of a path, and that path's Σ w, about.
 
         `[job]`, each job a row of a set.
@@ -194,6 +177,79 @@ class _Head:
         best, heavy = _best(best, heavy, np.arange(best.shape[1])[None])
         total, mine = self.total[sets, rows], self.mass[sets, 0]
         return best[:, 0] + (total - level * mine), heavy[:, 0] + mine
+
+
+class _Head(_Sums):
+    """One head's totals over the paths of every set: `scores - λ weights` per stage."""
+
+    def __init__(self, sets: Sets, keys: Sequence[Keys], head: int, q: Floats) -> None:
+        trellis = sets.trellis
+        shape = (len(sets), q.shape[1], trellis.length, keys[0].weight.shape[2])
+        y, self.room = np.empty(shape), np.empty(shape[:2])
+        super().__init__(sets, [], [], np.empty(shape[:2]), np.empty((len(sets), 1)))
+        weight, self.mass_room = np.empty((shape[0], *shape[2:])), np.empty_like(self.mass)
+        used = sets.used(shape[3])
+        for key in {id(key): key for key in keys}.values():
+            at = np.array([one is key for one in keys])
+            y[at] = (q[at] @ key.moment[head].reshape(q.shape[2], -1)).reshape(-1, *shape[1:])
+            weight[at], self.mass[at] = key.weight[head], key.own_weight[head]
+            self.total[at] = q[at] @ key.own_moment[head]
+            room = key.rooms(head, used[at])
+            self.room[at] = (np.abs(q[at]) @ room[:, 1:, None])[..., 0]
+            self.mass_room[at, 0] = room[:, 0]
+        for place, letter in trellis.fixed:
+            self.total = self.total + y[:, :, place, letter]
+            self.mass = self.mass + weight[:, place, letter, None]
+        self.units = keys[0].units
+        for stage, layout, mask in zip(trellis.stages, sets.layouts, sets.rectangles, strict=True):
+            letters = stage.letters[np.minimum(layout.edge, len(stage) - 1)]
+            columns = [(place, letters[..., i]) for i, place in enumerate(stage.places)]
+            scores = sum(y[:, :, place][:, :, chosen] for place, chosen in columns)
+            self.scores.append(np.where(mask[:, None], scores, -np.inf))
+            self.weights.append(np.asarray(sum(weight[:, place][:, at] for place, at in columns)))
+
+    def bound(self, enough: Floats | None) -> Floats:
+        """Above every mean, `[set row]`."""
+        least, most = self.masses()
+        level = self._middle() if enough is None else enough.copy()
+        found, left = np.full(level.shape, np.inf), np.ones(level.shape, dtype=bool)
+        for _ in range(_SWEEPS):
+            at = np.nonzero(left)
+            total, mass = self.sweep(level[at], *at)
+            room = self.room[at] + np.abs(level[at]) * self.mass_room[at[0], 0] + TINY
+            excess = up(up(total + up(room * (1 + self.units))))
+            with np.errstate(all="ignore"):
+                less = np.where(excess > 0, excess / least[at[0], 0], excess / most[at[0], 0])
+                over, mean = up(level[at] + up(less)), level[at] + total / mass
+            found[at] = np.minimum(found[at], over)  # NaN if one of them is
+            close = over - mean <= _CLOSE * (np.abs(mean) + np.abs(over))
+            if enough is not None:
+                close |= found[at] < enough[at]
+            level[at] = np.where(close | ~np.isfinite(mean), level[at], mean)
+            left[at] = ~close
+            if close.all():
+                break
+        return found
+
+    def masses(self) -> tuple[Floats, Floats]:
+        """At most the least, and at least the largest Σ w of a path: `[set 1]`."""
+        least, most = self.mass, self.mass
+        for weights, mask in zip(self.weights, self.sets.rectangles, strict=True):
+            least = least + np.where(mask, weights, np.inf).min((1, 2))[:, None]
+            most = most + np.where(mask, weights, 0.0).max((1, 2))[:, None]
+        low = down(least - self.mass_room)
+        return np.where(low > 0, low, np.nan), up(most + self.mass_room)
+
+    def _middle(self) -> Floats:
+        """Somewhere to begin: the mean over all edges."""
+        total, mass = self.total, self.mass
+        for scores, weights, mask in zip(
+            self.scores, self.weights, self.sets.rectangles, strict=True
+        ):
+            number = mask.sum((1, 2))[:, None]
+            total = total + np.where(mask[:, None], scores, 0.0).sum((2, 3)) / number
+            mass = mass + (weights * mask).sum((1, 2))[:, None] / number
+        return np.asarray(total / mass)
 
 
 def _best(values: Floats, beside: Floats, rows: Index) -> tuple[Floats, Floats]:
