@@ -63,15 +63,23 @@ def years(row: Row) -> str:
 
 
 # --8<-- [start:table]
-print("| model | parameters | claimed right | wrong, exactly | first wrong, replayed | undecided |")
-print("|---|---|---|---|---|---|")
-for row in decided:
+undecided = any(int(row["undecided"]) for row in decided)
+columns = ["model", "claimed right", "wrong, exactly", "first wrong, replayed", "certificate"]
+columns += ["undecided"] * undecided
+print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}")
+for row in sorted(decided, key=lambda row: -int(row["wrong"])):
+    made = row["certificate"]
+    size = f"{made['compressed_bytes'] / 1000:,.1f}&nbsp;kB" if made and covers(row) else "—"
     inputs = power(float(row["inputs"]), 1)
-    print(
-        f"| {row['name']} | {row.get('parameters') or row['numbers']:,} "
-        f"| {row.get('claimed') or '—'} | {int(row['wrong']):,} of {inputs} "
-        f"| {first(row)} | {left(row)} |"
-    )
+    cells = [
+        row["name"],
+        (row.get("claimed") or "—").replace(" ", "&nbsp;"),
+        f"{int(row['wrong']):,} of&nbsp;{inputs}",
+        first(row),
+        size,
+        *[left(row)] * undecided,
+    ]
+    print(f"| {' | '.join(cells)} |")
 # --8<-- [end:table]
 
 # --8<-- [start:times]

@@ -191,8 +191,8 @@ def table_of(keys: Keys) -> Span:
     """The table that keys of one head were made of, near enough."""
     length, letters = keys.weight.shape[1:]
     shape = length * letters
-    rows = np.concatenate([keys.weight[0].reshape(shape, 1),
-                           np.moveaxis(keys.moment[0], 0, 2).reshape(shape, D)], axis=1)  # fmt: skip
+    moments = np.moveaxis(keys.moment[0], 0, 2).reshape(shape, D)
+    rows = np.concatenate([keys.weight[0].reshape(shape, 1), moments], axis=1)
     if len(keys.room[0]) > shape:
         rows = np.concatenate([rows, [[keys.own_weight[0], *keys.own_moment[0]]]])
     return Span(rows - keys.room[0], rows + keys.room[0])
