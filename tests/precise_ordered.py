@@ -54,7 +54,8 @@ def wrong_strings(checkpoint: Checkpoint, task: Any, length: int) -> list[tuple[
     return found
 
 
-def outputs_of(checkpoint: Checkpoint, string: Sequence[int]) -> list[Any]:
+def state_of(checkpoint: Checkpoint, string: Sequence[int]) -> list[Any]:
+    """The reader's residual stream after attention."""
     config, w = checkpoint.config, _exact_weights(checkpoint)
     tokens = [2 + letter for letter in string]
     if config.reads == "first":
@@ -74,6 +75,12 @@ def outputs_of(checkpoint: Checkpoint, string: Sequence[int]) -> list[Any]:
     state = list(x[reading])
     if config.n_heads:
         state = _attend(config, w, x, reading, attended, state, len(string))
+    return state
+
+
+def outputs_of(checkpoint: Checkpoint, string: Sequence[int]) -> list[Any]:
+    config, w = checkpoint.config, _exact_weights(checkpoint)
+    state = state_of(checkpoint, string)
     if config.d_mlp:
         post = _neurons(config, w, _norm(config, w, "blocks.0.ln2", state))
         state = _plus(state, _affine(post, w, "blocks.0.mlp", "out"))

@@ -53,10 +53,53 @@ EQUIVALENT: dict[str, str] = {
         "at the reach itself both bounds hold"
     ),
     f"{_V}/checker/spans.py::_table: 0.51 -> 1.51*": "the remainder over more than a cell: looser",
-    f"{_V}/checker/paths.py::_Head.bound: over - mean <= _CLOSE*": "one sweep more or less",
-    f"{_V}/checker/paths.py::_Head._middle: np.where(mask[:, None], scores, 0.0)*": (
-        "a level to begin with: every level gives a bound"
+    **{
+        f"{_V}/checker/sets.py::{one}": "one state or pad more, which no edge names"
+        for one in ("_spread: 1 -> 2", "Sets._on_paths: 1 -> 2", "Sets.counts: 1 -> 2")
+    },
+    **{
+        f"{_V}/checker/sets.py::Layout.__init__: {one}": (
+            "the first edge leaves state 0, so any other number before it makes its group new"
+        )
+        for one in ("1 -> 2", "-1 -> 1", "1 -> 2 (#2)", "-1 -> 1 (#2)")
+    },
+    **{
+        f"{_V}/checker/sets.py::slots: {one}": "such numbers tell pairs of states apart as well"
+        for one in (
+            "1 -> 2",
+            "stage.source * (int(stage.target.max()) + 1) + stage.target -> stage.source * (int(stage.target.max()) + 1) - stage.target",
+        )
+    },
+    f"{_V}/checker/sets.py::_only: 1 -> 2 (#2)": "any number below all letters says: none",
+    f"{_V}/checker/trellis_claims.py::Tally.error: string < self.first_wrong ->*": (
+        "of equal strings either is the first"
     ),
+    f"{_V}/checker/trellis_claims.py::Claim.of: 1 -> 2 (#6)": "no leaf has -1 or -2 entries",
+    **{
+        f"{_V}/checker/paths.py::{one}": "how many sweeps are made: every sweep gives a bound"
+        for one in (
+            "_Head.bound: over - mean <= _CLOSE*",
+            "_Head.bound: np.abs(mean) + np.abs(over) ->*",
+            "_Head.bound: _CLOSE * (np.abs(mean) + np.abs(over)) ->*",
+            "_Head.bound: close |= found[at] < enough[at] ->*",
+            "_Head.bound: found[at] < enough[at] ->*",
+            "_Head.bound: break ->*",
+        )
+    },
+    f"{_V}/checker/paths.py::_Head._middle: *": "a level to begin with: every level gives a bound",
+    f"{_V}/checker/paths.py::_Head.bound: excess > 0 -> excess >= 0": "zero over either is zero",
+    f"{_V}/checker/paths.py::_Head.bound: close | ~np.isfinite(mean) ->*": (
+        "a mean is no number only where the bound is none, or the set has no path"
+    ),
+    f"{_V}/checker/paths.py::_Head._sweep: 1 -> 2": "one state more at the start: no edge leaves it",
+    **{
+        f"{_V}/checker/paths.py::_Head.__init__: 1 -> 2 ({one})": (
+            "NumPy takes every negative size for: what is left"
+        )
+        for one in ("#3", "#4")
+    },
+    f"{_V}/checker/paths.py::_best: 1 -> 2 (#3)": "one pad more, which no row names",
+    f"{_V}/checker/paths.py::highest: 1 -> 2 (#2)": "two rows at a time where one was allowed",
     f"{_V}/checker/paths.py::_Head._masses: low > 0 -> low >= 0": (
         "an excess above zero over no weight is infinite: nothing is shown either way"
     ),
