@@ -115,7 +115,9 @@ TARGETS = (
         f"{_VERIFICATION}/checker/trellis_claims.py",
         ("tests/verification/test_trellis_claims.py",),
     ),
-    Target(f"{_VERIFICATION}/checker/trellis_keys.py", _TRELLIS, "not no_cut and not no_leaf"),
+    Target(
+        f"{_VERIFICATION}/checker/trellis_keys.py", ("tests/verification/test_trellis_keys.py",)
+    ),
     Target(f"{_VERIFICATION}/checker/trellis_model.py", _TRELLIS, "not no_cut and not no_leaf"),
     Target(f"{_VERIFICATION}/checker/readout.py", _TRELLIS, "not no_cut and not no_leaf"),
     Target(

@@ -1,0 +1,104 @@
+"""What a reader meets: tables of weights and values, against a forward pass at 256 bits."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+
+from tests import precise_ordered
+from tests.ordered_models import longest, ordered_checkpoint, random_config, wide_config
+from tests.verification.test_trellis_checker import faint
+from tsc_interp.config import ClassifierConfig
+from tsc_interp.strings import CLS, FIRST_LETTER
+from tsc_interp.verification.checker.sets import Sets
+from tsc_interp.verification.checker.trellis import TrellisChecker
+from tsc_interp.verification.checker.trellis_model import TrellisModel
+
+CONFIG = ClassifierConfig(
+    n_letters=3, n_heads=2, d_head=5, d_model=4, n_positions=6, reads="first", n_outputs=3
+)
+
+
+def configs() -> list[ClassifierConfig]:
+    """CLS first or last, attended to or not, the last letter; and every other option."""
+    made = [
+        CONFIG.replace(reads="first", attend_cls=False),
+        CONFIG.replace(reads="first", attend_cls=True, biases=True),
+        CONFIG.replace(reads="last", attend_cls=True, norm="layer"),
+        CONFIG.replace(reads="last_letter", attend_cls=True),
+    ]
+    drawn = [(random_config, wide_config)[seed % 2](seed) for seed in range(12)]
+    return [*made, *(config for config in drawn if config.needs_order and config.n_heads)]
+
+
+@pytest.mark.parametrize("config", configs())
+def test_means_over_tables_are_what_attention_adds(config: ClassifierConfig) -> None:
+    checkpoint = ordered_checkpoint(config, 3, scale=1.0)
+    model, length = TrellisModel(checkpoint), min(3, longest(config, 30))
+    places, last = np.arange(length), config.reads == "last_letter"
+    trellis = TrellisChecker(checkpoint).trellis("length", length)
+    for string in product(range(config.n_letters), repeat=length):
+        letters, spot = np.array(string), model._spot(length, string[-1] if last else 0)
+        assert spot == model.reader(string)
+        keys = model._keys(length, spot)
+        assert keys is model._keys(length, spot)
+        x = keys.base.middle.copy()
+        low, high = keys.base.low.copy(), keys.base.high.copy()
+        for head in range(len(keys.weight)):
+            weight, moment = keys.weight[head], keys.moment[head]
+            own_weight, own_moment = keys.own_weight[head], keys.own_moment[head]
+            assert bool(own_weight) == (config.attend_cls and not last)
+            # The heaviest of all keys has the weight one, so that nothing overflows.
+            assert max(weight.max(), own_weight) == pytest.approx(1.0, abs=1e-15)
+            total = weight[places, letters].sum() + own_weight
+            x += (moment[:, places, letters].sum(1) + own_moment) / total
+            values = (moment / weight).reshape(config.d_model, -1)
+            if own_weight:
+                values = np.concatenate([values, (own_moment / own_weight)[:, None]], axis=1)
+            low, high = low + values.min(1), high + values.max(1)
+        with mpmath.workprec(256):
+            real = np.array([float(v) for v in precise_ordered.state_of(checkpoint, string)])
+        np.testing.assert_allclose(x, real, rtol=1e-12, atol=1e-12)
+        assert (keys.reach.low <= real).all()
+        assert (real <= keys.reach.high).all()
+        np.testing.assert_allclose(keys.reach.low, low, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(keys.reach.high, high, rtol=1e-9, atol=1e-9)
+    sets = Sets.whole(trellis)
+    single = sets.singles([0])
+    readers = [string[-1] if last else 0 for string, _ in sets.strings(0)]
+    assert model.readers(single).tolist() == readers
+    assert model.readers(sets).tolist() == [-1 if last else 0]
+
+
+def test_no_weight_overflows_however_far_scores_are_apart() -> None:
+    model = TrellisModel(faint(740.0))
+    assert model._keys(3, (FIRST_LETTER, 2)).weight[0, 0].tolist()[2] == 1.0
+
+
+class Kept:
+    """Remembers how large tables are said to be; keeps none."""
+
+    def __init__(self) -> None:
+        self.asked: dict[str, int] = {}
+
+    def get(self, key: Any, numbers: int, make: Any) -> Any:
+        self.asked[key[0]] = numbers
+        return make()
+
+
+def test_memory_and_time_are_paid_for() -> None:
+    """A weight, the values and a score for each key; queries and values of each spot."""
+    paid: list[int] = []
+    model = TrellisModel(ordered_checkpoint(CONFIG, 1), pay=lambda: paid.append(1))
+    kept: Any = Kept()
+    model._kept = kept
+    model._keys(5, (CLS, 0))
+    assert len(paid) == 2  # once for each head
+    model._drift(5, (CLS, 0))
+    assert kept.asked == {
+        "keys": 2 * 5 * 3 * (4 + 2), "met": 5 * 3 * (5 + 4), "drift": 2 * 5 * 3 * 5
+    }  # fmt: skip
