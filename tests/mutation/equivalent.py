@@ -107,8 +107,12 @@ EQUIVALENT: dict[str, str] = {
         "rooms carry twice what their sums round"
     ),
     f"{_V}/checker/paths.py::_Head._masses: 2 -> 3 (#3)": "more room than is needed: looser",
-    f"{_V}/checker/trellis.py::TrellisChecker._leaves: len(tree) <= MAX_NODES ->*": (
-        "one node less than a stated budget"
+    f"{_V}/checker/trellis.py::TrellisChecker._each: 1 -> 2": "any number below zero is no class",
+    f"{_V}/checker/trellis.py::TrellisChecker._batch: 1 -> 2": (
+        "two leaves of a few inputs at a time where one was allowed"
+    ),
+    f"{_V}/checker/trellis.py::TrellisChecker._certain: 1 -> 2": (
+        "asked once more whether the label is the answer, which no wrong input is"
     ),
     f"{_V}/checker/box_claims.py::BoxClaims.letter_sets: 1 -> 2 (#2)": (
         "there is no set of more letters than the alphabet has"

@@ -110,7 +110,11 @@ TARGETS = (
     Target(f"{_VERIFICATION}/checker/sets.py", ("tests/verification/test_checker_sets.py",)),
     Target(f"{_VERIFICATION}/checker/spans.py", (_SPANS,), "not curvature"),
     Target(f"{_VERIFICATION}/checker/relaxation.py", (_SPANS,), "relax or no_number or products"),
-    Target(f"{_VERIFICATION}/checker/trellis.py", _TRELLIS, "not 256_bits"),
+    Target(
+        f"{_VERIFICATION}/checker/trellis.py",
+        ("tests/verification/test_trellis_trees.py", *_TRELLIS),
+        "trellis_trees or no_field or another",
+    ),
     Target(
         f"{_VERIFICATION}/checker/trellis_claims.py",
         ("tests/verification/test_trellis_claims.py",),
