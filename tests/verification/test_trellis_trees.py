@@ -330,6 +330,7 @@ def test_a_model_too_large_for_exact_arithmetic_is_refused(monkeypatch: Any) -> 
 
 def test_leaves_come_in_batches(monkeypatch: Any) -> None:
     checker, tree = checker_of(1), [["cut", 0, SOME], ["cut", 1, SOME], *[["open"]] * 3]
+    checker._budget.restart()
     trellis = checker.trellis("length", 3).of_label(2)
     for at_once, sizes in ((1, [1, 1, 1]), (2, [2, 1]), (3, [3]), (4, [3])):
         monkeypatch.setattr(TrellisChecker, "_leaves_at_once", lambda *_, n=at_once: n)
