@@ -81,10 +81,9 @@ TARGETS = (
     Target(
         f"{_VERIFICATION}/checker/attention_rounding.py",
         (
+            "tests/verification/test_attention_rounding_drift.py",
             "tests/verification/test_attention_rounding_terms.py",
-            "tests/verification/test_layer_rounding.py",
         ),
-        "rounding_terms or adversary or overflow",
     ),
     Target(
         f"{_VERIFICATION}/checker/norm_rounding.py",
