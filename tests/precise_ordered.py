@@ -78,12 +78,29 @@ def state_of(checkpoint: Checkpoint, string: Sequence[int]) -> list[Any]:
     return state
 
 
-def outputs_of(checkpoint: Checkpoint, string: Sequence[int]) -> list[Any]:
+def final_state(checkpoint: Checkpoint, string: Sequence[int]) -> list[Any]:
+    """The reader's residual stream after the MLP."""
     config, w = checkpoint.config, _exact_weights(checkpoint)
     state = state_of(checkpoint, string)
     if config.d_mlp:
         post = _neurons(config, w, _norm(config, w, "blocks.0.ln2", state))
         state = _plus(state, _affine(post, w, "blocks.0.mlp", "out"))
+    return state
+
+
+def final_scale(checkpoint: Checkpoint, string: Sequence[int]) -> Any:
+    """What the final norm divides by; one where there is none."""
+    config, row = checkpoint.config, final_state(checkpoint, string)
+    if not config.final_norm:
+        return mpf(1)
+    if config.norm.startswith("layer"):
+        row = [value - mpmath.fsum(row) / len(row) for value in row]
+    return mpmath.sqrt(mpmath.fsum(v * v for v in row) / len(row) + mpf(config.norm_eps))
+
+
+def outputs_of(checkpoint: Checkpoint, string: Sequence[int]) -> list[Any]:
+    config, w = checkpoint.config, _exact_weights(checkpoint)
+    state = final_state(checkpoint, string)
     if config.final_norm:
         state = _norm(config, w, "ln_final", state)
     if config.tied_embeddings:

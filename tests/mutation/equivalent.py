@@ -53,6 +53,9 @@ EQUIVALENT: dict[str, str] = {
         "at the reach itself both bounds hold"
     ),
     f"{_V}/checker/spans.py::_table: 0.51 -> 1.51*": "the remainder over more than a cell: looser",
+    f"{_V}/checker/attention_rounding.py::AttentionRounding._head: kernel.is_less(share, arb(1) / 4) ->*": (
+        "a limit with room: every share below one has a bound"
+    ),
     **{
         f"{_V}/checker/sets.py::{one}": "one state or pad more, which no edge names"
         for one in ("_spread: 1 -> 2", "Sets._on_paths: 1 -> 2", "Sets.counts: 1 -> 2")

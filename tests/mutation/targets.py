@@ -121,7 +121,15 @@ TARGETS = (
     Target(
         f"{_VERIFICATION}/checker/trellis_keys.py", ("tests/verification/test_trellis_keys.py",)
     ),
-    Target(f"{_VERIFICATION}/checker/trellis_model.py", _TRELLIS, "not no_cut and not no_leaf"),
+    Target(
+        f"{_VERIFICATION}/checker/trellis_model.py",
+        (
+            "tests/verification/test_trellis_margins.py",
+            *_TRELLIS,
+            "tests/verification/test_layer_rounding.py",
+        ),
+        "margins or tie_only or prove_nothing or 256_bits0 or adversary",
+    ),
     Target(f"{_VERIFICATION}/checker/readout.py", _TRELLIS, "not no_cut and not no_leaf"),
     Target(
         f"{_VERIFICATION}/checker/agreement.py",

@@ -236,7 +236,7 @@ def compare(checkpoint: Checkpoint, length: int, sizes: list[float]) -> None:
         np.testing.assert_allclose(found.sizes, sizes_, rtol=1e-13)
         assert len(found.heads) == len(heads)
         for number, (one, (share, values, own)) in enumerate(zip(found.heads, heads, strict=True)):
-            assert one.share == pytest.approx(share, rel=1e-13)
+            assert one.share == pytest.approx(share, rel=1e-13, abs=0)
             np.testing.assert_allclose(one.values, values, rtol=1e-12, atol=1e-15)
             np.testing.assert_allclose(one.own, own, rtol=1e-13)
             np.testing.assert_array_equal(one.out, weights["blocks.0.attn.W_O"][number])
@@ -260,6 +260,8 @@ def test_what_a_direction_hears() -> None:
         rounded = sum(abs(direction) * [0.5, 2.0, 1.0])
         total = (rounded + 2 * expected) * (1 + SLACK)
         assert drift.along(q)[row] == pytest.approx(total, rel=1e-15)
+    np.testing.assert_array_equal(drift.along(q[None])[0], drift.along(q))
+    np.testing.assert_array_equal(drift.along(q[:, None])[:, 0], drift.along(q))
 
 
 READER = (FIRST_LETTER, 1)
