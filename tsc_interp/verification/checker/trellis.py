@@ -38,11 +38,9 @@ In right and wrong leaves all paths have one label, and for models whose last le
 one last letter. Children partition the paths of their parent, so the leaves cover every input once
 whatever the search did: coverage needs no further proof.
 
-No bound of the search is in the document. The checker derives its own for every
-leaf: the range of every neuron, a linear relaxation of the margin, and the extreme of that
-one functional over all paths by Dinkelbach's iteration, each sweep rounded outwards. Whoever writes
-a certificate asks the checker, `TrellisChecker(checkpoint).hold(trellis, masks, claims)`, and cuts
-further (or leaves the leaf open) where it does not agree.
+No bound of the search is in the document. Whoever writes a certificate asks the checker,
+`TrellisChecker(checkpoint).hold(trellis, masks, claims)`, and cuts further (or leaves the leaf
+open) where it does not agree.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from tsc_interp.strings import FIRST_LETTER
 from tsc_interp.tasks.trellis import Index
 from tsc_interp.verification.checker import kernel
 from tsc_interp.verification.checker.attention_rounding import AttentionRounding, Drift
-from tsc_interp.verification.checker.budget import MEMORY, Kept
+from tsc_interp.verification.checker.budget import Kept
 from tsc_interp.verification.checker.heads import Spot
 from tsc_interp.verification.checker.paths import Keys
 from tsc_interp.verification.checker.readout import WholeModel
@@ -30,12 +30,7 @@ BITS = 96
 class KeyedModel(WholeModel):
     """A classifier of one layer with the keys that each of its readers meets."""
 
-    def __init__(
-        self,
-        checkpoint: Checkpoint,
-        pay: Callable[[], None] = lambda: None,
-        memory: int = MEMORY,
-    ) -> None:
+    def __init__(self, checkpoint: Checkpoint, pay: Callable[[], None], memory: int) -> None:
         super().__init__(checkpoint)
         self.pay = pay
         self._attention_rounding = AttentionRounding(checkpoint)
