@@ -94,7 +94,7 @@ EQUIVALENT: dict[str, str] = {
     f"{_V}/checker/paths.py::_Head.bound: close | ~np.isfinite(mean) ->*": (
         "a mean is no number only where the bound is none, or the set has no path"
     ),
-    f"{_V}/checker/paths.py::_Head._sweep: 1 -> 2": "one state more at the start: no edge leaves it",
+    f"{_V}/checker/paths.py::_Sums.sweep: 1 -> 2": "one state more at the start: no edge leaves it",
     **{
         f"{_V}/checker/paths.py::_Head.__init__: 1 -> 2 ({one})": (
             "NumPy takes every negative size for: what is left"
@@ -103,13 +103,13 @@ EQUIVALENT: dict[str, str] = {
     },
     f"{_V}/checker/paths.py::_best: 1 -> 2 (#3)": "one pad more, which no row names",
     f"{_V}/checker/paths.py::highest: 1 -> 2 (#2)": "two rows at a time where one was allowed",
-    f"{_V}/checker/paths.py::_Head._masses: low > 0 -> low >= 0": (
+    f"{_V}/checker/paths.py::_Head.masses: low > 0 -> low >= 0": (
         "an excess above zero over no weight is infinite: nothing is shown either way"
     ),
     f"{_V}/checker/paths.py::_Head.bound: room * (1 + self.units) -> room / (1 + self.units)": (
         "rooms carry twice what their sums round"
     ),
-    f"{_V}/checker/paths.py::_Head._masses: 2 -> 3 (#3)": "more room than is needed: looser",
+    f"{_V}/checker/paths.py::_Head.masses: 2 -> 3 (#3)": "more room than is needed: looser",
     f"{_V}/checker/trellis.py::TrellisChecker._each: 1 -> 2": "any number below zero is no class",
     f"{_V}/checker/trellis.py::TrellisChecker._batch: 1 -> 2": (
         "two leaves of a few inputs at a time where one was allowed"

@@ -44,13 +44,13 @@ def wide_keys(seed: int, length: int, letters: int, own: bool, size: float = 1.0
 
 
 def test_a_key_has_room_for_its_range_and_for_what_sums_round() -> None:
-    """Products over d coordinates, two numbers added for each place, and 16 for the rest; twice."""
+    """Products over d coordinates, two numbers for each place, one for each head, 16 for the rest."""
     middle = np.array([0.75, -0.5, 3.0, 0.25, -2.0, 1.0])
     off = np.array([0.125, 0.25, 0.0, 0.25, 1.0, 0.0])
-    for length in (1, 4):
+    for length, heads in ((1, 1), (4, 1), (4, 70)):
         table = Span(np.tile(middle - off, (length, 1)), np.tile(middle + off, (length, 1)))
-        keys = Keys(length, 1, False, [table], ZERO, ZERO)
-        assert exact(keys.units) == (D + 2 * length + 16) * UNIT
+        keys = Keys(length, 1, False, [table] * heads, ZERO, ZERO)
+        assert exact(keys.units) == (D + 2 * length + heads + 16) * UNIT
         for item in range(1 + D):
             radius = exact(table.radius[0, item])
             size = abs(exact(middle[item])) + radius

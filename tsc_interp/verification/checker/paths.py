@@ -48,7 +48,7 @@ class Keys:
         d, n = len(base.low), length * letters
         near = np.array([table.middle for table in tables]).reshape(len(tables), n + own, 1 + d)
         off = np.array([table.radius for table in tables]).reshape(near.shape)
-        self.units = (d + 2 * length + 16) * UNIT
+        self.units = (d + 2 * length + len(tables) + 16) * UNIT
         self.room = up(off + up(np.abs(near) + off) * (2 * self.units))
         table = near[:, :n].reshape(len(tables), length, letters, 1 + d)
         self.weight, self.moment = table[..., 0], np.moveaxis(table[..., 1:], 3, 1)
