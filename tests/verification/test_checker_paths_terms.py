@@ -44,7 +44,7 @@ def wide_keys(seed: int, length: int, letters: int, own: bool, size: float = 1.0
 
 
 def test_a_key_has_room_for_its_range_and_for_what_sums_round() -> None:
-    """Products over d coordinates, two numbers for each place, one for each head, 16 for the rest."""
+    """Products over d coordinates, two numbers for each place, one for each head, and 16."""
     middle = np.array([0.75, -0.5, 3.0, 0.25, -2.0, 1.0])
     off = np.array([0.125, 0.25, 0.0, 0.25, 1.0, 0.0])
     for length, heads in ((1, 1), (4, 1), (4, 70)):
