@@ -197,7 +197,8 @@ def test_bounds_hold_at_every_input() -> None:
         with np.errstate(all="ignore"):
             known = bounds.bounded(regions, np.array([reader]), np.array([label]))
             every = np.arange(len(bounds.maps.same))
-            single = bounds.points(rows, readers, np.full(len(rows), label), every)
+            which = np.tile(every, (len(rows), 1))
+            single = bounds.points(rows, readers, np.full(len(rows), label), which)
         for i in np.flatnonzero(readers == reader):
             with ctx.workprec(256):
                 gaps = exact.differences(rows[i].tolist(), label)

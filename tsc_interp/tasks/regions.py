@@ -148,13 +148,12 @@ class Regions:
         for place, letter in self.trellis.fixed:
             letters[:, place] = letter
         for stage, mask in zip(self.trellis.stages, self.masks, strict=True):
-            row, edge = _nonzero(mask, stage, region, state)
+            row, edge = _going_on(mask, stage, region, state)
             if limit is not None and len(row) > limit:
                 raise ValueError(f"these regions hold more than {limit} paths")
             region, state, letters = region[row], stage.target[edge], letters[row]
             letters[:, list(stage.places)] = stage.letters[edge]
-        order = np.argsort(region, kind="stable")
-        return region[order], letters[order]
+        return region, letters
 
     def _letters(self, place: int) -> tuple[int, Index]:
         """The stage of a place, and the letters `[edge]` that its edges put there."""
@@ -233,14 +232,14 @@ def first_path(pieces: Sequence[Regions]) -> tuple[int, ...]:
     return tuple(chosen[place] for place in range(length))
 
 
-def _nonzero(mask: Mask, stage: Stage, region: Index, state: Index) -> tuple[Index, Index]:
-    """(row, edge) for every kept edge that leaves the state a row is in."""
-    at_once = max(1, _ROWS_AT_ONCE // len(stage))
-    rows, edges = [], []
-    for start in range(0, len(region), at_once):
-        some = slice(start, start + at_once)
-        leaving = mask[region[some]] & (stage.source == state[some, None])
-        row, edge = np.nonzero(leaving)
-        rows.append(row + start)
-        edges.append(edge)
-    return np.concatenate(rows), np.concatenate(edges)
+def _going_on(mask: Mask, stage: Stage, region: Index, state: Index) -> tuple[Index, Index]:
+    """(row, edge) for every kept edge that leaves the state a row is in, in order of rows."""
+    kept, edges = np.nonzero(mask)  # in order of region and source
+    states = int(stage.source[-1]) + 1
+    counts = np.bincount(kept * states + stage.source[edges], minlength=len(mask) * states)
+    first = np.cumsum(counts) - counts
+    at = region * states + state
+    many = counts[at]
+    row = np.repeat(np.arange(len(at)), many)
+    within = np.arange(len(row)) - np.repeat(np.cumsum(many) - many, many)
+    return row, edges[first[at][row] + within]

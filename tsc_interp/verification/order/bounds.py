@@ -308,7 +308,7 @@ class Bounds:
     # -- single inputs -------------------------------------------------------------------------
 
     def points(self, letters: Index, reader: Index, label: Index, which: Index) -> Interval:
-        """Margins over some classes of single inputs `[input place]`: `[input class]`."""
+        """Margins of single inputs `[input place]` over classes `which [input column]`."""
         keys, places = self.keys, np.arange(self.trellis.length)
         x = keys.constant.values[reader]
         for head in range(len(self.probes)):
@@ -323,4 +323,4 @@ class Bounds:
             x = x + moment / total[:, None]
         off = 8 * (self.trellis.length + 24) * UNIT * self.largest + 1e-280
         low, high = self.relaxation.single(x, off, label)
-        return low[:, which], high[:, which]
+        return np.take_along_axis(low, which, 1), np.take_along_axis(high, which, 1)

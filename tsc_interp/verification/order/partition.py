@@ -95,7 +95,7 @@ class Partition:
             self.found.undecided_inputs, letters = [], np.array(rows)
             label = np.array([self.trellis.label_of(row) for row in rows])
             ends = np.full((len(rows), 1), np.nan)
-            self._paths(letters, label, ends, ends, np.zeros(1, dtype=np.int64))
+            self._paths(letters, label, ends, ends, np.zeros(ends.shape, dtype=np.int64))
 
     # -- the beginning -------------------------------------------------------------------------
 
@@ -209,7 +209,8 @@ class Partition:
                 result.outcome[i] = EACH
                 classes = np.flatnonzero(~(low > 0))
                 letters, low, high = near.paths(classes)
-                self._paths(letters, np.full(len(letters), label), low, high, classes)
+                which = np.broadcast_to(classes, low.shape)
+                self._paths(letters, np.full(len(letters), label), low, high, which)
             elif self.bounds.is_still(levels, SAME):
                 stage, part = near.halves(int(low.argmin()))
                 result.cuts.replace(cut, stage, part)
@@ -240,33 +241,37 @@ class Partition:
 
     def _few(self, batch: Batch, totals: Array) -> Mask:
         """Path by path, as many regions at a time as memory allows; says which are done."""
-        width = batch.doubt.shape[1] + self.trellis.length
-        ends = np.floor(np.cumsum(totals) * width / _NUMBERS_AT_ONCE).astype(np.int64)
-        return np.concatenate(
-            [self._each(batch[ends == one]) for one in sorted(set(ends.tolist()))]
-        )
+        classes = batch.doubt.sum(1)
+        order, done = np.argsort(classes), np.zeros(len(batch), dtype=bool)
+        numbers = np.cumsum((totals * (classes + self.trellis.length))[order])
+        ends = np.floor(numbers / _NUMBERS_AT_ONCE).astype(np.int64)
+        for one in sorted(set(ends.tolist())):
+            done[order[ends == one]] = self._each(batch[order[ends == one]])
+        return done
 
     def _each(self, batch: Batch) -> Mask:
         region, letters = batch.regions.strings()
         label, reader = batch.label[region], batch.reader[region]
-        # A class that wins in no region here can be left out, but for the label's own ties.
-        classes = np.flatnonzero(batch.doubt.any(0))
+        # The classes in doubt, and some others where a region has fewer of them.
+        most = int(batch.doubt.sum(1).max())
+        which = np.argsort(~batch.doubt, axis=1, kind="stable")[region, :most]
         with np.errstate(all="ignore"):
-            low, high = self.bounds.points(letters, reader, label, classes)
+            low, high = self.bounds.points(letters, reader, label, which)
         unclear = ~((low > 0).all(1) | (high < 0).any(1))
         # Where many inputs are too close for float64, the region is cut: around one input more
         # can be told of others like it (tangent.py).
         done = np.bincount(region[unclear], minlength=len(batch)) <= _CLOSE
         self.found.tree.leaves(batch.node[done], np.full(int(done.sum()), OPEN))
         kept = done[region]
-        self._paths(letters[kept], label[kept], low[kept], high[kept], classes)
+        self._paths(letters[kept], label[kept], low[kept], high[kept], which[kept])
         return done
 
     def _paths(self, letters: Index, label: Index, low: Array, high: Array, which: Index) -> None:
-        """Keep single inputs by the ends of margins `[input column]`; `which [column]` class."""
+        """Keep single inputs by the ends of margins over `which` classes, all `[input column]`."""
         right = (low > 0).all(1)
         lost = np.where(np.isnan(high), np.inf, high)
-        instead = np.where(lost.min(1) < 0, which[lost.argmin(1)], OPEN)
+        best = np.take_along_axis(which, lost.argmin(1)[:, None], 1)[:, 0]
+        instead = np.where(lost.min(1) < 0, best, OPEN)
         instead = np.where(right, RIGHT, instead)
         for i in np.flatnonzero(instead == OPEN):
             if monotonic() > self.deadline:

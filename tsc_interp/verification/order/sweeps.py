@@ -192,11 +192,8 @@ class Jobs:
         low = self.b0 + sum((b * i).sum(1) for i, b in zip(inside, self.b, strict=True))
         return np.asarray(top / low)
 
-    def sweep(self, level: Array) -> tuple[Array, Array, Index]:
-        """The largest total at this level; of the path that has it the weight, and its edges.
-
-        `[job]`, `[job]` and `[job stage]`.
-        """
+    def sweep(self, level: Array) -> tuple[Array, Array]:
+        """The largest total at this level, and the weight of the path that has it: `[job]`."""
         value = np.zeros((len(self), 1))
         picks = []
         rows = np.arange(len(self))
@@ -218,15 +215,13 @@ class Jobs:
         state = value.argmax(1)
         total = value[rows, state] + (self.a0 - level * self.b0)
         weight = self.b0.copy()
-        edges = np.empty((len(self), len(picks)), dtype=np.int64)
         for i in reversed(range(len(picks))):
             (inner, outer), layout = picks[i], self.sweeps.layouts[i]
             group = np.minimum(outer[rows, state], len(layout.source) - 1)
             column = inner[rows, group]
             weight += self.b[i][rows, group * layout.edge.shape[1] + column]
-            edges[:, i] = layout.edge[group, column]
             state = layout.source[group]
-        return total, weight, edges
+        return total, weight
 
     def largest(self, level: Array, least: Array, most: Array, sweeps: int) -> tuple[Array, Array]:
         """At least the largest mean of every job, and the largest one found.
@@ -237,7 +232,7 @@ class Jobs:
         bound = np.full(len(self), np.inf)
         found = np.full(len(self), -np.inf)
         for _ in range(sweeps):
-            total, weight, _ = self.sweep(level)
+            total, weight = self.sweep(level)
             over = level + np.maximum(total, 0) / least + np.minimum(total, 0) / most
             bound = np.minimum(bound, np.where(np.isnan(over), np.inf, over))
             mean = level + total / weight

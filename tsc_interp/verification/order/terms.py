@@ -173,7 +173,7 @@ _Step = tuple[int, int | None, Mask]
 class LinearBounds:
     """Bounds for regions of one trellis; as `Bounds`, and exact but for rounding."""
 
-    few = 64
+    few = 128
     refines = False
     probes: tuple[()] = ()
 
@@ -191,28 +191,27 @@ class LinearBounds:
     def bounded(
         self, regions: Regions, reader: Index, label: Index, start: list[Array] | None, doubt: Mask
     ) -> Bounded:
-        """Margins times a path's weight: their ends where a class is in doubt."""
+        """Margins times a path's weight: their lower ends where a class is in doubt."""
         shape = doubt.shape
         low, high = settled(self.maps.same, label, np.full(shape, np.nan), np.full(shape, np.nan))
         low[~doubt] = np.inf
         known = Bounded(regions, reader, label, [], low, high)
         plan = self._plan(regions) if self.few_groups else []
-        for sign, ends in ((-1, low), (1, high)):
-            asked = np.isnan(ends) & ~(low > 0)
-            wide = asked.mean(1) > _WIDE if plan else np.zeros(len(asked), dtype=bool)
-            rows = np.flatnonzero(wide)
-            for some in chunks(len(rows), max(1, _NUMBERS_AT_ONCE // shape[1])):
-                at = rows[some]
-                found = self._highest(plan, _Pairs(self.terms, known, at, None, sign))
-                ends[at] = np.where(asked[at], sign * found, ends[at])
-            rows, which = np.nonzero(asked & ~wide[:, None])
-            for some in chunks(len(rows), _NUMBERS_AT_ONCE if plan else self.at_once):
-                pair = rows[some], which[some]
-                if plan:
-                    found = self._highest(plan, _Pairs(self.terms, known, *pair, sign))
-                else:
-                    found = self.scores(known, *pair, sign).highest()
-                ends[pair] = sign * found
+        asked = np.isnan(low)
+        wide = asked.mean(1) > _WIDE if plan else np.zeros(len(asked), dtype=bool)
+        rows = np.flatnonzero(wide)
+        for some in chunks(len(rows), max(1, _NUMBERS_AT_ONCE // shape[1])):
+            at = rows[some]
+            found = self._highest(plan, _Pairs(self.terms, known, at, None, -1))
+            low[at] = np.where(asked[at], -found, low[at])
+        rows, which = np.nonzero(asked & ~wide[:, None])
+        for some in chunks(len(rows), _NUMBERS_AT_ONCE if plan else self.at_once):
+            pair = rows[some], which[some]
+            if plan:
+                found = self._highest(plan, _Pairs(self.terms, known, *pair, -1))
+            else:
+                found = self.scores(known, *pair, -1).highest()
+            low[pair] = -found
         return known
 
     def scores(self, known: Bounded, rows: Index, which: Index, sign: int) -> Scores:
@@ -274,13 +273,14 @@ class LinearBounds:
         return np.asarray(reduce(np.maximum, value.values()))
 
     def points(self, letters: Index, reader: Index, label: Index, which: Index) -> Interval:
-        """Margins over some classes of single inputs, times their weights: `[input class]`."""
-        terms, every = self.terms, np.arange(len(letters))
-        total, off = terms.own[reader], terms.own_slack[reader]
+        """Margins of single inputs over `which [input column]`, times their weights."""
+        terms = self.terms
+        columns = np.concatenate([label[:, None], which], axis=1)
+        total, off = terms.own[reader[:, None], columns], terms.own_slack[reader]
         readers, classes = terms.own.shape
         for table, slack, letter in zip(terms.table, terms.slack, letters.T, strict=True):
             at = letter * readers + reader
-            total += table.reshape(-1, classes).take(at, axis=0)
+            total += table.take(at[:, None] * classes + columns)
             off += slack.take(at)
-        margin, off = total[every, label][:, None] - total[:, which], off[:, None]
+        margin, off = total[:, :1] - total[:, 1:], off[:, None]
         return settled(self.maps.same, label, margin - off, margin + off, which)
