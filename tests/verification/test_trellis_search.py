@@ -13,14 +13,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tsc_interp as tsc
-from tests.ordered_models import copying, longest, ordered_checkpoint, random_config, wide_config
+from tests.ordered_models import (
+    copying,
+    labels_of,
+    longest,
+    ordered_checkpoint,
+    random_config,
+    wide_config,
+)
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import TscError
 from tsc_interp.tasks import Addition, Automaton, Copy, Maximum, Regions, SumSign, trellis_of
-from tsc_interp.verification.order import partition
+from tsc_interp.verification.order import partition, parts
 from tsc_interp.verification.order.bounds import Bounds
+from tsc_interp.verification.order.certificates import certify_order
 from tsc_interp.verification.order.exact import OrderedExact
+from tsc_interp.verification.order.found import Found
 from tsc_interp.verification.order.keys import keys_of
 from tsc_interp.verification.order.relax import Relaxation
 from tsc_interp.verification.order.tangent import moves_of, reach
@@ -43,7 +52,8 @@ def oracle(checkpoint: Checkpoint, task: Any, length: int) -> list[tuple[int, ..
     exact = OrderedExact(checkpoint)
     rows = np.array(list(product(range(checkpoint.config.n_letters), repeat=length)))
     found = [
-        exact.instead(row.tolist(), int(y)) for row, y in zip(rows, task.labels(rows), strict=True)
+        exact.instead(row.tolist(), int(y))
+        for row, y in zip(rows, labels_of(task, rows, checkpoint.config.n_letters), strict=True)
     ]
     assert None not in found
     return [tuple(row.tolist()) for row, one in zip(rows, found, strict=True) if one >= 0]
@@ -94,19 +104,68 @@ def test_random_models_with_small_regions_enumerated(seed: int) -> None:
     check_against_oracle(ordered_checkpoint(random_config(seed), seed), seed)
 
 
+@pytest.mark.parametrize("labels", [1, 2, 16])
+@pytest.mark.parametrize("reads", ["first", "last_letter"])
+def test_labels_are_searched_in_stacks(
+    labels: int, reads: str, regions_only: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many labels a stack has: the same wrong strings, and trees that the checker reads."""
+    monkeypatch.setattr(parts, "_STACKED", labels)
+    for seed in range(3):
+        config = ClassifierConfig(
+            n_letters=5, n_outputs=5, task=Maximum(), n_positions=4, reads=reads, attend_cls=True,
+            d_model=4, d_head=2, n_heads=1, d_mlp=0, norm="off", biases=seed == 1,
+        )  # fmt: skip
+        checkpoint = ordered_checkpoint(config, seed, 1.5)
+        wrong = oracle(checkpoint, Maximum(), 3)
+        verdict = verify_order(checkpoint, [3])
+        assert (verdict.wrong, verdict.undecided) == (len(wrong), 0)
+        assert verdict.parts[0].first() == (wrong[0] if wrong else None)
+        for group in verdict.parts[0].groups:
+            assert wrong_by_tree(group) == sum(sum(one.counts()) for one, _ in group.wrong)
+        certificate = certify_order(checkpoint, parts=verdict.parts)
+        (proved,) = tsc.check(certificate.document, checkpoint).parts
+        assert (proved.inputs, proved.right) == (125, 125 - len(wrong))
+
+
+def wrong_by_tree(found: Found) -> int:
+    """The inputs of all leaves that are wrong as a whole."""
+    waiting, total = [(0, [mask[0] for mask in found.trellis.every])], 0
+    while waiting:
+        at, masks = waiting.pop()
+        node = found.tree.nodes[at]
+        if isinstance(node, tuple):
+            stage, edges, child = found.cut(node)
+            for side, part in ((child, edges), (child + 1, ~edges)) if stage is not None else ():
+                inside = [*masks[:stage], masks[stage] & part, *masks[stage + 1 :]]
+                waiting.append((side, inside))
+            waiting += [(child, masks)] if stage is None else []
+        elif node is not None and node >= 0:
+            leaf = Regions(found.trellis, tuple(mask[None] for mask in masks))
+            total += sum(leaf.pruned()[0].counts())
+    return total
+
+
 def adder(seed: int, scale: float = 2.0, **options: Any) -> Checkpoint:
     task = Addition(digits=2, base=2)
+    whole: dict[str, Any] = {"d_mlp": 4, "norm": "rms", "final_norm": True}
     config = tsc.ClassifierConfig(
         n_letters=4, n_outputs=4, task=task, n_positions=9, reads="last_letter", attend_cls=True,
-        d_model=5, d_head=3, n_heads=1, d_mlp=4, norm="rms", final_norm=True, **options,
+        d_model=5, d_head=3, n_heads=1, **whole | options,
     )  # fmt: skip
     return ordered_checkpoint(config, seed, scale)
 
 
+LINEAR: dict[str, Any] = {"d_mlp": 0, "norm": "off", "final_norm": False}
+
+
+@pytest.mark.parametrize("options", [{}, LINEAR], ids=["whole", "attention only"])
 @pytest.mark.parametrize("seed", range(6))
-def test_an_input_counts_once_at_its_first_wrong_step(seed: int, regions_only: None) -> None:
+def test_an_input_counts_once_at_its_first_wrong_step(
+    seed: int, options: dict[str, Any], regions_only: None
+) -> None:
     """Every pair is run through every step after the right digits so far."""
-    checkpoint = adder(seed)
+    checkpoint = adder(seed, **options)
     exact, wrong, firsts = OrderedExact(checkpoint), [0, 0, 0], set()
     for a, b in product(range(4), repeat=2):
         digits = [(a + b) >> i & 1 for i in range(3)]
