@@ -155,6 +155,7 @@ def test_every_term_of_the_bound_on_heads_together(seed: int) -> None:
     high = [least + noise.uniform(0, 1, size=(1, 1)) for least in low]
     expected = size = Fraction(0)
     for number, (head, least, most) in enumerate(zip(heads, low, high, strict=True)):
+        head.units = 2.0**-10  # as large as other terms, so that it cannot shrink unseen
         light, heavy = (exact(end[0, 0]) for end in head.masses())
         assert light < heavy
         level = exact(least[0, 0] / 2 + most[0, 0] / 2)
@@ -168,13 +169,24 @@ def test_every_term_of_the_bound_on_heads_together(seed: int) -> None:
             total += exact(q[0, 0, i]) * moment
         room = keys.rooms(number, np.ones((1, length, 1), dtype=bool))[0]
         wide = sum(abs(exact(q[0, 0, i])) * exact(room[1 + i]) for i in range(D))
-        wide = (wide + abs(level) * exact(room[0])) * (1 + exact(keys.units))
+        wide = (wide + abs(level) * exact(room[0])) * (1 + exact(head.units))
         away = max(exact(most[0, 0]) - level, level - exact(least[0, 0]))
         share = max(heavy / mass - 1, 1 - light / mass)
         expected += level + (total + wide) / mass + away * share
         size += abs(level) + (abs(total) + wide) / mass + 1
     found = exact(_together(heads, low, high)[0, 0])
     assert expected - 20 * UNIT * size <= found <= expected + 60 * UNIT * size
+
+
+@pytest.mark.parametrize("mass", [2.0**-600, 2.0**600])
+def test_heads_together_have_room_for_what_underflows(mass: float) -> None:
+    """Products before the division by a mass, which makes them larger, and quotients after it."""
+    table = np.zeros((3, 1 + D))
+    table[:, 0] = mass
+    keys = Keys(3, 1, False, [Span.exact(table)] * 2, ZERO, ZERO)
+    heads = [_Head(one_path(3), [keys], head, np.zeros((1, 1, D))) for head in range(2)]
+    nothing = [np.zeros((1, 1))] * 2
+    assert _together(heads, nothing, nothing)[0, 0] >= 1e-300 * max(1.0, 0.3 / mass)
 
 
 def test_weights_that_are_not_known_leave_heads_apart() -> None:
