@@ -103,6 +103,15 @@ EQUIVALENT: dict[str, str] = {
     },
     f"{_V}/checker/paths.py::_best: 1 -> 2 (#3)": "one pad more, which no row names",
     f"{_V}/checker/paths.py::highest: 1 -> 2 (#2)": "two rows at a time where one was allowed",
+    f"{_V}/checker/paths.py::highest: 1 -> 2 (#3)": "of no heads there is nothing to bound",
+    f"{_V}/checker/paths.py::highest: apart < wanted -> apart <= wanted": "found either way",
+    f"{_V}/checker/paths.py::highest: both < apart -> both <= apart": "the same number",
+    **{
+        f"{_V}/checker/paths.py::_together: {change}": (
+            "the level and the mass are middles, so both sides are equal but for one rounding"
+        )
+        for change in ("np.maximum(*", "1 -> 2 (#2)")
+    },
     f"{_V}/checker/paths.py::_Head.masses: low > 0 -> low >= 0": (
         "an excess above zero over no weight is infinite: nothing is shown either way"
     ),

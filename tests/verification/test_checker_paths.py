@@ -316,3 +316,20 @@ def test_heads_together_hold_for_all_tables_in_their_range(seed: int) -> None:
         keys.moment = near_m * (1 + 1e-3 * noise.choice([-1, 1], size=near_m.shape))
         for row in range(2):
             assert bound[row] >= max(means(sets, 0, keys, q[0, row])) - 1e-12
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_heads_whose_means_lie_far_on_one_side(seed: int) -> None:
+    """One adds about 20, the other takes it away, and only its weights differ from path to path."""
+    noise = np.random.default_rng(seed)
+    sets, own = Sets.whole(some_sets(seed).trellis), bool(seed % 2)
+    tables = []
+    for side, spread in ((20, 0.0), (-20, 0.5)):
+        weight = np.exp(spread * noise.normal(size=(LENGTH * LETTERS + own, 1)))
+        values = side + noise.normal(size=(len(weight), D))
+        tables.append(Span.exact(np.concatenate([weight, weight * values], axis=1)))
+    keys = Keys(LENGTH, LETTERS, own, tables, *[Span.exact(np.zeros(D))] * 2)
+    q = np.stack([np.ones(D), -np.ones(D), noise.normal(size=D)])[None]
+    bound = highest(sets, [keys], q)[0]
+    for row in range(3):
+        assert bound[row] >= max(means(sets, 0, keys, q[0, row])) - 1e-11
