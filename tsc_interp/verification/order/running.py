@@ -37,7 +37,7 @@ from tsc_interp.verification.order.parts import Part, groups_of
 from tsc_interp.verification.order.saved import found_in, restore, save, share_left
 from tsc_interp.verification.order.terms import LinearBounds, Terms, has_terms
 
-ALONE = 5.0
+ALONE = 10.0
 """Seconds before other processes are started: that takes two of them."""
 _SLICE = 1.0
 """Seconds between two states on disk, at least; and ten times what writing one takes."""
