@@ -94,12 +94,13 @@ class Regions:
         )
         return np.int64 if bits < 62 else object
 
-    def ways(self) -> list[NDArray[Any]]:
+    def ways(self, exact: bool = True) -> list[NDArray[Any]]:
         """For each boundary the number of ways to go on to the end, `[region state]`."""
-        ways = [np.ones((len(self), self.trellis.sizes[-1]), dtype=self._integer)]
+        number = self._integer if exact else np.float64
+        ways = [np.ones((len(self), self.trellis.sizes[-1]), dtype=number)]
         for grouped, mask in zip(reversed(self.grouped), reversed(self.masks), strict=True):
-            edges = grouped.of_edges(np.add, mask.astype(np.int64))
-            ahead = edges.astype(self._integer) * ways[0][:, grouped.target]
+            edges = grouped.of_edges(np.add, mask.astype(np.int64 if exact else number))
+            ahead = edges.astype(number, copy=False) * ways[0][:, grouped.target]
             ways.insert(0, grouped.to_sources(np.add, ahead))
         return ways
 
@@ -113,27 +114,16 @@ class Regions:
 
     def sizes(self) -> Floats:
         """About how many paths each region has."""
-        return np.asarray(self._to_states()[1][-1].sum(1))
+        return self.ways(exact=False)[0][:, 0]
 
     def through(self) -> list[Floats]:
         """About how many paths go through each edge, `[region edge]` per stage."""
-        stages = self.trellis.stages
-        edges, before = self._to_states()
-        after = np.ones((len(self), self.trellis.sizes[-1]))
-        found: list[Floats] = []
-        for i, grouped in reversed(list(enumerate(self.grouped))):
-            around = before[i][:, stages[i].source] * after[:, stages[i].target]
-            found.insert(0, self.masks[i] * around)
-            after = grouped.to_sources(np.add, edges[i] * after[:, grouped.target])
+        before, after, found = np.ones((len(self), 1)), self.ways(exact=False), []
+        for i, (stage, mask) in enumerate(zip(self.trellis.stages, self.masks, strict=True)):
+            found.append(mask * (before[:, stage.source] * after[i + 1][:, stage.target]))
+            edges = stage.grouped.of_edges(np.add, mask.astype(np.float64))
+            before = stage.grouped.to_targets(np.add, edges * before[:, stage.grouped.source])
         return found
-
-    def _to_states(self) -> tuple[list[Floats], list[Floats]]:
-        """Edges between two states, `[region group]` per stage, and paths to each state."""
-        edges, paths = [], [np.ones((len(self), 1))]
-        for grouped, mask in zip(self.grouped, self.masks, strict=True):
-            edges.append(grouped.of_edges(np.add, mask.astype(np.float64)))
-            paths.append(grouped.to_targets(np.add, edges[-1] * paths[-1][:, grouped.source]))
-        return edges, paths
 
     # -- which ---------------------------------------------------------------------------------
 

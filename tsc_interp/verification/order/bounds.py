@@ -7,7 +7,7 @@ relaxation needs is a direction of its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from tsc_interp.verification.bounds.intervals import LEAST_WEIGHT, UNIT, Array, 
 from tsc_interp.verification.order.directions import Bounded, Probe
 from tsc_interp.verification.order.keys import Keys, used_letters
 from tsc_interp.verification.order.relax import Forms, Relaxation
-from tsc_interp.verification.order.scores import Scores
+from tsc_interp.verification.order.scores import Scores, chunks
 from tsc_interp.verification.order.sweeps import Jobs, Sweeps
 
 _SWEEPS = 6
@@ -100,10 +100,7 @@ class Bounds:
         found = np.empty_like(bound)
         if not len(q):
             return bound, found
-        at_once = max(1, self.at_once // len(q))
-        for begin in range(0, len(regions), at_once):
-            some = np.arange(begin, min(begin + at_once, len(regions)))
-            rows, which = np.repeat(some, len(q)), np.tile(np.arange(len(q)), len(some))
+        for some, rows, which in self._blocks(len(regions), len(q)):
             jobs = self.sweeps.jobs(regions, rows, reader[rows], head, q[which])
             level = jobs.average() if start is None else start[rows, which]
             level = np.where(np.isfinite(level), level, 0.0)
@@ -112,6 +109,12 @@ class Bounds:
             found[some] = got[1].reshape(len(some), -1)
         bound = bound + self.sweeps.reach(head, q)
         return np.minimum(bound, np.abs(q) @ self.sweeps.heads[head].size * (1 + 1e-12)), found
+
+    def _blocks(self, regions: int, width: int) -> Iterator[tuple[Index, Index, Index]]:
+        """Some regions at a time, and each of them `width` times: the region and which time."""
+        for some in chunks(regions, max(1, self.at_once // max(1, width))):
+            chosen = np.arange(regions)[some]
+            yield chosen, np.repeat(chosen, width), np.tile(np.arange(width), len(chosen))
 
     def _reaches(self, support: list[Array]) -> list[Array]:
         """What each head adds along a channel, and against it, at most: `[region 2 channel]`."""
@@ -136,10 +139,7 @@ class Bounds:
         q = np.concatenate([self.channels, -self.channels])
         against = np.roll(np.arange(len(q)), len(self.channels))
         reach = sum(self.sweeps.reach(i, q @ h.basis) for i, h in enumerate(self.sweeps.heads))
-        at_once = max(1, self.at_once // max(1, len(q)))
-        for begin in range(0, len(regions), at_once):
-            some = np.arange(begin, min(begin + at_once, len(regions)))
-            rows, which = np.repeat(some, len(q)), np.tile(np.arange(len(q)), len(some))
+        for some, rows, which in self._blocks(len(regions), len(q)):
             jobs = self.jobs(regions, rows, reader[rows], q[which], 1)
             known = [(end[rows, which], -end[rows, against[which]]) for end in ends]
             both = self._mixed(jobs, known, q[which], weights, rows, np.zeros(len(rows)))

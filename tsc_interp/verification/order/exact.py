@@ -258,17 +258,12 @@ class OrderedExact(ExactModel):
 
     # -- one string ----------------------------------------------------------------------------
 
-    def differences(
-        self, string: Sequence[int], label: int, around: Sequence[float] | None = None
-    ) -> list[Any]:
+    def differences(self, string: Sequence[int], label: int) -> list[Any]:
         """The label's output minus each other one's, up to a common positive factor.
 
-        (The factor is the final norm's scale; without one it is 1.) `around` widens what attention
-        adds by so much in each dimension, so that the balls hold for all inputs within that reach.
+        (The factor is the final norm's scale; without one it is 1.)
         """
         config, x = self.config, self.stream(string)
-        if around is not None:
-            x = x + arb_mat([[arb(0, radius) for radius in around]])
         if config.has_mlp:
             x = x + self.mlp(self.norm("blocks.0.ln2", x))
         columns, bias = self.unembedding()
