@@ -12,6 +12,7 @@ import tsc_interp as tsc
 from tests.outside_models import tl_model
 from tests.probe_models import TOKENS, check_survives_json, transformer_lens_model
 from tsc_interp.errors import UnsupportedError
+from tsc_interp.probes.circuits_weights import run as circuits_weights
 from tsc_interp.probes.registry import figures, run_probe
 
 
@@ -122,3 +123,14 @@ def test_our_letters():
     nothing = tsc.HookedClassifier(tsc.ClassifierConfig(n_heads=0, d_mlp=4), seed=0)
     with pytest.raises(UnsupportedError, match="no attention"):
         run_probe("circuits-weights", nothing, ["ab"])
+
+
+def test_of_many_heads_fewer_positions_are_shown(monkeypatch):
+    """Ten positions are 400 scores of 4 heads; where 256 are allowed, 8 positions fit."""
+    model = transformer_lens_model("LN")
+    rows = torch.zeros((1, 10), dtype=torch.int64)
+    assert run_probe("circuits-weights", model, rows).qk_position.array.shape[2:] == (10, 10)
+    monkeypatch.setattr(circuits_weights, "MOST_SCORES", 256)
+    fewer = run_probe("circuits-weights", model, rows)
+    assert fewer.qk_position.array.shape[2:] == (8, 8)
+    assert "of 10 positions, the first 8 are shown" in fewer.not_applicable

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 MOST_ROWS = 64
 MOST_BYTES = 500_000_000
 MOST_WORK = 100_000_000_000
-"""Parameters times tokens; four probes take some 30 seconds of one processor core then."""
+"""Parameters times tokens; the probes take a minute or two of one processor core then."""
 MOST_SHOWN = 8
 FIRST = ("patterns", "attribution", "ablation", "circuits-weights")
 """What a page opens with."""

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from math import isqrt
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
 
 MOST_TOKENS = 16
 MOST_POSITIONS = 64
+MOST_SCORES = 120_000
+"""Of positions with positions, over all heads: of many heads fewer positions are shown."""
 MOST_OUTPUTS = 16
 MOST_HEADS = 48
 DRAWS = 8
@@ -126,7 +129,8 @@ def _places(model: Any, run: Any) -> Floats | None:
     kind = getattr(model.cfg, "positional_embedding_type", "standard")
     if kind not in ("standard", "learned", None) or not table.any():
         return None
-    return table[: min(run.tokens.shape[1], MOST_POSITIONS)]
+    heads = model.cfg.n_layers * model.cfg.n_heads
+    return table[: min(run.tokens.shape[1], MOST_POSITIONS, max(8, isqrt(MOST_SCORES // heads)))]
 
 
 def _weights(model: Any, layer: int) -> dict[str, Floats]:
@@ -217,6 +221,9 @@ def _not_applicable(model: Any, run: Any, tokens: list[int]) -> tuple[str, ...]:
     seen = len(set(run.tokens.ravel().tolist()))
     if run.config is None and seen > len(tokens):
         notes.append(f"of {seen} tokens that occur, the {len(tokens)} most frequent are shown")
+    places = _places(model, run)
+    if places is not None and len(places) < run.tokens.shape[1]:
+        notes.append(f"of {run.tokens.shape[1]} positions, the first {len(places)} are shown")
     heads = model.cfg.n_layers * model.cfg.n_heads
     if heads > MOST_HEADS:
         notes.append(f"composition scores of {heads} heads were left out: more than {MOST_HEADS}")
