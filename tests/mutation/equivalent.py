@@ -119,6 +119,26 @@ EQUIVALENT: dict[str, str] = {
         "rooms carry twice what their sums round"
     ),
     f"{_V}/checker/paths.py::_Head.masses: 2 -> 3 (#3)": "more room than is needed: looser",
+    **{
+        f"{_V}/checker/trellis_model.py::TrellisModel.{one}": (
+            "a range around zero is its own negative"
+        )
+        for one in (
+            "gaps: reach + blur.span(*",
+            "_margins: state + blur.span(*",
+            "_margins: rest + Span(-off, off) ->*",
+            "_ranges: found + blur.span(blur.along(chosen[None])) ->*",
+        )
+    },
+    f"{_V}/checker/trellis_model.py::TrellisModel._margins: blur is not None and ends is not None ->*": (
+        "there are both or neither"
+    ),
+    f"{_V}/checker/trellis_model.py::TrellisModel._posts: 0 -> 1": (
+        "not looked at where float32 is not asked about"
+    ),
+    f"{_V}/checker/trellis_model.py::TrellisModel._win: winner[:, None] < np.arange(self.n_classes) -> winner[:, None] <=*": (
+        "the winner itself is never one of the others"
+    ),
     f"{_V}/checker/trellis.py::TrellisChecker._each: 1 -> 2": "any number below zero is no class",
     f"{_V}/checker/trellis.py::TrellisChecker._batch: 1 -> 2": (
         "two leaves of a few inputs at a time where one was allowed"

@@ -154,6 +154,13 @@ def test_whatever_coefficients_are_chosen_the_rest_holds_what_is_left(
         assert (found <= real + 1e-12)[:, 1:].all()
 
 
+def test_a_class_without_an_output_and_the_label_itself_beat_nothing() -> None:
+    model, sets, _ = some_strings(ordered_checkpoint(PLAIN, 4))
+    label, none = sets.labels(), np.zeros(4, dtype=bool)
+    assert not model.hold(sets, np.full(4, model.n_classes), none).any()
+    assert not model.hold(sets, label, none).any()
+
+
 def test_equal_outputs_may_differ_in_float32() -> None:
     weights = {n: w.copy() for n, w in ordered_checkpoint(PLAIN, 4).weights.items()}
     weights["unembed.W_U"][:, 2] = weights["unembed.W_U"][:, 1]
@@ -252,6 +259,7 @@ GATED = {"norm": "layer", "gated_mlp": True, "biases": True}
         ("centred", {"norm": "layer"}), ("centred", GATED), ("inner.heard", {"norm": "rms"}),
         ("inner.heard", GATED), ("gates.heard", GATED), ("inner.off", {}), ("inner.off", GATED),
         ("gates.off", GATED), ("gates.off", {"gated_mlp": True}), ("opened", GATED),
+        ("activated", GATED),
     ],
 )  # fmt: skip
 def test_every_rounding_before_is_heard(

@@ -194,9 +194,7 @@ class TrellisModel(KeyedModel):
             off = blur.span(each + own + up((row.size * ends.added[:, None]).sum(-1))).high
             off = up(off * (1 + 2.0**-20))
             rest = rest + Span(-off, off)
-        # A scale that is not known matters only where something is added after it.
-        moved, none = shift * scale, (shift.low == 0) & (shift.high == 0)
-        rest = rest + Span(np.where(none, 0.0, moved.low), np.where(none, 0.0, moved.high))
+        rest = rest + shift * scale
         if posts is not None:
             gains = apart("gains")
             row = row + gains @ posts.row
