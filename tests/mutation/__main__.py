@@ -121,6 +121,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--only", default="", help="only files whose name contains this")
+    parser.add_argument("--function", default="", help="only functions whose name contains this")
     parser.add_argument("--table", type=Path, help="a JSON file to add this run's rows to")
     options = parser.parse_args()
     started = time.monotonic()
@@ -140,7 +141,7 @@ def main() -> int:
         return 1
     trials, drawn_from = [], {}
     for target in targets:
-        every = list(mutants(target.file, sources[target]))
+        every = [m for m in mutants(target.file, sources[target]) if options.function in m.function]
         drawn = random.Random(options.seed).sample(every, min(options.most, len(every)))
         drawn_from[target.file] = len(every)
         limit = 10 + int(4 * alone[controls[target]].cpu_seconds)
