@@ -27,12 +27,12 @@ PLAIN = ClassifierConfig(
     reads="last_letter", attend_cls=True,
 )  # fmt: skip
 OPTIONS: list[dict[str, Any]] = [
+    {"norm": "layer", "final_norm": True, "biases": True, "gated_mlp": True, "act_fn": "gelu_new"},
+    {"norm": "rms_pre", "final_norm": True, "biases": True, "n_outputs": 1},
     {},
     {"biases": True, "n_outputs": 1, "act_fn": "relu"},
     {"norm": "rms", "act_fn": "silu"},
-    {"norm": "layer", "biases": True, "gated_mlp": True, "act_fn": "gelu_new"},
-    {"norm": "rms_pre", "final_norm": True, "biases": True, "gated_mlp": True},
-    {"norm": "layer", "final_norm": True, "biases": True, "n_outputs": 1},
+    {"norm": "layer", "biases": True, "gated_mlp": True},
     {"norm": "layer_pre", "final_norm": True, "d_mlp": 0, "biases": True},
     {"gated_mlp": True, "reads": "first"},
     {"d_mlp": 0, "reads": "last"},
