@@ -15,6 +15,7 @@ from tests import precise_ordered
 from tests.ordered_models import longest, ordered_checkpoint, random_config, wide_config
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
+from tsc_interp.tasks import Maximum
 from tsc_interp.verification.checker.layer_rounding import Blur
 from tsc_interp.verification.checker.relaxation import Form
 from tsc_interp.verification.checker.sets import Sets
@@ -159,6 +160,27 @@ def test_a_class_without_an_output_and_the_label_itself_beat_nothing() -> None:
     label, none = sets.labels(), np.zeros(4, dtype=bool)
     assert not model.hold(sets, np.full(4, model.n_classes), none).any()
     assert not model.hold(sets, label, none).any()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_single_strings_are_decided_as_their_outputs_say(seed: int) -> None:
+    """Each class against the label alone; the label against all others."""
+    config = PLAIN.replace(task=Maximum()) if seed % 2 else PLAIN.replace(n_outputs=4)
+    checkpoint = ordered_checkpoint(config, seed)
+    model, sets, strings = some_strings(checkpoint, 9)
+    outputs = np.array([real_outputs(checkpoint, string) for string in strings])
+    label, none = sets.labels(), np.zeros(9, dtype=bool)
+    mine = np.take_along_axis(outputs, label[:, None], 1)[:, 0]
+    right = outputs.argmax(1) == label
+    assert (model.hold(sets, np.full(9, -1), none) == right).all()
+    seen = set(right.tolist())
+    for by in range(model.n_classes):
+        beaten = outputs[:, by] > mine
+        assert (model.hold(sets, np.full(9, by), none) == beaten).all()
+        seen |= set(beaten[label != by].tolist())
+    for string, one, answered in zip(strings, label, right, strict=True):
+        assert model.verdict(string, int(one)) == answered
+    assert seen == {False, True}
 
 
 def test_equal_outputs_may_differ_in_float32() -> None:
