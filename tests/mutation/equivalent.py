@@ -87,7 +87,7 @@ EQUIVALENT: dict[str, str] = {
             "_Head.bound: close |= found[at] < enough[at] ->*",
             "_Head.bound: found[at] < enough[at] ->*",
             "_Head.bound: break ->*",
-            "highest: apart < wanted -> apart <= wanted",
+            "highest: (apart < wanted).all() ->*",
         )
     },
     f"{_V}/checker/paths.py::_Head._middle: *": "a level to begin with: every level gives a bound",

@@ -10,6 +10,7 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
+from flint import arb
 
 from tests import precise_ordered
 from tests.ordered_models import longest, ordered_checkpoint, random_config, wide_config
@@ -181,6 +182,15 @@ def test_single_strings_are_decided_as_their_outputs_say(seed: int) -> None:
     for string, one, answered in zip(strings, label, right, strict=True):
         assert model.verdict(string, int(one)) == answered
     assert seen == {False, True}
+
+
+def test_one_doubt_leaves_a_string_undecided_and_one_defeat_decides_it(monkeypatch: Any) -> None:
+    model, _, strings = some_strings(ordered_checkpoint(PLAIN, 4))
+    monkeypatch.setattr(model, "outputs", lambda _: [arb(1), arb(1, 0.5), arb(0)])
+    assert model.verdict(strings[0], 0) is None
+    assert model.verdict(strings[0], 2) is False
+    monkeypatch.setattr(model, "outputs", lambda _: [arb(2), arb(1, 0.5), arb(0)])
+    assert model.verdict(strings[0], 0) is True
 
 
 def test_equal_outputs_may_differ_in_float32() -> None:
