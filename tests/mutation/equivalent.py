@@ -102,16 +102,6 @@ EQUIVALENT: dict[str, str] = {
         )
         for one in ("#3", "#4")
     },
-    **{
-        f"{_V}/checker/paths.py::_together: {one}": (
-            "λ and M are middles: both distances are one number but for a rounding that rooms cover"
-        )
-        for one in (
-            "1 -> 2 (#2)",
-            "np.maximum(up(up(heavy / mass) - 1), up(1 - down(light / mass))) ->*",
-            "np.maximum(up(most - level), up(level - least)) ->*",
-        )
-    },
     f"{_V}/checker/paths.py::_best: 1 -> 2 (#3)": "one pad more, which no row names",
     f"{_V}/checker/paths.py::highest: 1 -> 2 (#2)": "two rows at a time where one was allowed",
     f"{_V}/checker/paths.py::highest: 1 -> 2 (#3)": "of no heads there is nothing to bound",
