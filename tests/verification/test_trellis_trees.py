@@ -17,7 +17,7 @@ import pytest
 from tests.ordered_models import ordered_checkpoint
 from tests.verification.test_trellis_checker import adder
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.task import Maximum
+from tsc_interp.rules import Maximum
 from tsc_interp.verification.checker import document as document_module
 from tsc_interp.verification.checker import trellis as checker_module
 from tsc_interp.verification.checker.budget import CertificateError
