@@ -30,7 +30,7 @@ def certificate(row: Row) -> str:
     made = row["certificate"]
     if made is None:
         return "not made"
-    part = "" if covers(row) else " (part of the inputs)"
+    part = "" if covers(row) else " (leaves inputs undecided)"
     return (
         f"{made['compressed_bytes'] / 1000:,.0f} kB{part}, made in {made['making_seconds']:.0f} s, "
         f"checked in {made['checking_seconds']:.0f} s"
