@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --disable-pip-version-check -qq -c constraints.txt
+PIP := $(BIN)/python -m pip install --disable-pip-version-check --no-compile -qq -c constraints.txt
 SOURCES := pyproject.toml constraints.txt
 
 .PHONY: demo mutants test test-tl3 check lint types docs docs-serve bench clean
@@ -55,6 +55,6 @@ $(VENV)/.dev: $(VENV)/.run
 
 .venv-tl3/.ready: $(SOURCES) constraints-tl3.txt
 	$(PYTHON) -m venv .venv-tl3
-	.venv-tl3/bin/python -m pip install --disable-pip-version-check -qq \
+	.venv-tl3/bin/python -m pip install --disable-pip-version-check --no-compile -qq \
 	  -c constraints-tl3.txt -e . pytest hypothesis
 	@touch $@
