@@ -108,7 +108,11 @@ TARGETS = (
     ),
     Target(f"{_VERIFICATION}/checker/sets.py", ("tests/verification/test_checker_sets.py",)),
     Target(f"{_VERIFICATION}/checker/spans.py", (_SPANS,), "not curvature"),
-    Target(f"{_VERIFICATION}/checker/relaxation.py", (_SPANS,), "relax or no_number or products"),
+    Target(
+        f"{_VERIFICATION}/checker/relaxation.py",
+        ("tests/verification/test_checker_relaxation.py", _SPANS),
+        "relax or no_number or products or box or chord",
+    ),
     Target(
         f"{_VERIFICATION}/checker/trellis.py",
         ("tests/verification/test_trellis_trees.py", *_TRELLIS),
