@@ -5,6 +5,9 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --no-compile -qq -c constraints.txt
 SOURCES := pyproject.toml constraints.txt
 
+# Hundreds of tests start a Python of their own: each would compile torch and us again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo mutants test test-tl3 check lint types docs docs-serve bench clean
 
 demo: $(VENV)/.run  ## Analyse a bundled model and show the result
