@@ -322,15 +322,19 @@ REVEALED = [
 
 
 @pytest.mark.slow
-def test_a_users_type_checker_sees_types(tmp_path: Path) -> None:
-    """Libraries are not followed, which takes minutes: this is about our own types."""
+def test_a_users_type_checker_sees_types(tmp_path: Path, pytestconfig: pytest.Config) -> None:
+    """Libraries are not followed, which takes minutes: this is about our own types.
+
+    What mypy knows is kept from run to run, as pytest keeps what failed.
+    """
     (tmp_path / "script.py").write_text(SCRIPT)
     skipped = "torch.*,transformer_lens.*,scipy.*,plotly.*,flint.*,numpy.*,rich.*,jaxtyping.*"
     skipped += ",einops.*,safetensors.*"
     (tmp_path / "mypy.ini").write_text(f"[mypy]\n[mypy-{skipped}]\nfollow_imports = skip\n")
     root = Path(tsc.__file__).parents[1]
     command = [sys.executable, "-m", "mypy", "--strict", "script.py"]
-    command += ["--cache-dir", str(tmp_path / "cache"), "--follow-imports=silent"]
+    assert pytestconfig.cache is not None
+    command += ["--cache-dir", str(pytestconfig.cache.mkdir("mypy")), "--follow-imports=silent"]
     said = subprocess.run(
         command, cwd=tmp_path, env={"MYPYPATH": str(root), "PATH": ""}, capture_output=True,
         text=True, check=False,
