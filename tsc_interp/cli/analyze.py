@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -38,70 +37,54 @@ class Plotlyjs(StrEnum):
 
 def command(
     model: ModelArgument = None,
-    strings: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="STRING",
-            help="Strings such as aac or 'ab{100}c{55}' (default: examples, shortest errors).",
-            show_default=False,
-        ),
-    ] = None,
+    strings: list[str] | None = typer.Argument(
+        None,
+        metavar="STRING",
+        help="Strings such as aac or 'ab{100}c{55}' (default: examples, shortest errors).",
+        show_default=False,
+    ),
     checkpoint: CheckpointOption = None,
     epoch: EpochOption = None,
-    probe: Annotated[
-        list[str] | None,
-        typer.Option("--probe", "-p", metavar="NAME", help="Run only this probe; repeatable."),
-    ] = None,
-    pair: Annotated[
-        tuple[str, str] | None,
-        typer.Option(
-            metavar="CLEAN CORRUPTED",
-            help="Patch between two strings; runs the patching probe unless --probe names another.",
-        ),
-    ] = None,
-    compare: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODEL",
-            help="Compare with this model; @3 is epoch 3 of the same run.",
-        ),
-    ] = None,
-    seconds: Annotated[
-        float | None,
-        typer.Option(
-            help="For order-sensitive models: stop the search after so many seconds (default: 60).",
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", "-o", metavar="DIR", help="Write the report here (default: tsc-report/MODEL)."
-        ),
-    ] = None,
-    formats: Annotated[
-        str,
-        typer.Option(
-            "--format",
-            metavar="LIST",
-            help="Formats to write: any of html, md, json, separated by commas.",
-        ),
-    ] = "html,md,json",
-    images: Annotated[
-        ImageKind | None, typer.Option(help="Also write each figure as an image (needs a browser).")
-    ] = None,
-    plotlyjs: Annotated[
-        Plotlyjs,
-        typer.Option(
-            help="Where plotly.js comes from: inside the page, the network, or a file beside it."
-        ),
-    ] = Plotlyjs.inline,
-    tables: Annotated[
-        bool, typer.Option("--tables", help="Print every finding and every table.")
-    ] = False,
+    probe: list[str] | None = typer.Option(
+        None, "--probe", "-p", metavar="NAME", help="Run only this probe; repeatable."
+    ),
+    pair: tuple[str, str] | None = typer.Option(
+        None,
+        metavar="CLEAN CORRUPTED",
+        help="Patch between two strings; runs the patching probe unless --probe names another.",
+    ),
+    compare: str | None = typer.Option(
+        None, metavar="MODEL", help="Compare with this model; @3 is epoch 3 of the same run."
+    ),
+    seconds: float | None = typer.Option(
+        None,
+        help="For order-sensitive models: stop the search after so many seconds (default: 60).",
+    ),
+    out: Path | None = typer.Option(
+        None,
+        "--out",
+        "-o",
+        metavar="DIR",
+        help="Write the report here (default: tsc-report/MODEL).",
+    ),
+    formats: str = typer.Option(
+        "html,md,json",
+        "--format",
+        metavar="LIST",
+        help="Formats to write: any of html, md, json, separated by commas.",
+    ),
+    images: ImageKind | None = typer.Option(
+        None, help="Also write each figure as an image (needs a browser)."
+    ),
+    plotlyjs: Plotlyjs = typer.Option(
+        Plotlyjs.inline,
+        help="Where plotly.js comes from: inside the page, the network, or a file beside it.",
+    ),
+    tables: bool = typer.Option(False, "--tables", help="Print every finding and every table."),
     open_page: OpenOption = False,
-    force: Annotated[
-        bool, typer.Option("--force", help="Write into a directory that holds other files.")
-    ] = False,
+    force: bool = typer.Option(
+        False, "--force", help="Write into a directory that holds other files."
+    ),
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -23,49 +23,34 @@ class Task(StrEnum):
 
 
 def command(
-    task: Annotated[Task, typer.Option(help="The task of the classifier.")] = Task.contains_all,
-    letters: Annotated[str, typer.Option(help="The letters of contains_all.")] = "ab",
-    letter: Annotated[str, typer.Option(help="The letter of the other tasks.")] = "a",
-    k: Annotated[
-        int, typer.Option("-k", help="How often the letter must occur, for at_least.")
-    ] = 2,
-    n_letters: Annotated[
-        int | None, typer.Option(help="The size of the alphabet (default: 3, or what is needed).")
-    ] = None,
-    max_length: Annotated[
-        int,
-        typer.Option(
-            help="The length up to which it is right; unlimited for at_least and --log-n."
-        ),
-    ] = 1000,
-    every_length: Annotated[
-        bool,
-        typer.Option(
-            "--every-length",
-            help="Right at every length with plain softmax; the logit tends to zero.",
-        ),
-    ] = False,
-    log_n: Annotated[
-        bool, typer.Option("--log-n", help="Scale scores by log n: right at every length.")
-    ] = False,
-    mlp: Annotated[
-        bool,
-        typer.Option(
-            "--mlp/--no-mlp", help="For two letters: use a neuron instead of a second head."
-        ),
-    ] = True,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Write the model here (.safetensors).")
-    ] = None,
-    certificate: Annotated[
-        Path | None, typer.Option(help="Write the certificate here (.json).")
-    ] = None,
-    check: Annotated[
-        bool,
-        typer.Option(
-            "--check/--no-check", help="Prove with a certificate that the model is right."
-        ),
-    ] = True,
+    task: Task = typer.Option(Task.contains_all, help="The task of the classifier."),
+    letters: str = typer.Option("ab", help="The letters of contains_all."),
+    letter: str = typer.Option("a", help="The letter of the other tasks."),
+    k: int = typer.Option(2, "-k", help="How often the letter must occur, for at_least."),
+    n_letters: int | None = typer.Option(
+        None, help="The size of the alphabet (default: 3, or what is needed)."
+    ),
+    max_length: int = typer.Option(
+        1000, help="The length up to which it is right; unlimited for at_least and --log-n."
+    ),
+    every_length: bool = typer.Option(
+        False,
+        "--every-length",
+        help="Right at every length with plain softmax; the logit tends to zero.",
+    ),
+    log_n: bool = typer.Option(
+        False, "--log-n", help="Scale scores by log n: right at every length."
+    ),
+    mlp: bool = typer.Option(
+        True, "--mlp/--no-mlp", help="For two letters: use a neuron instead of a second head."
+    ),
+    out: Path | None = typer.Option(
+        None, "--out", "-o", help="Write the model here (.safetensors)."
+    ),
+    certificate: Path | None = typer.Option(None, help="Write the certificate here (.json)."),
+    check: bool = typer.Option(
+        True, "--check/--no-check", help="Prove with a certificate that the model is right."
+    ),
     force: ForceOption = False,
     as_json: JsonOption = False,
     quiet: QuietOption = False,

@@ -33,25 +33,16 @@ _Model = Annotated[
 def command(
     first: _Model,
     second: _Model,
-    max_length: Annotated[
-        int | None,
-        typer.Option(
-            "--max-length", "-L", min=1, help="Count every string up to this length (200)."
-        ),
-    ] = None,
-    limit: Annotated[
-        int,
-        typer.Option(
-            "--limit", min=1, help="The greatest length searched for the first difference."
-        ),
-    ] = 10**6,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Write the certificate here.")
-    ] = None,
-    check: Annotated[
-        Path | None,
-        typer.Option("--check", help="Only check this certificate about the two models."),
-    ] = None,
+    max_length: int | None = typer.Option(
+        None, "--max-length", "-L", min=1, help="Count every string up to this length (200)."
+    ),
+    limit: int = typer.Option(
+        10**6, min=1, help="The greatest length searched for the first difference."
+    ),
+    out: Path | None = typer.Option(None, "--out", "-o", help="Write the certificate here."),
+    check: Path | None = typer.Option(
+        None, help="Only check this certificate about the two models."
+    ),
     force: ForceOption = False,
     as_json: JsonOption = False,
     quiet: QuietOption = False,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from math import isnan
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -27,12 +27,9 @@ _MOST_NAMED = 10
 
 def command(
     model: ModelArgument = None,
-    strings: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="STRING", help="Strings such as aac or 'ab{100}c{55}'.", show_default=False
-        ),
-    ] = None,
+    strings: list[str] | None = typer.Argument(
+        None, metavar="STRING", help="Strings such as aac or 'ab{100}c{55}'.", show_default=False
+    ),
     checkpoint: CheckpointOption = None,
     epoch: EpochOption = None,
     as_json: JsonOption = False,

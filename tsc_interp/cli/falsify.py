@@ -24,29 +24,25 @@ _FOUND = 3
 
 def command(
     model: Annotated[str, model_argument("walkthrough")] = "walkthrough",
-    config: Annotated[
-        Path | None,
-        typer.Option(
-            help="For a state saved by torch.save: TOML or JSON with TransformerLens's options "
-            "under [model], and frame and task under [reading]."
-        ),
-    ] = None,
-    frame: Annotated[
-        str | None,
-        typer.Option(help="What inputs look like: '[START] x{20} [END]; x=0..30; START=31; ...'."),
-    ] = None,
-    task: Annotated[
-        str | None, typer.Option(help="What is right, such as palindrome (default: the model's).")
-    ] = None,
-    seconds: Annotated[float, typer.Option(min=0.1, help="Stop after this many seconds.")] = 60,
-    seed: Annotated[int, typer.Option(min=0, help="Equal seeds give equal results.")] = 0,
-    every: Annotated[
-        bool, typer.Option("--every", help="Decide every input of the frame, and count exactly.")
-    ] = False,
-    state: Annotated[
-        Path | None,
-        typer.Option(help="Keep the search in this file; a killed search goes on from it."),
-    ] = None,
+    config: Path | None = typer.Option(
+        None,
+        help="For a state saved by torch.save: TOML or JSON with TransformerLens's options "
+        "under [model], and frame and task under [reading].",
+    ),
+    frame: str | None = typer.Option(
+        None, help="What inputs look like: '[START] x{20} [END]; x=0..30; START=31; ...'."
+    ),
+    task: str | None = typer.Option(
+        None, help="What is right, such as palindrome (default: the model's)."
+    ),
+    seconds: float = typer.Option(60, min=0.1, help="Stop after this many seconds."),
+    seed: int = typer.Option(0, min=0, help="Equal seeds give equal results."),
+    every: bool = typer.Option(
+        False, "--every", help="Decide every input of the frame, and count exactly."
+    ),
+    state: Path | None = typer.Option(
+        None, help="Keep the search in this file; a killed search goes on from it."
+    ),
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -18,39 +17,26 @@ class Norm(StrEnum):
 
 
 def command(
-    model: Annotated[
-        Path,
-        typer.Argument(
-            help="A state dict saved by torch.save, or a safetensors file.", metavar="MODEL"
-        ),
-    ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Where to write the checkpoint.")],
-    config: Annotated[
-        Path | None,
-        typer.Option(
-            help="For a TransformerLens model: TOML or JSON with its options under [model] and its "
-            "frame (or tokens, query, classes) and task under [reading]."
-        ),
-    ] = None,
-    frame: Annotated[
-        str | None,
-        typer.Option(
-            help="With --config: what inputs look like, as '[START] x{20} [END]; x=0..30; START=31;"
-            " END=32'. The checkpoint keeps it."
-        ),
-    ] = None,
-    task: Annotated[
-        str | None, typer.Option(help="With --config: what the model should decide.")
-    ] = None,
-    n_heads: Annotated[
-        int | None, typer.Option(help="Number of heads (default: heads of size 1).")
-    ] = None,
-    attend_cls: Annotated[
-        bool, typer.Option("--attend-cls", help="The model attends to CLS.")
-    ] = False,
-    norm: Annotated[Norm, typer.Option(help="The kind of norm, if the model has one.")] = Norm.off,
-    norm_eps: Annotated[float, typer.Option(help="The norm's epsilon.")] = 1e-5,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+    model: Path = typer.Argument(
+        ..., help="A state dict saved by torch.save, or a safetensors file.", metavar="MODEL"
+    ),
+    out: Path = typer.Option(..., "--out", "-o", help="Where to write the checkpoint."),
+    config: Path | None = typer.Option(
+        None,
+        help="For a TransformerLens model: TOML or JSON with its options under [model] and its "
+        "frame (or tokens, query, classes) and task under [reading].",
+    ),
+    frame: str | None = typer.Option(
+        None,
+        help="With --config: what inputs look like, as '[START] x{20} [END]; x=0..30; START=31;"
+        " END=32'. The checkpoint keeps it.",
+    ),
+    task: str | None = typer.Option(None, help="With --config: what the model should decide."),
+    n_heads: int | None = typer.Option(None, help="Number of heads (default: heads of size 1)."),
+    attend_cls: bool = typer.Option(False, "--attend-cls", help="The model attends to CLS."),
+    norm: Norm = typer.Option(Norm.off, help="The kind of norm, if the model has one."),
+    norm_eps: float = typer.Option(1e-5, help="The norm's epsilon."),
+    force: bool = typer.Option(False, "--force", help="Overwrite an existing file."),
 ) -> None:
     """Import a model trained elsewhere: with TransformerLens (--config) or the source report.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -29,29 +29,21 @@ _SECONDS = 30.0
 
 
 def command(
-    changes: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="PART=CHANGE",
-            help="Such as head0=zero, 'head0.value[c]=like(b)', 'head1->neuron0=mean(aab, abc)'.",
-            show_default=False,
-        ),
-    ],
+    changes: list[str] = typer.Argument(
+        ...,
+        metavar="PART=CHANGE",
+        help="Such as head0=zero, 'head0.value[c]=like(b)', 'head1->neuron0=mean(aab, abc)'.",
+        show_default=False,
+    ),
     checkpoint: CheckpointOption = None,
     epoch: EpochOption = None,
-    strings: Annotated[
-        list[str] | None,
-        typer.Option("--string", "-s", help="A string to run; repeatable."),
-    ] = None,
-    exact: Annotated[
-        bool,
-        typer.Option(
-            "--exact/--no-exact", help="Also verify every string, before and after the change."
-        ),
-    ] = True,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Write the changed model here.")
-    ] = None,
+    strings: list[str] | None = typer.Option(
+        None, "--string", "-s", help="A string to run; repeatable."
+    ),
+    exact: bool = typer.Option(
+        True, "--exact/--no-exact", help="Also verify every string, before and after the change."
+    ),
+    out: Path | None = typer.Option(None, "--out", "-o", help="Write the changed model here."),
     force: ForceOption = False,
     as_json: JsonOption = False,
     quiet: QuietOption = False,

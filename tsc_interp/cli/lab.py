@@ -81,18 +81,19 @@ def list_them(context: typer.Context, as_json: JsonOption = False) -> None:
 
 def _shared(
     *,
-    quick: Annotated[bool, typer.Option("--quick", help="Run a smaller version.")] = False,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", "-o", metavar="DIR", help="Write the page here (default: tsc-report/lab-NAME)."
-        ),
-    ] = None,
-    tables: Annotated[bool, typer.Option("--tables", help="Print every table as well.")] = False,
+    quick: bool = typer.Option(False, "--quick", help="Run a smaller version."),
+    out: Path | None = typer.Option(
+        None,
+        "--out",
+        "-o",
+        metavar="DIR",
+        help="Write the page here (default: tsc-report/lab-NAME).",
+    ),
+    tables: bool = typer.Option(False, "--tables", help="Print every table as well."),
     open_page: OpenOption = False,
-    force: Annotated[
-        bool, typer.Option("--force", help="Write into a directory that holds other files.")
-    ] = False,
+    force: bool = typer.Option(
+        False, "--force", help="Write into a directory that holds other files."
+    ),
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:

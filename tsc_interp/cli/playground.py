@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -24,34 +23,21 @@ def command(
     model: ModelArgument = None,
     checkpoint: CheckpointOption = None,
     epoch: EpochOption = None,
-    compare: Annotated[
-        str | None,
-        typer.Option("--compare", metavar="MODEL", help="A second model, shown side by side."),
-    ] = None,
-    also: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--also", metavar="MODEL", help="Another model to choose in the page; repeatable."
-        ),
-    ] = None,
-    with_history: Annotated[
-        bool,
-        typer.Option(
-            "--with-history", help="Include every epoch of the run, to scrub through training."
-        ),
-    ] = False,
-    circuit: Annotated[
-        bool,
-        typer.Option(
-            "--circuit", help="Search for the circuit to highlight (bundled models have one)."
-        ),
-    ] = False,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", "-o", help="The page to write.", show_default="playground-MODEL.html"
-        ),
-    ] = None,
+    compare: str | None = typer.Option(
+        None, metavar="MODEL", help="A second model, shown side by side."
+    ),
+    also: list[str] | None = typer.Option(
+        None, metavar="MODEL", help="Another model to choose in the page; repeatable."
+    ),
+    with_history: bool = typer.Option(
+        False, "--with-history", help="Include every epoch of the run, to scrub through training."
+    ),
+    circuit: bool = typer.Option(
+        False, "--circuit", help="Search for the circuit to highlight (bundled models have one)."
+    ),
+    out: Path | None = typer.Option(
+        None, "--out", "-o", help="The page to write.", show_default="playground-MODEL.html"
+    ),
     open_page: OpenOption = False,
     force: ForceOption = False,
     quiet: QuietOption = False,

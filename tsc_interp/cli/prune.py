@@ -28,22 +28,14 @@ def command(
     model: Annotated[str | None, model_argument(_DEFAULT)] = None,
     checkpoint: CheckpointOption = None,
     epoch: EpochOption = None,
-    keep: Annotated[
-        int | None, typer.Option("--keep", min=1, help="How many heads to keep.")
-    ] = None,
-    keep_horizon: Annotated[
-        bool,
-        typer.Option(
-            "--keep-horizon",
-            help="Remove as much as possible without shortening the horizon; the default.",
-        ),
-    ] = False,
-    by: Annotated[
-        str, typer.Option("--by", help="How to choose heads: exact, gradient or norm.")
-    ] = "exact",
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Write the smaller model here.")
-    ] = None,
+    keep: int | None = typer.Option(None, min=1, help="How many heads to keep."),
+    keep_horizon: bool = typer.Option(
+        False,
+        "--keep-horizon",
+        help="Remove as much as possible without shortening the horizon; the default.",
+    ),
+    by: str = typer.Option("exact", help="How to choose heads: exact, gradient or norm."),
+    out: Path | None = typer.Option(None, "--out", "-o", help="Write the smaller model here."),
     force: ForceOption = False,
     as_json: JsonOption = False,
     quiet: QuietOption = False,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -21,19 +21,16 @@ if TYPE_CHECKING:
 
 
 def command(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="NAME",
-            help="Names of experiments (default: all; see tsc-interp list).",
-            show_default=False,
-        ),
-    ] = None,
+    names: list[str] | None = typer.Argument(
+        None,
+        metavar="NAME",
+        help="Names of experiments (default: all; see tsc-interp list).",
+        show_default=False,
+    ),
     runs: RunsOption = Path("runs"),
-    check: Annotated[
-        bool,
-        typer.Option("--check", help="List every published figure; exit 3 if one does not hold."),
-    ] = False,
+    check: bool = typer.Option(
+        False, "--check", help="List every published figure; exit 3 if one does not hold."
+    ),
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -22,31 +22,23 @@ if TYPE_CHECKING:
 
 
 def command(
-    experiment: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="NAME",
-            help="Only this experiment's runs, or the rows of this sweep.",
-            show_default=False,
-        ),
-    ] = None,
+    experiment: str | None = typer.Argument(
+        None,
+        metavar="NAME",
+        help="Only this experiment's runs, or the rows of this sweep.",
+        show_default=False,
+    ),
     runs: RunsOption = Path("runs"),
-    horizon: Annotated[
-        bool,
-        typer.Option("--horizon", help="Also find the horizon of each model."),
-    ] = False,
-    where: Annotated[
-        str | None,
-        typer.Option(metavar="SQL", help="Only these rows of a sweep: 'd_model = 4'."),
-    ] = None,
-    sort: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN",
-            help="Sort the rows of a sweep by this column; -COLUMN for descending order.",
-        ),
-    ] = None,
-    limit: Annotated[int, typer.Option(min=1, help="The most rows of a sweep to show.")] = 20,
+    horizon: bool = typer.Option(False, "--horizon", help="Also find the horizon of each model."),
+    where: str | None = typer.Option(
+        None, metavar="SQL", help="Only these rows of a sweep: 'd_model = 4'."
+    ),
+    sort: str | None = typer.Option(
+        None,
+        metavar="COLUMN",
+        help="Sort the rows of a sweep by this column; -COLUMN for descending order.",
+    ),
+    limit: int = typer.Option(20, min=1, help="The most rows of a sweep to show."),
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:

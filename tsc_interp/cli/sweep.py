@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -16,26 +16,21 @@ if TYPE_CHECKING:
 
 
 def command(
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE.toml", help="The sweep: grids, seeds and options.")
-    ],
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", "-o", metavar="DIR", help="Write the sweep here (default: sweeps/NAME)."
-        ),
-    ] = None,
-    processes: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="The number of processes (default: one per core)."),
-    ] = None,
-    scheduler: Annotated[
-        str | None,
-        typer.Option(metavar="ADDRESS", help="A Dask scheduler, such as tcp://10.0.0.1:8786."),
-    ] = None,
-    ensemble: Annotated[
-        int | None, typer.Option(metavar="N", help="The most models to train together in one task.")
-    ] = None,
+    file: Path = typer.Argument(
+        ..., metavar="FILE.toml", help="The sweep: grids, seeds and options."
+    ),
+    out: Path | None = typer.Option(
+        None, "--out", "-o", metavar="DIR", help="Write the sweep here (default: sweeps/NAME)."
+    ),
+    processes: int | None = typer.Option(
+        None, metavar="N", help="The number of processes (default: one per core)."
+    ),
+    scheduler: str | None = typer.Option(
+        None, metavar="ADDRESS", help="A Dask scheduler, such as tcp://10.0.0.1:8786."
+    ),
+    ensemble: int | None = typer.Option(
+        None, metavar="N", help="The most models to train together in one task."
+    ),
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:

@@ -16,19 +16,20 @@ WhereOption = Annotated[
 
 
 def command(
-    directory: Annotated[
-        Path, typer.Argument(metavar="DIR", help="A sweep's directory, such as sweeps/width.")
-    ],
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", "-o", metavar="FILE.html", help="The page to write (default: DIR/report.html)."
-        ),
-    ] = None,
+    directory: Path = typer.Argument(
+        ..., metavar="DIR", help="A sweep's directory, such as sweeps/width."
+    ),
+    out: Path | None = typer.Option(
+        None,
+        "--out",
+        "-o",
+        metavar="FILE.html",
+        help="The page to write (default: DIR/report.html).",
+    ),
     where: WhereOption = None,
-    plotlyjs: Annotated[
-        str, typer.Option(help="inline, cdn, or directory (plotly.min.js beside the page).")
-    ] = "inline",
+    plotlyjs: str = typer.Option(
+        "inline", help="inline, cdn, or directory (plotly.min.js beside the page)."
+    ),
     open_page: OpenOption = False,
     force: ForceOption = False,
     quiet: QuietOption = False,

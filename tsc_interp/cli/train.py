@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -21,27 +21,19 @@ if TYPE_CHECKING:
 
 
 def command(
-    file: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="FILE.toml", help="An experiment: name, seeds, options.", show_default=False
-        ),
-    ] = None,
-    seeds: Annotated[
-        str | None,
-        typer.Option(metavar="SEEDS", help="Seeds, such as 5, 0..31 or 0,1,5 (default: 0..7)."),
-    ] = None,
-    options: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="OPTION=VALUE",
-            help="Set an option: d_model=16, training.learning_rate=0.003, a grid d_model=[2,4,8].",
-        ),
-    ] = None,
-    name: Annotated[
-        str | None, typer.Option(help="The name of the experiment (default: mine).")
-    ] = None,
+    file: Path | None = typer.Argument(
+        None, metavar="FILE.toml", help="An experiment: name, seeds, options.", show_default=False
+    ),
+    seeds: str | None = typer.Option(
+        None, metavar="SEEDS", help="Seeds, such as 5, 0..31 or 0,1,5 (default: 0..7)."
+    ),
+    options: list[str] | None = typer.Option(
+        None,
+        "--set",
+        metavar="OPTION=VALUE",
+        help="Set an option: d_model=16, training.learning_rate=0.003, a grid d_model=[2,4,8].",
+    ),
+    name: str | None = typer.Option(None, help="The name of the experiment (default: mine)."),
     runs: RunsOption = Path("runs"),
     as_json: JsonOption = False,
     quiet: QuietOption = False,

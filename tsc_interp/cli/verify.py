@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from tsc_interp.cli import verify_ordered
 from tsc_interp.cli.common import (
     CheckpointOption,
     EpochOption,
@@ -26,12 +24,11 @@ from tsc_interp.cli.common import (
     share_done,
     working,
 )
-from tsc_interp.output.visible import visible
 from tsc_interp.source_report import TEST_LENGTH
 
 if TYPE_CHECKING:
     from tsc_interp.checkpoints import Checkpoint
-    from tsc_interp.verification import Verdict
+    from tsc_interp.verification import OrderedVerdict, Verdict
 
 _DOES_NOT_HOLD = 3
 _QUICK = 3_000_000
@@ -42,69 +39,41 @@ def command(
     model: ModelArgument = None,
     checkpoint: CheckpointOption = None,
     epoch: EpochOption = None,
-    max_length: Annotated[
-        int | None,
-        typer.Option(
-            "--max-length",
-            "-L",
-            min=1,
-            help=f"Count every string up to this length (default: {TEST_LENGTH}, or what a model's "
-            "positions have room for).",
-        ),
-    ] = None,
-    length: Annotated[
-        list[int] | None,
-        typer.Option(
-            "--length",
-            min=1,
-            help="For order-sensitive models: verify this length; repeatable.",
-        ),
-    ] = None,
-    seconds: Annotated[
-        float | None,
-        typer.Option(
-            "--seconds",
-            help="For order-sensitive models: stop after so many seconds; the rest is undecided.",
-        ),
-    ] = None,
-    resume: Annotated[
-        Path | None,
-        typer.Option(
-            "--resume",
-            help="For order-sensitive models: keep the search in this folder, to go on with it.",
-        ),
-    ] = None,
-    horizon: Annotated[
-        bool,
-        typer.Option(
-            "--horizon", help="Also find the horizon: the length up to which every string is right."
-        ),
-    ] = False,
-    certify: Annotated[
-        bool, typer.Option("--certify", help="Also prove claims about every length.")
-    ] = False,
-    float32: Annotated[
-        str | None,
-        typer.Option(
-            "--float32",
-            help="With --certify: also prove up to which length the float32 model is right, any "
-            "order of sums; strings given as 'tokens' or 'compressed'.",
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="Write the certificate here (with --certify)."),
-    ] = None,
-    check: Annotated[
-        Path | None,
-        typer.Option("--check", help="Only check this certificate against the model."),
-    ] = None,
-    replay: Annotated[
-        bool,
-        typer.Option(
-            "--replay/--no-replay", help="Run the counterexamples through the float32 model."
-        ),
-    ] = True,
+    max_length: int | None = typer.Option(
+        None,
+        "--max-length",
+        "-L",
+        min=1,
+        help=f"Count every string up to this length (default: {TEST_LENGTH}, or what a model's "
+        "positions have room for).",
+    ),
+    length: list[int] | None = typer.Option(
+        None, min=1, help="For order-sensitive models: verify this length; repeatable."
+    ),
+    seconds: float | None = typer.Option(
+        None, help="For order-sensitive models: stop after so many seconds; the rest is undecided."
+    ),
+    resume: Path | None = typer.Option(
+        None, help="For order-sensitive models: keep the search in this folder, to go on with it."
+    ),
+    horizon: bool = typer.Option(
+        False,
+        "--horizon",
+        help="Also find the horizon: the length up to which every string is right.",
+    ),
+    certify: bool = typer.Option(False, "--certify", help="Also prove claims about every length."),
+    float32: str | None = typer.Option(
+        None,
+        help="With --certify: also prove up to which length the float32 model is right, any "
+        "order of sums; strings given as 'tokens' or 'compressed'.",
+    ),
+    out: Path | None = typer.Option(
+        None, "--out", "-o", help="Write the certificate here (with --certify)."
+    ),
+    check: Path | None = typer.Option(None, help="Only check this certificate against the model."),
+    replay: bool = typer.Option(
+        True, "--replay/--no-replay", help="Run the counterexamples through the float32 model."
+    ),
     force: ForceOption = False,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
@@ -128,48 +97,50 @@ def command(
     if float32 is not None and not certify:
         raise UsageError("--float32 is claimed in a certificate, so it needs --certify")
     loaded = load_checkpoint(named_model(model, checkpoint), epoch=epoch)
+    ordered = loaded.config.needs_order
     if out is not None:
-        own = is_ordered_certificate if loaded.config.needs_order else is_certificate
+        own = is_ordered_certificate if ordered else is_certificate
         check_output(out, own, force=force, reads=[loaded.source])
     if check is not None:
         _check(check, loaded, as_json)
         return
-    if loaded.config.needs_order:
+    verdict: Verdict | OrderedVerdict
+    if ordered:
         if horizon or float32 is not None:
             raise UsageError(
                 "this model sees the order of letters: its strings are counted length by length, "
                 "without --horizon and --float32"
             )
-        verify_ordered.verify(
-            loaded,
-            max_length,
-            lengths=length,
-            seconds=seconds,
-            resume=resume,
-            certify=certify,
-            out=out,
-            force=force,
-            as_json=as_json,
-            quiet=quiet,
-        )
-        return
-    if length or seconds is not None or resume is not None:
-        raise UsageError("--length, --seconds and --resume are for order-sensitive models only")
-    asked = {"horizon": horizon, "certify": certify, "float32": float32}
-    verdict = _verify(loaded, max_length or default_length(loaded), asked, quiet)
-    if replay and verdict.counterexamples:
-        verdict = _replayed(verdict, loaded, quiet)
+        asked = {"lengths": length or None, "seconds": seconds, "resume": resume}
+        verdict = _verify_ordered(loaded, quiet, max_length=max_length, certify=certify, **asked)
+    else:
+        if length or seconds is not None or resume is not None:
+            raise UsageError("--length, --seconds and --resume are for order-sensitive models only")
+        asked = {"horizon": horizon, "certify": certify, "float32": float32}
+        verdict = _verify(loaded, max_length or default_length(loaded), asked, quiet)
+        if replay and verdict.counterexamples:
+            verdict = _replayed(verdict, loaded, quiet)
     if out is not None and verdict.certificate is not None:
         verdict.certificate.save(out, force=force)
     if as_json:
-        schema = "verify-classes/2" if verdict.tally.multiclass else "verify/4"
-        print_json(schema, verdict.to_dict())
+        print_json(verdict.schema, verdict.to_dict())
     else:
         _print(verdict, loaded)
         if out is not None:
             output().print(f"Certificate written to {out}.")
     if not verdict.correct:
         raise typer.Exit(_DOES_NOT_HOLD)
+
+
+def _verify_ordered(loaded: Checkpoint, quiet: bool, **asked: Any) -> OrderedVerdict:
+    from tsc_interp.verification import OrderedVerdict, verify
+
+    console = messages(quiet)
+    console.print("deciding every input")
+    with share_done(console, "all inputs") as share:
+        verdict = verify(loaded, progress=share, **asked)
+    assert isinstance(verdict, OrderedVerdict)
+    return verdict
 
 
 def _verify(loaded: Checkpoint, max_length: int, asked: Any, quiet: bool) -> Verdict:
@@ -210,10 +181,7 @@ def _check(path: Path, loaded: Checkpoint, as_json: bool) -> None:
     from tsc_interp.verification import CertificateError, check
 
     try:
-        if loaded.config.needs_order:
-            proved: Sequence[str] = verify_ordered.check(path, loaded)
-        else:
-            proved = check(path, loaded).sentences
+        proved = check(path, loaded).sentences
     except CertificateError as error:
         if not as_json:
             raise
@@ -227,8 +195,8 @@ def _check(path: Path, loaded: Checkpoint, as_json: bool) -> None:
     output().print(f"{path}: accepted, {len(proved)} statements derived again for {loaded.source}.")
 
 
-def _print(verdict: Verdict, loaded: Checkpoint) -> None:
+def _print(verdict: Verdict | OrderedVerdict, loaded: Checkpoint) -> None:
     console = output()
-    console.print(f"{loaded.source}: {visible(loaded.config.question)}?", style="bold")
+    console.print(f"{loaded.source}: {loaded.config.question}?", style="bold")
     for style, sentence in verdict.lines():
         print_line(console, sentence, style)

@@ -48,6 +48,10 @@ class From:
 
     string: str
 
+    @property
+    def strings(self) -> tuple[str, ...]:
+        return (self.string,)
+
     def __str__(self) -> str:
         return f"from({self.string})"
 

@@ -7,7 +7,7 @@ belongs to a position, and strings have to be of one length.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -28,7 +28,7 @@ from tsc_interp.interventions.changes import (
 from tsc_interp.interventions.intervention import Intervention
 from tsc_interp.interventions.parts import Direction, Edge, Part
 from tsc_interp.model.inputs import Inputs
-from tsc_interp.strings import CLS
+from tsc_interp.strings import CLS, PAD
 
 
 class Runs:
@@ -139,8 +139,7 @@ def constant(runs: Runs, wanted: Intervention) -> Tensor | None:
                 f"{wanted}: which letters there are differs between strings, so attention weights "
                 "have no mean; use patch, zero, scale or resample, or change keys"
             )
-        strings = how.strings if isinstance(how, Mean) else (how.string,)
-        there = runs.elsewhere(strings) if strings else runs
+        there = runs.elsewhere(how.strings) if how.strings else runs
         return _average(runs, there, where.hook, wanted)
     return None
 
@@ -178,6 +177,23 @@ def table(there: Runs, hook: str) -> tuple[Tensor, Tensor]:
     return means.to(activation.dtype), votes
 
 
+def named_strings(wanted: Intervention) -> list[str]:
+    """The strings of a mean or of `from`; refused where a mean names none."""
+    assert isinstance(wanted.change, Mean | From)
+    if not wanted.change.strings:
+        raise UsageError(f"{wanted}: a mean over no strings; name them, as in mean(aab, abc)")
+    return list(wanted.change.strings)
+
+
+def require_votes(
+    wanted: Intervention, votes: Tensor, needed: Iterable[int], names: Sequence[str]
+) -> None:
+    """Refuse a mean over strings that have none of a kind of token that is needed."""
+    missing = [names[token] for token in needed if not votes[token]]
+    if missing:
+        raise UsageError(f"{wanted}: no string of the mean has {', '.join(missing)}")
+
+
 def _mean_letter(there: Runs, activation: Tensor, vocab: int) -> tuple[Tensor, Tensor]:
     """A key or a value is averaged over the attended tokens of all strings, copies counted.
 
@@ -195,10 +211,7 @@ def _average(runs: Runs, there: Runs, hook: str, wanted: Intervention) -> Tensor
         needed = runs.tokens[runs.present].unique()
         if hook.endswith(("hook_z", "hook_post", "hook_mlp_out")) and runs.cfg.n_layers == 1:
             needed = torch.tensor([CLS])  # of one layer nothing but CLS is read
-        missing = [t for t in needed.tolist() if not votes[t]]
-        if missing:
-            names = ", ".join((runs.token_names or [])[t] for t in missing)
-            raise UsageError(f"{wanted}: no string of the mean has {names}")
+        require_votes(wanted, votes, needed.tolist(), runs.token_names or ())
         return means[runs.tokens]
     activation = there.activation(hook)
     if activation.shape[1] != runs.tokens.shape[1] or not bool(there.present.all()):
@@ -291,17 +304,10 @@ def moved_table(model: Any, wanted: Intervention, where: Part, every: Any) -> An
         result = every.copy()
         result[runs.tokens[0].numpy()] = new
         return result
-    assert isinstance(how, Mean | From)
-    strings = how.strings if isinstance(how, Mean) else (how.string,)
-    if not strings:
-        raise UsageError(f"{wanted}: a mean over no strings; name them, as in mean(aab, abc)")
-    means, votes = table(Runs(model, list(strings)), where.hook)
-    result = means[:, where.index].double().numpy()
-    wanted_tokens = (
-        [Runs(model, strings[0]).token(where.letter)] if where.letter else range(len(votes))
-    )
-    missing = [t for t in wanted_tokens if not votes[t] and t != 1]
-    if missing:
-        names = ", ".join(model.config.alphabet.token_names[t] for t in missing)
-        raise UsageError(f"{wanted}: no string of the mean has {names}")
-    return result
+    strings = named_strings(wanted)
+    means, votes = table(Runs(model, strings), where.hook)
+    needed = [token for token in range(len(votes)) if token != PAD]
+    if where.letter:
+        needed = [Runs(model, strings[0]).token(where.letter)]
+    require_votes(wanted, votes, needed, model.config.alphabet.token_names)
+    return means[:, where.index].double().numpy()

@@ -34,6 +34,8 @@ from tsc_interp.model.framing import FrameLike, with_frame
 from tsc_interp.output.display import Displayed, Grid
 
 HookPair = tuple[str, Callable[..., Any]]
+_READS = {"query": "Q", "key": "K", "value": "V", "neuron": "in", "mlp": "in"}
+"""The weight that a part reads the residual stream with."""
 
 
 @dataclass
@@ -213,16 +215,12 @@ class Hooks:
 
     def _heard(self, target: Part, activation: Tensor, stream: Tensor) -> tuple[Tensor, Tensor]:
         """The target's activation, and the one its weights make of the normed stream."""
-        block = self.runs.model.blocks[target.layer]
-        if target.kind in ("neuron", "mlp"):
-            bias = getattr(block.mlp, "b_in", None)
-            computed = stream @ self._weight("W_in", target)
-            which = slice(None) if target.index is None else target.index
-            return activation[..., which], computed + _entry(bias, which)
-        name = {"query": "Q", "key": "K", "value": "V"}[target.kind]
-        bias = getattr(block.attn, f"b_{name}", None)
+        name, block = _READS[target.kind], self.runs.model.blocks[target.layer]
+        which = slice(None) if target.index is None else target.index
+        heard = activation[..., which] if name == "in" else activation[..., which, :]
+        bias = getattr(block.mlp if name == "in" else block.attn, f"b_{name}", None)
         computed = stream @ self._weight(f"W_{name}", target)
-        return activation[..., target.index, :], computed + _entry(bias, target.index)
+        return heard, computed if bias is None else computed + bias.detach()[which]
 
     def _written(self, source: Part, activation: Tensor) -> Tensor:
         """The source's activation as the residual stream has it: `[... batch pos d_model]`."""
@@ -236,14 +234,10 @@ class Hooks:
         """What the target makes of it, in the shape of the activation at its reading hook."""
         if target.kind == "logit":
             return written
-        if target.kind == "mlp":
-            read: Tensor = (written @ self._weight("W_in", target)) * self._mask(target)
-            return read
-        if target.kind == "neuron":
-            return (written @ self._weight("W_in", target))[..., None] * self._mask(target)
-        name = {"query": "W_Q", "key": "W_K", "value": "W_V"}[target.kind]
-        seen = written @ self._weight(name, target)
-        return seen[..., None, :] * self._mask(target)
+        seen: Tensor = written @ self._weight(f"W_{_READS[target.kind]}", target)
+        if target.kind != "mlp":
+            seen = seen[..., None] if target.kind == "neuron" else seen[..., None, :]
+        return seen * self._mask(target)
 
     def _weight(self, name: str, part: Part) -> Tensor:
         stacked: Tensor = getattr(self.runs.model, name).detach()[part.layer]
@@ -262,10 +256,6 @@ def _reading_hook(runs: Runs, target: Part) -> str:
     if target.kind in ("neuron", "mlp"):
         return f"blocks.{target.layer}.mlp.hook_pre"
     return target.hook
-
-
-def _entry(bias: Tensor | None, index: int | slice | None) -> Tensor | float:
-    return 0.0 if bias is None else bias.detach()[index]
 
 
 @dataclass(frozen=True, repr=False)

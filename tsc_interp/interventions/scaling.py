@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.errors import UnsupportedError, UsageError
+from tsc_interp.errors import UnsupportedError
 from tsc_interp.interventions.changes import From, Mean, Noise, Scale, Set, Zero
-from tsc_interp.interventions.constants import given_vector
+from tsc_interp.interventions.constants import given_vector, named_strings
 from tsc_interp.interventions.intervention import Intervention
 from tsc_interp.interventions.parts import Part
 
@@ -80,24 +80,39 @@ def write_bias(weights: dict[str, Array], model: Classifier, one: Intervention) 
     if isinstance(one.change, Set):
         value = np.array(given_vector(model.cfg, one, where), dtype=np.float64)
     else:
-        assert isinstance(one.change, Mean | From)
-        strings = one.change.strings if isinstance(one.change, Mean) else (one.change.string,)
-        if not strings:
-            raise UsageError(f"{one}: a mean over no strings; name them, as in mean(aab, abc)")
-        inputs = model.inputs(list(strings))
+        strings = named_strings(one)
+        inputs = model.inputs(strings)
         at = np.zeros(len(strings), int) if inputs.reading is None else inputs.reading.numpy()
         _, cache = model.run_with_cache(inputs, names_filter=where.hook)
         read = cache[where.hook].detach().double().numpy()[np.arange(len(strings)), at]
         value = (read if where.index is None else read[:, where.index]).mean(0)
-    block = f"blocks.{where.layer}."
-    name = block + ("attn.W_O" if where.kind == "head" else "mlp.W_out")
-    index: Any = slice(None) if where.index is None else where.index
-    bias = block + ("attn.b_O" if where.kind == "head" else "mlp.b_out")
+    bias = f"blocks.{where.layer}." + ("attn.b_O" if where.kind == "head" else "mlp.b_out")
+    written = written_by(weights, where)
     if where.kind == "mlp":
         weights[bias] = value
     else:
-        weights[bias] += np.atleast_1d(value) @ np.atleast_2d(weights[name][index])
-    weights[name][index] = 0.0
+        weights[bias] += np.atleast_1d(value) @ np.atleast_2d(written)
+    written[...] = 0.0
+
+
+def written_by(weights: dict[str, Array], part: Part) -> Array:
+    """The weights `[... d_model]` that a part writes with, as a view."""
+    if part.kind == "embed":
+        return weights["embed.W_E"]
+    name = "attn.W_O" if part.kind == "head" else "mlp.W_out"
+    stacked = weights[f"blocks.{part.layer}.{name}"]
+    return stacked if part.index is None else stacked[part.index]
+
+
+def read_by(weights: dict[str, Array], part: Part) -> Array:
+    """The weights `[d_model ...]` that a part reads with, as a view."""
+    if part.kind == "logit":
+        return weights["unembed.W_U"]
+    stacked = weights[f"blocks.{part.layer}.{READ_WEIGHT[part.kind]}"]
+    assert part.index is not None
+    if part.kind == "neuron":
+        return stacked[:, part.index : part.index + 1]
+    return stacked[part.index]
 
 
 def factor(one: Intervention) -> float:

@@ -29,7 +29,14 @@ from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.resolve import ModelLike, as_checkpoint
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.interventions.changes import From, Mean, Patch, Resample, Scale, Set, Zero
-from tsc_interp.interventions.constants import Runs, given_vector, moved_table, table
+from tsc_interp.interventions.constants import (
+    Runs,
+    given_vector,
+    moved_table,
+    named_strings,
+    require_votes,
+    table,
+)
 from tsc_interp.interventions.intervention import Given, Intervention, as_interventions
 from tsc_interp.interventions.parts import Direction, Edge, Part, readers, writers
 from tsc_interp.interventions.scaling import (
@@ -37,13 +44,24 @@ from tsc_interp.interventions.scaling import (
     becomes_bias,
     factor,
     only_scales,
+    read_by,
     scale,
     write_bias,
+    written_by,
 )
 from tsc_interp.model.framing import FrameLike, with_frame
 from tsc_interp.strings import CLS, FIRST_LETTER
 
 Array = NDArray[np.float64]
+_PATTERN = "an attention pattern is no constant; change the query or keys instead"
+_WRITTEN = "as weights, change what is written: heads, neurons, or the mlp"
+_REFUSED = {
+    "pattern": _PATTERN,
+    "score": _PATTERN,
+    **dict.fromkeys(("attn", "resid_pre", "resid_mid", "resid_post"), _WRITTEN),
+    "embed": "everything reads the embedding; cut the edges from it instead, such as embed->logit",
+}
+"""Parts that no weights can change, each with the reason."""
 
 
 @checked
@@ -141,37 +159,19 @@ class _Editor:
             self._edge(one, where)
         elif where.kind in ("query", "key", "value"):
             self._inside_head(one, where)
-        elif where.kind in ("pattern", "score"):
-            raise UnsupportedError(
-                f"{one}: an attention pattern is no constant; change the query or keys instead"
-            )
-        elif where.kind in ("attn", "resid_pre", "resid_mid", "resid_post"):
-            raise UnsupportedError(
-                f"{one}: as weights, change what is written: heads, neurons, or the mlp"
-            )
-        elif where.kind == "embed":
-            raise UnsupportedError(
-                f"{one}: everything reads the embedding; cut the edges from it instead, such as "
-                "embed->logit"
-            )
+        elif where.kind in _REFUSED:
+            raise UnsupportedError(f"{one}: {_REFUSED[where.kind]}")
         else:
             self._output(one, where)
 
     def _output(self, one: Intervention, where: Part) -> None:
         """A head, a neuron or an MLP writes less, nothing, or a constant."""
-        layer, attends = f"blocks.{where.layer}.", where.kind == "head"
-        name = layer + ("attn.W_O" if attends else "mlp.W_out")
-        index: Any = slice(None) if where.index is None else where.index
-        written = self.weights[name][index].copy()
-        self.weights[name][index] *= factor(one)
         if isinstance(one.change, Mean | From | Set):
             for token, average in self._averages(one, where).items():
-                vector = (
-                    average
-                    if where.kind == "mlp"
-                    else np.atleast_1d(average) @ np.atleast_2d(written)
-                )
+                vector = self._written(where, average)
                 self._constant(token, vector, [r for r in self.cut if _after(where, r)])
+        written = written_by(self.weights, where)
+        written *= factor(one)
 
     def _edge(self, one: Intervention, edge: Edge) -> None:
         self._no_norm(one)
@@ -236,16 +236,9 @@ class _Editor:
         needed = [CLS, *([] if last else range(FIRST_LETTER, self.config.alphabet.vocab_size))]
         if isinstance(one.change, Set):
             return {t: np.array(given_vector(self.model.cfg, one, where)) for t in needed}
-        assert isinstance(one.change, Mean | From)
-        strings = one.change.strings if isinstance(one.change, Mean) else (one.change.string,)
-        if not strings:
-            raise UsageError(f"{one}: a mean over no strings; name them, as in mean(aab, abc)")
-        means, votes = table(Runs(self.model, list(strings)), where.hook)
+        means, votes = table(Runs(self.model, named_strings(one)), where.hook)
+        require_votes(one, votes, needed, self.config.alphabet.token_names)
         values = means.double().numpy()
-        missing = [t for t in needed if not votes[t]]
-        if missing:
-            names = ", ".join(self.config.alphabet.token_names[t] for t in missing)
-            raise UsageError(f"{one}: no string of the mean has {names}")
         index = where.index if isinstance(where, Part) else None
         return {t: values[t] if index is None else values[t][index] for t in needed}
 
@@ -262,25 +255,16 @@ class _Editor:
     def _constant(self, token: int, vector: Array, heard_by: list[Part]) -> None:
         """Something of the residual stream that stands there whatever the string."""
         for reader in heard_by:
-            self._tag(token, reader, self._read(reader, vector))
+            self._tag(token, reader, vector @ read_by(self.weights, reader))
 
     def _tag(self, token: int, reader: Part, seen: Array) -> None:
         before = self.tagged.get((token, reader), np.zeros_like(seen))
         self.tagged[token, reader] = before + seen
 
     def _written(self, source: Part, activation: Array) -> Array:
-        if source.kind == "embed":
+        if source.kind in ("embed", "mlp"):
             return activation
-        name = "attn.W_O" if source.kind == "head" else "mlp.W_out"
-        weight = self.weights[f"blocks.{source.layer}.{name}"][source.index]
-        return np.atleast_1d(activation) @ np.atleast_2d(weight)
-
-    def _read(self, reader: Part, vector: Array) -> Array:
-        if reader.kind == "logit":
-            return vector @ self.weights["unembed.W_U"]
-        weight = self.weights[f"blocks.{reader.layer}.{READ_WEIGHT[reader.kind]}"]
-        own = weight[:, _one(reader)] if reader.kind == "neuron" else weight[reader.index]
-        return np.asarray(vector @ own)
+        return np.atleast_1d(activation) @ np.atleast_2d(written_by(self.weights, source))
 
     # -- the new checkpoint ------------------------------------------------------------------
 
@@ -297,46 +281,17 @@ class _Editor:
         for part in writers(self.config):
             for view, cut in enumerate(cuts):
                 if part not in cut:
-                    self._write(weights, part, slice(size * view, size * (view + 1)))
+                    columns = slice(size * view, size * (view + 1))
+                    written_by(weights, part)[..., columns] = written_by(self.weights, part)
         for column, token in enumerate(tokens, start=size * len(cuts)):
             weights["embed.W_E"][token, column] = 1.0
         for reader, unheard in self.cut.items():
             at = size * cuts.index(frozenset(unheard))
-            self._read_from(weights, reader, slice(at, at + size))
+            read_by(weights, reader)[at : at + size] = read_by(self.weights, reader)
         for (token, reader), seen in self.tagged.items():
-            self._row(weights, reader, size * len(cuts) + tokens.index(token))[...] += seen
+            read_by(weights, reader)[size * len(cuts) + tokens.index(token)] += seen
         rounded = {name: w.astype(np.float32) for name, w in weights.items()}
         return Checkpoint(config, rounded, provenance, source=source)
-
-    def _write(self, weights: dict[str, Array], part: Part, columns: slice) -> None:
-        if part.kind == "embed":
-            weights["embed.W_E"][:, columns] = self.weights["embed.W_E"]
-            return
-        name = f"blocks.{part.layer}." + ("attn.W_O" if part.kind == "head" else "mlp.W_out")
-        weights[name][part.index][..., columns] = self.weights[name][part.index]
-
-    def _read_from(self, weights: dict[str, Array], reader: Part, rows: slice) -> None:
-        if reader.kind == "logit":
-            weights["unembed.W_U"][rows] = self.weights["unembed.W_U"]
-            return
-        name = f"blocks.{reader.layer}.{READ_WEIGHT[reader.kind]}"
-        if reader.kind == "neuron":
-            weights[name][rows, reader.index] = self.weights[name][:, reader.index]
-        else:
-            weights[name][reader.index, rows] = self.weights[name][reader.index]
-
-    def _row(self, weights: dict[str, Array], reader: Part, row: int) -> Array:
-        if reader.kind == "logit":
-            return np.asarray(weights["unembed.W_U"][row])
-        name = f"blocks.{reader.layer}.{READ_WEIGHT[reader.kind]}"
-        if reader.kind == "neuron":
-            return np.asarray(weights[name][row, _one(reader)])
-        return np.asarray(weights[name][reader.index, row])
-
-
-def _one(part: Part) -> slice:
-    assert part.index is not None
-    return slice(part.index, part.index + 1)
 
 
 def _after(writer: Part, reader: Part) -> bool:

@@ -161,6 +161,11 @@ class Verdict(Displayed):
         if self.replays:
             yield from replay_lines(self.replays)
 
+    @property
+    def schema(self) -> str:
+        """The name of the JSON document's schema."""
+        return "verify-classes/2" if self.tally.multiclass else "verify/4"
+
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON document without its schema field; integers beyond 2^53 are strings."""
         tally = self.tally

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import groupby
 from typing import Any
 
 from tsc_interp.output.display import Displayed, Grid
 from tsc_interp.output.numbers import number
+from tsc_interp.verification.horizon_result import PLAIN, Line
 from tsc_interp.verification.order.certificate_result import Float32Counts, OrderedCertificate
 from tsc_interp.verification.order.parts import Part
 from tsc_interp.verification.verdict import json_integer, not_right
@@ -229,6 +232,18 @@ class OrderedVerdict(Displayed):
             lines += [("proved", sentence) for sentence in self.certificate.proved]
         return lines
 
+    def lines(self) -> Iterator[Line]:
+        """Return sentences: the counts, then whatever else is known."""
+        for sentence in _by_part(self.counts):
+            yield PLAIN, f"  {sentence}"
+        kinds = {"right": self.right, "wrong": self.wrong, "undecided": self.undecided}
+        counts = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items())
+        yield PLAIN, f"Of {self.inputs:,} inputs: {counts}."
+        for kind, words in self._lines():
+            said = f"  proved: {words}" if kind == "proved" else f"{words[0].upper()}{words[1:]}."
+            yield PLAIN, said.replace("`", "")
+        yield PLAIN, "Statements about real numbers, the float32 weights taken as exact."
+
     def _grids(self) -> list[Grid]:
         by = "length" if self.lengths else "step"
         rows = [
@@ -236,6 +251,8 @@ class OrderedVerdict(Displayed):
             for c in self.counts
         ]
         return [Grid(f"by {by}", [by, "inputs", "wrong", "undecided", "regions"], rows)]
+
+    schema = "verify-ordered/2"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON document without its schema field; integers beyond 2^53 are strings."""
@@ -257,3 +274,23 @@ class OrderedVerdict(Displayed):
             "float32": self.float32.to_dict() if self.float32 else None,
             "certified": list(self.certificate.proved) if self.certificate else None,
         }
+
+
+def _by_part(counts: Sequence[PartCount]) -> Iterator[str]:
+    """A line for each length or step; neighbours without errors share one."""
+    for clean, group in groupby(counts, key=lambda part: not part.wrong and not part.undecided):
+        parts = list(group)
+        if clean:
+            # Every step reads the same inputs, and every length its own.
+            inputs = sum(p.inputs for p in parts) if parts[0].step is None else parts[0].inputs
+            yield f"{_name(parts)}: all {inputs:,} inputs right"
+            continue
+        for part in parts:
+            open_ = f", {part.undecided:,} undecided" if part.undecided else ""
+            yield f"{_name([part])}: {part.wrong:,} of {part.inputs:,} inputs wrong{open_}"
+
+
+def _name(parts: Sequence[PartCount]) -> str:
+    what = "length" if parts[0].step is None else "step"
+    first, last = (p.length if p.step is None else p.step for p in (parts[0], parts[-1]))
+    return f"{what} {first}" if first == last else f"{what}s {first} to {last}"
