@@ -11,7 +11,7 @@ A rule about the order of letters (`ordered`) has `labels(letters)` instead: `[s
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,59 +25,34 @@ Labels = NDArray[np.bool_]
 Classes = NDArray[np.int64]
 
 
-class Rule(Protocol):
-    """What every task can do."""
-
-    ordered: ClassVar[bool]
-    """Whether labels depend on where letters stand."""
-
-    @property
-    def kind(self) -> str: ...
-
-    @property
-    def needs(self) -> str:
-        """The letters the rule names, which the alphabet must contain."""
-        ...
-
-    def n_classes(self, n_letters: int) -> int:
-        """How many answers there are, over an alphabet of this size."""
-        ...
-
-    def labels(self, counts: Counts) -> Labels:
-        """`[..., letter]` to `[...]`: True is the positive class; numbers where there are more."""
-        ...
-
-    def classes(self, counts: Counts) -> Classes:
-        """The same as numbers below `n_classes`, checked; of two, 1 is the positive one."""
-        ...
-
-    def label_of_support(self, letters: frozenset[str]) -> bool | None:
-        """The label all strings over exactly these letters share, or None if they do not."""
-        ...
-
-    def class_of_support(self, letters: frozenset[str]) -> int | None:
-        """The same as a number."""
-        ...
-
-    def describe(self) -> str: ...
-
-
-class BaseRule(Frozen):
-    """Two classes, decided by counts: what most rules are."""
+class Rule(Frozen):
+    """What every task can do; by default two classes, decided by counts."""
 
     ordered: ClassVar[bool] = False
+    """Whether labels depend on where letters stand."""
+    words: ClassVar[str] = ""
+    """What is decided, options of the rule in braces."""
+    if TYPE_CHECKING:
+        kind: str
 
     @property
     def needs(self) -> str:
+        """The letters that the rule names, which the alphabet must have."""
         return ""
 
     def n_classes(self, n_letters: int) -> int:
+        """Return the number of classes over an alphabet of this size."""
         return 2
 
     def labels(self, counts: Counts) -> Any:
+        """Return the label of each row: `[..., letter]` to `[...]`.
+
+        True is the positive class; numbers where there are more than two.
+        """
         raise NotImplementedError(f"{type(self).__name__} has no labels")
 
     def classes(self, counts: Counts) -> Classes:
+        """Return labels as numbers below `n_classes`, checked; of two, 1 is the positive one."""
         classes = np.asarray(self.labels(counts))
         kind = str(getattr(self, "kind", type(self).__name__))
         wanted = counts.shape[:1] if self.ordered else counts.shape[:-1]
@@ -96,14 +71,20 @@ class BaseRule(Frozen):
         return classes.astype(np.int64)
 
     def label_of_support(self, letters: frozenset[str]) -> Any:
+        """Return the label all strings over exactly these letters share, or None."""
         return None
 
     def class_of_support(self, letters: frozenset[str]) -> int | None:
+        """Return the same as a number."""
         label = self.label_of_support(letters)
         return None if label is None else int(label)
 
+    def describe(self) -> str:
+        """Return the question in words."""
+        return self.words.format(**dict(self))
 
-class ContainsAll(BaseRule):
+
+class ContainsAll(Rule):
     """Positive when every letter of the set occurs: with `"ab"`, the source report's task.
 
     Example:
@@ -125,24 +106,20 @@ class ContainsAll(BaseRule):
 
     @property
     def needs(self) -> str:
-        """The letters that the alphabet must have."""
         return self.letters
 
     def labels(self, counts: Counts) -> Labels:
-        """Return whether every letter of the task occurs, for each row of counts."""
         wanted = [LETTERS.index(letter) for letter in self.letters]
         return np.asarray((counts[..., wanted] > 0).all(axis=-1))
 
     def label_of_support(self, letters: frozenset[str]) -> bool | None:
-        """Return the label of all strings over exactly these letters."""
         return set(self.letters) <= letters
 
     def describe(self) -> str:
-        """Return the question in words: "contains a and b"."""
         return "contains " + " and ".join(self.letters)
 
 
-class _OneLetterRule(BaseRule):
+class _OneLetterRule(Rule):
     letter: str = Field(default="a", pattern=f"^[{LETTERS}]$")
 
     @property
@@ -170,16 +147,13 @@ class AtLeast(_OneLetterRule):
         [True, False, False]
     """
 
+    words: ClassVar[str] = "contains at least {k} {letter}"
+
     kind: Literal["at_least"] = "at_least"
     k: int = Field(default=1, ge=1)
 
     def labels(self, counts: Counts) -> Labels:
-        """Return whether the letter occurs `k` times or more, for each row of counts."""
         return np.asarray(self._count(counts) >= self.k)
-
-    def describe(self) -> str:
-        """Return the question in words."""
-        return f"contains at least {self.k} {self.letter}"
 
 
 class Majority(_OneLetterRule):
@@ -192,19 +166,15 @@ class Majority(_OneLetterRule):
         [True, False, False]
     """
 
+    words: ClassVar[str] = "more than half are {letter}"
+
     kind: Literal["majority"] = "majority"
 
     def labels(self, counts: Counts) -> Labels:
-        """Return whether more than half of the letters are this one, for each row of counts."""
         return np.asarray(2 * self._count(counts) > counts.sum(axis=-1))
 
     def label_of_support(self, letters: frozenset[str]) -> bool | None:
-        """Return True for strings of this letter alone; otherwise the base rule."""
         return True if letters == {self.letter} else super().label_of_support(letters)
-
-    def describe(self) -> str:
-        """Return the question in words."""
-        return f"more than half are {self.letter}"
 
 
 class Parity(_OneLetterRule):
@@ -221,18 +191,16 @@ class Parity(_OneLetterRule):
     odd: bool = True
 
     def labels(self, counts: Counts) -> Labels:
-        """Return whether the number of this letter is odd (or even), for each row of counts."""
         return np.asarray((self._count(counts) % 2 == 1) == self.odd)
 
     def _label_without(self) -> bool:
         return not self.odd
 
     def describe(self) -> str:
-        """Return the question in words."""
         return f"an {'odd' if self.odd else 'even'} number of {self.letter}"
 
 
-class MostFrequent(BaseRule):
+class MostFrequent(Rule):
     """The class is the letter that occurs most often; of those that tie, the first in a, b, c.
 
     Example:
@@ -242,26 +210,21 @@ class MostFrequent(BaseRule):
         [0, 1, 1]
     """
 
+    words: ClassVar[str] = "the most frequent letter (of those that tie, the first)"
+
     kind: Literal["most_frequent"] = "most_frequent"
 
     def n_classes(self, n_letters: int) -> int:
-        """Return the number of letters: each is a class."""
         return n_letters
 
     def labels(self, counts: Counts) -> Any:
-        """Return the index of the most frequent letter, for each row of counts."""
         return np.asarray(counts.argmax(axis=-1))  # the first of equals
 
     def label_of_support(self, letters: frozenset[str]) -> Any:
-        """Return the letter of a one-letter string; None for larger supports."""
         return LETTERS.index(next(iter(letters))) if len(letters) == 1 else None
 
-    def describe(self) -> str:
-        """Return the question in words."""
-        return "the most frequent letter (of those that tie, the first)"
 
-
-class Maximum(BaseRule):
+class Maximum(Rule):
     """The class is the last letter of the alphabet that occurs: max-of-k at length k.
 
     Example:
@@ -271,26 +234,21 @@ class Maximum(BaseRule):
         [1, 2, 1]
     """
 
+    words: ClassVar[str] = "the largest letter"
+
     kind: Literal["maximum"] = "maximum"
 
     def n_classes(self, n_letters: int) -> int:
-        """Return the number of letters: each is a class."""
         return n_letters
 
     def labels(self, counts: Counts) -> Any:
-        """Return the index of the last letter that occurs, for each row of counts."""
         return np.asarray(counts.shape[-1] - 1 - (counts[..., ::-1] > 0).argmax(axis=-1))
 
     def label_of_support(self, letters: frozenset[str]) -> Any:
-        """Return the index of the last of these letters."""
         return max(map(LETTERS.index, letters))
 
-    def describe(self) -> str:
-        """Return the question in words."""
-        return "the largest letter"
 
-
-class Before(BaseRule):
+class Before(Rule):
     """Positive when the letter `first` occurs, and no `second` before its first occurrence.
 
     So a string with `first` and without `second` is positive, and one without `first` is negative,
@@ -298,6 +256,8 @@ class Before(BaseRule):
     """
 
     ordered: ClassVar[bool] = True
+
+    words: ClassVar[str] = "an {first} before any {second}"
 
     kind: Literal["before"] = "before"
     first: str = Field(default="a", pattern=f"^[{LETTERS}]$")
@@ -311,22 +271,15 @@ class Before(BaseRule):
 
     @property
     def needs(self) -> str:
-        """The letters that the alphabet must have."""
         return "".join(sorted((self.first, self.second), key=LETTERS.index))
 
     def labels(self, letters: Classes) -> Labels:
-        """Return whether `first` occurs before any `second`, for each row of letters."""
         first, second = LETTERS.index(self.first), LETTERS.index(self.second)
         either = (letters == first) | (letters == second)
         at = either.argmax(axis=1)  # where the first of the two stands; 0 where neither does
         return np.asarray(letters[np.arange(len(letters)), at] == first)
 
     def label_of_support(self, letters: frozenset[str]) -> bool | None:
-        """Return the label that all strings over these letters share, or None."""
         if self.first not in letters:
             return False
         return None if self.second in letters else True
-
-    def describe(self) -> str:
-        """Return the question in words."""
-        return f"an {self.first} before any {self.second}"

@@ -25,14 +25,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import PlainValidator
 
 from tsc_interp.errors import UsageError, shorten, suggest
 from tsc_interp.rules import (
     AtLeast,
-    BaseRule,
     Before,
     ContainsAll,
     Majority,
@@ -43,7 +42,7 @@ from tsc_interp.rules import (
 )
 
 
-class OwnTask(BaseRule):
+class OwnTask(Rule):
     """The base class of your own tasks; a subclass must define `labels`.
 
     If there are more than two classes, define `n_classes`, too. If the task is about the order of
@@ -58,7 +57,6 @@ class OwnTask(BaseRule):
         _OWN.append(cls)
 
     def describe(self) -> str:
-        """Return the question in words."""
         return str(getattr(self, "kind", type(self).__name__)).replace("_", " ")
 
 
@@ -140,7 +138,7 @@ def read_task(given: object) -> Any:
                 "must be imported first, or be an entry point of tsc_interp.tasks"
             )
         given = task(**{str(name): value for name, value in given.items()})
-    if not isinstance(given, BaseRule):
+    if not isinstance(given, Rule):
         raise ValueError(
             f"a task is one of tsc-interp's or a tsc.tasks.OwnTask, got {shorten(given)}"
         )
@@ -172,5 +170,8 @@ def _refuse_disguise(task: Any) -> None:
         raise ValueError(f"{name} is of kind {kind!r}, and this one says {task.kind!r}")
 
 
-Task = Annotated[Rule, PlainValidator(read_task)]
-"""What a configuration holds."""
+if TYPE_CHECKING:
+    Task = Rule
+else:  # written as JSON by its own class, not as any rule
+    Task = Annotated[Any, PlainValidator(read_task)]
+    """What a configuration holds."""

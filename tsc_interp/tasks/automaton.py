@@ -19,12 +19,12 @@ import numpy as np
 from pydantic import field_validator, model_validator
 
 from tsc_interp.errors import ConfigError, UnsupportedError, shorten
-from tsc_interp.rules import BaseRule, Classes
+from tsc_interp.rules import Classes, Rule
 from tsc_interp.strings import LETTERS
 from tsc_interp.tasks.machine import Machine, explore
 
 
-class OrderRule(BaseRule):
+class OrderRule(Rule):
     """A rule about the order of letters that is a finite automaton at each length."""
 
     ordered: ClassVar[bool] = True
@@ -105,7 +105,6 @@ class Automaton(OrderRule):
 
     @property
     def needs(self) -> str:
-        """The letters that the alphabet must have."""
         return self.letters
 
     @property
@@ -118,7 +117,6 @@ class Automaton(OrderRule):
         return Machine(self.start, np.array(self.step), np.array(self.label))
 
     def n_classes(self, n_letters: int) -> int:
-        """Return the number of classes."""
         return max(2, max(self.label) + 1)
 
     def machine(self, n_letters: int, length: int) -> Machine:
@@ -131,11 +129,9 @@ class Automaton(OrderRule):
         return self._machine
 
     def labels(self, letters: Classes) -> Classes:
-        """Return the class of each row of letters."""
         return self._machine.classes(letters)
 
     def describe(self) -> str:
-        """Return the question in words."""
         return self.name or f"an automaton of {len(self.states)} states"
 
 

@@ -18,7 +18,7 @@ from pydantic import field_validator, model_validator
 
 from tsc_interp.errors import UsageError
 from tsc_interp.frames.frame import Frame
-from tsc_interp.rules import BaseRule, Classes
+from tsc_interp.rules import Classes, Rule
 from tsc_interp.strings import LETTERS
 from tsc_interp.task import Task
 from tsc_interp.tasks.machine import MOST_STATES
@@ -27,7 +27,7 @@ from tsc_interp.tasks.trellis import Stage, Trellis, edge_order
 from tsc_interp.tasks.unrolling import trellis_of
 
 
-class _HasFrame(BaseRule):
+class _HasFrame(Rule):
     """What both kinds share: the frame in its notation, and the task inside."""
 
     ordered: ClassVar[bool] = True
@@ -119,11 +119,9 @@ class Framed(_HasFrame):
 
     @property
     def needs(self) -> str:
-        """The letters that the alphabet must have."""
         return LETTERS[: max(self.layout.tokens) + 1]
 
     def n_classes(self, n_letters: int) -> int:
-        """Return the number of classes of the task inside."""
         return self.task.n_classes(self.n_places)
 
     def labels(self, letters: Classes) -> Classes:
@@ -199,23 +197,22 @@ class FramedWriting(_HasFrame, Writing):
         return self
 
     @property
+    def _inside(self) -> Writing:
+        assert isinstance(self.task, Writing)
+        return self.task
+
+    @property
     def written(self) -> tuple[int, ...]:
-        """The places of the letters to write."""
-        inside: Any = self.task
-        tokens: tuple[int, ...] = inside.written
-        return tokens
+        return self._inside.written
 
     def place_name(self, place: int) -> str:
-        """What a place is called where inputs are described."""
-        inside: Any = self.task
-        return str(inside.place_name(place))
+        return self._inside.place_name(place)
 
     def whole(self) -> Trellis:
         """Return the trellis of the prompts in the frame with their right outputs."""
-        inside: Any = self.task
         _, at = self.layout.template(self.layout.places[1])
         letters = dict(zip(at.tolist(), self.layout.letters, strict=True))
-        whole: Trellis = inside.whole()
+        whole = self._inside.whole()
         return whole.where([_allowed(stage, letters) for stage in whole.stages])
 
 

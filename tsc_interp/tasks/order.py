@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, field_validator, model_validator
@@ -27,6 +27,8 @@ class SumSign(OrderRule):
         array([2, 1, 0])
     """
 
+    words: ClassVar[str] = "the sign of the sum (0 negative, 1 zero, 2 positive)"
+
     kind: Literal["sum_sign"] = "sum_sign"
     values: tuple[int, ...] = Field(min_length=1, max_length=len(LETTERS))
 
@@ -37,11 +39,9 @@ class SumSign(OrderRule):
 
     @property
     def needs(self) -> str:
-        """The letters that the alphabet must have."""
         return LETTERS[: len(self.values)]
 
     def n_classes(self, n_letters: int) -> int:
-        """Return the number of classes."""
         return 3
 
     def labels(self, letters: Classes) -> Classes:
@@ -57,10 +57,6 @@ class SumSign(OrderRule):
         step = np.clip(sums[:, None] + values, -reach, reach) + reach
         return Machine(reach, step, np.sign(sums) + 1)
 
-    def describe(self) -> str:
-        """Return the question in words."""
-        return "the sign of the sum (0 negative, 1 zero, 2 positive)"
-
 
 class Brackets(OrderRule):
     """Positive when brackets are balanced and never nested deeper than `depth`.
@@ -70,6 +66,8 @@ class Brackets(OrderRule):
         opening: The letter of an opening bracket.
         closing: The letter of a closing bracket. Other letters change nothing.
     """
+
+    words: ClassVar[str] = "{opening} and {closing} are balanced brackets, at most {depth} deep"
 
     kind: Literal["brackets"] = "brackets"
     depth: int = Field(default=3, ge=1, le=10_000)
@@ -84,7 +82,6 @@ class Brackets(OrderRule):
 
     @property
     def needs(self) -> str:
-        """The letters that the alphabet must have."""
         return "".join(sorted((self.opening, self.closing), key=LETTERS.index))
 
     def machine(self, n_letters: int, length: int) -> Machine:
@@ -97,20 +94,17 @@ class Brackets(OrderRule):
 
         return explore(0, step, lambda depth: int(depth == 0), n_letters)[0]
 
-    def describe(self) -> str:
-        """Return the question in words."""
-        return f"{self.opening} and {self.closing} are balanced brackets, at most {self.depth} deep"
-
 
 class EndsWith(OrderRule):
     """Positive when the string ends with these letters."""
+
+    words: ClassVar[str] = "ends with {suffix}"
 
     kind: Literal["ends_with"] = "ends_with"
     suffix: str = Field(default="ab", pattern=f"^[{LETTERS}]+$")
 
     @property
     def needs(self) -> str:
-        """The letters that the alphabet must have."""
         return "".join(sorted(set(self.suffix), key=LETTERS.index))
 
     def machine(self, n_letters: int, length: int) -> Machine:
@@ -123,13 +117,11 @@ class EndsWith(OrderRule):
 
         return explore(0, step, lambda matched: int(matched == len(self.suffix)), n_letters)[0]
 
-    def describe(self) -> str:
-        """Return the question in words."""
-        return f"ends with {self.suffix}"
-
 
 class Palindrome(OrderRule):
     """Positive when the string reads the same backwards. Its stages place pairs of letters."""
+
+    words: ClassVar[str] = "reads the same backwards"
 
     kind: Literal["palindrome"] = "palindrome"
 
@@ -154,7 +146,3 @@ class Palindrome(OrderRule):
             stages.append(make_stage(places, source, target, np.tile(pair, (states, 1))))
             states = int(target.max()) + 1
         return Trellis(length, (), tuple(stages), len(stages) - 1, 1 - stages[-1].target)
-
-    def describe(self) -> str:
-        """Return the question in words."""
-        return "reads the same backwards"

@@ -11,7 +11,7 @@ machine is then minimised.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import field_validator
 
@@ -38,6 +38,8 @@ class Regex(OrderRule):
         array([1, 0])
     """
 
+    words: ClassVar[str] = "matches {pattern}"
+
     kind: Literal["regex"] = "regex"
     pattern: str
 
@@ -52,7 +54,6 @@ class Regex(OrderRule):
 
     @property
     def needs(self) -> str:
-        """The letters that the alphabet must have."""
         used = {letter for letter in self.pattern if letter in LETTERS}
         return "".join(sorted(used, key=LETTERS.index))
 
@@ -65,10 +66,6 @@ class Regex(OrderRule):
             n_letters,
         )
         return found.minimised()
-
-    def describe(self) -> str:
-        """Return the question in words."""
-        return f"matches {self.pattern}"
 
 
 # -- expressions -------------------------------------------------------------------------------

@@ -17,12 +17,12 @@ from pydantic import Field, field_validator, model_validator
 
 from tsc_interp.errors import UsageError
 from tsc_interp.frozen import Frozen
-from tsc_interp.rules import BaseRule, Classes
+from tsc_interp.rules import Classes, Rule
 from tsc_interp.strings import LETTERS
 from tsc_interp.tasks.trellis import Index, Stage, Trellis, edge_order, make_stage
 
 
-class Writing(BaseRule):
+class Writing(Rule):
     """The base of tasks that write letters: a subclass makes `whole()` and `written`."""
 
     ordered: ClassVar[bool] = True
@@ -161,11 +161,9 @@ class Transducer(Writing):
 
     @property
     def written(self) -> tuple[int, ...]:
-        """The positions of the output."""
         return tuple(range(self.length - self.write, self.length))
 
     def whole(self) -> Trellis:
-        """Return the trellis of all inputs with their right outputs."""
         made = []
         for stage in self.stages:
             rows = np.array(stage.edges, dtype=np.int64)
@@ -173,7 +171,6 @@ class Transducer(Writing):
         return Trellis(self.length, self.fixed, tuple(made), 0, np.zeros(len(made[0]), np.int64))
 
     def describe(self) -> str:
-        """Return the task in words."""
         return self.name or f"writes {self.write} letters after {self.prompt_length}"
 
 

@@ -85,7 +85,6 @@ class Addition(Writing):
 
     @property
     def written(self) -> tuple[int, ...]:
-        """The positions of the output."""
         start = self._starts[2]
         return tuple(range(start, start + self.digits + self.carry_digit))
 
@@ -121,11 +120,9 @@ class Addition(Writing):
         return make_stage(tuple(places), table[:, 0], table[:, 1], letters)
 
     def describe(self) -> str:
-        """Return the task in words."""
-        order = {"most": "most", "least": "least"}
         return (
             f"the sum of two numbers of {self.digits} digits in base {self.base}, "
-            f"{order[self.total]} significant digit first"
+            f"{self.total} significant digit first"
         )
 
 
@@ -151,12 +148,10 @@ class Copy(Writing):
 
     @property
     def written(self) -> tuple[int, ...]:
-        """The positions of the output."""
         start = self.length + len(self._separator)
         return tuple(range(start, start + self.length))
 
     def whole(self) -> Trellis:
-        """Return the trellis of all inputs with their right outputs."""
         zeros, one = np.zeros(self.letters, dtype=np.int64), np.arange(self.letters)
         stages = []
         for i, place in enumerate(self.written):
@@ -166,7 +161,6 @@ class Copy(Writing):
         return Trellis(self.written[-1] + 1, fixed, tuple(stages), 0, zeros)
 
     def describe(self) -> str:
-        """Return the task in words."""
         return f"{self.length} letters written again{', backwards' if self.backwards else ''}"
 
 
