@@ -40,6 +40,7 @@ from tsc_interp.falsification.state import State, key_of
 from tsc_interp.falsification.words import findings
 from tsc_interp.frames.frame import Frame
 from tsc_interp.model.framing import frame_of, is_external
+from tsc_interp.model.importing import name_of
 from tsc_interp.model.threads import one_thread
 from tsc_interp.rules import Rule
 
@@ -282,18 +283,20 @@ def _read(model: Any, label: Any, frame: Frame | str | None) -> tuple[Subject, A
     return _of_ours(model, label, frame)
 
 
-def _of_lens(model: Any) -> Subject:
-    why, network = "", None
+def _arrays(read: Callable[[Any], Network], model: Any) -> tuple[Network | None, str]:
+    """The model as arrays, or why there are none."""
     try:
-        network = of_transformer_lens(model)
+        return read(model), ""
     except UnsupportedError as error:
-        why = str(error)
-    named = getattr(model.cfg, "model_name", None)
-    name = type(model).__name__ if named in (None, "", "custom", "native") else str(named)
+        return None, str(error)
+
+
+def _of_lens(model: Any) -> Subject:
+    network, why = _arrays(of_transformer_lens, model)
     own = by_its_own_forward(model)
     weights = [w.detach().float().cpu().numpy() for _, w in sorted(model.state_dict().items())]
     outputs = int(model.W_U.shape[-1])
-    return Subject(name, own, outputs, network, why, key_of(*weights), lambda: model)
+    return Subject(name_of(model), own, outputs, network, why, key_of(*weights), lambda: model)
 
 
 def _of_ours(model: ModelLike, label: Any, frame: Any) -> tuple[Subject, Any, Frame]:
@@ -305,11 +308,7 @@ def _of_ours(model: ModelLike, label: Any, frame: Any) -> tuple[Subject, Any, Fr
         frame = frame_of(config)
         label = getattr(config.task, "task", None) if label is None else label
     frame = Frame.parse(frame) if isinstance(frame, str) else frame
-    why, network = "", None
-    try:
-        network = of_checkpoint(checkpoint)
-    except UnsupportedError as error:
-        why = str(error)
+    network, why = _arrays(of_checkpoint, checkpoint)
     outputs = max(2, config.n_outputs)
     hooked = load(checkpoint)
     name = str(checkpoint.source or "a model in memory")

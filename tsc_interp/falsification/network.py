@@ -19,12 +19,12 @@ from tsc_interp.errors import UnsupportedError
 from tsc_interp.model.import_options import family_options
 from tsc_interp.model.importing import (
     ACTIVATION_NAMES,
-    NORMS,
     exported_from,
     norm_weight,
     output_bias,
     refuse_unsupported,
 )
+from tsc_interp.model.interop import NORMS
 from tsc_interp.model.layers import ACTIVATIONS
 from tsc_interp.model.unaltered import (
     require_activation,
@@ -102,7 +102,7 @@ def of_transformer_lens(model: Any) -> Network:
     if extra or exported_from(model) is not None:
         raise UnsupportedError(f"{', '.join(sorted(extra)) or 'an export'} cannot be bounded here")
     kind = getattr(cfg, "normalization_type", None)
-    if kind not in (None, *NORMS) or getattr(cfg, "final_rms", False):
+    if kind not in NORMS or getattr(cfg, "final_rms", False):
         raise UnsupportedError(f"normalization_type {kind!r} cannot be bounded here")
     require_equal_layers(model.blocks)
     has_mlp = not getattr(cfg, "attn_only", False)
@@ -118,7 +118,7 @@ def of_transformer_lens(model: Any) -> Network:
         "n_heads": int(cfg.n_heads),
         "d_head": int(cfg.d_head),
         "causal": str(getattr(cfg, "attention_dir", None) or "causal") == "causal",
-        "norm": "off" if kind is None else NORMS[kind].removesuffix("_pre"),
+        "norm": NORMS[kind].removesuffix("_pre"),
         "final": kind is not None,
         "eps": float(getattr(cfg, "eps", 1e-5)),
         "activation": act,

@@ -14,88 +14,64 @@ from torch import Tensor
 
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
-from tsc_interp.model.inputs import Inputs
-from tsc_interp.model.layers import PER_POSITION, Extras, Residual, Tap, Weights, biased, norm
+from tsc_interp.model.layers import PER_POSITION, Pass, Residual, biased
 from tsc_interp.model.positions import alibi_slopes, rotary, turned_pairs
 
 
-def attention(
-    config: ClassifierConfig,
-    weights: Weights,
-    block: str,
-    residual: Residual,
-    inputs: Inputs,
-    tap: Tap,
-    extras: Extras,
-    asked_at: Tensor | None = None,
-) -> Residual:
+def attention(given: Pass, block: str, residual: Residual, asked_at: Tensor | None) -> Residual:
     """What a block's heads add to the residual stream.
 
     `asked_at` are positions that queries and keys read and values do not (`shortformer`).
     """
-    name = f"{block}.attn."
-    q, k, v = _queries_keys_values(config, weights, block, residual, tap, extras, asked_at)
+    config, tap, name = given.config, given.tap, f"{block}.attn."
+    q, k, v = _queries_keys_values(given, block, residual, asked_at)
     if config.positions == "rotary":
-        q, k = (
-            tap(f"{name}hook_rot_q", rotated(config, q)),
-            tap(f"{name}hook_rot_k", rotated(config, k)),
-        )
+        q = tap(f"{name}hook_rot_q", rotated(config, q))
+        k = tap(f"{name}hook_rot_k", rotated(config, k))
     k, v = _for_every_head(config, k), _for_every_head(config, v)
-    scores = _scores(config, weights, name, q, k, inputs)
-    pattern = tap(f"{name}hook_pattern", tap(f"{name}hook_attn_scores", scores).softmax(-1))
-    z = einsum(
-        pattern,
-        v,
-        "... batch head query key, ... batch key head d_head -> ... batch query head d_head",
-    )
-    z, output = tap(f"{name}hook_z", z), weights[f"{name}W_O"]
+    scores = tap(f"{name}hook_attn_scores", _scores(given, name, q, k))
+    pattern = tap(f"{name}hook_pattern", scores.softmax(-1))
+    mixed = "... batch head query key, ... batch key head d_head -> ... batch query head d_head"
+    z, output = tap(f"{name}hook_z", einsum(pattern, v, mixed)), given.weights[f"{name}W_O"]
     axes = "... batch query head d_head, ... head d_head d_model -> ... batch query"
-    if extras.attn_result:
+    if given.extras.attn_result:
         out = tap(f"{name}hook_result", einsum(z, output, f"{axes} head d_model")).sum(-2)
     else:
         out = einsum(z, output, f"{axes} d_model")
-    return biased(config, out, weights, f"{name}b_O", PER_POSITION)
+    return biased(config, out, given.weights, f"{name}b_O", PER_POSITION)
 
 
 def _queries_keys_values(
-    config: ClassifierConfig,
-    weights: Weights,
-    block: str,
-    residual: Residual,
-    tap: Tap,
-    extras: Extras,
-    asked_at: Tensor | None,
-) -> tuple[Tensor, Tensor, Tensor]:
+    given: Pass, block: str, residual: Residual, asked_at: Tensor | None
+) -> list[Tensor]:
     """`[... batch pos head d_head]` each; keys and values have a head per group."""
-    reads = _attention_inputs(config, weights, block, residual, tap, extras)
+    config, name, per_head = given.config, f"{block}.attn.", given.extras.per_head_input
+    reads = _attention_inputs(given, block, residual)
     if asked_at is not None:
-        seen = asked_at.unsqueeze(-2) if extras.per_head_input else asked_at
+        seen = asked_at.unsqueeze(-2) if per_head else asked_at
         reads = [reads[0] + seen, reads[1] + seen, reads[2]]
-    name = f"{block}.attn."
-    axes = "... batch pos head d_model" if extras.per_head_input else "... batch pos d_model"
+    axes = "... batch pos head d_model" if per_head else "... batch pos d_model"
     projection = f"{axes}, ... head d_model d_head -> ... batch pos head d_head"
     projected = []
     for part, x in zip("QKV", reads, strict=True):
-        made = einsum(x, weights[f"{name}W_{part}"], projection)
+        made = einsum(x, given.weights[f"{name}W_{part}"], projection)
         added = "... head d_head -> ... 1 1 head d_head"
-        made = biased(config, made, weights, f"{name}b_{part}", added)
-        made = tap(f"{name}hook_{part.lower()}", made)
+        made = biased(config, made, given.weights, f"{name}b_{part}", added)
+        made = given.tap(f"{name}hook_{part.lower()}", made)
         if part != "V":
-            norm_name, kind = f"{name}{part.lower()}_norm.", config.qk_norm
-            made = norm(config, weights, norm_name, made, tap, per_head=True, kind=kind)
+            made = given.norm(f"{name}{part.lower()}_norm.", made, True, config.qk_norm)
         projected.append(made)
-    return projected[0], projected[1], projected[2]
+    return projected
 
 
-def _attention_inputs(
-    config: ClassifierConfig, weights: Weights, name: str, x: Residual, tap: Tap, extras: Extras
-) -> list[Tensor]:
+def _attention_inputs(given: Pass, name: str, x: Residual) -> list[Tensor]:
     """What queries, keys and values are read from: one tensor, or with extras one for each.
 
     With extras they have a head axis, so that a hook can change what a single head reads.
     """
+    config, tap, extras = given.config, given.tap, given.extras
     if not extras.per_head_input:
-        return [norm(config, weights, f"{name}.ln1.", x, tap)] * 3
+        return [given.norm(f"{name}.ln1.", x)] * 3
     if config.grouped and extras.attn_in:
         raise UnsupportedError(
             "hook_attn_in has one input per head, but these heads share keys and values: use "
@@ -106,14 +82,14 @@ def _attention_inputs(
     if extras.attn_in:
         x = tap(f"{name}.hook_attn_in", repeat(x, per_head, head=config.n_heads).clone())
         if not extras.split_qkv_input:
-            return [norm(config, weights, f"{name}.ln1.", x, tap, per_head=True)] * 3
+            return [given.norm(f"{name}.ln1.", x, per_head=True)] * 3
         parts = [tap(f"{name}.hook_{part}_input", x.clone()) for part in heads]
     else:
         parts = [
             tap(f"{name}.hook_{part}_input", repeat(x, per_head, head=n).clone())
             for part, n in heads.items()
         ]
-    return [norm(config, weights, f"{name}.ln1.", part, tap, per_head=True) for part in parts]
+    return [given.norm(f"{name}.ln1.", part, per_head=True) for part in parts]
 
 
 def rotated(config: ClassifierConfig, x: Tensor) -> Tensor:
@@ -134,20 +110,13 @@ def _for_every_head(config: ClassifierConfig, x: Tensor) -> Tensor:
     return x.repeat_interleave(config.n_heads // config.kv_heads, dim=-2) if config.grouped else x
 
 
-def _scores(
-    config: ClassifierConfig, weights: Weights, name: str, q: Tensor, k: Tensor, inputs: Inputs
-) -> Tensor:
+def _scores(given: Pass, name: str, q: Tensor, k: Tensor) -> Tensor:
     """`[... batch head query key]`, with the log of each key's multiplicity."""
-    scores = (
-        einsum(
-            q,
-            k,
-            "... batch query head d_head, ... batch key head d_head -> ... batch head query key",
-        )
-        / config.score_divisor
-    )
+    config, inputs = given.config, given.inputs
+    met = "... batch query head d_head, ... batch key head d_head -> ... batch head query key"
+    scores = einsum(q, k, met) / config.score_divisor
     if config.ssmax:
-        factor = weights[f"{name}log_n_factor"]
+        factor = given.weights[f"{name}log_n_factor"]
         scores = scores * rearrange(factor, "... head -> ... 1 head 1 1")
     if config.log_n:
         log_n = (inputs.lengths + config.cls_counted).to(scores.dtype).log()

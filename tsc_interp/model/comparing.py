@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Literal
@@ -13,12 +13,12 @@ from torch import Tensor
 
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.errors import UnsupportedError
+from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.frames.frame import Frame
 from tsc_interp.model.forward import forward, unembedding
 from tsc_interp.model.inputs import from_tokens
 from tsc_interp.rules import ContainsAll
-from tsc_interp.strings import CLS, FIRST_LETTER
+from tsc_interp.strings import CLS, FIRST_LETTER, LETTERS
 
 _TOLERANCE = 3e-5
 """Of the sizes that meet in an output: many roundings of float32, and no other function."""
@@ -68,6 +68,40 @@ class InputMap:
         at = self.read_at(letters.shape[1])
         query = torch.full((len(ids), 1), self.query)
         return torch.cat([ids[:, :at], query, ids[:, at:]], dim=1)
+
+
+def chosen_letters(
+    tokens: Mapping[int, str] | Sequence[int], d_vocab: int, query: int | None
+) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """The token ids in the order of our letters, and their names where those are not letters."""
+    named = (
+        dict(tokens) if isinstance(tokens, Mapping) else dict(zip(tokens, LETTERS, strict=False))
+    )
+    ids = [*named, *([] if query is None else [query])]
+    wrong = [token for token in ids if type(token) is not int or not 0 <= token < d_vocab]
+    if not named or wrong or len(set(ids)) < len(ids) or len(named) > len(LETTERS):
+        raise UsageError(
+            f"tokens are 1 to {len(LETTERS)} different ids from 0 to {d_vocab - 1}, none of them "
+            f"the query's; got {list(named)[:9]} and query={query}"
+        )
+    names = [str(name) for name in named.values()]
+    if len(set(names)) < len(names):
+        raise UsageError("two tokens have the same name")
+    if set(names) == set(LETTERS[: len(names)]):
+        order = sorted(named, key=lambda token: LETTERS.index(named[token]))
+        return tuple(order), ()
+    return tuple(named), tuple(names)
+
+
+def chosen_classes(classes: tuple[int, int] | None, outputs: int) -> tuple[int, int] | None:
+    if classes is None:
+        return (0, 1) if outputs == 2 else None
+    valid = len(classes) == 2 and classes[0] != classes[1]
+    if not valid or not all(type(c) is int and 0 <= c < outputs for c in classes):
+        raise UsageError(
+            f"classes are two different outputs from 0 to {outputs - 1}, got {classes!r}"
+        )
+    return classes
 
 
 def compare(

@@ -14,45 +14,17 @@ be exported is refused with the reason, never approximated.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from itertools import product
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
-from tsc_interp.model.interop import HAS_BRIDGE_ONLY
+from tsc_interp.model.interop import HAS_BRIDGE_ONLY, NORMS
+from tsc_interp.model.stacked import StackedWeights
 
-
-class Exported(Protocol):
-    """What is read of a hooked classifier."""
-
-    config: ClassifierConfig
-
-    @property
-    def ensemble_shape(self) -> tuple[int, ...]: ...
-
-    @property
-    def W_pos(self) -> Tensor: ...
-
-    @property
-    def W_U(self) -> Tensor: ...
-
-    @property
-    def b_U(self) -> Tensor: ...
-
-    def named_parameters(self) -> Iterator[tuple[str, Tensor]]: ...
-
-
-_NORM_TYPES = {
-    "off": None,
-    "rms": "RMS",
-    "layer": "LN",
-    "rms_pre": "RMSPre",
-    "layer_pre": "LNPre",
-}
 _POSITIONS = {name: name for name in ("rotary", "alibi", "shortformer")}
 
 
@@ -141,7 +113,7 @@ def _buildable_config(config: ClassifierConfig, n_ctx: int, **options: Any) -> A
             "d_vocab": config.alphabet.vocab_size,
             "d_vocab_out": config.n_outputs,
             "act_fn": config.act_fn,
-            "normalization_type": _NORM_TYPES[config.norm],
+            "normalization_type": next(kind for kind, norm in NORMS.items() if norm == config.norm),
             "eps": config.norm_eps,
             "positional_embedding_type": _POSITIONS.get(config.positions, "standard"),
             "gated_mlp": config.gated_mlp,
@@ -155,7 +127,7 @@ def _buildable_config(config: ClassifierConfig, n_ctx: int, **options: Any) -> A
     )
 
 
-def export(model: Exported, n_ctx: int) -> Any:
+def export(model: StackedWeights, n_ctx: int) -> Any:
     """A TransformerLens model with the same logits (where ours reads) and activations."""
     config = model.config
     reasons = {"an ensemble is many models": bool(model.ensemble_shape), **_beyond_export(config)}
@@ -181,7 +153,7 @@ def export(model: Exported, n_ctx: int) -> Any:
     return hooked_transformer(config, cfg, _tl_state(model, cfg))
 
 
-def _tl_state(model: Exported, cfg: Any) -> dict[str, Tensor]:
+def _tl_state(model: StackedWeights, cfg: Any) -> dict[str, Tensor]:
     """Every weight of a TransformerLens model under HookedTransformer's names."""
     config = model.config
     state = {name: weight.detach().clone() for name, weight in model.named_parameters()}

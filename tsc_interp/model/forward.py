@@ -10,6 +10,7 @@ The pieces are in `attention.py` and `layers.py`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
@@ -21,7 +22,17 @@ from torch.nn import functional
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.model.attention import attention
 from tsc_interp.model.inputs import Inputs, as_read, from_tokens
-from tsc_interp.model.layers import NO_EXTRAS, Extras, Residual, Tap, Weights, mlp, norm, untapped
+from tsc_interp.model.layers import (
+    NO_EXTRAS,
+    Extras,
+    Pass,
+    Residual,
+    Tap,
+    Weights,
+    mlp,
+    norm,
+    untapped,
+)
 from tsc_interp.model.positions import sinusoidal
 from tsc_interp.strings import FIRST_LETTER
 
@@ -39,34 +50,21 @@ def forward(
 
     `[..., batch, output]` where there are several outputs.
     """
-    residual = embed(config, weights, inputs, tap)
-    asked_at = shortformer(config, weights, inputs, tap)
-    for layer in range(config.n_layers):
-        residual = block(config, weights, layer, residual, inputs, tap, training, extras, asked_at)
+    given = Pass(config, weights, inputs, tap, training, extras)
+    residual = blocks(given, embed(given), range(config.n_layers))
     return read_out(config, weights, residual, inputs, tap)
 
 
-def embed(config: ClassifierConfig, weights: Weights, inputs: Inputs, tap: Tap) -> Residual:
-    embedded = tap("hook_embed", weights["embed.W_E"][..., inputs.tokens, :])
-    if not config.added_positions:
-        return embedded
-    return embedded + _positions(config, weights, inputs, tap)
+def embed(given: Pass) -> Residual:
+    embedded = given.tap("hook_embed", given.weights["embed.W_E"][..., given.inputs.tokens, :])
+    return embedded + _positions(given) if given.config.added_positions else embedded
 
 
-def shortformer(
-    config: ClassifierConfig, weights: Weights, inputs: Inputs, tap: Tap
-) -> Tensor | None:
-    """Positions that queries and keys read and the residual stream does not hold, if there are."""
-    if config.positions != "shortformer":
-        return None
-    return _positions(config, weights, inputs, tap)
-
-
-def _positions(config: ClassifierConfig, weights: Weights, inputs: Inputs, tap: Tap) -> Tensor:
-    positions = position_table(config, weights)[..., : inputs.tokens.shape[1], :]
-    batch = inputs.tokens.shape[0]
+def _positions(given: Pass) -> Tensor:
+    batch, length = given.inputs.tokens.shape
+    positions = position_table(given.config, given.weights)[..., :length, :]
     positions = repeat(positions, "... pos d_model -> ... batch pos d_model", batch=batch)
-    return tap("hook_pos_embed", positions.clone())  # a hook may edit it in place
+    return given.tap("hook_pos_embed", positions.clone())  # a hook may edit it in place
 
 
 def position_table(config: ClassifierConfig, weights: Weights) -> Tensor:
@@ -79,30 +77,30 @@ def position_table(config: ClassifierConfig, weights: Weights) -> Tensor:
     return table.expand(*embedding.shape[:-2], *table.shape)
 
 
-def block(
-    config: ClassifierConfig,
-    weights: Weights,
-    layer: int,
-    residual: Residual,
-    inputs: Inputs,
-    tap: Tap,
-    training: bool,
-    extras: Extras,
-    asked_at: Tensor | None = None,
-) -> Residual:
-    """One layer, from `hook_resid_pre` to `hook_resid_post`; `asked_at` is `shortformer`'s."""
-    name = f"blocks.{layer}"
+def blocks(given: Pass, residual: Residual, layers: Sequence[int]) -> Residual:
+    """Some layers, one after the other."""
+    # What queries and keys read and the residual stream does not hold, if there is such a thing.
+    asked_at = _positions(given) if given.config.positions == "shortformer" else None
+    for layer in layers:
+        residual = _block(given, f"blocks.{layer}", residual, asked_at)
+    return residual
+
+
+def _block(given: Pass, name: str, residual: Residual, asked_at: Tensor | None) -> Residual:
+    """One layer, from `hook_resid_pre` to `hook_resid_post`."""
+    config, tap = given.config, given.tap
     residual = tap(f"{name}.hook_resid_pre", residual)
     if config.has_attention:
-        out = attention(config, weights, name, residual, inputs, tap, extras, asked_at)
-        out = norm(config, weights, f"{name}.ln1_post.", out, tap, kind=config.attention_norm)
-        out = functional.dropout(out, config.dropout, training)
+        out = attention(given, name, residual, asked_at)
+        out = given.norm(f"{name}.ln1_post.", out, kind=config.attention_norm)
+        out = functional.dropout(out, config.dropout, given.training)
         residual = tap(f"{name}.hook_resid_mid", residual + tap(f"{name}.hook_attn_out", out))
     if config.has_mlp:
-        read = tap(f"{name}.hook_mlp_in", residual.clone()) if extras.hook_mlp_in else residual
-        read = norm(config, weights, f"{name}.ln2.", read, tap)
-        out = mlp(config, weights, f"{name}.mlp.", read, tap)
-        out = functional.dropout(out, config.dropout, training)
+        read = residual
+        if given.extras.hook_mlp_in:
+            read = tap(f"{name}.hook_mlp_in", residual.clone())
+        out = mlp(config, given.weights, f"{name}.mlp.", given.norm(f"{name}.ln2.", read), tap)
+        out = functional.dropout(out, config.dropout, given.training)
         residual = residual + tap(f"{name}.hook_mlp_out", out)
     return tap(f"{name}.hook_resid_post", residual)
 

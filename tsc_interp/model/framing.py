@@ -24,6 +24,7 @@ from tsc_interp.tasks.framed import framed
 FrameLike = Frame | str | Mapping[str, Any]
 """A frame, its notation, or the options of `tsc.from_transformer_lens`, the task among them."""
 _SHOWN = 100
+_IMPORT_OPTIONS = {"tokens", "task", "frame", "query", "classes", "samples", "seed", "name"}
 
 
 def is_external(model: Any) -> bool:
@@ -56,7 +57,7 @@ def with_frame(model: Any, frame: FrameLike | None, *, task: Any = None) -> Any:
             f"tsc.from_transformer_lens (frame or tokens, and a task); got {shorten(frame)}"
         )
     if is_external(model):
-        from tsc_interp.model.importing import taken_over
+        from tsc_interp.model.importing import from_transformer_lens
 
         options = dict(frame) if isinstance(frame, Mapping) else {"frame": frame}
         if task is not None:
@@ -65,7 +66,12 @@ def with_frame(model: Any, frame: FrameLike | None, *, task: Any = None) -> Any:
             raise UsageError(
                 "nothing says what this model should decide: frame={'frame': ..., 'task': ...}"
             )
-        return taken_over(model, options)
+        if set(options) - _IMPORT_OPTIONS or not {"tokens", "frame"} & set(options):
+            raise UsageError(
+                "a mapping has a frame, or tokens and perhaps query and classes, and a task, as "
+                f"tsc.from_transformer_lens takes them; got {shorten(options)}"
+            )
+        return from_transformer_lens(model, **options)
     if isinstance(frame, Mapping):
         raise UsageError(
             f"a mapping is for a TransformerLens model, which is imported with it; this one is "

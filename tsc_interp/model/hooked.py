@@ -25,11 +25,11 @@ from tsc_interp.model.cache import ClassifierCache
 from tsc_interp.model.circuits import Circuits
 from tsc_interp.model.classifier import Input
 from tsc_interp.model.export import export, transformer_lens_config
-from tsc_interp.model.forward import block, embed, hook_names, read_out, shortformer
+from tsc_interp.model.forward import blocks, embed, hook_names, read_out
 from tsc_interp.model.framing import FrameLike, with_frame
 from tsc_interp.model.inputs import TOKENS_NEEDED, Inputs, from_tokens, true_classes
 from tsc_interp.model.interop import HAS_BRIDGE_ONLY, untangle_state_dict
-from tsc_interp.model.layers import ALL_EXTRAS, Extras
+from tsc_interp.model.layers import ALL_EXTRAS, Extras, Pass
 from tsc_interp.model.parts import FinalNorm, place
 from tsc_interp.model.refused import option_refusal, refusal
 
@@ -124,25 +124,11 @@ class HookedClassifier(Circuits, HookedRootModule):  # type: ignore[misc]
         _check_options(return_type, padding_side=padding_side, **others)
         given = self._given(input, start_at_layer, tokens)
         self._check_dropout(given)
-        weights, extras = dict(self.named_parameters()), self._extras()
-        residual = (
-            embed(self.config, weights, given, self._tap)
-            if start_at_layer is None
-            else torch.as_tensor(input)
-        )
-        asked_at = shortformer(self.config, weights, given, self._tap)
-        for layer in range(self.config.n_layers)[start_at_layer:stop_at_layer]:
-            residual = block(
-                self.config,
-                weights,
-                layer,
-                residual,
-                given,
-                self._tap,
-                self.training,
-                extras,
-                asked_at,
-            )
+        weights = dict(self.named_parameters())
+        run = Pass(self.config, weights, given, self._tap, self.training, self._extras())
+        residual = embed(run) if start_at_layer is None else torch.as_tensor(input)
+        layers = range(self.config.n_layers)[start_at_layer:stop_at_layer]
+        residual = blocks(run, residual, layers)
         if stop_at_layer is not None:
             return residual
         if return_type is None:

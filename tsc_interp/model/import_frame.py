@@ -18,12 +18,10 @@ from tsc_interp.strings import LETTERS, MAX_LETTERS
 
 def of_frame(
     frame: Frame,
+    model: Any,
     *,
     causal: bool,
-    n_layers: int,
     n_positions: int,
-    d_vocab: int,
-    outputs: int,
     ordered: bool,
     names: Mapping[int, str] | None = None,
 ) -> InputMap:
@@ -31,11 +29,9 @@ def of_frame(
 
     Args:
         frame: What inputs look like; tokens are the model's own.
+        model: The TransformerLens model.
         causal: Which way attention looks.
-        n_layers: How many layers there are.
         n_positions: For how many tokens there are positions; 0 for none.
-        d_vocab: How many tokens there are.
-        outputs: How many outputs there are.
         ordered: Whether the task is about the order of letters.
         names: What tokens are called, besides the names of the frame.
 
@@ -43,6 +39,7 @@ def of_frame(
         UsageError: The frame does not fit the model.
         UnsupportedError: No classifier here reads such a frame.
     """
+    d_vocab, outputs = model.cfg.d_vocab, model.W_U.shape[-1]
     if max(frame.tokens) >= d_vocab or max(frame.classes or (0,)) >= outputs:
         raise UsageError(
             f"the frame has tokens up to {max(frame.tokens)} and classes {frame.classes}; the "
@@ -56,7 +53,7 @@ def of_frame(
     left, query, front, back = (_causal if causal else _both_ways)(frame)
     counts = not ordered and not n_positions and _alone(left, frame, int(causal))
     if counts and causal:
-        counts = n_layers == 1
+        counts = model.cfg.n_layers == 1
         if counts:
             query, left = left.after[0], left.replace(after=())
     if query is not None and front is None and n_positions and len(frame.lengths) > 1:

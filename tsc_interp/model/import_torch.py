@@ -21,8 +21,8 @@ from tsc_interp.arguments import checked
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError, UsageError
-from tsc_interp.model.comparing import InputMap, compare
-from tsc_interp.model.importing import as_arrays, chosen_classes, chosen_letters, difference
+from tsc_interp.model.comparing import InputMap, chosen_classes, chosen_letters, compare
+from tsc_interp.model.importing import as_arrays, difference
 from tsc_interp.model.unaltered import require_unaltered
 from tsc_interp.strings import CLS, FIRST_LETTER
 

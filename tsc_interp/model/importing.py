@@ -25,11 +25,18 @@ from torch import Tensor
 from tsc_interp.arguments import checked
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.errors import UnsupportedError, UsageError, shorten
+from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.frames.frame import Frame
-from tsc_interp.model.comparing import InputMap, Reads, compare
+from tsc_interp.model.comparing import (
+    InputMap,
+    Reads,
+    chosen_classes,
+    chosen_letters,
+    compare,
+)
 from tsc_interp.model.import_frame import of_frame
 from tsc_interp.model.import_options import family_options, family_weights
+from tsc_interp.model.interop import NORMS
 from tsc_interp.model.layers import ACTIVATIONS
 from tsc_interp.model.unaltered import (
     require_activation,
@@ -37,11 +44,10 @@ from tsc_interp.model.unaltered import (
     require_equal_layers,
     require_unaltered,
 )
-from tsc_interp.strings import CLS, FIRST_LETTER, LETTERS
+from tsc_interp.strings import CLS, FIRST_LETTER
 from tsc_interp.task import given_task
 from tsc_interp.tasks.framed import framed
 
-NORMS = {"LN": "layer", "LNPre": "layer_pre", "RMS": "rms", "RMSPre": "rms_pre"}
 ACTIVATION_NAMES = {
     "relu": "relu", "gelu": "gelu", "silu": "silu", "swish": "silu",
     "gelu_new": "gelu_new", "gelu_fast": "gelu_new", "gelu_pytorch_tanh": "gelu_new",
@@ -105,13 +111,21 @@ def from_transformer_lens(
         )
     require_unaltered(model)
     refuse_unsupported(cfg)
-    causal = _choice(cfg, "attention_dir", "causal") == "causal"
+    causal = str(getattr(cfg, "attention_dir", None) or "causal") == "causal"
     options = family_options(model, cfg)
     provenance: dict[str, Any] = {"imported_from": type(model).__name__}
     if frame is not None:
         task = given_task(task)
-        asked = {"causal": causal, "ordered": task.ordered, "n_positions": options["n_positions"]}
-        reading = _framed(model, frame, tokens, (query, classes), asked)
+        names = dict(tokens) if isinstance(tokens, Mapping) else None
+        if query is not None or classes is not None or (tokens is not None and names is None):
+            raise UsageError(
+                "a frame says which tokens are letters, where the answer is read and which outputs "
+                "stand for which classes: leave out query and classes; tokens may name tokens"
+            )
+        reading = of_frame(
+            Frame.parse(frame, names=names) if isinstance(frame, str) else frame, model,
+            causal=causal, n_positions=options["n_positions"], ordered=task.ordered, names=names,
+        )  # fmt: skip
         moved = reading.moved is not None and reading.moved[0] > 0
         if moved and options.get("positions", "learned") != "learned":
             raise UnsupportedError(
@@ -137,7 +151,7 @@ def from_transformer_lens(
         config,
         as_arrays(config, weights),
         {**provenance, "token_ids": list(reading.ids), "query": reading.query},
-        source=name or getattr(frame, "name", "") or _name(model, cfg),
+        source=name or getattr(frame, "name", "") or name_of(model),
     )
 
     def original(letters: Tensor) -> Tensor:
@@ -148,38 +162,10 @@ def from_transformer_lens(
     return checkpoint
 
 
-def _name(model: Any, cfg: Any) -> str:
-    """The model's own name, if it has one."""
-    named = getattr(cfg, "model_name", None)
+def name_of(model: Any) -> str:
+    """A TransformerLens model's own name, or that of its class."""
+    named = getattr(model.cfg, "model_name", None)
     return type(model).__name__ if named in (None, "", "custom", "native") else str(named)
-
-
-def _framed(
-    model: Any, frame: Frame | str, tokens: Any, others: tuple[Any, Any], asked: dict[str, Any]
-) -> InputMap:
-    """What a frame says of how the model is read."""
-    names = dict(tokens) if isinstance(tokens, Mapping) else None
-    if any(other is not None for other in others) or (tokens is not None and names is None):
-        raise UsageError(
-            "a frame says which tokens are letters, where the answer is read and which outputs "
-            "stand for which classes: leave out query and classes; tokens may name tokens"
-        )
-    read = Frame.parse(frame, names=names) if isinstance(frame, str) else frame
-    return of_frame(
-        read, n_layers=model.cfg.n_layers, d_vocab=model.cfg.d_vocab, outputs=model.W_U.shape[-1],
-        names=names, **asked,
-    )  # fmt: skip
-
-
-def taken_over(model: Any, options: Mapping[str, Any]) -> Checkpoint:
-    """The same with its options in a mapping, whose names are checked."""
-    known = {"tokens", "task", "frame", "query", "classes", "samples", "seed", "name"}
-    if set(options) - known or not {"tokens", "frame"} & set(options):
-        raise UsageError(
-            "a mapping has a frame, or tokens and perhaps query and classes, and a task, as "
-            f"tsc.from_transformer_lens takes them; got {shorten(options)}"
-        )
-    return from_transformer_lens(model, **options)
 
 
 # -- what fits ---------------------------------------------------------------------------------
@@ -226,54 +212,17 @@ def _require_uniform(model: Any, config: ClassifierConfig, cfg: Any) -> None:
         require_activation(model, ACTIVATIONS[config.act_fn], str(cfg.act_fn))
 
 
-def _choice(cfg: Any, option: str, default: str) -> str:
-    return str(getattr(cfg, option, None) or default)
-
-
-def chosen_letters(
-    tokens: Mapping[int, str] | Sequence[int], d_vocab: int, query: int | None
-) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """The token ids in the order of our letters, and their names where those are not letters."""
-    named = (
-        dict(tokens) if isinstance(tokens, Mapping) else dict(zip(tokens, LETTERS, strict=False))
-    )
-    ids = [*named, *([] if query is None else [query])]
-    wrong = [token for token in ids if type(token) is not int or not 0 <= token < d_vocab]
-    if not named or wrong or len(set(ids)) < len(ids) or len(named) > len(LETTERS):
-        raise UsageError(
-            f"tokens are 1 to {len(LETTERS)} different ids from 0 to {d_vocab - 1}, none of them "
-            f"the query's; got {list(named)[:9]} and query={query}"
-        )
-    names = [str(name) for name in named.values()]
-    if len(set(names)) < len(names):
-        raise UsageError("two tokens have the same name")
-    if set(names) == set(LETTERS[: len(names)]):
-        order = sorted(named, key=lambda one: LETTERS.index(named[one]))
-        return tuple(order), ()
-    return tuple(named), tuple(names)
-
-
-def chosen_classes(classes: tuple[int, int] | None, outputs: int) -> tuple[int, int] | None:
-    if classes is None:
-        return (0, 1) if outputs == 2 else None
-    valid = len(classes) == 2 and classes[0] != classes[1]
-    if not valid or not all(type(c) is int and 0 <= c < outputs for c in classes):
-        raise UsageError(
-            f"classes are two different outputs from 0 to {outputs - 1}, got {classes!r}"
-        )
-    return classes
-
-
 def _config(
     model: Any, cfg: Any, reading: InputMap, task: Any, family: Mapping[str, Any]
 ) -> ClassifierConfig:
     kind = getattr(cfg, "normalization_type", None)
-    if kind not in (None, *NORMS):
+    if kind not in NORMS:
+        known = ", ".join(filter(None, NORMS))
         raise UnsupportedError(
-            f"normalization_type {kind!r}; what can be imported is {', '.join(NORMS)} or None"
+            f"normalization_type {kind!r}; what can be imported is {known} or None"
         )
     state = dict(model.state_dict())
-    norm = "off" if kind is None else NORMS[kind]
+    norm = NORMS[kind]
     if norm in ("layer", "rms") and norm_weight(state, "blocks.0.ln1", "w") is None:
         norm += "_pre"  # folded into what follows
     ours = exported_from(model)

@@ -16,6 +16,9 @@ from tsc_interp.errors import CheckpointError
 HAS_BRIDGE_ONLY = int(version("transformer-lens").split(".")[0]) >= 4
 
 
+NORMS = {None: "off", "LN": "layer", "LNPre": "layer_pre", "RMS": "rms", "RMSPre": "rms_pre"}
+"""Our norms by TransformerLens's names."""
+
 # Without positions here, theirs have to be a table, which may be zero, or none.
 _NO_POSITIONS = {"standard": "standard", "none": "none"}
 
@@ -55,14 +58,13 @@ def _check_cfg(config: ClassifierConfig, cfg: Any) -> None:
             "mask, norm and scale of scores belong to it: pass cfg=its cfg, or take the model over "
             "with tsc.from_transformer_lens(model, ...)"
         )
-    norms = {None: "off", "LN": "layer", "RMS": "rms", "LNPre": "layer_pre", "RMSPre": "rms_pre"}
     scale = getattr(cfg, "attn_scale", -1.0) if cfg.use_attn_scale else 1.0
     scale = math.sqrt(config.d_head) if scale <= 0 else scale
     kind = str(getattr(cfg, "positional_embedding_type", None) or "standard")
     ours = config.positions if config.positions in ("rotary", "alibi", "shortformer") else kind
     has: dict[str, tuple[Any, Any]] = {
         "attention": (str(cfg.attention_dir), "causal" if config.causal else "bidirectional"),
-        "norm": (norms.get(cfg.normalization_type, cfg.normalization_type), config.norm),
+        "norm": (NORMS.get(cfg.normalization_type, cfg.normalization_type), config.norm),
         "attend_cls": (True, config.attend_cls or not config.has_attention),
         "attention_scale": (scale, config.score_divisor),
         "kind of positions": (kind, ours if config.has_positions else _NO_POSITIONS.get(kind)),

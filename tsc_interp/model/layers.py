@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from tsc_interp.config import ClassifierConfig
+from tsc_interp.model.inputs import Inputs
 
 Weights = Mapping[str, Tensor]
 Tap = Callable[[str, Tensor], Tensor]
@@ -38,6 +39,21 @@ ALL_EXTRAS = Extras(attn_result=True, attn_in=True, split_qkv_input=True, hook_m
 
 def untapped(name: str, activation: Tensor) -> Tensor:
     return activation
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One forward pass: the model, what it reads, and who sees its activations."""
+
+    config: ClassifierConfig
+    weights: Weights
+    inputs: Inputs
+    tap: Tap = untapped
+    training: bool = False
+    extras: Extras = NO_EXTRAS
+
+    def norm(self, name: str, x: Tensor, per_head: bool = False, kind: str | None = None) -> Tensor:
+        return norm(self.config, self.weights, name, x, self.tap, per_head, kind)
 
 
 def mlp(config: ClassifierConfig, weights: Weights, name: str, x: Residual, tap: Tap) -> Residual:

@@ -18,6 +18,8 @@ from tsc_interp.errors import UnsupportedError
 from tsc_interp.model import layers
 from tsc_interp.model.forward import unembed
 
+_BIASED = {f"b_{part}": f"W_{part}" for part in ("U", "in", "out", *"QKVO")}
+
 
 class Component(nn.Module):
     """A named place such as `blocks.0`, holding other parts, weights and hook points."""
@@ -34,14 +36,12 @@ class Component(nn.Module):
             "say; run the model with stop_at_layer, or with start_at_layer and tokens"
         )
 
-    def _zero_bias(self, name: str) -> Tensor | None:
-        """Zeros shaped as this bias, for a part that could have it."""
-        return None
-
     def __getattr__(self, name: str) -> Any:
         # Reached where there is no parameter of that name.
-        zeros = self._zero_bias(name) if name.startswith("b_") and not self.config.biases else None
-        return super().__getattr__(name) if zeros is None else zeros
+        weight = self._parameters.get(_BIASED.get(name, ""))
+        if weight is None or self.config.biases:
+            return super().__getattr__(name)
+        return torch.zeros_like(weight[..., 0, 0, :] if name == "b_O" else weight[..., 0, :])
 
     def _tap(self, name: str, activation: Tensor) -> Tensor:
         point = self._modules.get(name)
@@ -66,9 +66,6 @@ class Unembed(Component):
                 "residual @ model.W_U (+ model.b_U) is what it computes"
             )
         return unembed(dict(self.named_parameters()), residual)
-
-    def _zero_bias(self, name: str) -> Tensor:
-        return torch.zeros_like(self.W_U[..., 0, :])
 
 
 class Norm(Component):
@@ -98,22 +95,12 @@ class Mlp(Component):
     def forward(self, x: Tensor) -> Tensor:
         return layers.mlp(self.config, dict(self.named_parameters()), "", x, self._tap)
 
-    def _zero_bias(self, name: str) -> Tensor | None:
-        of = {"b_in": "W_in", "b_out": "W_out"}.get(name)
-        return None if of is None else torch.zeros_like(getattr(self, of)[..., 0, :])
-
 
 class Attention(Component):
     W_Q: Tensor
     W_K: Tensor
     W_V: Tensor
     W_O: Tensor
-
-    def _zero_bias(self, name: str) -> Tensor | None:
-        if name == "b_O":
-            return torch.zeros_like(self.W_O[..., 0, 0, :])
-        of = {"b_Q": self.W_Q, "b_K": self.W_K, "b_V": self.W_V}.get(name)
-        return None if of is None else torch.zeros_like(of[..., 0, :])
 
 
 _KINDS: dict[str, type[Component]] = {

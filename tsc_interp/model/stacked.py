@@ -48,7 +48,12 @@ class StackedWeights(nn.Module):
 
     @property
     def b_U(self) -> Tensor:
-        return self._bias("unembed.b_U", self.W_U[..., 0, :])
+        bias = "unembed.b_U"
+        return (
+            self.get_parameter(bias)
+            if self.config.biases
+            else torch.zeros_like(self.W_U[..., 0, :])
+        )
 
     @property
     def W_Q(self) -> Tensor:
@@ -86,38 +91,35 @@ class StackedWeights(nn.Module):
     @property
     def b_Q(self) -> Tensor:
         """`[layer head d_head]`, like `b_K` and `b_V`; zero in a model without biases."""
-        return self._stacked_bias("attn.b_Q", self.W_Q[..., 0, :])
+        return self._bias("attn.b_Q", self.W_Q[..., 0, :])
 
     @property
     def b_K(self) -> Tensor:
-        return self._head_bias("attn.b_K", self.W_K[..., 0, :])
+        return self._bias("attn.b_K", self.W_K[..., 0, :])
 
     @property
     def b_V(self) -> Tensor:
-        return self._head_bias("attn.b_V", self.W_V[..., 0, :])
+        return self._bias("attn.b_V", self.W_V[..., 0, :])
 
     @property
     def b_O(self) -> Tensor:
         """`[layer d_model]`, like `b_out`."""
-        return self._stacked_bias("attn.b_O", self.W_O[..., 0, 0, :])
+        return self._bias("attn.b_O", self.W_O[..., 0, 0, :])
 
     @property
     def b_in(self) -> Tensor:
         """`[layer d_mlp]`."""
-        return self._stacked_bias("mlp.b_in", self.W_in[..., 0, :])
+        return self._bias("mlp.b_in", self.W_in[..., 0, :])
 
     @property
     def b_out(self) -> Tensor:
-        return self._stacked_bias("mlp.b_out", self.W_out[..., 0, :])
+        return self._bias("mlp.b_out", self.W_out[..., 0, :])
 
     def _bias(self, name: str, like: Tensor) -> Tensor:
-        return self.get_parameter(name) if self.config.biases else torch.zeros_like(like)
-
-    def _stacked_bias(self, name: str, like: Tensor) -> Tensor:
-        return self._stacked(name) if self.config.biases else torch.zeros_like(like)
-
-    def _head_bias(self, name: str, like: Tensor) -> Tensor:
-        return self._copied(self._stacked(name)) if self.config.biases else torch.zeros_like(like)
+        if not self.config.biases:
+            return torch.zeros_like(like)
+        stacked = self._stacked(name)
+        return self._copied(stacked) if name.endswith(("b_K", "b_V")) else stacked
 
     def _copied(self, shared: Tensor) -> Tensor:
         """One for every head, of one per group."""
