@@ -105,6 +105,7 @@ def command(
         _check(check, loaded, as_json)
         return
     verdict: Verdict | OrderedVerdict
+    asked: dict[str, Any]
     if ordered:
         if horizon or float32 is not None:
             raise UsageError(

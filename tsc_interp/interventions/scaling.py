@@ -101,7 +101,7 @@ def written_by(weights: dict[str, Array], part: Part) -> Array:
         return weights["embed.W_E"]
     name = "attn.W_O" if part.kind == "head" else "mlp.W_out"
     stacked = weights[f"blocks.{part.layer}.{name}"]
-    return stacked if part.index is None else stacked[part.index]
+    return stacked if part.index is None else np.asarray(stacked[part.index])
 
 
 def read_by(weights: dict[str, Array], part: Part) -> Array:
@@ -112,7 +112,7 @@ def read_by(weights: dict[str, Array], part: Part) -> Array:
     assert part.index is not None
     if part.kind == "neuron":
         return stacked[:, part.index : part.index + 1]
-    return stacked[part.index]
+    return np.asarray(stacked[part.index])
 
 
 def factor(one: Intervention) -> float:

@@ -142,8 +142,8 @@ def from_transformer_lens(
                 "a model that looks both ways is read at a token of its own: query=its id"
             )
         reads: Reads = "last_letter" if query is None else ("last" if causal else "first")
-        ids, names = chosen_letters(tokens, cfg.d_vocab, query)
-        reading = InputMap(ids, names, query, reads, chosen_classes(classes, model.W_U.shape[-1]))
+        ids, called = chosen_letters(tokens, cfg.d_vocab, query)
+        reading = InputMap(ids, called, query, reads, chosen_classes(classes, model.W_U.shape[-1]))
     config = _config(model, cfg, reading, task, options)
     _require_uniform(model, config, cfg)
     weights = _weights(model, config, reading)

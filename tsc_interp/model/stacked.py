@@ -48,12 +48,9 @@ class StackedWeights(nn.Module):
 
     @property
     def b_U(self) -> Tensor:
-        bias = "unembed.b_U"
-        return (
-            self.get_parameter(bias)
-            if self.config.biases
-            else torch.zeros_like(self.W_U[..., 0, :])
-        )
+        if self.config.biases:
+            return self.get_parameter("unembed.b_U")
+        return torch.zeros_like(self.W_U[..., 0, :])
 
     @property
     def W_Q(self) -> Tensor:

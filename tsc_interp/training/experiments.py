@@ -80,6 +80,8 @@ class Experiment:
         training: Mapping[str, Any] | None = None,
         about: str = "",
         chapter: str = "",
+        *,
+        most: int = MAX_RUNS,
     ) -> Experiment:
         """Return an experiment from options; lists of values form a grid.
 
@@ -90,56 +92,54 @@ class Experiment:
             training: Options of `TrainingConfig`.
             about: A sentence for listings.
             chapter: The chapter of the source report it belongs to.
+            most: The most runs that the grid may have.
 
         Raises:
-            ConfigError: An unknown option or an impossible value, or more than 100,000 runs.
+            ConfigError: An unknown option or an impossible value, or more than `most` runs.
         """
-        return make_experiment(name, seeds, classifier, training, about, chapter)
+        texts = {"name": name, "about": about, "chapter": chapter}
+        for what, text in texts.items():
+            if not isinstance(text, str):
+                raise ConfigError(f"{what} = {shorten(text)}: expected text in quotes")
+        if not _NAME.fullmatch(name):
+            raise ConfigError(
+                f"{shorten(name)} cannot name an experiment: up to 100 letters, digits, '_', '-' "
+                "and '.', because runs are kept in a directory of that name"
+            )
+        parsed = _parse_seeds(seeds, most)
+        options = {"classifier": classifier or {}, "training": training or {}}
+        for what, table in options.items():
+            if not isinstance(table, Mapping):
+                raise ConfigError(f"{what} = {shorten(table)}: expected a table of options")
+        _refuse_misplaced(options)
+        try:
+            axes = dict(_axes(options))
+        except RecursionError:
+            raise ConfigError(f"{name}: the options are nested too deeply") from None
+        runs = len(parsed) * prod(len(values) for values in axes.values())
+        if runs > most:
+            raise ConfigError(
+                f"{name} has {runs:,} runs; at most {most:,} can be trained at a time"
+            )
+        return cls(name, parsed, _cells(options, axes), about, chapter)
 
     @classmethod
     def load(cls, path: str | Path) -> Experiment:
         """Return the experiment in a TOML file; without a `name` it is called like the file."""
-        return load_experiment(path)
+        path = Path(path)
+        options = read_options(path, ("name", "about", "seeds", "classifier", "training"))
+        try:
+            return cls.of(options.pop("name", path.stem), **options)
+        except ConfigError as error:
+            raise ConfigError(f"{shown(path)}: {error}") from None
 
     def jobs(self) -> list[Job]:
         """Return one job per configuration and seed."""
         return [Job(self.name, cell.config, seed) for cell in self.cells for seed in self.seeds]
 
 
-def make_experiment(
-    name: str,
-    seeds: int | str | Sequence[int] = (0,),
-    classifier: Mapping[str, Any] | None = None,
-    training: Mapping[str, Any] | None = None,
-    about: str = "",
-    chapter: str = "",
-    *,
-    most: int = MAX_RUNS,
-) -> Experiment:
-    """An experiment from options; lists among them span a grid of up to `most` runs in all."""
-    texts = {"name": name, "about": about, "chapter": chapter}
-    for what, text in texts.items():
-        if not isinstance(text, str):
-            raise ConfigError(f"{what} = {shorten(text)}: expected text in quotes")
-    if not _NAME.fullmatch(name):
-        raise ConfigError(
-            f"{shorten(name)} cannot name an experiment: up to 100 letters, digits, '_', '-' and "
-            "'.', because runs are kept in a directory of that name"
-        )
-    parsed = _parse_seeds(seeds, most)
-    options = {"classifier": classifier or {}, "training": training or {}}
-    for what, table in options.items():
-        if not isinstance(table, Mapping):
-            raise ConfigError(f"{what} = {shorten(table)}: expected a table of options")
-    _refuse_misplaced(options)
-    try:
-        axes = dict(_axes(options))
-    except RecursionError:
-        raise ConfigError(f"{name}: the options are nested too deeply") from None
-    runs = len(parsed) * prod(len(values) for values in axes.values())
-    if runs > most:
-        raise ConfigError(f"{name} has {runs:,} runs; at most {most:,} can be trained at a time")
-    return Experiment(name, parsed, _cells(options, axes), about, chapter)
+make_experiment, load_experiment = Experiment.of, Experiment.load
+"""Names from before these were methods."""
 
 
 def refuse_unknown(options: Mapping[str, Any], allowed: Sequence[str], of: str = "") -> None:
@@ -159,16 +159,6 @@ def _refuse_misplaced(options: Mapping[str, Mapping[str, Any]]) -> None:
                 raise ConfigError(
                     f"unknown option {name!r} of the {table}: did you mean {other}.{name}?"
                 )
-
-
-def load_experiment(path: str | Path) -> Experiment:
-    """An experiment from a TOML file; without a `name` it is called like the file."""
-    path = Path(path)
-    options = read_options(path, ("name", "about", "seeds", "classifier", "training"))
-    try:
-        return make_experiment(options.pop("name", path.stem), **options)
-    except ConfigError as error:
-        raise ConfigError(f"{shown(path)}: {error}") from None
 
 
 def read_options(path: Path, allowed: Sequence[str]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from tsc_interp.arguments import checked
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.run_directory import DEFAULT_RUNS, DamagedRun, RunError
-from tsc_interp.checkpoints.run_records import RunResult
+from tsc_interp.checkpoints.run_records import Ending, RunResult
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UsageError, shorten
 from tsc_interp.files import remove_temporaries
@@ -118,25 +118,9 @@ def train(
         >>> run.result.epochs
         1
     """
-    jobs = _listed(jobs, seeds, training)
-    runs, watcher = Path(runs), watcher or Watcher()
-    wanted: dict[tuple[RunConfig, int], list[Job]] = {}
-    for job in jobs:
-        wanted.setdefault((job.config, job.seed), []).append(job)
-    done: dict[Path, RunResult] = {}
-    waiting = _look(wanted.values(), runs, watcher, done)
-    own, others = shared_out(waiting, processes)
-    with helpers(len(others)) as helper:
-        asked = [(share, helper.submit(_finish_share, share, runs)) for share in others]
-        for part in _parts(own, runs):
-            _do(part, runs, watcher, done)
-        for share, future in asked:
-            _take_share(share, future, runs, watcher, done)
-    directories = [_directory(runs, job) for job in jobs]
-    return [
-        TrainedRun(job, done[directory.path], directory)
-        for job, directory in zip(jobs, directories, strict=True)
-    ]
+    return _Training(Path(runs), watcher or Watcher()).train(
+        _listed(jobs, seeds, training), processes
+    )
 
 
 def _listed(
@@ -160,37 +144,181 @@ def _listed(
     return listed
 
 
-# -- what is there -----------------------------------------------------------------------------
+class _Training:
+    """Runs of one directory: what is there, what is to be done, and what has been done."""
+
+    def __init__(self, runs: Path, watcher: Watcher) -> None:
+        self.runs, self.watcher = runs, watcher
+        self.done: dict[Path, RunResult] = {}
+
+    def train(self, jobs: list[Job], processes: int) -> list[TrainedRun]:
+        wanted: dict[tuple[RunConfig, int], list[Job]] = {}
+        for job in jobs:
+            wanted.setdefault((job.config, job.seed), []).append(job)
+        own, others = shared_out(self._look(wanted.values()), processes)
+        with helpers(len(others)) as helper:
+            asked = [(share, helper.submit(_finish_share, share, self.runs)) for share in others]
+            self._do(own)
+            for share, future in asked:
+                self._take_share(share, future)
+        directories = [self._directory(job) for job in jobs]
+        return [
+            TrainedRun(job, self.done[directory.path], directory)
+            for job, directory in zip(jobs, directories, strict=True)
+        ]
+
+    def _directory(self, job: Job) -> RunWriter:
+        return RunWriter.of(self.runs, job.experiment, job.config, job.seed)
+
+    # -- what is there -------------------------------------------------------------------------
+
+    def _look(self, wanted: Iterable[Same]) -> list[Same]:
+        """Note what is finished under every name it is wanted for; the rest is returned.
+
+        Nothing is locked and nothing changed: whoever finds less than there is looks again later.
+        """
+        rest, to_train, finished, unfinished, most_epochs = [], 0, 0, 0, 0
+        for same in wanted:
+            there = {self._directory(job).path: _peek(self._directory(job)) for job in same}
+            results = {path: one.result for path, one in there.items() if one.result}
+            if len(results) == len(there):
+                finished += 1
+                self.done |= results
+                continue
+            rest.append(same)
+            if self._find(same):
+                finished += 1
+            else:
+                begun = next(iter(there.values())).state
+                to_train += 1
+                unfinished += begun is not None
+                most_epochs += same[0].config.training.max_epochs - (begun.epoch if begun else 0)
+        self.watcher.planned(Plan(to_train, finished, unfinished, most_epochs))
+        return rest
+
+    def _find(self, same: Same) -> RunWriter | None:
+        """A finished run of this configuration and seed, under any experiment's name."""
+        job = same[0]
+        others = sorted(self.runs.glob(f"*/{job.config.key()}/seed={job.seed}"))
+        candidates = [self._directory(job) for job in same]
+        candidates += [RunWriter(path, job.config, job.seed) for path in others]
+        return next((run for run in candidates if _usable(run)), None)
+
+    # -- doing it ------------------------------------------------------------------------------
+
+    def _do(self, waiting: Sequence[Same]) -> None:
+        for part in self._parts(waiting):
+            folders = {self._directory(job).path.parent for same in part for job in same}
+            with ExitStack() as locks:
+                # Sorted, so that two processes cannot wait for each other.
+                for folder in sorted(folders):
+                    locks.enter_context(locked(folder, self.watcher.waiting))
+                    remove_temporaries(folder)
+                finished = {id(same): self._find(same) for same in part}
+                self._train_missing([same[0] for same in part if not finished[id(same)]])
+                for same in part:
+                    self._share(finished[id(same)] or self._directory(same[0]), same)
+
+    def _parts(self, waiting: Sequence[Same]) -> Iterator[list[Same]]:
+        """What is locked and trained at a time: few locks, and alike configurations together."""
+        part: list[Same] = []
+        folders: set[Path] = set()
+        for same in chain.from_iterable(groups_of(waiting)):
+            needed = {self._directory(job).path.parent for job in same}
+            if part and len(folders | needed) > LOCKS_AT_ONCE:
+                yield part
+                part, folders = [], set()
+            part.append(same)
+            folders |= needed
+        if part:
+            yield part
+
+    def _take_share(self, share: Sequence[Same], future: Future[dict[Path, RunResult]]) -> None:
+        """What another process has done; if it died, it is done here."""
+        try:
+            results = future.result()
+        except BrokenExecutor:
+            self._do(share)
+            return
+        self.done |= results
+        for same in share:
+            self.watcher.finished(same[0], results[self._directory(same[0]).path])
+
+    def _train_missing(self, jobs: Sequence[Job]) -> None:
+        """Resume or begin every job, the ones that can share a loop together."""
+        groups: dict[tuple[ClassifierConfig, TrainingConfig, int], list[tuple[Job, TrainingState]]]
+        groups = {}
+        for job in jobs:
+            directory = self._directory(job)
+            state = self._examined(directory).state
+            remove_temporaries(directory.path, directory.checkpoint_path(0).parent)
+            if state is None:
+                state = start(job.config, job.seed)
+                directory.begin(state)
+            key = (shape_of(job.config.classifier), job.config.training, state.epoch)
+            groups.setdefault(key, []).append((job, state))
+        for group in groups.values():
+            of_member = {(job.config, job.seed): job for job, _ in group}
+            for members in train_ensemble([state for _, state in group]):
+                ended = []
+                for member in members:
+                    job = of_member[member.config, member.seed]
+                    self._directory(job).save(member)
+                    self.watcher.epoch(job, member)
+                    if member.ending is not None:
+                        ended.append((job, member, member.ending))
+                if ended:
+                    self._finish(ended)
+
+    def _examined(self, directory: RunWriter) -> Examined:
+        """What is there; what is damaged is moved out of the way, and said."""
+        try:
+            return directory.examine()
+        except DamagedRun as problem:
+            self.watcher.damaged(problem, directory.put_aside("damaged"))
+            return Examined()
+
+    def _finish(self, ended: Sequence[tuple[Job, TrainingState, Ending]]) -> None:
+        """Test the chosen weights of runs that have just ended, all in one go."""
+        losses = [[row.validation_loss for row in member.metrics] for _, member, _ in ended]
+        epochs = list(map(chosen_epoch, losses))
+        chosen = [
+            self._directory(job).checkpoint(epoch)
+            for (job, _, _), epoch in zip(ended, epochs, strict=True)
+        ]
+        tests = evaluate_ensemble(ended[0][0].config, [checkpoint.weights for checkpoint in chosen])
+        for index, (job, member, ending) in enumerate(ended):
+            epoch = epochs[index]
+            result = RunResult(
+                seed=job.seed,
+                run_key=job.config.key(),
+                ending=ending,
+                epochs=member.epoch,
+                chosen_epoch=epoch,
+                validation_loss=losses[index][epoch - 1] if epoch else float("nan"),
+                test=tests[index],
+            )
+            self._directory(job).finish(result, chosen[index])
+            self.watcher.finished(job, result)
+
+    def _share(self, source: RunWriter, same: Same) -> None:
+        """The run under every name it is wanted for."""
+        for job in same:
+            own = self._directory(job)
+            there = self._examined(own)
+            if there.result is None:
+                if there.state is not None:
+                    own.put_aside("unfinished")
+                own.adopt(source)
+                there = own.examine()
+            assert there.result is not None, f"{own.path} was just finished"
+            self.done[own.path] = there.result
 
 
-def _look(
-    wanted: Iterable[Same], runs: Path, watcher: Watcher, done: dict[Path, RunResult]
-) -> list[Same]:
-    """Note what is finished under every name it is wanted for; the rest is returned.
-
-    Nothing is locked and nothing changed: whoever finds less than there is looks again later.
-    """
-    rest, to_train, finished, unfinished, most_epochs = [], 0, 0, 0, 0
-    for same in wanted:
-        there = [_peek(_directory(runs, job)) for job in same]
-        if all(one.result for one in there):
-            finished += 1
-            done |= {
-                _directory(runs, job).path: one.result
-                for job, one in zip(same, there, strict=True)
-                if one.result
-            }
-            continue
-        rest.append(same)
-        if _find(runs, same):
-            finished += 1
-        else:
-            begun = there[0].state
-            to_train += 1
-            unfinished += begun is not None
-            most_epochs += same[0].config.training.max_epochs - (begun.epoch if begun else 0)
-    watcher.planned(Plan(to_train, finished, unfinished, most_epochs))
-    return rest
+def _finish_share(share: Sequence[Same], runs: Path) -> dict[Path, RunResult]:
+    """In another process: all of a share's jobs, and where their results are."""
+    finished = train([job for same in share for job in same], runs)
+    return {run.path: run.result for run in finished}
 
 
 def _peek(directory: RunWriter) -> Examined:
@@ -200,153 +328,8 @@ def _peek(directory: RunWriter) -> Examined:
         return Examined()
 
 
-def _find(runs: Path, same: Same) -> RunWriter | None:
-    """A finished run of this configuration and seed, under any experiment's name."""
-    job = same[0]
-    own = [_directory(runs, job) for job in same]
-    others = sorted(runs.glob(f"*/{job.config.key()}/seed={job.seed}"))
-    candidates = own + [RunWriter(path, job.config, job.seed) for path in others]
-    return next((run for run in candidates if _usable(run)), None)
-
-
 def _usable(run: RunWriter) -> bool:
     try:
         return run.examine().result is not None
     except RunError:  # damaged, or of another version: somebody else's name, not our business
         return False
-
-
-# -- doing it ----------------------------------------------------------------------------------
-
-
-def _parts(waiting: Sequence[Same], runs: Path) -> Iterator[list[Same]]:
-    """What is locked and trained at a time: few locks, and alike configurations together."""
-    part: list[Same] = []
-    folders: set[Path] = set()
-    for same in chain.from_iterable(groups_of(waiting)):
-        needed = {_directory(runs, job).path.parent for job in same}
-        if part and len(folders | needed) > LOCKS_AT_ONCE:
-            yield part
-            part, folders = [], set()
-        part.append(same)
-        folders |= needed
-    if part:
-        yield part
-
-
-def _finish_share(share: Sequence[Same], runs: Path) -> dict[Path, RunResult]:
-    """In another process: all of a share's jobs, and where their results are."""
-    finished = train([job for same in share for job in same], runs)
-    return {run.path: run.result for run in finished}
-
-
-def _take_share(
-    share: Sequence[Same],
-    future: Future[dict[Path, RunResult]],
-    runs: Path,
-    watcher: Watcher,
-    done: dict[Path, RunResult],
-) -> None:
-    """What another process has done; if it died, it is done here."""
-    try:
-        results = future.result()
-    except BrokenExecutor:
-        for part in _parts(share, runs):
-            _do(part, runs, watcher, done)
-        return
-    done |= results
-    for same in share:
-        watcher.finished(same[0], results[_directory(runs, same[0]).path])
-
-
-def _do(part: Sequence[Same], runs: Path, watcher: Watcher, done: dict[Path, RunResult]) -> None:
-    with ExitStack() as locks:
-        # Sorted, so that two processes cannot wait for each other.
-        for folder in sorted({_directory(runs, job).path.parent for same in part for job in same}):
-            locks.enter_context(locked(folder, watcher.waiting))
-            remove_temporaries(folder)
-        finished = {id(same): _find(runs, same) for same in part}
-        _train_missing([same[0] for same in part if not finished[id(same)]], runs, watcher)
-        for same in part:
-            _share(finished[id(same)] or _directory(runs, same[0]), same, runs, watcher, done)
-
-
-def _train_missing(jobs: Sequence[Job], runs: Path, watcher: Watcher) -> None:
-    """Resume or begin every job, the ones that can share a loop together."""
-    groups: dict[tuple[ClassifierConfig, TrainingConfig, int], list[tuple[Job, TrainingState]]] = {}
-    for job in jobs:
-        directory = _directory(runs, job)
-        state = _examined(directory, watcher).state
-        remove_temporaries(directory.path, directory.checkpoint_path(0).parent)
-        if state is None:
-            state = start(job.config, job.seed)
-            directory.begin(state)
-        key = (shape_of(job.config.classifier), job.config.training, state.epoch)
-        groups.setdefault(key, []).append((job, state))
-    for group in groups.values():
-        of_member = {(job.config, job.seed): job for job, _ in group}
-        for members in train_ensemble([state for _, state in group]):
-            ended = []
-            for member in members:
-                job = of_member[member.config, member.seed]
-                _directory(runs, job).save(member)
-                watcher.epoch(job, member)
-                if member.ending is not None:
-                    ended.append((job, member))
-            _finish(ended, runs, watcher)
-
-
-def _examined(directory: RunWriter, watcher: Watcher) -> Examined:
-    """What is there; what is damaged is moved out of the way, and said."""
-    try:
-        return directory.examine()
-    except DamagedRun as problem:
-        watcher.damaged(problem, directory.put_aside("damaged"))
-        return Examined()
-
-
-def _finish(ended: Sequence[tuple[Job, TrainingState]], runs: Path, watcher: Watcher) -> None:
-    """Test the chosen weights of runs that have just ended, all in one go."""
-    if not ended:
-        return
-    losses = [[row.validation_loss for row in member.metrics] for _, member in ended]
-    epochs = [chosen_epoch(row) for row in losses]
-    chosen = [
-        _directory(runs, job).checkpoint(epoch)
-        for (job, _), epoch in zip(ended, epochs, strict=True)
-    ]
-    tests = evaluate_ensemble(ended[0][0].config, [checkpoint.weights for checkpoint in chosen])
-    for index, (job, member) in enumerate(ended):
-        assert member.ending is not None
-        epoch = epochs[index]
-        result = RunResult(
-            seed=job.seed,
-            run_key=job.config.key(),
-            ending=member.ending,
-            epochs=member.epoch,
-            chosen_epoch=epoch,
-            validation_loss=losses[index][epoch - 1] if epoch else float("nan"),
-            test=tests[index],
-        )
-        _directory(runs, job).finish(result, chosen[index])
-        watcher.finished(job, result)
-
-
-def _share(
-    source: RunWriter, same: Same, runs: Path, watcher: Watcher, done: dict[Path, RunResult]
-) -> None:
-    """The run under every name it is wanted for."""
-    for job in same:
-        own = _directory(runs, job)
-        there = _examined(own, watcher)
-        if there.result is None:
-            if there.state is not None:
-                own.put_aside("unfinished")
-            own.adopt(source)
-            there = own.examine()
-        assert there.result is not None, f"{own.path} was just finished"
-        done[own.path] = there.result
-
-
-def _directory(runs: Path, job: Job) -> RunWriter:
-    return RunWriter.of(runs, job.experiment, job.config, job.seed)

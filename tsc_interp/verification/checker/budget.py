@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from time import monotonic
-from typing import Any
+from typing import Any, TypeVar
 
 from flint import ctx
 
 from tsc_interp.errors import TscError
 
+Made = TypeVar("Made")
 SECONDS = 300.0
 MEMORY = 1 << 30
 """Bytes: one gibibyte."""
@@ -67,10 +68,11 @@ class Kept:
         self.most, self.held = memory // 2, 0
         self._found: dict[Hashable, Any] = {}
 
-    def get(self, key: Hashable, balls: int, make: Callable[[], Any]) -> Any:
+    def get(self, key: Hashable, balls: int, make: Callable[[], Made]) -> Made:
         """The table of this name, of about so many balls; made if it is not there."""
         if key in self._found:
-            return self._found[key]
+            kept: Made = self._found[key]
+            return kept
         size = _ENTRY + balls * (_BALL + (ctx.prec // 4 if ctx.prec > 128 else 0))
         _require_memory(size, self.most)
         found = make()

@@ -79,7 +79,7 @@ class BoxModel:
     def of_class(self, label: int) -> BoxModel:
         """The same model, of which the margin of one class is asked."""
         balls = (self.config.d_model + 1) * self.config.n_outputs
-        return self._kept.get(("class", label), balls, lambda: self._of_class(label))  # type: ignore[no-any-return]
+        return self._kept.get(("class", label), balls, lambda: self._of_class(label))
 
     def _of_class(self, label: int) -> BoxModel:
         model = copy(self)
@@ -245,7 +245,7 @@ class BoxModel:
         if key is None:
             return make()
         channels = self.config.d_model if readout is None else len(readout[0])
-        return self._kept.get(key, len(x) * (queries + channels), make)  # type: ignore[no-any-return]
+        return self._kept.get(key, len(x) * (queries + channels), make)
 
     def _make_scores_and_values(
         self, block: str, head: int, x: list[Any], queries: int, readout: Any

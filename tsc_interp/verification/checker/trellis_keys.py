@@ -55,13 +55,13 @@ class KeyedModel(WholeModel):
         config = self.config
         balls = config.n_heads * length * config.n_letters * (config.d_model + 2)
         key = ("keys", length, reader)
-        return self._kept.get(key, balls, lambda: self._make_keys(length, reader))  # type: ignore[no-any-return]
+        return self._kept.get(key, balls, lambda: self._make_keys(length, reader))
 
     def _drift(self, length: int, reader: Spot) -> Drift:
         config = self.config
         numbers = config.n_heads * length * config.n_letters * config.d_head
         key, made = ("drift", length, reader), self._attention_rounding
-        return self._kept.get(key, numbers, lambda: made.drift(length, reader))  # type: ignore[no-any-return]
+        return self._kept.get(key, numbers, lambda: made.drift(length, reader))
 
     def _make_keys(self, length: int, reader: Spot) -> Keys:
         config, first = self.config, int(self.config.reads == "first")
@@ -100,4 +100,4 @@ class KeyedModel(WholeModel):
             return self.offers(head, spots), Span.of(self.held(head, spots).tolist())
 
         balls = len(spots) * (self.config.d_head + self.config.d_model)
-        return self._kept.get(("met", length, head), balls, make)  # type: ignore[no-any-return]
+        return self._kept.get(("met", length, head), balls, make)

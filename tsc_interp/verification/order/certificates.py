@@ -73,7 +73,7 @@ def certify_order(
         written.append(_Writer(exact, checker, monotonic() + left, float32).part(part))
     checked = checker.derive(written)
     content = {
-        "task": checkpoint.config.task.model_dump(mode="json"),  # type: ignore[attr-defined]
+        "task": checkpoint.config.task.model_dump(mode="json"),
         "parts": written,
     }
     document = SCHEMA.sealed([checker.weight_hash], content, checked.conclusion())
