@@ -12,7 +12,7 @@ import tsc_interp as tsc
 from tsc_interp.checkpoints import load_checkpoint
 from tsc_interp.checkpoints.run_list import cells_of, find_run, flat_options
 from tsc_interp.cli import main
-from tsc_interp.cli.training_view import TimeLeft
+from tsc_interp.cli.common import Pace
 from tsc_interp.errors import CheckpointError, UsageError
 from tsc_interp.training.jobs import Watcher
 
@@ -194,14 +194,14 @@ class _Interrupting(Watcher):
 
 def test_time_left_is_an_upper_bound_that_knows_what_is_saved():
     now = 100.0
-    left = TimeLeft(30, clock=lambda: now)
-    assert left.told() == "time left not known yet"
+    left = Pace(30, clock=lambda: now)
+    assert left.time_left("at most ") == "time left not known yet"
     now = 110.0
     left.spend(5)  # 2 s each, 25 to come
-    assert left.told() == "at most 50 s left"
+    assert left.time_left("at most ") == "at most 50 s left"
     left.save(10)
-    assert left.told() == "at most 30 s left"
+    assert left.time_left("at most ") == "at most 30 s left"
     now = 250.0
-    assert left.told() == "at most 7 min 30 s left"
+    assert left.time_left("at most ") == "at most 7 min 30 s left"
     left.save(20)
-    assert left.told() == "at most 0 s left"
+    assert left.time_left("at most ") == "at most 0 s left"

@@ -29,7 +29,6 @@ from tsc_interp.cli import (
     reproduce,
     runs,
     sweep,
-    sweep_report,
     train,
     verify,
 )
@@ -72,7 +71,7 @@ _GROUPS: dict[str, dict[str, Any]] = {
     },
     "Study many models": {
         "sweep": sweep.command,
-        "sweep-report": sweep_report.command,
+        "sweep-report": sweep.report,
         "reproduce": reproduce.command,
     },
 }

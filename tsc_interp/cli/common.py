@@ -5,6 +5,7 @@ Import-light on purpose: `tsc-interp --help` reads this file and must answer at 
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -166,6 +167,35 @@ def live_bar(console: Console, unit: str) -> Iterator[Update | None]:
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("", total=None)
         yield lambda text, **fields: bar.update(task, description=text, **fields)
+
+
+class Pace:
+    """What is left to do, and how long that takes, judging from what has been done."""
+
+    def __init__(self, left: int, clock: Callable[[], float] = monotonic) -> None:
+        self.left, self.done = left, 0
+        self._clock, self._began = clock, clock()
+
+    def spend(self, amount: int) -> None:
+        """So much has been done."""
+        self.done += amount
+        self.left -= amount
+
+    def save(self, amount: int) -> None:
+        """So much need not be done."""
+        self.left -= amount
+
+    def per_second(self) -> float:
+        return self.done / max(self._clock() - self._began, 1e-9)
+
+    def time_left(self, before: str = "") -> str:
+        if not self.done:
+            return "time left not known yet"
+        minutes, seconds = divmod(math.ceil(max(self.left, 0) / self.per_second()), 60)
+        hours, minutes = divmod(minutes, 60)
+        if hours:
+            return f"{before}{hours:,} h {minutes} min left"
+        return f"{before}{minutes} min {seconds} s left" if minutes else f"{before}{seconds} s left"
 
 
 @contextmanager

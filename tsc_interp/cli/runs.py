@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,8 @@ from tsc_interp.cli.common import (
     print_json,
 )
 from tsc_interp.cli.training_view import RunsOption, horizon_of, written_horizon
+
+_SWEEP_COLUMNS = ("row", "cell", "seed", "test_errors", "horizon", "proved", "first_error")
 
 if TYPE_CHECKING:
     from tsc_interp.checkpoints.run_list import StoredRun
@@ -48,7 +51,6 @@ def command(
     """
     from tsc_interp.checkpoints.run_list import runs as stored_runs
     from tsc_interp.checkpoints.shards import find_sweep, sweeps_in
-    from tsc_interp.cli.sweep_rows import list_rows, list_sweeps
     from tsc_interp.errors import UsageError, suggest
 
     if experiment is not None and (place := find_sweep(experiment)):
@@ -57,7 +59,7 @@ def command(
                 f"{experiment} is a sweep, whose rows hold their horizons already; leave out "
                 "--horizon, and sort by it with --sort horizon"
             )
-        list_rows(place, where, sort, limit, as_json)
+        _list_rows(place, where, sort, limit, as_json)
         return
     if where is not None or sort is not None:
         raise UsageError("--where and --sort select rows of a sweep; name the sweep")
@@ -71,14 +73,14 @@ def command(
         )
     if as_json:
         rows = [_row(run, horizon) for run in stored]
-        print_json("runs/2", {"runs": rows, "sweeps": list_sweeps(sweeps, quietly=True)})
+        print_json("runs/2", {"runs": rows, "sweeps": _list_sweeps(sweeps, quietly=True)})
         return
     if stored:
         _print(stored, horizon, runs)
     else:
         messages(quiet).print(f"no runs in {runs}; 'tsc-interp train' makes some", soft_wrap=True)
     if sweeps:
-        list_sweeps(sweeps)
+        _list_sweeps(sweeps)
 
 
 def _row(run: StoredRun, with_horizon: bool) -> dict[str, Any]:
@@ -128,3 +130,69 @@ def _print(found: list[StoredRun], with_horizon: bool, runs: Path) -> None:
         messages().print(problem, soft_wrap=True)
     if runs == Path("runs"):
         messages().print("use a run by its name: tsc-interp analyze NAME", soft_wrap=True)
+
+
+def _list_sweeps(places: Sequence[Path], quietly: bool = False) -> list[dict[str, Any]]:
+    """One row each: how many models it has and is to have; a sweep that cannot be read says so."""
+    from tsc_interp.errors import TscError
+    from tsc_interp.output.table import print_table
+    from tsc_interp.sweeps import Sweep
+
+    rows: list[dict[str, Any]] = []
+    problems = []
+    for place in places:
+        try:
+            sweep = Sweep.open(place)
+            made, of = int(sweep.present().sum()), sweep.models
+        except TscError as error:
+            problems.append(str(error))
+            continue
+        known = {"sweep": sweep.name, "verify": sweep.options.verify, "path": str(place)}
+        rows.append({**known, "models": made, "of": of})
+    if not quietly:
+        cells = [
+            [row["sweep"], f"{row['models']:,} of {row['of']:,}", row["verify"], row["path"]]
+            for row in rows
+        ]
+        print_table(output(), ["sweep", "models", "verify", "path"], cells, right=[1])
+        for problem in problems:
+            messages().print(problem, soft_wrap=True)
+        messages().print("'tsc-interp runs SWEEP' lists its rows", soft_wrap=True)
+    return rows
+
+
+def _list_rows(place: Path, where: str | None, sort: str | None, limit: int, as_json: bool) -> None:
+    """The rows of a sweep, or some of them; in JSON with every column."""
+    from tsc_interp.output.table import print_table
+    from tsc_interp.sweeps import Sweep
+
+    sweep = Sweep.open(place)
+    table = sweep.table(where)
+    if sort is not None:
+        column = sort.removeprefix("-")
+        if column not in table.columns:
+            raise sweep.no_column(column)
+        table = table.sort(column, descending=sort.startswith("-"), nulls_last=True)
+    rows = table.head(min(limit, len(table))).to_dicts()
+    if as_json:
+        print_json("sweep-rows/1", {"sweep": sweep.name, "matching": len(table), "rows": rows})
+        return
+    for row in rows:
+        row["horizon"] = "infinite" if row["infinite"] else row["horizon"]
+    cells = [[_written(row[name]) for name in _SWEEP_COLUMNS] for row in rows]
+    headings = [
+        name.replace("_", " ") for name in _SWEEP_COLUMNS
+    ]  # two words may stand on two lines
+    print_table(output(), headings, cells, title=sweep.name, right=(0, 2, 3, 4))
+    messages().print(
+        f"{len(rows):,} of {len(table):,} rows; --checkpoint {place}:ROW is a row's model",
+        soft_wrap=True,
+    )
+
+
+def _written(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else ""
+    return str(value)

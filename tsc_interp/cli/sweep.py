@@ -1,18 +1,35 @@
-"""`tsc-interp sweep`: thousands of models, trained, tested and verified."""
+"""`tsc-interp sweep`: thousands of models, trained, tested and verified, and a page of them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import isinf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from tsc_interp.cli.common import JsonOption, QuietOption, messages, output, print_json
-from tsc_interp.cli.sweep_view import written_length
+from tsc_interp.cli.common import (
+    ForceOption,
+    JsonOption,
+    OpenOption,
+    Pace,
+    QuietOption,
+    Update,
+    live_bar,
+    messages,
+    output,
+    print_json,
+    tell_page,
+)
 from tsc_interp.output.numbers import counted
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from tsc_interp.sweeps import Sweep
+    from tsc_interp.sweeps.running import SweepWatcher
 
 
 def command(
@@ -41,10 +58,10 @@ def command(
     """
     import time
 
-    from tsc_interp.cli.sweep_view import watching
     from tsc_interp.errors import UsageError
     from tsc_interp.sweeps import sweep
     from tsc_interp.sweeps.executors import connected
+    from tsc_interp.sweeps.summary import by
 
     if scheduler is not None and processes is not None:
         raise UsageError("--processes is for this machine; leave it out with --scheduler")
@@ -54,7 +71,7 @@ def command(
             file, out, processes=processes, client=client, ensemble=ensemble, watcher=watcher
         )
     seconds = round(time.perf_counter() - started, 3)
-    rows = _summary(made)
+    rows = by(made.table(), "cell")
     if as_json:
         document = {
             "name": made.name,
@@ -74,16 +91,9 @@ def command(
     )
 
 
-def _summary(found: Sweep) -> list[dict[str, Any]]:
-    from tsc_interp.sweeps.summary import by
-
-    return by(found.table(), "cell")
-
-
 def _horizons(row: dict[str, Any]) -> list[str]:
     shortest, median, low, high, longest = (
-        written_length(row[key])
-        for key in ("shortest", "median", "median_low", "median_high", "longest")
+        _length(row[key]) for key in ("shortest", "median", "median_low", "median_high", "longest")
     )
     return [shortest, median, f"{low} to {high}" if low else "", longest, f"{row['infinite']:,}"]
 
@@ -115,3 +125,94 @@ def _print(found: Sweep, rows: list[dict[str, Any]]) -> None:
     diverged = sum(row["diverged"] for row in rows)
     if diverged:
         messages().print(f"{counted(diverged, 'model')} diverged; a lower learning_rate may help")
+
+
+def _length(length: float | None) -> str:
+    if length is None:
+        return ""
+    return "infinite" if isinf(length) else f"{int(length):,}"
+
+
+@contextmanager
+def watching(quiet: bool) -> Iterator[SweepWatcher]:
+    """A live bar on a terminal, plain lines otherwise, nothing when quiet."""
+    from tsc_interp.sweeps.running import SweepWatcher
+
+    if quiet:
+        yield SweepWatcher()
+        return
+    console = messages()
+    with live_bar(console, "models") as update:
+        yield _watcher(console, update)
+
+
+def _watcher(console: Console, update: Update | None) -> SweepWatcher:
+    from tsc_interp.sweeps.packing import Task
+    from tsc_interp.sweeps.running import SweepPlan, SweepWatcher
+
+    def say(text: str) -> None:
+        console.print(text, soft_wrap=True)
+
+    class Showing(SweepWatcher):
+        def planned(self, plan: SweepPlan) -> None:
+            self.plan, self.pace = plan, Pace(plan.missing)
+            say(
+                f"{counted(plan.missing, 'model')} to make in {counted(plan.tasks, 'ensemble')} on "
+                f"{counted(plan.workers, 'core')}, {plan.finished:,} already in {plan.directory}"
+            )
+            if update:
+                update("starting", total=plan.models, completed=plan.finished)
+
+        def finished(self, task: Task) -> None:
+            self.pace.spend(task.models)
+            pace = f"{self.pace.per_second():,.1f} models/s, {self.pace.time_left()}"
+            if update:
+                update(pace, advance=task.models)
+            else:
+                say(f"{self.pace.done:,} of {self.plan.missing:,} models, {pace}")
+
+        def failed(self, task: Task, error: BaseException) -> None:
+            say(f"ensemble {task.name} could not be made: {error}")
+
+        def lost(self, reason: str) -> None:
+            say(f"{reason}; going on with what is missing")
+
+        def stopping(self, running: int) -> None:
+            say(f"finishing {running} running ensembles; press Ctrl-C again to stop at once")
+
+        def waiting(self, directory: Path) -> None:
+            say(f"waiting for another process that runs the sweep in {directory}")
+
+        def damaged(self, ensembles: int) -> None:
+            say(f"the weights of {ensembles} ensembles are cut off; they are made again")
+
+    return Showing()
+
+
+def report(
+    directory: Path = typer.Argument(
+        ..., metavar="DIR", help="A sweep's directory, such as sweeps/width."
+    ),
+    out: Path | None = typer.Option(
+        None,
+        "--out",
+        "-o",
+        metavar="FILE.html",
+        help="The page to write (default: DIR/report.html).",
+    ),
+    where: str | None = typer.Option(
+        None, metavar="SQL", help="Only these rows, such as 'd_model = 4 and horizon < 50'."
+    ),
+    plotlyjs: str = typer.Option(
+        "inline", help="inline, cdn, or directory (plotly.min.js beside the page)."
+    ),
+    open_page: OpenOption = False,
+    force: ForceOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Write a page about a sweep: which options matter, every model, and the outliers."""
+    from tsc_interp.report.sweep import sweep_report
+
+    written = sweep_report(directory, out, where=where, plotlyjs=plotlyjs, force=force)
+    size = written.stat().st_size / 1000
+    tell_page(written, quiet=quiet, open_page=open_page, what=f"report ({size:,.0f} kB)")

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tsc_interp.cli.common import Update, live_bar, messages, output
+from tsc_interp.cli.common import Pace, Update, live_bar, messages, output
 from tsc_interp.output.numbers import counted
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from tsc_interp.checkpoints.run_list import StoredRun
-    from tsc_interp.checkpoints.run_records import TestResult
     from tsc_interp.output.table import Cell
     from tsc_interp.training.jobs import TrainedRun, Watcher
     from tsc_interp.verification import Horizon
@@ -61,7 +59,7 @@ def _watcher(console: Console, labels: Mapping[str, str], update: Update | None)
 
     class Showing(Watcher):
         def planned(self, plan: Plan) -> None:
-            self.plan, self.ended, self.time = plan, 0, TimeLeft(plan.most_epochs)
+            self.plan, self.ended, self.time = plan, 0, Pace(plan.most_epochs)
             begun = f" ({plan.unfinished} begun before)" if plan.unfinished else ""
             runs = counted(plan.to_train, "run")
             say(f"{runs} to train{begun}, {plan.finished:,} already there")
@@ -69,11 +67,11 @@ def _watcher(console: Console, labels: Mapping[str, str], update: Update | None)
                 update("starting", total=plan.to_train)
 
         def epoch(self, job: Job, state: TrainingState) -> None:
-            self.time.spend(1)
+            self.time.spend(1)  # a run may stop early, so this says at most, and shrinks
             if update:
                 row = state.metrics[-1]
                 update(
-                    f"{self.time.told()}: {name(job)}, epoch {row.epoch}, "
+                    f"{self.time.time_left('at most ')}: {name(job)}, epoch {row.epoch}, "
                     f"validation loss {row.validation_loss:.4g}"
                 )
 
@@ -81,7 +79,7 @@ def _watcher(console: Console, labels: Mapping[str, str], update: Update | None)
             self.ended += 1
             self.time.save(job.config.training.max_epochs - result.epochs)
             if update:
-                update(f"{self.time.told()}: {name(job)}", advance=1)
+                update(f"{self.time.time_left('at most ')}: {name(job)}", advance=1)
             else:
                 say(f"{self.ended} of {self.plan.to_train}: {name(job)}: {_one_line(result)}")
 
@@ -92,33 +90,6 @@ def _watcher(console: Console, labels: Mapping[str, str], update: Update | None)
             say(f"{problem}; moved to {moved_to}, training it again")
 
     return Showing()
-
-
-class TimeLeft:
-    """An upper estimate: what the epochs so far took, for all that may still come.
-
-    A run may stop early, which nobody knows before; so this says "at most", and shrinks.
-    """
-
-    def __init__(self, epochs: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self._left, self._done = epochs, 0
-        self._clock, self._began = clock, clock()
-
-    def spend(self, epochs: int) -> None:
-        """These have been trained."""
-        self._done += epochs
-        self._left -= epochs
-
-    def save(self, epochs: int) -> None:
-        """These need not be trained."""
-        self._left -= epochs
-
-    def told(self) -> str:
-        if not self._done:
-            return "time left not known yet"
-        seconds = (self._clock() - self._began) / self._done * max(self._left, 0)
-        minutes, seconds = divmod(math.ceil(seconds), 60)
-        return f"at most {minutes} min {seconds} s left" if minutes else f"at most {seconds} s left"
 
 
 def _one_line(result: Any) -> str:
@@ -203,8 +174,7 @@ def print_runs(
         headings += ["horizon"] * with_horizon
         cells = [
             [label] * with_cell
-            + _cells(run)
-            + (_two_classes(run.result.test) if two else _any_classes(run.result.test))
+            + _cells(run, two)
             + ([written_horizon(horizon)] if with_horizon else [])
             for run, label, horizon in rows
         ]
@@ -212,29 +182,20 @@ def print_runs(
         print_table(output(), headings, cells, title=experiment, right=right)
 
 
-def _cells(run: TrainedRun) -> list[Cell]:
-    result = run.result
-    return [
-        str(run.job.seed),
-        str(result.epochs),
-        str(result.chosen_epoch),
-        "diverged" if result.diverged else f"{result.validation_loss:.5g}",
-    ]
-
-
-def _two_classes(test: TestResult) -> list[Cell]:
-    (tn, fp), (fn, tp) = test.confusion_matrix
-    return [str(tn), _wrong(fp), _wrong(fn), str(tp)]
-
-
-def _any_classes(test: TestResult) -> list[Cell]:
-    return [str(sum(map(sum, test.confusion_matrix))), _wrong(test.errors)]
-
-
-def _wrong(count: int) -> Cell:
+def _cells(run: TrainedRun, two: bool) -> list[Cell]:
     from rich.text import Text
 
-    return Text(str(count), style="bold red" if count else "")
+    result, matrix = run.result, run.result.test.confusion_matrix
+    loss = "diverged" if result.diverged else f"{result.validation_loss:.5g}"
+    cells: list[Cell] = [run.job.seed, result.epochs, result.chosen_epoch, loss]
+
+    def wrong(count: int) -> Cell:
+        return Text(str(count), style="bold red" if count else "")
+
+    if not two:
+        return [*cells, sum(map(sum, matrix)), wrong(result.test.errors)]
+    (tn, fp), (fn, tp) = matrix
+    return [*cells, tn, wrong(fp), wrong(fn), tp]
 
 
 def complain_about_diverged(runs: Sequence[TrainedRun]) -> None:

@@ -13,10 +13,12 @@ loaded when they are first used, so that importing the checker loads the checker
 Needs numpy, scipy and python-flint; torch only where a counterexample is replayed.
 """
 
+import re
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # what a type checker reads; the table below is what happens
+if TYPE_CHECKING:  # what a type checker reads, and where a name is found when it is first used
     from tsc_interp.verification.certificates import Certificate as Certificate
     from tsc_interp.verification.checker.agreement import check_agreement as check_agreement
     from tsc_interp.verification.checker.budget import CertificateError as CertificateError
@@ -44,33 +46,17 @@ if TYPE_CHECKING:  # what a type checker reads; the table below is what happens
     from tsc_interp.verification.questions import verify_ordered as verify_ordered
     from tsc_interp.verification.verdict import Verdict as Verdict
 
-_HOMES = {
-    "certificates": ("Certificate",),
-    "checker.agreement": ("check_agreement",),
-    "checker.budget": ("CertificateError",),
-    "checker.claims": ("Proved",),
-    "checking": ("check", "check_ordered"),
-    "checker.files": ("read_certificate",),
-    "comparison": ("Diff", "diff"),
-    "counting.differences": ("Difference", "difference"),
-    "float32": ("Float32Answer", "float32_answers", "float32_horizon"),
-    "horizon_result": ("Counterexample", "Float32Horizon", "Horizon"),
-    "horizons": ("horizon",),
-    "order.certificate_result": ("OrderedCertificate",),
-    "order.verdict": ("OrderedVerdict",),
-    "questions": ("certify", "verify", "verify_ordered"),
-    "verdict": ("Verdict",),
-}
+_IMPORT = re.compile(r"^    from (\S+) import \(?\s*(\w+) as", re.MULTILINE)
+_HOMES = {name: home for home, name in _IMPORT.findall(Path(__file__).read_text())}
 
-__all__ = [name for names in _HOMES.values() for name in names]
+__all__ = list(_HOMES)
 
 if not TYPE_CHECKING:  # a name that is not there is then an error, not an Any
 
     def __getattr__(name: str) -> Any:
-        for home, names in _HOMES.items():
-            if name in names:
-                return getattr(import_module(f"{__name__}.{home}"), name)
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -70,13 +70,7 @@ class SupportProof:
     """How it was decided, or what was tried in vain."""
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "letters": self.letters,
-            "holds_for_all_lengths": self.holds_for_all_lengths,
-            "witness": self.witness.to_dict() if self.witness else None,
-            "max_logit": self.max_logit,
-            "tried": self.tried,
-        }
+        return {**vars(self), "witness": self.witness.to_dict() if self.witness else None}
 
 
 @dataclass(frozen=True, repr=False)

@@ -67,17 +67,7 @@ class Float32Horizon(Displayed):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as JSON types."""
-        return {
-            "safe_through": self.safe_through,
-            "limit": self.limit,
-            "form": self.form,
-            "complete": self.complete,
-            "first": self.first,
-            "certainty": self.certainty,
-            "logit": self.logit,
-            "bound": self.bound,
-            "proved": self.proved,
-        }
+        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -159,15 +149,7 @@ class SupportHorizon(_OldNames):
     boxes: int
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "letters": self.letters,
-            "label": self.label,
-            "shortest": self.shortest.to_dict() if self.shortest else None,
-            "verified_length": self.verified_length,
-            "complete": self.complete,
-            "proved": self.proved,
-            "boxes": self.boxes,
-        }
+        return {**vars(self), "shortest": self.shortest.to_dict() if self.shortest else None}
 
 
 @dataclass(frozen=True, repr=False)

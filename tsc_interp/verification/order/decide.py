@@ -190,14 +190,8 @@ class _Round:
             low = np.where(rest, bad[i], np.inf).min(1)
             spread[:, i] = np.where(rest.sum(1) > 1, np.nan_to_num(top - low, nan=0.0), -1.0)
         stage = share.argmax(1)
-        found = Cuts(
-            stage,
-            np.zeros((count, self.widest), dtype=bool),
-            np.zeros((count, self.widest), dtype=bool),
-            instead,
-            np.full(count, -1),
-            np.zeros((count, self.widest), dtype=bool),
-        )
+        none = np.zeros((3, count, self.widest), dtype=bool)
+        found = Cuts(stage, none[0], none[1], instead, np.full(count, -1), none[2])
         halve = share[rows, stage] < _ENOUGH
         then = spread.argmax(1)
         for i, mask in enumerate(masks):

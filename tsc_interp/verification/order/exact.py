@@ -2,7 +2,7 @@
 
 The token that reads (CLS, or the last letter) asks every key once, and a key is a token at a place,
 so scores and values are constants. What lies between attention and the outputs is linear, but for
-norms and the activation: `Readout` has the linear maps, and the outputs follow from their images.
+norms and the activation.
 
 One output is written as two, of which the first is always zero: then an answer is the index of the
 largest output, the lowest where several are equal, for any number of them.
@@ -11,7 +11,6 @@ largest output, the lowest where several are equal, for any number of them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -49,29 +48,6 @@ def letter_places(config: ClassifierConfig, length: int) -> range:
 def longest_string(config: ClassifierConfig) -> int | None:
     """Letters that fit into the model's positions; None: any number."""
     return config.n_positions - int(config.has_cls) if config.has_positions else None
-
-
-@dataclass(frozen=True)
-class Readout:
-    """What is read of the residual stream before the MLP, as matrices with a column per channel.
-
-    With a norm before the MLP (or the read-out), `inner` (`outer`) is still to be divided by its
-    scale, the root of the mean square of the `inner_state` (`outer_state`) plus epsilon.
-    """
-
-    outer: Matrix
-    inner: Matrix | None
-    inner_state: Matrix | None
-    outer_state: Matrix | None
-    added_outer: Matrix | None
-    added_state: Matrix | None
-    """What an activation adds to `outer` and to `outer_state`, `[neuron channel]`."""
-    outer_shift: Matrix
-    inner_shift: Matrix | None
-    """What is added after the division."""
-    gate: Matrix | None
-    gate_shift: Matrix | None
-    """What opens the neurons of a gated MLP, read as `inner` is."""
 
 
 class OrderedExact(ExactModel):
@@ -192,32 +168,7 @@ class OrderedExact(ExactModel):
             arb_mat([[arb(0), *bias.tolist()[0]]]),
         )
 
-    def readout(self) -> Readout:
-        config = self.config
-        outer, shift = self.unembedding()
-        outer_state = inner = inner_state = inner_shift = added_outer = added_state = None
-        gate = gate_shift = None
-        if config.final_norm:
-            scale, shifted = self.norm_weights("ln_final")
-            shift = shift + arb_mat([shifted]) * outer
-            outer_state = self.centring()
-            outer = outer_state * scaled(scale, outer)
-        if config.has_mlp:
-            inner_state = self.centring() if config.has_norm else None
-            inner, inner_shift = self._read_by_neurons("W_in", inner_state)
-            if config.gated_mlp:
-                gate, gate_shift = self._read_by_neurons("W_gate", inner_state)
-            else:
-                inner_shift = inner_shift + self.bias("blocks.0.mlp.b_in", config.d_mlp)
-            out = self.matrix("blocks.0.mlp.W_out")
-            added_outer = out * outer
-            added_state = None if outer_state is None else out * outer_state
-        return Readout(
-            outer, inner, inner_state, outer_state, added_outer, added_state, shift, inner_shift,
-            gate, gate_shift,
-        )  # fmt: skip
-
-    def _read_by_neurons(self, name: str, state: Matrix | None) -> tuple[Matrix, Matrix]:
+    def read_by_neurons(self, name: str, state: Matrix | None) -> tuple[Matrix, Matrix]:
         """A matrix of the MLP with the norm's own weights, and what is added after its division."""
         into = self.matrix(f"blocks.0.mlp.{name}")
         if state is None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,28 +33,26 @@ class Batch:
         return len(self.node)
 
     def __getitem__(self, chosen: Index | slice | Mask) -> Batch:
-        return Batch(
-            self.regions[chosen],
-            self.reader[chosen],
-            self.label[chosen],
-            self.node[chosen],
-            [level[chosen] for level in self.levels],
-            self.doubt[chosen],
+        return self.part(chosen, self.regions[chosen])
+
+    def part(self, chosen: Index | slice | Mask, regions: Regions) -> Batch:
+        """What is known of some of them, of which these regions are left."""
+        reader, label, node, doubt = (
+            column[chosen] for column in (self.reader, self.label, self.node, self.doubt)
         )
+        return Batch(regions, reader, label, node, [level[chosen] for level in self.levels], doubt)
 
     def joined(self, others: list[Batch]) -> Batch:
         parts = [part for part in (self, *others) if len(part)]
         if len(parts) < 2:
             return parts[0] if parts else self
-        heads = range(len(self.levels))
-        return Batch(
-            parts[0].regions.joined([part.regions for part in parts[1:]]),
-            np.concatenate([part.reader for part in parts]),
-            np.concatenate([part.label for part in parts]),
-            np.concatenate([part.node for part in parts]),
-            [np.concatenate([part.levels[head] for part in parts]) for head in heads],
-            np.concatenate([part.doubt for part in parts]),
-        )
+        levels = zip(*(part.levels for part in parts), strict=True)
+        arrays: dict[str, Any] = {
+            name: np.concatenate([getattr(part, name) for part in parts])
+            for name in ("reader", "label", "node", "doubt")
+        }
+        regions = parts[0].regions.joined([part.regions for part in parts[1:]])
+        return Batch(regions, levels=[np.concatenate(level) for level in levels], **arrays)
 
 
 Side = tuple[Batch, Index]
@@ -165,7 +164,4 @@ def _apart(stack: Stack, regions: Regions) -> Iterator[tuple[int, Index, Regions
 
 def side(batch: Batch, regions: Regions, has: Mask, node: Index) -> Side:
     """Part of a batch: those regions that have a path, at these nodes."""
-    levels = [level[has] for level in batch.levels]
-    rows = np.flatnonzero(has)
-    doubt = batch.doubt[has]
-    return Batch(regions, batch.reader[has], batch.label[has], node[has], levels, doubt), rows
+    return replace(batch.part(has, regions), node=node[has]), np.flatnonzero(has)

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from flint import ctx
+from flint import arb_mat, ctx
 from numpy.typing import NDArray
 
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.strings import FIRST_LETTER
 from tsc_interp.tasks.trellis import Trellis
 from tsc_interp.verification.bounds.intervals import UNIT, Array
-from tsc_interp.verification.order.exact import OrderedExact, letter_places
+from tsc_interp.verification.order.exact import OrderedExact, letter_places, scaled
 
 _PRECISIONS = (128, 512, 2048)
 _SCORE_RADIUS = 2.0**-100
@@ -60,18 +60,18 @@ class Maps:
 
     outer: Rounded
     after: Rounded
-    inner: Rounded | None
-    inner_shift: Rounded | None
-    gate: Rounded | None
-    gate_shift: Rounded | None
-    added: Rounded | None
-    state: Rounded | None
-    final: Rounded | None
-    added_state: Rounded | None
-    after_state: Rounded | None
     shift: Rounded
     same: NDArray[np.bool_]
     """`[class class]`: their outputs are the same whatever is read."""
+    inner: Rounded | None = None
+    inner_shift: Rounded | None = None
+    gate: Rounded | None = None
+    gate_shift: Rounded | None = None
+    added: Rounded | None = None
+    state: Rounded | None = None
+    final: Rounded | None = None
+    added_state: Rounded | None = None
+    after_state: Rounded | None = None
 
     def __post_init__(self) -> None:
         for part in vars(self).values():
@@ -186,26 +186,30 @@ def _keys(exact: OrderedExact, scores: _Scores) -> Keys:
 
 
 def _maps(exact: OrderedExact) -> Maps:
-    read, bias = exact.readout(), exact.mlp_constant()
-
-    def maybe(matrix: Any) -> Rounded | None:
-        return None if matrix is None else rounded(matrix)
-
-    return Maps(
-        outer=rounded(read.outer),
-        after=rounded(bias * read.outer)[0],
-        inner=maybe(read.inner),
-        inner_shift=None if read.inner_shift is None else rounded(read.inner_shift)[0],
-        gate=maybe(read.gate),
-        gate_shift=None if read.gate_shift is None else rounded(read.gate_shift)[0],
-        added=maybe(read.added_outer),
-        state=maybe(read.inner_state),
-        final=maybe(read.outer_state),
-        added_state=maybe(read.added_state),
-        after_state=None if read.outer_state is None else rounded(bias * read.outer_state)[0],
-        shift=rounded(read.outer_shift)[0],
-        same=_same_outputs(exact),
-    )
+    config, written = exact.config, exact.mlp_constant()
+    outer, shift = exact.unembedding()
+    made: dict[str, Any] = {}
+    if config.final_norm:
+        scale, shifted = exact.norm_weights("ln_final")
+        shift = shift + arb_mat([shifted]) * outer
+        made["final"] = exact.centring()
+        made["after_state"] = written * made["final"]
+        outer = made["final"] * scaled(scale, outer)
+    if config.has_mlp:
+        made["state"] = exact.centring() if config.has_norm else None
+        made["inner"], made["inner_shift"] = exact.read_by_neurons("W_in", made["state"])
+        if config.gated_mlp:
+            made["gate"], made["gate_shift"] = exact.read_by_neurons("W_gate", made["state"])
+        else:
+            made["inner_shift"] += exact.bias("blocks.0.mlp.b_in", config.d_mlp)
+        out = exact.matrix("blocks.0.mlp.W_out")
+        made["added"] = out * outer
+        made["added_state"] = out * made["final"] if config.final_norm else None
+    made |= {"outer": outer, "after": written * outer, "shift": shift}
+    maps = {name: rounded(matrix) for name, matrix in made.items() if matrix is not None}
+    for name in maps.keys() & {"after", "shift", "inner_shift", "gate_shift", "after_state"}:
+        maps[name] = maps[name][0]
+    return Maps(**maps, same=_same_outputs(exact))
 
 
 def rounded(matrix: Any) -> Rounded:

@@ -72,19 +72,8 @@ def mean_square(x: Interval, eps: float) -> Interval:
     return low, most.mean(1) * (1 + slack) + eps * (1 + 4 * UNIT)
 
 
-class Arguments:
-    """Arguments of the activation: their `range`, a bound `size` on them, and linear forms."""
-
-    range: Interval
-    size: Array
-
-    def times(self, weights: Array) -> tuple[Array, Array, Array]:
-        """Σ_n weights[r j n] pre_n as slope · x + [low, high]."""
-        raise NotImplementedError
-
-
-class Plain(Arguments):
-    """pre = u · x + shift."""
+class Plain:
+    """Arguments of the activation, pre = u · x + shift, with their `range` and largest `size`."""
 
     def __init__(self, u: Array, shift: Array, z: Interval, size: Array) -> None:
         self.u, self.shift, self.size = u, shift, size[None]
@@ -92,11 +81,12 @@ class Plain(Arguments):
         self.range = z[0] + shift - off, z[1] + shift + off
 
     def times(self, weights: Array) -> tuple[Array, Array, Array]:
+        """Σ_n weights[r j n] pre_n as slope · x + [low, high]."""
         constant = weights @ self.shift
         return weights @ self.u, constant, constant
 
 
-class Normed(Arguments):
+class Normed:
     """pre = (u · x) t + shift with t = 1 / √(mean square of the state + ε)."""
 
     def __init__(
@@ -148,6 +138,9 @@ class Normed(Arguments):
         )
         slack = 64 * (d + 8) * UNIT * size
         return slope, least - slack, most + slack
+
+
+Arguments = Plain | Normed
 
 
 class Active:
