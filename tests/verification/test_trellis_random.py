@@ -27,8 +27,7 @@ from tsc_interp.verification.order.exact import OrderedExact
 from tsc_interp.verification.order.keys import keys_of
 from tsc_interp.verification.order.region_words import described
 from tsc_interp.verification.order.running import run, searches_of
-from tsc_interp.verification.order.slopes import scaled_gaps
-from tsc_interp.verification.order.tangent import tangent_of
+from tsc_interp.verification.order.tangent import scaled_gaps, tangent_of
 from tsc_interp.verification.order.union import lifted, union_count
 from tsc_interp.verification.order.verify import verify_order
 

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-import flint
-from flint import arb, arb_mat
+from flint import arb, arb_mat, ctx
 
 from tsc_interp.falsification.network import Affine, Layer, Network
+from tsc_interp.verification.bounds.exact import ACTIVATIONS
 
 PRECISIONS = (96, 192, 384)
 Vectors = list[list[Any]]
@@ -35,15 +35,11 @@ class Exact:
             reads: Positions of the row.
             wanted: The output that should be largest, at each of them.
         """
-        before = flint.ctx.prec
-        try:
-            for bits in PRECISIONS:
-                flint.ctx.prec = bits
-                found = self._compared(row, reads, wanted)
-                if found is not None:
-                    return found
-        finally:
-            flint.ctx.prec = before
+        for bits in PRECISIONS:
+            with ctx.workprec(bits):
+                right = self._compared(row, reads, wanted)
+            if right is not None:
+                return right
         return None
 
     def _compared(
@@ -87,7 +83,8 @@ class Exact:
         if layer.into is None or layer.out is None:
             return found
         hidden = self._mapped(layer.into, self._normed(layer.norm2, found))
-        active = [[self._activated(number) for number in vector] for vector in hidden]
+        act = ACTIVATIONS[self.network.activation]
+        active = [[act(number) for number in vector] for vector in hidden]
         return _plus(found, self._mapped(layer.out, active))
 
     def _hidden(self, key: int, query: int) -> bool:
@@ -138,17 +135,6 @@ class Exact:
             for part in parts
             if part is not None and part.weight.ndim == 2
         }
-
-    def _activated(self, x: Any) -> Any:
-        name = self.network.activation
-        if name == "relu":
-            return x.nonnegative_part()
-        if name == "silu":
-            return x / (1 + (-x).exp())
-        if name == "gelu":
-            return x * (1 + (x / arb(2).sqrt()).erf()) / 2
-        inner = (arb(2) / arb.pi()).sqrt() * (x + arb("0.044715") * x**3)
-        return x * (1 + inner.tanh()) / 2
 
 
 def arb_row(values: Any) -> list[Any]:

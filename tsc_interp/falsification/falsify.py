@@ -33,8 +33,7 @@ from tsc_interp.falsification.question import (
     in_batches,
     labelled,
 )
-from tsc_interp.falsification.rate import Rate
-from tsc_interp.falsification.result import Enumerated, Falsification, Tried
+from tsc_interp.falsification.result import Enumerated, Falsification, Rate, Tried
 from tsc_interp.falsification.searching import OutOfTime, Progress, Search, Word, simplicity
 from tsc_interp.falsification.state import State, key_of
 from tsc_interp.falsification.words import findings
@@ -46,6 +45,8 @@ from tsc_interp.rules import Rule
 
 TRIES = 500_000
 EXAMPLES = 64
+Rates = list[Any]
+"""Of all inputs drawn, and lists of them by class, by length and by place."""
 _CONFIRMED = 12
 """Hits that are looked at again, until one is wrong by the model's own forward pass."""
 
@@ -151,31 +152,24 @@ def _about(question: Question, subject: Subject) -> dict[str, str]:
 
 def _searched(
     search: Search, tries: int, sample: Draw | None, counts: Enumerated | None
-) -> tuple[tuple[Rate, list[Rate], list[Rate], list[Rate]], str]:
+) -> tuple[Rates, str]:
     """Families, sample and, where these find nothing, the coordinate search; then the places."""
-    rates = (
-        Rate(of="inputs drawn uniformly from the frame", wrong=0, tried=0),
-        list[Rate](),
-        list[Rate](),
-    )
-    places: list[Rate] = []
+    rates: Rates = [Rate(of="inputs drawn uniformly from the frame", wrong=0, tried=0), [], [], []]
     try:
         if counts is None:
             search.systematic()
-        rates = sampled(search, sample)
+        rates[:3] = sampled(search, sample)
         if not search.hits and counts is None:
             search.climb(tries)
-        places = by_place(search)
-        stopped = "everything planned was tried"
+        rates[3] = by_place(search)
+        return rates, "everything planned was tried"
     except OutOfTime:
-        stopped = "time ran out"
-    return (*rates, places), stopped
+        return rates, "time ran out"
 
 
 def _result(
     subject: Subject, search: Search, own: Question,
-    rates: tuple[Rate, list[Rate], list[Rate], list[Rate]], stopped: str, seed: int,
-    counts: Enumerated | None,
+    rates: Rates, stopped: str, seed: int, counts: Enumerated | None,
 ) -> Falsification:  # fmt: skip
     frame = own.frame
     search.progress("shrinking")

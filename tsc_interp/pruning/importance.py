@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from tsc_interp.checkpoints.checkpoint import Checkpoint
-from tsc_interp.interventions.parts import Part
+from tsc_interp.interventions.parts import Part, writers
 from tsc_interp.model.classifier import Classifier
 from tsc_interp.pruning.smaller import remove
 from tsc_interp.verification.horizons import horizon
@@ -27,22 +27,17 @@ METHODS = ("exact", "gradient", "norm")
 
 def parts_of(checkpoint: Checkpoint) -> list[Part]:
     """Every head and neuron."""
-    config = checkpoint.config
-    heads = [
-        Part("head", layer, i) for layer in range(config.n_layers) for i in range(config.n_heads)
-    ]
-    return heads + [
-        Part("neuron", layer, i) for layer in range(config.n_layers) for i in range(config.d_mlp)
-    ]
+    every = list(writers(checkpoint.config))
+    return [part for kind in ("head", "neuron") for part in every if part.kind == kind]
 
 
 def without(checkpoint: Checkpoint, gone: Sequence[Part]) -> Checkpoint:
     """The model with these heads and neurons removed."""
-    places = {
-        kind: [(p.layer, p.index) for p in gone if p.kind == kind and p.index is not None]
+    heads, neurons = (
+        [(part.layer, part.index) for part in gone if part.kind == kind and part.index is not None]
         for kind in ("head", "neuron")
-    }
-    return remove(checkpoint, heads=places["head"], neurons=places["neuron"])
+    )
+    return remove(checkpoint, heads=heads, neurons=neurons)
 
 
 def by_gradient(checkpoint: Checkpoint, strings: Sequence[str]) -> dict[Part, float]:

@@ -22,6 +22,8 @@ from tsc_interp.strings import PAD
 Array = NDArray[np.float64]
 Place = tuple[int, int]
 """Layer, and head or neuron."""
+_BY_HEAD = tuple(f"attn.{name}" for name in ("W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V"))
+_BY_NEURON = ("mlp.W_in", "mlp.W_gate", "mlp.b_in")
 
 
 def remove(
@@ -50,22 +52,21 @@ def remove(
             if not (0 <= layer < config.n_layers and 0 <= index < size):
                 raise UsageError(f"there is no {kind} {index} in layer {layer}")
     weights = {name: w.copy() for name, w in checkpoint.weights.items()}
-    n_heads = _slots(config.n_layers, config.n_heads, heads)
-    d_mlp = _slots(config.n_layers, config.d_mlp, neurons)
-    for layer in range(config.n_layers):
-        block = f"blocks.{layer}"
-        if config.has_attention:
-            _silence(weights[f"{block}.attn.W_O"], layer, heads)
-            order = _filled(_kept(layer, config.n_heads, heads), config.n_heads, n_heads)
-            for name in ("W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V"):
-                _choose(weights, f"{block}.attn.{name}", order, axis=0)
-        if config.has_mlp:
-            _silence(weights[f"{block}.mlp.W_out"], layer, neurons)
-            order = _filled(_kept(layer, config.d_mlp, neurons), config.d_mlp, d_mlp)
-            _choose(weights, f"{block}.mlp.W_out", order, axis=0)
-            for name in ("W_in", "W_gate", "b_in"):
-                _choose(weights, f"{block}.mlp.{name}", order, axis=-1)
-    smaller = config.model_copy(update={"n_heads": n_heads, "d_mlp": d_mlp})
+    for layer, index in heads:
+        weights[f"blocks.{layer}.attn.W_O"][index] = 0.0
+    for layer, index in neurons:
+        weights[f"blocks.{layer}.mlp.W_out"][index] = 0.0
+    head_orders = _orders(config.n_layers, config.n_heads, heads)
+    neuron_orders = _orders(config.n_layers, config.d_mlp, neurons)
+    for name in weights:
+        layer = int(name.split(".")[1]) if name.startswith("blocks.") else 0
+        if name.endswith(_BY_HEAD):
+            weights[name] = weights[name].take(head_orders[layer], 0)
+        elif name.endswith(("mlp.W_out", *_BY_NEURON)):
+            axis = -1 if name.endswith(_BY_NEURON) else 0
+            weights[name] = weights[name].take(neuron_orders[layer], axis)
+    sizes = {"n_heads": len(head_orders[0]), "d_mlp": len(neuron_orders[0])}
+    smaller = config.model_copy(update=sizes)
     needed = smaller.weight_shapes()
     kept_weights = {name: np.ascontiguousarray(w) for name, w in weights.items() if name in needed}
     return Checkpoint(smaller, kept_weights, checkpoint.provenance, source=checkpoint.source)
@@ -149,29 +150,8 @@ def _as_columns(weight: Array) -> Array:
     return weight.transpose(1, 0, 2).reshape(weight.shape[1], -1)
 
 
-def _kept(layer: int, size: int, gone: Collection[Place]) -> list[int]:
-    return [index for index in range(size) if (layer, index) not in gone]
-
-
-def _slots(layers: int, size: int, gone: Collection[Place]) -> int:
-    """How many a layer needs at most."""
-    return max((len(_kept(layer, size, gone)) for layer in range(layers)), default=0)
-
-
-def _filled(kept: list[int], size: int, slots: int) -> list[int]:
-    """Those that are kept, and silent ones up to the number of slots."""
-    silent = [index for index in range(size) if index not in kept]
-    return [*kept, *silent[: slots - len(kept)]]
-
-
-def _choose(
-    weights: dict[str, NDArray[np.float32]], name: str, order: list[int], axis: int
-) -> None:
-    if name in weights:  # biases and gates are options
-        weights[name] = weights[name].take(order, axis)
-
-
-def _silence(weight: NDArray[np.float32], layer: int, gone: Collection[Place]) -> None:
-    for at, index in gone:
-        if at == layer:
-            weight[index] = 0.0
+def _orders(layers: int, size: int, gone: Collection[Place]) -> list[list[int]]:
+    """Per layer what is kept, then silent ones up to as many as the fullest layer keeps."""
+    kept = [[i for i in range(size) if (layer, i) not in gone] for layer in range(layers)]
+    slots = max(map(len, kept))
+    return [[*own, *(i for i in range(size) if i not in own)][:slots] for own in kept]

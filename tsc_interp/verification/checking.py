@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from tsc_interp.arguments import checked
 from tsc_interp.checkpoints.resolve import ModelLike, as_checkpoint
 from tsc_interp.errors import UsageError
-from tsc_interp.verification.checker.agreement import AGREEMENT, Agreement, check_agreement
+from tsc_interp.verification.checker.agreement import AGREEMENT, Agreement, AgreementChecker
 from tsc_interp.verification.checker.budget import MEMORY, SECONDS, CertificateError
-from tsc_interp.verification.checker.check import check as check_counts
+from tsc_interp.verification.checker.check import Checker
 from tsc_interp.verification.checker.claims import Proved
 from tsc_interp.verification.checker.files import read_certificate
-from tsc_interp.verification.checker.trellis import SCHEMA, check_trellis
+from tsc_interp.verification.checker.trellis import SCHEMA, TrellisChecker
 from tsc_interp.verification.checker.trellis_claims import TrellisProved
 
-Check = Callable[..., Proved | TrellisProved | Agreement]
 _OLD = "tsc-interp/ordered-certificate/"
 
 
@@ -55,10 +54,6 @@ def check(
             f"rejected: {schema} was written by an older version for a checker of boxes; "
             "tsc-interp verify MODEL --certify -o FILE makes a new certificate"
         )
-    checks: dict[str, Check] = {
-        SCHEMA.name(): check_trellis,
-        AGREEMENT.name(): check_agreement,
-    }
     wanted = 2 if schema == AGREEMENT.name() else 1
     if len(models) != wanted:
         raise UsageError(
@@ -66,9 +61,11 @@ def check(
             f"{len(models)}"
         )
     checkpoints = [as_checkpoint(model) for model in models]
+    checkers: dict[str, Any] = {SCHEMA.name(): TrellisChecker, AGREEMENT.name(): AgreementChecker}
     # Whatever has no schema that is known, the checker of counts rejects with the reason.
-    derive: Check = checks.get(schema, check_counts)
-    return derive(content, *checkpoints, seconds=seconds, memory=memory)
+    checker = checkers.get(schema, Checker)(*checkpoints, seconds=seconds, memory=memory)
+    proved: Proved | TrellisProved | Agreement = checker.check(content)
+    return proved
 
 
 def _content(document: Any) -> Any:

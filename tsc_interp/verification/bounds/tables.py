@@ -8,10 +8,12 @@ letters; a `TableSupport` holds those of one support in float64 and bounds every
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from flint import arb_mat, ctx
+from numpy.typing import NDArray
 
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.verification.bounds.activations import ACTIVATIONS
@@ -153,19 +155,23 @@ class TableSupport:
     cls_counted: int = 0
     """What n is larger by than the number of letters, where scores grow with log n."""
 
-    def __post_init__(self) -> None:
-        heads, tokens, channels = self.values.shape
-        by_channel = self.values.transpose(0, 2, 1)
-        order = np.argsort(by_channel, axis=-1)
-        set_once = object.__setattr__
-        set_once(self, "_order", order)
-        set_once(self, "_sorted", np.take_along_axis(by_channel, order, -1))
+    @cached_property
+    def _order(self) -> NDArray[np.intp]:
+        """`[head channel token]`: tokens by their values."""
+        return np.argsort(self.values.transpose(0, 2, 1), axis=-1)
+
+    @cached_property
+    def _sorted(self) -> Array:
+        return np.take_along_axis(self.values.transpose(0, 2, 1), self._order, -1)
+
+    @cached_property
+    def _folded(self) -> Array:
         with np.errstate(all="ignore"):
             folded = np.einsum("ht,htk->hkt", self.weights, self.values)
-            set_once(self, "_folded", folded.reshape(heads, channels * tokens))
-            set_once(self, "error", self._error_bound())
+        return folded.reshape(len(folded), -1)
 
-    def _error_bound(self) -> float:
+    @cached_property
+    def error(self) -> float:
         """How far any float64 logit here can be from the real one.
 
         A head's output is a ratio of sums of the same non-negative weights, so relative errors r of
@@ -176,8 +182,7 @@ class TableSupport:
         come the tables' own radii, and what underflow can do.
         """
         heads, tokens, channels = self.values.shape
-        sizes = np.abs(self.constant) + np.abs(self.values).max(1, initial=0.0).sum(0)
-        outer = np.abs(self.outer_weights)
+        sizes, outer = self._sizes, np.abs(self.outer_weights)
         spread = sizes[0] + 2 * _SLOPE * float(outer @ sizes[1:])
         units = 32 + 8 * tokens + 4 * heads + 4 * channels + (16 * _UNDERFLOW if self.log_n else 0)
         radii = self.channel_radii[0] + _SLOPE * float(outer @ self.channel_radii[1:])
@@ -188,10 +193,14 @@ class TableSupport:
         return error if error < 2.0**900 else np.inf
 
     @property
+    def _sizes(self) -> Array:
+        """At least the size of each channel."""
+        return np.asarray(np.abs(self.constant) + np.abs(self.values).max(1, initial=0.0).sum(0))
+
+    @property
     def is_zero(self) -> bool:
         """Whether everything the logit is made of is zero, exactly."""
-        sizes = np.abs(self.constant) + np.abs(self.values).max(1, initial=0.0).sum(0)
-        inner = (sizes > 0) | (self.channel_radii > 0)
+        inner = (self._sizes > 0) | (self.channel_radii > 0)
         outer = (self.outer_weights != 0) | (self.outer_radii > 0)
         return not (inner[0] or (outer & inner[1:]).any())
 
@@ -204,7 +213,7 @@ class TableSupport:
         """Counts `[vector letter]` to logits, with one error bound for all of them."""
         _, tokens, channels = self.values.shape
         (logits,) = in_slices(self._logits, tokens * channels, counts)
-        return logits, self.error  # type: ignore[attr-defined]
+        return logits, self.error
 
     def _logits(self, counts: Array) -> tuple[Array]:
         columns = np.ascontiguousarray(counts.T, dtype=np.float64)
@@ -218,7 +227,7 @@ class TableSupport:
             read = np.einsum("htn,htk->kn", weighted, self.values)
         else:
             share = np.reciprocal(self.weights @ columns)
-            mixed = self._folded.T @ share  # type: ignore[attr-defined]
+            mixed = self._folded.T @ share
             read = np.einsum("ktn,tn->kn", mixed.reshape(channels, tokens, -1), columns)
         read += self.constant[:, None]
         logits = read[0]
@@ -243,7 +252,7 @@ class TableSupport:
 
     def bounds_of_weights(self, light: Array, heavy: Array) -> Interval:
         """The same, with each head's own range of token weights `[box head token]`."""
-        order, values = self._order, self._sorted  # type: ignore[attr-defined]
+        order, values = self._order, self._sorted
         head = np.arange(len(order))[:, None, None]
         light, heavy = light[:, head, order], heavy[:, head, order]
         high = largest_sorted_mean(light, heavy, values).sum(1) + self.constant
@@ -255,7 +264,7 @@ class TableSupport:
             up, down = np.maximum(self.outer_weights, 0), np.minimum(self.outer_weights, 0)
             total_low = total_low + inner_low @ up + inner_high @ down
             total_high = total_high + inner_high @ up + inner_low @ down
-        error = 2 * self.error  # type: ignore[attr-defined]
+        error = 2 * self.error
         return total_low - error, total_high + error
 
 

@@ -28,30 +28,6 @@ MAX_LETTERS = 12
 """A conclusion speaks of every set of letters: 4,095 of them with 12."""
 
 
-def check(
-    document: Any, checkpoint: Checkpoint, *, seconds: float = SECONDS, memory: int = MEMORY
-) -> Proved:
-    """Return what a certificate proves about a model.
-
-    Args:
-        document: The certificate, as read from JSON.
-        checkpoint: The model it is about.
-        seconds: How long the check may take.
-        memory: How many bytes it may hold at one time, besides the document.
-
-    Raises:
-        CertificateError: If anything does not hold, or takes more than that.
-
-    Example:
-        >>> import tsc_interp as tsc
-        >>> from tsc_interp.verification import check
-        >>> checkpoint = tsc.load_checkpoint("generalization-errors")
-        >>> check(tsc.certify(checkpoint).document, checkpoint).horizon
-        66
-    """
-    return Checker(checkpoint, seconds=seconds, memory=memory).check(document)
-
-
 def version_of(proved: Proved) -> int:
     """The version of the schema in which this is stated."""
     return 2 if proved.multiclass or proved.float32 else 1

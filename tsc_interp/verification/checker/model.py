@@ -108,25 +108,22 @@ class BoxModel:
 
     def is_wrong(self, support: tuple[int, ...], counts: Sequence[int], label: bool) -> bool:
         """Whether the logit of one count vector is proved to be on the wrong side of zero."""
-        for precision in _PRECISIONS:
-            with ctx.workprec(precision):
-                logit = self._counts(support, counts, counts)
-                if kernel.is_not_positive(logit) if label else kernel.is_positive(logit):
-                    return True
-                if kernel.is_positive(logit) or kernel.is_not_positive(logit):
-                    return False
-        return False
+        return self._is_positive(support, counts) is (not label)
 
     def is_answer(self, support: tuple[int, ...], counts: Sequence[int]) -> bool:
         """Whether the margin of one count vector is proved to be above zero."""
+        return self._is_positive(support, counts) is True
+
+    def _is_positive(self, support: tuple[int, ...], counts: Sequence[int]) -> bool | None:
+        """On which side of zero the logit (or margin) of one count vector is; None: not proved."""
         for precision in _PRECISIONS:
             with ctx.workprec(precision):
-                margin = self._counts(support, counts, counts)
-                if kernel.is_positive(margin):
+                logit = self._counts(support, counts, counts)
+                if kernel.is_positive(logit):
                     return True
-                if kernel.is_not_positive(margin):
+                if kernel.is_not_positive(logit):
                     return False
-        return False
+        return None
 
     def count_box(self, support: tuple[int, ...], low: Sequence[int], high: Sequence[int]) -> Ball:
         """The logit over all counts of the support's letters from `low` to `high`."""

@@ -68,13 +68,13 @@ class Bounds:
         doubt: Mask | None = None,
     ) -> Bounded:
         """Forms, and margins by the directions alone; of classes not in `doubt` nothing counts."""
-        support, found, weights = [], [], []
-        for head in range(len(self.probes)):
-            known = None if start is None else start[head]
-            weights.append(self.sweeps.weights_of(regions, reader, head))
-            one = self._support(regions, reader, head, known, *weights[head])
-            support.append(one[0])
-            found.append(one[1])
+        weights = [self.sweeps.weights_of(regions, reader, h) for h in range(len(self.probes))]
+        starts = [None] * len(weights) if start is None else start
+        both = [
+            self._support(regions, reader, head, known, *weights[head])
+            for head, known in enumerate(starts)
+        ]
+        support, found = [bound for bound, _ in both], [level for _, level in both]
         ranges = self._ranges(support, self._joint(regions, reader, support, weights), reader)
         forms = self.relaxation.forms(*ranges, label)
         low, high = self._by_directions(forms, support, ranges, reader)
@@ -138,7 +138,7 @@ class Bounds:
             return apart
         q = np.concatenate([self.channels, -self.channels])
         against = np.roll(np.arange(len(q)), len(self.channels))
-        reach = sum(self.sweeps.reach(i, q @ h.basis) for i, h in enumerate(self.sweeps.heads))
+        reach = self._reach(q)
         for some, rows, which in self._blocks(len(regions), len(q)):
             jobs = self.jobs(regions, rows, reader[rows], q[which], 1)
             known = [(end[rows, which], -end[rows, against[which]]) for end in ends]
@@ -200,13 +200,37 @@ class Bounds:
         return self.sweeps.at_once
 
     def scores(self, known: Bounded, rows: Index, which: Index, sign: int) -> Scores:
-        """Where totals stay below 0, the margin of a region over a class has the sign -`sign`."""
-        assert known.forms is not None
-        reader = known.reader[rows]
-        limit = self.limits(known.forms, rows, which, reader, sign)
-        slope = known.forms.slope[rows, which]
-        jobs, level = self.jobs_at(known.regions, rows, reader, slope, sign, known.weights, limit)
-        return jobs.at(level)
+        """Where totals stay below 0, the margin of a region over a class has the sign -`sign`.
+
+        One head's mean is below a level where its total there is. Means of several heads are added
+        up first: with T_h the total of head h at any level λ_h, their sum is Σ λ_h + Σ T_h / W_h,
+        and the weight W_h of a path is replaced by the middle W of its range, which costs at most
+        |T_h / W_h| |W_h / W - 1|.
+        """
+        forms, reader = known.forms, known.reader[rows]
+        assert forms is not None
+        slope = forms.slope[rows, which]
+        middle, off = self.middle(slope, reader)
+        ends = forms.low[rows, which] + middle if sign < 0 else -forms.high[rows, which] - middle
+        # What Σ_h sign · q_h · μ_h must stay below, so that the margin is on one side of zero.
+        limit = ends - off - self._reach(slope) - 4 * UNIT * np.abs(middle)
+        jobs = self.jobs(known.regions, rows, reader, slope, sign)
+        if len(jobs) == 1:
+            return jobs[0].at(limit)
+        reached = []
+        for job, (least, most) in zip(jobs, known.weights, strict=True):
+            start = job.average()
+            start = np.where(np.isfinite(start), start, 0.0)
+            top = job.largest(start, least[rows], most[rows], _ROUGH)[0]
+            bottom = job.negated().largest(-start, least[rows], most[rows], _ROUGH)[0]
+            reached.append((top, -bottom))
+        mixed = self._mixed(jobs, reached, sign * slope, known.weights, rows, limit)
+        return mixed.at(np.zeros(len(limit)))
+
+    def _reach(self, slope: Array) -> Array:
+        """More than rounding moves Σ_h q_h · μ_h."""
+        reaches = [self.sweeps.reach(i, slope @ h.basis) for i, h in enumerate(self.sweeps.heads)]
+        return sum(reaches, np.zeros(len(slope)))
 
     def jobs(
         self, regions: Regions, rows: Index, reader: Index, slope: Array, sign: int
@@ -216,52 +240,6 @@ class Bounds:
             self.sweeps.jobs(regions, rows, reader, number, sign * (slope @ head.basis))
             for number, head in enumerate(self.sweeps.heads)
         ]
-
-    def limits(self, forms: Forms, rows: Index, which: Index, reader: Index, sign: int) -> Array:
-        """What Σ_h sign · q_h · μ_h must stay below, so that the margin is on one side of zero.
-
-        `sign` -1: the margin of label over class is positive; +1: it is negative. For jobs given by
-        region and class.
-        """
-        slope = forms.slope[rows, which]
-        middle, off = self.middle(slope, reader)
-        ends = forms.low[rows, which] + middle if sign < 0 else -forms.high[rows, which] - middle
-        reach = sum(
-            (self.sweeps.reach(number, slope @ head.basis)
-             for number, head in enumerate(self.sweeps.heads)),
-            np.zeros(len(rows)),
-        )  # fmt: skip
-        return np.asarray(ends - off - reach - 4 * UNIT * np.abs(middle))
-
-    def jobs_at(
-        self,
-        regions: Regions,
-        rows: Index,
-        reader: Index,
-        slope: Array,
-        sign: int,
-        weights: Sequence[tuple[Array, Array]],
-        limit: Array,
-    ) -> tuple[Jobs, Array]:
-        """A job and its level: totals below 0 show that Σ_h sign · q_h · μ_h stays below `limit`.
-
-        One head's mean is below a level where its total there is. Means of several heads are added
-        up first: with T_h the total of head h at any level λ_h, their sum is Σ λ_h + Σ T_h / W_h,
-        and the weight W_h of a path is replaced by the middle W of its range, which costs at most
-        |T_h / W_h| |W_h / W - 1|. `weights` are bounds on W_h per head and region.
-        """
-        jobs = self.jobs(regions, rows, reader, slope, sign)
-        if len(jobs) == 1:
-            return jobs[0], limit
-        known = []
-        for one, (least, most) in zip(jobs, weights, strict=True):
-            start = one.average()
-            start = np.where(np.isfinite(start), start, 0.0)
-            ends = one.largest(start, least[rows], most[rows], _ROUGH)[0]
-            other = one.negated().largest(-start, least[rows], most[rows], _ROUGH)[0]
-            known.append((ends, -other))
-        mixed = self._mixed(jobs, known, sign * slope, weights, rows, limit)
-        return mixed, np.zeros(len(limit))
 
     def _mixed(
         self,
