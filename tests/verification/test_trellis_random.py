@@ -25,11 +25,10 @@ from tsc_interp.verification.order import partition
 from tsc_interp.verification.order.bounds import Bounds
 from tsc_interp.verification.order.exact import OrderedExact
 from tsc_interp.verification.order.keys import keys_of
-from tsc_interp.verification.order.region_words import described
 from tsc_interp.verification.order.running import run, searches_of
 from tsc_interp.verification.order.tangent import scaled_gaps, tangent_of
 from tsc_interp.verification.order.union import lifted, union_count
-from tsc_interp.verification.order.verify import verify_order
+from tsc_interp.verification.order.verify import described, verify_order
 
 MANY = int(os.environ.get("TSC_RANDOM_MODELS", "6"))
 SEEDS = st.integers(0, 10**9)

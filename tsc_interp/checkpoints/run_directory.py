@@ -19,7 +19,7 @@ import re
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from pydantic import ValidationError
 
@@ -57,6 +57,9 @@ class RunDirectory:
 
     def __init__(self, path: Path, key: str, seed: int) -> None:
         self.path, self.key, self.seed = path, key, seed
+        self.result_path, self.metrics_path = path / "result.json", path / "metrics.jsonl"
+        self.resume_path = path / f"resume{SUFFIX}"
+        """The state from which a killed run resumes."""
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Self:
@@ -88,21 +91,6 @@ class RunDirectory:
             raise RunError(f"{shown(self.path)}: {error}") from None
 
     # -- files ---------------------------------------------------------------------------------
-
-    @property
-    def result_path(self) -> Path:
-        """The path of `result.json`."""
-        return self.path / "result.json"
-
-    @property
-    def metrics_path(self) -> Path:
-        """The path of `metrics.jsonl`."""
-        return self.path / "metrics.jsonl"
-
-    @property
-    def resume_path(self) -> Path:
-        """The path of the state from which a killed run resumes."""
-        return self.path / f"resume{SUFFIX}"
 
     def checkpoint_path(self, epoch: int) -> Path:
         """Return the path of the weights of an epoch."""
@@ -201,9 +189,10 @@ class RunDirectory:
         return damaged(self.path, path, error)
 
 
-class _StoredResult:
-    def __init__(self, result: RunResult, weight_hash: str, metrics_hash: str) -> None:
-        self.result, self.weight_hash, self.metrics_hash = result, weight_hash, metrics_hash
+class _StoredResult(NamedTuple):
+    result: RunResult
+    weight_hash: str
+    metrics_hash: str
 
 
 def read_description(path: Path) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import typer
 from tsc_interp.cli.common import (
     JsonOption,
     QuietOption,
+    messages,
     model_argument,
     output,
     print_json,
@@ -66,7 +67,7 @@ def command(
             seed=seed,
             exhaustive=every,
             state=state,
-            progress=doing if _watched() else None,
+            progress=doing if messages().is_terminal else None,
         )
     if as_json:
         print_json("falsify/1", result.to_dict())
@@ -74,13 +75,6 @@ def command(
         _print(result)
     if result.found:
         raise typer.Exit(_FOUND)
-
-
-def _watched() -> bool:
-    """Progress is for a terminal; in a pipe it would be a line for every step."""
-    import sys
-
-    return sys.stderr.isatty()
 
 
 def _described(model: Path, config: Path) -> tuple[Any, dict[str, Any]]:

@@ -21,7 +21,7 @@ from tsc_interp.falsification.network import Network
 from tsc_interp.falsification.question import Question
 from tsc_interp.falsification.result import Enumerated
 from tsc_interp.falsification.running import Runner
-from tsc_interp.falsification.searching import Progress, Word, simplicity
+from tsc_interp.falsification.searching import Progress, Word, runs_and_letters, simplicity
 from tsc_interp.falsification.state import State
 from tsc_interp.frames.frame import Frame, Letters
 from tsc_interp.model.threads import one_thread
@@ -171,11 +171,8 @@ def _first_simplest(letters: Letters, bad: Letters) -> Letters:
     """Of many wrong inputs of one length, those with the fewest letters and runs."""
     if not len(bad):
         return bad
-    own = letters[bad]
-    different = (np.diff(np.sort(own, axis=1), axis=1) != 0).sum(axis=1)
-    runs = (np.diff(own, axis=1) != 0).sum(axis=1)
-    order = np.lexsort((runs, different))
-    first = order[0]
+    runs, different = runs_and_letters(letters[bad])
+    first = np.lexsort((runs, different))[0]
     return np.asarray(bad[(different == different[first]) & (runs == runs[first])])
 
 

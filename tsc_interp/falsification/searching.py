@@ -217,15 +217,18 @@ def simplicity(frame: Frame, word: Word) -> tuple[object, ...]:
     return len(word), len(set(word)), runs, tuple(numbers)
 
 
+def runs_and_letters(letters: Letters) -> tuple[Letters, Letters]:
+    """How many runs, and how many different letters, each input has, less one."""
+    different = (np.diff(np.sort(letters, axis=1), axis=1) != 0).sum(axis=1)
+    return (np.diff(letters, axis=1) != 0).sum(axis=1), different
+
+
 def _simplest(frame: Frame, wrong: Answers, most: int) -> list[tuple[Word, float]]:
     """The simplest few of many, by the same order."""
     letters = wrong.letters
     if not len(letters):
         return []
-    ordered = np.sort(letters, axis=1)
-    different = (np.diff(ordered, axis=1) != 0).sum(axis=1)
-    runs = (np.diff(letters, axis=1) != 0).sum(axis=1)
-    chosen = np.lexsort((*letters.T[::-1], runs, different))[:most]
+    chosen = np.lexsort((*letters.T[::-1], *runs_and_letters(letters)))[:most]
     return [(tuple(letters[i].tolist()), float(wrong.margins[i])) for i in chosen]
 
 

@@ -10,7 +10,7 @@ and says whether a row belongs to it. An input is known by its letters, the toke
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -219,6 +219,20 @@ class Frame(FrozenConfig):
         for place in range(chosen.shape[1]):
             letters[:, place] = np.array(self.letters[place], dtype=np.int64)[chosen[:, place]]
         return letters
+
+    def mapped(self, change: Callable[[int], int], **options: Any) -> Self:
+        """Return the frame with every token changed, its names left out, and other options."""
+
+        def each(tokens: Sequence[int]) -> tuple[int, ...]:
+            return tuple(map(change, tokens))
+
+        return self.replace(
+            before=each(self.before),
+            letters=tuple(map(each, self.letters)),
+            between={at: each(run) for at, run in self.between.items()},
+            after=each(self.after),
+            **{"names": {}, **options},
+        )
 
     # -- rows of tokens ------------------------------------------------------------------------
 

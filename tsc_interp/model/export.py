@@ -22,8 +22,8 @@ from torch import Tensor
 
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
+from tsc_interp.model.circuits import Circuits
 from tsc_interp.model.interop import HAS_BRIDGE_ONLY, NORMS
-from tsc_interp.model.stacked import StackedWeights
 
 _POSITIONS = {name: name for name in ("rotary", "alibi", "shortformer")}
 
@@ -127,7 +127,7 @@ def _buildable_config(config: ClassifierConfig, n_ctx: int, **options: Any) -> A
     )
 
 
-def export(model: StackedWeights, n_ctx: int) -> Any:
+def export(model: Circuits, n_ctx: int) -> Any:
     """A TransformerLens model with the same logits (where ours reads) and activations."""
     config = model.config
     reasons = {"an ensemble is many models": bool(model.ensemble_shape), **_beyond_export(config)}
@@ -153,29 +153,20 @@ def export(model: StackedWeights, n_ctx: int) -> Any:
     return hooked_transformer(config, cfg, _tl_state(model, cfg))
 
 
-def _tl_state(model: StackedWeights, cfg: Any) -> dict[str, Tensor]:
+def _tl_state(model: Circuits, cfg: Any) -> dict[str, Tensor]:
     """Every weight of a TransformerLens model under HookedTransformer's names."""
     config = model.config
-    state = {name: weight.detach().clone() for name, weight in model.named_parameters()}
+    state = {name: weight.detach().clone() for name, weight in model.tl_parameters().items()}
     state["unembed.W_U"] = model.W_U.detach().clone()
-    if config.positions != "rotary":
-        table = model.W_pos if config.has_positions else torch.zeros(cfg.n_ctx, cfg.d_model)
-        state["pos_embed.W_pos"] = table.detach().clone()
-    if not config.biases:
-        for layer in range(config.n_layers):
-            for part in ("Q", "K", "V", "O"):
-                name = f"b_{part}"
-                shared = part in "KV" and config.grouped
-                bias = getattr(model, name)[layer].detach()
-                kept = bias[:: config.n_heads // config.kv_heads] if shared else bias
-                state[f"blocks.{layer}.attn.{name}"] = kept
-            gateless = not (HAS_BRIDGE_ONLY and config.gated_mlp)
-            for name in ("b_in", "b_out")[: 2 * (config.has_mlp and gateless)]:
-                state[f"blocks.{layer}.mlp.{name}"] = getattr(model, name)[layer].detach()
+    if config.positions == "rotary":
+        del state["pos_embed.W_pos"]
+    elif not config.has_positions:
+        state["pos_embed.W_pos"] = torch.zeros(cfg.n_ctx, cfg.d_model)
+    if config.gated_mlp and HAS_BRIDGE_ONLY:  # whose gated MLPs have no biases
+        state = {name: w for name, w in state.items() if not name.endswith(("b_in", "b_out"))}
     if config.qk_norm == "rms_pre":
         for layer, part in product(range(config.n_layers), "qk"):
             state[f"blocks.{layer}.attn.{part}_norm.w"] = torch.ones(config.d_head)
-    state["unembed.b_U"] = model.b_U.detach()
     if config.n_outputs == 1:
         for name in ("unembed.W_U", "unembed.b_U"):
             half = state[name] / 2

@@ -120,16 +120,8 @@ def _without_cls(config: ClassifierConfig, frame: Frame) -> Frame:
 
 
 def _shifted(frame: Frame, by: int) -> Frame:
-    def each(tokens: Any) -> tuple[int, ...]:
-        return tuple(token + by for token in tokens)
-
-    return frame.replace(
-        before=each(frame.before),
-        letters=tuple(map(each, frame.letters)),
-        between={at: each(run) for at, run in frame.between.items()},
-        after=each(frame.after),
-        names={one + by: name for one, name in frame.names.items() if one + by >= 0},
-    )
+    names = {token + by: name for token, name in frame.names.items() if token + by >= 0}
+    return frame.mapped(lambda token: token + by, names=names)
 
 
 def frame_of(config: ClassifierConfig) -> Frame:

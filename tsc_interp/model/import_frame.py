@@ -143,20 +143,8 @@ def _alone(left: Frame, frame: Frame, behind: int) -> bool:
 
 def _numbered(left: Frame, ids: tuple[int, ...], called: tuple[str, ...]) -> Frame:
     """The frame with letters by index instead of tokens."""
-    number = {token: i for i, token in enumerate(ids)}
-
-    def each(tokens: Any) -> tuple[int, ...]:
-        return tuple(number[one] for one in tokens)
-
     names = {i: name for i, name in enumerate(called) if name != str(i)}
-    return left.replace(
-        before=each(left.before),
-        letters=tuple(each(one) for one in left.letters),
-        between={at: each(run) for at, run in left.between.items()},
-        after=each(left.after),
-        classes=None,
-        names=names,
-    )
+    return left.mapped(ids.index, classes=None, names=names)
 
 
 def _two(frame: Frame, outputs: int) -> tuple[int, int] | None:

@@ -168,7 +168,7 @@ class TableSupport:
     def _folded(self) -> Array:
         with np.errstate(all="ignore"):
             folded = np.einsum("ht,htk->hkt", self.weights, self.values)
-        return folded.reshape(len(folded), -1)
+        return np.asarray(folded.reshape(len(folded), -1))
 
     @cached_property
     def error(self) -> float:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from heapq import nlargest
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -28,15 +29,16 @@ from tsc_interp.tasks.framed import framed
 from tsc_interp.tasks.regions import Regions
 from tsc_interp.tasks.transducer import Writing
 from tsc_interp.tasks.trellis import Index
+from tsc_interp.tasks.writing import Addition
 from tsc_interp.verification.bounds.exact import judged
 from tsc_interp.verification.order.exact import OrderedExact, longest_string
 from tsc_interp.verification.order.parts import Part, require_readable
-from tsc_interp.verification.order.region_words import largest_regions
 from tsc_interp.verification.order.running import run, searches_of
 from tsc_interp.verification.order.union import lifted, union_count
 from tsc_interp.verification.order.verdict import OrderedVerdict, PartCount, WrongInput
 
 SECONDS = 600.0
+_MOST_REGIONS, _FEW_LETTERS = 5, 3
 _TO_COUNT = 0.1
 """The share of the time that is kept to count inputs of several steps once."""
 Progress = Callable[[float], None]
@@ -104,17 +106,16 @@ def asked_parts(
         if fits is not None and longest > fits:
             raise UsageError(f"the last step reads {longest} letters, and {fits} fit the positions")
         return [(task.prompt_length + step, step) for step in range(task.n_steps)]
-    frame = getattr(task, "layout", None)
+    frame: Frame | None = getattr(task, "layout", None)
+    if lengths is None and frame is None and fits is None:
+        raise UsageError("this model has no positions to run out of: say which lengths")
+    usual = range(1, (fits or 0) + 1) if frame is None else frame.lengths
+    chosen = list(usual if lengths is None else lengths)
     if frame is not None:
-        return _of_frame(frame, fits, lengths)
-    if lengths is None:
-        if fits is None:
-            raise UsageError("this model has no positions to run out of: say which lengths")
-        lengths = range(1, fits + 1)
-    chosen = list(lengths)
-    if not chosen or any(type(one) is not int or one < 1 for one in chosen):
+        _require_frame(frame, fits, chosen)
+    elif not chosen or any(type(one) is not int or one < 1 for one in chosen):
         raise UsageError(f"lengths are whole numbers from 1; got {lengths!r}")
-    if fits is not None and max(chosen) > fits:
+    elif fits is not None and max(chosen) > fits:
         raise UsageError(
             f"the model has {config.n_positions} positions: strings of up to {fits} letters, "
             f"got {max(chosen)}"
@@ -122,18 +123,14 @@ def asked_parts(
     return [(length, None) for length in sorted(set(chosen))]
 
 
-def _of_frame(
-    frame: Frame, fits: int | None, lengths: Sequence[int] | None
-) -> list[tuple[int, int | None]]:
+def _require_frame(frame: Frame, fits: int | None, chosen: Sequence[int]) -> None:
     """Lengths are letters at the frame's places."""
-    chosen = list(frame.lengths if lengths is None else lengths)
     outside = [one for one in chosen if one not in frame.lengths]
     if not chosen or outside:
         raise UsageError(f"the frame {frame} has no inputs of {outside or 'no'} letters")
     longest = frame.length(max(chosen))
     if fits is not None and longest > fits:
         raise UsageError(f"a row of the frame has {longest} letters, and {fits} fit the positions")
-    return [(length, None) for length in sorted(set(chosen))]
 
 
 def _verdict(
@@ -169,7 +166,8 @@ def _verdict(
         first_wrong=None if first is None else _wrong_input(exact, config, task, *first),
         first_undecided=written(config, open_[0]) if open_ else None,
         regions=tuple(
-            f"{count:,} inputs of {_part_name(part)}: {said}" for count, part, said in words[:5]
+            f"{count:,} inputs of {_part_name(part)}: {said}"
+            for count, part, said in words[:_MOST_REGIONS]
         ),
         parts=tuple(parts),
     )
@@ -255,3 +253,59 @@ def written(config: ClassifierConfig, string: tuple[int, ...]) -> str:
 
 def _name(config: ClassifierConfig, letter: int) -> str:
     return config.token_names[letter] if config.token_names else config.alphabet.letters[letter]
+
+
+# -- wrong regions in words ---------------------------------------------------------------------
+
+
+def largest_regions(part: Part, task: Any, name: Callable[[int], str]) -> list[tuple[int, str]]:
+    """The largest wrong regions of a part: how many inputs, and what they have in common."""
+    found = [
+        (count, number, regions, instead)
+        for group in part.groups
+        for regions, instead in group.wrong
+        for number, count in enumerate(regions.counts())
+    ]
+    return [
+        (count, f"{described(regions, number, task, name)}: class {int(instead[number])} wins")
+        for count, number, regions, instead in nlargest(
+            _MOST_REGIONS, found, key=lambda one: one[0]
+        )
+    ]
+
+
+def described(regions: Regions, number: int, task: Any, name: Callable[[int], str]) -> str:
+    """For each place where not every letter may stand, those that may (or those that may not)."""
+    chain = _carried(regions, number, task) if isinstance(task, Addition) else []
+    words = []
+    if chain:
+        ends = f"digit {chain[0]}" if len(chain) == 1 else f"digits {chain[0]} to {chain[-1]}"
+        words.append(f"a + b = {task.base - 1} at {ends} (a carry runs through)")
+    for place in range(regions.trellis.length):
+        if place not in regions.trellis.place_of:
+            continue
+        stage, column = regions.trellis.place_of[place]
+        letters = regions.trellis.stages[stage].letters[:, column]
+        every = set(letters.tolist())
+        here = set(letters[regions.masks[stage][number]].tolist())
+        if here == every or (stage in chain and len(here) > 1):
+            continue
+        at = task.place_name(place) if isinstance(task, Writing) else f"place {place}"
+        if len(here) <= _FEW_LETTERS or len(every) - len(here) > _FEW_LETTERS:
+            words.append(f"{at} is {' or '.join(name(letter) for letter in sorted(here))}")
+        else:
+            said = " or ".join(name(letter) for letter in sorted(every - here))
+            words.append(f"{at} is not {said}")
+    return ", ".join(words) or "any input"
+
+
+def _carried(regions: Regions, number: int, task: Addition) -> list[int]:
+    """The longest run of digits whose two operands always add up to one less than the base."""
+    best: list[int] = []
+    run: list[int] = []
+    for digit, (stage, mask) in enumerate(zip(regions.trellis.stages, regions.masks, strict=True)):
+        columns = [i for i, at in enumerate(stage.places) if task.place_name(at)[0] in "ab"]
+        sums = stage.letters[mask[number]][:, columns].sum(1)
+        run = [*run, digit] if (sums == task.base - 1).all() else []
+        best = max(best, run, key=len)
+    return best
