@@ -16,6 +16,9 @@ from tsc_interp.verification.bounds.intervals import Array
 from tsc_interp.verification.order.decide import UNDECIDED
 
 
+_ARRAYS = ("reader", "label", "node", "doubt")
+
+
 @dataclass
 class Batch:
     """Regions with what the search knows of them: `node [region]` is their place in the tree."""
@@ -37,10 +40,8 @@ class Batch:
 
     def part(self, chosen: Index | slice | Mask, regions: Regions) -> Batch:
         """What is known of some of them, of which these regions are left."""
-        reader, label, node, doubt = (
-            column[chosen] for column in (self.reader, self.label, self.node, self.doubt)
-        )
-        return Batch(regions, reader, label, node, [level[chosen] for level in self.levels], doubt)
+        arrays: dict[str, Any] = {name: getattr(self, name)[chosen] for name in _ARRAYS}
+        return Batch(regions, levels=[level[chosen] for level in self.levels], **arrays)
 
     def joined(self, others: list[Batch]) -> Batch:
         parts = [part for part in (self, *others) if len(part)]
@@ -48,8 +49,7 @@ class Batch:
             return parts[0] if parts else self
         levels = zip(*(part.levels for part in parts), strict=True)
         arrays: dict[str, Any] = {
-            name: np.concatenate([getattr(part, name) for part in parts])
-            for name in ("reader", "label", "node", "doubt")
+            name: np.concatenate([getattr(part, name) for part in parts]) for name in _ARRAYS
         }
         regions = parts[0].regions.joined([part.regions for part in parts[1:]])
         return Batch(regions, levels=[np.concatenate(level) for level in levels], **arrays)
