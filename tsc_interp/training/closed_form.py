@@ -2,13 +2,9 @@
 
 For one layer without norms or positions only CLS's read-out matters, and a string is its counts.
 Nearly all of the model then lies in products of weights, in which no string takes part:
-
-    rows      W_O, W_E, W_out                  vectors in d_model
-    columns   W_Q, W_K, W_V, W_in, W_U         vectors in d_model
-    F = rows @ columns
-
-F holds q, every letter's keys and values, W_O [W_in W_U], CLS [W_in W_U] and W_out W_U. What is
-left per string is, with weights u_j = exp(score_j), multiplicities m, and one z per head,
+F = rows @ columns (flat_weights.py) holds q, every letter's keys and values, W_O [W_in W_U],
+CLS [W_in W_U] and W_out W_U. What is left per string is, with weights u_j = exp(score_j),
+multiplicities m, and one z per head,
 
     z = sum_j m_j u_j v_j / sum_j m_j u_j
     (pre, direct) = (W_O z + CLS) [W_in W_U]
@@ -26,18 +22,15 @@ A model's numbers come from its own slices alone, so they do not depend on who e
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from tsc_interp.checkpoints.checkpoint import WeightArrays
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.strings import FIRST_LETTER, Counts
+from tsc_interp.training.flat_weights import Array, FlatWeights
 from tsc_interp.training.losses import Loss
-
-Array = NDArray[np.float32]
 
 # exp(±75) is far inside float32's range; with a larger gap between scores u cannot be used.
 _LARGEST_SCORE_GAP = 150.0
@@ -55,77 +48,17 @@ def covers(config: ClassifierConfig) -> bool:
     )
 
 
-class ClosedForm:
+class ClosedForm(FlatWeights):
     """The engine for configurations that `covers` accepts."""
 
     uses_tokens = False
     one_at_a_time = False
 
     def __init__(self, config: ClassifierConfig, loss: Loss) -> None:
-        self.config = config
+        super().__init__(config)
         self._loss = loss
-        heads, letters, mlp = config.n_heads * config.d_head, config.n_letters, config.d_mlp
-        vocab = FIRST_LETTER + letters
-        self._width = heads
-        # Rows: W_O, then the embeddings in token order (CLS, PAD, letters), then W_out.
-        self._cls = heads
-        self._tokens = slice(heads, heads + vocab)
-        self._mixed = slice(0, heads + 1)  # what CLS's residual stream is a sum of
-        self._keys = slice(heads if config.attend_cls else heads + FIRST_LETTER, heads + vocab)
-        self._mlp_out = slice(heads + vocab, heads + vocab + mlp)
-        self._n_rows = heads + vocab + mlp
-        # Columns: W_Q, W_K, W_V, W_in, W_U.
-        self._read = slice(3 * heads, 3 * heads + mlp + 1)
-        self._n_columns = 3 * heads + mlp + 1
-        self._n_factors = config.n_heads if config.ssmax else 0
-        self._size = (self._n_rows + self._n_columns) * config.d_model + self._n_factors
         self._scale = np.float32(1 / math.sqrt(config.d_head))
         self._workspaces: dict[tuple[int, int], _Workspace] = {}
-
-    # -- weights as one flat vector per model ------------------------------------------------
-
-    def pack(self, many: Sequence[WeightArrays]) -> Array:
-        """Named weights to `[model, parameter]`."""
-        flat = np.zeros((len(many), self._size), dtype=np.float32)
-        for name, view in self._named(flat).items():
-            view[...] = [weights[name] for weights in many]
-        return flat
-
-    def unpack(self, flat: Array) -> list[dict[str, Array]]:
-        """`[model, parameter]` to named weights."""
-        stacked = {
-            name: np.ascontiguousarray(view) for name, view in self._named(flat.copy()).items()
-        }
-        return [
-            {name: array[model] for name, array in stacked.items()} for model in range(len(flat))
-        ]
-
-    def _named(self, flat: Array) -> dict[str, Array]:
-        """Every weight `[model, ...]` as a view into the flat array."""
-        n, d, h, k = len(flat), self.config.d_model, self.config.n_heads, self.config.d_head
-        rows, columns = self._split(flat)
-        parts = columns[:, :, : 3 * self._width].reshape(n, d, 3, h, k).transpose(2, 0, 3, 1, 4)
-        named = {"embed.W_E": rows[:, self._tokens]}
-        named |= {f"blocks.0.attn.W_{name}": parts[i] for i, name in enumerate("QKV")}
-        named["blocks.0.attn.W_O"] = rows[:, : self._width].reshape(n, h, k, d)
-        if self.config.has_mlp:
-            named["blocks.0.mlp.W_in"] = columns[:, :, self._read][:, :, :-1]
-            named["blocks.0.mlp.W_out"] = rows[:, self._mlp_out]
-        if self._n_factors:
-            named["blocks.0.attn.log_n_factor"] = self._factors(flat)
-        named["unembed.W_U"] = columns[:, :, -1:]
-        return named
-
-    def _factors(self, flat: Array) -> Array:
-        """`[model, head]`; SSMax's stand at the end."""
-        return flat[:, self._size - self._n_factors :]
-
-    def _split(self, flat: Array) -> tuple[Array, Array]:
-        d, boundary = self.config.d_model, self._n_rows * self.config.d_model
-        return (
-            flat[:, :boundary].reshape(-1, self._n_rows, d),
-            flat[:, boundary : self._size - self._n_factors].reshape(-1, d, self._n_columns),
-        )
 
     # -- strings -----------------------------------------------------------------------------
 
@@ -140,7 +73,7 @@ class ClosedForm:
     def logits(self, flat: Array, strings: Array) -> Array:
         """`[model, string]`."""
         workspace = self._workspace(len(flat), strings.shape[1])
-        return workspace.forward(*self._split(flat), strings, self._factors(flat)).copy()
+        return workspace.forward(*self.split(flat), strings, self.factors(flat)).copy()
 
     def gradient(self, flat: Array, strings: Array, labels: Array) -> tuple[Array, Array]:
         """The mean loss's gradient `[model, parameter]`, and the logits `[model, string]`.
@@ -148,8 +81,8 @@ class ClosedForm:
         The gradient is overwritten by the next call.
         """
         workspace = self._workspace(len(flat), strings.shape[1])
-        rows, columns = self._split(flat)
-        logits = workspace.forward(rows, columns, strings, self._factors(flat)).copy()
+        rows, columns = self.split(flat)
+        logits = workspace.forward(rows, columns, strings, self.factors(flat)).copy()
         return workspace.backward(rows, columns, self._loss.gradient(logits, labels)), logits
 
     def _workspace(self, models: int, strings: int) -> _Workspace:
@@ -169,7 +102,7 @@ class _Workspace:
     """
 
     def __init__(self, engine: ClosedForm, models: int, strings: int) -> None:
-        config, width = engine.config, engine._width
+        config, width = engine.config, engine.width
         n, h, k, mlp = models, config.n_heads, config.d_head, config.d_mlp
         self._d_head, self._mlp, self._scale = k, mlp, engine._scale
         self._grows, self._cls_counted = config.log_n, config.cls_counted
@@ -183,15 +116,15 @@ class _Workspace:
             return part.reshape(n, -1, h, k).transpose(0, 2, 3, 1)
 
         # F and its derivative, whose entries that no logit depends on stay zero.
-        self._products = empty(n, engine._n_rows, engine._n_columns)
+        self._products = empty(n, engine.n_rows, engine.n_columns)
         self._d_products = np.zeros_like(self._products)
         self._at, self._d_at = (
             {
-                "q": products[:, engine._cls, :width].reshape(n, h, k, 1),
-                "k": heads(products[:, engine._keys, width : 2 * width]),
-                "v": heads(products[:, engine._keys, 2 * width : 3 * width]),
-                "mixing": products[:, engine._mixed, engine._read],
-                "out": products[:, engine._mlp_out, -1],
+                "q": products[:, engine.cls, :width].reshape(n, h, k, 1),
+                "k": heads(products[:, engine.keys, width : 2 * width]),
+                "v": heads(products[:, engine.keys, 2 * width : 3 * width]),
+                "mixing": products[:, engine.mixed, engine.read],
+                "out": products[:, engine.mlp_out, -1],
             }
             for products in (self._products, self._d_products)
         )
@@ -214,9 +147,9 @@ class _Workspace:
         self._phi, self._post = empty(n, mlp, strings), empty(n, mlp, strings)
         self._phi_torch = torch.from_numpy(self._phi)
         self._logits = empty(n, 1, strings)
-        self._d_flat = empty(n, engine._size)
-        self._d_rows, self._d_columns = engine._split(self._d_flat)
-        self._d_factors = engine._factors(self._d_flat)
+        self._d_flat = empty(n, engine.size)
+        self._d_rows, self._d_columns = engine.split(self._d_flat)
+        self._d_factors = engine.factors(self._d_flat)
         self._far: NDArray[np.intp] | None = None
 
     def forward(self, rows: Array, columns: Array, strings: Array, factors: Array) -> Array:

@@ -133,13 +133,10 @@ def _ordered(
     task: Any,
     certify: bool,
     float32: bool = False,
-    progress: Progress | None = None,
-    resume: str | os.PathLike[str] | None = None,
+    **options: Any,
 ) -> OrderedVerdict:
     limit = SECONDS if seconds is None else seconds
-    found = verify_order(
-        checkpoint, lengths, seconds=limit, task=task, progress=progress, resume=resume
-    )
+    found = verify_order(checkpoint, lengths, seconds=limit, task=task, **options)
     if not (certify or float32):
         return found
     if task is not None and task_for(checkpoint.config, task) != checkpoint.config.task:

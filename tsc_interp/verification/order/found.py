@@ -15,7 +15,6 @@ from tsc_interp.tasks.trellis import Index, Trellis
 from tsc_interp.verification.bounds.intervals import Array
 from tsc_interp.verification.order.decide import UNDECIDED
 
-
 _ARRAYS = ("reader", "label", "node", "doubt")
 
 
