@@ -168,7 +168,8 @@ class TableSupport:
     def _folded(self) -> Array:
         with np.errstate(all="ignore"):
             folded = np.einsum("ht,htk->hkt", self.weights, self.values)
-        return np.asarray(folded.reshape(len(folded), -1))
+        heads, tokens, channels = self.values.shape
+        return np.asarray(folded.reshape(heads, channels * tokens))
 
     @cached_property
     def error(self) -> float:
