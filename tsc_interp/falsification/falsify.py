@@ -33,7 +33,8 @@ from tsc_interp.falsification.question import (
     in_batches,
     labelled,
 )
-from tsc_interp.falsification.result import Enumerated, Falsification, Rate, Tried
+from tsc_interp.falsification.rate import Rate
+from tsc_interp.falsification.result import Enumerated, Falsification, Tried
 from tsc_interp.falsification.searching import OutOfTime, Progress, Search, Word, simplicity
 from tsc_interp.falsification.state import State, key_of
 from tsc_interp.falsification.words import findings

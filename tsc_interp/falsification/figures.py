@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import plotly.graph_objects as go
 
-from tsc_interp.falsification.result import Rate
+from tsc_interp.falsification.rate import Rate
 from tsc_interp.plots.colours import WRONG
 from tsc_interp.plots.figure import Figure, Figures
 from tsc_interp.plots.style import new_figure
