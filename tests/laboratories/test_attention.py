@@ -12,8 +12,9 @@ from scipy.stats import norm
 from tests.laboratories.quick import small
 from tsc_interp.laboratories.attention import closed_forms, construction, lookup
 from tsc_interp.laboratories.attention.figures import figures
-from tsc_interp.laboratories.attention.run import draw_keys, run, share_of_a
+from tsc_interp.laboratories.attention.run import draw_keys, share_of_a
 from tsc_interp.laboratories.attention.words import findings
+from tsc_interp.laboratories.registry import find_laboratory
 
 pytestmark = pytest.mark.xdist_group("lab-attention")
 
@@ -144,7 +145,7 @@ def test_without_matrices_the_second_input_reads_itself(multiple):
 def test_what_is_said_follows_the_numbers(result):
     assert result.findings[0].severity == "warning"
     assert "swings" in result.findings[0].text
-    calm = run(quick=True, scales=(0.1,))
+    calm = find_laboratory("attention").run(quick=True, scales=(0.1,))
     assert "swings" not in calm.findings[0].text
     assert figures(result)[0].name == "swing"
     assert figures(calm)[0].title.startswith("One head wavers")

@@ -14,7 +14,7 @@ import tsc_interp as tsc
 from tsc_interp.data import BalancedStream
 from tsc_interp.data.balanced import budgets
 from tsc_interp.errors import ConfigError, UnsupportedError
-from tsc_interp.laboratories.bounds import derivation
+from tsc_interp.laboratories.bounds import statistics
 from tsc_interp.laboratories.bounds.distribution import (
     draw_errors,
     error_patterns,
@@ -181,7 +181,7 @@ def test_each_step_of_the_derivation_is_at_least_the_one_before():
     shared = rng.binomial(n, 0.1, size=20_000) / n
     seen = np.stack([shared, shared, rng.binomial(n, 0.3, size=20_000) / n], axis=1)
     for epsilon in (0.05, 0.11, 0.2):
-        found, union, worst, hoeffding = derivation.steps(seen, risks, n, epsilon)
+        found, union, worst, hoeffding = statistics.steps(seen, risks, n, epsilon)
         off = [
             sum(binom.pmf(k, n, r) for k in range(n + 1) if abs(k / n - r) > epsilon + 1e-9)
             for r in risks
@@ -192,7 +192,7 @@ def test_each_step_of_the_derivation_is_at_least_the_one_before():
         assert worst == pytest.approx(3 * max(off))
         assert hoeffding == pytest.approx(6 * math.exp(-2 * n * epsilon**2))
         assert one_of_two < union <= worst <= hoeffding
-    derived = derivation.derive(seen, risks, n, 0.05)
+    derived = statistics.derive(seen, risks, n, 0.05)
     at_bound = derived.distances.at(distance="the bound")
     assert derived.chances.at(distance="the bound", step=STEPS[-1]) == pytest.approx(0.05)
     assert derived.epsilon.at(strings=960, models=16, delta=0.05) == uniform_bound(16, 960, 0.05)

@@ -22,9 +22,10 @@ from tsc_interp.laboratories.efficient.heads import (
     counts_of,
     random_strings,
 )
-from tsc_interp.laboratories.efficient.learned import learn
 from tsc_interp.laboratories.efficient.result import PARTS
-from tsc_interp.laboratories.efficient.run import run
+from tsc_interp.laboratories.efficient.ways import learn
+from tsc_interp.laboratories.every_string import exact_horizon, vectors_up_to
+from tsc_interp.laboratories.registry import find_laboratory
 from tsc_interp.strings import FIRST_LETTER
 
 
@@ -137,11 +138,11 @@ def test_a_model_with_other_keys_is_the_model_with_other_scores(heads):
     checkpoint = load_checkpoint("walkthrough")
     scores = ways.feature_scores(heads, np.random.default_rng(5), 16)
     edited = exact.with_scores(checkpoint, heads, scores)
-    counts = exact.every_count(3, 9)
+    counts = vectors_up_to(3, 9)
     assert len(counts) == 219  # C(12, 3) - 1
     written = Heads.of(edited).logits(counts)
     assert written == pytest.approx(heads.logits(counts, ways.featured(counts, scores)), abs=2e-3)
-    reach = exact.own_horizon(edited)
+    reach = exact_horizon(edited)
     wrong = (written > 0) != heads.labels(counts)
     shortest = int(counts[wrong].sum(axis=1).min()) if wrong.any() else 10
     assert min(reach, 9) == shortest - 1
@@ -190,11 +191,13 @@ def test_other_models_are_refused_with_the_reason(change):
 
 def test_an_unknown_model_is_refused():
     with pytest.raises(CheckpointError, match="nowhere"):
-        run(quick=True, model="nowhere")
+        find_laboratory("efficient").run(quick=True, model="nowhere")
 
 
 def test_without_the_clock_nothing_is_said_of_time():
-    result = run(quick=True, lengths=(8,), budgets=(2, 8), features=(4,), draws=1, steps=2)
+    result = find_laboratory("efficient").run(
+        quick=True, lengths=(8,), budgets=(2, 8), features=(4,), draws=1, steps=2
+    )
     timeless = result.model_copy(update={"clock": None})
     assert [figure.name for figure in figures(result)][-1] == "time"
     assert "time" not in [figure.name for figure in figures(timeless)]

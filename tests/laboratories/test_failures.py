@@ -13,11 +13,16 @@ from tsc_interp.checkpoints import load_checkpoint
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.data import AllStrings
 from tsc_interp.errors import UsageError
-from tsc_interp.laboratories.every_string import Judged, judge, vectors_up_to
+from tsc_interp.laboratories.every_string import (
+    Judged,
+    judge,
+    letter_scores,
+    letter_weights,
+    vectors_up_to,
+)
 from tsc_interp.laboratories.failures import invariants, learned, rules
+from tsc_interp.laboratories.failures.rules import precision_and_recall, steps_to_right
 from tsc_interp.laboratories.failures.run import _sources
-from tsc_interp.laboratories.failures.scores import precision_and_recall, steps_to_right
-from tsc_interp.laboratories.heads import letter_scores, letter_weights
 from tsc_interp.training.config import TrainingConfig
 
 

@@ -20,8 +20,9 @@ from tsc_interp.laboratories.positions.result import (
     SINUSOIDAL,
     PositionsOptions,
 )
-from tsc_interp.laboratories.positions.run import POSITIONS, least_wrong, run, swing_by_order
+from tsc_interp.laboratories.positions.run import POSITIONS, least_wrong, swing_by_order
 from tsc_interp.laboratories.positions.training import classifier, trained
+from tsc_interp.laboratories.registry import find_laboratory
 from tsc_interp.model.classifier import Classifier
 from tsc_interp.model.initialise import initial_weights
 
@@ -30,7 +31,7 @@ SMALL = {"train_length": 3, "max_length": 5, "batches": 12, "epochs": 2, "seeds"
 
 @pytest.fixture(scope="module")
 def result():
-    return run(quick=True, **SMALL)
+    return find_laboratory("positions").run(quick=True, **SMALL)
 
 
 @pytest.mark.parametrize("length", [1, 2, 5, 7])
@@ -114,10 +115,12 @@ def test_bad_options_are_refused():
         ({"seeds": 0}, "seeds = 0"),
     ):
         with pytest.raises(ConfigError, match=said):
-            run(quick=True, **options)
+            find_laboratory("positions").run(quick=True, **options)
 
 
 def test_what_a_search_leaves_is_told():
-    short = run(quick=True, **{**SMALL, "max_length": 7, "seeds": 1}, budget=0.0005)
+    short = find_laboratory("positions").run(
+        quick=True, **{**SMALL, "max_length": 7, "seeds": 1}, budget=0.0005
+    )
     assert float(np.nanmax(short.undecided.array)) > 0
     assert "left strings undecided" in short.findings[-1].text

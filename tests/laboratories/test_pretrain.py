@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 from math import factorial
@@ -13,7 +14,7 @@ from torch.nn import functional
 
 import tsc_interp as tsc
 from tsc_interp.errors import ConfigError
-from tsc_interp.laboratories.every_string import judge, vectors_up_to
+from tsc_interp.laboratories.every_string import balanced, judge, vectors_up_to
 from tsc_interp.laboratories.pretrain import characters, contains, partners
 from tsc_interp.laboratories.pretrain.corruption import (
     best_restoration,
@@ -170,7 +171,8 @@ def test_few_labels_are_balanced_right_and_nested():
 def test_constant_answers_by_brute_force():
     judged = judge("walkthrough", vectors_up_to(3, 6))
     for answer in (True, False):
-        assert contains.balanced(np.full(len(judged.labels), answer), judged.labels) == 0.5
+        constant = replace(judged, positive=np.full(len(judged.labels), answer))
+        assert balanced(constant) == 0.5
     facts = np.random.default_rng(0).integers(partners.PARTNERS, size=(5, partners.NAMES))
     for row, found in zip(facts.tolist(), partners.constant_answer(facts), strict=True):
         shown, held_out = row[: partners.SHOWN], row[partners.SHOWN : -partners.STRANGERS]

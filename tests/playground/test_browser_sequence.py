@@ -16,7 +16,7 @@ from tests.playground_pages import IN_BROWSER, Open, wait_until
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.playground import playground_fragment, write_playground
-from tsc_interp.playground.sequences import class_names, on_counts, sequence_payload, why_no_map
+from tsc_interp.playground.sequences import class_names, on_counts, sequence_payload
 from tsc_interp.rules import Before
 from tsc_interp.tasks import Framed, Palindrome
 
@@ -118,8 +118,8 @@ def test_words_of_the_page() -> None:
     assert class_names(BEFORE) == ["no", "yes"]
     several = ClassifierConfig(n_outputs=3, task={"kind": "maximum"}, token_names=("x", "y", "z"))
     assert class_names(several) == ["x", "y", "z"]
-    assert "this model has 3 outputs" in why_no_map(several)
-    assert "sees where letters stand" in why_no_map(BEFORE)
+    assert "this model has 3 outputs" in sequence_payload(several)["why"]
+    assert "sees where letters stand" in sequence_payload(BEFORE)["why"]
     brackets = ClassifierConfig(
         n_letters=2, n_positions=9, task={"kind": "regex", "pattern": "(ab)*"}
     )

@@ -10,7 +10,6 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from tsc_interp.plots.bars import signed_bars
 from tsc_interp.plots.colours import (
     INK,
     LETTERS,
@@ -26,6 +25,7 @@ from tsc_interp.plots.colours import (
     token_style,
 )
 from tsc_interp.plots.labels import CHARACTER_WIDTH
+from tsc_interp.plots.series import signed_bars
 from tsc_interp.plots.style import decision_line, decision_shape, new_figure, template
 
 PAGES = {"light": "#ffffff", "dark": "#15181c"}

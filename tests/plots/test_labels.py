@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tsc_interp.plots.colours import diverging, token_style
-from tsc_interp.plots.labels import CHARACTER_WIDTH, LINE_HEIGHT, Label, place_labels, spread_labels
+from tsc_interp.plots.labels import CHARACTER_WIDTH, LINE_HEIGHT, place_labels, spread_labels
 from tsc_interp.plots.number_line import number_line
 from tsc_interp.plots.style import equal_axes, new_figure, template
 from tsc_interp.plots.vectors import space, view
@@ -71,14 +71,6 @@ def test_placed_labels_do_not_overlap_at_any_promised_size(points):
 def test_points_that_coincide_share_a_label():
     labels = place_labels([[0, 0], [0, 0.001], [1, 1]], ["x", "y", "z"], [(-2, 2), (-2, 2)])
     assert [label.text for label in labels] == ["x, y", "z"]
-
-
-def test_labels_keep_clear_of_what_stands_there_already():
-    """A label straight above the point is the first choice, unless something stands there."""
-    free = place_labels([[0, 0]], ["x"], [(-2, 2), (-2, 2)])[0]
-    above = Label(0.0, 0.0, "corner", free.dx, free.dy)
-    moved = place_labels([[0, 0]], ["x"], [(-2, 2), (-2, 2)], avoid=[above])[0]
-    assert (moved.dx, moved.dy) != (free.dx, free.dy)
 
 
 def test_each_of_26_letters_has_its_own_look():

@@ -16,8 +16,8 @@ from tests.probe_models import QUERY, TOKENS, make_transformer_lens_model, trans
 from tsc_interp.errors import TscError, UnsupportedError, UsageError
 from tsc_interp.probes import reading
 from tsc_interp.probes.attribution import run as attribution
-from tsc_interp.probes.null import shuffled
 from tsc_interp.probes.registry import figures, run_probe
+from tsc_interp.probes.standing_out import shuffled
 
 READING = ("specialization", "margin", "superposition")
 PROBES = (*READING, "attribution")

@@ -51,7 +51,7 @@ def test_many_edges_at_once_without_norms() -> None:
     kept = np.random.default_rng(0).random((4, len(graph.edges))) < 0.6
     with torch.no_grad():
         own = model(TOKENS)[:, QUERY].argmax(1)
-    for choice, lead in zip(kept, rows._leads(graph, kept), strict=True):
+    for choice, lead in zip(kept, graph.leads(kept), strict=True):
         cut = [f"{e}=zero" for e, stays in zip(graph.edges, choice, strict=True) if not stays]
         after = intervene(model, TOKENS, cut).after[:, QUERY]
         np.testing.assert_allclose(lead, leads(after, own).numpy(), atol=2e-4)
@@ -96,7 +96,7 @@ def test_the_circuit_answers_as_the_model(fill: str) -> None:
     if fill == "zero":  # the circuit, cut edge by edge in another way, gives the same answers
         graph = gated(model)
         kept = np.isin(result.parts, result.circuit.kept)
-        assert (rows._leads(graph, kept[None]) > 0).all()
+        assert (graph.leads(kept[None]) > 0).all()
 
 
 def test_our_own_model_with_norms_and_positions() -> None:

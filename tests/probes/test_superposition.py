@@ -15,7 +15,7 @@ from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.model.hooked import HookedClassifier, load
 from tsc_interp.probes.reading import read
 from tsc_interp.probes.superposition import run as superposition
-from tsc_interp.probes.superposition.hull import nearest_in_cone, nearest_in_hull
+from tsc_interp.probes.superposition.run import nearest_in_cone, nearest_in_hull
 
 
 def brute_force_hull(point: np.ndarray, others: np.ndarray, steps: int = 60) -> float:

@@ -15,9 +15,8 @@ from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import CheckpointError, UsageError
 from tsc_interp.playground.mapdifference import difference_map
 from tsc_interp.report import Report
-from tsc_interp.report.changes import apart
 from tsc_interp.report.commands import command, python
-from tsc_interp.report.compare import disagreements, side_by_side
+from tsc_interp.report.content import apart, disagreements, side_by_side
 
 
 @pytest.fixture

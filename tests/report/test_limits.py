@@ -8,7 +8,7 @@ import tsc_interp as tsc
 from tsc_interp.checkpoints import load_checkpoint
 from tsc_interp.model.classifier import Classifier
 from tsc_interp.probes.registry import PROBES, run_probe
-from tsc_interp.report.limits import LIMITS, left_out
+from tsc_interp.report.asking import LIMITS, left_out
 from tsc_interp.report.reach import reach, reach_of_atlas
 
 LARGE = {

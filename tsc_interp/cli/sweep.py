@@ -61,7 +61,7 @@ def command(
     from tsc_interp.errors import UsageError
     from tsc_interp.sweeps import sweep
     from tsc_interp.sweeps.executors import connected
-    from tsc_interp.sweeps.summary import by
+    from tsc_interp.sweeps.tables import by
 
     if scheduler is not None and processes is not None:
         raise UsageError("--processes is for this machine; leave it out with --scheduler")

@@ -15,23 +15,20 @@ from tsc_interp.frozen import Frozen
 from tsc_interp.results.base import Cell, Finding, LabeledArray, Number, ProbeResult, Record, Table
 
 __all__ = [
-    "Cell",
-    "Finding",
-    "LabOptions",
-    "LabResult",
-    "LabeledArray",
-    "Number",
-    "Progress",
-    "Record",
-    "Table",
-    "silent",
-]
+    "Cell", "Finding", "LabOptions", "LabResult", "LabeledArray", "Number", "Progress", "Record",
+    "Table", "option", "silent",
+]  # fmt: skip
 
 Progress = Callable[[str], None]
 
 
 def silent(doing: str) -> None:
     """A progress callback that ignores its messages."""
+
+
+def option(default: Any, about: str, **bounds: Any) -> Any:
+    """A field of `LabOptions`: its default, what it is, and pydantic's bounds, such as `ge=1`."""
+    return Field(default=default, description=about, **bounds)
 
 
 class LabOptions(Frozen):
@@ -47,7 +44,7 @@ class LabOptions(Frozen):
     QUICK: ClassVar[Mapping[str, Any]] = {}
     """The defaults that `quick` makes smaller: with them a run takes less than ten seconds."""
 
-    quick: bool = Field(default=False, description="Smaller defaults, for a first look.")
+    quick: bool = option(False, "Smaller defaults, for a first look.")
 
     @model_validator(mode="before")
     @classmethod
@@ -55,17 +52,11 @@ class LabOptions(Frozen):
         if not isinstance(data, Mapping):
             return data
         given = {**cls.QUICK, **data} if data.get("quick") else dict(data)
-        return {name: cls._split(name, value) for name, value in given.items()}
-
-    @classmethod
-    def _split(cls, name: str, value: Any) -> Any:
-        """`1,2,5` for several values, as a command line gives them."""
-        several = isinstance(cls._default(name), tuple)
-        return tuple(value.split(",")) if several and isinstance(value, str) else value
-
-    @classmethod
-    def _default(cls, name: str) -> Any:
-        return cls.model_fields[name].default if name in cls.model_fields else None
+        for name, field in cls.model_fields.items():
+            # `1,2,5` for several values, as a command line gives them.
+            if isinstance(field.default, tuple) and isinstance(given.get(name), str):
+                given[name] = tuple(given[name].split(","))
+        return given
 
     def asked(self) -> dict[str, Any]:
         """What differs from the defaults, those of `quick` if it is on: enough to ask again."""

@@ -6,6 +6,7 @@ vector by vector, for laboratories that weigh strings in ways of their own.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -13,9 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
+from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.resolve import ModelLike
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
+from tsc_interp.verification import horizon
 from tsc_interp.verification.bounds.exact import checkpoint_of
 from tsc_interp.verification.bounds.labels import all_supports, full_counts
 from tsc_interp.verification.bounds.supports import Supports
@@ -64,6 +67,18 @@ def vectors_up_to(n_letters: int, longest: int, shortest: int = 1) -> Integers:
     return np.concatenate(vectors)
 
 
+def balanced(judged: Judged) -> float:
+    """The share that is right, half for either label: a constant answer has 50 %."""
+    positive, labels = judged.positive, judged.labels
+    return float((positive[labels].mean() + (~positive[~labels]).mean()) / 2)
+
+
+def exact_horizon(model: ModelLike) -> float:
+    """The length up to which every string is right; inf where no error exists at any length."""
+    reach = horizon(model)
+    return math.inf if reach.shortest is None else float(reach.verified_length)
+
+
 def judge(model: ModelLike, counts: Integers) -> Judged:
     """Decide these vectors, exactly."""
     supports = Supports(checkpoint_of(model))
@@ -88,3 +103,22 @@ def judge(model: ModelLike, counts: Integers) -> Judged:
                 )
             positive[rows[i]] = sign == 1
     return Judged(config, counts, logits, np.asarray(config.task.labels(counts)), positive)
+
+
+# -- what CLS's heads see of letters, read off the weights of a one-layer model without norms ------
+
+
+def letter_scores(checkpoint: Checkpoint) -> Floats:
+    """`[head letter]`: the scores before any factor of length."""
+    w = {name: weight.astype(np.float64) for name, weight in checkpoint.weights.items()}
+    letters, cls = w["embed.W_E"][2:], w["embed.W_E"][0]
+    query = np.einsum("d,hdk->hk", cls, w["blocks.0.attn.W_Q"])
+    keys = np.einsum("td,hdk->htk", letters, w["blocks.0.attn.W_K"])
+    scores = np.einsum("hk,htk->ht", query, keys) / math.sqrt(checkpoint.config.d_head)
+    return np.asarray(scores)
+
+
+def letter_weights(scores: Floats, counts: Floats) -> Floats:
+    """`[vector head letter]`: attention weights of plain softmax, CLS not attended to."""
+    heavy = counts[:, None, :] * np.exp(scores - scores.max(axis=1, keepdims=True))
+    return np.asarray(heavy / heavy.sum(axis=2, keepdims=True))

@@ -29,12 +29,15 @@ class Laboratory(Question):
         return cast("type[LabOptions]", self.result_type.model_fields["options"].annotation)
 
     def run(self, *, quick: bool = False, progress: Progress = silent, **options: Any) -> LabResult:
-        return cast(LabResult, self.module("run").run(quick=quick, progress=progress, **options))
+        asked = self.options_type(quick=quick, **options)
+        return self._told(cast(LabResult, self.module("run").run(asked, progress)))
 
     def without_clock(self, result: LabResult) -> LabResult:
         """The part of a result that is the same on every run of the same options."""
-        timeless = result.model_copy(update={"clock": None})
-        return timeless.with_findings(self.module("words").findings(timeless))
+        return self._told(result.model_copy(update={"clock": None}))
+
+    def _told(self, result: LabResult) -> LabResult:
+        return result.with_findings(self.module("words").findings(result))
 
 
 LABORATORIES: tuple[Laboratory, ...] = (

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.errors import UnsupportedError
@@ -46,17 +46,13 @@ def searched(checkpoint: Checkpoint) -> dict[str, Any]:
     sentence = result.findings[0].text
     if result.circuit is None:
         return {"why": sentence}
-    return {
-        "parts": list(result.parts),
-        "kept": list(result.circuit.kept),
-        "sentence": sentence,
-    }
+    kept = list(result.circuit.kept)
+    return {"parts": list(result.parts), "kept": kept, "sentence": sentence}
 
 
 @cache
 def _known() -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = json.loads(read_asset(KNOWN))
-    return found
+    return cast("dict[str, dict[str, Any]]", json.loads(read_asset(KNOWN)))
 
 
 def bundled_circuits() -> dict[str, dict[str, Any]]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import html
 import os
+import re
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -95,51 +96,49 @@ def playground_fragment(
 ) -> str:
     """The text of the page, ready for a file or for an iframe's `srcdoc`."""
     main = loaded(model)
-    shown = [main]
+    models = [main]
     if compare is not None:
-        shown.append(loaded(compare))
-        if shown[1].config.n_letters != main.config.n_letters:
+        models.append(loaded(compare))
+        if (other := models[1]).config.n_letters != main.config.n_letters:
             raise UsageError(
                 f"a comparison shows both models the same strings, but {main.source} reads "
-                f"{main.config.n_letters} letters and {shown[1].source} {shown[1].config.n_letters}"
+                f"{main.config.n_letters} letters and {other.source} {other.config.n_letters}"
             )
-    shown += [loaded(one) for one in also]
+    models += [loaded(one) for one in also]
     counted = on_counts(main.config)
-    for one in shown:
-        _check_alike(main, one, counted)
+    for one in models:
+        if on_counts(one.config) != counted:
+            named = (main, one) if counted else (one, main)
+            raise UsageError(
+                f"{named[0].source} answers by letter counts, and {named[1].source} is "
+                "order-sensitive or multiclass; such models need different pages, so write one "
+                "for each"
+            )
     if history and not counted:
         raise UsageError("a training history is shown for models on letter counts only")
-    models = [
-        model_payload(one, history if one is main else None, circuit=circuit) for one in shown
-    ]
+    told = [model_payload(one, history if one is main else None, circuit=circuit) for one in models]
     payload = {
         "version": __version__,
-        "models": _named_apart(models),
+        "models": _named_apart(told),
         "beside": None if compare is None else 1,
         "blank": blank_payload(),
     }
+    # No string in it can end the script element that it stands in.
+    shown = to_json(payload).replace("<", "\\u003c")
+    shown = shown.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
     return _fill(
         read_asset("template.html"),
         BODY=read_asset("counts.html" if counted else "sequence.html"),
-        TITLE=html.escape(f"{models[0]['name']} · tsc-interp playground"),
+        TITLE=html.escape(f"{told[0]['name']} · tsc-interp playground"),
         STYLE=assemble_style("style.css", "map.css"),
         SCRIPT=_script("page.mjs" if counted else "sequence.mjs"),
-        PAYLOAD=_as_json(payload),
+        PAYLOAD=shown,
     )
 
 
 @cache
 def _script(entry: str) -> str:
     return packed(assemble_script(entry))
-
-
-def _check_alike(main: Checkpoint, other: Checkpoint, counted: bool) -> None:
-    if on_counts(other.config) != counted:
-        named = (main, other) if counted else (other, main)
-        raise UsageError(
-            f"{named[0].source} answers by letter counts, and {named[1].source} is order-sensitive "
-            "or multiclass; such models need different pages, so write one for each"
-        )
 
 
 def _named_apart(models: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -165,20 +164,6 @@ def read_history(run: str | os.PathLike[str]) -> dict[int, Checkpoint]:
     return directory.history()
 
 
-def _as_json(payload: object) -> str:
-    """JSON that cannot end the script element it stands in, whatever its strings hold."""
-    text = to_json(payload)
-    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
-
-
 def _fill(template: str, **parts: str) -> str:
-    """Each `__NAME__` replaced once, in pieces: what is put in is never searched again."""
-    pieces = [template]
-    for name, text in parts.items():
-        placeholder = f"__{name}__"
-        for index, piece in enumerate(pieces):
-            if index % 2 == 0 and placeholder in piece:
-                before, after = piece.split(placeholder)
-                pieces[index : index + 1] = [before, text, after]
-                break
-    return "".join(pieces)
+    """Each `__NAME__` replaced; what is put in is never searched again."""
+    return re.sub("__([A-Z]+)__", lambda name: parts[name[1]], template)

@@ -61,6 +61,11 @@ def model_payload(
     """What the page knows about one model; with `circuit`, one is searched for if none is known."""
     strings = reference_strings(checkpoint.config)
     history = history or {}
+    on_its_page = (
+        {"circuit": circuit_payload(checkpoint, search=circuit)}
+        if on_counts(checkpoint.config)
+        else sequence_payload(checkpoint.config)
+    )
     for epoch, version in history.items():
         if getattr(version, "config", None) != checkpoint.config:
             raise UsageError(
@@ -76,7 +81,7 @@ def model_payload(
         "examples": shown_examples(checkpoint.config),
         "strings": strings,
         "logits": _logits(checkpoint, strings),
-        **_kind_payload(checkpoint, circuit),
+        **on_its_page,
         "history": [
             {
                 "epoch": epoch,
@@ -92,13 +97,6 @@ def model_payload(
 def shown_examples(config: ClassifierConfig) -> list[str]:
     """Strings worth trying first, whichever page shows the model."""
     return examples(config) if on_counts(config) else sequence_examples(config)
-
-
-def _kind_payload(checkpoint: Checkpoint, circuit: bool) -> dict[str, Any]:
-    """What only one of the two pages shows."""
-    if on_counts(checkpoint.config):
-        return {"circuit": circuit_payload(checkpoint, search=circuit)}
-    return sequence_payload(checkpoint.config)
 
 
 def blank_payload() -> dict[str, Any]:

@@ -43,13 +43,6 @@ def no_map_reason(config: ClassifierConfig) -> str | None:
     return f"bounds over counts are not written for {', '.join(beyond)}" if beyond else None
 
 
-def why_no_map(config: ClassifierConfig) -> str:
-    """The sentence that stands where the map would, on the page that has none."""
-    reason = no_map_reason(config) or "the map stands in this model's report"
-    instead = "Single strings and the attention of every head take its place."
-    return f"There is no failure map and there are no sliders here: {reason}. {instead}"
-
-
 def class_names(config: ClassifierConfig) -> list[str]:
     """What each class is called: no and yes, or the letters, or numbers."""
     classes = max(config.n_outputs, 2)
@@ -62,14 +55,16 @@ def class_names(config: ClassifierConfig) -> list[str]:
 
 def sequence_payload(config: ClassifierConfig) -> dict[str, Any]:
     """What the page knows of the task: its question, its classes and, if it is one, its machine."""
-    shown = sequence_examples(config)
+    reason = no_map_reason(config) or "the map stands in this model's report"
     return {
         "question": config.question,
         "classes": class_names(config),
         "machine": _machine(config),
         "frame": _frame(config),
-        "truths": _truths(config, shown),
-        "why": why_no_map(config),
+        "truths": _truths(config, sequence_examples(config)),
+        # The sentence that stands where the map would.
+        "why": f"There is no failure map and there are no sliders here: {reason}. Single strings "
+        "and the attention of every head take its place.",
     }
 
 

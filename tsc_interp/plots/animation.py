@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tsc_interp.plots.colours import INK, Look
 from tsc_interp.plots.style import (
     add_arrow,
+    add_points,
     annotation,
     decision_shape,
     equal_axes,
@@ -99,18 +100,6 @@ def _traces(
     if arrows:
         for point, style in zip(points, styles, strict=True):
             add_arrow(figure, point, colour=style.colour, standoff=5)
-    figure.add_scatter(
-        x=points[:, 0],
-        y=points[:, 1],
-        mode="markers",
-        customdata=list(labels),
-        marker={
-            "color": [style.colour for style in styles],
-            "symbol": [style.symbol for style in styles],
-            "size": 9,
-            "line": {"width": 1, "color": INK},
-        },
-        showlegend=False,
-        hovertemplate="%{customdata}<br>(%{x:.4f}, %{y:.4f})<extra></extra>",
-    )
+    x, y = points.T
+    add_points(figure, x, y, labels, styles, line={"width": 1, "color": INK})
     return list(figure.data)

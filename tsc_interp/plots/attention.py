@@ -96,10 +96,17 @@ class AttentionView:
             f'content="width=device-width, initial-scale=1"><title>Attention: {names}</title>'
             f"<style>{look}</style></head><body>{self.to_html()}</body></html>"
         )
-        write_output(Path(path), page.encode(), _is_page, force=force)
+        write_output(
+            Path(path), page.encode(), lambda start: start.startswith(_START.encode()), force=force
+        )
         return Path(path)
 
     def _json(self) -> str:
+        def shades(weights: NDArray[np.float64]) -> str:
+            """One byte a weight: what a shade of colour and a whole percentage need."""
+            whole = np.clip(np.rint(255 * weights), 0, 255).astype(np.uint8)
+            return base64.b64encode(whole.tobytes()).decode()
+
         told: dict[str, Any] = {
             "first": self.first,
             "layers": len({head.layer for head in self.heads}),
@@ -109,22 +116,12 @@ class AttentionView:
                     "name": visible(string.name),
                     "tokens": [visible(token) for token in string.tokens],
                     "reads": string.reads,
-                    "weights": _bytes(string.weights),
+                    "weights": shades(string.weights),
                 }
                 for string in self.strings
             ],
         }
         return json.dumps(told, separators=(",", ":")).replace("<", "\\u003c")
-
-
-def _is_page(start: bytes) -> bool:
-    return start.startswith(_START.encode())
-
-
-def _bytes(weights: NDArray[np.float64]) -> str:
-    """One byte a weight: what a shade of colour and a whole percentage need."""
-    whole = np.clip(np.rint(255 * weights), 0, 255).astype(np.uint8)
-    return base64.b64encode(whole.tobytes()).decode()
 
 
 @cache

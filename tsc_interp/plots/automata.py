@@ -69,7 +69,8 @@ def drawn(task: Any, n_letters: int, names: Sequence[str] = ()) -> Drawn | None:
     stated: Sequence[str] = getattr(task, "states", ())
     if isinstance(task, _COUNTED):
         start, step, labels = _parts(task, n_letters, 1)
-        machine, _ = explore(start, step, lambda state: _label(labels, state), n_letters)
+        # Before the first letter a maximum has no class.
+        machine, _ = explore(start, step, lambda s: max(0, int(labels([s])[0])), n_letters)
     elif hasattr(task, "machine"):
         # A machine that grows with the length (a sum) is not one automaton.
         machine = task.machine(n_letters, 2)
@@ -86,11 +87,6 @@ def drawn(task: Any, n_letters: int, names: Sequence[str] = ()) -> Drawn | None:
         label=tuple(int(machine.label[s]) for s in kept),
         letters=letters,
     )
-
-
-def _label(labels: Any, state: Any) -> int:
-    """The class of a state; before the first letter a maximum has none."""
-    return max(0, int(labels([state])[0]))
 
 
 def _reached(machine: Machine, letters: Sequence[str]) -> tuple[list[int], list[str]]:

@@ -62,16 +62,8 @@ def css_variables(*, dark: bool = False) -> str:
 
 
 _SYMBOLS = (
-    "circle",
-    "square",
-    "diamond",
-    "triangle-up",
-    "triangle-down",
-    "cross",
-    "x",
-    "star",
-    "hexagon",
-)
+    "circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "x", "star", "hexagon",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

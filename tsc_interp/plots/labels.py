@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 # Rough text metrics at 13 px in the house font, on the generous side.
 CHARACTER_WIDTH, LINE_HEIGHT = 7.6, 18.0
+_MERGE_PIXELS = 4.0
 
 
 @dataclass(frozen=True)
@@ -69,35 +70,23 @@ def place_labels(
     ranges: Sequence[Sequence[float]],
     *,
     plot_pixels: Sequence[float] = (240, 340, 520),
-    merge_pixels: float = 4.0,
     origin: bool = False,
-    avoid: Sequence[Label] = (),
 ) -> list[Label]:
     """Labels for points in a plane of the given (x range, y range), free of overlaps at each size.
 
-    Points closer than `merge_pixels` on the smallest plot share one label ("aac, baac"). Each label
+    Points closer than four pixels on the smallest plot share one label ("aac, baac"). Each label
     takes the first free place around its point, nearest first; a place must be free of labels and
     markers at every plot size in `plot_pixels`, because offsets stay the same while points move.
     With `origin`, points are the tips of arrows from (0, 0) and places beyond the tip come first.
-    `avoid` are labels that stand in the plot already.
     """
     xy = np.asarray(points, dtype=float).reshape(-1, 2)
     low = np.array([ranges[0][0], ranges[1][0]], dtype=float)
     span = np.array([ranges[0][1], ranges[1][1]], dtype=float) - low
     unit = (xy - low) / span
-    groups = _merge(unit * min(plot_pixels), merge_pixels)
+    groups = _merge(unit * min(plot_pixels), _MERGE_PIXELS)
     away = xy if origin else np.tile([0.0, 1.0], (len(xy), 1))
     labels: list[Label] = []
-    standing = (np.array([[label.x, label.y] for label in avoid]).reshape(-1, 2) - low) / span
-    taken = [
-        np.array(
-            [
-                _box(at * size, np.array([label.dx, label.dy]), label.text)
-                for at, label in zip(standing, avoid, strict=True)
-            ]
-        ).reshape(-1, 4)
-        for size in plot_pixels
-    ]
+    taken = [np.empty((0, 4)) for _ in plot_pixels]
     markers = [unit * size for size in plot_pixels]
     for members in groups:
         text = _shared_text([texts[member] for member in members])

@@ -9,7 +9,8 @@ import plotly.graph_objects as go
 
 from tsc_interp.plots.colours import INK, Look, token_style
 from tsc_interp.plots.labels import spread_labels
-from tsc_interp.plots.style import new_figure
+from tsc_interp.plots.series import name_rows
+from tsc_interp.plots.style import add_points, new_figure
 
 # The narrowest plot a page promises, on a phone; wider plots only loosen the labels.
 NARROWEST = 250
@@ -33,13 +34,8 @@ def number_line(
     low, high = low - margin, high + margin
     figure = new_figure(x)
     figure.update_xaxes(range=[low, high])
-    figure.update_yaxes(
-        tickvals=list(range(len(rows))),
-        ticktext=[name for name, _ in rows],
-        range=[len(rows) - 0.65, -0.75],
-        zeroline=False,
-        showgrid=False,
-    )
+    names = [name for name, _ in rows]
+    name_rows(figure, names, range=[len(rows) - 0.65, -0.75], autorange=None, showgrid=False)
     for index, (name, points) in enumerate(rows):
         _draw_row(figure, index, name, points, styles or {})
     _name_rows(figure, dict(enumerate(points for _, points in rows)))
@@ -81,31 +77,17 @@ def _name_rows(figure: go.Figure, rows: Mapping[int, Points]) -> None:
 
 
 def _draw_row(
-    figure: go.Figure,
-    index: int,
-    name: str,
-    points: Points,
-    styles: Mapping[str, Look],
+    figure: go.Figure, index: int, name: str, points: Points, styles: Mapping[str, Look]
 ) -> None:
     figure.add_shape(
         {"x0": 0, "x1": 1, "xref": "x domain", "y0": index, "y1": index, "layer": "below"},
         line={"color": INK, "width": 1},
     )
     looks = [styles.get(label) or _style_of(label) for label, _ in points]
-    figure.add_scatter(
-        x=[value for _, value in points],
-        y=[index] * len(points),
-        mode="markers",
-        showlegend=False,
-        marker={
-            "color": [look.colour for look in looks],
-            "symbol": [look.symbol for look in looks],
-            "size": 11,
-            "line": {"width": 1, "color": INK},
-        },
-        customdata=[label for label, _ in points],
-        hovertemplate=f"%{{customdata}}: %{{x:.4f}}<extra>{name}</extra>",
-    )
+    labels, values = [label for label, _ in points], [value for _, value in points]
+    hover = f"%{{customdata}}: %{{x:.4f}}<extra>{name}</extra>"
+    ring = {"width": 1, "color": INK}
+    add_points(figure, values, [index] * len(points), labels, looks, hover, size=11, line=ring)
 
 
 def _named(points: Points, low: float, high: float) -> list[tuple[float, float, str, int]]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import ArrayLike
 
-from tsc_interp.plots.colours import DASHES, INK, MUTED
+from tsc_interp.plots.colours import DASHES, HATCH, INK, MUTED
+from tsc_interp.plots.labels import CHARACTER_WIDTH
+from tsc_interp.plots.style import decision_line, new_figure
 
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x")
 
@@ -77,14 +79,16 @@ def add_bar(figure: go.Figure, x: float, row: float, half: float) -> None:
     figure.add_shape(type="line", x0=x, x1=x, y0=row - half, y1=row + half, line=line)
 
 
-def name_rows(figure: go.Figure, names: Sequence[str]) -> None:
-    """Name the rows 0, 1, ... of a figure, the first on top; a comma may break a line."""
-    figure.update_yaxes(
-        tickvals=list(range(len(names))),
-        ticktext=[name.replace(", ", ",<br>") for name in names],
-        autorange="reversed",
-        zeroline=False,
-    )
+def name_rows(figure: go.Figure, names: Sequence[str], **axis: Any) -> None:
+    """Name the rows 0, 1, ... of a figure, the first on top; `axis` goes to plotly as it is."""
+    top_down = {"autorange": "reversed", "zeroline": False}
+    places = list(range(len(names)))
+    figure.update_yaxes(tickvals=places, ticktext=list(names), **{**top_down, **axis})
+
+
+def broken(names: Sequence[str]) -> list[str]:
+    """Names in which a comma breaks the line."""
+    return [name.replace(", ", ",<br>") for name in names]
 
 
 def log_axis(figure: go.Figure, axis: str, ticks: Sequence[float] = ()) -> None:
@@ -100,7 +104,82 @@ def _tick(value: float) -> str:
     return f"{int(value):,}" if value == int(value) else f"{value:g}"
 
 
+def each(form: str, *columns: Iterable[Any], between: str = "; ") -> str:
+    """Say every row of some columns: `each("{} {:.2f}", "ab", [1, 2])` is `a 1.00; b 2.00`."""
+    return between.join(form.format(*row) for row in zip(*columns, strict=True))
+
+
 def ends(name: str, x: Sequence[float], y: ArrayLike, form: str = ".3g") -> str:
     """Say where a line begins and ends: `window: 0.1 at 4, 0 at 64`."""
     values = np.asarray(y, dtype=float)
     return f"{name}: {values[0]:{form}} at {_tick(x[0])}, {values[-1]:{form}} at {_tick(x[-1])}"
+
+
+# -- signed numbers as bars, each with its number where no bar and no name can be in its way -------
+
+_PHONE = 330
+"""Pixels across for the names, the bars and the numbers, on the narrowest screen."""
+
+
+def signed_bars(
+    values: Sequence[float],
+    names: Sequence[str],
+    *,
+    x: str,
+    colours: Sequence[str],
+    hatched: Sequence[bool],
+    notes: Sequence[str],
+    hover: Sequence[str],
+) -> go.Figure:
+    """One bar per value from zero, the first on top; `notes` follow the numbers.
+
+    Numbers stand to the right of zero and of the bar, so a bar to the left leaves them its row.
+    """
+    # A first error is often a hair's breadth from zero: -0.00 would hide its sign and size.
+    digits = [2 if abs(value) >= 0.05 or not value else 4 for value in values]
+    texts = [f" {v:.{n}f}{note}" for v, n, note in zip(values, digits, notes, strict=True)]
+    rows = list(range(len(values)))
+    figure = new_figure(x, height=96 + 30 * len(rows))
+    looks = list(zip(colours, hatched, strict=True))
+    for colour, wrong in dict.fromkeys(looks):
+        own = [row for row in rows if looks[row] == (colour, wrong)]
+        figure.add_bar(
+            x=[values[row] for row in own],
+            y=own,
+            orientation="h",
+            width=0.55,
+            marker={"color": colour, "pattern": {"shape": "/" if wrong else "", **HATCH}},
+            customdata=[hover[row] for row in own],
+            hovertemplate="%{customdata}<extra></extra>",
+            showlegend=False,
+        )
+    figure.add_scatter(
+        x=[max(0.0, value) for value in values],
+        y=rows,
+        mode="text",
+        text=texts,
+        textposition="middle right",
+        hoverinfo="skip",
+        showlegend=False,
+        cliponaxis=False,
+    )
+    low, high = min([0.0, *values]), max([0.0, *values])
+    figure.update_xaxes(range=[low - 0.03 * (high - low), _right_end(values, names, texts, low)])
+    figure.update_xaxes(zeroline=False)
+    name_rows(figure, names, range=[len(rows) - 0.5, -0.5], autorange=None, showgrid=False)
+    figure.update_layout(barmode="overlay")  # each in its row, whatever its trace
+    decision_line(figure, x=0)
+    return figure
+
+
+def _right_end(
+    values: Sequence[float], names: Sequence[str], texts: Sequence[str], low: float
+) -> float:
+    """Far enough for every number to be written, also on a phone."""
+    room = _PHONE - CHARACTER_WIDTH * max(map(len, names), default=0)
+    ends = [0.0]
+    for value, text in zip(values, texts, strict=True):
+        # The text must fit what is right of the bar's end: a fixed width of a plot not yet known.
+        share = min(0.8, CHARACTER_WIDTH * len(text) / max(room, 100))
+        ends.append((max(0.0, value) - share * low) / (1 - share))
+    return max(ends) or 1.0

@@ -23,6 +23,7 @@ from tsc_interp.plots.colours import (
     NEGATIVE,
     POSITIVE,
     WRONG,
+    Look,
     diverging,
     mix,
     token_style,
@@ -31,27 +32,13 @@ from tsc_interp.plots.figure import Figure
 from tsc_interp.plots.labels import Label, place_labels, spread_labels
 
 __all__ = [
-    "INK",
-    "MUTED",
-    "NEGATIVE",
-    "POSITIVE",
-    "WRONG",
-    "Figure",
-    "Label",
-    "add_arrow",
-    "annotation",
-    "decision_line",
-    "decision_shape",
-    "diverging",
-    "equal_axes",
-    "new_figure",
-    "place_labels",
-    "spread_labels",
-    "template",
-    "token_style",
-]
+    "INK", "MUTED", "NEGATIVE", "POSITIVE", "WRONG", "Figure", "Label", "add_arrow", "add_points",
+    "annotation", "decision_line", "decision_shape", "diverging", "equal_axes", "new_figure",
+    "place_labels", "spread_labels", "template", "token_style",
+]  # fmt: skip
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
+_PAD = 0.18
 DECISION = {"type": "line", "line": {"width": 2, "dash": "dash"}}
 """A shape without a colour: the template's ink."""
 
@@ -141,16 +128,14 @@ def _diverging(even: str) -> list[tuple[float, str]]:
     return [*below, (0.5, even), *above]
 
 
-def equal_axes(
-    figure: go.Figure, points: ArrayLike, *, with_origin: bool = True, pad: float = 0.18
-) -> None:
+def equal_axes(figure: go.Figure, points: ArrayLike, *, with_origin: bool = True) -> None:
     """The same scale on both axes, a square around the points (and the origin): angles are true."""
     xy = np.asarray(points, dtype=float).reshape(-1, 2)
     xy = xy[np.isfinite(xy).all(axis=1)]
     if with_origin or not len(xy):
         xy = np.vstack([xy, [0.0, 0.0]])
     low, high = xy.min(axis=0), xy.max(axis=0)
-    half = max(float((high - low).max()) / 2, 1e-9) * (1 + 2 * pad)
+    half = max(float((high - low).max()) / 2, 1e-9) * (1 + 2 * _PAD)
     middle = (low + high) / 2
     figure.update_xaxes(range=[middle[0] - half, middle[0] + half], constrain="domain")
     figure.update_yaxes(
@@ -167,12 +152,9 @@ def add_arrow(
     start: Sequence[float] | NDArray[np.float64] = (0.0, 0.0),
     *,
     colour: str = INK,
-    name: str | None = None,
-    width: float = 2.0,
     dash: str = "solid",
     hover: str | None = None,
     standoff: float = 0.0,
-    **trace: Any,
 ) -> None:
     """A vector as a trace (so it can be hovered, hidden and animated), its head at `end`.
 
@@ -182,7 +164,7 @@ def add_arrow(
         x=[start[0], end[0]],
         y=[start[1], end[1]],
         mode="lines+markers",
-        line={"color": colour, "width": width, "dash": dash},
+        line={"color": colour, "width": 2.0, "dash": dash},
         marker={
             "symbol": ["circle", "arrow"],
             "size": [0, 11],
@@ -191,11 +173,24 @@ def add_arrow(
             "line": {"width": 0},
             "standoff": [0, standoff],
         },
-        name=name,
         showlegend=False,
         hovertemplate=f"{hover}<extra></extra>" if hover else None,
-        **trace,
     )
+
+
+def add_points(
+    figure: go.Figure,
+    x: ArrayLike,
+    y: ArrayLike,
+    labels: Sequence[str],
+    styles: Sequence[Look],
+    hover: str = "%{customdata}<br>(%{x:.4f}, %{y:.4f})<extra></extra>",
+    **marker: Any,
+) -> None:
+    """Add marks that look like what they stand for, and say its name where one points."""
+    looks = {"color": [s.colour for s in styles], "symbol": [s.symbol for s in styles], "size": 9}
+    figure.add_scatter(x=x, y=y, mode="markers", marker={**looks, **marker}, showlegend=False,
+                       customdata=list(labels), hovertemplate=hover)  # fmt: skip
 
 
 def decision_shape(

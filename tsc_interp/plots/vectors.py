@@ -10,7 +10,14 @@ import plotly.graph_objects as go
 from numpy.typing import ArrayLike, NDArray
 
 from tsc_interp.plots.colours import INK, Look, diverging, string_style
-from tsc_interp.plots.style import add_arrow, annotation, equal_axes, new_figure, place_labels
+from tsc_interp.plots.style import (
+    add_arrow,
+    add_points,
+    annotation,
+    equal_axes,
+    new_figure,
+    place_labels,
+)
 
 Field = tuple[Sequence[float], Sequence[float], NDArray[np.float64]]
 """x, y, and the logit `[y x]` there."""
@@ -82,19 +89,8 @@ def plane(
     if arrows and seen.exact:
         for point, label, style in zip(seen.points, labels, styles, strict=True):
             add_arrow(figure, point, colour=style.colour, hover=label, standoff=5)
-    figure.add_scatter(
-        x=seen.points[:, 0],
-        y=seen.points[:, 1],
-        mode="markers",
-        showlegend=False,
-        marker={
-            "color": [style.colour for style in styles],
-            "symbol": [style.symbol for style in styles],
-            "size": 9,
-        },
-        customdata=list(labels),
-        hovertemplate="%{customdata}<br>(%{x:.4f}, %{y:.4f})<extra></extra>",
-    )
+    x, y = seen.points.T
+    add_points(figure, x, y, labels, styles)
     ranges = [figure.layout.xaxis.range, figure.layout.yaxis.range]
     placed = place_labels(seen.points, labels, ranges, origin=seen.exact and arrows)
     figure.layout.annotations = [annotation(label) for label in placed]

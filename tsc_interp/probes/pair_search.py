@@ -39,7 +39,10 @@ def find_pairs(
             pairs.append((right, wrong, why))
             around.append(right)
             break
-    labels = _label_pair(known, [*around, *strings, *_of_the_task(known)], strings, same_length)
+    # What the rule names, or else all letters: no given string may be near the other label.
+    needs = config.task.needs or config.alphabet.letters
+    often = [config.alphabet.canonical(f"{needs[0]}{{{k}}}") for k in range(1, 17)]
+    labels = _label_pair(known, [*around, *strings, needs, *often], strings, same_length)
     if labels is None and not pairs:
         raise UnsupportedError(
             "no two strings one letter apart were found that differ in their label and their "
@@ -149,9 +152,3 @@ def _replaced(known: _Answers, string: str) -> Iterator[str]:
         for new in alphabet.letters:
             if new != old:
                 yield alphabet.canonical(letters[:at] + new + letters[at + 1 :])
-
-
-def _of_the_task(known: _Answers) -> list[str]:
-    """What the rule names, or else all letters: no given string may be near the other label."""
-    needs = known.config.task.needs or known.config.alphabet.letters
-    return [needs, *(known.config.alphabet.canonical(f"{needs[0]}{{{k}}}") for k in range(1, 17))]

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypedDict
 
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.errors import UnsupportedError, UsageError
+from tsc_interp.errors import UsageError
 from tsc_interp.interventions.changes import Patch
 from tsc_interp.interventions.singly import Metric, logit
 from tsc_interp.probes.pair_search import find_pairs
-from tsc_interp.probes.rows import token_rows
+from tsc_interp.probes.rows import device_of, need_method, token_rows
 from tsc_interp.probes.running import as_array, classifier_config, need_one_logit
 from tsc_interp.results.base import Pair
 
@@ -87,7 +87,12 @@ def pair_runs(
     texts = [config.alphabet.canonical(string) for string in strings]
     form = _form(config, by)
     if pairs is not None:
-        chosen = [(*_two(config, pair), "the pair that was asked for") for pair in pairs]
+        chosen = []
+        for pair in pairs:
+            if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
+                raise UsageError(f"a pair is two strings, (clean, corrupted); got {pair!r}")
+            clean, corrupted = map(config.alphabet.canonical, pair)
+            chosen.append((clean, corrupted, "the pair that was asked for"))
     elif len(texts) == 2:
         chosen = [(texts[0], texts[1], "the two strings that were given, the clean one first")]
     else:
@@ -106,12 +111,6 @@ def _form(config: ClassifierConfig, by: By | None) -> By:
             "this model has positions, so a letter is not the same at two places: by='position'"
         )
     return by or ("position" if config.needs_order else "letter")
-
-
-def _two(config: ClassifierConfig, one: Any) -> tuple[str, str]:
-    if isinstance(one, str) or not isinstance(one, Sequence) or len(one) != 2:
-        raise UsageError(f"a pair is two strings, (clean, corrupted); got {one!r}")
-    return config.alphabet.canonical(one[0]), config.alphabet.canonical(one[1])
 
 
 def _pair_run(
@@ -201,12 +200,9 @@ def _rows(
 ) -> list[PairRun]:
     import torch
 
-    if not hasattr(model, "run_with_hooks"):
-        raise UnsupportedError(
-            f"a model with TransformerLens's run_with_hooks is needed, not {type(model).__name__}"
-        )
+    need_method(model, "run_with_hooks")
     given = token_rows(model, tokens, query, None)
-    tokens = torch.from_numpy(given.tokens).to(next((p.device for p in model.parameters()), "cpu"))
+    tokens = torch.from_numpy(given.tokens).to(device_of(model))
     chosen = [(0, 1)] if pairs is None else [tuple(one) for one in pairs]
     for one in chosen:
         if len(one) != 2 or not all(isinstance(row, int) and 0 <= row < len(tokens) for row in one):

@@ -49,7 +49,8 @@ def load_plugins(taken: Collection[str]) -> Plugins:
     times = Counter(entry.name for entry in entries)
     probes, packages, broken = [], [], []
     for entry in entries:
-        package = _package(entry)
+        known = entry.dist
+        package = entry.value.split(":")[0] if known is None else f"{known.name} {known.version}"
         try:
             if entry.name in taken:
                 raise TscError("a probe of tsc-interp has this name already")
@@ -66,11 +67,6 @@ def one_line(error: BaseException) -> str:
     """An error of ours in its own words, any other with its kind."""
     first = (str(error).strip().splitlines() or [""])[0][:200]
     return first if isinstance(error, TscError) else f"{type(error).__name__}: {first}".rstrip(": ")
-
-
-def _package(entry: EntryPoint) -> str:
-    known = entry.dist
-    return entry.value.split(":")[0] if known is None else f"{known.name} {known.version}"
 
 
 def _load(entry: EntryPoint) -> Probe:

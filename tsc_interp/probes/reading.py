@@ -16,7 +16,6 @@ from einops import einsum, rearrange, reduce
 from numpy.typing import ArrayLike, NDArray
 
 from tsc_interp.errors import UnsupportedError
-from tsc_interp.probes.null import under_chance
 from tsc_interp.probes.rows import Query, TokenNames
 from tsc_interp.probes.running import (
     Floats,
@@ -27,6 +26,7 @@ from tsc_interp.probes.running import (
     weight,
 )
 from tsc_interp.probes.scores import query_scores, same_for_heads
+from tsc_interp.probes.standing_out import under_chance
 from tsc_interp.results.arrays import LabeledArray
 
 if TYPE_CHECKING:
@@ -145,18 +145,15 @@ class Reading:
                 "weight in some head are compared with each other"
             )
         if self.padding is not None:
-            noted.append(_padding_words(*self.padding))
+            name, weight = self.padding
+            noted.append(
+                f"`{name}` looks like padding and gets up to {weight:.0%} of a head's weight: pass "
+                "attention_mask (1 for tokens, 0 for padding) if it is"
+            )
         unseen = [letter for letter in self.needs or "" if letter not in self.tokens]
         if unseen:
             noted.append(f"no given string has {' or '.join(unseen)}, so who reads it is not known")
         return tuple(noted)
-
-
-def _padding_words(name: str, weight: float) -> str:
-    return (
-        f"`{name}` looks like padding and gets up to {weight:.0%} of a head's weight: pass "
-        "attention_mask (1 for tokens, 0 for padding) if it is"
-    )
 
 
 def read(
@@ -186,6 +183,9 @@ def read(
     layers = tuple(
         _layer(model, run, index, _members(run.tokens, readable[index], shown)) for index in chosen
     )
+    padding = None
+    if run.padding is not None and (most := run.padding_weight(chosen)) > 0:
+        padding = run.names([run.padding])[0], most
     return Reading(
         run.rows,
         run.names(shown),
@@ -194,7 +194,7 @@ def read(
         needs=None if run.config is None else run.config.task.needs,
         direction=readout_direction(model, direction),
         not_shown=seen - len(shown),
-        padding=_padding(run, chosen),
+        padding=padding,
     )
 
 
@@ -294,10 +294,3 @@ def _shown(run: Pass, readable: dict[int, NDArray[np.bool_]]) -> tuple[int, NDAr
         most = np.maximum(most, (got / reduce(members, "row key token -> token", "sum")).max(0))
     kept = np.argsort(-most, kind="stable")[:MOST_TOKENS]
     return len(shown), np.sort(shown[kept])
-
-
-def _padding(run: Pass, layers: Sequence[int]) -> tuple[str, float] | None:
-    if run.padding is None:
-        return None
-    most = run.padding_weight(layers)
-    return (run.names([run.padding])[0], most) if most > 0 else None

@@ -42,7 +42,6 @@ PROBES: tuple[Probe, ...] = (
         question="Can a mixture of other letters be mistaken for one the model looks for?",
         chapter="3",
         any_model=True,
-        token_title="What is mistaken for what?",
         token_question="Can a mixture of other tokens be mistaken for a token a head looks for?",
     ),
     Probe(
@@ -165,13 +164,13 @@ def plugins() -> Plugins:
 
 def find_probe(name: str) -> Probe:
     """The probe of that name; an unknown one is refused with the nearest name."""
-    if all(probe.name != name for probe in PROBES):
-        others = plugins()
-        for broken in others.broken:
-            if broken.name == name:
-                raise UsageError(f"the probe {broken.sentence()}")
-        return find_named(name, (*PROBES, *others.probes))
-    return find_named(name, PROBES)
+    if any(probe.name == name for probe in PROBES):
+        return find_named(name, PROBES)
+    others = plugins()
+    for broken in others.broken:
+        if broken.name == name:
+            raise UsageError(f"the probe {broken.sentence()}")
+    return find_named(name, (*PROBES, *others.probes))
 
 
 def find_named(name: str, known: Sequence[Q]) -> Q:

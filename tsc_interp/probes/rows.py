@@ -165,8 +165,29 @@ def queries(query: Any, shape: tuple[int, ...], kept: NDArray[np.bool_]) -> NDAr
     return np.asarray(at % width, dtype=np.int64)
 
 
-def need_cache(model: Any) -> None:
-    if not hasattr(model, "run_with_cache"):
+def need_method(model: Any, name: str) -> None:
+    """Refuse a model that cannot be run as TransformerLens's are: `run_with_cache`, ..."""
+    if not hasattr(model, name):
         raise UnsupportedError(
-            f"a model with TransformerLens's run_with_cache is needed, not {type(model).__name__}"
+            f"a model with TransformerLens's {name} is needed, not {type(model).__name__}"
         )
+
+
+def device_of(model: Any) -> Any:
+    """Where the model is: its tokens have to be there too."""
+    parameters = model.parameters() if hasattr(model, "parameters") else iter(())
+    return next((parameter.device for parameter in parameters), "cpu")
+
+
+def answers_of(answer: int | Sequence[int] | None, said: NDArray[Any], outputs: int) -> Any:
+    """`[row]`: the output that is asked about, by default what the model says."""
+    if answer is None:
+        return said
+    chosen = _array(answer, "answer is")
+    fits = chosen.shape in ((), said.shape) and np.issubdtype(chosen.dtype, np.integer)
+    if not fits or chosen.min() < 0 or chosen.max() >= outputs:
+        raise UsageError(
+            f"answer is one of the {outputs} outputs, 0 to {outputs - 1}, for all rows or one for "
+            f"each of the {len(said)}; got {answer!r}"
+        )
+    return np.broadcast_to(chosen, said.shape)

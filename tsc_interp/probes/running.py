@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,8 +18,9 @@ from tsc_interp.errors import UnsupportedError, UsageError, shorten
 from tsc_interp.probes.rows import (
     Query,
     TokenNames,
+    device_of,
     name_of,
-    need_cache,
+    need_method,
     queries,
     token_rows,
     unmasked_padding,
@@ -65,8 +66,7 @@ class Pass:
                 f"this model shows no {name}; this probe reads a transformer whose hooks have "
                 "TransformerLens's names"
             )
-        tensor: Tensor = self.cache[name]
-        return tensor
+        return cast("Tensor", self.cache[name])
 
     def activation(self, name: str) -> Floats:
         return as_array(self.tensor(name))
@@ -125,7 +125,7 @@ def start(
     config = classifier_config(model)
     if isinstance(strings, str) or len(strings) == 0:
         raise UsageError("a probe needs a list of one or more strings (or rows of token ids)")
-    need_cache(model)
+    need_method(model, "run_with_cache")
     wanted = tuple(reads)
 
     def names_filter(name: str) -> bool:
@@ -137,7 +137,7 @@ def start(
         return _start_classifier(model, config, strings, query, names_filter, written_out)
     given = token_rows(model, strings, query, attention_mask)
     rows = tuple(f"row {row}" for row in range(len(given.tokens)))
-    device = _device(model)
+    device = device_of(model)
     ids = torch.from_numpy(given.tokens).to(device)
     options: dict[str, Any] = {"names_filter": names_filter}
     if attention_mask is not None:
@@ -309,9 +309,3 @@ def weight(model: Any, layer: int, part: str, name: str) -> Floats | None:
     held = getattr(model.blocks[layer], part, None)
     value = getattr(held, name, None)
     return None if value is None else as_array(value)
-
-
-def _device(model: Any) -> Any:
-    """Where the model is: its tokens have to be there too."""
-    parameters = model.parameters() if hasattr(model, "parameters") else iter(())
-    return next((parameter.device for parameter in parameters), "cpu")

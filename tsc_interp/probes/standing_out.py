@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
 import numpy as np
 
-from tsc_interp.results.base import Cell, Finding, HeadsResult
+from tsc_interp.results.base import Finding, HeadsResult
 
 MOST_HEADS = 8
 """Heads of a model without a task that get a sentence each."""
@@ -27,10 +32,12 @@ def against_chance(result: HeadsResult) -> Finding:
     sure = [at for at in ahead if result.stands_out(*at)]
     chance = result.chance or ()
     expected = len(places) / (len(chance) + 1)
+    some = f"{len(sure)} of" if sure else "None of the"
+    read = "reads" if len(sure) < 2 else "read"
     text = (
-        f"{_count(len(sure), len(places))} a token more clearly than chance: its highest score "
-        f"leads the next by more than in any of {len(chance)} heads with shuffled weights "
-        f"({max(chance, default=0.0):.2f}). By chance about {expected:.1f} would."
+        f"{some} {len(places)} heads {read} a token more clearly than chance: "
+        f"its highest score leads the next by more than in any of {len(chance)} heads with "
+        f"shuffled weights ({max(chance, default=0.0):.2f}). By chance about {expected:.1f} would."
     )
     unsure = len(ahead) - len(sure)
     if unsure:
@@ -41,16 +48,63 @@ def against_chance(result: HeadsResult) -> Finding:
         )
     if len(sure) < len(places):
         text += " The others are not described."
-    numbers: dict[str, Cell] = {
-        "heads": len(places),
-        "standing out": len(sure),
-        "varying too much": unsure,
-        "shuffled heads": len(chance),
-    }
-    return Finding(severity="note", text=text, numbers=numbers)
+    return Finding.of(
+        text,
+        {
+            "heads": len(places),
+            "standing out": len(sure),
+            "varying too much": unsure,
+            "shuffled heads": len(chance),
+        },
+    )
 
 
-def _count(count: int, of: int) -> str:
-    if count == 0:
-        return f"None of the {of} heads reads"
-    return f"{count} of {of} heads {'reads' if count == 1 else 'read'}"
+# -- what chance gives: the same model with the weights of its layers shuffled ---------------------
+#
+# A head of any model scores *some* token highest. Whether that means anything is asked of the same
+# model with the entries of each weight matrix of its layers in random order: the sizes stay, what
+# was learned is gone. Only what no shuffled head shows is told of a model without a task.
+
+
+Answer = TypeVar("Answer")
+ENOUGH_HEADS = 60
+"""Shuffled heads to compare with: a model with fewer is shuffled several times."""
+_IN_A_LAYER = re.compile(r"\.\d+\.")
+
+
+@contextmanager
+def shuffled(model: Any, seed: int) -> Iterator[None]:
+    """Inside, every weight matrix of the model's layers has its entries in random order.
+
+    The matrices are exchanged, not written to, and are back afterwards whatever happens.
+    """
+    import torch
+
+    generator = torch.Generator().manual_seed(seed)
+    kept, orders = {}, {}
+    try:
+        for name, parameter in model.named_parameters():
+            if parameter.ndim > 1 and _IN_A_LAYER.search(name):
+                size = parameter.numel()
+                if size not in orders:
+                    orders[size] = torch.randperm(size, generator=generator).to(parameter.device)
+                # One order serves matrices of a size, each from a place of its own.
+                start = int(torch.randint(size, (), generator=generator))
+                kept[name] = parameter.data
+                flat = parameter.data.reshape(-1)[orders[size]].roll(start)
+                parameter.data = flat.reshape(parameter.shape)
+        yield
+    finally:
+        for name, parameter in model.named_parameters():
+            if name in kept:
+                parameter.data = kept[name]
+
+
+def under_chance(model: Any, ask: Callable[[], Answer]) -> list[Answer]:
+    """`ask()` of the model shuffled, once or as often as it takes to see `ENOUGH_HEADS` heads."""
+    heads = max(1, model.cfg.n_layers * model.cfg.n_heads)
+    answers = []
+    for seed in range(-(-ENOUGH_HEADS // heads)):
+        with shuffled(model, seed):
+            answers.append(ask())
+    return answers

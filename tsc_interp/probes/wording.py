@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,20 +12,14 @@ from tsc_interp.output.numbers import number
 from tsc_interp.strings import MAX_LETTERS, Alphabet
 
 __all__ = [
-    "SCALE",
-    "capital",
-    "n_letters",
-    "number",
-    "occurrences",
-    "write_mixture",
-    "write_share",
-    "write_strings",
-    "write_vector",
-]
+    "SCALE", "capital", "grouped", "joined", "n_letters", "number", "occurrences", "of_layer",
+    "write_mixture", "write_share", "write_strings", "write_vector",
+]  # fmt: skip
 
 SCALE = "1 restores the clean string's logit, 0 changes nothing"
 """What the effects of patching mean."""
 _ANY = Alphabet(MAX_LETTERS)
+Item = TypeVar("Item")
 
 
 def write_mixture(weights: ArrayLike, letters: Sequence[str]) -> str:
@@ -70,6 +65,24 @@ def n_letters(string: str) -> int:
         67
     """
     return sum(occurrences(string).values())
+
+
+def joined(names: Sequence[str], last: str = "and") -> str:
+    """`a, b and c`."""
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} {last} {names[-1]}"
+
+
+def of_layer(title: str, layer: str, layers: Sequence[str]) -> str:
+    """A title, with the layer it is about where there are several."""
+    return title if len(layers) == 1 else f"{title}, layer {layer}"
+
+
+def grouped(items: Iterable[Item], key: Callable[[Item], Hashable]) -> list[list[Item]]:
+    """Items with equal keys together, in the order in which the keys first occur."""
+    groups: dict[Hashable, list[Item]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return list(groups.values())
 
 
 def capital(text: str) -> str:

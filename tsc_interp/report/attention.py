@@ -6,7 +6,7 @@ from typing import Any
 
 from tsc_interp.model.framing import FrameLike
 from tsc_interp.plots.attention import AttentionView
-from tsc_interp.probes.patterns.figures_view import view
+from tsc_interp.probes.patterns.figures import view
 from tsc_interp.probes.patterns.result import PatternsResult
 from tsc_interp.probes.registry import run_probe
 

@@ -12,6 +12,7 @@ from tsc_interp.checkpoints.run_directory import run_of
 from tsc_interp.report.order import OrderSummary
 from tsc_interp.report.reach import Reach, n_letters, written_out
 from tsc_interp.report.scoring import TestScore
+from tsc_interp.results.arrays import Stored
 from tsc_interp.results.base import Cell, Finding, Severity
 from tsc_interp.source_report import TEST_LENGTH
 
@@ -23,7 +24,7 @@ MOST_NAMED = 5
 
 
 @dataclass(frozen=True)
-class ModelCard:
+class ModelCard(Stored):
     """Which model this is, exactly: the weight hash tells apart what the name cannot."""
 
     name: str
@@ -48,37 +49,21 @@ class ModelCard:
         reach: Reach | None,
         order: OrderSummary | None = None,
     ) -> ModelCard:
-        checkpoint = model.to_checkpoint()
+        checkpoint, config = model.to_checkpoint(), model.config
+        # Inputs are written with their tokens' own names, so a long legend of letters says little.
+        plain = order is not None and config.n_letters > MOST_NAMED
         return cls(
             name=short_name(model.source),
             source=model.source,
-            task=model.config.question if order is None else _asked_in_order(model),
+            task=config.task.describe() if plain else config.question,
             parameters=checkpoint.n_parameters,
             weight_hash=checkpoint.weight_hash(),
-            config=model.config.to_dict(),
+            config=config.to_dict(),
             provenance=dict(provenance),
             test=test,
             reach=reach,
             order=order,
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        card = {**vars(self), "config": dict(self.config), "provenance": dict(self.provenance)}
-        test = self.test
-        card["test"] = None if test is None else {**vars(test), "worst": list(test.worst)}
-        card["reach"] = None if self.reach is None else dict(vars(self.reach))
-        card["order"] = None if self.order is None else self.order.model_dump(mode="json")
-        return card
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> ModelCard:
-        test, reach, order = data["test"], data["reach"], data.get("order")
-        known = {
-            "test": None if test is None else TestScore(**{**test, "worst": tuple(test["worst"])}),
-            "reach": None if reach is None else Reach(**reach),
-            "order": None if order is None else OrderSummary(**order),
-        }
-        return cls(**{**data, **known})
 
     def facts(self) -> list[tuple[str, str]]:
         """Configuration and provenance as rows of a table: ("train max length", "10")."""
@@ -109,7 +94,7 @@ class ModelCard:
             )
         if self.test is None and self.reach is None and self.order is None:
             sentences.append(self._untested())
-        return Finding(severity=self._severity(), text=" ".join(sentences), numbers=numbers)
+        return Finding.of(" ".join(sentences), numbers, self._severity())
 
     def lesson(self) -> str | None:
         """The one sentence to remember: how far the model is right, and where it first is not."""
@@ -128,17 +113,15 @@ class ModelCard:
     def _untested(self) -> str:
         read, places = self.config.get("reads", "first"), self.config.get("n_positions", 0)
         layers = self.config.get("n_layers", 1)
-        if places or read == "last_letter" or (read == "last" and layers > 1):
-            decided = (
-                "`tsc-interp verify` says why its inputs cannot be decided."
-                if layers == 1
-                else "`tsc-interp falsify` searches for wrong inputs."
-            )
-            return (
-                "Its answers depend on the order of letters, so the test strings and the horizon "
-                f"do not apply; {decided}"
-            )
-        return "There is no test set for its task."
+        if not places and read != "last_letter" and (read != "last" or layers == 1):
+            return "There is no test set for its task."
+        decided = "`tsc-interp falsify` searches for wrong inputs."
+        if layers == 1:
+            decided = "`tsc-interp verify` says why its inputs cannot be decided."
+        return (
+            "Its answers depend on the order of letters, so the test strings and the horizon do "
+            f"not apply; {decided}"
+        )
 
     def _severity(self) -> Severity:
         """An error no longer than test strings are is a failure, tested or not.
@@ -147,14 +130,11 @@ class ModelCard:
         """
         if self.order is not None:
             return self.order.severity
-        tested = self.test is not None
-        errors = self.test.errors if self.test is not None else 0
-        proved, shortest = 0, None
-        if self.reach is not None:
-            proved, shortest = self.reach.verified_length, self.reach.shortest_error()
-        if errors or (shortest is not None and shortest <= TEST_LENGTH):
+        shortest = None if self.reach is None else self.reach.shortest_error()
+        if (self.test and self.test.errors) or (shortest and shortest <= TEST_LENGTH):
             return "failure"
-        return "good" if tested or proved >= TEST_LENGTH else "note"
+        proved = self.reach is not None and self.reach.verified_length >= TEST_LENGTH
+        return "good" if self.test is not None or proved else "note"
 
 
 def _rows(known: Mapping[str, Any], *above: str) -> list[tuple[str, str]]:
@@ -176,19 +156,12 @@ def _cell(value: object) -> str:
     return "none" if value is None else str(value)
 
 
-def _asked_in_order(model: Classifier) -> str:
-    """Inputs are written with their tokens' own names, so a long legend of letters says little."""
-    config = model.config
-    return config.question if config.n_letters <= MOST_NAMED else config.task.describe()
-
-
 def short_name(source: str) -> str:
     """A file by its name; a run's checkpoint by experiment, seed and epoch."""
     path = Path(source)
     if path.suffix != SUFFIX:
         return source
-    found = run_of(path)
-    if found is None:
+    if (found := run_of(path)) is None:
         return path.stem
     run, epoch = found
     return f"{run.parent.parent.name} {run.name} epoch={epoch}".strip()

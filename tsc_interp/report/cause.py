@@ -10,11 +10,12 @@ model answer everything alike does not count.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
+from pydantic import PlainSerializer
 
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.data import source_test_set
@@ -22,6 +23,7 @@ from tsc_interp.errors import ConfigError
 from tsc_interp.interventions.changes import Like
 from tsc_interp.interventions.parts import Part
 from tsc_interp.output.numbers import number
+from tsc_interp.results.arrays import Stored
 from tsc_interp.source_report import TEST_LENGTH
 from tsc_interp.strings import Counts
 
@@ -33,11 +35,12 @@ MOST_HEADS = 16
 MOST_LETTERS = 3
 _JUDGED_ON = 192
 _COUNTED = 2
-_WHOLE = ("false_positives", "false_negatives")
+Digits = Annotated[int, PlainSerializer(str, when_used="json")]
+"""A count that is exact, and larger than JSON's numbers."""
 
 
 @dataclass(frozen=True)
-class Confirmation:
+class Confirmation(Stored):
     """What changes with the intervention; without one, the reason why there is none."""
 
     string: str
@@ -48,9 +51,9 @@ class Confirmation:
     logit: float = 0.0
     """Of the string, after the change."""
     length: int = TEST_LENGTH
-    false_positives: tuple[int, int] = (0, 0)
+    false_positives: tuple[Digits, Digits] = (0, 0)
     """Strings up to the length, before and after."""
-    false_negatives: tuple[int, int] = (0, 0)
+    false_negatives: tuple[Digits, Digits] = (0, 0)
 
     def sentence(self) -> str:
         if self.reason is not None:
@@ -71,15 +74,9 @@ class Confirmation:
             f"(`{self.intervention}`)."
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Counts as strings of digits: they are exact, and larger than JSON's numbers."""
-        found = asdict(self)
-        return {**found, **{name: list(map(str, found[name])) for name in _WHOLE}}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Confirmation:
-        counts = {name: tuple(map(int, data[name])) for name in _WHOLE}
-        return cls(**{**data, **counts})
+    def tested(self) -> str:
+        """The sentence, and which string it is about."""
+        return f"`{self.string}` tested: {self.sentence()}"
 
 
 def _course(was: int, now: int) -> str:
@@ -115,10 +112,12 @@ def confirm(model: Classifier, string: str, head: int | None = None) -> Confirma
             continue
         after, best, logit = min(counted, key=lambda each: (each[0][label], sum(each[0])))
         if not before[label] or after[label] < before[label]:
+            part, like = _part(best), isinstance(best.change, Like) and best.change.letter
+            to = f"moved to `{like}`'s" if like else "set to zero"
             return Confirmation(
                 string,
                 intervention=str(best),
-                words=_words(best),
+                words=f"`{part.letter}`'s {part.kind} in head {part.index} {to}",
                 label=label,
                 logit=logit,
                 false_positives=(before[0], after[0]),
@@ -190,14 +189,11 @@ def _sample(config: ClassifierConfig, model: Classifier) -> Counts:
     except ConfigError:
         return np.eye(config.n_letters, dtype=np.int64)
     wrong = (logits_of(model, every.astype(float)) > 0) != config.task.labels(every)
-    chosen = [_spaced(np.flatnonzero(kind), _JUDGED_ON // 2) for kind in (wrong, ~wrong)]
+    chosen = []
+    for rows in (np.flatnonzero(wrong), np.flatnonzero(~wrong)):
+        some = np.linspace(0, len(rows) - 1, min(len(rows), _JUDGED_ON // 2))
+        chosen.append(rows[some.astype(np.int64)])
     return np.asarray(every[np.concatenate(chosen)])
-
-
-def _spaced(rows: np.ndarray, most: int) -> np.ndarray:
-    if len(rows) <= most:
-        return rows
-    return rows[np.linspace(0, len(rows) - 1, most).astype(np.int64)]
 
 
 def _counts(model: Classifier, change: Intervention | None = None) -> tuple[int, int]:
@@ -217,11 +213,3 @@ def _counts(model: Classifier, change: Intervention | None = None) -> tuple[int,
 def _part(change: Intervention) -> Part:
     assert isinstance(change.place, Part)
     return change.place
-
-
-def _words(change: Intervention) -> str:
-    to = "set to zero"
-    if isinstance(change.change, Like):
-        to = f"moved to `{change.change.letter}`'s"
-    part = _part(change)
-    return f"`{part.letter}`'s {part.kind} in head {part.index} {to}"

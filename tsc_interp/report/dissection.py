@@ -79,16 +79,14 @@ class Choice:
 
 def choose(model: ModelReport) -> Choice | None:
     """The shortest wrong string, with its cause if a probe names it; else the closest call."""
-    if not {"trace", "attribution"} <= model.sections.keys():
-        return None
-    trace = model.sections["trace"].result
-    if not isinstance(trace, TraceResult):
+    trace = model.result("trace", TraceResult)
+    if trace is None or "attribution" not in model.sections:
         return None
     wrong = [s for s, right in zip(trace.strings, trace.right, strict=True) if not right]
     if wrong:
         shortest = min(wrong, key=n_letters)
         return Choice(shortest, False, _cause(model, shortest))
-    closest = min(trace.strings, key=lambda s: abs(float(trace.logits.at(string=s))))
+    closest = trace.strings[int(np.abs(trace.logits.array).argmin())]
     return Choice(closest, True, None)
 
 
@@ -97,8 +95,9 @@ def dissect(model: ModelReport) -> Dissection | None:
     chosen = choose(model)
     if chosen is None:
         return _of_classes(model)
-    trace, effects = (model.sections[name].result for name in ("trace", "attribution"))
-    if not isinstance(trace, TraceResult) or not isinstance(effects, AttributionResult):
+    trace = model.result("trace", TraceResult)
+    effects = model.result("attribution", AttributionResult)
+    if trace is None or effects is None:
         return None
     found = _dissection(
         trace, effects, chosen.string, chosen.cause, lost_head(model, chosen.string)
@@ -124,10 +123,9 @@ def _cause(model: ModelReport, string: str) -> str | None:
 
 def lost_head(model: ModelReport, string: str) -> int | None:
     """The head that lost its letter in a wrong string, as far as the margin probe names one."""
-    section = model.sections.get("margin")
-    if section is None or not isinstance(section.result, MarginResult):
-        return None
-    return next((lost.head for lost in section.result.lost if lost.string == string), None)
+    margin = model.result("margin", MarginResult)
+    lost = () if margin is None else margin.lost
+    return next((one.head for one in lost if one.string == string), None)
 
 
 def _dissection(
@@ -171,12 +169,8 @@ def _of_classes(model: ModelReport) -> Dissection | None:
 
     The parts add up to the lead of the right class over the strongest other one.
     """
-    section = model.sections.get("attribution")
-    effects = None if section is None else section.result
-    card = model.card
-    if not isinstance(effects, AttributionResult) or not effects.answers:
-        return None
-    if not isinstance(card, ModelCard):
+    effects, card = model.result("attribution", AttributionResult), model.card
+    if effects is None or not effects.answers or not isinstance(card, ModelCard):
         return None
     strings, leads = effects.logits.labels["string"], effects.logits.array
     row = min(range(len(strings)), key=lambda i: (leads[i] > 0, n_letters(strings[i]), leads[i]))

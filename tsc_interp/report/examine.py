@@ -18,10 +18,9 @@ from tsc_interp.model.threads import one_thread
 from tsc_interp.probes.atlas.result import AtlasResult
 from tsc_interp.probes.probe import Probe
 from tsc_interp.probes.registry import PROBES
-from tsc_interp.report.asking import ask, ask_each, chosen_probes
-from tsc_interp.report.cause import Confirmation, confirm
+from tsc_interp.report.asking import EXACT, ask, ask_each, chosen_probes, left_out
+from tsc_interp.report.cause import confirm
 from tsc_interp.report.dissection import choose, lost_head
-from tsc_interp.report.limits import EXACT, left_out
 from tsc_interp.report.model_report import ModelCard, ModelReport
 from tsc_interp.report.order import SECONDS, OrderSummary, order_summary
 from tsc_interp.report.reach import Reach, first_errors, reach, reach_of_atlas
@@ -89,7 +88,8 @@ def analyze(
         'failure'
     """
     chosen, model = chosen_probes(probes), with_frame(model, frame)
-    if _of_transformer_lens(model):
+    ours = isinstance(model, HoldsWeights | type)
+    if not ours and hasattr(model, "run_with_cache") and hasattr(model, "cfg"):
         if compare is not None or epoch is not None:
             raise UsageError(
                 f"a {type(model).__name__} has no epochs, and is not compared with another model; "
@@ -128,12 +128,6 @@ def analyze(
     with one_thread() if small else nullcontext():
         examined = tuple(_examine(subject, texts, chosen, progress) for subject in subjects)
         return Report(examined, _difference(subjects, progress))
-
-
-def _of_transformer_lens(model: Any) -> bool:
-    """A model that is run with a cache and is none of ours."""
-    ours = isinstance(model, HoldsWeights | type)
-    return hasattr(model, "run_with_cache") and hasattr(model, "cfg") and not ours
 
 
 def _parameters(model: Classifier) -> int:
@@ -227,8 +221,11 @@ def _examine(
     ]
 
     def run(probe: Probe) -> ProbeResult:
-        reason = None if chosen else _left_out(probe.name, subject, checkpoint.n_parameters)
-        if reason is not None:
+        reason = None
+        if probe.name == "init-norm" and "imported_from" in subject.provenance:
+            reason = "it was trained elsewhere, and how it was initialised is not known"
+        reason = reason or left_out(probe.name, checkpoint.config, checkpoint.n_parameters)
+        if reason is not None and not chosen:
             raise UnsupportedError(reason)
         options = {"run_directory": subject.run_directory} if probe.needs_run else {}
         return ask(probe, subject.model, strings, **options)
@@ -238,22 +235,12 @@ def _examine(
         subject.model, subject.provenance, subject.test, _reach(subject, results), subject.order
     )
     told = ModelReport(card, strings, results, not_run, checkpoint)
-    return replace(told, confirmation=_confirmation(subject, told, progress))
-
-
-def _left_out(probe: str, subject: _Subject, parameters: int) -> str | None:
-    if probe == "init-norm" and "imported_from" in subject.provenance:
-        return "it was trained elsewhere, and how it was initialised is not known"
-    return left_out(probe, subject.model.config, parameters)
-
-
-def _confirmation(subject: _Subject, told: ModelReport, progress: Progress) -> Confirmation | None:
-    """None where no wrong string is taken apart."""
-    chosen = choose(told)
-    if chosen is None or chosen.right:
-        return None
-    progress(f"which intervention confirms why {chosen.string} is wrong")
-    return confirm(subject.model, chosen.string, lost_head(told, chosen.string))
+    taken_apart = choose(told)
+    if taken_apart is None or taken_apart.right:
+        return told
+    string = taken_apart.string
+    progress(f"which intervention confirms why {string} is wrong")
+    return replace(told, confirmation=confirm(subject.model, string, lost_head(told, string)))
 
 
 def _reach(subject: _Subject, results: Sequence[ProbeResult]) -> Reach | None:

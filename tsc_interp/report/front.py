@@ -131,13 +131,12 @@ def seen_by(card: ModelCard) -> dict[str, int]:
     """Up to which length a model was trained and validated, as its file says, and tested."""
     training = card.provenance.get("training")
     known = training if isinstance(training, Mapping) else {}
-    found: dict[str, int] = {}
+    lengths: dict[str, int] = {}
     for part, word in (("train", "trained"), ("validation", "validated")):
         data = known.get(part)
-        length = data.get("max_length") if isinstance(data, Mapping) else None
-        if isinstance(length, int):
-            found[word] = length
-    return found if card.test is None else {**found, "tested": TEST_LENGTH}
+        if isinstance(data, Mapping) and isinstance(data.get("max_length"), int):
+            lengths[word] = data["max_length"]
+    return lengths if card.test is None else {**lengths, "tested": TEST_LENGTH}
 
 
 def length_axis(reach: Reach, seen: Mapping[str, int]) -> LengthAxis:
@@ -147,12 +146,11 @@ def length_axis(reach: Reach, seen: Mapping[str, int]) -> LengthAxis:
         length = n_letters(string)
         what = f"{kind}, {length:,} letters" if kind else f"length {length:,}"
         errors.append(Mark(place(length), f"`{string}` ({what})", kind.removeprefix("false ")))
-    ticks = tuple(Mark(place(10**k), f"{10**k:,}", "tick") for k in range(7))
     return LengthAxis(
         proved=place(reach.verified_length) if reach.verified_length else 0.0,
         ends_exactly=reach.exact,
         errors=tuple(sorted(errors, key=lambda mark: mark.at)),
         seen=tuple(Mark(place(length), word, "seen") for word, length in seen.items()),
-        ticks=ticks,
+        ticks=tuple(Mark(place(10**k), f"{10**k:,}", "tick") for k in range(7)),
         words=reach.sentence().replace("`", ""),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -12,25 +13,43 @@ import jinja2
 from markupsafe import Markup, escape
 
 from tsc_interp._version import __version__
+from tsc_interp.errors import TscError
 from tsc_interp.output.numbers import format_cell, is_number
 from tsc_interp.output.visible import visible
 from tsc_interp.plots.colours import css_variables
 from tsc_interp.plots.style import Figure, template
 from tsc_interp.report.commands import command, python
-from tsc_interp.report.compare import difference_picture, disagreements, side_by_side
-from tsc_interp.report.content import ReportContent, anchor
-from tsc_interp.report.extras import Extra
-from tsc_interp.report.front import Front, front
-from tsc_interp.report.model_report import ModelReport
-from tsc_interp.report.outside_front import OutsideFront, outside_front
+from tsc_interp.report.content import (
+    ReportContent,
+    anchor,
+    difference_picture,
+    disagreements,
+    side_by_side,
+)
+from tsc_interp.report.front import front
+from tsc_interp.report.outside_front import outside_front
 from tsc_interp.report.plotlyjs import plotly_script
-from tsc_interp.results.base import SEVERITIES, Finding
+from tsc_interp.results.base import worst_first
+
+
+@dataclass(frozen=True)
+class Extra:
+    """A page to be placed in a frame, or the reason why there is none."""
+
+    anchor: str
+    title: str
+    lead: str
+    page: str | None
 
 
 def render_html(
     report: ReportContent, *, plotlyjs: str = "inline", extras: Sequence[Extra] = ()
 ) -> str:
-    """The page. `extras` come after the probes' sections."""
+    """The page. `extras` come after the probes' sections.
+
+    A run's page opens with its training; probes that no model could be asked have no card.
+    """
+    asked = [n for n in report.probe_names() if any(n in model.sections for model in report.models)]
     return render_page(
         "page.html",
         plotlyjs,
@@ -38,8 +57,11 @@ def render_html(
         compared=len(report.models) > 1,
         disagreements=disagreements(report),
         difference_map=difference_picture(report),
-        fronts=[_front(model) for model in report.models],
-        sections=[_section(report, name) for name in _order(report)],
+        fronts=[
+            front(model) if model.outside is None else outside_front(model, model.outside)
+            for model in report.models
+        ],
+        sections=[_section(report, name) for name in sorted(asked, key=lambda n: n != "dynamics")],
         extras=extras,
         whole_command=command(report),
     )
@@ -50,10 +72,6 @@ def render_page(template_name: str, plotlyjs: str, **known: Any) -> str:
     themes = _embed({"light": _theme(dark=False), "dark": _theme(dark=True)})
     page = environment().get_template(template_name)
     return page.render(plotly=plotly_script(plotlyjs), themes=themes, **known)
-
-
-def _front(model: ModelReport) -> Front | OutsideFront:
-    return front(model) if model.outside is None else outside_front(model, model.outside)
 
 
 @cache
@@ -84,14 +102,6 @@ def prose(text: str) -> Markup:
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(visible(text)))))
 
 
-def _order(report: ReportContent) -> list[str]:
-    """A run's page opens with its training; probes that no model could be asked have no card."""
-    asked = [
-        name for name in report.probe_names() if any(name in m.sections for m in report.models)
-    ]
-    return sorted(asked, key=lambda name: name != "dynamics")
-
-
 def _section(report: ReportContent, name: str) -> dict[str, Any]:
     sides = []
     for model in report.models:
@@ -100,7 +110,7 @@ def _section(report: ReportContent, name: str) -> dict[str, Any]:
             {
                 "model": model.card.name,
                 "missing": model.not_run.get(name),
-                "findings": _worst_first(section.result.findings) if section else [],
+                "findings": sorted(section.result.findings, key=worst_first) if section else [],
                 "remarks": section.result.not_applicable if section else [],
                 "tables": section.result.tables() if section else [],
             }
@@ -114,10 +124,6 @@ def _section(report: ReportContent, name: str) -> dict[str, Any]:
         "command": command(report, name),
         "python": python(report, name),
     }
-
-
-def _worst_first(findings: Sequence[Finding]) -> list[Finding]:
-    return sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity))
 
 
 def _more(sides: Sequence[Mapping[str, Any]], rows: int) -> str:
@@ -158,3 +164,19 @@ def _embed(value: Any) -> Markup:
 
     text = json.dumps(value, cls=PlotlyJSONEncoder, separators=(",", ":"))
     return Markup(text.replace("<", "\\u003c"))
+
+
+def playground(report: ReportContent) -> list[Extra]:
+    """The model to try out, if the report still knows it: one read from JSON does not."""
+    from tsc_interp.playground import playground_fragment
+
+    known = [model.checkpoint for model in report.models if model.checkpoint is not None]
+    if len(known) < len(report.models):
+        return []
+    title = "Try it out"
+    try:
+        page = playground_fragment(known[0], compare=known[1] if len(known) > 1 else None)
+    except TscError as error:
+        return [Extra("playground", title, f"There is no playground for this: {error}.", None)]
+    lead = "Type a string, move the counts, change a weight, and see what the model makes of it."
+    return [Extra("playground", title, lead, page)]

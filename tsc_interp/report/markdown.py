@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from tsc_interp.output.numbers import format_cell, is_number
 from tsc_interp.output.visible import visible
 from tsc_interp.report.commands import command, python
-from tsc_interp.report.compare import disagreements
-from tsc_interp.report.content import ReportContent, anchor
+from tsc_interp.report.content import ReportContent, anchor, disagreements
 from tsc_interp.report.model_report import ModelCard, Section
 from tsc_interp.results.base import Cell, Table
 
@@ -33,8 +32,7 @@ def render_markdown(report: ReportContent, *, images: Mapping[str, str] | None =
         for _, finding in model.findings():
             lines.append(f"- **{finding.severity}**: {prose(finding.text)}")
         if model.confirmation is not None:
-            tested = f"`{model.confirmation.string}` tested: "
-            lines.append(f"- {prose(tested + model.confirmation.sentence())}")
+            lines.append(f"- {prose(model.confirmation.tested())}")
         lines += [
             f"- *{plain(name)}* was not run: {prose(reason)}"
             for name, reason in model.not_run.items()
@@ -48,7 +46,7 @@ def render_markdown(report: ReportContent, *, images: Mapping[str, str] | None =
         if model.outside is not None:
             facts = tuple(model.outside.facts())
             title = "The model, and what was asked"
-            lines += [*_table(Table(title=title, columns=(title, ""), rows=facts)), ""]
+            lines += [*_table(Table.from_rows(title, (title, ""), facts)), ""]
     for name in report.probe_names():
         lines += _section(report, name, images or {})
     return "\n".join(lines).rstrip() + "\n"
@@ -117,12 +115,8 @@ def _table(table: Table) -> list[str]:
         "---:" if all(is_number(row[index]) for row in table.rows) else "---"
         for index in range(len(table.columns))
     ]
-    rows = [[_cell(cell) for cell in row] for row in table.rows]
-    return [_row([_cell(column) for column in table.columns]), _row(sides), *map(_row, rows)]
-
-
-def _row(cells: list[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+    columns, *rows = ([_cell(cell) for cell in row] for row in (table.columns, *table.rows))
+    return [f"| {' | '.join(row)} |" for row in (columns, sides, *rows)]
 
 
 def _cell(cell: Cell) -> str:

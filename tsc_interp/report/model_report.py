@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.errors import UsageError
@@ -17,8 +17,9 @@ from tsc_interp.probes.registry import find_probe
 from tsc_interp.report.card import ModelCard
 from tsc_interp.report.cause import Confirmation
 from tsc_interp.report.outside_card import KIND, OutsideCard
-from tsc_interp.results.base import SEVERITIES, Finding, ProbeResult
+from tsc_interp.results.base import Finding, ProbeResult, worst_first
 
+R = TypeVar("R", bound=ProbeResult)
 _CAUSES = {"superposition", "cone", "margin"}
 """The probes that say why a string is wrong; the others say that it is, or how much."""
 
@@ -96,6 +97,12 @@ class ModelReport(Displayed):
         probe = find_probe(name)
         return probe.of_tokens() if isinstance(self.card, OutsideCard) else probe
 
+    def result(self, probe: str, kind: type[R]) -> R | None:
+        """What a probe answered, if it was asked."""
+        section = self.sections.get(probe)
+        found = None if section is None else section.result
+        return found if isinstance(found, kind) else None
+
     @property
     def outside(self) -> OutsideCard | None:
         """The card of a TransformerLens model without a task; None for a classifier."""
@@ -108,7 +115,7 @@ class ModelReport(Displayed):
     def findings(self) -> list[tuple[str, Finding]]:
         """(probe name, finding): the verdict, then worst first, in the order of the probes."""
         told = [(result.probe, finding) for result in self.results for finding in result.findings]
-        told.sort(key=lambda pair: SEVERITIES.index(pair[1].severity))
+        told.sort(key=lambda pair: worst_first(pair[1]))
         return [("", self.card.verdict()), *told]
 
     def highlights(self) -> list[tuple[str, Finding]]:

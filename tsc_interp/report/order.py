@@ -119,18 +119,16 @@ class OrderSummary(Frozen):
         of = "" if self.writes else f" of {ends} letters"
         if not self.wrong and not self.undecided:
             return f"All {number(self.inputs)} inputs{of} are decided, and all are right."
-        every, n = f"Of all {number(self.inputs)} inputs{of}", self.wrong
+        n = self.wrong
         wrong = f"{number(n)} {'is' if n == 1 else 'are'} wrong" if n else "none was found wrong"
-        first = ""
+        text = f"Of all {number(self.inputs)} inputs{of}, {wrong}"
         if self.first is not None:
-            found = "the first is" if self.first_is_first else "one of them is"
-            first = f"; {found} `{self.first}`"
-        left = ""
+            text += "; the first is" if self.first_is_first else "; one of them is"
+            text += f" `{self.first}`"
         if self.undecided:
-            left = (
-                f" {number(self.undecided)} are undecided; `--seconds` gives the search more time."
-            )
-        return f"{every}, {wrong}{first}.{left}"
+            left = number(self.undecided)
+            text += f". {left} are undecided; `--seconds` gives the search more time"
+        return f"{text}."
 
     def danger(self) -> str | None:
         """At which place the letter changes the smallest margin most, in a sentence."""
@@ -151,7 +149,7 @@ class OrderSummary(Frozen):
         rows = [(part.number, str(part.inputs), str(part.wrong), str(part.undecided))
                 for part in self.parts]  # fmt: skip
         columns = (self.unit, "inputs", "wrong", "undecided")
-        return Table(title=f"Every input, by {self.unit}", columns=columns, rows=tuple(rows))
+        return Table.from_rows(f"Every input, by {self.unit}", columns, rows)
 
 
 def order_summary(model: Classifier, seconds: float = SECONDS) -> OrderSummary | None:

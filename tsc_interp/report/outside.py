@@ -27,7 +27,7 @@ from tsc_interp.probes.attribution.run import readouts
 from tsc_interp.probes.patterns.result import PatternsResult
 from tsc_interp.probes.probe import Probe
 from tsc_interp.probes.registry import PROBES, find_probe
-from tsc_interp.probes.rows import Query, Rows, TokenNames, name_of, need_cache, token_rows
+from tsc_interp.probes.rows import Query, Rows, TokenNames, name_of, need_method, token_rows
 from tsc_interp.probes.running import readout_direction
 from tsc_interp.probes.standing_out import heads_to_tell
 from tsc_interp.report.asking import ask, ask_each, chosen_probes
@@ -103,7 +103,7 @@ def analyze_tokens(
         ['specialization']
     """
     chosen = chosen_probes(probes)
-    need_cache(model)
+    need_method(model, "run_with_cache")
     tokens, answer = _with_found(tokens, answer, found)
     if found is not None and found.examples:
         query = found.position if query is None else query
@@ -136,7 +136,9 @@ def analyze_tokens(
             raise UnsupportedError("no head reads one token more clearly than chance")
         return result
 
-    wanted = [probe.of_tokens() for probe in chosen or _default()]
+    first = [find_probe(name) for name in FIRST]
+    rest = [p for p in PROBES if not (p.on_request or p.needs_run or p in first)]
+    wanted = [probe.of_tokens() for probe in chosen or [*first, *rest]]
     results, not_run = ask_each(wanted, run, progress, named=chosen is not None)
     names = tuple(f"row {row}" for row in asked.rows)
     return Report((ModelReport(card, names, results, not_run),))
@@ -226,7 +228,9 @@ def _asked(
 ) -> Asked:
     tokens, at = given.tokens[rows], given.query[rows]
     seen = np.unique(tokens[given.kept[rows]]).tolist()
-    named = _from_tokenizer(model, seen) if token_names is None else token_names
+    named, tokenizer = token_names, getattr(model, "tokenizer", None)
+    if named is None and tokenizer is not None:  # a space as a dot
+        named = {token: str(tokenizer.decode([token])).replace(" ", "·") for token in seen}
     names = {} if named is None else {token: name_of(named, token) for token in seen}
     kept = given.kept[rows].astype(int) if masked else None
     order = np.arange(len(rows))
@@ -249,21 +253,7 @@ def _asked(
     )
 
 
-def _from_tokenizer(model: Any, tokens: Sequence[int]) -> dict[int, str] | None:
-    """What the model's own tokenizer calls them, a space as a dot; None without one."""
-    tokenizer = getattr(model, "tokenizer", None)
-    if tokenizer is None:
-        return None
-    return {token: str(tokenizer.decode([token])).replace(" ", "·") for token in tokens}
-
-
 # -- asking ------------------------------------------------------------------------------------
-
-
-def _default() -> list[Probe]:
-    """What a page opens with, and then whatever else is asked without being named."""
-    named = [find_probe(name) for name in FIRST]
-    return [*named, *(p for p in PROBES if not p.on_request and not p.needs_run and p not in named)]
 
 
 def _ask(model: Any, asked: Asked, probe: Probe) -> ProbeResult:
@@ -279,10 +269,12 @@ def _ask(model: Any, asked: Asked, probe: Probe) -> ProbeResult:
                  **_options(probe, asked, rows))  # fmt: skip
     if probe.folder:
         return result
-    names = {f"row {place}": (asked.rows[row], asked.row_name(row))
-             for place, row in enumerate(rows)}  # fmt: skip
-    return _only_shown(result, {old: new for old, (row, new) in names.items()
-                                if row in asked.shown})  # fmt: skip
+    names = {
+        f"row {place}": asked.row_name(row)
+        for place, row in enumerate(rows)
+        if asked.rows[row] in asked.shown
+    }
+    return _only_shown(result, names)
 
 
 def _options(probe: Probe, asked: Asked, rows: Sequence[int]) -> dict[str, Any]:
@@ -305,7 +297,11 @@ def _only_shown(result: R, names: dict[str, str]) -> R:
     for field in type(result).model_fields:
         value = getattr(result, field)
         if isinstance(value, LabeledArray) and "string" in value.dims:
-            changed[field] = _rows_of(value, names)
+            old = value.labels["string"]
+            places = [place for place, name in enumerate(old) if name in names]
+            labels = {**value.labels, "string": [names[old[place]] for place in places]}
+            kept = np.take(value.array, places, axis=value.dims.index("string"))
+            changed[field] = LabeledArray.of(kept, **labels)
         elif isinstance(value, Record) and not isinstance(value, LabeledArray):
             changed[field] = _only_shown(value, names)
     if isinstance(result, PatternsResult):
@@ -313,11 +309,3 @@ def _only_shown(result: R, names: dict[str, str]) -> R:
                    for string in result.strings]  # fmt: skip
         changed["strings"] = tuple(strings)
     return result.model_copy(update=changed)
-
-
-def _rows_of(array: LabeledArray, names: dict[str, str]) -> LabeledArray:
-    old = array.labels["string"]
-    places = [place for place, name in enumerate(old) if name in names]
-    labels = {**array.labels, "string": tuple(names[old[place]] for place in places)}
-    kept = np.take(array.array, places, axis=array.dims.index("string"))
-    return LabeledArray.of(kept, **{dim: labels[dim] for dim in array.dims})

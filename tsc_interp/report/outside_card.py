@@ -12,6 +12,7 @@ from typing import Any, Self
 
 from tsc_interp.falsification.result import Falsification
 from tsc_interp.output.numbers import counted, number
+from tsc_interp.results.arrays import Stored
 from tsc_interp.results.base import Finding, Severity
 
 KIND = "transformer_lens"
@@ -152,7 +153,7 @@ class Tested:
 
 
 @dataclass(frozen=True)
-class OutsideCard:
+class OutsideCard(Stored):
     """A model of TransformerLens, as it is: what was asked, and what a search for errors said."""
 
     name: str
@@ -179,10 +180,8 @@ class OutsideCard:
             f"{judged.text} {name} has {counted(layers, 'layer')} {of_each} and "
             f"{counted(self.parameters, 'parameter')}{asks}. {self.asked.sentence()}"
         )
-        return Finding(
-            severity=judged.severity,
-            text=text,
-            numbers={"layers": layers, "heads": heads, "parameters": self.parameters},
+        return Finding.of(
+            text, {"layers": layers, "heads": heads, "parameters": self.parameters}, judged.severity
         )
 
     def facts(self) -> list[tuple[str, str]]:
@@ -191,7 +190,10 @@ class OutsideCard:
         told = [(name, value) for name, value in
                 (("checkpoint", self.source), ("task", self.task)) if value]  # fmt: skip
         told += [("kind", self.kind or self.name), ("parameters", number(self.parameters))]
-        told += [(name, _written(value)) for name, value in self.shape.items()]
+        told += [
+            (name, number(value) if type(value) is int else str(value))
+            for name, value in self.shape.items()
+        ]
         told += [("rows", f"{len(asked.rows)} of {number(asked.given)} given")]
         told += [("tokens a row", number(asked.width))]
         told += [("read at position", ", ".join(map(str, sorted(set(asked.query)))))]
@@ -202,37 +204,8 @@ class OutsideCard:
         return [*told, ("attention mask", masked)]
 
     def to_dict(self) -> dict[str, Any]:
-        asked = {**vars(self.asked), "names": {str(k): v for k, v in self.asked.names.items()}}
-        tested = None if self.tested is None else dict(vars(self.tested))
-        told = {**vars(self), "shape": dict(self.shape), "asked": asked, "tested": tested}
-        return {**told, "kind": KIND, "called": self.kind}
+        return {**super().to_dict(), "kind": KIND, "called": self.kind}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        asked = dict(data["asked"])
-        for name in ("rows", "query", "shown"):
-            asked[name] = tuple(asked[name])
-        for name in ("tokens", "attention_mask"):
-            asked[name] = None if asked[name] is None else tuple(tuple(row) for row in asked[name])
-        if asked["direction"] is not None:
-            asked["direction"] = tuple(asked["direction"])
-        asked["names"] = {int(token): name for token, name in asked["names"].items()}
-        answer = asked.get("answer")
-        asked["answer"] = None if answer is None else tuple(answer)
-        left = ("kind", "called", "asked", "tested")
-        kept = {key: value for key, value in data.items() if key not in left}
-        tested = data.get("tested")
-        return cls(
-            asked=Asked(**asked),
-            kind=data.get("called", ""),
-            tested=None if tested is None else Tested(**{**tested, "rates": _rates(tested)}),
-            **kept,
-        )
-
-
-def _rates(tested: Mapping[str, Any]) -> tuple[tuple[str, int, int], ...]:
-    return tuple((of, wrong, tried) for of, wrong, tried in tested.get("rates", ()))
-
-
-def _written(value: Any) -> str:
-    return number(value) if isinstance(value, int) and not isinstance(value, bool) else str(value)
+        return super().from_dict({**data, "kind": data.get("called", "")})

@@ -6,7 +6,6 @@ Made from what the report holds: no model is run here.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 from markupsafe import Markup
@@ -14,16 +13,14 @@ from markupsafe import Markup
 from tsc_interp.plots.colours import MUTED
 from tsc_interp.probes.ablation.result import AblationResult, Answers
 from tsc_interp.probes.attribution.result import AttributionResult
-from tsc_interp.probes.patterns.figures_view import view
+from tsc_interp.probes.patterns.figures import view
 from tsc_interp.probes.patterns.result import HABITS, PatternsResult
 from tsc_interp.report.dissection import Bar, Head, Share, bars, largest
 from tsc_interp.report.model_report import ModelReport
 from tsc_interp.report.outside_card import OutsideCard
-from tsc_interp.results.base import ProbeResult
 
 MOST_HEADS = 4
 MOST_SHARES = 6
-R = TypeVar("R", bound=ProbeResult)
 
 
 @dataclass(frozen=True)
@@ -73,11 +70,14 @@ class OutsideFront:
 
 
 def outside_front(model: ModelReport, card: OutsideCard) -> OutsideFront:
-    told = _result(model, "attribution", AttributionResult)
-    seen = _result(model, "patterns", PatternsResult)
-    without = _result(model, "ablation", AblationResult)
+    told = model.result("attribution", AttributionResult)
+    seen = model.result("patterns", PatternsResult)
+    without = model.result("ablation", AblationResult)
     answers = None if without is None else without.answers
-    row = None if told is None else _row_to_show(card, told)
+    row = None
+    if told is not None:  # the wrong input that was found, or else the largest read-out in size
+        wrong = card.tested is not None and 0 in card.asked.shown
+        row = card.asked.shown.index(0) if wrong else int(np.abs(told.logits.array).argmax())
     return OutsideFront(
         attention=None if seen is None else Markup(view(seen, _first(seen, answers)).to_html()),
         row=None if told is None or row is None else _apart(card, told, seen, row),
@@ -91,25 +91,12 @@ def outside_front(model: ModelReport, card: OutsideCard) -> OutsideFront:
     )  # fmt: skip
 
 
-def _result(model: ModelReport, probe: str, kind: type[R]) -> R | None:
-    section = model.sections.get(probe)
-    found = None if section is None else section.result
-    return found if isinstance(found, kind) else None
-
-
 def _first(seen: PatternsResult, answers: Answers | None) -> tuple[int, int] | None:
     """The head that is needed most is shown large."""
     if answers is None:
         return None
     part = answers.changed.labels["part"][answers.most_needed(heads=True)]
     return next(((i, h) for i, h, name in seen.heads if part == name), None)
-
-
-def _row_to_show(card: OutsideCard, told: AttributionResult) -> int:
-    """The wrong input that was found, or else the row with the largest read-out in size."""
-    if card.tested is not None and 0 in card.asked.shown:
-        return card.asked.shown.index(0)
-    return int(np.abs(told.logits.array).argmax())
 
 
 def _apart(

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from tsc_interp.checkpoints.checkpoint import Checkpoint
     from tsc_interp.model.classifier import Classifier
     from tsc_interp.probes.atlas.result import AtlasResult
-    from tsc_interp.verification import Counterexample
 
 # A report must not keep anyone waiting: `tsc-interp verify` takes all the time it needs.
 _BUDGET = 20_000  # as an atlas has it, so that one with an atlas and one without say the same
@@ -93,17 +92,16 @@ def reach(model: Classifier | Checkpoint) -> Reach | None:
     except UnsupportedError:
         return None
 
-    def written(error: Counterexample | None) -> str | None:
-        return None if error is None else error.string
-
     first = found.shortest if model.config.n_outputs > 1 else None
+    errors = found.shortest_false_positive, found.shortest_false_negative, first
+    positive, negative, wrong = (None if error is None else error.string for error in errors)
     return Reach(
         # What the checker did not derive again may be true, but is not proved.
         verified_length=found.verified_length if found.checked else 0,
         exact=found.proved and found.length is not None,
-        false_positive=written(found.shortest_false_positive),
-        false_negative=written(found.shortest_false_negative),
-        wrong=written(first) if first is not None and first.multiclass else None,
+        false_positive=positive,
+        false_negative=negative,
+        wrong=wrong if first is not None and first.multiclass else None,
     )
 
 
@@ -128,13 +126,11 @@ def first_errors(checkpoint: Checkpoint) -> list[str]:
 def reach_of_atlas(result: AtlasResult) -> Reach:
     """The same from an atlas, which has searched and proved already."""
 
-    def first(kind: str) -> str | None:
-        shortest = result.shortest_of(kind)
-        return None if shortest is None else shortest.first_error
-
+    errors = [result.shortest_of(kind) for kind in ("false positive", "false negative")]
+    positive, negative = (None if error is None else error.first_error for error in errors)
     return Reach(
         verified_length=result.verified_length,
         exact=result.horizon is not None and result.verified_length == result.horizon,
-        false_positive=first("false positive"),
-        false_negative=first("false negative"),
+        false_positive=positive,
+        false_negative=negative,
     )

@@ -68,8 +68,7 @@ class Report(ReportContent, SavedReport):
 
     def to_page(self, *, plotlyjs: str = "inline") -> str:
         """As it is saved: with the model to try out, if the report still knows it."""
-        from tsc_interp.report.extras import playground
-        from tsc_interp.report.html import render_html
+        from tsc_interp.report.html import playground, render_html
 
         return render_html(self, plotlyjs=plotlyjs, extras=playground(self))
 

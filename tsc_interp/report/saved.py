@@ -110,11 +110,9 @@ class SavedReport(Displayed):
         """
         check_options(formats, plotlyjs, images)
         place = self.default_directory if directory is None else Path(directory)
-
-        def write(folder: Path) -> None:
-            self._write(folder, formats, plotlyjs, images)
-
-        replace_report(place, write, force=force)
+        replace_report(
+            place, lambda folder: self._write(folder, formats, plotlyjs, images), force=force
+        )
         return place / FILES[next(name for name in FILES if name in formats)]
 
     def _write(

@@ -49,23 +49,16 @@ class TestScore:
     def sentence(self, *, trained_here: bool = True) -> str:
         """How it does; of a model trained elsewhere it says whose test strings these are."""
         whose = "the" if trained_here else "tsc-interp's own"
+        tested = f"{whose} {self.strings:,} test strings (up to {TEST_LENGTH} letters)"
         worst = " and ".join(f"`{string}`" for string in self.worst)
         if not self.errors:
-            return (
-                f"It makes no error on {whose} {self.strings:,} test strings (up to {TEST_LENGTH} "
-                f"letters); its closest calls are {worst}."
-            )
-        if self.wrong is not None:
-            return (
-                f"It is wrong on {self.errors:,} of {whose} {self.strings:,} test strings (up to "
-                f"{TEST_LENGTH} letters). The worst is {worst}."
-            )
-        return (
-            f"It is wrong on {self.errors:,} of {whose} {self.strings:,} test strings (up to "
-            f"{TEST_LENGTH} letters): {self.false_positives:,} false positives and "
-            f"{self.false_negatives:,} false negatives. The worst "
-            f"{'are' if len(self.worst) > 1 else 'is'} {worst}."
-        )
+            return f"It makes no error on {tested}; its closest calls are {worst}."
+        kinds = ""
+        if self.wrong is None:
+            kinds = f": {self.false_positives:,} false positives and {self.false_negatives:,} "
+            kinds += "false negatives"
+        are = "are" if len(self.worst) > 1 else "is"
+        return f"It is wrong on {self.errors:,} of {tested}{kinds}. The worst {are} {worst}."
 
 
 def sensible_strings(config: ClassifierConfig) -> list[str]:
@@ -145,11 +138,13 @@ def score_test_set(model: Classifier) -> TestScore | None:
     labels = config.task.labels(counts)
     margins = np.where(labels, logits, -logits)
     wrong = (logits > 0) != labels
+    kinds = [wrong & ~labels, wrong & labels] if wrong.any() else [~labels, labels]
+    worst = [np.flatnonzero(kind)[margins[kind].argmin()] for kind in kinds if kind.any()]
     return TestScore(
         strings=len(counts),
         false_positives=int((wrong & ~labels).sum()),
         false_negatives=int((wrong & labels).sum()),
-        worst=_worst(model, counts, margins, wrong, labels),
+        worst=tuple(config.alphabet.write(counts[index]) for index in worst),
     )
 
 
@@ -160,24 +155,10 @@ def _score_classes(config: ClassifierConfig, counts: Counts, outputs: np.ndarray
     others = outputs.copy()
     np.put_along_axis(others, right, -np.inf, axis=1)
     margins = own - others.max(axis=1)
-    worst = [int(margins.argmin())]
     return TestScore(
         strings=len(counts),
         false_positives=0,
         false_negatives=0,
-        worst=tuple(config.alphabet.write(counts[index]) for index in worst),
+        worst=(config.alphabet.write(counts[int(margins.argmin())]),),
         wrong=int((margins <= 0).sum()),
     )
-
-
-def _worst(
-    model: Classifier,
-    counts: Counts,
-    margins: np.ndarray,
-    wrong: np.ndarray,
-    labels: np.ndarray,
-) -> tuple[str, ...]:
-    write = model.config.alphabet.write
-    kinds = [wrong & ~labels, wrong & labels] if wrong.any() else [~labels, labels]
-    chosen = [np.flatnonzero(kind)[margins[kind].argmin()] for kind in kinds if kind.any()]
-    return tuple(write(counts[index]) for index in chosen)

@@ -52,12 +52,9 @@ def sweep_report(
     found = sweep if isinstance(sweep, Sweep) else Sweep.open(sweep)
     target = found.path / PAGE if path is None else Path(path)
     page = render_sweep(found, where=where, plotlyjs=plotlyjs, beside=target.parent)
-    write_output(target, page.encode(), is_sweep_page, force=force)
+    mark = f'content="{_GENERATOR} '.encode()
+    write_output(target, page.encode(), lambda start: mark in start, force=force)
     return target
-
-
-def is_sweep_page(start: bytes) -> bool:
-    return f'content="{_GENERATOR} '.encode() in start
 
 
 def render_sweep(
@@ -108,8 +105,7 @@ def answer(analysis: Analysis) -> str:
         f"Models of `{best['cell']}` stay right longest: at least half of them {how}. Those of "
         f"`{worst['cell']}` fail first: at least half of them by {_first(worst['median'])}."
     )
-    if analysis.factors and analysis.factors[0].explained > 0:
-        strongest = analysis.factors[0]
+    if analysis.factors and (strongest := analysis.factors[0]).explained > 0:
         said += f" Of the options, `{strongest.name}` explains most of the variance of the log "
         said += f"length: {strongest.explained:.0%}."
     return said
@@ -156,8 +152,7 @@ def cell_table(analysis: Analysis) -> Table:
         )
         for cell in analysis.cells
     )  # fmt: skip
-    return Table(title="Every cell: the length of its models' first error", columns=columns,
-                 rows=rows)  # fmt: skip
+    return Table.from_rows("Every cell: the length of its models' first error", columns, rows)
 
 
 def _length(value: float | None) -> str | int:
@@ -176,11 +171,9 @@ MOST_MODELS = 1_000
 
 def model_table(found: Sweep, table: Any, beside: Path | None) -> list[dict[str, Any]]:
     """Every model, the worst first, with its report if there is one."""
-    rows = table.to_dicts()
-    endless = float("inf")
+    rows, endless = table.to_dicts(), float("inf")
     for row in rows:
-        known = row["first_error_length"]
-        row["length"] = endless if row["infinite"] else known
+        row["length"] = endless if row["infinite"] else row["first_error_length"]
     rows.sort(key=lambda row: (endless if row["length"] is None else row["length"], row["row"]))
     return [
         {

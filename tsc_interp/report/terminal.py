@@ -11,9 +11,7 @@ from tsc_interp.output.numbers import counted, format_cell, is_number
 from tsc_interp.output.table import print_table
 from tsc_interp.output.visible import visible
 from tsc_interp.report.card import ModelCard
-from tsc_interp.report.cause import Confirmation
-from tsc_interp.report.compare import disagreements
-from tsc_interp.report.content import ReportContent
+from tsc_interp.report.content import ReportContent, disagreements
 from tsc_interp.report.model_report import ModelReport, Section
 from tsc_interp.results.base import Finding, ProbeResult, Table
 
@@ -42,10 +40,9 @@ def _print_model(model: ModelReport, console: Console, tables: bool) -> None:
     _print_findings([finding for _, finding in shown], console, model.card.name)
     if len(shown) < len(told):
         more = counted(len(told) - len(shown), "more finding")
-        more = f"{more} in the report (or here, with --tables)"
-        console.print(Text(more, style="dim"))
+        console.print(Text(f"{more} in the report (or here, with --tables)", style="dim"))
     if model.confirmation is not None:
-        console.print(_sentence(_confirmed(model.confirmation)))
+        console.print(_sentence(model.confirmation.tested()))
     for name, reason in model.not_run.items():
         console.print(Text(visible(f"{name} was not run: {reason}"), style="dim"))
     if tables:
@@ -75,10 +72,6 @@ def _print_tables(result: ProbeResult, console: Console) -> None:
     for table in result.tables():
         console.print()
         _print_table(table, console)
-
-
-def _confirmed(known: Confirmation) -> str:
-    return f"`{known.string}` tested: {known.sentence()}"
 
 
 def _sentence(told: str) -> Text:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from pydantic import BaseModel, ConfigDict, PlainSerializer, model_validator
+from pydantic import BaseModel, ConfigDict, PlainSerializer, TypeAdapter, model_validator
 
 from tsc_interp.errors import UsageError, needed, shorten
 from tsc_interp.output.display import Displayed, Grid
@@ -28,6 +29,17 @@ class Record(BaseModel):
     """Data that does not change: results, and the records they are made of."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
+
+
+class Stored:
+    """A dataclass with a JSON form, by pydantic."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return cast("dict[str, Any]", TypeAdapter(type(self)).dump_python(self, mode="json"))
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        return TypeAdapter(cls).validate_python(data)
 
 
 class LabeledArray(Displayed, Record):

@@ -7,7 +7,7 @@ through JSON unchanged. Plots and reports are made from results alone.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import product
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
@@ -25,23 +25,19 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 __all__ = [
-    "SEVERITIES",
-    "Cell",
-    "Finding",
-    "HeadsResult",
-    "LabeledArray",
-    "Number",
-    "Pair",
-    "ProbeResult",
-    "Record",
-    "Severity",
-    "Table",
-    "unknown",
+    "SEVERITIES", "Cell", "Finding", "HeadsResult", "LabeledArray", "Number", "Pair",
+    "ProbeResult", "Record", "Severity", "Table", "head_name",
+    "named_heads", "that_hold", "unknown", "worst_first",
 ]  # fmt: skip
 
 Severity = Literal["good", "note", "warning", "failure"]
 SEVERITIES: tuple[Severity, ...] = ("failure", "warning", "note", "good")
 """The worst first."""
+
+
+def worst_first(finding: Finding) -> int:
+    """A key to sort findings by."""
+    return SEVERITIES.index(finding.severity)
 
 
 class Finding(Record):
@@ -50,6 +46,13 @@ class Finding(Record):
     severity: Severity
     text: str
     numbers: dict[str, Annotated[Cell, BeforeValidator(from_json)]] = Field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, text: str, numbers: Mapping[str, Cell] | None = None, severity: Severity = "note"
+    ) -> Self:
+        """A note, unless another severity is given: `Finding.of("All right.", {"wrong": 0})`."""
+        return cls(severity=severity, text=text, numbers=dict(numbers or {}))
 
 
 class Table(Displayed, Record):
@@ -65,6 +68,11 @@ class Table(Displayed, Record):
             if len(row) != len(self.columns):
                 raise ValueError(f"a row of {len(row)} cells under {len(self.columns)} columns")
         return self
+
+    @classmethod
+    def from_rows(cls, title: str, columns: Iterable[str], rows: Iterable[Iterable[Cell]]) -> Self:
+        """Return a table of rows as they are."""
+        return cls(title=title, columns=tuple(columns), rows=tuple(map(tuple, rows)))
 
     @classmethod
     def of(
@@ -97,9 +105,7 @@ class Table(Displayed, Record):
         keys = product(*([_number_or_text(one) for one in numbers.labels[dim]] for dim in down))
         rows = zip(keys, cells.reshape(-1, cells.shape[-1]), strict=True)
         columns = (*(names or down), *map(across, numbers.labels[other]))
-        return cls(
-            title=title, columns=columns, rows=tuple((*key, *map(kind, row)) for key, row in rows)
-        )
+        return cls.from_rows(title, columns, ((*key, *map(kind, row)) for key, row in rows))
 
     def to_pandas(self) -> DataFrame:
         """Return the table as a pandas DataFrame."""
@@ -128,7 +134,7 @@ class ProbeResult(Displayed, Record):
     probe: ClassVar[str]
     """The probe's name, as `--probe` takes it."""
 
-    findings: tuple[Finding, ...]
+    findings: tuple[Finding, ...] = ()
     not_applicable: tuple[str, ...] = ()
     """What could not be said of this model, each with its reason."""
 
@@ -154,13 +160,12 @@ class ProbeResult(Displayed, Record):
     def _facts(self) -> list[str]:
         times = Counter(finding.severity for finding in self.findings)
         counted = [
-            _counted(times[severity], severity) for severity in SEVERITIES if times[severity]
+            f"{times[severity]} {severity}{'s' * (times[severity] > 1 and severity != 'good')}"
+            for severity in SEVERITIES
+            if times[severity]
         ]
-        arrays = [
-            name
-            for name in type(self).model_fields
-            if isinstance(getattr(self, name), LabeledArray)
-        ]
+        fields = type(self).model_fields
+        arrays = [name for name in fields if isinstance(getattr(self, name), LabeledArray)]
         return [*counted, f"arrays {' '.join(arrays)}"] if arrays else counted
 
     def _lines(self) -> list[tuple[str, str]]:
@@ -182,8 +187,9 @@ class ProbeResult(Displayed, Record):
         return cls.model_validate({key: value for key, value in data.items() if key != cls.kind})
 
 
-def _counted(count: int, severity: Severity) -> str:
-    return f"{count} {severity}{'s' if count > 1 and severity != 'good' else ''}"
+def that_hold(notes: Mapping[str, object]) -> tuple[str, ...]:
+    """The notes whose condition is true."""
+    return tuple(note for note, holds in notes.items() if holds)
 
 
 def unknown(kind: str, name: str, known: Sequence[str]) -> UsageError:
@@ -249,6 +255,20 @@ class Pair(Record):
         logit = (self.clean_logit, self.corrupted_logit)[which]
         answer = {None: "", True: ", right", False: ", wrong"}[self.right(which)]
         return f"`{name}` (logit {logit:+.4f}{answer})"
+
+
+def head_name(n_layers: int, layer: object, head: object) -> str:
+    """Return "head 0", or "layer 1 head 0" in a deeper model."""
+    return f"head {head}" if n_layers == 1 else f"layer {layer} head {head}"
+
+
+def named_heads(n_layers: int, array: LabeledArray) -> list[tuple[int, int, str]]:
+    """Of every head its place in an array `[layer head ...]`, and its name."""
+    return [
+        (i, h, head_name(n_layers, layer, head))
+        for i, layer in enumerate(array.labels["layer"])
+        for h, head in enumerate(array.labels["head"])
+    ]
 
 
 MOST_SHOWN = 24
@@ -321,4 +341,4 @@ class HeadsResult(ProbeResult):
 
     def head_name(self, layer: str, head: int) -> str:
         """Return "head 0", or "layer 1 head 0" in a deeper model."""
-        return f"head {head}" if self.n_layers == 1 else f"layer {layer} head {head}"
+        return head_name(self.n_layers, layer, head)

@@ -14,7 +14,7 @@ Example:
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -121,37 +121,28 @@ def told_share(successes: int, trials: int, digits: int = 0) -> str:
     """Return a proportion as a sentence says it: `7 of 8 (88%, 95% CI 47% to 100%)`."""
     if not trials:
         return "none"
-    low, high = share_interval(successes, trials)
-    return (
-        f"{successes:,} of {trials:,} ({successes / trials:.{digits}%}, "
-        f"{_ci(f'{low:.{digits}%}', f'{high:.{digits}%}')})"
-    )
+    share = told_percent(successes, trials, digits).replace(" (", ", ")
+    return f"{successes:,} of {trials:,} ({share}"
 
 
 def told_percent(successes: int, trials: int, digits: int = 0) -> str:
     """Return a proportion without its counts: `88% (95% CI 47% to 100%)`."""
-    low, high = share_interval(successes, trials)
-    ends = _ci(f"{low:.{digits}%}", f"{high:.{digits}%}")
-    return f"{successes / trials:.{digits}%} ({ends})"
+    return _told(successes / trials, share_interval(successes, trials), f"{{:.{digits}%}}".format)
 
 
 def told_median(values: Values) -> str:
     """Return a median of lengths as a sentence says it: `166 (95% CI 66 to 783)`."""
     numbers = _some(values)
-    middle = float(np.median(numbers))
-    low, high = median_interval(numbers)
-    return f"{_length(middle)} ({_ci(_length(low), _length(high))})"
+    return _told(float(np.median(numbers)), median_interval(numbers), _length)
 
 
 def told_mean(values: Values, digits: int = 0) -> str:
     """Return a mean of proportions as a sentence says it: `61% (95% CI 42% to 80%)`."""
-    low, high = mean_interval(values)
-    ends = _ci(f"{low:.{digits}%}", f"{high:.{digits}%}")
-    return f"{float(np.mean(values)):.{digits}%} ({ends})"
+    return _told(float(np.mean(values)), mean_interval(values), f"{{:.{digits}%}}".format)
 
 
-def _ci(low: str, high: str) -> str:
-    return f"{LEVEL:.0%} CI {low} to {high}"
+def _told(middle: float, ends: Interval, write: Callable[[float], str]) -> str:
+    return f"{write(middle)} ({LEVEL:.0%} CI {write(ends.low)} to {write(ends.high)})"
 
 
 def _length(value: float) -> str:

@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tsc_interp.sweeps.columns import option_columns
-from tsc_interp.sweeps.summary import by
-from tsc_interp.sweeps.tables import polars
+from tsc_interp.sweeps.tables import by, polars
 
 if TYPE_CHECKING:
     from polars import DataFrame

@@ -52,10 +52,7 @@ RESULTS: dict[str, tuple[type | str, str]] = {
     "first_error": (str, "the shortest wrong string"),
     "first_error_length": (int, "its length"),
     "first_error_label": (int, "its class; of two, 1: a false negative, 0: a false positive"),
-    "first_error_logit": (
-        float,
-        "over the reals, rounded; of multiclass models the margin",
-    ),
+    "first_error_logit": (float, "over the reals, rounded; of multiclass models the margin"),
     "head_letters": (str, "the letter each head of the first layer scores highest"),
     "head_margins": ("floats", "by how much, over the letter that comes next"),
     **{f"norm_{name}": (float, f"of the weights {name}, over all layers") for name in NORMS},
@@ -124,12 +121,9 @@ def _values(config: BaseModel, name: str) -> dict[str, Any]:
         elif value is None or isinstance(value, bool | int | float | str):
             values[column] = value
         else:
-            values[column] = json.dumps(_plain(value))
+            plain = list(value) if isinstance(value, tuple | frozenset | set) else value
+            values[column] = json.dumps(plain)
     return values
-
-
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple | frozenset | set) else value
 
 
 def described() -> Mapping[str, str]:

@@ -118,7 +118,11 @@ def load_definition(path: str | os.PathLike[str]) -> Definition:
     options = read_options(path, ("name", "about", *asked, *grid, "grid"))
     try:
         base = {name: options[name] for name in grid if name in options}
-        grids = [_merged(base, table, grid) for table in _tables(options.get("grid", [{}]))]
+        tables = options.get("grid", [{}])
+        listed = isinstance(tables, list) and tables
+        if not listed or not all(isinstance(table, Mapping) for table in tables):
+            raise ConfigError(f"grid = {shorten(tables)}: expected tables, each under [[grid]]")
+        grids = [_merged(base, table, grid) for table in tables]
         name, about = options.get("name", path.stem), options.get("about", "")
         parts = [make_experiment(name, about=about, most=MAX_MODELS, **one) for one in grids]
         chosen = SweepOptions(**{key: options[key] for key in asked if key in options})
@@ -141,12 +145,6 @@ def _of_experiments(experiments: Iterable[Any]) -> Definition:
         raise UsageError("a sweep needs an experiment, got an empty list")
     parts = tuple(SweepPart(one.seeds, one.cells) for one in given)
     return Definition(given[0].name, parts, about=given[0].about)
-
-
-def _tables(grids: Any) -> list[Mapping[str, Any]]:
-    if isinstance(grids, list) and grids and all(isinstance(grid, Mapping) for grid in grids):
-        return grids
-    raise ConfigError(f"grid = {shorten(grids)}: expected tables, each under [[grid]]")
 
 
 def _merged(

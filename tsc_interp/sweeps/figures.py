@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
-import plotly.graph_objects as go
 
 from tsc_interp.plots.figure import Figure
 from tsc_interp.plots.heat import heat
@@ -72,72 +73,60 @@ def distribution(factor: Factor, measure: str) -> Figure:
     drawn = [(at, group) for at, group in enumerate(factor.groups) if len(group.measures)]
     figure = new_figure(factor.name, measure, height=380)
     top = 3.0 * max((float(group.measures.max()) for _, group in drawn), default=1.0)
-    quantiles = [_with_infinite(group, top) for _, group in drawn]
+    quantiles = [_quantiles(group, *_QUANTILES) for _, group in drawn]
     figure.add_box(
         x=[at for at, _ in drawn],
-        **{part: [found[i] for found in quantiles] for i, part in enumerate(_BOX)},
+        # What lies at infinity is drawn at the top.
+        **{part: [min(found[i], top) for found in quantiles] for i, part in enumerate(_BOX)},
         fillcolor=MUTED[0],
         line={"color": INK, "width": 2},
         opacity=0.7,
         showlegend=False,
     )
     for at, group in drawn:
-        _add_extremes(figure, at, group)
+        every = range(len(group.rows))
+        places = sorted({*every[:_EXTREMES], *every[-_EXTREMES:]})
+        add_series(figure, [at] * len(places), group.measures[places].tolist(), "",
+                   "row %{customdata}: %{y:,}", mode="markers", place=2, size=6,
+                   customdata=group.rows[places].tolist(), showlegend=False)  # fmt: skip
     names = [group.value for group in factor.groups]
     figure.update_yaxes(type="log", dtick=1, tickformat=",", minor={"showgrid": False})
     figure.update_xaxes(
         type="linear", tickvals=list(range(len(names))), ticktext=names,
         range=[-0.6, len(names) - 0.4], showgrid=False, zeroline=False,
     )  # fmt: skip
-    always = _add_infinite(figure, factor)
-    caption = (
-        f"A box holds half of the models, its whiskers nine of ten, and its line is the median. "
-        f"Points are the {_EXTREMES} most extreme models on either side. The option explains "
-        f"{factor.explained:.0%} of the variance of the log length."
-    )
-    if always:
-        caption += (
-            " Models proved right at every length count as longer than all others; their share "
-            "stands above."
-        )
-    told = "; ".join(_told(group) for group in factor.groups)
-    title = f"By {factor.name}"
-    alt = f"{measure} by {factor.name}: {told}."
-    return Figure(f"by-{factor.name}", title, figure, caption, alt)
-
-
-def _with_infinite(group: Group, top: float) -> list[float]:
-    """Quantiles of all models of a group; what lies at infinity is drawn at the top."""
-    lengths = np.concatenate([group.measures, np.full(group.infinite, np.inf)])
-    found = np.quantile(lengths, _QUANTILES, method="lower")
-    return [top if np.isinf(one) else float(one) for one in found]
-
-
-def _told(group: Group) -> str:
-    known = len(group.measures)
-    lengths = np.concatenate([group.measures, np.full(group.infinite, np.inf)])
-    middle = f"median {_median(float(np.quantile(lengths, 0.5, method='lower')))}"
-    middle += f" of {len(lengths):,}" if known else ""
-    always = f", {group.infinite:,} proved right at every length" if group.infinite else ""
-    return f"{group.value}: {middle}{always}"
-
-
-def _add_extremes(figure: go.Figure, at: int, group: Group) -> None:
-    every = range(len(group.rows))
-    places = sorted({*every[:_EXTREMES], *every[-_EXTREMES:]})
-    add_series(figure, [at] * len(places), group.measures[places].tolist(), "",
-               "row %{customdata}: %{y:,}", mode="markers", place=2, size=6,
-               customdata=group.rows[places].tolist(), showlegend=False)  # fmt: skip
-
-
-def _add_infinite(figure: go.Figure, factor: Factor) -> bool:
-    """The share of each group that has no first error, above it; whether there is any."""
     infinite = [(at, group) for at, group in enumerate(factor.groups) if group.infinite]
     for at, group in infinite:
         share = f"{group.infinite / group.models:.0%} ∞"
         figure.add_annotation(x=at, y=1.0, yref="paper", yanchor="bottom", text=share)
     figure.update_layout(margin={"t": 34 if infinite else 16})
-    return bool(infinite)
+    caption = (
+        f"A box holds half of the models, its whiskers nine of ten, and its line is the median. "
+        f"Points are the {_EXTREMES} most extreme models on either side. The option explains "
+        f"{factor.explained:.0%} of the variance of the log length."
+    )
+    if infinite:
+        caption += (
+            " Models proved right at every length count as longer than all others; their share "
+            "stands above."
+        )
+    told = "; ".join(_told(group) for group in factor.groups)
+    alt = f"{measure} by {factor.name}: {told}."
+    return Figure(f"by-{factor.name}", f"By {factor.name}", figure, caption, alt)
+
+
+def _quantiles(group: Group, *at: float) -> list[float]:
+    """Of all models of a group, those that are right at every length included."""
+    lengths = np.concatenate([group.measures, np.full(group.infinite, np.inf)])
+    return cast("list[float]", np.quantile(lengths, at, method="lower").tolist())
+
+
+def _told(group: Group) -> str:
+    known = len(group.measures)
+    middle = f"median {_median(*_quantiles(group, 0.5))}"
+    middle += f" of {known + group.infinite:,}" if known else ""
+    always = f", {group.infinite:,} proved right at every length" if group.infinite else ""
+    return f"{group.value}: {middle}{always}"
 
 
 def _median(value: float) -> str:

@@ -131,7 +131,9 @@ def sweep(
     polars()
     definition = definition_of(what, verify=verify, limit=limit, budget=boxes)
     watcher = watcher or SweepWatcher()
-    _check_counts(processes=processes, ensemble=ensemble)
+    for name, count in (("processes", processes), ("ensemble", ensemble)):
+        if count is not None and (type(count) is not int or count < 1):
+            raise UsageError(f"{name} is a whole number from 1, got {shorten(count)}")
     path = Path(out) if out is not None else DEFAULT_SWEEPS / definition.name
     workers = processes_here(processes) if client is None else cluster(client)
     refuse_strangers(path)
@@ -182,7 +184,13 @@ class _Run:
                 if not self._ending:
                     self._workers.recover()
         if self._failures:
-            raise SweepError(_failed(self._failures))
+            first, many = self._failures[0], len(self._failures)
+            kind = "" if isinstance(first, TscError) else f"{type(first).__name__}: "
+            more = f" ({many} ensembles failed)" if many > 1 else ""
+            raise SweepError(
+                f"an ensemble could not be made: {kind}{first}{more}; the others that were "
+                "finished are kept"
+            )
         if self._stop.pressed:
             raise KeyboardInterrupt
 
@@ -241,16 +249,3 @@ def _require_shared(path: Path, name: str) -> None:
                 "machine, under the same name"
             )
         sleep(_POLL)
-
-
-def _failed(errors: Sequence[BaseException]) -> str:
-    first = errors[0]
-    reason = str(first) if isinstance(first, TscError) else f"{type(first).__name__}: {first}"
-    more = f" ({len(errors)} ensembles failed)" if len(errors) > 1 else ""
-    return f"an ensemble could not be made: {reason}{more}; the others that were finished are kept"
-
-
-def _check_counts(**counts: int | None) -> None:
-    for name, count in counts.items():
-        if count is not None and (type(count) is not int or count < 1):
-            raise UsageError(f"{name} is a whole number from 1, got {shorten(count)}")

@@ -64,9 +64,10 @@ def do_task(task: Task, directory: str, version: str = __version__) -> None:
         trained, seconds = _timed(_train, task)
         rows = _rows(task, trained, seconds)
     runs = [piece.config.to_dict() for piece in task.pieces]
+    piece_of_each = [index for index, piece in enumerate(task.pieces) for _ in piece.rows]
     members = [
         Member(row["row"], run, row["seed"], row["chosen_epoch"])
-        for row, run in zip(rows, _piece_of_each(task), strict=True)
+        for row, run in zip(rows, piece_of_each, strict=True)
     ]
     content = shard_bytes(runs, members, [one.weights for one in trained])
     table = parquet(frame(rows))
@@ -128,10 +129,6 @@ def _training_row(one: _Trained) -> dict[str, Any]:
         "train_loss": chosen.train_loss if chosen else None,
         "validation_loss": chosen.validation_loss if chosen else None,
     }
-
-
-def _piece_of_each(task: Task) -> list[int]:
-    return [index for index, piece in enumerate(task.pieces) for _ in piece.rows]
 
 
 def _timed(function: Any, *arguments: Any) -> tuple[Any, float]:

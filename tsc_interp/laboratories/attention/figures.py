@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from tsc_interp.laboratories.attention.figures_lookup import look_up
-from tsc_interp.laboratories.attention.result import AttentionResult
+from tsc_interp.laboratories.attention.result import AttentionResult, Lookup
 from tsc_interp.plots.colours import INK, MUTED, faint
 from tsc_interp.plots.heat import heat
-from tsc_interp.plots.series import add_series, ends, log_axis
+from tsc_interp.plots.series import add_series, each, ends, log_axis
 from tsc_interp.plots.style import Figure, new_figure
 
 _ONE, _TWO = MUTED[2], MUTED[0]
@@ -20,8 +19,23 @@ _ONE, _TWO = MUTED[2], MUTED[0]
 def figures(result: AttentionResult) -> list[Figure]:
     return [
         _distribution(result),
-        _spread_over(result),
-        _mean_over(result),
+        _over(
+            result,
+            "variance",
+            "Variance of v_a's share, over C and alpha",
+            "Lines are closed forms, marks are draws, one dash for each alpha; both norms vary. "
+            "One head's variance grows towards 0.25, a coin flip; two heads' stays below what "
+            "norms under zero cost.",
+        ),
+        _over(
+            result,
+            "mean",
+            "Mean of v_a's share, over C and alpha (only k_a varies)",
+            "Lines are closed forms, marks are draws, one dash for each alpha. One head is right "
+            "on average, which says nothing of a single draw; two heads lean to v_b, whose key "
+            "never fails.",
+            case="only a varies",
+        ),
         _construction(result),
         _plain(result),
         _copying(result),
@@ -67,34 +81,8 @@ def _distribution(result: AttentionResult) -> Figure:
     )
 
 
-def _spread_over(result: AttentionResult) -> Figure:
-    return _over(
-        result,
-        "variance",
-        "variance-by-scale",
-        "Variance of v_a's share, over C and alpha",
-        "Lines are closed forms, marks are draws, one dash for each alpha; both norms vary. One "
-        "head's variance grows towards 0.25, a coin flip; two heads' stays below what norms under "
-        "zero cost.",
-    )
-
-
-def _mean_over(result: AttentionResult) -> Figure:
-    return _over(
-        result,
-        "mean",
-        "mean-by-scale",
-        "Mean of v_a's share, over C and alpha (only k_a varies)",
-        "Lines are closed forms, marks are draws, one dash for each alpha. One head is right on "
-        "average, which says nothing of a single draw; two heads lean to v_b, whose key never "
-        "fails.",
-        case="only a varies",
-    )
-
-
 def _over(
-    result: AttentionResult, what: str, name: str, title: str, caption: str,
-    case: str = "both vary",
+    result: AttentionResult, what: str, title: str, caption: str, case: str = "both vary"
 ) -> Figure:  # fmt: skip
     labels = result.moments.labels
     scales = [float(scale) for scale in labels["scale"]]
@@ -116,7 +104,8 @@ def _over(
     log_axis(figure, "x", scales)
     if what == "mean":
         figure.update_yaxes(range=[0.35, 0.65])
-    return Figure(name, title, figure, caption, f"{what} by C. {'; '.join(spoken)}.".capitalize())
+    alt = f"{what} by C. {'; '.join(spoken)}.".capitalize()
+    return Figure(f"{what}-by-scale", title, figure, caption, alt)
 
 
 def _construction(result: AttentionResult) -> Figure:
@@ -131,7 +120,7 @@ def _construction(result: AttentionResult) -> Figure:
     figure = heat(values, names, list(labels["vector"]), hover=".4f")
     gamma = float(result.misses.labels["gamma"][-1])
     spoken = "; ".join(
-        f"{name}: " + ", ".join(f"{v:.2f} {u}" for v, u in zip(row, labels["vector"], strict=True))
+        f"{name}: " + each("{:.2f} {}", row, labels["vector"], between=", ")
         for name, row in zip(names, values, strict=True)
     )
     return Figure(
@@ -198,4 +187,36 @@ def _averaging(result: AttentionResult) -> Figure:
         figure,
         "The rest of the weight falls on the other keys; a and b always share theirs evenly.",
         f"Weight on a and b over C from {scales[0]:g} to {scales[-1]:g}. {'; '.join(spoken)}.",
+    )
+
+
+_FLOOR = 1e-9
+
+
+def look_up(lookup: Lookup) -> Figure:
+    """Return distance against lead, one mark per table and temperature, and the bound above."""
+    figure = new_figure("lead over T", "distance from the look-up, in D", height=460, legend=True)
+    spoken = []
+    for place, (temperature, found) in enumerate(
+        zip(lookup.sharp.labels["temperature"], lookup.sharp.array, strict=True)
+    ):
+        seen = found[:, 1] > _FLOOR
+        name = f"T = {float(temperature):g}"
+        add_series(figure, found[seen, 0], found[seen, 1], name, "lead %{x:.2f} T: %{y:.2g} D",
+                   place=place, mode="markers", size=6, marker={"opacity": 0.7})  # fmt: skip
+        spoken.append(f"{name}: median {np.median(found[:, 1]):.2g} D")
+    leads = np.geomspace(1e-3, np.log((lookup.keys - 1) / _FLOOR), 200)
+    rest = (lookup.keys - 1) * np.exp(-leads)
+    add_series(figure, leads, rest / (1 + rest), "bound", "at most %{y:.2g} D", mode="lines",
+               colour=INK, width=3)  # fmt: skip
+    figure.update_xaxes(range=[-0.5, float(leads[-1])])
+    figure.update_yaxes(type="log", exponentformat="power", range=[np.log10(_FLOOR), 0.3])
+    figure.update_layout(margin_t=56)
+    return Figure(
+        "look-up",
+        "Sharp attention is a look-up, as far as one key leads",
+        figure,
+        "One mark per table and temperature. The line is r/(1 + r) with r = (n - 1) exp(-lead/T): "
+        "no mark can lie above it. Marks below one in a thousand million are left out.",
+        f"Distances from the look-up. {'; '.join(spoken)}.",
     )

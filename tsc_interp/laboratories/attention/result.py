@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from pydantic import Field
 
-from tsc_interp.laboratories.base import Cell, LabeledArray, LabOptions, LabResult, Record, Table
+from tsc_interp.laboratories.base import LabOptions, LabResult, option
+from tsc_interp.results.base import Cell, LabeledArray, Record, Table
 
 Share = Annotated[float, Field(gt=0, lt=1)]
 Whole = Annotated[int, Field(ge=2, le=1_000_000)]
@@ -24,35 +24,29 @@ FORMS = ("x itself", "learned", "written down")
 
 
 class AttentionOptions(LabOptions):
-    QUICK: ClassVar[Mapping[str, Any]] = {"draws": 2_000, "lookups": 60, "learning_steps": 300}
+    QUICK: ClassVar = {"draws": 2_000, "lookups": 60, "learning_steps": 300}
 
-    draws: int = Field(
-        default=40_000, ge=100, le=2_000_000, description="Draws of the keys per cell."
+    draws: int = option(40_000, "Draws of the keys per cell.", ge=100, le=2_000_000)
+    seed: int = option(0, "Of the draws.", ge=0)
+    spread: float = option(0.5, "The variance of a key's norm.", gt=0, le=10)
+    scales: tuple[Scale, ...] = option(
+        (0.5, 1, 2, 4, 8, 16, 32, 64), "C, the queries' scale.", min_length=1
     )
-    seed: int = Field(default=0, ge=0, description="Of the draws.")
-    spread: float = Field(default=0.5, gt=0, le=10, description="The variance of a key's norm.")
-    scales: tuple[Scale, ...] = Field(
-        default=(0.5, 1, 2, 4, 8, 16, 32, 64), min_length=1, description="C, the queries' scale."
+    alphas: tuple[Small, ...] = option(
+        (0.0, 0.001, 0.01, 0.1), "Variance in every direction.", min_length=1
     )
-    alphas: tuple[Small, ...] = Field(
-        default=(0.0, 0.001, 0.01, 0.1), min_length=1, description="Variance in every direction."
+    keys: tuple[Whole, ...] = option((2, 4, 8, 16, 64, 256, 1024), "Numbers of keys.", min_length=1)
+    epsilons: tuple[Share, ...] = option(
+        (0.1, 0.01, 0.001), "What a copy may miss of weight 1.", min_length=1
     )
-    keys: tuple[Whole, ...] = Field(
-        default=(2, 4, 8, 16, 64, 256, 1024), min_length=1, description="Numbers of keys."
+    gammas: tuple[Size, ...] = option(
+        (1, 2, 3, 4, 6), "Norms of the construction's vectors.", min_length=1
     )
-    epsilons: tuple[Share, ...] = Field(
-        default=(0.1, 0.01, 0.001), min_length=1, description="What a copy may miss of weight 1."
+    temperatures: tuple[Temperature, ...] = option(
+        (1, 0.3, 0.1, 0.03, 0.01), "T of softmax(s / T).", min_length=1
     )
-    gammas: tuple[Size, ...] = Field(
-        default=(1, 2, 3, 4, 6), min_length=1, description="Norms of the construction's vectors."
-    )
-    temperatures: tuple[Temperature, ...] = Field(
-        default=(1, 0.3, 0.1, 0.03, 0.01), min_length=1, description="T of softmax(s / T)."
-    )
-    lookups: int = Field(default=300, ge=10, le=5000, description="Tables looked up in.")
-    learning_steps: int = Field(
-        default=1000, ge=1, le=50_000, description="To learn W_Q, W_K and W_V in."
-    )
+    lookups: int = option(300, "Tables looked up in.", ge=10, le=5000)
+    learning_steps: int = option(1000, "To learn W_Q, W_K and W_V in.", ge=1, le=50_000)
 
 
 class Lookup(Record):
@@ -139,10 +133,10 @@ class AttentionResult(LabResult):
             spread = (float(np.median(missed)), float(missed.max()), float(np.median(bound)))
             sharp.append((float(temperature), *spread, lookup.of_bound(temperature)))
         return (
-            Table(
-                title="A look-up as the limit of sharp attention",
-                columns=("T", "median missed", "most missed", "median bound", "most of its bound"),
-                rows=tuple(sharp),
+            Table.from_rows(
+                "A look-up as the limit of sharp attention",
+                ("T", "median missed", "most missed", "median bound", "most of its bound"),
+                sharp,
             ),
             Table.of(
                 "Queries, keys and values without and with matrices",
@@ -162,4 +156,4 @@ class AttentionResult(LabResult):
         )
         columns = ("sign before u_c u_dᵀ", "output", *labels["vector"], "distance from wanted")
         gamma = float(self.misses.labels["gamma"][-1])
-        return Table(title=f"The construction at norm {gamma:g}", columns=columns, rows=rows)
+        return Table.from_rows(f"The construction at norm {gamma:g}", columns, rows)

@@ -40,8 +40,7 @@ from tsc_interp.laboratories.attention.result import (
     AttentionOptions,
     AttentionResult,
 )
-from tsc_interp.laboratories.attention.words import findings
-from tsc_interp.laboratories.base import LabeledArray, Progress, silent
+from tsc_interp.laboratories.base import LabeledArray, Progress
 from tsc_interp.model.threads import one_thread
 
 Floats = closed_forms.Floats
@@ -55,42 +54,29 @@ CLOSED = {"one head": closed_forms.one_head, "two heads": closed_forms.two_heads
 
 
 @one_thread()
-def run(*, quick: bool = False, progress: Progress = silent, **options: Any) -> AttentionResult:
-    asked = AttentionOptions(quick=quick, **options)
+def run(asked: AttentionOptions, progress: Progress) -> AttentionResult:
     progress("copying and averaging")
-    fields: dict[str, Any] = {"margins": _margins(asked), "averaging": _averaging(asked)}
+    margins = [[closed_forms.margin_for(e, n) for n in asked.keys] for e in asked.epsilons]
+    # Orthonormal keys have scores C, C, 0, 0, ...
+    averaging = [
+        [
+            (closed_forms.weight_on_pair(c, n), softmax(c * (np.arange(n) < 2))[:2].sum())
+            for c in asked.scales
+        ]
+        for n in asked.keys
+    ]
+    fields: dict[str, Any] = {
+        "margins": LabeledArray.of(margins, epsilon=asked.epsilons, keys=asked.keys),
+        "averaging": LabeledArray.of(
+            averaging, keys=asked.keys, scale=asked.scales, statistic=("closed", "computed")
+        ),
+    }
     fields |= _drawn(asked, progress)
     progress("the construction")
     fields |= _construction(asked)
     progress("look-ups, sharp and learned")
     fields["lookup"] = lookup.study(asked)
-    result = AttentionResult(findings=(), options=asked, **fields)
-    return result.with_findings(findings(result))
-
-
-# -- fixed keys ------------------------------------------------------------------------------------
-
-
-def _margins(asked: AttentionOptions) -> LabeledArray:
-    values = [[closed_forms.margin_for(e, n) for n in asked.keys] for e in asked.epsilons]
-    return LabeledArray.of(values, epsilon=asked.epsilons, keys=asked.keys)
-
-
-def _averaging(asked: AttentionOptions) -> LabeledArray:
-    values = [
-        [(closed_forms.weight_on_pair(c, n), _computed_pair(c, n)) for c in asked.scales]
-        for n in asked.keys
-    ]
-    return LabeledArray.of(
-        values, keys=asked.keys, scale=asked.scales, statistic=("closed", "computed")
-    )
-
-
-def _computed_pair(scale: float, keys: int) -> float:
-    """By softmax over scores; orthonormal keys have scores C, C, 0, 0, ..."""
-    scores = np.zeros(keys)
-    scores[:2] = scale
-    return float(softmax(scores)[:2].sum())
+    return AttentionResult(options=asked, **fields)
 
 
 # -- keys drawn at random --------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import numpy as np
 
 from tsc_interp.laboratories.bounds.result import CLAIMS, DRAWS, BoundsResult, Derivation
 from tsc_interp.plots.colours import DASHES, INK, MUTED, WRONG
-from tsc_interp.plots.series import add_series, ends, log_axis
+from tsc_interp.plots.series import add_series, each, ends, log_axis
 from tsc_interp.plots.style import Figure, new_figure
 
 
@@ -37,10 +37,7 @@ def _by_length(result: BoundsResult) -> Figure:
     log_axis(figure, "x", lengths)
     spoken = "; ".join(
         f"seed {seed}: "
-        + ", ".join(
-            f"{risk:.3f} at {n:,}"
-            for n, risk in zip(lengths, result.by_length.at(seed=seed), strict=True)
-        )
+        + each("{:.3f} at {:,}", result.by_length.at(seed=seed), lengths, between=", ")
         for seed in result.best
     )
     return Figure(
@@ -68,7 +65,7 @@ def _models(result: BoundsResult) -> Figure:
     add_series(figure, seeds, exact, "exact risk", "seed %{x}: exactly %{y:.5f}", mode="markers",
                place=2)  # fmt: skip
     figure.update_xaxes(range=[-0.7, len(seeds) - 0.3])
-    spoken = ", ".join(f"seed {s} {risk:.4f}" for s, risk in zip(seeds, exact, strict=True))
+    spoken = each("seed {} {:.4f}", seeds, exact, between=", ")
     return Figure(
         "models",
         "One validation set, every model's exact risk",
@@ -99,11 +96,8 @@ def _claims(result: BoundsResult) -> Figure:
     low = min(promised, float(result.coverage.array.min()))
     figure.update_yaxes(range=[low - 0.03, 1.008], tickformat=".0%")
     figure.update_xaxes(rangemode="tozero")
-    spoken = "; ".join(
-        f"{claim}: half-width {result.widths.at(draws=DRAWS[0], claim=claim):.4f}, holds "
-        f"{result.coverage.at(draws=DRAWS[0], claim=claim):.1%}"
-        for claim in CLAIMS
-    )
+    widths, held = (array.at(draws=DRAWS[0]) for array in (result.widths, result.coverage))
+    spoken = each("{}: half-width {:.4f}, holds {:.1%}", CLAIMS, widths, held)
     return Figure(
         "claims",
         "What each claim costs, and how often it holds",

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from pydantic import Field, field_validator
+from pydantic import field_validator
 
-from tsc_interp.laboratories.base import (
-    Cell,
-    LabeledArray,
-    LabOptions,
-    LabResult,
-    Number,
-    Record,
-    Table,
-)
+from tsc_interp.laboratories.base import LabOptions, LabResult, option
+from tsc_interp.results.base import Cell, LabeledArray, Number, Record, Table
 
 DRAWS = ("independent", "stratified", "the stream itself")
 CLAIMS = ("uniform", "the source's", "Clopper-Pearson, one model", "Clopper-Pearson, all models")
@@ -47,7 +39,7 @@ class Derivation(Record):
         )  # fmt: skip
         columns = (f"at ε = {e:.4f} ({n})" for n, e in zip(names, self.distances.flat, strict=True))
         return (
-            Table(title="The derivation, step by step", columns=("chance", *columns), rows=steps),
+            Table.from_rows("The derivation, step by step", ("chance", *columns), steps),
             Table.of(
                 "The bound ε against N, M and δ",
                 self.epsilon,
@@ -60,7 +52,7 @@ class Derivation(Record):
 
 
 class BoundsOptions(LabOptions):
-    QUICK: ClassVar[Mapping[str, Any]] = {
+    QUICK: ClassVar = {
         "seeds": 6,
         "epochs": 1,
         "max_length": 60,
@@ -69,22 +61,18 @@ class BoundsOptions(LabOptions):
         "lengths": (10, 50, 200),
     }
 
-    seeds: int = Field(default=16, ge=2, le=256, description="M, the models to choose from.")
-    epochs: int = Field(default=30, ge=1, le=30, description="Each is trained for, at most.")
-    batches: int = Field(
-        default=15, ge=1, le=1000, description="Of 64 strings, in a validation set: N / 64."
+    seeds: int = option(16, "M, the models to choose from.", ge=2, le=256)
+    epochs: int = option(30, "Each is trained for, at most.", ge=1, le=30)
+    batches: int = option(15, "Of 64 strings, in a validation set: N / 64.", ge=1, le=1000)
+    max_length: int = option(200, "Of a validation string.", ge=2, le=200)
+    alpha: float = option(0.1, "How even its counts are.", ge=0.01, le=1000)
+    delta: float = option(0.05, "A bound may fail so often.", gt=0, lt=1)
+    sets: int = option(4000, "Validation sets simulated.", ge=100, le=100_000)
+    stream_sets: int = option(300, "Validation sets taken from the stream.", ge=10, le=5000)
+    lengths: tuple[int, ...] = option(
+        (5, 10, 20, 50, 100, 200, 500, 1000), "At which risk is exact."
     )
-    max_length: int = Field(default=200, ge=2, le=200, description="Of a validation string.")
-    alpha: float = Field(default=0.1, ge=0.01, le=1000, description="How even its counts are.")
-    delta: float = Field(default=0.05, gt=0, lt=1, description="A bound may fail so often.")
-    sets: int = Field(default=4000, ge=100, le=100_000, description="Validation sets simulated.")
-    stream_sets: int = Field(
-        default=300, ge=10, le=5000, description="Validation sets taken from the stream."
-    )
-    lengths: tuple[int, ...] = Field(
-        default=(5, 10, 20, 50, 100, 200, 500, 1000), description="At which risk is exact."
-    )
-    seed: int = Field(default=1, ge=0, lt=2**32, description="Of the draws.")
+    seed: int = option(1, "Of the draws.", ge=0, lt=2**32)
 
     @field_validator("lengths")
     @classmethod
@@ -134,10 +122,10 @@ class BoundsResult(LabResult):
             Table.of("The farthest of all models", self.farthest, "draws"),
             Table.of("What choosing does", self.choosing, "strings"),
             Table.of("Exact risk by length", self.by_length, "seed"),
-            Table(
-                title="The stream and its derived distribution",
-                columns=tuple(self.fit.labels["quantity"]),
-                rows=(tuple(self.fit.array.tolist()),),
+            Table.from_rows(
+                "The stream and its derived distribution",
+                self.fit.labels["quantity"],
+                (tuple(self.fit.array.tolist()),),
             ),
             *(self.derivation.tables() if self.derivation else ()),
         )

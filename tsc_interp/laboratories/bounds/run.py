@@ -25,8 +25,7 @@ from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.data import BalancedStream
 from tsc_interp.data.balanced import budgets
-from tsc_interp.laboratories.base import LabeledArray, Progress, silent
-from tsc_interp.laboratories.bounds.derivation import derive
+from tsc_interp.laboratories.base import LabeledArray, Progress
 from tsc_interp.laboratories.bounds.distribution import (
     draw_errors,
     error_patterns,
@@ -37,10 +36,10 @@ from tsc_interp.laboratories.bounds.result import CHOICE, CLAIMS, DRAWS, BoundsO
 from tsc_interp.laboratories.bounds.statistics import (
     chance_within,
     chi_square,
+    derive,
     source_bound,
     uniform_bound,
 )
-from tsc_interp.laboratories.bounds.words import findings
 from tsc_interp.laboratories.every_string import Floats, Integers, judge, vectors_up_to
 from tsc_interp.laboratories.trained import trained
 from tsc_interp.results.intervals import clopper_pearson
@@ -50,8 +49,7 @@ QUANTILES = ("median", "1 - delta", "largest")
 FIT = ("strings", "chi-square", "degrees of freedom", "p-value", "total variation", "expected")
 
 
-def run(*, quick: bool = False, progress: Progress = silent, **options: Any) -> BoundsResult:
-    asked = BoundsOptions(quick=quick, **options)
+def run(asked: BoundsOptions, progress: Progress) -> BoundsResult:
     config = ClassifierConfig()
     stream = BalancedStream(
         max_length=asked.max_length, alpha=asked.alpha, batches=asked.batches, seed=asked.seed
@@ -91,8 +89,7 @@ def run(*, quick: bool = False, progress: Progress = silent, **options: Any) -> 
         _choice(draw_errors(rng, patterns, table, size, asked.sets), risks, size, asked.delta)
         for size in tried
     ]
-    result = BoundsResult(
-        findings=(),
+    return BoundsResult(
         options=asked,
         strings=n,
         bounds=LabeledArray.of(
@@ -113,7 +110,6 @@ def run(*, quick: bool = False, progress: Progress = silent, **options: Any) -> 
         derivation=derive(errors[DRAWS[0]] / n, risks, n, asked.delta),
         **fields,
     )
-    return result.with_findings(findings(result))
 
 
 def _places(vectors: Integers, taken: Integers) -> Integers:

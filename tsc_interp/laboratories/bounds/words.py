@@ -21,16 +21,14 @@ def _beyond(result: BoundsResult) -> Finding:
     seeds = "Seed " + str(best[0]) if len(best) == 1 else f"Seeds {', '.join(map(str, best))}"
     told = "0" if not max(risks) else f"{max(risks):.2g} or less"
     each = ", ".join(f"{risk:.3f}" for risk in far)
-    return Finding(
-        severity="failure" if max(far) > within else "note",
-        text=(
-            f"{seeds} made {errors} errors on {result.strings} validation strings of up to "
-            f"{result.options.max_length} letters. The bound says that the risk is at most "
-            f"{within:.3f} (at {1 - result.options.delta:.0%} confidence); the exact risk is "
-            f"{told}. On strings of {int(lengths[-1]):,} letters made the same way, the exact risk "
-            f"is {each}. A bound of this kind says nothing about lengths that were not drawn."
-        ),
-        numbers={"errors": errors, "risk": max(risks), "bound": within, "beyond": max(far)},
+    return Finding.of(
+        f"{seeds} made {errors} errors on {result.strings} validation strings of up to "
+        f"{result.options.max_length} letters. The bound says that the risk is at most "
+        f"{within:.3f} (at {1 - result.options.delta:.0%} confidence); the exact risk is "
+        f"{told}. On strings of {int(lengths[-1]):,} letters made the same way, the exact risk "
+        f"is {each}. A bound of this kind says nothing about lengths that were not drawn.",
+        {"errors": errors, "risk": max(risks), "bound": within, "beyond": max(far)},
+        "failure" if max(far) > within else "note",
     )
 
 
@@ -41,14 +39,12 @@ def _covered(result: BoundsResult) -> Finding:
         for claim in CLAIMS
     )
     promised, least = 1 - result.options.delta, float(rate.array.min())
-    return Finding(
-        severity="good" if least >= promised - 0.02 else "failure",
-        text=(
-            f"Each bound promises to hold in {promised:.0%} of validation sets. It holds in these "
-            f"shares of {result.options.sets:,} independent sets, {result.options.sets:,} "
-            f"stratified sets and {result.options.stream_sets:,} sets of the stream itself: {told}."
-        ),
-        numbers={"promised": promised, "least": least},
+    return Finding.of(
+        f"Each bound promises to hold in {promised:.0%} of validation sets. It holds in these "
+        f"shares of {result.options.sets:,} independent sets, {result.options.sets:,} "
+        f"stratified sets and {result.options.stream_sets:,} sets of the stream itself: {told}.",
+        {"promised": promised, "least": least},
+        "good" if least >= promised - 0.02 else "failure",
     )
 
 
@@ -57,16 +53,13 @@ def _loose(result: BoundsResult) -> Finding:
     needed = float(result.farthest.at(draws=DRAWS[0], quantile="1 - delta"))
     stratified = float(result.farthest.at(draws=DRAWS[1], quantile="1 - delta"))
     exact = float(result.widths.at(draws=DRAWS[0], claim=CLAIMS[3]))
-    return Finding(
-        severity="note",
-        text=(
-            f"The uniform bound is {uniform:.4f}, {_ratio(uniform, needed)} as large as needed: "
-            f"{needed:.4f} would have held for all {result.options.seeds} models at once. The "
-            f"source's form is {source:.4f}, {_ratio(source, needed)}. Stratified sets, as the "
-            f"stream draws them, need {stratified:.4f}. Clopper-Pearson intervals for all models "
-            f"at once are {exact:.4f} wide on average, because they use that the risks are small."
-        ),
-        numbers={"uniform": uniform, "source": source, "needed": needed, "exact": exact},
+    return Finding.of(
+        f"The uniform bound is {uniform:.4f}, {_ratio(uniform, needed)} as large as needed: "
+        f"{needed:.4f} would have held for all {result.options.seeds} models at once. The "
+        f"source's form is {source:.4f}, {_ratio(source, needed)}. Stratified sets, as the "
+        f"stream draws them, need {stratified:.4f}. Clopper-Pearson intervals for all models "
+        f"at once are {exact:.4f} wide on average, because they use that the risks are small.",
+        {"uniform": uniform, "source": source, "needed": needed, "exact": exact},
     )
 
 
@@ -77,32 +70,27 @@ def _ratio(bound: float, needed: float) -> str:
 def _choosing(result: BoundsResult) -> Finding:
     small = result.choosing.labels["strings"][0]
     seen, true, naive, honest = result.choosing.at(strings=small)
-    return Finding(
-        severity="note",
-        text=(
-            f"Choosing the best model makes its validation error too small. Among the "
-            f"{result.imperfect} models with a positive risk, the one with the fewest errors on "
-            f"{small} strings has an average validation error of {seen:.2g} and an average risk of "
-            f"{true:.2g}. The Clopper-Pearson interval at delta, which is not valid for a chosen "
-            f"model, contains its risk in {naive:.1%} of the sets; the one at delta / M, which "
-            f"is valid, in {honest:.1%}."
-        ),
-        numbers={"validation": seen, "risk": true, "naive": naive, "honest": honest},
+    return Finding.of(
+        f"Choosing the best model makes its validation error too small. Among the "
+        f"{result.imperfect} models with a positive risk, the one with the fewest errors on "
+        f"{small} strings has an average validation error of {seen:.2g} and an average risk of "
+        f"{true:.2g}. The Clopper-Pearson interval at delta, which is not valid for a chosen "
+        f"model, contains its risk in {naive:.1%} of the sets; the one at delta / M, which "
+        f"is valid, in {honest:.1%}.",
+        {"validation": seen, "risk": true, "naive": naive, "honest": honest},
     )
 
 
 def _fits(result: BoundsResult) -> Finding:
     strings, statistic, freedom, p_value, distance, expected = result.fit.array
-    return Finding(
-        severity="good" if p_value > 1e-3 else "failure",
-        text=(
-            "The formula for the stream's distribution fits the stream: on "
-            f"{int(strings):,} of its strings chi-square is {statistic:.0f} with {int(freedom)} "
-            f"degrees of freedom (p = {p_value:.2f}), and the total variation is {distance:.4f}, "
-            f"where chance alone gives {expected:.4f}. Simulated sets agree with binomials to "
-            f"{result.binomial_gap:.3f}."
-        ),
-        numbers={"p_value": float(p_value), "binomial_gap": result.binomial_gap},
+    return Finding.of(
+        "The formula for the stream's distribution fits the stream: on "
+        f"{int(strings):,} of its strings chi-square is {statistic:.0f} with {int(freedom)} "
+        f"degrees of freedom (p = {p_value:.2f}), and the total variation is {distance:.4f}, "
+        f"where chance alone gives {expected:.4f}. Simulated sets agree with binomials to "
+        f"{result.binomial_gap:.3f}.",
+        {"p_value": float(p_value), "binomial_gap": result.binomial_gap},
+        "good" if p_value > 1e-3 else "failure",
     )
 
 
@@ -114,16 +102,13 @@ def _derived(result: BoundsResult, derivation: Derivation) -> Finding:
     one, many = (
         float(derivation.epsilon.at(strings=sizes[2], models=m, delta=delta)) for m in models[::3]
     )
-    return Finding(
-        severity="note",
-        text=(
-            f"How much each step of the derivation loses: at ε = {held:.4f} some model's error is "
-            f"off by more in {told_share(round(far * sets), sets, 1)} simulated sets. The sum of "
-            f"the models' exact chances (the union bound) is {union:.3g}, "
-            f"{result.options.seeds} times the worst chance is {worst:.3g}, and Hoeffding's "
-            f"2M exp(-2Nε²) is {hoeffding:.3g}. ε falls like 1/√N and hardly grows with M: at "
-            f"N = {int(sizes[2]):,} and δ = {float(delta):g} it is {one:.4f} for one model and "
-            f"{many:.4f} for a million."
-        ),
-        numbers={"simulated": far, "union": union, "worst": worst, "Hoeffding": hoeffding},
+    return Finding.of(
+        f"How much each step of the derivation loses: at ε = {held:.4f} some model's error is "
+        f"off by more in {told_share(round(far * sets), sets, 1)} simulated sets. The sum of "
+        f"the models' exact chances (the union bound) is {union:.3g}, "
+        f"{result.options.seeds} times the worst chance is {worst:.3g}, and Hoeffding's "
+        f"2M exp(-2Nε²) is {hoeffding:.3g}. ε falls like 1/√N and hardly grows with M: at "
+        f"N = {int(sizes[2]):,} and δ = {float(delta):g} it is {one:.4f} for one model and "
+        f"{many:.4f} for a million.",
+        {"simulated": far, "union": union, "worst": worst, "Hoeffding": hoeffding},
     )

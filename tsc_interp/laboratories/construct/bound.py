@@ -21,7 +21,7 @@ import numpy as np
 from tsc_interp.checkpoints.resolve import ModelLike, as_checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
-from tsc_interp.laboratories.heads import letter_scores
+from tsc_interp.laboratories.every_string import letter_scores
 from tsc_interp.rules import ContainsAll
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from tsc_interp.laboratories.construct.result import ConstructResult
 from tsc_interp.plots.colours import INK, MUTED
-from tsc_interp.plots.series import add_series, log_axis
+from tsc_interp.plots.series import add_series, each, log_axis
 from tsc_interp.plots.style import Figure, new_figure
 
 
@@ -77,15 +77,13 @@ def _parity(result: ConstructResult) -> Figure:
                    dash=dash)  # fmt: skip
     figure.update_xaxes(dtick=1)
     figure.update_yaxes(dtick=1, rangemode="tozero")
+    form = "{} heads: ceiling {:.0f}, built {:.0f}, trained {:.0f}"
+    spoken = each(form, heads, *result.parity.array.T)
     return Figure(
         "parity",
         "Parity: every further letter costs a head",
         figure,
         "The horizon on strings of two letters, without an MLP, CLS attended to. The ceiling is "
         "proved, and building reaches it; training does not.",
-        "; ".join(
-            f"{head} heads: ceiling {int(row[0])}, built {int(row[1])}, trained {int(row[2])}"
-            for head, row in zip(heads, result.parity.array, strict=True)
-        )
-        + ".",
+        f"{spoken}.",
     )

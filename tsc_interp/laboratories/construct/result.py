@@ -4,25 +4,23 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from pydantic import Field, field_validator
+from pydantic import field_validator
 
-from tsc_interp.laboratories.base import Cell, LabeledArray, LabOptions, LabResult, Record, Table
+from tsc_interp.laboratories.base import LabOptions, LabResult, option
+from tsc_interp.results.base import Cell, LabeledArray, Record, Table
 
 
 class ConstructOptions(LabOptions):
     QUICK: ClassVar = {"lengths": (10, 100), "seeds": 2, "epochs": 2, "longest_proof": 8}
 
-    lengths: tuple[int, ...] = Field(
-        default=(10, 30, 100, 300, 1000, 3000, 10000),
-        description="Lengths for which a contains-all model is constructed.",
+    lengths: tuple[int, ...] = option(
+        (10, 30, 100, 300, 1000, 3000, 10000),
+        "Lengths for which a contains-all model is constructed.",
     )
-    seeds: int = Field(default=16, ge=1, le=256, description="Trained models to compare with.")
-    epochs: int = Field(default=8, ge=1, le=30, description="That they are trained for at most.")
-    longest_proof: int = Field(
-        default=40,
-        ge=2,
-        le=100,
-        description="Length up to which the checker tests the model with a vanishing logit.",
+    seeds: int = option(16, "Trained models to compare with.", ge=1, le=256)
+    epochs: int = option(8, "That they are trained for at most.", ge=1, le=30)
+    longest_proof: int = option(
+        40, "Length up to which the checker tests the model with a vanishing logit.", ge=2, le=100
     )
 
     @field_validator("lengths")
@@ -101,7 +99,7 @@ class ConstructResult(LabResult):
             "first error", "safe in float32 up to",
         )  # fmt: skip
         return (
-            Table(title="Constructed models", columns=columns, rows=rows),
+            Table.from_rows("Constructed models", columns, rows),
             Table.of("Margins and the bound", self.margins, "length"),
             Table.of("Trained models without an MLP", self.trained, "seed"),
             Table.of("Trained single heads without an MLP", self.one_head, "seed"),

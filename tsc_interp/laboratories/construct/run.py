@@ -13,19 +13,17 @@ independent checker. It also shows:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.laboratories.base import LabeledArray, Progress, silent
+from tsc_interp.laboratories.base import LabeledArray, Progress
 from tsc_interp.laboratories.construct.bound import least_margin, reach
 from tsc_interp.laboratories.construct.construct import construct
 from tsc_interp.laboratories.construct.result import Built, ConstructOptions, ConstructResult
-from tsc_interp.laboratories.construct.words import findings
 from tsc_interp.laboratories.construct.written import Construction
-from tsc_interp.laboratories.heads import letter_scores
+from tsc_interp.laboratories.every_string import letter_scores
 from tsc_interp.laboratories.trained import trained
 from tsc_interp.rules import Parity
 from tsc_interp.training.config import TrainingConfig
@@ -45,8 +43,7 @@ TWO_HEADS = "contains a and b, two heads"
 COUNTS = (1, 3, 10, 30, 100, 300, 1000, 3000, 10_000, 30_000, 100_000)
 
 
-def run(*, quick: bool = False, progress: Progress = silent, **options: Any) -> ConstructResult:
-    asked = ConstructOptions(quick=quick, **options)
+def run(asked: ConstructOptions, progress: Progress) -> ConstructResult:
     training = TrainingConfig(max_epochs=asked.epochs)
     models = _models(asked)
     built = []
@@ -62,8 +59,7 @@ def run(*, quick: bool = False, progress: Progress = silent, **options: Any) -> 
     single = ClassifierConfig(d_mlp=0, n_heads=1, d_head=2)
     one_head = _one_head(trained(single, seeds, training))
     progress("parity")
-    result = ConstructResult(
-        findings=(),
+    return ConstructResult(
         options=asked,
         built=tuple(built),
         margins=margins,
@@ -72,7 +68,6 @@ def run(*, quick: bool = False, progress: Progress = silent, **options: Any) -> 
         one_head=one_head,
         parity=_parity(range(min(asked.seeds, 4)), training),
     )
-    return result.with_findings(findings(result))
 
 
 def _models(asked: ConstructOptions) -> dict[str, tuple[Construction, int]]:

@@ -23,32 +23,28 @@ def findings(result: ConstructResult) -> tuple[Finding, ...]:
 
 def _plain(one: Built, two_heads: Built) -> Finding:
     proved = "proved by the checker" if one.proved else "not proved"
-    return Finding(
-        severity="good",
-        text=(
-            f"{one.parameters} weights decide `contains a and b` for every string of up to "
-            f"{one.length or one.verified_length:,} letters ({proved}; first error "
-            f"`{one.first_error}`): one dimension, one head of size 1, one neuron. No model of "
-            "this family has fewer (a proof on paper; PAD's embedding counts as a weight). Without "
-            f"an MLP it takes {two_heads.heads} heads and {two_heads.parameters} weights, which "
-            f"are smaller: none exceeds {two_heads.largest_weight:.2f}, against "
-            f"{one.largest_weight:.1f}."
-        ),
-        numbers={"parameters": one.parameters, "horizon": one.length or one.verified_length},
+    return Finding.of(
+        f"{one.parameters} weights decide `contains a and b` for every string of up to "
+        f"{one.length or one.verified_length:,} letters ({proved}; first error "
+        f"`{one.first_error}`): one dimension, one head of size 1, one neuron. No model of "
+        "this family has fewer (a proof on paper; PAD's embedding counts as a weight). Without "
+        f"an MLP it takes {two_heads.heads} heads and {two_heads.parameters} weights, which "
+        f"are smaller: none exceeds {two_heads.largest_weight:.2f}, against "
+        f"{one.largest_weight:.1f}.",
+        {"parameters": one.parameters, "horizon": one.length or one.verified_length},
+        "good",
     )
 
 
 def _log_n(one: Built) -> Finding:
     right = "right on every string of every length, proved" if one.infinite else "not proved"
-    return Finding(
-        severity="good" if one.infinite else "warning",
-        text=(
-            f"A model of {one.parameters} weights, with two heads, no MLP and scores times log n, "
-            f"is {right}. Unless a limit logit is exactly zero, such a model needs as many heads "
-            "as the task has letters; one dimension is enough for at most two letters, and two "
-            "dimensions are enough for any number."
-        ),
-        numbers={"infinite": one.infinite, "parameters": one.parameters},
+    return Finding.of(
+        f"A model of {one.parameters} weights, with two heads, no MLP and scores times log n, "
+        f"is {right}. Unless a limit logit is exactly zero, such a model needs as many heads "
+        "as the task has letters; one dimension is enough for at most two letters, and two "
+        "dimensions are enough for any number.",
+        {"infinite": one.infinite, "parameters": one.parameters},
+        "good" if one.infinite else "warning",
     )
 
 
@@ -57,17 +53,15 @@ def _bound(result: ConstructResult) -> Finding:
     met = int((rows["allowed"] == rows["horizon"]).sum())
     above = float((rows["log M"] - rows["least log M"])[-1])
     longest = int(result.margins.labels["length"][-1])
-    return Finding(
-        severity="good" if met == len(rows["horizon"]) else "note",
-        text=(
-            "A longer horizon needs larger score margins: a horizon L needs "
-            "log M > log((L - 2) / (rho - 1)), where M is the sum of e^margin of a and b over c, "
-            f"and rho = {rows['leverage'][-1]:.3g} is the leverage. The bound is tight: at {met} "
-            f"of {len(rows['horizon'])} lengths the built model lasts exactly as long as its "
-            f"margins allow, and at {longest:,} letters its log M of {rows['log M'][-1]:.4f} is "
-            f"{above:.1e} above the minimum."
-        ),
-        numbers={"met": met, "of": len(rows["horizon"]), "above": above},
+    return Finding.of(
+        "A longer horizon needs larger score margins: a horizon L needs "
+        "log M > log((L - 2) / (rho - 1)), where M is the sum of e^margin of a and b over c, "
+        f"and rho = {rows['leverage'][-1]:.3g} is the leverage. The bound is tight: at {met} "
+        f"of {len(rows['horizon'])} lengths the built model lasts exactly as long as its "
+        f"margins allow, and at {longest:,} letters its log M of {rows['log M'][-1]:.4f} is "
+        f"{above:.1e} above the minimum.",
+        {"met": met, "of": len(rows["horizon"]), "above": above},
+        "good" if met == len(rows["horizon"]) else "note",
     )
 
 
@@ -75,31 +69,27 @@ def _trained(result: ConstructResult) -> Finding:
     found, allowed = (result.trained.at(quantity=name) for name in ("horizon", "allowed"))
     used = np.median(found[found > 0] / allowed[found > 0]) if (found > 0).any() else 0.0
     beyond = int((found > allowed).sum())
-    return Finding(
-        severity="note" if not beyond else "failure",
-        text=(
-            f"Trained models use their margins less well: {len(found)} models of the same kind "
-            f"have a median horizon of {told_median(found)} letters (the best "
-            f"{int(found.max()):,}), {used:.0%} of what their margins allow; {beyond} exceed the "
-            "bound."
-        ),
-        numbers={"median": float(np.median(found)), "share": float(used), "beyond": beyond},
+    return Finding.of(
+        f"Trained models use their margins less well: {len(found)} models of the same kind "
+        f"have a median horizon of {told_median(found)} letters (the best "
+        f"{int(found.max()):,}), {used:.0%} of what their margins allow; {beyond} exceed the "
+        "bound.",
+        {"median": float(np.median(found)), "share": float(used), "beyond": beyond},
+        "note" if not beyond else "failure",
     )
 
 
 def _vanishing(one: Built, result: ConstructResult) -> Finding:
     logits = result.fading.at(model=one.name)
     n = [int(label) for label in result.fading.labels["n"]]
-    return Finding(
-        severity="warning",
-        text=(
-            "A plain-softmax model with all scores zero can be right at every length, but only "
-            "because its logit tends to zero. A proof on paper covers every length; the checker "
-            f"confirms {one.verified_length:,} letters. The logit of `abc{{n}}` falls like 1 / n²: "
-            f"{logits[0]:.2g} at n = {n[0]:,}, {logits[-1]:.2g} at n = {n[-1]:,}. In float32 it "
-            f"is safe up to {one.float32_safe:,} letters."
-        ),
-        numbers={"checked": one.verified_length, "float32": one.float32_safe},
+    return Finding.of(
+        "A plain-softmax model with all scores zero can be right at every length, but only "
+        "because its logit tends to zero. A proof on paper covers every length; the checker "
+        f"confirms {one.verified_length:,} letters. The logit of `abc{{n}}` falls like 1 / n²: "
+        f"{logits[0]:.2g} at n = {n[0]:,}, {logits[-1]:.2g} at n = {n[-1]:,}. In float32 it "
+        f"is safe up to {one.float32_safe:,} letters.",
+        {"checked": one.verified_length, "float32": one.float32_safe},
+        "warning",
     )
 
 
@@ -108,15 +98,13 @@ def _one_head(result: ConstructResult) -> Finding:
     ab = result.one_head.at(quantity="logit of ab")
     mean = result.one_head.at(quantity="weighted mean of aa and bb")
     off = float(np.abs(ab - mean).max())
-    return Finding(
-        severity="failure",
-        text=(
-            "One head without an MLP cannot solve the task: its logit on `ab` is a weighted mean "
-            f"of its logits on `aa` and `bb` (in {len(ab)} trained models to within {off:.0e}), so "
-            f"one of the three is wrong. The longest horizon of these models is {longest}; 2 is "
-            "impossible."
-        ),
-        numbers={"longest": longest, "off": off},
+    return Finding.of(
+        "One head without an MLP cannot solve the task: its logit on `ab` is a weighted mean "
+        f"of its logits on `aa` and `bb` (in {len(ab)} trained models to within {off:.0e}), so "
+        f"one of the three is wrong. The longest horizon of these models is {longest}; 2 is "
+        "impossible.",
+        {"longest": longest, "off": off},
+        "failure",
     )
 
 
@@ -125,14 +113,12 @@ def _parity(result: ConstructResult) -> Finding:
         result.parity.at(quantity=name) for name in ("ceiling", "built", "best trained")
     )
     heads = result.parity.labels["heads"][-1]
-    return Finding(
-        severity="failure",
-        text=(
-            "No such model exists for parity: on a{n} the logit of H heads without an MLP changes "
-            "its sign at most H times, so with other letters in the alphabet no horizon exceeds H. "
-            f"Built models reach this maximum at {int((built == ceiling).sum())} of "
-            f"{len(built)} numbers of heads ({int(built[-1])} letters with {heads} heads); trained "
-            f"ones reach {int(best.max())}."
-        ),
-        numbers={"built": float(built[-1]), "trained": float(best.max())},
+    return Finding.of(
+        "No such model exists for parity: on a{n} the logit of H heads without an MLP changes "
+        "its sign at most H times, so with other letters in the alphabet no horizon exceeds H. "
+        f"Built models reach this maximum at {int((built == ceiling).sum())} of "
+        f"{len(built)} numbers of heads ({int(built[-1])} letters with {heads} heads); trained "
+        f"ones reach {int(best.max())}.",
+        {"built": float(built[-1]), "trained": float(best.max())},
+        "failure",
     )

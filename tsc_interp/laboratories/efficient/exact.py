@@ -6,8 +6,6 @@ of counts, with other keys. Written into the weights it is verified like any oth
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from tsc_interp.checkpoints.checkpoint import Checkpoint
@@ -17,14 +15,8 @@ from tsc_interp.interventions.intervention import Intervention
 from tsc_interp.interventions.parts import Part
 from tsc_interp.interventions.weights import edit
 from tsc_interp.laboratories.efficient import ways
-from tsc_interp.laboratories.efficient.heads import Floats, Heads, Ints
-from tsc_interp.verification import horizon
-
-
-def own_horizon(checkpoint: Checkpoint) -> float:
-    """The length through which every string is right; inf where no error exists at any length."""
-    reach = horizon(checkpoint)
-    return math.inf if reach.shortest is None else float(reach.verified_length)
+from tsc_interp.laboratories.efficient.heads import Floats, Heads
+from tsc_interp.laboratories.every_string import vectors_up_to
 
 
 def with_scores(checkpoint: Checkpoint, heads: Heads, scores: Floats) -> Checkpoint:
@@ -51,16 +43,9 @@ def window_horizon(heads: Heads, budget: int, own: float) -> float:
     return min(own, float(max(budget + 1, needed) - 1))
 
 
-def every_count(n_letters: int, max_length: int) -> Ints:
-    """`[vector letter]`: all letter counts of 1 to `max_length` letters in all."""
-    grid = np.indices((max_length + 1,) * n_letters).reshape(n_letters, -1).T
-    lengths = grid.sum(axis=1)
-    return np.asarray(grid[(lengths >= 1) & (lengths <= max_length)])
-
-
 def low_rank_errors(heads: Heads, max_length: int, rank: int) -> tuple[float, float, float, float]:
     """Largest error of a logit, flipped and wrong vectors, and the horizon up to the length."""
-    counts = every_count(heads.model.config.n_letters, max_length)
+    counts = vectors_up_to(heads.model.config.n_letters, max_length)
     full, labels = heads.logits(counts), heads.labels(counts)
     cut = heads.logits(counts, ways.low_rank(heads, counts, rank))
     wrong = (cut > 0) != labels

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tsc_interp.laboratories.efficient.result import WAYS, EfficientResult
 from tsc_interp.plots.colours import INK, MUTED
-from tsc_interp.plots.series import add_series, ends, log_axis
+from tsc_interp.plots.series import add_series, each, ends, log_axis
 from tsc_interp.plots.style import Figure, new_figure
 
 
@@ -25,9 +24,11 @@ def _by_budget(result: EfficientResult, statistic: int, length: int) -> Figure:
     figure = new_figure("budget", title, height=460, legend=True)
     spoken = []
     for place, way in enumerate(WAYS):
-        budgets, values = _tried(result, way, length, what)
-        if not budgets:
+        every = result.errors.at(way=way, length=length, statistic=what)
+        tried = np.isfinite(every)
+        if not tried.any():
             continue
+        budgets, values = np.array(result.options.budgets)[tried].tolist(), every[tried]
         # A logarithmic axis has no place for rounding errors.
         shown = values if statistic else np.maximum(values, 1e-3)
         add_series(figure, budgets, shown, way, "budget %{x}: %{customdata:.3g}", place=place,
@@ -48,14 +49,6 @@ def _by_budget(result: EfficientResult, statistic: int, length: int) -> Figure:
         "and a rank as large as the alphabet are exact.",
         f"{title.capitalize()} at {length} letters. {'; '.join(spoken)}.",
     )
-
-
-def _tried(
-    result: EfficientResult, way: str, length: int, what: str
-) -> tuple[list[int], NDArray[np.float64]]:
-    values = result.errors.at(way=way, length=length, statistic=what)
-    there = np.isfinite(values)
-    return [b for b, t in zip(result.options.budgets, there, strict=True) if t], values[there]
 
 
 def _by_length(result: EfficientResult) -> Figure:
@@ -99,7 +92,7 @@ def _horizons(result: EfficientResult) -> Figure:
     log_axis(figure, "x", every[::2])
     log_axis(figure, "y", (1, 10, 100, 1000, 10_000))
     medians = np.median(result.horizons.array, axis=0)
-    spoken = ", ".join(f"{h:g} with {m}" for m, h in zip(features, medians, strict=True))
+    spoken = each("{:g} with {}", medians, features, between=", ")
     return Figure(
         "horizons",
         "Exact horizon, by budget",
@@ -124,7 +117,7 @@ def _ranks(result: EfficientResult) -> Figure:
     )  # fmt: skip
     figure.update_xaxes(tickvals=ranks)
     figure.update_yaxes(tickformat=".0%", range=[0, max(float(flips.max()) * 1.25, 0.01)])
-    spoken = ", ".join(f"{flip:.3%} at rank {r}" for r, flip in zip(ranks, flips, strict=True))
+    spoken = each("{:.3%} at rank {}", flips, ranks, between=", ")
     return Figure(
         "rank",
         f"Low rank, on every string up to {result.options.max_length} letters",

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from pydantic import Field
 
-from tsc_interp.laboratories.base import Cell, LabeledArray, LabOptions, LabResult, Table
+from tsc_interp.laboratories.base import Cell, LabeledArray, LabOptions, LabResult, Table, option
 
 Length = Annotated[int, Field(ge=2, le=2048)]
 Budget = Annotated[int, Field(ge=1, le=4096)]
@@ -28,7 +27,7 @@ TARGETS = ("CLS depends on every letter", "every letter depends on every other")
 
 
 class EfficientOptions(LabOptions):
-    QUICK: ClassVar[Mapping[str, Any]] = {
+    QUICK: ClassVar = {
         "lengths": (16, 48),
         "budgets": (1, 2, 4, 16),
         "strings": 48,
@@ -39,26 +38,20 @@ class EfficientOptions(LabOptions):
         "clock_lengths": (128, 512, 2048),
     }
 
-    model: str = Field(default="walkthrough", description="A bundled model, a file or a run.")
-    seed: int = Field(default=0, ge=0, description="Of strings, projections and features.")
-    strings: int = Field(default=192, ge=8, le=5000, description="Strings of each length.")
-    lengths: tuple[Length, ...] = Field(
-        default=(16, 64, 256), min_length=1, description="Lengths of those strings."
+    model: str = option("walkthrough", "A bundled model, a file or a run.")
+    seed: int = option(0, "Of strings, projections and features.", ge=0)
+    strings: int = option(192, "Strings of each length.", ge=8, le=5000)
+    lengths: tuple[Length, ...] = option((16, 64, 256), "Lengths of those strings.", min_length=1)
+    budgets: tuple[Budget, ...] = option(
+        (1, 2, 4, 8, 16, 32, 64), "Keys, ranks or features.", min_length=1
     )
-    budgets: tuple[Budget, ...] = Field(
-        default=(1, 2, 4, 8, 16, 32, 64), min_length=1, description="Keys, ranks or features."
+    features: tuple[Budget, ...] = option(
+        (4, 16, 64, 256, 1024, 4096), "For exact horizons.", min_length=1
     )
-    features: tuple[Budget, ...] = Field(
-        default=(4, 16, 64, 256, 1024, 4096), min_length=1, description="For exact horizons."
-    )
-    draws: int = Field(default=4, ge=1, le=64, description="Sets of random features of each size.")
-    max_length: int = Field(
-        default=40, ge=2, le=80, description="Every string up to this length, for low rank."
-    )
-    steps: int = Field(default=300, ge=1, le=5000, description="Of training a projection.")
-    clock_lengths: tuple[Length, ...] = Field(
-        default=(128, 256, 512, 1024, 2048), description="Lengths timed."
-    )
+    draws: int = option(4, "Sets of random features of each size.", ge=1, le=64)
+    max_length: int = option(40, "Every string up to this length, for low rank.", ge=2, le=80)
+    steps: int = option(300, "Of training a projection.", ge=1, le=5000)
+    clock_lengths: tuple[Length, ...] = option((128, 256, 512, 1024, 2048), "Lengths timed.")
 
 
 class EfficientResult(LabResult):
@@ -107,7 +100,7 @@ class EfficientResult(LabResult):
                 )
                 rows.append((way, int(length), int(budget), *map(float, cells)))
         columns = ("way", "length", "budget", *labels["statistic"])
-        return Table(title="Against the full attention", columns=columns, rows=tuple(rows))
+        return Table.from_rows("Against the full attention", columns, rows)
 
     def _clock(self, clock: LabeledArray) -> Table:
         milliseconds = LabeledArray.of(1e3 * clock.array, **clock.labels)

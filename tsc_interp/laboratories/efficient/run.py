@@ -24,12 +24,10 @@ rank is exact from that rank on.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from tsc_interp.checkpoints.resolve import as_checkpoint
-from tsc_interp.laboratories.base import LabeledArray, Progress, silent
+from tsc_interp.laboratories.base import LabeledArray, Progress
 from tsc_interp.laboratories.efficient import exact, graph, timing, ways
 from tsc_interp.laboratories.efficient.heads import (
     Floats,
@@ -39,7 +37,6 @@ from tsc_interp.laboratories.efficient.heads import (
     counts_of,
     random_strings,
 )
-from tsc_interp.laboratories.efficient.learned import learn
 from tsc_interp.laboratories.efficient.result import (
     FEATURES,
     GLOBAL,
@@ -51,7 +48,8 @@ from tsc_interp.laboratories.efficient.result import (
     EfficientOptions,
     EfficientResult,
 )
-from tsc_interp.laboratories.efficient.words import findings
+from tsc_interp.laboratories.efficient.ways import learn
+from tsc_interp.laboratories.every_string import exact_horizon
 from tsc_interp.model.threads import one_thread
 
 STATISTICS = ("logit error", "flips", "wrong")
@@ -61,19 +59,18 @@ MOST_LEARNED = 16
 
 
 @one_thread()
-def run(*, quick: bool = False, progress: Progress = silent, **options: Any) -> EfficientResult:
-    asked = EfficientOptions(quick=quick, **options)
+def run(asked: EfficientOptions, progress: Progress) -> EfficientResult:
     checkpoint = as_checkpoint(asked.model)
     heads = Heads.of(checkpoint)
     errors, unmoved = _errors(heads, asked, progress)
     progress("exact horizons")
-    own = exact.own_horizon(checkpoint)
+    own = exact_horizon(checkpoint)
     horizons = np.zeros((asked.draws, len(asked.features)))
     for draw, place in np.ndindex(horizons.shape):
         progress(f"exact horizon with {asked.features[place]} features, draw {draw}")
         rng = np.random.default_rng([asked.seed, 1, draw, place])
         scores = ways.feature_scores(heads, rng, asked.features[place])
-        horizons[draw, place] = exact.own_horizon(exact.with_scores(checkpoint, heads, scores))
+        horizons[draw, place] = exact_horizon(exact.with_scores(checkpoint, heads, scores))
     n_letters, n_heads = heads.keys.shape[:2]
     ranks = range(1, n_letters + 1)
     progress(f"low rank on every string up to {asked.max_length} letters")
@@ -82,8 +79,7 @@ def run(*, quick: bool = False, progress: Progress = silent, **options: Any) -> 
     seconds = timing.measure(
         heads, np.array(asked.clock_lengths), np.random.default_rng([asked.seed, 2])
     )
-    result = EfficientResult(
-        findings=(),
+    return EfficientResult(
         options=asked,
         n_letters=n_letters,
         n_heads=n_heads,
@@ -101,7 +97,6 @@ def run(*, quick: bool = False, progress: Progress = silent, **options: Any) -> 
         layers=graph.study(asked),
         clock=LabeledArray.of(seconds, way=timing.TIMED, length=asked.clock_lengths),
     )
-    return result.with_findings(findings(result))
 
 
 def _errors(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import timeit
 from collections.abc import Callable
 
 import numpy as np
@@ -25,7 +25,7 @@ def measure(heads: Heads, lengths: Ints, rng: np.random.Generator) -> Floats:
     for place, length in enumerate(lengths):
         row = random_strings(rng, len(heads.keys), int(length), 1)[0]
         for w, work in enumerate(works(heads, row, rng)):
-            seconds[w, place] = min(_seconds(work) for _ in range(_REPEATS))
+            seconds[w, place] = min(timeit.repeat(work, number=1, repeat=_REPEATS))
     return seconds
 
 
@@ -66,9 +66,3 @@ def works(heads: Heads, row: Ints, rng: np.random.Generator) -> list[Callable[[]
         return (few[0] @ few[1].mT + counts.log()).softmax(-1) @ few[2]
 
     return [full, projection, window, features, multiplicities]
-
-
-def _seconds(work: Callable[[], Tensor]) -> float:
-    started = time.perf_counter()
-    work()
-    return time.perf_counter() - started

@@ -6,7 +6,7 @@ import numpy as np
 
 from tsc_interp.laboratories.failures.result import RULES, TESTS, FailuresResult
 from tsc_interp.plots.colours import MUTED, WRONG
-from tsc_interp.plots.series import add_series, add_strip, log_axis, name_rows
+from tsc_interp.plots.series import add_series, add_strip, broken, each, log_axis, name_rows
 from tsc_interp.plots.style import Figure, new_figure
 
 
@@ -52,7 +52,7 @@ def _training(result: FailuresResult) -> Figure:
                   marker=marks, customdata=horizons)  # fmt: skip
         words.append(f"{cell}: median {middle:,.0f}, best {horizons.max():,.0f}")
     log_axis(figure, "x")
-    name_rows(figure, cells)
+    name_rows(figure, broken(cells))
     return Figure(
         "training",
         "How far models go, by what they were trained on",
@@ -99,10 +99,8 @@ def _logits(result: FailuresResult) -> Figure:
                    marker={"line": {"width": 2}})  # fmt: skip
     figure.update_yaxes(type="category")
     figure.update_xaxes(rangemode="tozero")
-    spoken = ", ".join(
-        f"seed {seed} {row[0]:.2f} and {row[2]:.2f}"
-        for seed, row in zip(seeds, table.array.tolist(), strict=True)
-    )
+    wrong, _, right, _ = table.array.T
+    spoken = each("seed {} {:.2f} and {:.2f}", seeds, wrong, right, between=", ")
     return Figure(
         "logits",
         "Wrong answers are said with less conviction",

@@ -14,7 +14,13 @@ import numpy as np
 
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.data import AllStrings
-from tsc_interp.laboratories.every_string import Flags, Floats, Judged, judge, vectors_up_to
+from tsc_interp.laboratories.every_string import (
+    Floats,
+    Judged,
+    balanced,
+    judge,
+    vectors_up_to,
+)
 from tsc_interp.training.config import TrainingConfig
 
 GOOD = 0.99
@@ -35,17 +41,11 @@ def taken_back(judged: Judged) -> Floats:
     return np.array(shares)
 
 
-def accuracy(positive: Flags, labels: Flags) -> float:
-    """Return the mean of the shares that are right among either label."""
-    return float((positive[labels].mean() + (~positive[~labels]).mean()) / 2)
-
-
 def steps_to_good(epochs: list[Checkpoint], training: TrainingConfig) -> float:
     """Return the steps after which an epoch is first good enough; infinite if none is."""
     every = vectors_up_to(epochs[0].config.n_letters, LONGEST)
     for count, model in enumerate(epochs, start=1):
-        judged = judge(model, every)
-        if accuracy(judged.positive, judged.labels) >= GOOD:
+        if balanced(judge(model, every)) >= GOOD:
             return float(count * steps_in_epoch(training, model.config.n_letters))
     return math.inf
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from pydantic import Field
-
-from tsc_interp.laboratories.base import LabeledArray, LabOptions, LabResult, Table
+from tsc_interp.laboratories.base import LabeledArray, LabOptions, LabResult, Table, option
 
 RULES = ("margin rule", "cone rule", "tree", "logistic", "largest ratio")
 TESTS = ("same seed, short", "same seed, longer", "other seeds")
@@ -16,7 +13,7 @@ SCORES = ("precision", "recall")
 
 
 class FailuresOptions(LabOptions):
-    QUICK: ClassVar[Mapping[str, Any]] = {
+    QUICK: ClassVar = {
         "seeds": 4,
         "epochs": 8,
         "max_length": 100,
@@ -24,16 +21,14 @@ class FailuresOptions(LabOptions):
         "cells": "length=10,length=20",
     }
 
-    seeds: int = Field(default=16, ge=2, le=64, description="Models trained in each cell.")
-    epochs: int = Field(default=10, ge=1, le=30, description="Each is trained for, at most.")
-    fit_seed: int = Field(default=2, ge=0, description="The seed that predictors are fitted on.")
-    max_length: int = Field(default=200, ge=20, le=200, description="Every string up to it.")
-    fitted_to: int = Field(
-        default=120, ge=10, le=200, description="Predictors see strings up to this length."
-    )
-    cells: str = Field(
-        default="length=5,length=10,length=20,length=40,alpha=0.1,alpha=10,all strings",
-        description="Training distributions, between commas: length=L, alpha=A, all strings.",
+    seeds: int = option(16, "Models trained in each cell.", ge=2, le=64)
+    epochs: int = option(10, "Each is trained for, at most.", ge=1, le=30)
+    fit_seed: int = option(2, "The seed that predictors are fitted on.", ge=0)
+    max_length: int = option(200, "Every string up to it.", ge=20, le=200)
+    fitted_to: int = option(120, "Predictors see strings up to this length.", ge=10, le=200)
+    cells: str = option(
+        "length=5,length=10,length=20,length=40,alpha=0.1,alpha=10,all strings",
+        "Training distributions, between commas: length=L, alpha=A, all strings.",
     )
 
 

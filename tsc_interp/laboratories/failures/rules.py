@@ -14,11 +14,19 @@ know the model, and nothing of its answers but its first errors:
 from __future__ import annotations
 
 import numpy as np
+from scipy.ndimage import distance_transform_cdt
+from scipy.special import logsumexp
 
 from tsc_interp.checkpoints.checkpoint import Checkpoint
-from tsc_interp.laboratories.every_string import Flags, Floats, Judged, judge
-from tsc_interp.laboratories.heads import letter_scores, letter_weights
-from tsc_interp.verification.horizon_result import Counterexample
+from tsc_interp.laboratories.every_string import (
+    Flags,
+    Floats,
+    Integers,
+    Judged,
+    judge,
+    letter_scores,
+    letter_weights,
+)
 from tsc_interp.verification.horizons import horizon
 
 FEATURES = (
@@ -74,7 +82,9 @@ def cone_rule(checkpoint: Checkpoint, held: Floats, judged: Judged) -> Flags:
     predicted = np.zeros(len(judged.counts), dtype=bool)
     victim, least = held.argmin(axis=1), held.min(axis=1)
     critical = np.full(held.shape[1], -1.0)
-    for error in _first_errors(checkpoint):
+    for support in horizon(checkpoint, prove=False, limit=100_000).by_letters:
+        if (error := support.shortest) is None:
+            continue
         first = judge(checkpoint, np.array([error.counts]))
         if error.label:
             own = shares(checkpoint, first)[0]
@@ -84,14 +94,46 @@ def cone_rule(checkpoint: Checkpoint, held: Floats, judged: Judged) -> Flags:
     return np.asarray(predicted | (judged.labels & (least <= critical[victim] + 1e-12)))
 
 
-def _first_errors(checkpoint: Checkpoint) -> list[Counterexample]:
-    """The first error over each set of letters."""
-    supports = horizon(checkpoint, prove=False, limit=100_000).by_letters
-    return [support.shortest for support in supports if support.shortest is not None]
-
-
 def _beyond(judged: Judged, first: Judged) -> Flags:
     """Strings over the letters of this one in which the same letter is as far ahead or farther."""
     same = ((judged.counts > 0) == (first.counts > 0)).all(axis=1)
     leads = judged.counts.argmax(axis=1) == first.counts.argmax()
     return np.asarray(same & leads & (largest_ratio(judged) >= largest_ratio(first)))
+
+
+# -- how well a rule tells wrong strings from right ones, over all of them; and how near right is --
+
+
+def precision_and_recall(told: Flags, wrong: Flags, log_weight: Floats) -> tuple[float, float]:
+    """Of what is told wrong, how much is; of what is wrong, how much is told. 0 for nothing."""
+    both = _sum(log_weight[told & wrong])
+    return _share(both, _sum(log_weight[told])), _share(both, _sum(log_weight[wrong]))
+
+
+def _sum(logs: Floats) -> float:
+    return float(logsumexp(logs)) if len(logs) else -np.inf
+
+
+def _share(part: float, whole: float) -> float:
+    return float(np.exp(part - whole)) if np.isfinite(whole) and np.isfinite(part) else 0.0
+
+
+def steps_to_right(judged: Judged, longest: int) -> Integers:
+    """For each wrong vector of at most `longest` letters: letters to add or drop until right.
+
+    Right with the same label. Vectors are looked for up to the longest judged, so `longest` should
+    be well below it.
+    """
+    size = int(judged.lengths.max()) + 1
+    nearest = np.zeros(int(judged.wrong.sum()), dtype=np.int64)
+    for label in (False, True):
+        kind = judged.labels == label
+        rows = kind & judged.wrong
+        if not rows.any():
+            continue
+        away = np.ones((size,) * judged.counts.shape[1], dtype=np.int8)
+        away[tuple(judged.counts[kind & ~judged.wrong].T)] = 0
+        steps = distance_transform_cdt(away, metric="taxicab")
+        nearest[rows[judged.wrong]] = steps[tuple(judged.counts[rows].T)]
+    near = judged.lengths[judged.wrong] <= longest
+    return np.asarray(nearest[near])

@@ -21,6 +21,7 @@ of a length.
 from __future__ import annotations
 
 import math
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.data import TRAIN, AllStrings
 from tsc_interp.errors import UsageError
-from tsc_interp.laboratories.base import LabeledArray, Progress, silent
+from tsc_interp.laboratories.base import LabeledArray, Progress
 from tsc_interp.laboratories.every_string import Flags, Floats, Judged, judge, vectors_up_to
 from tsc_interp.laboratories.failures import invariants, learned, rules
 from tsc_interp.laboratories.failures.result import (
@@ -40,8 +41,6 @@ from tsc_interp.laboratories.failures.result import (
     FailuresOptions,
     FailuresResult,
 )
-from tsc_interp.laboratories.failures.scores import precision_and_recall, steps_to_right
-from tsc_interp.laboratories.failures.words import findings
 from tsc_interp.laboratories.trained import trained, trained_by_epoch
 from tsc_interp.training.config import TrainingConfig
 from tsc_interp.verification.horizons import horizon
@@ -53,8 +52,7 @@ STEPS = ("median", "90 %", "largest")
 _FAR = 100_000
 
 
-def run(*, quick: bool = False, progress: Progress = silent, **options: Any) -> FailuresResult:
-    asked = FailuresOptions(quick=quick, **options)
+def run(asked: FailuresOptions, progress: Progress) -> FailuresResult:
     training = TrainingConfig(max_epochs=asked.epochs)
     sources = _sources(asked.cells, training)
     if asked.fit_seed >= asked.seeds or asked.fitted_to >= asked.max_length:
@@ -75,8 +73,7 @@ def run(*, quick: bool = False, progress: Progress = silent, **options: Any) -> 
         own = trained_by_epoch(ClassifierConfig(), range(asked.seeds), config)
         speed.append([invariants.steps_to_good(epochs, config) for _, epochs in own])
         horizons.append([horizon(one, limit=_FAR, prove=False).verified_length for one, _ in own])
-    result = FailuresResult(
-        findings=(),
+    return FailuresResult(
         options=asked,
         speed=LabeledArray.of(speed, cell=tuple(sources), seed=range(asked.seeds)),
         taken_back=LabeledArray.of(
@@ -87,7 +84,6 @@ def run(*, quick: bool = False, progress: Progress = silent, **options: Any) -> 
         horizons=LabeledArray.of(horizons, cell=tuple(sources), seed=range(asked.seeds)),
         **fields,
     )
-    return result.with_findings(findings(result))
 
 
 def _sources(cells: str, training: TrainingConfig) -> dict[str, TrainingConfig]:
@@ -152,8 +148,10 @@ def _predicted(
         parts = {0: short, 1: ~short} if seed == asked.fit_seed else {2: np.ones_like(short)}
         share = 1 if seed == asked.fit_seed else len(others)
         for t, part in parts.items():
-            for (r, rule), (w, weight) in _pairs(RULES, WEIGHTS):
-                scored = _scored(predicted[rule], judged[seed].wrong, part, weights[weight])
+            for (r, rule), (w, weight) in product(enumerate(RULES), enumerate(WEIGHTS)):
+                scored = rules.precision_and_recall(
+                    predicted[rule][part], judged[seed].wrong[part], weights[weight][part]
+                )
                 scores[r, t, w] += np.array(scored) / share
                 if t == 2 and weight == WEIGHTS[0]:
                     singly[r, others.index(seed)] = scored
@@ -163,14 +161,6 @@ def _predicted(
         "by_seed": LabeledArray.of(singly, rule=RULES, seed=others, score=SCORES),
         "first_question": f"{rules.FEATURES[fitted.feature]} above {fitted.threshold:.2f}",
     }
-
-
-def _pairs(first: tuple[str, ...], second: tuple[str, ...]) -> Any:
-    return ((one, two) for one in enumerate(first) for two in enumerate(second))
-
-
-def _scored(told: Flags, wrong: Flags, part: Flags, log_weight: Floats) -> tuple[float, float]:
-    return precision_and_recall(told[part], wrong[part], log_weight[part])
 
 
 def _threshold(own: Judged, short: Flags) -> float:
@@ -203,7 +193,7 @@ def _roughly(judged: list[Judged], held: list[Floats]) -> dict[str, Any]:
                 *(np.percentile(ratio[some], at) for some, at in ((right, 98), (wrong, 2))),
                 *(np.percentile(share[some], at) for some, at in ((right, 2), (wrong, 98))),
             ]
-        moved = steps_to_right(own, int(own.lengths.max()) * 3 // 4)
+        moved = rules.steps_to_right(own, int(own.lengths.max()) * 3 // 4)
         if len(moved):
             steps[seed] = [np.median(moved), np.percentile(moved, 90), moved.max()]
     return {

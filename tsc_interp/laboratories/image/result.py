@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import product
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from pydantic import Field
-
-from tsc_interp.laboratories.base import (
-    Cell,
-    LabeledArray,
-    LabOptions,
-    LabResult,
-    Number,
-    Record,
-    Table,
-)
+from tsc_interp.laboratories.base import LabOptions, LabResult, option
+from tsc_interp.results.base import Cell, LabeledArray, Number, Record, Table
 from tsc_interp.results.intervals import share_interval
 
 TRAINED, UNIFORM, UNTRAINED = "trained", "uniform attention", "untrained"
@@ -28,7 +18,7 @@ QUESTIONS = ("first", "second")
 
 
 class ImageOptions(LabOptions):
-    QUICK: ClassVar[Mapping[str, Any]] = {
+    QUICK: ClassVar = {
         "grid": 2,
         "steps": 150,
         "sentences": 8,
@@ -36,14 +26,14 @@ class ImageOptions(LabOptions):
         "test": 1000,
     }
 
-    grid: int = Field(default=3, ge=2, le=3, description="Digits across and down in a picture.")
-    filters: int = Field(default=8, ge=2, le=64, description="In the first convolution.")
-    steps: int = Field(default=300, ge=1, le=20_000, description="Of training, for each model.")
-    pictures: int = Field(default=24, ge=1, le=512, description="In a step of training.")
-    sentences: int = Field(default=16, ge=1, le=64, description="About each picture of a step.")
-    seeds: int = Field(default=3, ge=1, le=32, description="Of initial weights.")
-    test: int = Field(default=2000, ge=100, le=50_000, description="Pictures to test with.")
-    seed: int = Field(default=0, ge=0, lt=2**32, description="The first seed, and the draws'.")
+    grid: int = option(3, "Digits across and down in a picture.", ge=2, le=3)
+    filters: int = option(8, "In the first convolution.", ge=2, le=64)
+    steps: int = option(300, "Of training, for each model.", ge=1, le=20_000)
+    pictures: int = option(24, "In a step of training.", ge=1, le=512)
+    sentences: int = option(16, "About each picture of a step.", ge=1, le=64)
+    seeds: int = option(3, "Of initial weights.", ge=1, le=32)
+    test: int = option(2000, "Pictures to test with.", ge=100, le=50_000)
+    seed: int = option(0, "The first seed, and the draws'.", ge=0, lt=2**32)
 
 
 class Shown(Record):
@@ -107,9 +97,9 @@ class ImageResult(LabResult):
             rows.append((arm, int(seed), question, words / test, low, high, places))
         columns = ("network", "seed", "question", "right", "95 % from", "to", "points at the place")
         title = f"Next words, and where the attention points ({test:,} pictures)"
-        return Table(title=title, columns=columns, rows=tuple(rows))
+        return Table.from_rows(title, columns, rows)
 
     def _shown(self) -> Table:
         rows = tuple((one.sentence, one.place, one.word, one.answer) for one in self.shown)
         columns = ("sentence so far", "place", "next word", "the network's")
-        return Table(title="The sentences that are drawn", columns=columns, rows=rows)
+        return Table.from_rows("The sentences that are drawn", columns, rows)

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from tsc_interp.laboratories.base import LabeledArray, Progress, silent
+from tsc_interp.laboratories.base import LabeledArray, Progress
 from tsc_interp.laboratories.image.mosaics import (
     NUMBERS,
     Digits,
@@ -49,23 +49,20 @@ from tsc_interp.laboratories.image.result import (
     ImageResult,
     Shown,
 )
-from tsc_interp.laboratories.image.words import findings
 from tsc_interp.model.threads import one_thread
 
 Networks = dict[tuple[str, int], Network]
 
 
 @one_thread()
-def run(*, quick: bool = False, progress: Progress = silent, **options: Any) -> ImageResult:
-    asked = ImageOptions(quick=quick, **options)
+def run(asked: ImageOptions, progress: Progress) -> ImageResult:
     digits, held_out = split_digits()
     networks = _networks(asked, digits, progress)
     progress("testing on digits that were held out")
     rng = np.random.default_rng([asked.seed, 1])
     test = draw(rng, held_out, asked.grid, asked.test, 1)
     first = networks[TRAINED, asked.seed]
-    result = ImageResult(
-        findings=(),
+    return ImageResult(
         options=asked,
         blind=blind_guess(test.digits),
         **_tested(asked, networks, digits, test),
@@ -75,7 +72,6 @@ def run(*, quick: bool = False, progress: Progress = silent, **options: Any) -> 
             filter=range(asked.filters), row=range(3), column=range(3),
         ),
     )  # fmt: skip
-    return result.with_findings(findings(result))
 
 
 def _networks(asked: ImageOptions, digits: Digits, progress: Progress) -> Networks:

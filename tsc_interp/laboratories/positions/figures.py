@@ -14,7 +14,7 @@ from tsc_interp.laboratories.positions.result import (
 )
 from tsc_interp.plots.colours import INK, MUTED, SHARE, faint, token_style
 from tsc_interp.plots.heat import heat
-from tsc_interp.plots.series import add_series
+from tsc_interp.plots.series import add_series, each, name_rows
 from tsc_interp.plots.style import Figure, new_figure
 
 _SYMBOLS = dict(zip(KINDS, ("circle", "square", "diamond"), strict=True))
@@ -46,11 +46,11 @@ def _errors(result: PositionsResult, task: str) -> Figure:
     for place, kind in enumerate(KINDS):
         if not result.has(task, kind):
             continue
-        each = result.wrong.at(task=task, kind=kind)
-        for row in each:
+        shares = result.wrong.at(task=task, kind=kind)
+        for row in shares:
             add_series(figure, lengths, row, kind, mode="lines", colour=faint(_COLOURS[kind], 0.45),
                        width=1, showlegend=False, hoverinfo="skip")  # fmt: skip
-        mean = each.mean(axis=0)
+        mean = shares.mean(axis=0)
         add_series(figure, lengths, mean, f"{kind} positions", "%{x} letters: %{y:.2%}",
                    place=place, colour=_COLOURS[kind], width=2.5)  # fmt: skip
         spoken.append(
@@ -117,10 +117,7 @@ def _through(result: PositionsResult) -> Figure:
         names.append(f"{'contains' if task == CONTAINS else 'before'}, {kind}")
         spoken.append(f"{names[-1]}: {', '.join(f'{int(v)}' for v in sorted(through))}")
     _end_of_training(figure, result.options.train_length + 0.5)
-    figure.update_yaxes(
-        tickvals=list(range(len(rows))), ticktext=names, range=[len(rows) - 0.5, -0.9],
-        showgrid=False, zeroline=False,
-    )  # fmt: skip
+    name_rows(figure, names, range=[len(rows) - 0.5, -0.9], autorange=None, showgrid=False)
     figure.update_xaxes(range=[-0.5, result.options.max_length + 0.7])
     return Figure(
         "right-through",
@@ -139,7 +136,7 @@ def _trace(result: PositionsResult) -> Figure:
     named = [f"{s} ({x:+.1f})" for s, x in zip(strings, result.logits.array, strict=True)]
     figure = heat(values, named, letters, show=".1%", hover=".2%", colours=SHARE)
     spoken = "; ".join(
-        f"{name}: " + ", ".join(f"{t} {v:.1%}" for t, v in zip(letters, row, strict=True))
+        f"{name}: " + each("{} {:.1%}", letters, row, between=", ")
         for name, row in zip(named, values, strict=True)
     )
     return Figure(
@@ -163,7 +160,7 @@ def _moved(result: PositionsResult) -> Figure:
     )  # fmt: skip
     _end_of_training(figure, last + 0.5)
     figure.update_xaxes(tickvals=positions)
-    spoken = ", ".join(f"{p}: {m:.3f}" for p, m in zip(positions, result.moved.array, strict=True))
+    spoken = each("{}: {:.3f}", positions, result.moved.array, between=", ")
     return Figure(
         "moved",
         "Learned positions move as far as strings reach",

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
-from tsc_interp.laboratories.base import Cell, LabeledArray, LabOptions, LabResult, Table
+from tsc_interp.laboratories.base import Cell, LabeledArray, LabOptions, LabResult, Table, option
 
 CONTAINS, BEFORE = "contains a and b", "an a before any b"
 TASKS = (CONTAINS, BEFORE)
@@ -19,7 +18,7 @@ KINDS = (NONE, LEARNED, SINUSOIDAL)
 
 class PositionsOptions(LabOptions):
     # Of one model for each kind, a seed that shows what most do.
-    QUICK: ClassVar[Mapping[str, Any]] = {
+    QUICK: ClassVar = {
         "seeds": 1,
         "seed": 3,
         "max_length": 8,
@@ -27,16 +26,14 @@ class PositionsOptions(LabOptions):
         "epochs": 8,
     }
 
-    seeds: int = Field(default=5, ge=1, le=64, description="Models of each kind.")
-    seed: int = Field(default=0, ge=0, description="The first of them.")
-    train_length: int = Field(default=6, ge=2, le=20, description="Longest string trained on.")
-    max_length: int = Field(default=10, ge=3, le=24, description="Longest string decided.")
-    d_model: int = Field(default=8, ge=2, le=64, description="Width, and neurons of the MLP.")
-    batches: int = Field(default=100, ge=1, le=2000, description="Of 64 strings, per epoch.")
-    epochs: int = Field(default=12, ge=1, le=200, description="Of training, at most.")
-    budget: float = Field(
-        default=4.0, gt=0, le=600, description="Estimated seconds of search for each model."
-    )
+    seeds: int = option(5, "Models of each kind.", ge=1, le=64)
+    seed: int = option(0, "The first of them.", ge=0)
+    train_length: int = option(6, "Longest string trained on.", ge=2, le=20)
+    max_length: int = option(10, "Longest string decided.", ge=3, le=24)
+    d_model: int = option(8, "Width, and neurons of the MLP.", ge=2, le=64)
+    batches: int = option(100, "Of 64 strings, per epoch.", ge=1, le=2000)
+    epochs: int = option(12, "Of training, at most.", ge=1, le=200)
+    budget: float = option(4.0, "Estimated seconds of search for each model.", gt=0, le=600)
 
     @model_validator(mode="after")
     def _longer(self) -> Self:
@@ -113,7 +110,7 @@ class PositionsResult(LabResult):
                     rows.append((task, kind, seed, int(through), first, float(swing)))
         columns = ("task", "positions", "seed", "right through", "first wrong", "swing by order")
         title = f"Each model, decided to {self.options.max_length} letters"
-        return Table(title=title, columns=columns, rows=tuple(rows))
+        return Table.from_rows(title, columns, rows)
 
     def _by_length(self) -> Table:
         lengths = self.wrong.labels["length"]
@@ -125,9 +122,7 @@ class PositionsResult(LabResult):
         ]
         rows.append((BEFORE, "any model blind to order, at best", *self.blind.array.tolist()))
         columns = ("task", "positions", *(f"length {n}" for n in lengths))
-        return Table(
-            title="Share of strings wrong, the mean over models", columns=columns, rows=tuple(rows)
-        )
+        return Table.from_rows("Share of strings wrong, the mean over models", columns, rows)
 
     def _traced(self) -> Table:
         labels = self.weights.labels
@@ -139,4 +134,4 @@ class PositionsResult(LabResult):
         )
         columns = ("string", "logit", "head", *labels["letter"])
         title = f"What CLS attends to ({self.traced}, {BEFORE})"
-        return Table(title=title, columns=columns, rows=rows)
+        return Table.from_rows(title, columns, rows)

@@ -19,7 +19,7 @@ same answer is wrong on at least min(n_a, n_b) / (n_a + n_b) of them.
 from __future__ import annotations
 
 import math
-from itertools import permutations
+from itertools import permutations, product
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,8 @@ import torch
 from numpy.typing import NDArray
 
 from tsc_interp.checkpoints.checkpoint import Checkpoint
-from tsc_interp.laboratories.base import LabeledArray, Progress, silent
+from tsc_interp.laboratories.base import LabeledArray, Progress
+from tsc_interp.laboratories.every_string import exact_horizon
 from tsc_interp.laboratories.positions.result import (
     BEFORE,
     CONTAINS,
@@ -40,12 +41,10 @@ from tsc_interp.laboratories.positions.result import (
     leads,
 )
 from tsc_interp.laboratories.positions.training import classifier, trained
-from tsc_interp.laboratories.positions.words import findings
 from tsc_interp.model.classifier import Classifier
 from tsc_interp.model.initialise import initial_weights
 from tsc_interp.model.threads import one_thread
 from tsc_interp.probes.registry import run_probe
-from tsc_interp.verification import horizon
 from tsc_interp.verification.order.verify import verify_order
 
 Floats = NDArray[np.float64]
@@ -54,8 +53,7 @@ TRACED = ("ab", "ba", "cab", "cba", "abb", "baa")
 
 
 @one_thread()
-def run(*, quick: bool = False, progress: Progress = silent, **options: Any) -> PositionsResult:
-    asked = PositionsOptions(quick=quick, **options)
+def run(asked: PositionsOptions, progress: Progress) -> PositionsResult:
     lengths = range(1, asked.max_length + 1)
     seeds = range(asked.seed, asked.seed + asked.seeds)
     shape = (len(TASKS), len(KINDS), asked.seeds)
@@ -63,7 +61,9 @@ def run(*, quick: bool = False, progress: Progress = silent, **options: Any) -> 
     through, swing = (np.full(shape, np.nan) for _ in range(2))
     models: dict[tuple[str, str, int], Checkpoint] = {}
     first: list[tuple[str, str, int, str]] = []
-    for (i, task), (j, kind) in _cells():
+    for (i, task), (j, kind) in product(enumerate(TASKS), enumerate(KINDS)):
+        if (task, kind) == (BEFORE, NONE):
+            continue  # order without positions cannot be asked
         progress(f"training: {task}, {kind} positions")
         for k, (seed, model) in enumerate(trained(task, kind, asked)):
             progress(f"deciding every string: {task}, {kind} positions, seed {seed}")
@@ -78,14 +78,13 @@ def run(*, quick: bool = False, progress: Progress = silent, **options: Any) -> 
             models[task, kind, seed] = model
     progress("exact horizons without positions, and the trace")
     axes = {"task": TASKS, "kind": KINDS, "seed": seeds}
-    result = PositionsResult(
-        findings=(),
+    return PositionsResult(
         options=asked,
         wrong=LabeledArray.of(wrong, **axes, length=lengths),
         undecided=LabeledArray.of(undecided, **axes, length=lengths),
         through=LabeledArray.of(through, **axes),
         horizons=LabeledArray.of(
-            [_horizon(models[CONTAINS, NONE, seed]) for seed in seeds], seed=seeds
+            [exact_horizon(models[CONTAINS, NONE, seed]) for seed in seeds], seed=seeds
         ),
         blind=LabeledArray.of([least_wrong(n) for n in lengths], length=lengths),
         swing=LabeledArray.of(swing, **axes),
@@ -93,22 +92,6 @@ def run(*, quick: bool = False, progress: Progress = silent, **options: Any) -> 
         first_wrong=tuple(first),
         **_trace(asked, models, through[1]),
     )
-    return result.with_findings(findings(result))
-
-
-def _cells() -> list[tuple[tuple[int, str], tuple[int, str]]]:
-    """Every task with every kind, but for order without positions, which cannot be asked."""
-    return [
-        ((i, task), (j, kind))
-        for i, task in enumerate(TASKS)
-        for j, kind in enumerate(KINDS)
-        if (task, kind) != (BEFORE, NONE)
-    ]
-
-
-def _horizon(model: Checkpoint) -> float:
-    reach = horizon(model)
-    return math.inf if reach.shortest is None else float(reach.verified_length)
 
 
 def swing_by_order(model: Checkpoint, letters: str = "aabc") -> float:

@@ -41,9 +41,8 @@ def _cost(result: PositionsResult) -> Finding:
         if costs
         else f"Up to {most} letters these positions do not cost"
     )
-    return Finding(
-        severity="warning" if costs else "note",
-        text=f"{what} generalisation where order does not matter (“{CONTAINS}”). Trained on "
+    return Finding.of(
+        f"{what} generalisation where order does not matter (“{CONTAINS}”). Trained on "
         f"strings of up to {asked.train_length} letters, {told_share(held[NONE], asked.seeds)} "
         f"seeds without positions get every string of up to {most} right, "
         f"{told_share(held[LEARNED], asked.seeds)} with learned positions and "
@@ -51,7 +50,8 @@ def _cost(result: PositionsResult) -> Finding:
         f"{first[0]:.2%} of all strings of {asked.train_length + 1} letters are wrong on average "
         f"over models, and {last[0]:.2%} of those of {most}; with sinusoidal ones {first[1]:.2%} "
         f"and {last[1]:.2%}.",
-        numbers={**{f"right with {kind}": held[kind] for kind in held}, "wrong, learned": last[0]},
+        {**{f"right with {kind}": held[kind] for kind in held}, "wrong, learned": last[0]},
+        "warning" if costs else "note",
     )
 
 
@@ -67,11 +67,11 @@ def _possible(result: PositionsResult) -> Finding:
             f"{_range(through)} letters with {kind} positions, where "
             f"{result.share(BEFORE, kind, most):.1%} of all strings of {most} letters are wrong"
         )
-    return Finding(
-        severity="good",
-        text=f"With positions a model can learn a task on order. Trained on “{BEFORE}” with up to "
+    return Finding.of(
+        f"With positions a model can learn a task on order. Trained on “{BEFORE}” with up to "
         f"{asked.train_length} letters, models are right on every string up to {'; '.join(told)}.",
-        numbers=numbers,
+        numbers,
+        "good",
     )
 
 
@@ -84,12 +84,11 @@ def _untrained(result: PositionsResult) -> Finding:
     """Why learned positions end where training ends."""
     moved, last = result.moved.array, result.options.train_length
     trained, never = moved[1 : last + 1], moved[last + 1 :]
-    return Finding(
-        severity="note",
-        text=f"Learned positions are trained only up to the longest training string: positions 1 "
+    return Finding.of(
+        f"Learned positions are trained only up to the longest training string: positions 1 "
         f"to {last} moved by {trained.mean():.3f} on average, later ones by {never.mean():.3f}, "
         "which is weight decay alone. So later positions still add their random initial values.",
-        numbers={"trained": float(trained.mean()), "never": float(never.mean())},
+        {"trained": float(trained.mean()), "never": float(never.mean())},
     )
 
 
@@ -104,13 +103,12 @@ def _reading(result: PositionsResult) -> Finding:
         f"(logit {float(result.logits.at(string=string)):+.2f})"
         for string in strings[:2]
     )
-    return Finding(
-        severity="note",
-        text=f"How the model reads order ({result.traced}): head {h} scores `a` and `b` by their "
+    return Finding.of(
+        f"How the model reads order ({result.traced}): head {h} scores `a` and `b` by their "
         f"position, {scores[0]:.2f} at the first, {scores[1]:.2f} at the second and "
         f"{scores[last - 1]:.2f} at position {last}. In {ahead} of {len(strings)} traced strings "
         f"it gives the earlier of the two more weight. Its weight on the first letter: {told}.",
-        numbers={
+        {
             "first place": float(scores[0]),
             "last trained place": float(scores[last - 1]),
             "earlier ahead": ahead,
@@ -122,13 +120,12 @@ def _blind(result: PositionsResult) -> Finding:
     last = result.options.train_length
     bound = float(result.blind.at(length=last))
     best = {kind: result.share(BEFORE, kind, last) for kind in (LEARNED, SINUSOIDAL)}
-    return Finding(
-        severity="note",
-        text="A model without positions cannot solve this task: it gives all orders of n_a a's and "
+    return Finding.of(
+        "A model without positions cannot solve this task: it gives all orders of n_a a's and "
         f"n_b b's the same answer, so it is wrong on at least min(n_a, n_b) / (n_a + n_b) of them, "
         f"which is {bound:.1%} of all strings of {last} letters. With learned positions "
         f"{best[LEARNED]:.2%} are wrong, with sinusoidal ones {best[SINUSOIDAL]:.2%}.",
-        numbers={"blind": bound, **best},
+        {"blind": bound, **best},
     )
 
 
@@ -139,25 +136,23 @@ def _invariance(result: PositionsResult) -> Finding:
         for task in (CONTAINS, BEFORE)
         for kind in (LEARNED, SINUSOIDAL)
     }
-    return Finding(
-        severity="note",
-        text="Without positions all orders of `aabc` have the same logit (largest difference "
+    return Finding.of(
+        "Without positions all orders of `aabc` have the same logit (largest difference "
         f"{without:.0e}). With positions their logits differ by {spread[CONTAINS, LEARNED]:.2f} "
         f"(learned) and {spread[CONTAINS, SINUSOIDAL]:.2f} (sinusoidal) in a task that does not "
         f"depend on order, and by {spread[BEFORE, LEARNED]:.2f} and "
         f"{spread[BEFORE, SINUSOIDAL]:.2f} in one that does.",
-        numbers={"none": without, **{f"{k}, {t}": v for (t, k), v in spread.items()}},
+        {"none": without, **{f"{k}, {t}": v for (t, k), v in spread.items()}},
     )
 
 
 def _without(result: PositionsResult) -> Finding:
     horizons = result.horizons.array
     told = ", ".join("any length" if np.isinf(h) else f"{h:,.0f}" for h in horizons)
-    return Finding(
-        severity="note",
-        text="A model without positions can be decided at all lengths at once. The exact horizons "
+    return Finding.of(
+        "A model without positions can be decided at all lengths at once. The exact horizons "
         f"of these models, trained on up to {result.options.train_length} letters: {told} letters.",
-        numbers={"longest": float(horizons.max()), "shortest": float(horizons.min())},
+        {"longest": float(horizons.max()), "shortest": float(horizons.min())},
     )
 
 
@@ -167,11 +162,11 @@ def _undecided(result: PositionsResult) -> list[Finding]:
         return []
     cells = int((np.nan_to_num(result.undecided.array) > 0).any(axis=-1).sum())
     return [
-        Finding(
-            severity="warning",
-            text=f"In {cells} models the search's budget ({result.options.budget:g} estimated "
+        Finding.of(
+            f"In {cells} models the search's budget ({result.options.budget:g} estimated "
             f"seconds) left strings undecided, up to {most:.1%} of a length: their shares of wrong "
             "strings are lower bounds there. A larger `--budget` decides them.",
-            numbers={"models": cells, "largest share": most},
+            {"models": cells, "largest share": most},
+            "warning",
         )
     ]

@@ -11,8 +11,14 @@ import torch
 
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.laboratories.base import Progress, silent
-from tsc_interp.laboratories.every_string import Flags, Floats, judge, vectors_up_to
-from tsc_interp.laboratories.heads import letter_scores, letter_weights
+from tsc_interp.laboratories.every_string import (
+    Floats,
+    balanced,
+    judge,
+    letter_scores,
+    letter_weights,
+    vectors_up_to,
+)
 from tsc_interp.laboratories.pretrain.corruption import (
     best_restoration,
     corrupted,
@@ -72,18 +78,13 @@ def study(asked: PretrainOptions, progress: Progress = silent) -> FewLabelScores
         for j, k in np.ndindex(shape[1:]):
             model = checkpoint(TASK, arms[arm], j * asked.seeds + k)
             judged = judge(model, every)
-            accuracy[i, j, k] = balanced(judged.positive, judged.labels)
+            accuracy[i, j, k] = balanced(judged)
             known = horizon(model, prove=False, limit=asked.limit)
             horizons[i, j, k] = known.verified_length
     most = slice((len(asked.labels) - 1) * asked.seeds, None)
     last = {name: weight[most] for name, weight in arms[BOTH].items()}
     heads = [_read(weights, asked.seeds) for weights in (fresh, pretrained, last)]
     return FewLabelScores(accuracy, horizons, np.array(heads), _gaps(pretrained, asked.seeds))
-
-
-def balanced(positive: Flags, labels: Flags) -> float:
-    """Half for the strings with both letters, half for the others: a constant answer has 50 %."""
-    return float((positive[labels].mean() + (~positive[~labels]).mean()) / 2)
 
 
 def few_labels(asked: PretrainOptions, rng: np.random.Generator) -> Batch:

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from tsc_interp.laboratories.pretrain.figures_characters import similar_names
 from tsc_interp.laboratories.pretrain.result import (
     ARMS,
     BOTH,
@@ -14,11 +13,20 @@ from tsc_interp.laboratories.pretrain.result import (
     LONGER,
     STAGES,
     TRAINED,
+    Characters,
     PretrainResult,
     mean_and_error,
 )
 from tsc_interp.plots.colours import INK, MUTED, WRONG
-from tsc_interp.plots.series import add_series, add_strip, log_axis, name_rows
+from tsc_interp.plots.series import (
+    add_bar,
+    add_series,
+    add_strip,
+    broken,
+    each,
+    log_axis,
+    name_rows,
+)
 from tsc_interp.plots.style import Figure, new_figure
 
 _SYMBOLS = dict(zip(ARMS, ("circle", "diamond", "square", "triangle-up"), strict=True))
@@ -52,7 +60,7 @@ def _partners(result: PretrainResult) -> Figure:
     constant = float(result.constant.array.mean())
     figure.add_vline(x=constant, line={"color": WRONG, "dash": "dash", "width": 1.5})
     figure.update_xaxes(tickformat=".0%", range=[-0.04, 1.04])
-    name_rows(figure, ARMS)
+    name_rows(figure, broken(ARMS))
     return Figure(
         "partners",
         "Facts held in weights: a letter's partner",
@@ -68,13 +76,12 @@ def _contains(result: PretrainResult) -> Figure:
     labels = [str(n) for n in result.options.labels]
     words = []
     for place, arm in enumerate(TRAINED):
-        each = [mean_and_error(result.contains.at(arm=arm, labels=n)) for n in labels]
-        means, errors = (list(column) for column in zip(*each, strict=True))
+        rows = [mean_and_error(result.contains.at(arm=arm, labels=n)) for n in labels]
+        means, errors = (list(column) for column in zip(*rows, strict=True))
         add_series(figure, [i + (place - 1) * 0.08 for i in range(len(labels))], means, arm,
                    "%{y:.1%}", place=place, colour=_COLOURS[arm], symbol=_SYMBOLS[arm], size=10,
                    error_y={"type": "data", "array": errors, "width": 5})  # fmt: skip
-        spoken = ", ".join(f"{n} labels {mean:.1%}" for n, mean in zip(labels, means, strict=True))
-        words.append(f"{arm}: {spoken}")
+        words.append(f"{arm}: " + each("{} labels {:.1%}", labels, means, between=", "))
     figure.add_hline(y=0.5, line={"color": WRONG, "dash": "dash", "width": 1.5})
     figure.update_xaxes(tickvals=list(range(len(labels))), ticktext=labels, zeroline=False)
     figure.update_yaxes(tickformat=".0%", range=[0.48, 1.02])
@@ -109,12 +116,9 @@ def _confidence(result: PretrainResult) -> Figure:
                    marker={"line": {"width": 2}})  # fmt: skip
     short = {BOTH: "pre-trained", LONGER: "alone"}
     names = [f"{short[arm]}, {group}" for arm, group in cells]
-    name_rows(figure, names)
+    name_rows(figure, broken(names))
     figure.update_xaxes(tickformat=".0%", range=[-0.04, 1.04])
-    spoken = "; ".join(
-        f"{name}: right {a:.1%}, sure {b:.0%}"
-        for name, a, b in zip(names, right, sure, strict=True)
-    )
+    spoken = each("{}: right {:.1%}, sure {:.0%}", names, right, sure)
     return Figure(
         "confidence",
         "Asked what it never learned, a model answers anyway",
@@ -138,7 +142,7 @@ def _horizons(result: PretrainResult) -> Figure:
         words.append(f"{labels} labels, {arm}: {middle:,.0f}")
     log_axis(figure, "x")
     short = dict(zip(TRAINED, ("pre-trained", "alone", "alone, longer"), strict=True))
-    name_rows(figure, [f"{labels} {short[arm]}" for labels, arm in cells])
+    name_rows(figure, broken([f"{labels} {short[arm]}" for labels, arm in cells]))
     return Figure(
         "horizons",
         "How far models go, by labels",
@@ -169,4 +173,35 @@ def _heads(result: PretrainResult) -> Figure:
         "Every head of every seed in order of its largest weight on the three letters; the dashed "
         "line reads all alike. Fine-tuned: with the most labels, after pre-training.",
         f"Mean largest weight. {'; '.join(words)}.",
+    )
+
+
+def similar_names(found: Characters) -> Figure:
+    """Return each measure with one mark per seed and arm, and a bar at the arm's mean."""
+    figure = new_figure("share", "", height=440, legend=True)
+    measures = found.measured.labels["measure"]
+    spoken = []
+    for place, arm in enumerate(found.measured.labels["arm"]):
+        x: list[float] = []
+        y: list[float] = []
+        for row, measure in enumerate(measures):
+            shares = found.measured.at(arm=arm, measure=measure)
+            middle, at = float(shares.mean()), row + (place - 0.5) * 0.36
+            x.extend(shares)
+            y.extend(at + np.linspace(-0.08, 0.08, len(shares)))
+            add_bar(figure, middle, at, 0.15)
+            if arm == BOTH:
+                spoken.append(f"{measure} {middle:.0%}")
+        add_series(figure, x, y, arm, "%{x:.0%}", place=2 * place, mode="markers")
+    figure.add_vline(x=1 / found.places, line={"color": INK, "dash": "dash", "width": 1.5})
+    figure.update_xaxes(tickformat=".0%", range=[-0.03, 1.03])
+    name_rows(figure, broken(measures))
+    return Figure(
+        "similar-names",
+        "Similar names get similar answers, also where that is wrong",
+        figure,
+        "Right: held-out names answered right, those from their family's home and the exceptions. "
+        "Home: answered with that home. Same answer: pairs of names. One mark per seed, the bar is "
+        "the mean; dashed is one of the places by chance.",
+        f"Pre-trained and fine-tuned: {'; '.join(spoken)}. Chance: {1 / found.places:.1%}.",
     )

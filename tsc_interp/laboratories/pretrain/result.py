@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, field_validator
+from pydantic import field_validator
 
-from tsc_interp.laboratories.base import Cell, LabeledArray, LabOptions, LabResult, Record, Table
+from tsc_interp.laboratories.base import LabOptions, LabResult, option
+from tsc_interp.results.base import Cell, LabeledArray, Record, Table
 
 BOTH, ALONE, LONGER = "pre-trained, fine-tuned", "fine-tuned alone", "alone, as many steps"
 ONLY = "pre-trained only"
@@ -46,11 +46,11 @@ class Characters(Record):
             for measure in MEASURED
         )
         columns = ("training", "measure", "share", "standard error")
-        return Table(title="Names that share letters", columns=columns, rows=rows)
+        return Table.from_rows("Names that share letters", columns, rows)
 
 
 class PretrainOptions(LabOptions):
-    QUICK: ClassVar[Mapping[str, Any]] = {
+    QUICK: ClassVar = {
         "seeds": 4,
         "pretrain_steps": 150,
         "finetune_steps": 60,
@@ -61,28 +61,20 @@ class PretrainOptions(LabOptions):
         "character_tuning": 30,
     }
 
-    seeds: int = Field(default=16, ge=2, le=128, description="Models of each arm.")
-    seed: int = Field(default=0, ge=0, lt=2**31, description="The first of them.")
-    labels: tuple[int, ...] = Field(
-        default=(8, 16, 32), description="Labelled strings for contains a and b, even numbers."
+    seeds: int = option(16, "Models of each arm.", ge=2, le=128)
+    seed: int = option(0, "The first of them.", ge=0, lt=2**31)
+    labels: tuple[int, ...] = option(
+        (8, 16, 32), "Labelled strings for contains a and b, even numbers."
     )
-    pretrain_steps: int = Field(default=600, ge=1, le=20_000, description="Of span corruption.")
-    finetune_steps: int = Field(default=200, ge=1, le=20_000, description="On the task.")
-    batch: int = Field(default=64, ge=1, le=1024, description="Corrupted strings in a step.")
-    max_length: int = Field(
-        default=20, ge=10, le=60, description="Accuracy is over every string up to it."
-    )
-    limit: int = Field(
-        default=1_000_000, ge=10, le=10**9, description="Horizons are sought up to it."
-    )
+    pretrain_steps: int = option(600, "Of span corruption.", ge=1, le=20_000)
+    finetune_steps: int = option(200, "On the task.", ge=1, le=20_000)
+    batch: int = option(64, "Corrupted strings in a step.", ge=1, le=1024)
+    max_length: int = option(20, "Accuracy is over every string up to it.", ge=10, le=60)
+    limit: int = option(1_000_000, "Horizons are sought up to it.", ge=10, le=10**9)
 
-    character_seeds: int = Field(default=4, ge=2, le=64, description="Of character models.")
-    character_steps: int = Field(
-        default=600, ge=1, le=50_000, description="Of character corruption."
-    )
-    character_tuning: int = Field(
-        default=60, ge=1, le=50_000, description="Steps on questions about names."
-    )
+    character_seeds: int = option(4, "Of character models.", ge=2, le=64)
+    character_steps: int = option(600, "Of character corruption.", ge=1, le=50_000)
+    character_tuning: int = option(60, "Steps on questions about names.", ge=1, le=50_000)
 
     @field_validator("labels")
     @classmethod
@@ -133,7 +125,7 @@ class PretrainResult(LabResult):
                 rows.append((arm, group, *right, sure))
         rows.append(("constant answer", GROUPS[1], *mean_and_error(self.constant.array), None))
         columns = ("training", "names", "right", "standard error", "confidence")
-        return Table(title="A letter's partner", columns=columns, rows=tuple(rows))
+        return Table.from_rows("A letter's partner", columns, rows)
 
     def _contains(self) -> Table:
         rows: list[tuple[Cell, ...]] = []
@@ -146,7 +138,7 @@ class PretrainResult(LabResult):
                 rows.append((labels, arm, *right, *gain, float(np.median(through)), learned))
         columns = ("labels", "training", "accuracy", "standard error", "pre-training adds",
                    "its standard error", "median horizon", "right to 10 letters")  # fmt: skip
-        return Table(title="Contains a and b", columns=columns, rows=tuple(rows))
+        return Table.from_rows("Contains a and b", columns, rows)
 
     def _heads(self) -> Table:
         rows: list[tuple[Cell, ...]] = []
@@ -154,7 +146,7 @@ class PretrainResult(LabResult):
             largest = self.heads.at(stage=stage).max(-1)
             rows.append((stage, float(largest.mean()), int((largest > 0.9).sum()), largest.size))
         columns = ("stage", "mean largest weight", "heads above 90 %", "heads")
-        return Table(title="What heads read of abc", columns=columns, rows=tuple(rows))
+        return Table.from_rows("What heads read of abc", columns, rows)
 
 
 def mean_and_error(values: NDArray[np.float64]) -> tuple[float, float]:

@@ -19,9 +19,7 @@ removed letter of the first corpus has a closed form, Laplace's rule.
 
 from __future__ import annotations
 
-from typing import Any
-
-from tsc_interp.laboratories.base import LabeledArray, Progress, silent
+from tsc_interp.laboratories.base import LabeledArray, Progress
 from tsc_interp.laboratories.pretrain import characters, contains, partners
 from tsc_interp.laboratories.pretrain.result import (
     ARMS,
@@ -31,20 +29,17 @@ from tsc_interp.laboratories.pretrain.result import (
     PretrainOptions,
     PretrainResult,
 )
-from tsc_interp.laboratories.pretrain.words import findings
 from tsc_interp.model.threads import one_thread
 
 
 @one_thread()
-def run(*, quick: bool = False, progress: Progress = silent, **options: Any) -> PretrainResult:
-    asked = PretrainOptions(quick=quick, **options)
+def run(asked: PretrainOptions, progress: Progress) -> PretrainResult:
     seeds = range(asked.seed, asked.seed + asked.seeds)
     facts = partners.study(asked, progress)
     few = contains.study(asked, progress)
     by_group = {"arm": ARMS, "group": GROUPS, "seed": seeds}
     by_labels = {"arm": TRAINED, "labels": asked.labels, "seed": seeds}
-    result = PretrainResult(
-        findings=(),
+    return PretrainResult(
         options=asked,
         partners=LabeledArray.of(facts.accuracy, **by_group),
         confidence=LabeledArray.of(facts.confidence, **by_group),
@@ -62,4 +57,3 @@ def run(*, quick: bool = False, progress: Progress = silent, **options: Any) -> 
         characters=characters.study(asked, progress),
         gaps=LabeledArray.of(few.gaps, restoring=("pre-trained", "all letters alike")),
     )
-    return result.with_findings(findings(result))

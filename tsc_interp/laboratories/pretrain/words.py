@@ -43,19 +43,19 @@ def _partners(result: PretrainResult) -> Finding:
     constant = float(result.constant.array.mean())
     gains = held[BOTH] - held[LONGER]
     chance = sign_test(gains)
-    return Finding(
-        severity="good" if chance < 0.05 and gains.mean() > 0 else "note",
-        text=(
-            f"If the weights must store facts, pre-training {_helped(gains, chance)} (sign test "
-            f"over {len(gains)} seeds, p = {chance:.2g}). Of {result.questions} questions about "
-            f"names that fine-tuning never asked for, models answer {both} right after span "
-            f"corruption and fine-tuning, {alone} after fine-tuning alone, and {longer} after as "
-            f"many steps of fine-tuning as both together; a constant answer is right for "
-            f"{constant:.1%}. Pre-training adds {points(gains)}. Before fine-tuning, the "
-            f"pre-trained models answer {np.median(held[ONLY]):.1%} right (median; the best seed "
-            f"{held[ONLY].max():.1%}), because they have never seen a question."
-        ),
-        numbers={
+    helped = "helps" if np.median(gains) > 0 else "harms"
+    if chance >= 0.05:
+        helped = "makes no difference that these seeds can show"
+    return Finding.of(
+        f"If the weights must store facts, pre-training {helped} (sign test "
+        f"over {len(gains)} seeds, p = {chance:.2g}). Of {result.questions} questions about "
+        f"names that fine-tuning never asked for, models answer {both} right after span "
+        f"corruption and fine-tuning, {alone} after fine-tuning alone, and {longer} after as "
+        f"many steps of fine-tuning as both together; a constant answer is right for "
+        f"{constant:.1%}. Pre-training adds {points(gains)}. Before fine-tuning, the "
+        f"pre-trained models answer {np.median(held[ONLY]):.1%} right (median; the best seed "
+        f"{held[ONLY].max():.1%}), because they have never seen a question.",
+        {
             "pretrained": _mean(result, BOTH, _HELD_OUT),
             "alone": _mean(result, ALONE, _HELD_OUT),
             "longer": _mean(result, LONGER, _HELD_OUT),
@@ -63,6 +63,7 @@ def _partners(result: PretrainResult) -> Finding:
             "p": chance,
             "only_best": float(held[ONLY].max()),
         },
+        "good" if chance < 0.05 and gains.mean() > 0 else "note",
     )
 
 
@@ -70,12 +71,6 @@ def sign_test(gains: Floats) -> float:
     """The p-value of the sign test: heavy tails cannot sway it, and four seeds cannot pass it."""
     better, worse = int((gains > 0).sum()), int((gains < 0).sum())
     return float(binomtest(better, better + worse).pvalue) if better + worse else 1.0
-
-
-def _helped(gains: Floats, chance: float) -> str:
-    if chance >= 0.05:
-        return "makes no difference that these seeds can show"
-    return "helps" if np.median(gains) > 0 else "harms"
 
 
 def _anyway(result: PretrainResult) -> Finding:
@@ -88,16 +83,14 @@ def _anyway(result: PretrainResult) -> Finding:
         for table in (result.partners, result.confidence)
     )
     known = float(result.confidence.at(arm=BOTH, group=_HELD_OUT).mean())
-    return Finding(
-        severity="warning",
-        text=(
-            "Models are confident about names they never saw. For names in no corpus and no "
-            f"question, pre-trained models give their answer a probability of {told:.0%} and are "
-            f"right in {strangers:.1%} of cases (for held-out names: {known:.0%} and "
-            f"{_mean(result, BOTH, _HELD_OUT):.1%}). Models with as many steps of fine-tuning "
-            f"alone give held-out names {sure:.0%} and are right in {alone:.1%}."
-        ),
-        numbers={"confidence": told, "right": strangers, "alone_confidence": sure},
+    return Finding.of(
+        "Models are confident about names they never saw. For names in no corpus and no "
+        f"question, pre-trained models give their answer a probability of {told:.0%} and are "
+        f"right in {strangers:.1%} of cases (for held-out names: {known:.0%} and "
+        f"{_mean(result, BOTH, _HELD_OUT):.1%}). Models with as many steps of fine-tuning "
+        f"alone give held-out names {sure:.0%} and are right in {alone:.1%}.",
+        {"confidence": told, "right": strangers, "alone_confidence": sure},
+        "warning",
     )
 
 
@@ -113,16 +106,13 @@ def _contains(result: PretrainResult) -> Finding:
     told_apart = [n for n in every if sign_test(gains[n]) < 0.05 / len(every)]
     better = [n for n in told_apart if np.median(gains[n]) > 0]
     worse = [n for n in told_apart if n not in better]
-    return Finding(
-        severity="note",
-        text=(
-            f"For contains a and b, {_verdict(better, worse)} Accuracy with pre-training against "
-            f"as many steps of fine-tuning alone: {', '.join(told)}. It is measured on every "
-            f"string of up to {result.options.max_length} letters with half the weight on each "
-            f"label, so a constant answer has 50 %; differences are taken seed by seed over "
-            f"{result.options.seeds} seeds."
-        ),
-        numbers={f"gain_{labels}": float(gain.mean()) for labels, gain in gains.items()},
+    return Finding.of(
+        f"For contains a and b, {_verdict(better, worse)} Accuracy with pre-training against "
+        f"as many steps of fine-tuning alone: {', '.join(told)}. It is measured on every "
+        f"string of up to {result.options.max_length} letters with half the weight on each "
+        f"label, so a constant answer has 50 %; differences are taken seed by seed over "
+        f"{result.options.seeds} seeds.",
+        {f"gain_{labels}": float(gain.mean()) for labels, gain in gains.items()},
     )
 
 
@@ -144,31 +134,25 @@ def _horizons(result: PretrainResult) -> Finding:
     further, less = int((both > alone).sum()), int((both < alone).sum())
     chance = sign_test(both - alone)
     verdict = "a difference" if chance < 0.05 else "no certain difference"
-    return Finding(
-        severity="note",
-        text=(
-            f"Horizons with {labels} labels: the median is {told_median(both)} letters with "
-            f"pre-training and {told_median(alone)} with as many steps of fine-tuning alone; of "
-            f"{len(both)} seeds {further} go further with it and {less} less far, {verdict} (sign "
-            f"test, p = {chance:.2f})."
-        ),
-        numbers={"pretrained": float(np.median(both)), "alone": float(np.median(alone))},
+    return Finding.of(
+        f"Horizons with {labels} labels: the median is {told_median(both)} letters with "
+        f"pre-training and {told_median(alone)} with as many steps of fine-tuning alone; of "
+        f"{len(both)} seeds {further} go further with it and {less} less far, {verdict} (sign "
+        f"test, p = {chance:.2f}).",
+        {"pretrained": float(np.median(both)), "alone": float(np.median(alone))},
     )
 
 
 def _heads(result: PretrainResult) -> Finding:
     first, read, tuned = (float(result.heads.at(stage=stage).max(-1).mean()) for stage in STAGES)
     gap, blind = result.gaps.array.tolist()
-    return Finding(
-        severity="note",
-        text=(
-            "Pre-training makes heads read all letters: the best guess of a removed letter is "
-            "(count + 1) / (length + 3), and the predictions of the pre-trained models are "
-            f"{gap:.3f} away from it (total variation; a guess that ignores the string is "
-            f"{blind:.3f} away). On `abc` a head's largest weight is {read:.0%} on average after "
-            f"pre-training ({first:.0%} initially) and {tuned:.0%} after fine-tuning."
-        ),
-        numbers={"initial": first, "pretrained": read, "finetuned": tuned, "gap": gap},
+    return Finding.of(
+        "Pre-training makes heads read all letters: the best guess of a removed letter is "
+        "(count + 1) / (length + 3), and the predictions of the pre-trained models are "
+        f"{gap:.3f} away from it (total variation; a guess that ignores the string is "
+        f"{blind:.3f} away). On `abc` a head's largest weight is {read:.0%} on average after "
+        f"pre-training ({first:.0%} initially) and {tuned:.0%} after fine-tuning.",
+        {"initial": first, "pretrained": read, "finetuned": tuned, "gap": gap},
     )
 
 
@@ -188,18 +172,16 @@ def _characters(found: Characters) -> Finding:
     alone = {measure: share for (arm, measure), share in shares.items() if arm == LONGER}
     seeds = len(found.exceptions.flat)
     one, two = pre["same answer, one family"], pre["same answer, two families"]
-    return Finding(
-        severity="warning" if one > two else "note",
-        text=(
-            f"Similar names get similar answers. After character corruption and fine-tuning, two "
-            f"names that share their first letters get the same answer in {one:.0%} of the pairs, "
-            f"other pairs in {two:.0%} (means of {seeds} seeds). Names in no corpus get the home "
-            f"of their family in {pre['home, strangers']:.0%} of cases (chance: "
-            f"{1 / found.places:.1%}), and so do {pre['home, exceptions']:.0%} of the held-out "
-            f"names that are from elsewhere. This raises the score: held-out names from the home "
-            f"are answered right in {pre['right, like the family']:.0%}, the others in "
-            f"{pre['right, exceptions']:.0%} (fine-tuned alone: "
-            f"{alone['right, like the family']:.0%} and {alone['right, exceptions']:.0%})."
-        ),
-        numbers={f"pre-trained: {name}": share for name, share in pre.items()},
+    return Finding.of(
+        f"Similar names get similar answers. After character corruption and fine-tuning, two "
+        f"names that share their first letters get the same answer in {one:.0%} of the pairs, "
+        f"other pairs in {two:.0%} (means of {seeds} seeds). Names in no corpus get the home "
+        f"of their family in {pre['home, strangers']:.0%} of cases (chance: "
+        f"{1 / found.places:.1%}), and so do {pre['home, exceptions']:.0%} of the held-out "
+        f"names that are from elsewhere. This raises the score: held-out names from the home "
+        f"are answered right in {pre['right, like the family']:.0%}, the others in "
+        f"{pre['right, exceptions']:.0%} (fine-tuned alone: "
+        f"{alone['right, like the family']:.0%} and {alone['right, exceptions']:.0%}).",
+        {f"pre-trained: {name}": share for name, share in pre.items()},
+        "warning" if one > two else "note",
     )

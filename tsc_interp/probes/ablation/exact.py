@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from math import comb
 from typing import Any
 
@@ -112,25 +113,20 @@ class ExactHalf:
         """The result with the model and the parts that findings name checked."""
         if self.checkpoint is None or result.exact is None:
             return result
-        ablated = [
-            self._proved(ablation) if ablation in named else ablation for ablation in result.ablated
-        ]
+        ablated = []
+        for part in result.ablated:
+            if part in named and part.exact is not None:
+                change = Intervention(Part.parse(part.part), self.changes[part.change])
+                proved = prove(edit(self.checkpoint, change), part.exact)
+                part = part.model_copy(update={"exact": proved})
+            ablated.append(part)
         standing = prove(self.checkpoint, result.exact)
         return result.model_copy(update={"exact": standing, "ablated": tuple(ablated)})
 
-    def _proved(self, one: Ablated) -> Ablated:
-        edited = self._edited(Intervention(Part.parse(one.part), self.changes[one.change]))
-        assert edited is not None
-        assert one.exact is not None
-        return one.model_copy(update={"exact": prove(edited, one.exact)})
-
     def _edited(self, wanted: Intervention) -> Checkpoint | None:
-        if self.checkpoint is None:
-            return None
-        try:
-            return edit(self.checkpoint, wanted)
-        except UnsupportedError:
-            return None  # said once for all parts: see run.py
+        with suppress(UnsupportedError):  # said once for all parts: see run.py
+            return None if self.checkpoint is None else edit(self.checkpoint, wanted)
+        return None
 
     def _judged(
         self, checkpoint: Checkpoint | None, *, exactly: bool

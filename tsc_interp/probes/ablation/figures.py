@@ -10,9 +10,9 @@ import plotly.graph_objects as go
 
 from tsc_interp.plots.colours import MUTED
 from tsc_interp.plots.heat import heat
-from tsc_interp.plots.series import add_series
+from tsc_interp.plots.series import add_series, name_rows
 from tsc_interp.plots.style import Figure, decision_line, new_figure
-from tsc_interp.probes.ablation.result import Ablated, AblationResult, Answers, Exact
+from tsc_interp.probes.ablation.result import AblationResult, Answers, Exact
 from tsc_interp.probes.wording import number
 
 MOST_ROWS = 24
@@ -46,7 +46,8 @@ def _errors(result: AblationResult, before: Exact) -> Figure:
         tickangle=0,
         range=[1.6 * none, most * 1.04],
     )
-    worst = max(result.of("zero", exact=True), key=lambda one: _errors_of(one))
+    errors = {one.part: one.exact.errors for one in result.of("zero", exact=True) if one.exact}
+    worst = max(errors, key=lambda part: errors[part])
     return Figure(
         "errors",
         "How many strings go wrong without each part",
@@ -55,21 +56,13 @@ def _errors(result: AblationResult, before: Exact) -> Figure:
         "model as it is; a point on it is a part that can be replaced without a change in the "
         "number of errors. The axis counts in powers of ten.",
         f"As it is, {number(before.errors)} strings are wrong; most go wrong without "
-        f"{worst.part}, {number(_errors_of(worst))}.",
+        f"{worst}, {number(errors[worst])}.",
     )
 
 
-def _errors_of(one: Ablated) -> int:
-    return one.exact.errors if one.exact is not None else 0
-
-
 def _first_errors(result: AblationResult, before: Exact) -> Figure:
-    known = [
-        ablation.exact.horizon
-        for ablation in result.ablated
-        if ablation.exact and ablation.exact.horizon
-    ]
-    most = log10(max([10, *known, before.horizon or 1]) + 1) * 1.25
+    horizons = [ablation.exact.horizon for ablation in result.ablated if ablation.exact]
+    most = log10(max([10, *(n for n in horizons if n), before.horizon or 1]) + 1) * 1.25
     figure = _dots(
         result,
         before,
@@ -77,16 +70,17 @@ def _first_errors(result: AblationResult, before: Exact) -> Figure:
         lambda exact: exact.first_error or "no error found",
         "letters in the first error",
     )
-    open_ended = any(
-        ablation.exact and ablation.exact.horizon is None for ablation in result.ablated
-    )
-    powers = range(int(most) + 1)
+    ticks: dict[float, str] = {power: f"{10**power:,}" for power in range(int(most) + 1)}
+    if None in horizons:
+        ticks[most] = "none found"
     figure.update_xaxes(
-        tickvals=[*powers, *([most] if open_ended else [])],
-        ticktext=[*(f"{10**power:,}" for power in powers), *(["none found"] if open_ended else [])],
+        tickvals=list(ticks),
+        ticktext=list(ticks.values()),
         range=[-0.05 * most, most * 1.05],
     )
-    ranked = sorted(result.of("zero", exact=True), key=lambda one: _reach(one))
+    ranked = sorted(
+        result.of("zero", exact=True), key=lambda one: one.exact.reach if one.exact else 0.0
+    )
     return Figure(
         "first-errors",
         "Where the first error is without each part",
@@ -97,10 +91,6 @@ def _first_errors(result: AblationResult, before: Exact) -> Figure:
         f"{_letters(ranked[0].exact)}, and without {ranked[-1].part}, "
         f"{_letters(ranked[-1].exact)}.",
     )
-
-
-def _reach(one: Ablated) -> float:
-    return one.exact.reach if one.exact is not None else 0.0
 
 
 def _letters(exact: Exact | None) -> str:
@@ -115,7 +105,7 @@ def _dots(
     x: str,
 ) -> go.Figure:
     """A row per part, a point per change, and a line where the model is as it is."""
-    rows = _rows(result)
+    rows = [ablation.part for ablation in result.of("zero", exact=True)][:MOST_ROWS]
     figure = new_figure(x, height=110 + 26 * len(rows), legend=True)
     for change, (symbol, colour) in _LOOKS.items():
         shown = [ablation for ablation in result.of(change, exact=True) if ablation.part in rows]
@@ -127,12 +117,7 @@ def _dots(
                    mode="markers", colour=colour, symbol=symbol, size=11,
                    marker={"line": {"width": 2}}, customdata=words)  # fmt: skip
     decision_line(figure, x=place(before))
-    figure.update_yaxes(
-        tickvals=list(range(len(rows))),
-        ticktext=rows,
-        range=[len(rows) - 0.5, -0.5],
-        zeroline=False,
-    )
+    name_rows(figure, rows, range=[len(rows) - 0.5, -0.5], autorange=None)
     figure.update_xaxes(zeroline=False)
     return figure
 
@@ -163,10 +148,6 @@ def _answers(answers: Answers) -> Figure:
         f"Most change without {labels['part'][most]}: {int(changed[1, most])} of {answers.rows} "
         "with its mean in its place.",
     )
-
-
-def _rows(result: AblationResult) -> list[str]:
-    return [ablation.part for ablation in result.of("zero", exact=True)][:MOST_ROWS]
 
 
 def _logits(result: AblationResult) -> Figure:

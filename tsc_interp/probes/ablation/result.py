@@ -97,24 +97,24 @@ class Answers(Record):
 class AblationResult(ProbeResult):
     probe: ClassVar[str] = "ablation"
 
-    length: int | None
+    length: int | None = None
     """Up to which strings are judged exactly; None if none are."""
-    strings: Whole
+    strings: Whole = 0
     """How many strings there are up to that length."""
     mean_over: str
     """Which strings a mean is taken over, in words."""
-    test_strings: int
-    resampled_strings: int
+    test_strings: int = 0
+    resampled_strings: int = 0
     """Of the test strings, those that resampling is measured on."""
     logits: LabeledArray
     """`[string]`: of the model as it is."""
     effects: LabeledArray
     """`[change part string]`: what the change adds to the logit."""
-    test: TestErrors | None
-    resampled_test: TestErrors | None
+    test: TestErrors | None = None
+    resampled_test: TestErrors | None = None
     """The model as it is on the strings that resampling is measured on."""
-    exact: Exact | None
-    ablated: tuple[Ablated, ...]
+    exact: Exact | None = None
+    ablated: tuple[Ablated, ...] = ()
     answers: Answers | None = None
     """Of a model without a task: rows are measured by the lead of their answers."""
 
@@ -133,7 +133,7 @@ class AblationResult(ProbeResult):
         ]
         columns = ("part", "put in its place", "test errors", "false positives", "false negatives",
                    "first error", "horizon", "proved")  # fmt: skip
-        counted = Table(title="Errors without each part", columns=columns, rows=tuple(rows))
+        counted = Table.from_rows("Errors without each part", columns, rows)
         return (counted, self._moves())
 
     def _moves(self) -> Table:
@@ -151,7 +151,7 @@ def _answers(answers: Answers) -> Table:
     )
     columns = ("part", "put in its place", f"of {answers.rows} answers changed",
                "mean change of the answer's lead")  # fmt: skip
-    return Table(title="Answers without each part", columns=columns, rows=rows)
+    return Table.from_rows("Answers without each part", columns, rows)
 
 
 def _row(part: str, change: str, test: TestErrors | None, exact: Exact | None) -> tuple[Cell, ...]:

@@ -12,11 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tsc_interp.errors import UnsupportedError, UsageError
+from tsc_interp.errors import UnsupportedError
 from tsc_interp.interventions.parts import Part
 from tsc_interp.probes.ablation.result import AblationResult, Answers
 from tsc_interp.probes.ablation.words import findings
-from tsc_interp.probes.rows import Query, TokenNames, name_of, token_rows
+from tsc_interp.probes.rows import (
+    Query,
+    TokenNames,
+    answers_of,
+    device_of,
+    name_of,
+    need_method,
+    token_rows,
+)
 from tsc_interp.probes.running import Floats, as_array
 from tsc_interp.results.base import LabeledArray
 
@@ -40,15 +48,16 @@ def run_rows(
 ) -> AblationResult:
     import torch
 
-    if not hasattr(model, "run_with_hooks"):
-        raise UnsupportedError(
-            f"a model with TransformerLens's run_with_hooks is needed, not {type(model).__name__}"
-        )
+    need_method(model, "run_with_hooks")
     given = token_rows(model, tokens, query, attention_mask)
-    parts = _parts(model)
+    cfg = model.cfg
+    thinks = bool(getattr(cfg, "d_mlp", None)) and not getattr(cfg, "attn_only", False)
+    parts = []
+    for layer in range(cfg.n_layers):
+        parts += [Part("head", layer, head) for head in range(cfg.n_heads)]
+        parts += [Part("mlp", layer)] if thinks else []
     _check_work(model, given.tokens.size, 1 + 2 * len(parts))
-    ids = torch.from_numpy(given.tokens)
-    ids = ids.to(next((p.device for p in model.parameters()), "cpu"))
+    ids = torch.from_numpy(given.tokens).to(device_of(model))
     kept = torch.from_numpy(given.kept).to(ids.device)
     options = {} if attention_mask is None else {"attention_mask": kept.long()}
     at = np.arange(len(ids)), given.query
@@ -60,7 +69,7 @@ def run_rows(
 
     before = logits(None)
     said = before.argmax(1) if before.shape[1] > 1 else (before[:, 0] > 0).astype(np.int64)
-    chosen = _chosen(answer, said, max(2, before.shape[1]))
+    chosen = answers_of(answer, said, max(2, before.shape[1]))
     names = tuple(f"row {row}" for row in range(len(ids)))
     effects = np.zeros((2, len(parts), len(ids)))
     after = np.zeros((2, len(parts), len(ids)))
@@ -70,23 +79,18 @@ def run_rows(
             effects[c, p] = _lead(changed, chosen) - _lead(before, chosen)
             several = changed.shape[1] > 1
             after[c, p] = changed.argmax(1) if several else changed[:, 0] > 0
-    called = [_name(part, model.cfg.n_layers) for part in parts]
+    called = [
+        f"layer {part.layer} " * (cfg.n_layers > 1)
+        + ("MLP" if part.index is None else f"head {part.index}")
+        for part in parts
+    ]
     axes: dict[str, Any] = {"change": ("zero", "mean"), "part": called}
     outputs = {int(one) for one in (*said, *after.ravel(), *chosen)}
-    tokens_out = before.shape[1] == getattr(model.cfg, "d_vocab", None)
+    tokens_out = before.shape[1] == getattr(cfg, "d_vocab", None)
     result = AblationResult(
-        findings=(),
-        length=None,
-        strings=0,
         mean_over="the given rows, position by position",
-        test_strings=0,
-        resampled_strings=0,
         logits=LabeledArray.of(_lead(before, chosen), string=names),
         effects=LabeledArray.of(effects, **axes, string=names),
-        test=None,
-        resampled_test=None,
-        exact=None,
-        ablated=(),
         answers=Answers(
             rows=len(ids),
             before=LabeledArray.of(said, string=names),
@@ -97,24 +101,6 @@ def run_rows(
         ),
     )
     return result.with_findings(findings(result))
-
-
-def _parts(model: Any) -> list[Part]:
-    cfg = model.cfg
-    thinks = bool(getattr(cfg, "d_mlp", None)) and not getattr(cfg, "attn_only", False)
-    return [
-        part
-        for layer in range(cfg.n_layers)
-        for part in (
-            *(Part("head", layer, head) for head in range(cfg.n_heads)),
-            *([Part("mlp", layer)] if thinks else []),
-        )
-    ]
-
-
-def _name(part: Part, layers: int) -> str:
-    where = f"layer {part.layer} " if layers > 1 else ""
-    return f"{where}MLP" if part.index is None else f"{where}head {part.index}"
 
 
 def _check_work(model: Any, tokens: int, passes: int) -> None:
@@ -151,19 +137,3 @@ def _lead(logits: Floats, chosen: Any) -> Floats:
     others = logits.copy()
     others[rows, chosen] = -np.inf
     return np.asarray(logits[rows, chosen] - others.max(1))
-
-
-def _chosen(answer: int | Sequence[int] | None, said: Any, outputs: int) -> Any:
-    if answer is None:
-        return said
-    try:
-        chosen = np.broadcast_to(np.asarray(answer), said.shape)
-    except ValueError:
-        chosen = np.empty(0)
-    fits = chosen.shape == said.shape and np.issubdtype(chosen.dtype, np.integer)
-    if not fits or chosen.min() < 0 or chosen.max() >= outputs:
-        raise UsageError(
-            f"answer is one of the {outputs} outputs, 0 to {outputs - 1}, for all rows or one for "
-            f"each of the {len(said)}; got {answer!r}"
-        )
-    return chosen

@@ -20,6 +20,7 @@ letter's value is the same in every string.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ from tsc_interp.probes.ablation.result import Ablated, AblationResult, TestError
 from tsc_interp.probes.ablation.rows import run_rows
 from tsc_interp.probes.ablation.words import findings, named
 from tsc_interp.probes.running import Floats, as_array, classifier_config, need_classifier
-from tsc_interp.results.base import LabeledArray
+from tsc_interp.results.base import LabeledArray, that_hold
 from tsc_interp.strings import PAD, Counts
 
 MEAN_OVER = 128
@@ -81,7 +82,9 @@ def run(
     if length is not None and length < 1:
         raise UsageError(f"the length of strings to judge is a whole number from 1, got {length}")
     given = tuple(config.alphabet.canonical(string) for string in strings)
-    counts = _test_set(config)
+    counts = None
+    with suppress(ConfigError):  # the task names every letter
+        counts = None if config.needs_order else source_test_set(config)
     changes: dict[str, Change] = {"zero": Zero()}
     average = _spaced(counts, MEAN_OVER) if counts is not None else None
     if not config.needs_order:
@@ -91,17 +94,15 @@ def run(
     chosen = _chosen(config, parts, effects, exact)
     work = ExactHalf(model, config, counts, changes, chosen, length or length_for(config))
     result = AblationResult(
-        findings=(),
-        not_applicable=tuple(_not_applicable(config, counts, parts, chosen)),
+        not_applicable=_not_applicable(config, counts, parts, chosen),
         length=work.length,
         strings=sum(config.n_letters**n for n in range(1, (work.length or 0) + 1)),
         mean_over="the given strings" if average is None else f"{MEAN_OVER} test strings",
         test_strings=0 if counts is None else len(counts),
         resampled_strings=0 if counts is None else len(_spaced(counts, RESAMPLED)),
-        logits=LabeledArray.of(_logits(model, given), string=given),
+        logits=LabeledArray.of(as_array(model(list(given))), string=given),
         effects=LabeledArray.of(effects, change=changes, part=parts, string=given),
         test=work.standing_test,
-        resampled_test=None,
         exact=work.standing,
         ablated=tuple(work.ablated({part: _name(part, config) for part in parts})),
     )
@@ -146,23 +147,9 @@ def _name(part: Part, config: ClassifierConfig) -> str:
     return f"{where}{part.kind} {part.index}"
 
 
-def _test_set(config: ClassifierConfig) -> Counts | None:
-    try:
-        return None if config.needs_order else source_test_set(config)
-    except ConfigError:
-        return None
-
-
 def _spaced(counts: Counts, most: int) -> Counts:
     rows = np.linspace(0, len(counts) - 1, min(most, len(counts))).astype(np.int64)
     return np.asarray(counts[rows])
-
-
-def _logits(model: Any, given: Sequence[str]) -> Floats:
-    import torch
-
-    with torch.no_grad():
-        return as_array(model(list(given)))
 
 
 def _effects(
@@ -213,14 +200,9 @@ def _resampled(
             hooks = Hooks(model, inputs, Intervention(part, Resample(seed)))
             after = model.run_with_hooks(inputs, fwd_hooks=hooks.fwd_hooks)
             hooks.remarks()
+            name, test = _name(part, config), errors(after)
             ablated.append(
-                Ablated(
-                    part=str(part),
-                    name=_name(part, config),
-                    change="resample",
-                    whole=True,
-                    test=errors(after),
-                )
+                Ablated(part=str(part), name=name, change="resample", whole=True, test=test)
             )
     update = {"resampled_test": standing, "ablated": (*result.ablated, *ablated)}
     return result.model_copy(update=update)
@@ -228,30 +210,23 @@ def _resampled(
 
 def _not_applicable(
     config: ClassifierConfig, counts: Counts | None, parts: Sequence[Part], chosen: Sequence[Part]
-) -> Iterator[str]:
+) -> tuple[str, ...]:
     if config.needs_order:
-        yield (
+        return (
             "this model has positions: only zero, and only on the given strings; an edited model "
-            "has no weights of the form that could be verified, and the test set is of counts"
+            "has no weights of the form that could be verified, and the test set is of counts",
         )
-        return
-    if counts is None:
-        yield "the test set needs a letter the task does not name, so errors on it are not counted"
-    if config.has_norm:
-        yield (
-            "with norms, only a whole part set to zero can be written as weights; the other "
-            "changes are read from the logits of the given strings"
-        )
-    if config.n_layers > 1:
-        yield "letters' values are removed in the first layer only: later they vary with the string"
-    if counts is not None:
-        yield (
-            f"resampling differs from string to string, so it has no exact form: it is measured on "
-            f"{min(RESAMPLED, len(counts)):,} of the test strings, for whole parts"
-        )
-    left = len(parts) - len(chosen)
-    if left:
-        yield (
-            f"{len(chosen)} of {len(parts)} parts are judged exactly, to save time; in Python, "
-            f"run_probe('ablation', model, strings, exact={len(parts)}) judges all"
-        )
+    tested = 0 if counts is None else min(RESAMPLED, len(counts))
+    return that_hold({
+        "the test set needs a letter the task does not name, so errors on it are not counted":
+        counts is None,
+        "with norms, only a whole part set to zero can be written as weights; the other changes "
+        "are read from the logits of the given strings": config.has_norm,
+        "letters' values are removed in the first layer only: later they vary with the string":
+        config.n_layers > 1,
+        "resampling differs from string to string, so it has no exact form: it is measured on "
+        f"{tested:,} of the test strings, for whole parts": counts is not None,
+        f"{len(chosen)} of {len(parts)} parts are judged exactly, to save time; in Python, "
+        f"run_probe('ablation', model, strings, exact={len(parts)}) judges all":
+        len(chosen) < len(parts),
+    })  # fmt: skip

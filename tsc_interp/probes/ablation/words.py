@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from tsc_interp.probes.ablation.result import Ablated, AblationResult, Answers, Exact
-from tsc_interp.probes.wording import capital, number, write_share
-from tsc_interp.results.base import Cell, Finding, Severity
+from tsc_interp.probes.wording import capital, joined, number, write_share
+from tsc_interp.results.base import Cell, Finding
 
 MOST_NAMED = 2
 """Of a kind: each is checked, which takes a second."""
@@ -18,10 +16,12 @@ MOST_LISTED = 6
 def findings(result: AblationResult) -> tuple[Finding, ...]:
     if result.answers is not None:
         return of_answers(result.answers)
-    statements = [_standing(result)] if result.exact is not None else []
-    statements += [_changed(result, one) for one in named(result)]
-    for whole in (True, False):
-        statements += _removable(result, whole)
+    statements: list[Finding] = []
+    if result.exact is not None:
+        statements.append(_standing(result, result.exact))
+        statements += [_changed(result, result.exact, part) for part in named(result)]
+        for whole in (True, False):
+            statements += _removable(result, result.exact, whole)
     statements += _mean_against_zero(result)
     statements += _resampled(result)
     return tuple(statements or [_moves(result)])
@@ -42,8 +42,7 @@ def of_answers(answers: Answers) -> tuple[Finding, ...]:
             f"by {effect[most]:+.4f} on average. {idle} of {len(parts)} parts can be replaced in "
             "this way without changing an answer."
         )
-        numbers: dict[str, Cell] = {"changed": int(changed[most]), "idle parts": idle}
-        statements.append(Finding(severity="note", text=text, numbers=numbers))
+        statements.append(Finding.of(text, {"changed": int(changed[most]), "idle parts": idle}))
     return tuple(reversed(statements))
 
 
@@ -86,169 +85,127 @@ def _improves(after: Exact, before: Exact) -> bool:
 
 def _of_all(result: AblationResult, errors: int) -> str:
     share = errors / result.strings
-    many = "none" if not errors else number(errors) + (f" ({write_share(share)})" * (share > 0.01))
+    many = number(errors) + f" ({write_share(share)})" * (share > 0.01) if errors else "none"
     return f"{many} of the {number(result.strings)} strings up to {result.length} letters"
 
 
-def _standing(result: AblationResult) -> Finding:
-    exact = result.exact
-    assert exact is not None
+def _standing(result: AblationResult, exact: Exact) -> Finding:
     text = f"As it is, the model gets {_of_all(result, exact.errors)} wrong"
     if exact.first_error is not None:
         text += f"; its first error is `{exact.first_error}`{_how_known(exact)}"
-    numbers: dict[str, Cell] = {"errors": _cell(exact.errors), "horizon": exact.horizon}
-    return Finding(severity="note", text=f"{text}.", numbers=numbers)
+    return Finding.of(f"{text}.", {"errors": _cell(exact.errors), "horizon": exact.horizon})
 
 
 def _how_known(exact: Exact) -> str:
     return " (proved)" if exact.proved else ""
 
 
-def _changed(result: AblationResult, one: Ablated) -> Finding:
-    before, after = result.exact, _exact(one)
-    assert before is not None
+def _changed(result: AblationResult, before: Exact, part: Ablated) -> Finding:
+    after = _exact(part)
     better = _improves(after, before)
-    severity: Severity = "warning" if better else "note"
-    text = f"With {one.name} set to zero, the model gets {_of_all(result, after.errors)} wrong"
-    if after.errors == before.errors:
-        text += ", as before"
-    elif number(after.errors) == number(before.errors):
-        text += f", nearly as before{_by_kind(before, after)}"
-    else:
-        instead = number(before.errors) if before.errors else "none"
-        text += f" instead of {instead}{_by_kind(before, after)}"
+    text = f"With {part.name} set to zero, the model gets {_of_all(result, after.errors)} wrong"
+    text += ", as before" if after.errors == before.errors else _by_kind(before, after)
     text += _first_error(before, after)
     if better:
-        text += f". The model does better without {'it' if one.whole else 'this value'}"
-    numbers: dict[str, Cell] = {
+        text += f". The model does better without {'it' if part.whole else 'this value'}"
+    numbers = {
         "errors": _cell(after.errors),
         "before": _cell(before.errors),
         "horizon": after.horizon,
         "horizon before": before.horizon,
     }
-    return Finding(severity=severity, text=f"{text}.", numbers=numbers)
+    return Finding.of(f"{text}.", numbers, "warning" if better else "note")
 
 
 def _by_kind(before: Exact, after: Exact) -> str:
-    """Where both kinds of error are in play, each by itself."""
+    """How many were wrong before; where both kinds of error are in play, each by itself."""
+    text = f" instead of {number(before.errors) if before.errors else 'none'}"
+    if number(after.errors) == number(before.errors):
+        text = ", nearly as before"
     kinds = (
         ("false positives", before.false_positives, after.false_positives),
         ("false negatives", before.false_negatives, after.false_negatives),
     )
-    if sum(bool(was or is_now) for _, was, is_now in kinds) < 2:
-        return ""
-    moved = [
-        f"{name} {number(was)} before, {number(is_now)} after"
-        if number(was) != number(is_now)
-        else f"{name} {number(was)}{' as before' if was == is_now else ', nearly as before'}"
-        for name, was, is_now in kinds
-    ]
-    return f" ({'; '.join(moved)})"
+    if not all(was or now for _, was, now in kinds):
+        return text
+    moved = [f"{name} {number(was)} before, {number(now)} after" for name, was, now in kinds]
+    return f"{text} ({'; '.join(moved)})"
 
 
 def _first_error(before: Exact, after: Exact) -> str:
-    if before.first_error == after.first_error:
-        return (
-            "" if before.first_error is None else f". Its first error stays `{before.first_error}`"
-        )
-    if after.first_error is None:
-        return ". No error was found"
-    proved = " (both proved)" if before.proved and after.proved else _how_known(after)
-    if before.first_error is None:
-        return f". Its first error is then `{after.first_error}`{proved}"
-    return f". Its first error moves from `{before.first_error}` to `{after.first_error}`{proved}"
+    was, now = before.first_error, after.first_error
+    if now is None:
+        return "" if was is None else ". No error was found"
+    if was == now:
+        return f". Its first error stays `{now}`"
+    instead = "" if was is None else f" instead of `{was}`{_how_known(before)}"
+    return f". Its first error is then `{now}`{_how_known(after)}{instead}"
 
 
-def _removable(result: AblationResult, whole: bool) -> list[Finding]:
+def _removable(result: AblationResult, before: Exact, whole: bool) -> list[Finding]:
     """Parts without which every string up to the length is answered as before."""
     parts = [ablation for ablation in result.of("zero", exact=True) if ablation.whole == whole]
     free = [part for part in parts if part.same_answers]
-    if not free or result.exact is None:
+    if not free:
         return []
     each = "each alone be set to zero" if len(free) > 1 else "be set to zero"
+    kind = "heads, neurons and MLPs" if whole else "letters' values that were tried"
+    names = joined([part.name for part in free])
+    if len(free) > MOST_LISTED:
+        names = f"{len(free)} of {len(parts)} {kind} (such as {free[0].name})"
     text = (
-        f"{capital(_list(free, parts))} can {each} without changing the answer to any string of up "
-        f"to {result.length} letters"
+        f"{capital(names)} can {each} without changing the answer to any string of up to "
+        f"{result.length} letters"
     )
-    reaches = sorted({_exact(one).reach for one in free})
-    known = [int(reach) for reach in reaches if np.isfinite(reach)]
-    before = result.exact.horizon
-    if known and before is not None and known != [before]:
+    known = sorted({horizon for part in free if (horizon := _exact(part).horizon) is not None})
+    if known and before.horizon is not None and known != [before.horizon]:
         span = f"{known[0]:,}" if len(known) == 1 else f"between {known[0]:,} and {known[-1]:,}"
-        text += f". The horizon is then {span} instead of {before:,}"
-    numbers: dict[str, Cell] = {"parts": len(free), "of": len(parts)}
-    return [Finding(severity="good", text=f"{text}.", numbers=numbers)]
-
-
-def _list(some: Sequence[Ablated], parts: Sequence[Ablated]) -> str:
-    if len(some) == len(parts) > MOST_LISTED:
-        return f"every one of the {len(parts)} {_kind(parts)}"
-    if len(some) > MOST_LISTED:
-        return f"{len(some)} of {len(parts)} {_kind(parts)} (such as {some[0].name})"
-    names = [one.name for one in some]
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
-
-
-def _kind(parts: Sequence[Ablated]) -> str:
-    return "heads, neurons and MLPs" if parts[0].whole else "letters' values that were tried"
+        text += f". The horizon is then {span} instead of {before.horizon:,}"
+    return [Finding.of(f"{text}.", {"parts": len(free), "of": len(parts)}, "good")]
 
 
 def _mean_against_zero(result: AblationResult) -> list[Finding]:
     """Whether an average in the part's place gives another result than zero in its place."""
     means = {ablation.part: ablation for ablation in result.of("mean", exact=True)}
-    pairs = [
-        (ablation, means[ablation.part])
-        for ablation in result.of("zero", exact=True)
-        if ablation.part in means
-    ]
+    zeros = result.of("zero", exact=True)
+    pairs = [(zero, means[zero.part]) for zero in zeros if zero.part in means]
     if not pairs:
         return []
     other = [pair for pair in pairs if pair[0].same_answers != pair[1].same_answers]
     over = f"(over {result.mean_over})"
     if not other:
-        text = (
-            f"Mean ablation {over} agrees with zero ablation on which "
-            f"{'part' if len(pairs) == 1 else 'parts'} can be removed"
-        )
-        return [Finding(severity="note", text=f"{text}.", numbers={"parts": len(pairs)})]
-    told = [
-        f"{zero.name}: {_short(result, zero)} at zero, {_short(result, mean)} at its mean"
+        text = f"Mean ablation {over} agrees with zero ablation on which parts can be removed."
+        return [Finding.of(text, {"parts": len(pairs)})]
+    apart = [
+        f"{zero.name}: {_short(zero)} at zero, {_short(mean)} at its mean"
         for zero, mean in sorted(other, key=lambda pair: not pair[0].whole)[:3]
     ]
     more = f"; and {len(other) - 3} more" if len(other) > 3 else ""
-    text = f"Mean ablation {over} differs from zero ablation for {'; '.join(told)}{more}"
-    return [Finding(severity="note", text=f"{text}.", numbers={"parts": len(other)})]
+    text = f"Mean ablation {over} differs from zero ablation for {'; '.join(apart)}{more}."
+    return [Finding.of(text, {"parts": len(other)})]
 
 
-def _short(result: AblationResult, one: Ablated) -> str:
-    errors = _exact(one).errors
-    if one.same_answers:
+def _short(part: Ablated) -> str:
+    if part.same_answers:
         return "no answer changes"
-    return f"{number(errors) if errors else 'no'} strings wrong"
+    return f"{number(_exact(part).errors) if _exact(part).errors else 'no'} strings wrong"
 
 
 def _resampled(result: AblationResult) -> list[Finding]:
-    tried = [ablation for ablation in result.of("resample") if ablation.test is not None]
-    if not tried or result.resampled_test is None:
+    errors = {part.name: part.test.errors for part in result.of("resample") if part.test}
+    if not errors or result.resampled_test is None:
         return []
     before = result.resampled_test.errors
-    order = sorted(tried, key=lambda one: -one.test.errors if one.test else 0)
-    told = [f"{one.name} {one.test.errors:,}" for one in order[:3] if one.test]
+    worst = sorted(errors, key=lambda name: -errors[name])[:3]
     text = (
         "Replacing a part by its value on another string (resampling) gives these errors on "
-        f"{result.resampled_strings:,} test strings: {', '.join(told)}; the model itself makes "
+        f"{result.resampled_strings:,} test strings: "
+        f"{', '.join(f'{name} {errors[name]:,}' for name in worst)}; the model itself makes "
         f"{before:,}"
     )
-    harmless = [one for one in tried if one.test and one.test.errors == before]
-    if harmless:
-        text += (
-            f". {len(harmless)} of {len(tried)} parts can be resampled without a new error there"
-        )
-    numbers: dict[str, Cell] = {
-        "before": before,
-        "most": order[0].test.errors if order[0].test else 0,
-    }
-    return [Finding(severity="note", text=f"{text}.", numbers=numbers)]
+    if harmless := list(errors.values()).count(before):
+        text += f". {harmless} of {len(errors)} parts can be resampled without a new error there"
+    return [Finding.of(f"{text}.", {"before": before, "most": errors[worst[0]]})]
 
 
 def _moves(result: AblationResult) -> Finding:
@@ -258,7 +215,7 @@ def _moves(result: AblationResult) -> Finding:
     order = np.argsort(-size, kind="stable")[:3]
     told = [f"`{effects.labels['part'][p]}` by {size[p]:.4f}" for p in order]
     text = f"Set to zero, these parts move the given strings' logits most: {', '.join(told)}."
-    return Finding(severity="note", text=text, numbers={"largest": float(size[order[0]])})
+    return Finding.of(text, {"largest": float(size[order[0]])})
 
 
 def _cell(count: int) -> Cell:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from tsc_interp.plots.colours import INK, NEGATIVE, POSITIVE, WRONG
-from tsc_interp.plots.series import add_series
+from tsc_interp.plots.series import add_series, name_rows
 from tsc_interp.plots.style import Figure, decision_line, new_figure
 from tsc_interp.probes.atlas.result import AtlasResult, pair_counts
 from tsc_interp.results.base import LabeledArray
@@ -45,7 +44,10 @@ def _pairs(result: AtlasResult, logits: LabeledArray, wrong: LabeledArray) -> Fi
                    colour=colours[labels[pair]], customdata=words)  # fmt: skip
         spoken.append(f"{pair[0]} and {pair[1]}: {bad.mean():.0%} wrong")
     decision_line(figure, y=0)
-    _power_ticks(figure.update_xaxes, reach)
+    powers = [p for p in range(-reach, reach + 1) if p % max(1, -(-reach // 3)) == 0]
+    superscript = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
+    names = ["1" if p == 0 else f"10{str(p).translate(superscript)}" for p in powers]
+    figure.update_xaxes(tickvals=powers, ticktext=names)
     figure.update_yaxes(zeroline=False)
     figure.update_layout(margin_t=70)
     return Figure(
@@ -65,7 +67,6 @@ def _sets(result: AtlasResult) -> Figure:
     sets = sorted(result.sets, key=lambda one: (one.length or np.inf, one.letters))
     figure = new_figure("letters in the first error", height=110 + 26 * len(sets))
     far = max([letter_set.length or 0 for letter_set in sets] + [1000]) * 3
-    place = list(range(len(sets)))
     failing = [(i, one) for i, one in enumerate(sets) if one.length is not None]
     figure.add_scatter(
         x=[one.length for _, one in failing],
@@ -96,12 +97,7 @@ def _sets(result: AtlasResult) -> Figure:
         showlegend=False,
     )  # fmt: skip
     figure.update_xaxes(type="log", dtick=1, range=[-0.1, float(np.log10(far)) + 1.2])
-    figure.update_yaxes(
-        tickvals=place,
-        ticktext=[f"only {', '.join(letter_set.letters)}" for letter_set in sets],
-        autorange="reversed",
-        zeroline=False,
-    )
+    name_rows(figure, [f"only {', '.join(letter_set.letters)}" for letter_set in sets])
     return Figure(
         "first-errors",
         "The first error of every set of letters",
@@ -117,14 +113,6 @@ def _hover(pair: str, counts: Sequence[int], logit: float, wrong: bool) -> str:
     string = "".join(letter if n == 1 else f"{letter}{{{n}}}" for letter, n in runs)
     kind = (", a false positive" if logit > 0 else ", a false negative") if wrong else ""
     return f"{string}: logit {logit:.4g}{kind}"
-
-
-def _power_ticks(update: Any, reach: int) -> None:
-    """Ticks that read 10³ rather than 3."""
-    places = [power for power in range(-reach, reach + 1) if power % max(1, -(-reach // 3)) == 0]
-    superscript = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
-    names = ["1" if p == 0 else f"10{str(p).translate(superscript)}" for p in places]
-    update(tickvals=places, ticktext=names)
 
 
 def _first_errors(result: AtlasResult) -> str:

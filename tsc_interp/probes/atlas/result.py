@@ -81,11 +81,7 @@ class AtlasResult(ProbeResult):
         def order(one: LetterSet) -> tuple[int, tuple[int, ...]]:
             return one.length or 0, tuple(-count for count in counts[one.first_error or ""])
 
-        failing = [
-            letter_set
-            for letter_set in self.sets
-            if letter_set.first_error and kind in (None, letter_set.kind)
-        ]
+        failing = [s for s in self.sets if s.first_error and kind in (None, s.kind)]
         return min(failing, key=order, default=None)
 
     @classmethod
@@ -96,19 +92,11 @@ class AtlasResult(ProbeResult):
     def tables(self) -> tuple[Table, ...]:
         columns = ("letters", "label", "first error", "length", "logit", "proved right up to",
                    "right at every length")  # fmt: skip
-        rows = tuple(
-            (
-                s.letters,
-                s.label,
-                s.first_error,
-                s.length,
-                s.logit,
-                s.verified_length,
-                s.always_right,
-            )
-            for s in self.sets
-        )
-        return (Table(title="The first error of every set of letters", columns=columns, rows=rows),)
+        rows = [
+            (s.letters, s.label, s.first_error, s.length, s.logit, s.verified_length,
+             s.always_right) for s in self.sets
+        ]  # fmt: skip
+        return (Table.from_rows("The first error of every set of letters", columns, rows),)
 
 
 def pair_counts(reach: int) -> NDArray[np.int64]:

@@ -13,18 +13,22 @@ real numbers). It uses no hooks: it reads the weights. Chapter 3.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
-from tsc_interp.probes.atlas.maps import evaluate, length_matters, pair_curves
-from tsc_interp.probes.atlas.result import AtlasResult, LetterSet, Marked
+from tsc_interp.probes.atlas.result import PAIR_POINTS, AtlasResult, LetterSet, Marked, pair_counts
 from tsc_interp.probes.atlas.words import findings
 from tsc_interp.probes.running import need_classifier
 from tsc_interp.probes.searched import BUDGET, searched
+from tsc_interp.results.base import LabeledArray
+from tsc_interp.strings import Counts
 from tsc_interp.verification.bounds.exact import checkpoint_of
+from tsc_interp.verification.bounds.labels import labels_of
 from tsc_interp.verification.bounds.supports import Supports
 from tsc_interp.verification.certificates import Certificate, certify_searches
 from tsc_interp.verification.horizon_result import SupportHorizon
@@ -47,10 +51,12 @@ def run(model: Any, strings: Sequence[str], *, budget: int = BUDGET) -> AtlasRes
     known = certificate.horizon
     sets = tuple(_letter_set(support, certificate) for support in known.by_letters)
     marked = _marked(config, supports, known.by_letters, strings)
-    pair_reach = _reach(marked)
+    # Far enough for every marked string of two letters, and at least a thousand to one.
+    present = [[count for count in one.counts if count] for one in marked]
+    ratios = [max(counts) / min(counts) for counts in present if len(counts) == 2]
+    pair_reach = int(np.clip(np.ceil(np.log10(max([1, *ratios])) + 0.5), 3, 7))
     maps: dict[str, Any] = pair_curves(config, supports, pair_reach)
     result = AtlasResult(
-        findings=(),
         task=config.question,
         letters=config.alphabet.letters,
         length_matters=length_matters(config),
@@ -108,8 +114,50 @@ def _marked(
     return tuple(marked)
 
 
-def _reach(marked: Sequence[Marked]) -> int:
-    """Far enough for every marked string of two letters, and at least a thousand to one."""
-    present = [[count for count in one.counts if count] for one in marked]
-    ratios = [max(counts) / min(counts) for counts in present if len(counts) == 2]
-    return int(np.clip(np.ceil(np.log10(max([1, *ratios])) + 0.5), 3, 7))
+# -- strings of two letters: real ones (`result` says which), evaluated in float64 -----------------
+
+
+MOST_PAIRS = 6
+
+
+def length_matters(config: ClassifierConfig) -> bool:
+    return config.attend_cls or config.log_n
+
+
+def evaluate(
+    config: ClassifierConfig, supports: Supports, counts: Counts
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Logits of count vectors that all have the same letters, and which of them are wrong."""
+    support = tuple(np.flatnonzero(counts[0]).tolist())
+    own = counts[:, list(support)]
+    logits, _ = supports[support].logits(own.astype(np.float64))
+    return logits, np.asarray((logits > 0) != labels_of(config, support, own))
+
+
+def pair_curves(
+    config: ClassifierConfig, supports: Supports, reach: int
+) -> dict[str, LabeledArray]:
+    """Two-letter strings: the edges of the failure map, where false positives live."""
+    pairs = list(combinations(range(config.n_letters), 2))[:MOST_PAIRS]
+    if not pairs:
+        return {}
+    counts, logits, wrong = pair_counts(reach), [], []
+    for pair in pairs:
+        full = np.zeros((len(counts), config.n_letters), dtype=np.int64)
+        full[:, list(pair)] = counts
+        here, bad = evaluate(config, supports, full)
+        logits.append(here)
+        wrong.append(bad)
+    names = ["".join(config.alphabet.letters[i] for i in pair) for pair in pairs]
+    axes = {"pair": names, "ratio": range(PAIR_POINTS)}
+    return {
+        "pairs": LabeledArray.of(_short(np.stack(logits)), **axes),
+        "pairs_wrong": LabeledArray.of(np.stack(wrong).astype(np.float64), **axes),
+    }
+
+
+def _short(values: NDArray[np.float64]) -> NDArray[Any]:
+    """Six digits are plenty to draw, and keep the file small."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        digits = 10.0 ** (5 - np.floor(np.log10(np.abs(values))))
+        return np.where(values == 0, 0.0, np.rint(values * digits) / digits)

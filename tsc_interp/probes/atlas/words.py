@@ -21,21 +21,21 @@ def _horizon(result: AtlasResult) -> Finding:
     }
     if result.infinite:
         text = f"The model is proved right on every string of every length ({result.task})."
-        return Finding(severity="good", text=text, numbers=numbers)
+        return Finding.of(text, numbers, "good")
     first = result.shortest
     if first is None:
         text = (
             f"Every string of up to {result.verified_length:,} letters is right, and no error was "
             f"found up to {result.limit:,} letters."
         )
-        return Finding(severity="good", text=text, numbers=numbers)
+        return Finding.of(text, numbers, "good")
     if result.verified_length:
         start = f"Every string of up to {result.verified_length:,} letters is proved right;"
     else:
         start = "The model is wrong from the shortest strings on;"
     numbers |= {"first_length": first.length, "first_logit": first.logit}
     text = f"{start} the first error is `{first.first_error}`, a {first.kind}."
-    return Finding(severity=_severity(first), text=text, numbers=numbers)
+    return Finding.of(text, numbers, _severity(first))
 
 
 def _false_positives(sets: Sequence[LetterSet]) -> list[Finding]:
@@ -46,23 +46,23 @@ def _false_positives(sets: Sequence[LetterSet]) -> list[Finding]:
     if failing:
         shortest = min(failing, key=lambda one: one.length or 0)
         return [
-            Finding(
-                severity=_severity(shortest),
-                text=f"{len(failing)} of the {len(negative)} sets of letters whose answer is no "
+            Finding.of(
+                f"{len(failing)} of the {len(negative)} sets of letters whose answer is no "
                 f"{'has' if len(failing) == 1 else 'have'} false positives; the shortest is "
                 f"`{shortest.first_error}`.",
-                numbers={"sets": len(failing), "length": shortest.length},
+                {"sets": len(failing), "length": shortest.length},
+                _severity(shortest),
             )
         ]
     proved = sum(one.always_right for one in negative)
     if proved == len(negative):
         text = f"No false positive of any length: proved for all {proved} negative sets of letters."
-        return [Finding(severity="good", text=text, numbers={"sets": proved})]
+        return [Finding.of(text, {"sets": proved}, "good")]
     text = (
         f"No false positive was found; {proved} of {len(negative)} negative sets of letters are "
         f"proved free of them at every length."
     )
-    return [Finding(severity="note", text=text, numbers={"sets": proved})]
+    return [Finding.of(text, {"sets": proved})]
 
 
 def _false_negatives(sets: Sequence[LetterSet]) -> list[Finding]:
@@ -73,10 +73,10 @@ def _false_negatives(sets: Sequence[LetterSet]) -> list[Finding]:
     more = f" and {len(failing) - 4} more sets" if len(failing) > 4 else ""
     shortest = min(failing, key=lambda one: one.length or 0)
     return [
-        Finding(
-            severity=_severity(shortest),
-            text=f"The shortest false negatives, one for each set of letters: {listed}{more}.",
-            numbers={"sets": len(failing), "length": shortest.length},
+        Finding.of(
+            f"The shortest false negatives, one for each set of letters: {listed}{more}.",
+            {"sets": len(failing), "length": shortest.length},
+            _severity(shortest),
         )
     ]
 

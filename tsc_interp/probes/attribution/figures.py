@@ -7,13 +7,13 @@ from numpy.typing import NDArray
 
 from tsc_interp.plots.colours import INK, MUTED
 from tsc_interp.plots.heat import heat
-from tsc_interp.plots.series import add_series
+from tsc_interp.plots.series import add_series, each, name_rows
 from tsc_interp.plots.style import Figure, new_figure
 from tsc_interp.probes.attribution.result import AttributionResult
 from tsc_interp.results.base import LabeledArray
 
 _PATTERNS = ("", "/", "\\", "x", "-", "|")
-MOST_PARTS = 24
+MOST_GROUPS, MOST_PARTS = 6, 24
 MOST_HEADS = 12
 
 
@@ -25,7 +25,8 @@ def figures(result: AttributionResult) -> list[Figure]:
 def _stack(result: AttributionResult) -> Figure:
     """Groups to the right of zero push towards yes, to the left towards no; a mark is the sum."""
     strings = result.by_group.labels["string"]
-    groups, effects = _merged(result)
+    size = np.abs(result.by_group.array).mean(0)
+    groups, effects = _largest(result.by_group, size, MOST_GROUPS)
     place = list(range(len(strings)))
     figure = new_figure(
         f"effect on the {result.total}", height=150 + 36 * len(strings), legend=True
@@ -53,13 +54,10 @@ def _stack(result: AttributionResult) -> Figure:
                mode="markers", colour=INK, symbol="diamond", size=11,
                marker={"line": {"width": 2}}, customdata=list(strings))  # fmt: skip
     figure.update_layout(barmode="relative", margin_t=30)
-    figure.update_yaxes(
-        tickvals=place, ticktext=list(strings), autorange="reversed", showgrid=False, zeroline=False
-    )
+    name_rows(figure, strings, showgrid=False)
     up, down = _pushes(result)
     spoken = "; ".join(
-        f"{string} {logit:+.4f} = "
-        + ", ".join(f"{group} {x:+.2f}" for group, x in zip(groups, row, strict=True))
+        f"{string} {logit:+.4f} = " + each("{} {:+.2f}", groups, row, between=", ")
         for string, logit, row in zip(strings, result.logits.array, effects, strict=True)
     )
     return Figure(
@@ -80,19 +78,16 @@ def _sources(result: AttributionResult, sources: LabeledArray) -> Figure:
     names, places = [sources.labels["head"][h] for h in kept], sources.labels["position"]
     h, place = np.unravel_index(np.abs(mean).argmax(), mean.shape)
     up, down = _pushes(result)
+    some = f" ({MOST_HEADS} of {len(mean)} heads)" if len(mean) > MOST_HEADS else ""
     return Figure(
         "sources",
-        f"What each head adds, by the position it reads from{_some(len(mean))}",
+        f"What each head adds, by the position it reads from{some}",
         heat(mean[kept], names, places, show="+.1f", hover="+.4f"),
         f"Averaged over the {result.row}s; columns are positions. Vermillion cells {up}, blue ones "
         f"{down}.",
         f"The largest is {sources.labels['head'][h]} from position {places[place]}: "
         f"{mean[h, place]:+.4f}.",
     )
-
-
-def _some(heads: int) -> str:
-    return f" ({MOST_HEADS} of {heads} heads)" if heads > MOST_HEADS else ""
 
 
 def _pushes(result: AttributionResult) -> tuple[str, str]:
@@ -104,21 +99,10 @@ def _pushes(result: AttributionResult) -> tuple[str, str]:
     return "push towards yes", "towards no"
 
 
-def _merged(result: AttributionResult, most: int = 6) -> tuple[list[str], NDArray[np.float64]]:
-    """The groups, the smallest ones taken together when there are more than colours."""
-    groups, effects = list(result.by_group.labels["group"]), result.by_group.array
-    if len(groups) <= most:
-        return groups, effects
-    order = np.argsort(-np.abs(effects).mean(0), kind="stable")
-    kept, rest = np.sort(order[: most - 1]), order[most - 1 :]
-    together = effects[:, rest].sum(1, keepdims=True)
-    names = [groups[g] for g in kept]
-    return [*names, f"{len(rest)} others"], np.concatenate([effects[:, kept], together], axis=1)
-
-
 def _parts(result: AttributionResult) -> Figure:
     strings, parts = result.effects.labels["string"], result.effects.labels["part"]
-    names, effects = _largest_parts(result)
+    size = np.abs(result.effects.array).max(0)
+    names, effects = _largest(result.effects, size, MOST_PARTS)
     figure = heat(effects.T, names, strings, show="+.1f", hover="+.4f")
     flat = int(np.abs(result.effects.array).argmax())
     row, part = divmod(flat, len(parts))
@@ -134,13 +118,15 @@ def _parts(result: AttributionResult) -> Figure:
     )
 
 
-def _largest_parts(result: AttributionResult) -> tuple[list[str], NDArray[np.float64]]:
-    """All parts, or of many the largest, with one row for the rest so that columns still add up."""
-    parts, effects = list(result.effects.labels["part"]), result.effects.array
-    if len(parts) <= MOST_PARTS:
-        return parts, effects
-    order = np.argsort(-np.abs(effects).max(0), kind="stable")
-    kept, rest = np.sort(order[: MOST_PARTS - 1]), order[MOST_PARTS - 1 :]
-    together = effects[:, rest].sum(1, keepdims=True)
-    names = [*(parts[part] for part in kept), f"{len(rest)} others"]
-    return names, np.concatenate([effects[:, kept], together], axis=1)
+def _largest(
+    effects: LabeledArray, size: NDArray[np.float64], most: int
+) -> tuple[list[str], NDArray[np.float64]]:
+    """All columns, or of many the largest, with one for the rest so that rows still add up."""
+    names, cells = list(effects.labels[effects.dims[1]]), effects.array
+    if len(names) <= most:
+        return names, cells
+    order = np.argsort(-size, kind="stable")
+    kept, rest = np.sort(order[: most - 1]), order[most - 1 :]
+    together = cells[:, rest].sum(1, keepdims=True)
+    shown = [*(names[column] for column in kept), f"{len(rest)} others"]
+    return shown, np.concatenate([cells[:, kept], together], axis=1)

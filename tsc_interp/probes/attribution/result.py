@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tsc_interp.results.base import LabeledArray, Number, ProbeResult, Table
 
@@ -55,41 +56,30 @@ class AttributionResult(ProbeResult):
         return float(np.abs(self.effects.array.sum(1) - self.logits.array).max())
 
     def tables(self) -> tuple[Table, ...]:
-        strings = self.effects.labels["string"]
-        groups = self.by_group.labels["group"]
-        rows = tuple(
-            (string, *self.by_group.array[row].tolist(), float(self.logits.array[row]))
-            for row, string in enumerate(strings)
-        )
-        mean, size = self.effects.array.mean(0), np.abs(self.effects.array).mean(0)
-        named = self.effects.labels["part"]
-        shown = range(len(named))
-        title = f"Each part, averaged over the {self.row}s"
-        if len(named) > MOST_ROWS:
-            shown = np.argsort(-size, kind="stable")[:MOST_ROWS].tolist()
-            title += f" (the {MOST_ROWS} largest)"
-        parts = tuple((named[i], self.groups[i], float(mean[i]), float(size[i])) for i in shown)
+        averaged = f"averaged over the {self.row}s"
+        groups, effects = self.by_group.labels["group"], self.by_group.array
         if len(groups) > MOST_GROUPS:
-            first = Table(
-                title=f"Each head and MLP, averaged over the {self.row}s",
-                columns=("part of the model", "mean", "mean size"),
-                rows=tuple(
-                    (
-                        name,
-                        float(self.by_group.array[:, g].mean()),
-                        float(np.abs(self.by_group.array[:, g]).mean()),
-                    )
-                    for g, name in enumerate(groups)
-                ),
+            first = Table.from_rows(
+                f"Each head and MLP, {averaged}",
+                ("part of the model", "mean", "mean size"),
+                zip(groups, *_mean_and_size(effects), strict=True),
             )
         else:
-            columns = (self.row, *groups, self.total)
-            first = Table(title=f"Each {self.row}'s {self.total}", columns=columns, rows=rows)
-        return (
-            first,
-            Table(
-                title=title,
-                columns=("part", "group", "mean", "mean size"),
-                rows=parts,
-            ),
-        )
+            strings, logits = self.effects.labels["string"], self.logits.array.tolist()
+            first = Table.from_rows(
+                f"Each {self.row}'s {self.total}",
+                (self.row, *groups, self.total),
+                ((s, *row, x) for s, row, x in zip(strings, effects.tolist(), logits, strict=True)),
+            )
+        parts = self.effects.labels["part"]
+        rows = list(zip(parts, self.groups, *_mean_and_size(self.effects.array), strict=True))
+        title = f"Each part, {averaged}"
+        if len(rows) > MOST_ROWS:
+            rows = sorted(rows, key=lambda row: -row[3])[:MOST_ROWS]
+            title += f" (the {MOST_ROWS} largest)"
+        return (first, Table.from_rows(title, ("part", "group", "mean", "mean size"), rows))
+
+
+def _mean_and_size(effects: NDArray[np.float64]) -> tuple[list[float], list[float]]:
+    """Of each column, over the rows."""
+    return effects.mean(0).tolist(), np.abs(effects).mean(0).tolist()

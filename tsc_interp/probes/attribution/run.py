@@ -30,7 +30,6 @@ from tsc_interp.probes.attribution.final_norm import ReadOut, through_final_norm
 from tsc_interp.probes.attribution.result import OUTSIDE, AttributionResult
 from tsc_interp.probes.attribution.target import Answer, target
 from tsc_interp.probes.attribution.words import findings
-from tsc_interp.probes.null import under_chance
 from tsc_interp.probes.rows import Query, TokenNames
 from tsc_interp.probes.running import (
     Floats,
@@ -41,7 +40,8 @@ from tsc_interp.probes.running import (
     weight,
 )
 from tsc_interp.probes.scores import same_for_heads
-from tsc_interp.results.base import LabeledArray
+from tsc_interp.probes.standing_out import under_chance
+from tsc_interp.results.base import LabeledArray, that_hold
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -53,14 +53,9 @@ MOST_NUMBERS = 20_000
 MOST_PARTS = 1000
 """Parts told one by one; of more, the small ones of each head and MLP are told together."""
 READS = (
-    "hook_embed",
-    "blocks.0.hook_resid_pre",
-    "hook_resid_post",
-    "attn.hook_pattern",
-    "attn.hook_v",
-    "mlp.hook_post",
-    "ln_final.hook_scale",
-)
+    "hook_embed", "blocks.0.hook_resid_pre", "hook_resid_post", "attn.hook_pattern", "attn.hook_v",
+    "mlp.hook_post", "ln_final.hook_scale",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -91,13 +86,9 @@ def run(
 
     def forward() -> Pass:
         return start(
-            model,
-            strings,
-            reads=READS,
-            query=query,
-            token_names=token_names,
+            model, strings, reads=READS, query=query, token_names=token_names,
             attention_mask=attention_mask,
-        )
+        )  # fmt: skip
 
     given = forward()
     wanted = target(model, given, direction, answer)
@@ -119,8 +110,10 @@ def run(
     if given.config is None:
         given = replace(given, logits=None, cache={})  # a second pass needs the room
         chance = max(under_chance(model, lambda: _largest_by_chance(model, forward(), w, last)))
+    config, labels = given.config, None
+    if config is not None and config.n_outputs == 1:
+        labels = tuple(config.classes(given.rows).tolist())
     result = AttributionResult(
-        findings=(),
         not_applicable=notes,
         effects=LabeledArray.of(
             np.stack([part.effect for part in parts], axis=1),
@@ -130,7 +123,7 @@ def run(
         by_group=LabeledArray.of(by_group, string=given.rows, group=names),
         groups=tuple(part.group for part in parts),
         logits=LabeledArray.of(logits, string=given.rows),
-        labels=_labels(given) if at_end else None,
+        labels=labels if at_end else None,
         chance=chance,
         answers=wanted.answers if at_end else (),
         sources=sources,
@@ -274,12 +267,6 @@ def _gathered(parts: list[Effect]) -> list[Effect]:
     return [part for part, stays in zip(parts, kept, strict=True) if stays] + together
 
 
-def _labels(run: Pass) -> tuple[int, ...] | None:
-    if run.config is None or run.config.n_outputs > 1:
-        return None
-    return tuple(run.config.classes(run.rows).tolist())
-
-
 def _check_sum(run: Pass, effects: Floats, logits: Floats, last: int) -> None:
     worst = float(np.abs(effects.sum(1) - logits).max())
     # Coarse formats round the residual stream at every addition: two in each layer.
@@ -293,18 +280,13 @@ def _check_sum(run: Pass, effects: Floats, logits: Floats, last: int) -> None:
 
 
 def _not_applicable(model: Any, run: Pass, last: int, seen: ReadOut) -> tuple[str, ...]:
-    notes = []
-    if last < model.cfg.n_layers - 1:
-        notes.append(f"layers after {last} are left out, so the sum is not the final read-out")
-    if seen.scale is not None:
-        notes.append(
-            "the final norm's scale is taken as it was in this forward pass: what a part would "
-            "change by changing that scale is not counted"
-        )
     attending = [i for i in range(last + 1) if f"blocks.{i}.attn.hook_pattern" in run.cache]
-    if run.padding is not None and run.padding_weight(attending) > 0:
-        notes.append(
-            f"`{run.names([run.padding])[0]}` looks like padding and is attended to: pass "
-            "attention_mask (1 for tokens, 0 for padding) if it is"
-        )
-    return tuple(notes)
+    padding = None if run.padding is None else run.names([run.padding])[0]
+    return that_hold({
+        f"layers after {last} are left out, so the sum is not the final read-out":
+        last < model.cfg.n_layers - 1,
+        "the final norm's scale is taken as it was in this forward pass: what a part would change "
+        "by changing that scale is not counted": seen.scale is not None,
+        f"`{padding}` looks like padding and is attended to: pass attention_mask (1 for tokens, 0 "
+        "for padding) if it is": padding is not None and run.padding_weight(attending) > 0,
+    })  # fmt: skip

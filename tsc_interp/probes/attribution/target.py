@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tsc_interp.errors import UsageError
+from tsc_interp.probes.rows import answers_of
 from tsc_interp.probes.running import Floats, Pass, as_array, readout_direction
 
 if TYPE_CHECKING:
@@ -55,7 +56,8 @@ def target(
         )
     columns, logits = as_array(columns), as_array(run.logits).reshape(rows, -1)
     outputs = logits.shape[1]
-    chosen = _chosen(run, answer, logits)
+    said = logits.argmax(axis=1) if run.config is None else run.config.classes(run.rows)
+    chosen = answers_of(answer, np.asarray(said), outputs)
     b_U = getattr(model, "b_U", None)
     bias = np.zeros(outputs) if b_U is None else as_array(b_U)
     if outputs == 1:
@@ -71,25 +73,6 @@ def target(
             for a, b in zip(chosen, other, strict=True)
         ),
     )
-
-
-def _chosen(run: Pass, answer: Answer | None, logits: Floats) -> Any:
-    rows, outputs = logits.shape
-    if answer is None:
-        if run.config is not None:
-            return np.asarray(run.config.classes(run.rows))
-        return logits.argmax(axis=1)
-    try:
-        chosen = np.broadcast_to(np.asarray(answer), (rows,))
-    except ValueError:
-        chosen = np.empty(0)
-    whole = len(chosen) == rows and np.issubdtype(chosen.dtype, np.integer)
-    if not whole or chosen.min() < 0 or chosen.max() >= outputs:
-        raise UsageError(
-            f"answer is one of the {outputs} outputs, 0 to {outputs - 1}, for all rows or one for "
-            f"each of the {rows}; got {answer!r}"
-        )
-    return chosen
 
 
 def _name(model: Any, run: Pass, output: int, outputs: int) -> str:

@@ -23,16 +23,18 @@ def findings(result: AttributionResult) -> tuple[Finding, ...]:
         f"The {subject} each of the {len(strings)} {rows} is the sum of {count} parts, "
         f"to within {result.error:.1g}."
     )
-    statements = [
-        Finding(severity="good", text=text, numbers={"error": result.error, "parts": count})
-    ]
+    statements = [Finding.of(text, {"error": result.error, "parts": count}, "good")]
     if result.sources is not None:
         statements.append(_source(result, result.sources))
     if result.chance is not None:
         return (*statements, _beyond_chance(result, result.chance))
     if result.labels is None:
         against = np.flatnonzero(result.logits.array < 0)[: MOST_STRINGS * bool(result.answers)]
-        return (*statements, _largest(result), *(_outvoted(result, int(row)) for row in against))
+        size = np.abs(result.by_group.array).mean(0)
+        name = result.by_group.labels["group"][int(size.argmax())]
+        text = f"The largest effect is that of {name}: {size.max():.4f} in mean size."
+        statements.append(Finding.of(text, {"mean size": float(size.max())}))
+        return (*statements, *(_outvoted(result, int(row)) for row in against))
     statements += _separation(result)
     right = (result.logits.array > 0) == np.array(result.labels, dtype=bool)
     wrong = np.flatnonzero(~right)[:MOST_STRINGS]
@@ -49,7 +51,7 @@ def _source(result: AttributionResult, sources: LabeledArray) -> Finding:
         f"{sources.labels['position'][place]} through {sources.labels['head'][head]}: {size:+.4f} "
         "on average."
     )
-    return Finding(severity="note", text=text, numbers={"mean effect": size})
+    return Finding.of(text, {"mean effect": size})
 
 
 def _outvoted(result: AttributionResult, row: int) -> Finding:
@@ -60,15 +62,7 @@ def _outvoted(result: AttributionResult, row: int) -> Finding:
         f"{result.answers[row].replace(' over ', ' over class ')} is {logit:+.4f} = "
         f"{_sum(result, row)}."
     )
-    return Finding(severity="failure", text=text, numbers={"logit difference": logit})
-
-
-def _largest(result: AttributionResult) -> Finding:
-    size = np.abs(result.by_group.array).mean(0)
-    group = int(size.argmax())
-    name = result.by_group.labels["group"][group]
-    text = f"The largest effect is that of {name}: {size[group]:.4f} in mean size."
-    return Finding(severity="note", text=text, numbers={"mean size": float(size[group])})
+    return Finding.of(text, {"logit difference": logit}, "failure")
 
 
 def _beyond_chance(result: AttributionResult, chance: float) -> Finding:
@@ -85,7 +79,7 @@ def _beyond_chance(result: AttributionResult, chance: float) -> Finding:
     more = ", ..." if len(beyond) > MOST_NAMED else ""
     numbers: dict[str, Cell] = {groups[g]: float(size[g]) for g in beyond[:MOST_NAMED]}
     text += f": {named}{more}." if beyond else "."
-    return Finding(severity="note", text=text, numbers={"chance": chance, **numbers})
+    return Finding.of(text, {"chance": chance, **numbers})
 
 
 def _separation(result: AttributionResult) -> list[Finding]:
@@ -99,8 +93,7 @@ def _separation(result: AttributionResult) -> list[Finding]:
     parts = ", ".join(f"{groups[g]} {difference[g]:+.2f}" for g in order)
     rise = float(difference.sum())
     text = f"From negative to positive strings the mean logit changes by {rise:+.2f}: {parts}."
-    numbers: dict[str, Cell] = {groups[g]: float(difference[g]) for g in order}
-    return [Finding(severity="note", text=text, numbers=numbers)]
+    return [Finding.of(text, {groups[g]: float(difference[g]) for g in order})]
 
 
 def _wrong(result: AttributionResult, row: int, right: NDArray[np.bool_]) -> Finding:
@@ -123,7 +116,7 @@ def _wrong(result: AttributionResult, row: int, right: NDArray[np.bool_]) -> Fin
             f"({change[most]:+.2f})."
         )
         numbers[part] = float(change[most])
-    return Finding(severity="failure", text=text, numbers=numbers)
+    return Finding.of(text, numbers, "failure")
 
 
 def _sum(result: AttributionResult, row: int, most: int = 5) -> str:

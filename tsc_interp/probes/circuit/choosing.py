@@ -28,6 +28,10 @@ class Graph:
     edges: Masks
     """`[part edge]`: which edges go with the part."""
 
+    def named(self, kept: Masks) -> tuple[str, ...]:
+        """The names of these parts."""
+        return tuple(part for part, stays in zip(self.parts, kept, strict=True) if stays)
+
     def kept_edges(self, kept: Masks) -> Masks:
         """`[choice edge]`, for choices of parts `[choice part]`."""
         gone = (~kept).astype(np.int64) @ self.edges.astype(np.int64)

@@ -7,7 +7,7 @@ from math import log10
 import numpy as np
 
 from tsc_interp.interventions.parts import Edge, Part, place
-from tsc_interp.plots.series import add_series
+from tsc_interp.plots.series import add_series, name_rows
 from tsc_interp.plots.style import INK, MUTED, WRONG, Figure, new_figure
 from tsc_interp.probes.circuit.result import CircuitResult, listed
 
@@ -80,16 +80,24 @@ def _graph(result: CircuitResult) -> Figure:
     kept = set(result.circuit.kept)
     wires = _wires(result)
     nodes = list(dict.fromkeys(_node(part) for wire in wires for part in wire))
-    spots = _spots(nodes)
-    figure = new_figure(height=max(300, 40 * max(_tallest(nodes), 6)))
+    columns = _columns(nodes)
+    spots = {
+        node: (x, 1.0 - (row + 0.5) / len(column))
+        for x, column in columns.items()
+        for row, node in enumerate(column)
+    }
+    figure = new_figure(height=max(300, 40 * max(*map(len, columns.values()), 6)))
     effects = dict(zip(result.parts, result.effects.array.tolist(), strict=True))
     largest = max(effects.values(), default=0.0) or 1.0
+    # A head that is no part itself stays if one of its values does; the logit always does.
+    full = {part for wire in wires for part in wire if part.kind == "logit" or str(part) in kept}
+    full |= {Part("head", part.layer, part.index) for part in full if part.kind == "value"}
     for wire in wires:
-        inside = _inside(wire, result, kept)
+        name = f"{wire[0]}->{wire[1]}"
+        inside = name in kept if result.graph == "edges" else full.issuperset(wire)
         if result.rows and not inside:
             continue  # of a deep model there are hundreds
         (x0, y0), (x1, y1) = spots[_node(wire[0])], spots[_node(wire[1])]
-        name = f"{wire[0]}->{wire[1]}"
         effect = effects.get(str(wire[0]) if wire[0].kind == "value" else name, largest / 3)
         width = 1.0 + 5.0 * effect / largest
         figure.add_scatter(
@@ -119,6 +127,8 @@ def _graph(result: CircuitResult) -> Figure:
     figure.update_xaxes(visible=False, range=[-0.3, 3.3])
     figure.update_yaxes(visible=False, range=[-0.15, 1.2])
     gone = listed(result.circuit.removed) or "nothing"
+    by_value = result.graph == "values"
+    first = "each letter's value in each head" if by_value else "embedding of CLS"
     return Figure(
         "graph",
         "The circuit",
@@ -128,8 +138,7 @@ def _graph(result: CircuitResult) -> Figure:
             "Edges that are not needed are not drawn. From left to right: embedding, then heads "
             "and MLP of each layer, logit."
             if result.rows
-            else f"Dotted lines are not needed. From left to right: {_first(result)}, heads, "
-            "neurons, logit."
+            else f"Dotted lines are not needed. From left to right: {first}, heads, neurons, logit."
         ),
         f"Kept: {listed(result.circuit.kept)}. Not needed: {gone}.",
     )
@@ -150,19 +159,6 @@ def _wires(result: CircuitResult) -> list[tuple[Part, Part]]:
     return [*into, *out, *((neuron, Part("logit")) for neuron in neurons)]
 
 
-def _inside(wire: tuple[Part, Part], result: CircuitResult, kept: set[str]) -> bool:
-    if result.graph == "edges":
-        return str(Edge(*wire)) in kept
-    return all(_kept(part, kept) for part in wire)
-
-
-def _kept(part: Part, kept: set[str]) -> bool:
-    """A head that is no part itself stays if one of its values does; the logit always does."""
-    if part.kind == "logit" or str(part) in kept:
-        return True
-    return part.kind == "head" and any(one.startswith(f"{part}.") for one in kept)
-
-
 def _node(part: Part) -> Part:
     """The head that a query, key or value belongs to; anything else is a node itself."""
     in_head = part.kind in ("query", "key") or (part.kind == "value" and part.letter is None)
@@ -181,27 +177,11 @@ def _columns(nodes: list[Part]) -> dict[float, list[Part]]:
     return columns
 
 
-def _spots(nodes: list[Part]) -> dict[Part, tuple[float, float]]:
-    return {
-        node: (x, 1.0 - (place_ + 0.5) / len(column))
-        for x, column in _columns(nodes).items()
-        for place_, node in enumerate(column)
-    }
-
-
-def _tallest(nodes: list[Part]) -> int:
-    return max(map(len, _columns(nodes).values()))
-
-
 def _short(node: Part) -> str:
     layer = f"{node.layer}." if node.layer else ""
     numbered = {"head": f"head {layer}{node.index}", "neuron": f"neuron {node.index}"}
     numbered["mlp"] = f"MLP {node.layer}"
     return (node.letter or numbered.get(node.kind, node.kind)).strip()
-
-
-def _first(result: CircuitResult) -> str:
-    return "each letter's value in each head" if result.graph == "values" else "embedding of CLS"
 
 
 def _ranking(result: CircuitResult) -> Figure:
@@ -216,12 +196,7 @@ def _ranking(result: CircuitResult) -> Figure:
                    f"{method}: %{{x:.3f}}<extra></extra>", mode="markers", place=row, size=10,
                    symbol=("circle", "diamond", "square")[row % 3])  # fmt: skip
     names = [result.parts[i] for i in order]
-    figure.update_yaxes(
-        tickvals=list(range(len(order))),
-        ticktext=[f"<b>{name}</b>" if name in inside else name for name in names],
-        autorange="reversed",
-        zeroline=False,
-    )
+    name_rows(figure, [f"<b>{name}</b>" if name in inside else name for name in names])
     figure.update_layout(margin_t=40)
     scored = zip(result.auc.labels["method"], result.auc.array.tolist(), strict=True)
     ranked = ", ".join(f"{method} {value:.2f}" for method, value in scored)

@@ -15,7 +15,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from tsc_interp.errors import UnsupportedError
@@ -74,6 +76,11 @@ class Gated:
         each = gates if gates.ndim == 3 else gates[..., None].expand(-1, -1, rows)
         one = _Pass(self, each.reshape(len(gates), -1), choices)
         return self.answer(choices, one.hooks()).reshape(choices, rows)
+
+    def leads(self, kept: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """`[choice row]`, for choices of edges `[choice edge]`, without a gradient."""
+        with torch.no_grad():
+            return self(torch.from_numpy(kept.T.astype(np.float32))).double().numpy()
 
 
 class _Pass:

@@ -25,15 +25,15 @@ class Circuit(Record):
 
     kept: tuple[str, ...]
     removed: tuple[str, ...]
-    agree_through: int | None
+    agree_through: int | None = 0
     """Proved by the checker: alike on every string up to this length; None is every length."""
-    first_difference: str | None
+    first_difference: str | None = None
     """The first string they answer differently, where that is proved to be the first."""
-    statements: tuple[str, ...]
-    verified_length: int
+    statements: tuple[str, ...] = ()
+    verified_length: int = 0
     """The circuit's own horizon, as far as the search went."""
-    model_verified_length: int
-    weight_hash: str
+    model_verified_length: int = 0
+    weight_hash: str = ""
 
 
 class CircuitResult(ProbeResult):
@@ -80,20 +80,20 @@ class CircuitResult(ProbeResult):
         return self.counted + ("" if self.rows else f" up to {self.max_length} letters")
 
     def tables(self) -> tuple[Table, ...]:
-        front = Table(
-            title="The smallest parts that do what the model does",
-            columns=("size", self.counted, "strings", "the first", "kept"),
-            rows=tuple(
+        front = Table.from_rows(
+            "The smallest parts that do what the model does",
+            ("size", self.counted, "strings", "the first", "kept"),
+            (
                 (c.size, c.vectors, c.differing, c.first or "none", ", ".join(c.kept) or "nothing")
                 for c in self.front
             ),
         )
         inside = set(self.circuit.kept) if self.circuit else set()
         methods = self.scores.labels["method"]
-        ranking = Table(
-            title="How each method ranks the parts",
-            columns=("part", "in the circuit", *methods),
-            rows=tuple(
+        ranking = Table.from_rows(
+            "How each method ranks the parts",
+            ("part", "in the circuit", *methods),
+            (
                 (part, "yes" if part in inside else "no", *self.scores.array[:, i].tolist())
                 for i, part in enumerate(self.parts)
             ),

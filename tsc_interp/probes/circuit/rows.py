@@ -10,7 +10,6 @@ nothing is said of other inputs, and nothing is proved.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,6 @@ from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.interventions.constants import Runs
 from tsc_interp.probes.circuit.choosing import (
     Graph,
-    Masks,
     Ranking,
     auc,
     best_of_each_size,
@@ -32,7 +30,7 @@ from tsc_interp.probes.circuit.gated import Gated, Hook
 from tsc_interp.probes.circuit.result import Choice, Circuit, CircuitResult
 from tsc_interp.probes.circuit.wiring import Array
 from tsc_interp.probes.circuit.words import findings
-from tsc_interp.probes.rows import Query, token_rows
+from tsc_interp.probes.rows import Query, device_of, need_method, token_rows
 from tsc_interp.probes.running import classifier_config
 from tsc_interp.results.base import LabeledArray
 
@@ -77,19 +75,21 @@ def run_rows(
     names = tuple(map(str, graph.edges))
     parts = Graph(names, np.eye(len(names), dtype=bool))
     n_rows = len(runs.tokens)
-    ranking = Ranking(parts, partial(_leads, graph), _ROWS_AT_ONCE // n_rows)
+    ranking = Ranking(parts, graph.leads, _ROWS_AT_ONCE // n_rows)
     attribution = _attribution(graph)
     choices, how = _choices(ranking, attribution, model, runs.tokens.numel(), progress)
-    differing = ranking.judged(np.array(choices))[0].astype(int).tolist()
-    front = tuple(
-        _choice(ranking, kept, count) for kept, count in zip(choices, differing, strict=True)
-    )
-    smallest = next(
-        (c for c, count in zip(choices[::-1], differing[::-1], strict=True) if not count)
-    )
+    front = []
+    for kept in choices:
+        changed = (ranking.choice_logits(kept) > 0) != (ranking.logits > 0)
+        named, count = parts.named(kept), int(changed.sum())
+        first = f"row {int(np.argmax(changed))}" if count else None
+        front.append(
+            Choice(size=len(named), kept=named, vectors=count, differing=str(count), first=first)
+        )
+    at = max(place for place, choice in enumerate(front) if not choice.vectors)
+    smallest = choices[at]
     scores = np.stack([ranking.effects(), attribution])
     result = CircuitResult(
-        findings=(),
         graph="edges",
         fill=fill,
         search=how,
@@ -98,17 +98,8 @@ def run_rows(
         vectors=n_rows,
         rows=n_rows,
         parts=names,
-        front=front,
-        circuit=Circuit(
-            kept=_named(names, smallest),
-            removed=_named(names, ~smallest),
-            agree_through=0,
-            first_difference=None,
-            statements=(),
-            verified_length=0,
-            model_verified_length=0,
-            weight_hash="",
-        ),
+        front=tuple(front),
+        circuit=Circuit(kept=parts.named(smallest), removed=parts.named(~smallest)),
         scores=LabeledArray.of(scores, method=METHODS, part=names),
         auc=LabeledArray.of(np.array([auc(row, smallest) for row in scores]), method=METHODS),
         effects=LabeledArray.of(scores[0], part=names),
@@ -121,14 +112,10 @@ def _answering(model: Any, rows: Any, query: Query | None) -> tuple[Runs, Any]:
     if classifier_config(model) is not None:
         given: Any = model.inputs(rows if hasattr(rows, "shape") else list(rows))
         read: Any = None
-    elif hasattr(model, "run_with_hooks"):
-        checked = token_rows(model, rows, query, None)
-        device = next((p.device for p in model.parameters()), "cpu")
-        given, read = torch.from_numpy(checked.tokens).to(device), checked.query
     else:
-        raise UnsupportedError(
-            f"a model with TransformerLens's run_with_hooks is needed, not {type(model).__name__}"
-        )
+        need_method(model, "run_with_hooks")
+        checked = token_rows(model, rows, query, None)
+        given, read = torch.from_numpy(checked.tokens).to(device_of(model)), checked.query
 
     def outputs(copies: int, hooks: list[Hook]) -> Tensor:
         batch = given.repeat(copies, 1) if read is not None else given.repeated(copies)
@@ -159,11 +146,6 @@ def _elsewhere(model: Any, corrupted: Any, query: Query | None, runs: Runs) -> l
     return Gated(other, answer).written()
 
 
-def _leads(graph: Gated, kept: Masks) -> Array:
-    with torch.no_grad():
-        return graph(torch.from_numpy(kept.T.astype(np.float32))).double().numpy()
-
-
 def _attribution(graph: Gated) -> Array:
     """`[edge]`: |∂ lead / ∂ gate|, the first-order change without the edge, averaged over rows."""
     gates = torch.ones(len(graph.edges), 1, len(graph.runs.tokens), requires_grad=True)
@@ -192,18 +174,3 @@ def _choices(
     return best_of_each_size(masks, ranking.judged(masks)[0]), (
         f"in the order of attribution, because {edges} are too many for more"
     )
-
-
-def _choice(ranking: Ranking, kept: Any, differing: int) -> Choice:
-    first = None
-    if differing:
-        changed = (ranking.choice_logits(kept) > 0) != (ranking.logits > 0)
-        first = f"row {int(np.argmax(changed))}"
-    names = _named(ranking.graph.parts, kept)
-    return Choice(
-        size=len(names), kept=names, vectors=differing, differing=str(differing), first=first
-    )
-
-
-def _named(names: tuple[str, ...], which: Any) -> tuple[str, ...]:
-    return tuple(name for name, stays in zip(names, which, strict=True) if stays)

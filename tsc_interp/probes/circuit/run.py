@@ -102,17 +102,13 @@ def run(
     front = _counted(checkpoint, parts, choices, changes, max_length, progress)
     smallest = next((kept for choice, kept in reversed(front) if choice.vectors == 0), None)
     circuit = None if smallest is None else _proved(checkpoint, parts, smallest, changes, progress)
-    scores = np.stack(
-        [
-            ranking.effects(),
-            _attribution(wires, usual, parts),
-            by_threshold(ranking, _backwards(parts)),
-        ]
-    )
+    # From the output backwards: what the logit receives first, then what neurons receive.
+    backwards = np.argsort([-np.flatnonzero(edges)[-1] for edges in parts.edges], kind="stable")
+    by_gradient = _attribution(wires, usual, parts)
+    scores = np.stack([ranking.effects(), by_gradient, by_threshold(ranking, backwards.tolist())])
     inside = np.ones(len(parts.parts), bool) if smallest is None else smallest
     total = sum(checkpoint.config.n_letters**n for n in range(1, max_length + 1))
     result = CircuitResult(
-        findings=(),
         graph=graph,
         fill="zero" if fill == "zero" else f"the mean over {', '.join(texts)}",
         search=how,
@@ -179,8 +175,10 @@ def _graph(wires: Wiring, kind: str, *, with_embedding: bool) -> Graph:
     return Graph(tuple(map(str, nodes)), touched)
 
 
-def _changes(graph: Graph, kept: Any, change: str) -> list[str]:
-    return [f"{part}={change}" for part, stays in zip(graph.parts, kept, strict=True) if not stays]
+def _circuit(checkpoint: Checkpoint, graph: Graph, kept: Any, change: str) -> Checkpoint:
+    """The model with every part changed that is not kept."""
+    changes = [f"{part}={change}" for part in graph.named(~kept)]
+    return edit(checkpoint, changes) if changes else checkpoint
 
 
 def _counted(
@@ -202,9 +200,7 @@ def _counted(
     tried = [*reversed(choices[:_MOST_FRONT]), np.ones(len(graph.parts), dtype=bool)]
     for number, kept in enumerate(tried, start=1):
         progress(f"counting circuit {number} of {len(tried)}")
-        changes = _changes(graph, kept, change)
-        other = edit(checkpoint, changes) if changes else checkpoint
-        differing = model.against(Supports(other))
+        differing = model.against(Supports(_circuit(checkpoint, graph, kept, change)))
         if differing.undecided:
             continue  # a logit too close to zero for any precision: nothing is said of this one
         if least is not None and differing.vectors >= least:
@@ -214,9 +210,8 @@ def _counted(
         alphabet = checkpoint.config.alphabet
         known = [s for s in strings if s is not None]
         first = min(known, key=lambda s: (int(alphabet.counts(s).sum()), s), default=None)
-        names = tuple(p for p, stays in zip(graph.parts, kept, strict=True) if stays)
-        strings_ = str(differing.differing)
-        choice = Choice(size=len(names), kept=names, vectors=least, differing=strings_, first=first)
+        names, many = graph.named(kept), str(differing.differing)
+        choice = Choice(size=len(names), kept=names, vectors=least, differing=many, first=first)
         front.append((choice, kept))
         if least == 0:
             break
@@ -230,14 +225,12 @@ def _proved(
     from tsc_interp.verification.horizons import horizon
 
     progress("proving where the circuit and the model agree")
-    changes = _changes(graph, kept, change)
-    smaller = edit(checkpoint, changes) if changes else checkpoint
+    smaller = _circuit(checkpoint, graph, kept, change)
     compared = diff(checkpoint, smaller, max_length=10, boxes=_BOXES, seconds=_SECONDS)
-    stays = dict(zip(graph.parts, map(bool, kept), strict=True))
     exact = compared.proved.first_difference is not None
     return Circuit(
-        kept=tuple(part for part in graph.parts if stays[part]),
-        removed=tuple(part for part in graph.parts if not stays[part]),
+        kept=graph.named(kept),
+        removed=graph.named(~kept),
         agree_through=compared.proved.agree_through,
         first_difference=compared.shortest if exact else None,
         statements=compared.proved.sentences,
@@ -264,10 +257,3 @@ def _attribution(wires: Wiring, fill: Wiring | None, graph: Graph) -> Array:
     out = (resting - x * ndtr(x)) * wires.outputs
     per_edge = np.concatenate([into.transpose(2, 0, 1).reshape(-1, len(x)), out.T])
     return np.asarray(np.abs(graph.edges.astype(float) @ per_edge).mean(axis=1))
-
-
-def _backwards(graph: Graph) -> list[int]:
-    """From the output backwards: what the logit receives first, then what neurons receive."""
-    return sorted(
-        range(len(graph.parts)), key=lambda part: -int(np.flatnonzero(graph.edges[part])[-1])
-    )

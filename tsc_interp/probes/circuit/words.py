@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from math import isnan
 
-from tsc_interp.probes.circuit.result import Choice, CircuitResult, listed
+from tsc_interp.probes.circuit.result import Choice, Circuit, CircuitResult, listed
 from tsc_interp.results.base import Cell, Finding
 
 
 def findings(result: CircuitResult) -> tuple[Finding, ...]:
-    found: list[Finding | None] = [_circuit(result)]
-    smaller = _next_smaller(result)
-    if smaller is not None:
-        found.append(_cost(result, smaller))
+    statements = [_circuit(result)]
+    if smaller := next((choice for choice in result.front if choice.vectors), None):
+        statements.append(_cost(result, smaller))
     if result.circuit is not None:
-        found += [None if result.rows else _own(result), _ranking(result)]
-    return tuple(one for one in found if one is not None)
+        statements += [] if result.rows else [_own(result.circuit)]
+        statements += _ranking(result)
+    return tuple(statements)
 
 
 def _circuit(result: CircuitResult) -> Finding:
@@ -28,7 +28,7 @@ def _circuit(result: CircuitResult) -> Finding:
             f"No smaller part of the model was found that answers every string of up to "
             f"{result.max_length} letters as it does ({many} {what}, {result.search})."
         )
-        return Finding(severity="note", text=text, numbers=numbers)
+        return Finding.of(text, numbers)
     circuit = result.circuit
     text = (
         f"{len(circuit.kept)} of {many} {what} {'answers' if len(circuit.kept) == 1 else 'answer'} "
@@ -44,7 +44,7 @@ def _circuit(result: CircuitResult) -> Finding:
         )
     else:
         text += f" They agree up to {circuit.agree_through:,} letters, proved."
-    return Finding(severity="note", text=text, numbers=numbers | {"kept": len(circuit.kept)})
+    return Finding.of(text, numbers | {"kept": len(circuit.kept)})
 
 
 def _measured(result: CircuitResult) -> Finding:
@@ -56,12 +56,7 @@ def _measured(result: CircuitResult) -> Finding:
         f"({result.search}; measured on these rows, not proved): {listed(result.circuit.kept)}. "
         f"The others carry {result.fill}."
     )
-    return Finding(severity="note", text=text, numbers={"parts": many, "kept": kept, "rows": rows})
-
-
-def _next_smaller(result: CircuitResult) -> Choice | None:
-    wrong = [choice for choice in result.front if choice.vectors]
-    return wrong[0] if wrong else None
+    return Finding.of(text, {"parts": many, "kept": kept, "rows": rows})
 
 
 def _cost(result: CircuitResult, choice: Choice) -> Finding:
@@ -70,15 +65,11 @@ def _cost(result: CircuitResult, choice: Choice) -> Finding:
         f"The {best} with {choice.size} of the {result.kinds} answers {choice.vectors:,} of the "
         f"{result.vectors:,} {result.over} differently; the first is `{choice.first}`."
     )
-    numbers: dict[str, Cell] = {"size": choice.size, "vectors": choice.vectors}
-    return Finding(severity="note", text=text, numbers=numbers)
+    return Finding.of(text, {"size": choice.size, "vectors": choice.vectors})
 
 
-def _own(result: CircuitResult) -> Finding:
-    circuit = result.circuit
-    assert circuit is not None
+def _own(circuit: Circuit) -> Finding:
     before, after = circuit.model_verified_length, circuit.verified_length
-    numbers: dict[str, Cell] = {"model": before, "circuit": after}
     if after > before:
         text = (
             f"The circuit is right for longer than the model: up to {after:,} letters instead of "
@@ -88,17 +79,17 @@ def _own(result: CircuitResult) -> Finding:
         text = f"The circuit is right up to {after:,} letters, the model up to {before:,}."
     else:
         text = f"Circuit and model are both right up to {before:,} letters."
-    return Finding(severity="note", text=text, numbers=numbers)
+    return Finding.of(text, {"model": before, "circuit": after})
 
 
-def _ranking(result: CircuitResult) -> Finding | None:
+def _ranking(result: CircuitResult) -> list[Finding]:
     scores = dict(zip(result.auc.labels["method"], result.auc.array.tolist(), strict=True))
     known: dict[str, Cell] = {n: value for n, value in scores.items() if not isnan(value)}
     if not known:
-        return None
+        return []
     ranked = ", ".join(f"{name} {value:.2f}" for name, value in known.items())
     text = (
         "Cheaper rankings separate the circuit's parts from the others with a ROC AUC (1 is "
         f"perfect, 0.5 is chance) of: {ranked}."
     )
-    return Finding(severity="note", text=text, numbers=known)
+    return [Finding.of(text, known)]

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tsc_interp.plots.colours import SHARE, diverging
-from tsc_interp.plots.heat import heat
-from tsc_interp.plots.panels import Panel, panels
+from tsc_interp.plots.heat import Panel, heat, panels
 from tsc_interp.plots.style import Figure
 from tsc_interp.probes.circuits_weights.result import CircuitsWeightsResult
 from tsc_interp.results.base import LabeledArray

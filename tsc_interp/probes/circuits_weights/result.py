@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from tsc_interp.results.base import LabeledArray, Number, ProbeResult, Table
+from tsc_interp.results.base import LabeledArray, Number, ProbeResult, Table, named_heads
 
 MOST_PAIRS = 60
 
@@ -30,17 +30,9 @@ class CircuitsWeightsResult(ProbeResult):
     copies: bool
     """Whether outputs are tokens, so that a head can copy what it attends to."""
 
-    def head_name(self, layer: object, head: object) -> str:
-        return f"head {head}" if self.n_layers == 1 else f"layer {layer} head {head}"
-
     @property
     def heads(self) -> list[tuple[int, int, str]]:
-        labels = self.qk_token.labels
-        return [
-            (i, h, self.head_name(layer, head))
-            for i, layer in enumerate(labels["layer"])
-            for h, head in enumerate(labels["head"])
-        ]
+        return named_heads(self.n_layers, self.qk_token)
 
     def range_of(self, scores: LabeledArray | None, i: int, h: int) -> float:
         """How far apart the scores of two keys are at most, for one query."""
@@ -75,11 +67,9 @@ class CircuitsWeightsResult(ProbeResult):
         )  # fmt: skip
         columns = ("head", "scores of tokens differ by", "scores of positions differ by",
                    "largest effect on an output")  # fmt: skip
-        tables = [
-            Table(title="How much each head's weights tell apart", columns=columns, rows=rows)
-        ]
+        tables = [Table.from_rows("How much each head's weights tell apart", columns, rows)]
         pairs = self.pairs()[:MOST_PAIRS]
         if pairs:
             columns = ("through", "from", "to", "composition")
-            tables.append(Table(title="How heads compose", columns=columns, rows=tuple(pairs)))
+            tables.append(Table.from_rows("How heads compose", columns, pairs))
         return tuple(tables)

@@ -37,7 +37,7 @@ from tsc_interp.probes.circuits_weights.words import findings
 from tsc_interp.probes.rows import TokenNames
 from tsc_interp.probes.running import Floats, as_array, start, weight
 from tsc_interp.probes.scores import attention_scale
-from tsc_interp.results.base import LabeledArray
+from tsc_interp.results.base import LabeledArray, that_hold
 from tsc_interp.strings import PAD
 
 if TYPE_CHECKING:
@@ -63,14 +63,16 @@ def run(
     given = start(model, strings, reads=("hook_embed",), token_names=token_names)
     if given.config is not None and not given.config.has_attention:
         raise UnsupportedError("this model has no attention (n_heads = 0), so no head to look at")
-    tokens = _tokens(given)
+    # But for padding; of many tokens the most frequent.
+    shown = given.visible if given.config is None else given.tokens != PAD
+    times = Counter(given.tokens[shown].tolist())
+    tokens = sorted(token for token, _ in times.most_common(MOST_TOKENS))
     names = given.names(tokens)
     layers = range(model.cfg.n_layers)
     embed, unembed = _need(model, "W_E")[tokens], _need(model, "W_U")
-    outputs = (
-        tokens if _same_outputs(model, unembed) else range(min(MOST_OUTPUTS, unembed.shape[1]))
-    )
-    named = names if outputs is tokens else [str(output) for output in outputs]
+    copies = unembed.shape[1] == getattr(model.cfg, "d_vocab", None)
+    outputs = tokens if copies else range(min(MOST_OUTPUTS, unembed.shape[1]))
+    named = names if copies else [str(output) for output in outputs]
     readout = (unembed - unembed.mean(1, keepdims=True))[:, list(outputs)]
     if unembed.shape[1] == 1:
         readout = unembed
@@ -82,11 +84,15 @@ def run(
         return np.stack([_folded(model, i, rows) @ _ov(w) @ readout for i, w in enumerate(heads)])
 
     def qk(rows: Floats) -> Floats:
-        return np.stack([_scores(model, w, _folded(model, i, rows)) for i, w in enumerate(heads)])
+        scores = []
+        for i, w in enumerate(heads):
+            read = _folded(model, i, rows)
+            q, k = (read @ w[f"W_{part}"] + w[f"b_{part}"][:, None] for part in "QK")
+            scores.append(q @ k.transpose(0, 2, 1) / attention_scale(model))
+        return np.stack(scores)
 
     composition, chance = _composition(heads)
     result = CircuitsWeightsResult(
-        findings=(),
         not_applicable=_not_applicable(model, given, tokens),
         n_layers=model.cfg.n_layers,
         ov_token=LabeledArray.of(ov(embed), **axes, token=names, output=named),
@@ -97,20 +103,9 @@ def run(
         else LabeledArray.of(qk(places), **axes, query=range(len(places)), key=range(len(places))),
         composition=composition,
         chance=chance,
-        copies=outputs is tokens,
+        copies=copies,
     )  # fmt: skip
     return result.with_findings(findings(result))
-
-
-def _tokens(run: Any) -> list[int]:
-    """The tokens that occur, but for padding; of many the most frequent."""
-    seen = run.tokens[run.visible] if run.config is None else run.tokens[run.tokens != PAD]
-    times = Counter(seen.tolist())
-    return sorted(token for token, _ in times.most_common(MOST_TOKENS))
-
-
-def _same_outputs(model: Any, unembed: Floats) -> bool:
-    return bool(unembed.shape[1] == getattr(model.cfg, "d_vocab", None))
 
 
 def _need(model: Any, name: str) -> Floats:
@@ -168,13 +163,6 @@ def _ov(weights: dict[str, Floats]) -> Floats:
     return weights["W_V"] @ weights["W_O"]
 
 
-def _scores(model: Any, weights: dict[str, Floats], rows: Floats) -> Floats:
-    """`[head from to]`."""
-    q = rows @ weights["W_Q"] + weights["b_Q"][:, None]
-    k = rows @ weights["W_K"] + weights["b_K"][:, None]
-    return q @ k.transpose(0, 2, 1) / attention_scale(model)
-
-
 def _composition(heads: list[dict[str, Floats]]) -> tuple[LabeledArray | None, float | None]:
     count = sum(len(head["W_Q"]) for head in heads)
     if len(heads) < 2 or count > MOST_HEADS:
@@ -211,20 +199,17 @@ def _all_scores(heads: list[dict[str, Floats]]) -> Floats:
 
 
 def _not_applicable(model: Any, run: Any, tokens: list[int]) -> tuple[str, ...]:
-    notes = []
-    kind = getattr(model.cfg, "positional_embedding_type", None)
-    if kind == "rotary":
-        notes.append("positions turn queries and keys, so QK scores are those of two tokens at one "
-                     "place")  # fmt: skip
-    if getattr(model.cfg, "normalization_type", None):
-        notes.append("a norm stands before attention: its scale is left out of every entry")
-    seen = len(set(run.tokens.ravel().tolist()))
-    if run.config is None and seen > len(tokens):
-        notes.append(f"of {seen} tokens that occur, the {len(tokens)} most frequent are shown")
-    places = _places(model, run)
-    if places is not None and len(places) < run.tokens.shape[1]:
-        notes.append(f"of {run.tokens.shape[1]} positions, the first {len(places)} are shown")
+    seen, places = len(set(run.tokens.ravel().tolist())), _places(model, run)
+    width, shown = run.tokens.shape[1], 0 if places is None else len(places)
     heads = model.cfg.n_layers * model.cfg.n_heads
-    if heads > MOST_HEADS:
-        notes.append(f"composition scores of {heads} heads were left out: more than {MOST_HEADS}")
-    return tuple(notes)
+    return that_hold({
+        "positions turn queries and keys, so QK scores are those of two tokens at one place":
+        getattr(model.cfg, "positional_embedding_type", None) == "rotary",
+        "a norm stands before attention: its scale is left out of every entry":
+        getattr(model.cfg, "normalization_type", None),
+        f"of {seen} tokens that occur, the {len(tokens)} most frequent are shown":
+        run.config is None and seen > len(tokens),
+        f"of {width} positions, the first {shown} are shown": places is not None and shown < width,
+        f"composition scores of {heads} heads were left out: more than {MOST_HEADS}":
+        heads > MOST_HEADS,
+    })  # fmt: skip

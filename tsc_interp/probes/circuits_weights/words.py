@@ -27,7 +27,7 @@ def _reads(result: CircuitsWeightsResult) -> list[Finding]:
         if result.qk_position is not None:
             text += f" and by up to {place:.2f} from position to position"
             numbers["positions"] = place
-        statements.append(Finding(severity="note", text=f"{text}.", numbers=numbers))
+        statements.append(Finding.of(f"{text}.", numbers))
     return statements
 
 
@@ -38,11 +38,10 @@ def _copying(result: CircuitsWeightsResult) -> list[Finding]:
     copies = [(name, result.copied(i, h)) for i, h, name in result.heads]
     copies = [copy for copy in copies if copy[1] > count / 2 and count > 1]
     return [
-        Finding(
-            severity="note",
-            text=f"{capital(name)} copies: for {copied} of {count} tokens, attending to the token "
+        Finding.of(
+            f"{capital(name)} copies: for {copied} of {count} tokens, attending to the token "
             "raises its own logit most.",
-            numbers={"copied": copied, "tokens": count},
+            {"copied": copied, "tokens": count},
         )
         for name, copied in sorted(copies, key=lambda one: -one[1])[:MOST_TOLD]
     ]
@@ -57,9 +56,8 @@ def _compositions(result: CircuitsWeightsResult) -> list[Finding]:
         f"{len(beyond)} of {total} composition scores are larger than nine in ten of shuffled "
         f"weights ({result.chance:.3f})"
     )
-    numbers: dict[str, Cell] = {"beyond": len(beyond), "chance": result.chance}
     if beyond:
         readings = [f"{to} reads {source} by {by} ({score:.3f})"
                 for by, source, to, score in beyond[:MOST_TOLD]]  # fmt: skip
         text += f"; the largest: {', '.join(readings)}"
-    return [Finding(severity="note", text=f"{text}.", numbers=numbers)]
+    return [Finding.of(f"{text}.", {"beyond": len(beyond), "chance": result.chance})]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tsc_interp.plots.bars import signed_bars
 from tsc_interp.plots.colours import INK, NEGATIVE, WRONG
-from tsc_interp.plots.series import add_series
+from tsc_interp.plots.series import add_series, signed_bars
 from tsc_interp.plots.style import Figure, decision_line, new_figure
 from tsc_interp.probes.cone.result import ConeResult
 from tsc_interp.results.base import LabeledArray
@@ -71,10 +70,7 @@ def _curves(result: ConeResult, curves: LabeledArray) -> Figure:
                    [point.logit for point in points], "given strings", hover, mode="markers",
                    size=11, marker=look, customdata=[point.string for point in points])  # fmt: skip
     decision_line(figure, y=0)
-    figure.update_xaxes(
-        tickvals=[-6, 0, 6],
-        ticktext=["10⁶ : 1", "1 : 1", "1 : 10⁶"],
-    )
+    figure.update_xaxes(tickvals=[-6, 0, 6], ticktext=["10⁶ : 1", "1 : 1", "1 : 10⁶"])
     figure.update_yaxes(zeroline=False)
     figure.update_layout(margin_t=30)
     spoken = "; ".join(

@@ -71,4 +71,4 @@ class ConeResult(ProbeResult):
         )  # fmt: skip
         columns = ("letters", "largest logit", "mixture", "crosses", "latent", "shortest string",
                    "length", "all strings to length")  # fmt: skip
-        return (Table(title="Sets of letters with a negative label", columns=columns, rows=rows),)
+        return (Table.from_rows("Sets of letters with a negative label", columns, rows),)

@@ -22,18 +22,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tsc_interp.errors import UnsupportedError
-from tsc_interp.probes.cone.maximise import maximise
-from tsc_interp.probes.cone.result import ConeResult, GivenString, NegativeSet
-from tsc_interp.probes.cone.shortest import (
+from tsc_interp.probes.cone.maximise import (
     all_counts,
     first_positive,
     logits64,
+    maximise,
     shrink,
     write_counts,
 )
+from tsc_interp.probes.cone.result import ConeResult, GivenString, NegativeSet
 from tsc_interp.probes.cone.words import findings
-from tsc_interp.probes.running import Floats, logits_of, need_classifier
-from tsc_interp.results.base import LabeledArray
+from tsc_interp.probes.running import logits_of, need_classifier
+from tsc_interp.results.base import LabeledArray, that_hold
 from tsc_interp.source_report import TEST_LENGTH
 
 if TYPE_CHECKING:
@@ -59,21 +59,19 @@ def run(model: Any, strings: Sequence[str], *, visible: int = TEST_LENGTH) -> Co
     budget = min(MOST_PER_SET, BUDGET // max(1, len(negative)))
     sets = tuple(_examine(model, config, letters, visible, budget) for letters in negative)
     pairs = [letters for letters in negative if len(letters) == 2]
-    notes = []
-    if undecided:
-        notes.append(
-            f"{undecided} sets of letters have no label of their own ({config.task.describe()} "
-            "depends on how often letters occur), so they are not asked about"
-        )
-    if config.n_letters > ALL_SETS_UP_TO:
-        notes.append("only the largest negative sets are asked about: their mixtures contain "
-                     "those of all smaller ones")  # fmt: skip
+    # Along a pair, the rarer letter occurs once.
+    counts = np.stack([10 ** np.maximum(-RATIOS, 0), 10 ** np.maximum(RATIOS, 0)], axis=1)
+    notes = {
+        f"{undecided} sets of letters have no label of their own ({config.task.describe()} depends "
+        "on how often letters occur), so they are not asked about": undecided,
+        "only the largest negative sets are asked about: their mixtures contain those of all "
+        "smaller ones": config.n_letters > ALL_SETS_UP_TO,
+    }
     result = ConeResult(
-        findings=(),
-        not_applicable=tuple(notes),
+        not_applicable=that_hold(notes),
         sets=sets,
         curves=LabeledArray.of(
-            np.stack([_curve(model, config, letters) for letters in pairs]),
+            np.stack([logits64(model, config, letters)(counts) for letters in pairs]),
             set=pairs,
             ratio=RATIOS.tolist(),
         )
@@ -128,12 +126,6 @@ def _examine(
 
 
 # -- curves ----------------------------------------------------------------------------------
-
-
-def _curve(model: Any, config: ClassifierConfig, letters: str) -> Floats:
-    """Logits along a two-letter set, the rarer letter occurring once."""
-    counts = np.stack([10 ** np.maximum(-RATIOS, 0), 10 ** np.maximum(RATIOS, 0)], axis=1)
-    return logits64(model, config, letters)(counts)
 
 
 def _given(

@@ -18,11 +18,14 @@ from tsc_interp.plots.colours import (
     string_style,
     token_style,
 )
-from tsc_interp.plots.series import add_series
+from tsc_interp.plots.series import add_series, each
 from tsc_interp.plots.style import Figure, decision_line, new_figure
 from tsc_interp.plots.vectors import choice
 from tsc_interp.probes.dynamics.result import DynamicsResult
 from tsc_interp.results.base import LabeledArray
+
+Curves = Sequence[tuple[str, NDArray[np.float64], str]]
+"""Name, values and colour of each."""
 
 
 def figures(result: DynamicsResult) -> list[Figure]:
@@ -36,24 +39,14 @@ def figures(result: DynamicsResult) -> list[Figure]:
     if result.scores is not None:
         drawn.append(_by_head(result, result.scores, "scores", "Scores of the letters"))
     if result.values is not None and len(result.values.labels["component"]) == 1:
-        flat = LabeledArray.of(
-            result.values.array[..., 0],
-            **{dim: result.values.labels[dim] for dim in ("epoch", "head", "letter")},
-        )
+        labels = {dim: result.values.labels[dim] for dim in ("epoch", "head", "letter")}
+        flat = LabeledArray.of(result.values.array[..., 0], **labels)
         drawn.append(_by_head(result, flat, "values", "Values of the letters"))
-    drawn += [_logits(result), _magnitudes(result)]
-    drawn += [_embeddings(result), _transformed(result)]
-    return drawn
+    return [*drawn, _logits(result), _magnitudes(result), _embeddings(result), _transformed(result)]
 
 
-def _curves(
-    result: DynamicsResult,
-    y: str,
-    curves: Sequence[tuple[str, NDArray[np.float64], str]],
-    *,
-    log: bool = False,
-) -> go.Figure:
-    """(name, values, colour) over epochs, the chosen epoch marked; names in the legend."""
+def _curves(result: DynamicsResult, y: str, curves: Curves, *, log: bool = False) -> go.Figure:
+    """Curves over epochs, the chosen epoch marked; names in the legend."""
     figure = new_figure("epoch", y, height=400, legend=True)
     for index, (name, values, colour) in enumerate(curves):
         dash = DASHES[(index + index // len(MUTED)) % len(DASHES)]
@@ -73,6 +66,10 @@ def _marked(result: DynamicsResult) -> str:
 def _told(result: DynamicsResult, values: NDArray[np.float64]) -> str:
     first, last = result.epochs[0], result.epochs[-1]
     return f"{values[0]:.4g} at epoch {first}, {values[-1]:.4g} at epoch {last}"
+
+
+def _spoken(result: DynamicsResult, curves: Curves) -> str:
+    return "; ".join(f"{name} {_told(result, values)}" for name, values, _ in curves)
 
 
 def _losses(result: DynamicsResult, losses: LabeledArray) -> Figure:
@@ -97,13 +94,12 @@ def _errors(result: DynamicsResult, errors: LabeledArray) -> Figure:
     kinds = errors.labels["kind"]
     answers = (POSITIVE, NEGATIVE)  # a false positive is a wrong yes
     curves = [(k, errors.at(kind=k), c) for k, c in zip(kinds, answers, strict=True)]
-    spoken = "; ".join(f"{kind} {_told(result, values)}" for kind, values, _ in curves)
     return Figure(
         "test-errors",
         "Errors on the test set",
         _curves(result, "strings answered wrongly", curves),
         "Of the 9,984 test strings, how many each epoch gets wrong." + _marked(result),
-        f"Test errors: {spoken}.",
+        f"Test errors: {_spoken(result, curves)}.",
     )
 
 
@@ -144,10 +140,7 @@ def _by_head(result: DynamicsResult, array: LabeledArray, what: str, title: str)
         panels.append((f"head {head}", _curves(result, what.rstrip("s"), curves)))
     spoken = "; ".join(
         f"head {head}: "
-        + ", ".join(
-            f"{letter} {array.array[0, i, j]:.4f} to {array.array[-1, i, j]:.4f}"
-            for j, letter in enumerate(letters)
-        )
+        + each("{} {:.4f} to {:.4f}", letters, array.array[0, i], array.array[-1, i], between=", ")
         for i, head in enumerate(heads[:4])
     )
     meaning = {
@@ -169,7 +162,6 @@ def _logits(result: DynamicsResult) -> Figure:
         (string, result.logits.array[:, index], string_style(result.labels[index], True).colour)
         for index, string in enumerate(result.logits.labels["string"])
     ]
-    spoken = "; ".join(f"{string} {_told(result, values)}" for string, values, _ in curves)
     figure = _curves(result, "logit", curves)
     decision_line(figure, y=0)
     figure.update_layout(height=400 + 22 * len(curves), margin_t=16)
@@ -179,7 +171,7 @@ def _logits(result: DynamicsResult) -> Figure:
         figure,
         "Above the dashed line the model says yes; vermillion strings should be there, blue ones "
         "below." + _marked(result),
-        f"Logits: {spoken}.",
+        f"Logits: {_spoken(result, curves)}.",
     )
 
 
@@ -191,13 +183,12 @@ def _magnitudes(result: DynamicsResult) -> Figure:
     ]
     figure = _curves(result, "root mean square", curves)
     figure.update_layout(height=400 + 22 * len(curves))
-    spoken = "; ".join(f"{name} {_told(result, values)}" for name, values, _ in curves)
     return Figure(
         "weight-sizes",
         "How large the weights become",
         figure,
         "The typical size of the entries of each weight matrix." + _marked(result),
-        f"Root mean squares: {spoken}.",
+        f"Root mean squares: {_spoken(result, curves)}.",
     )
 
 
@@ -206,9 +197,7 @@ def _embeddings(result: DynamicsResult) -> Figure:
     seen = common_view(result.embeddings.array)
     figure = animate(seen, result.epochs, tokens, [token_style(t) for t in tokens])
     lengths = np.linalg.norm(result.embeddings.array, axis=-1)
-    spoken = ", ".join(
-        f"{t} {lengths[0, i]:.4f} to {lengths[-1, i]:.4f}" for i, t in enumerate(tokens)
-    )
+    spoken = each("{} {:.4f} to {:.4f}", tokens, lengths[0], lengths[-1], between=", ")
     return Figure(
         "embeddings",
         "Embeddings, epoch by epoch",
@@ -229,9 +218,7 @@ def _transformed(result: DynamicsResult) -> Figure:
     direction = result.readout.array if seen.exact else None
     figure = animate(seen, result.epochs, strings, styles, normals=direction)
     how = " The dashed line is where the logit is zero." if direction is not None else ""
-    spoken = ", ".join(
-        f"{s} {logits[0, i]:.4f} to {logits[-1, i]:.4f}" for i, s in enumerate(strings)
-    )
+    spoken = each("{} {:.4f} to {:.4f}", strings, logits[0], logits[-1], between=", ")
     return Figure(
         "transformed",
         "Transformed CLS, epoch by epoch",

@@ -50,17 +50,12 @@ class DynamicsResult(ProbeResult):
             arrays.append(self.horizons.array[:, None])
         whole = {"false positives", "false negatives", "right through length"}
         numbers = np.hstack(arrays) if arrays else np.empty((len(self.epochs), 0))
-        rows = tuple(
-            (
-                epoch,
-                *(
-                    int(number) if column in whole else float(number)
-                    for column, number in zip(columns[1:], row, strict=True)
-                ),
-            )
+        kinds = [int if column in whole else float for column in columns[1:]]
+        rows = [
+            (epoch, *(kind(number) for kind, number in zip(kinds, row, strict=True)))
             for epoch, row in zip(self.epochs, numbers, strict=True)
-        )
-        course = Table(title="The run, epoch by epoch", columns=tuple(columns), rows=rows)
+        ]
+        course = Table.from_rows("The run, epoch by epoch", columns, rows)
         return (
             course,
             Table.of("Logits", self.logits, "epoch"),

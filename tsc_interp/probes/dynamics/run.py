@@ -28,7 +28,7 @@ from tsc_interp.model.initialise import stack_weights
 from tsc_interp.probes.dynamics.result import DynamicsResult
 from tsc_interp.probes.dynamics.words import findings
 from tsc_interp.probes.running import need_one_logit
-from tsc_interp.results.base import LabeledArray
+from tsc_interp.results.base import LabeledArray, that_hold
 from tsc_interp.verification import horizon
 
 _BUDGET = 20_000
@@ -54,23 +54,26 @@ def run(
     if not history:
         raise UsageError(f"{directory.path} has no checkpoint yet, so there is nothing to follow")
     epochs = list(history)
-    ensemble = Classifier(
-        config, stack_weights([_tensors(checkpoint) for checkpoint in history.values()])
-    )
+    weights = [
+        {name: torch.from_numpy(np.array(array)) for name, array in checkpoint.weights.items()}
+        for checkpoint in history.values()
+    ]
+    ensemble = Classifier(config, stack_weights(weights))
     last = f"blocks.{config.n_layers - 1}.hook_resid_post"
     with torch.no_grad():
         logits, cache = ensemble.run_with_cache(
             list(strings), names_filter=[last], return_cache_object=False
         )
     tokens = [0, *range(2, config.alphabet.vocab_size)]
+    scores, values = _heads(ensemble, epochs)
     result = DynamicsResult(
-        findings=(),
         not_applicable=_remarks(config),
         chosen_epoch=None if outcome is None else outcome.chosen_epoch,
         losses=_losses(directory.metrics(), epochs),
         errors=_errors(ensemble, epochs),
         horizons=_horizons(history),
-        **_heads(ensemble, epochs),
+        scores=scores,
+        values=values,
         magnitudes=_magnitudes(ensemble, epochs),
         logits=LabeledArray.of(logits.numpy(), epoch=epochs, string=strings),
         labels=tuple(config.classes(strings).tolist()),
@@ -88,10 +91,6 @@ def run(
         ),
     )
     return result.with_findings(findings(result))
-
-
-def _tensors(checkpoint: Checkpoint) -> dict[str, torch.Tensor]:
-    return {name: torch.from_numpy(np.array(array)) for name, array in checkpoint.weights.items()}
 
 
 def _losses(metrics: Sequence[EpochMetrics], epochs: Sequence[int]) -> LabeledArray | None:
@@ -130,10 +129,13 @@ def _horizons(history: Mapping[int, Checkpoint]) -> LabeledArray | None:
     return LabeledArray.of(lengths, epoch=list(history))
 
 
-def _heads(ensemble: Classifier, epochs: Sequence[int]) -> dict[str, LabeledArray | None]:
+def _heads(
+    ensemble: Classifier, epochs: Sequence[int]
+) -> tuple[LabeledArray | None, LabeledArray | None]:
+    """Scores and values of the first layer's heads, where letters have them."""
     config = ensemble.config
     if not config.has_attention or config.needs_order:
-        return {"scores": None, "values": None}
+        return None, None
     letters = config.alphabet.letters
     wanted = [f"blocks.0.attn.hook_{name}" for name in ("attn_scores", "v")]
     with torch.no_grad():
@@ -143,10 +145,8 @@ def _heads(ensemble: Classifier, epochs: Sequence[int]) -> dict[str, LabeledArra
     values = rearrange(
         cache[wanted[1]][:, 0, 1:], "epoch letter head component -> epoch head letter component"
     ).numpy()
-    return {
-        "scores": LabeledArray.of(scores, **axes),
-        "values": LabeledArray.of(values, **axes, component=range(config.d_head)),
-    }
+    components = range(config.d_head)
+    return LabeledArray.of(scores, **axes), LabeledArray.of(values, **axes, component=components)
 
 
 def _magnitudes(ensemble: Classifier, epochs: Sequence[int]) -> LabeledArray:
@@ -159,16 +159,13 @@ def _magnitudes(ensemble: Classifier, epochs: Sequence[int]) -> LabeledArray:
 
 
 def _remarks(config: ClassifierConfig) -> tuple[str, ...]:
-    remarks = []
-    if config.needs_order:
-        remarks.append(
-            "Heads, test errors and horizons are not followed: this model has positions, so counts "
-            "do not describe its input."
-        )
-    elif not config.has_attention:
-        remarks.append("No head is followed: this model has no attention.")
-    if config.n_letters > _MOST_LETTERS and not config.needs_order:
-        remarks.append(f"Horizons are followed for up to {_MOST_LETTERS} letters only.")
-    if config.n_layers > 1:
-        remarks.append("Scores and values are those of the first layer.")
-    return tuple(remarks)
+    ordered = config.needs_order
+    many = config.n_letters > _MOST_LETTERS and not ordered
+    return that_hold({
+        "Heads, test errors and horizons are not followed: this model has positions, so counts do "
+        "not describe its input.": ordered,
+        "No head is followed: this model has no attention.":
+        not config.has_attention and not ordered,
+        f"Horizons are followed for up to {_MOST_LETTERS} letters only.": many,
+        "Scores and values are those of the first layer.": config.n_layers > 1,
+    })  # fmt: skip

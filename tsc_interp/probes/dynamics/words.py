@@ -35,38 +35,38 @@ def _course(result: DynamicsResult) -> Finding:
         loss = float(result.losses.at(epoch=chosen, set="validation"))
         text += f", with validation loss {loss:.4f}"
         numbers["validation loss"] = loss
-    return Finding(severity="note", text=f"{text}.", numbers=numbers)
+    return Finding.of(f"{text}.", numbers)
 
 
 def _best_epoch(result: DynamicsResult, errors: LabeledArray) -> Finding:
     totals = errors.array.sum(axis=1)
     end, best = end_of(result), int(totals.argmin())
     at_end, at_best = int(totals[end]), int(totals[best])
-    numbers: dict[str, Cell] = {
-        "errors at the start": int(totals[0]),
-        f"errors at epoch {result.epochs[end]}": at_end,
-        f"errors at epoch {result.epochs[best]}": at_best,
-    }
     text = f"Test errors fall from {int(totals[0]):,} to {at_end:,} at epoch {result.epochs[end]}"
     if at_best < at_end:
         text += (
             f", but epoch {result.epochs[best]} makes only {at_best:,}: the validation loss, on "
             "shorter strings, did not reveal it"
         )
-    return Finding(
-        severity="warning" if at_best < at_end else "note", text=f"{text}.", numbers=numbers
+    return Finding.of(
+        f"{text}.",
+        {
+            "errors at the start": int(totals[0]),
+            f"errors at epoch {result.epochs[end]}": at_end,
+            f"errors at epoch {result.epochs[best]}": at_best,
+        },
+        "warning" if at_best < at_end else "note",
     )
 
 
 def _horizons(result: DynamicsResult, horizons: LabeledArray) -> Finding:
     lengths = horizons.array.astype(int)
     end, best = end_of(result), int(lengths.argmax())
-    return Finding(
-        severity="note",
-        text=f"At epoch {result.epochs[end]} every string of up to {lengths[end]:,} letters is "
+    return Finding.of(
+        f"At epoch {result.epochs[end]} every string of up to {lengths[end]:,} letters is "
         f"proved right; the largest such length in the run is {lengths[best]:,}, at epoch "
         f"{result.epochs[best]}.",
-        numbers={f"epoch {e}": int(n) for e, n in zip(result.epochs, lengths, strict=True)},
+        {f"epoch {e}": int(n) for e, n in zip(result.epochs, lengths, strict=True)},
     )
 
 
@@ -81,11 +81,10 @@ def _margins(scores: LabeledArray, end: int, most: int = 4) -> list[Finding]:
         before, after = (row[target] - row[others].max() for row in (first, last))
         letter = scores.labels["letter"][target]
         statements.append(
-            Finding(
-                severity="note",
-                text=f"Head {head} learns to read `{letter}`: the lead of its score over the next "
+            Finding.of(
+                f"Head {head} learns to read `{letter}`: the lead of its score over the next "
                 f"letter goes from {before:+.4f} at the start to {after:+.4f}.",
-                numbers={"margin at the start": float(before), "margin at the end": float(after)},
+                {"margin at the start": float(before), "margin at the end": float(after)},
             )
         )
     return statements

@@ -6,7 +6,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from tsc_interp.plots.colours import DASHES, INK, MUTED, faint
-from tsc_interp.plots.series import add_series, log_axis, name_rows
+from tsc_interp.plots.series import add_series, each, log_axis, name_rows
 from tsc_interp.plots.style import Figure, new_figure
 from tsc_interp.probes.init_norm.result import InitNormResult
 from tsc_interp.results.base import LabeledArray
@@ -57,9 +57,7 @@ def _norms(result: InitNormResult) -> Figure:
                    width=1.5, showlegend=strategy == 0)  # fmt: skip
         add_series(figure, widths, mean, name, "d_model %{x}: %{y:.4f}", mode="markers",
                    colour=colour, symbol=symbol, size=10)  # fmt: skip
-        pairs = ", ".join(
-            f"{m:.4f} (theory {t:.4f}) at {w}" for w, m, t in zip(widths, mean, theory, strict=True)
-        )
+        pairs = each("{:.4f} (theory {:.4f}) at {}", mean, theory, widths, between=", ")
         spoken.append(f"{name}: {pairs}")
     _log_axes(figure, widths)
     return Figure(
@@ -82,7 +80,7 @@ def _spread(name: str, spread: LabeledArray) -> Figure:
                    colour=colour, symbol=symbol, dash=DASHES[index], size=9)  # fmt: skip
     _log_axes(figure, widths)
     spoken = "; ".join(
-        f"{strategy}: " + ", ".join(f"{x:.4f} at {w}" for x, w in zip(row, widths, strict=True))
+        f"{strategy}: " + each("{:.4f} at {}", row, widths, between=", ")
         for strategy, row in zip(spread.labels["strategy"], spread.array, strict=True)
     )
     return Figure(
@@ -110,10 +108,7 @@ def _training(result: InitNormResult, before: LabeledArray) -> Figure:
     name_rows(figure, weights)
     figure.update_yaxes(showgrid=False)
     figure.update_xaxes(rangemode="tozero")
-    spoken = ", ".join(
-        f"{name} {start:.4f} to {end:.4f}"
-        for name, start, end in zip(weights, mean, result.after.array, strict=True)
-    )
+    spoken = each("{} {:.4f} to {:.4f}", weights, mean, result.after.array, between=", ")
     return Figure(
         "before-and-after",
         "Weights before and after training",

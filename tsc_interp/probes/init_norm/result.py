@@ -31,39 +31,24 @@ class InitNormResult(ProbeResult):
         rows: list[tuple[Cell, ...]] = []
         for i, strategy in enumerate(labels["strategy"]):
             for j, width in enumerate(labels["width"]):
-                scores = None if self.score_spread is None else self.score_spread.array[i, j]
-                rows.append(
-                    (
-                        strategy,
-                        int(width),
-                        *(float(x) for x in self.embedding_norms.array[i, j]),
-                        None if scores is None else float(scores),
-                        float(self.logit_spread.array[i, j]),
-                    )
-                )
+                norms, logits = self.embedding_norms.array[i, j], self.logit_spread.array[i, j]
+                scores = None if self.score_spread is None else self.score_spread.array[i, j].item()
+                rows.append((strategy, int(width), *norms.tolist(), scores, float(logits)))
         columns = ("strategy", "d_model", "mean norm", "5 %", "95 %", "theory", "scores", "logits")
         title = f"At initialisation, over {self.seeds} seeds (scores, logits: standard deviation)"
-        return (Table(title=title, columns=columns, rows=tuple(rows)), *self._before_and_after())
+        return (Table.from_rows(title, columns, rows), *self._before_and_after())
 
     def _before_and_after(self) -> list[Table]:
         if self.before is None:
             return []
-        rows = zip(
-            self.after.labels["weight"],
-            self.before.array.tolist(),
-            self.after.array.tolist(),
-            strict=True,
-        )
+        before, after = self.before.array.tolist(), self.after.array.tolist()
+        rows = zip(self.after.labels["weight"], before, after, strict=True)
         norms = zip(self.own_norms.labels["token"], self.own_norms.array.tolist(), strict=True)
         return [
-            Table(
-                title="Root mean square of each weight, fresh (over seeds) and in this model",
-                columns=("weight", "fresh mean", "fresh 5 %", "fresh 95 %", "this model"),
-                rows=tuple((weight, *before, after) for weight, before, after in rows),
+            Table.from_rows(
+                "Root mean square of each weight, fresh (over seeds) and in this model",
+                ("weight", "fresh mean", "fresh 5 %", "fresh 95 %", "this model"),
+                ((weight, *before, after) for weight, before, after in rows),
             ),
-            Table(
-                title="Norms of this model's embeddings",
-                columns=("token", "norm"),
-                rows=tuple((token, norm) for token, norm in norms),
-            ),
+            Table.from_rows("Norms of this model's embeddings", ("token", "norm"), norms),
         ]

@@ -24,7 +24,7 @@ from tsc_interp.model.classifier import Classifier
 from tsc_interp.model.initialise import initial_ensemble
 from tsc_interp.probes.init_norm.result import InitNormResult
 from tsc_interp.probes.init_norm.words import findings
-from tsc_interp.results.base import LabeledArray
+from tsc_interp.results.base import LabeledArray, that_hold
 
 _PARTS = ("embedding_init", "attention_init", "mlp_init")
 STRATEGIES = {
@@ -59,10 +59,17 @@ def run(
     axes = {"strategy": list(STRATEGIES), "width": list(widths)}
     shape = (len(STRATEGIES), len(widths))
     norms, scores, logits = (np.array([m[i] for m in measured.values()]) for i in range(3))
+    own = _matrices(dict(model.named_parameters()))
     fits = model.to_checkpoint().n_parameters * 8 <= _MAX_WEIGHTS
+    notes = {
+        "There are no scores: this model has no attention.": not config.has_attention,
+        "Logits are those of one short string: this model has positions.": config.has_positions,
+        "Scores are computed from the normalised residual, whatever the norms are.":
+        config.has_norm,
+        "The model is too large to draw many fresh copies of it for comparison.": not fits,
+    }  # fmt: skip
     result = InitNormResult(
-        findings=(),
-        not_applicable=_remarks(config, fits),
+        not_applicable=that_hold(notes),
         seeds=seeds,
         d_model=config.d_model,
         embedding_norms=LabeledArray.of(
@@ -73,10 +80,7 @@ def run(
         else None,
         logit_spread=LabeledArray.of(logits.reshape(shape), **axes),
         before=_before(config, seeds) if fits else None,
-        after=LabeledArray.of(
-            [_rms(weight)[0] for weight in _matrices(_batch_of_one(model)).values()],
-            weight=list(_matrices(dict(model.named_parameters()))),
-        ),
+        after=LabeledArray.of([_rms(weight[None])[0] for weight in own.values()], weight=own),
         own_norms=LabeledArray.of(
             model.W_E.detach().norm(dim=-1).numpy(), token=config.alphabet.token_names
         ),
@@ -121,10 +125,6 @@ def _before(config: ClassifierConfig, seeds: int) -> LabeledArray:
     return LabeledArray.of(rows, weight=list(fresh), statistic=("mean", "5 %", "95 %"))
 
 
-def _batch_of_one(model: Classifier) -> dict[str, torch.Tensor]:
-    return {name: weight.detach()[None] for name, weight in model.named_parameters()}
-
-
 def _matrices(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """In the order data flows; norm scales and shifts start at one and zero, whatever the seed."""
     kept = {name: w for name, w in weights.items() if name.rsplit(".", 1)[1].startswith("W_")}
@@ -140,16 +140,3 @@ def _flow(name: str) -> tuple[int, str, int]:
 def _rms(weights: torch.Tensor) -> NDArray[np.float64]:
     """One root mean square per model of an ensemble."""
     return reduce(weights.detach().double().square(), "seed ... -> seed", "mean").sqrt().numpy()
-
-
-def _remarks(config: ClassifierConfig, fits: bool) -> tuple[str, ...]:
-    remarks = []
-    if not config.has_attention:
-        remarks.append("There are no scores: this model has no attention.")
-    if config.has_positions:
-        remarks.append("Logits are those of one short string: this model has positions.")
-    if config.has_norm:
-        remarks.append("Scores are computed from the normalised residual, whatever the norms are.")
-    if not fits:
-        remarks.append("The model is too large to draw many fresh copies of it for comparison.")
-    return tuple(remarks)

@@ -32,13 +32,12 @@ def _growth(result: InitNormResult) -> Finding:
             f"; each doubling multiplies it by {min(doublings):.3f} to {max(doublings):.3f} "
             f"(theory: towards √2 = {np.sqrt(2):.3f})"
         )
-    return Finding(
-        severity="note",
-        text=f"A fresh standard-normal embedding has mean norm {mean[0]:.4f} at d_model "
+    return Finding.of(
+        f"A fresh standard-normal embedding has mean norm {mean[0]:.4f} at d_model "
         f"{widths[0]} (theory {theory[0]:.4f}) and {mean[-1]:.4f} at {widths[-1]} (theory "
         f"{theory[-1]:.4f}){growth}. With linear_like it stays between {small.min():.4f} and "
         f"{small.max():.4f}.",
-        numbers={
+        {
             **{f"mean norm at {w}": float(m) for w, m in zip(widths, mean, strict=True)},
             **{f"theory at {w}": float(t) for w, t in zip(widths, theory, strict=True)},
         },
@@ -54,12 +53,11 @@ def _spreads(result: InitNormResult) -> list[Finding]:
             continue
         loud, quiet = spread.array[0], spread.array[-1]
         statements.append(
-            Finding(
-                severity="note",
-                text=f"At initialisation the {name} have standard deviation {loud[0]:.4f} at "
+            Finding.of(
+                f"At initialisation the {name} have standard deviation {loud[0]:.4f} at "
                 f"d_model {widths[0]} and {loud[-1]:.4f} at {widths[-1]}; with linear_like and "
                 f"output_fan_out {quiet[0]:.4f} and {quiet[-1]:.4f}.",
-                numbers={
+                {
                     f"default, {widths[-1]}": float(loud[-1]),
                     f"quieter, {widths[-1]}": float(quiet[-1]),
                 },
@@ -75,13 +73,12 @@ def _training(result: InitNormResult) -> Finding:
     ratio = result.after.array / np.where(start > 0, start, np.nan)
     most = int(np.nanargmax(ratio))
     outside = int(((result.after.array < low) | (result.after.array > high)).sum())
-    return Finding(
-        severity="note",
-        text=f"{outside} of {len(weights)} weight matrices have left the range in which 90 % of "
+    return Finding.of(
+        f"{outside} of {len(weights)} weight matrices have left the range in which 90 % of "
         f"seeds start (same configuration, d_model {result.d_model}). `{weights[most]}` grew most: "
         f"its norm is {ratio[most]:.2f} times the usual start ({start[most]:.4f} to "
         f"{result.after.array[most]:.4f}).",
-        numbers={
+        {
             f"{weight} ratio": float(r)
             for weight, r in zip(weights, ratio, strict=True)
             if np.isfinite(r)

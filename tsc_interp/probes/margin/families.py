@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from einops import einsum
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import softmax
 
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.probes.margin.result import EVERY, Family
@@ -103,7 +104,8 @@ def first_error(model: Any, family: Family) -> int | None:
         return int(every[hits[0]])
     if family.cap <= EVERY:
         return None
-    steps = np.geomspace(EVERY, family.cap, 1 + _steps(family.cap))
+    count = int(np.ceil(np.log(family.cap / EVERY) / np.log(1.01)))
+    steps = np.geomspace(EVERY, family.cap, 1 + count)
     bracket = _first(wrong, steps.round())
     while bracket is not None and bracket[1] - bracket[0] > 1:
         bracket = _first(wrong, np.unique(np.linspace(*bracket, PARTS + 1).round()))
@@ -116,20 +118,12 @@ def _first(wrong: Wrong, grid: Floats) -> tuple[float, float] | None:
     return (float(grid[max(hits[0] - 1, 0)]), float(grid[hits[0]])) if len(hits) else None
 
 
-def _steps(cap: int) -> int:
-    return int(np.ceil(np.log(cap / EVERY) / np.log(1.01)))
-
-
 def predicted_error(model: Any, layer: Layer, tokens: Sequence[str], family: Family) -> int | None:
     """The first n at which the logit that scores and values give is on the wrong side."""
     config: ClassifierConfig = model.config
-    label = config.task.label_of_support(
-        frozenset(
-            letter
-            for letter, count in zip(config.alphabet.letters, family.counts, strict=True)
-            if count or letter == family.letter
-        )
-    )
+    counts = zip(config.alphabet.letters, family.counts, strict=True)
+    support = frozenset(letter for letter, count in counts if count or letter == family.letter)
+    label = config.task.label_of_support(support)
     if label is None:
         return None
 
@@ -155,8 +149,7 @@ def head_values(
     factor = score_factor(config, counts.sum(axis=1))
     with np.errstate(divide="ignore"):
         logits = layer.scores * factor[:, None, None] + np.log(np.stack(columns, 1))[:, None, :]
-    odds = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    weights = odds / odds.sum(axis=-1, keepdims=True)
+    weights = softmax(logits, axis=-1)
     return einsum(weights, layer.values, "batch head token, head token d_head -> batch head d_head")
 
 

@@ -10,6 +10,7 @@ from tsc_interp.plots.number_line import number_line
 from tsc_interp.plots.series import add_series
 from tsc_interp.plots.style import Figure, decision_line, new_figure
 from tsc_interp.probes.margin.result import Family, MarginResult
+from tsc_interp.probes.wording import of_layer
 from tsc_interp.results.base import LabeledArray
 
 MOST_LINES = 6
@@ -67,7 +68,7 @@ def _scores(result: MarginResult, i: int, layer: str) -> Figure:
     )
     return Figure(
         f"scores-{layer}" if i else "scores",
-        _title(f"How each head scores the {result.unit}s", result, layer),
+        of_layer(f"How each head scores the {result.unit}s", layer, result.scores.labels["layer"]),
         number_line(rows, x="score"),
         f"The {result.unit} farthest to the right is the one a head reads; its distance d to "
         f"another is the margin. About e to the power d of the other per {result.unit} read take "
@@ -79,17 +80,24 @@ def _scores(result: MarginResult, i: int, layer: str) -> Figure:
 def _logits(result: MarginResult, logits: LabeledArray) -> Figure:
     figure = new_figure("n", "logit", height=480, legend=True)
     n = [int(label) for label in logits.labels["n"]]
-    shown = _shown(result)
+    by_error = sorted(result.families, key=lambda family: family.first_error or 10**12)
+    kept = {family.name for family in by_error[:MOST_LINES]}
+    shown = [family for family in result.families if family.name in kept]
     for line, family in enumerate(shown):
         hover = f"{family.name}, n = %{{x:,}}: %{{y:.4f}}<extra></extra>"
         add_series(figure, n, logits.at(family=family.name), family.name, hover, mode="lines",
                    place=line, colour=token_style(family.letter).colour)  # fmt: skip
     flips = [family for family in shown if family.first_error is not None]
     first = [family.first_error or 0 for family in flips]
+    words = [
+        f"{family.name} is first wrong at n = {family.first_error:,}"
+        + ("" if family.predicted is None else f" (predicted {family.predicted:,})")
+        for family in flips
+    ]
     add_series(figure, first, [0.0] * len(flips), "first wrong n", "%{customdata}<extra></extra>",
                mode="markers", colour=WRONG, symbol="x", size=11,
                marker={"line": {"width": 1, "color": INK}},
-               customdata=[_hover(family) for family in flips])  # fmt: skip
+               customdata=words)  # fmt: skip
     _count_axis(figure)
     figure.update_yaxes(zeroline=False)
     decision_line(figure, y=0)
@@ -105,11 +113,6 @@ def _logits(result: MarginResult, logits: LabeledArray) -> Figure:
         "below the dashed line the answer is no. Crosses mark the first n with a wrong answer.",
         f"{spoken}.",
     )
-
-
-def _hover(family: Family) -> str:
-    predicted = "" if family.predicted is None else f" (predicted {family.predicted:,})"
-    return f"{family.name} is first wrong at n = {family.first_error:,}{predicted}"
 
 
 def _weights(result: MarginResult, weights: LabeledArray, i: int, layer: str) -> Figure:
@@ -133,13 +136,14 @@ def _weights(result: MarginResult, weights: LabeledArray, i: int, layer: str) ->
         for family, h in lines
         for f in [weights.labels["family"].index(family.name)]
     )
+    layers = result.scores.labels["layer"]
     half = " It crosses half (dotted) where n is e to the margin."
     return Figure(
         f"weights-{layer}" if i else "weights",
-        _title("How fast the letter a head reads is outweighed", result, layer),
+        of_layer("How fast the letter a head reads is outweighed", layer, layers),
         figure,
         "The attention a head keeps on the letter it reads while another letter's count n grows."
-        + half * (len(result.scores.labels["layer"]) == 1),
+        + half * (len(layers) == 1),
         f"{spoken}.",
     )
 
@@ -161,13 +165,6 @@ def _falling(result: MarginResult, weights: LabeledArray, i: int) -> list[tuple[
     return pairs[:MOST_LINES]
 
 
-def _shown(result: MarginResult) -> list[Family]:
-    """The families that go wrong first, and then the others, in their own order."""
-    by_error = sorted(result.families, key=lambda family: family.first_error or 10**12)
-    kept = {family.name for family in by_error[:MOST_LINES]}
-    return [family for family in result.families if family.name in kept]
-
-
 def _count_axis(figure: go.Figure) -> None:
     """Powers of ten up to a million."""
     figure.update_xaxes(
@@ -176,7 +173,3 @@ def _count_axis(figure: go.Figure) -> None:
         ticktext=["1", "10", "100", *(f"10{_POWERS[power]}" for power in range(3, 7))],
     )
     figure.update_layout(margin_t=30)
-
-
-def _title(title: str, result: MarginResult, layer: str) -> str:
-    return title if len(result.scores.labels["layer"]) == 1 else f"{title}, layer {layer}"

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from tsc_interp.results.base import HeadsResult, LabeledArray, Record, Table
+from tsc_interp.results.base import Cell, HeadsResult, LabeledArray, Record, Table
 
 EVERY = 10_000
 """Every n up to here is evaluated; larger ones in steps."""
@@ -98,24 +98,23 @@ class MarginResult(HeadsResult):
 
     def tables(self) -> tuple[Table, ...]:
         labels = self.scores.labels
-        rows = tuple(
-            (
-                labels["layer"][i],
-                labels["head"][h],
-                self.reads[i][h],
-                labels["letter"][t],
-                float(self.scores.array[i, h, t]),
-                float(self.margins.array[i, h, t]),
-                float(self.half_weight.array[i, h, t]),
-            )
+        measured = (self.scores, self.margins, self.half_weight)
+        rows: list[tuple[Cell, ...]] = [
+            (labels["layer"][i], labels["head"][h], self.reads[i][h], labels["letter"][t],
+             *(float(array.array[i, h, t]) for array in measured))
             for i, h, t in self._places()
-        )
+        ]  # fmt: skip
+        columns: tuple[str, ...]
         columns = ("layer", "head", "reads", self.unit, "score", "margin", "halves its weight")
-        title = f"Scores and margins{self.of_all_heads()}"
-        tables = [Table(title=title, columns=columns, rows=rows)]
-        if self.families:
-            tables.append(self._flips())
-        return tuple(tables)
+        scores = Table.from_rows(f"Scores and margins{self.of_all_heads()}", columns, rows)
+        flips = [
+            (f.name, f.predicted, f.first_error, f.exact, f.start, f.limit) for f in self.families
+        ]
+        columns = ("family", "predicted first error", "measured first error",
+                   "every smaller n evaluated", "logit at n = 1", "logit in the limit")  # fmt: skip
+        if not flips:
+            return (scores,)
+        return (scores, Table.from_rows("When families of strings flip", columns, flips))
 
     def _places(self) -> list[tuple[int, ...]]:
         """Every `(layer, head, letter)`; of many heads the three letters scored highest."""
@@ -123,11 +122,3 @@ class MarginResult(HeadsResult):
             return list(np.ndindex(self.scores.shape))
         best = np.argsort(-self.scores.array, axis=-1, kind="stable")[:, :, :3]
         return [(i, h, int(t)) for i, h in self.heads_to_show() for t in best[i, h]]
-
-    def _flips(self) -> Table:
-        rows = tuple(
-            (f.name, f.predicted, f.first_error, f.exact, f.start, f.limit) for f in self.families
-        )
-        columns = ("family", "predicted first error", "measured first error",
-                   "every smaller n evaluated", "logit at n = 1", "logit in the limit")  # fmt: skip
-        return Table(title="When families of strings flip", columns=columns, rows=rows)

@@ -38,14 +38,12 @@ from tsc_interp.probes.margin.result import MarginResult, Prediction
 from tsc_interp.probes.margin.words import findings
 from tsc_interp.probes.reading import Layer, Reading, RowOptions, read_beside_chance
 from tsc_interp.probes.running import Floats, as_array, classifier_config, logits_of
-from tsc_interp.results.base import LabeledArray
+from tsc_interp.results.base import LabeledArray, that_hold
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from tsc_interp.checkpoints.checkpoint import Checkpoint
     from tsc_interp.config import ClassifierConfig
-    from tsc_interp.verification.horizon_result import Horizon
 
 GRID = tuple(np.unique(np.geomspace(1, CAP, 91).astype(np.int64)).tolist())
 """The n at which curves are drawn."""
@@ -60,8 +58,10 @@ def run(model: Any, strings: Sequence[str] | Tensor, **options: Unpack[RowOption
     grows = config is not None and config.log_n
     half = np.vectorize(lambda margin: half_weight_count(float(margin), grows))(margins)
     axes = {"layer": reading.layer_names, "head": reading.heads, "letter": reading.tokens}
+    turns = None
+    if (direction := reading.direction) is not None:
+        turns = np.stack([_sign_change(layer, direction) for layer in reading.layers])
     result = MarginResult(
-        findings=(),
         not_applicable=(*reading.caveats(), *_not_applicable(config)),
         n_layers=reading.n_layers,
         needs=reading.needs,
@@ -69,11 +69,7 @@ def run(model: Any, strings: Sequence[str] | Tensor, **options: Unpack[RowOption
         scores=LabeledArray.of(scores, **axes),
         margins=LabeledArray.of(margins, **axes),
         half_weight=LabeledArray.of(half, **axes),
-        sign_change=None
-        if reading.direction is None
-        else LabeledArray.of(
-            np.stack([_sign_change(layer, reading.direction) for layer in reading.layers]), **axes
-        ),
+        sign_change=None if turns is None else LabeledArray.of(turns, **axes),
     )
     if config is not None and not _no_flips(config):
         flips = _flips(model, config, reading, result)
@@ -88,10 +84,16 @@ def _prediction(model: Any, config: ClassifierConfig) -> Prediction | None:
     """The closed formula beside the exact answer; None where either is out of reach."""
     if not formula_applies(config):
         return None
+    from tsc_interp.probes.searched import searched
     from tsc_interp.verification.bounds.exact import checkpoint_of
+    from tsc_interp.verification.horizons import horizon
+    from tsc_interp.verification.summaries import DEFAULT_LIMIT, summarise
 
     checkpoint = checkpoint_of(model)
-    predicted, exact = predicted_first_error(checkpoint), _first_error_of_all(checkpoint)
+    predicted = predicted_first_error(checkpoint)
+    # From the search that an atlas makes too; where that has too few boxes, from a longer one.
+    exact = summarise(*searched(checkpoint), DEFAULT_LIMIT)
+    exact = exact if exact.complete else horizon(checkpoint, prove=False)
     if not exact.complete:
         return None
     return Prediction(
@@ -101,16 +103,6 @@ def _prediction(model: Any, config: ClassifierConfig) -> Prediction | None:
         exact_length=None if exact.shortest is None else exact.shortest.length,
         searched=exact.limit,
     )
-
-
-def _first_error_of_all(checkpoint: Checkpoint) -> Horizon:
-    """From the search that an atlas makes too; where that has too few boxes, from a longer one."""
-    from tsc_interp.probes.searched import searched
-    from tsc_interp.verification.horizons import horizon
-    from tsc_interp.verification.summaries import DEFAULT_LIMIT, summarise
-
-    known = summarise(*searched(checkpoint), DEFAULT_LIMIT)
-    return known if known.complete else horizon(checkpoint, prove=False)
 
 
 def half_weight_count(margin: float, grows: bool = False) -> float:
@@ -214,17 +206,14 @@ def _not_applicable(config: ClassifierConfig | None) -> list[str]:
         ]
     if (reason := _no_flips(config)) is not None:
         return [reason]
-    notes = []
-    if config.n_layers > 1:
-        notes.append("flips are measured but not predicted: with several layers scores and values "
-                     "change with the string")  # fmt: skip
-    if config.has_positions:
-        notes.append("flips are measured up to the last learned position, on sorted strings; there "
-                     "is no limit and no prediction, since order matters")  # fmt: skip
-    if config.n_letters > len(varied_letters(config)):
-        notes.append(f"of {config.n_letters} letters only {', '.join(varied_letters(config))} "
-                     "are varied to look for flips; name strings to ask about others")  # fmt: skip
-    if config.log_n:
-        notes.append("scores are per unit of log n, so exp(margin) does not apply: a letter is "
-                     "outweighed only if its margin is below 1")  # fmt: skip
-    return notes
+    varied = varied_letters(config)
+    return list(that_hold({
+        "flips are measured but not predicted: with several layers scores and values change with "
+        "the string": config.n_layers > 1,
+        "flips are measured up to the last learned position, on sorted strings; there is no limit "
+        "and no prediction, since order matters": config.has_positions,
+        f"of {config.n_letters} letters only {', '.join(varied)} are varied to look for flips; "
+        "name strings to ask about others": config.n_letters > len(varied),
+        "scores are per unit of log n, so exp(margin) does not apply: a letter is outweighed only "
+        "if its margin is below 1": config.log_n,
+    }))  # fmt: skip

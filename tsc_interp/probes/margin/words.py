@@ -10,6 +10,7 @@ from tsc_interp.probes.margin.result import EVERY, Family, LostLetter, MarginRes
 from tsc_interp.probes.standing_out import against_chance, heads_to_tell
 from tsc_interp.probes.wording import (
     capital,
+    grouped,
     n_letters,
     occurrences,
     write_share,
@@ -32,12 +33,20 @@ def findings(result: MarginResult) -> tuple[Finding, ...]:
         for i in range(len(result.reads))
         for h in _heads_worth_naming(result, i)
     ]
-    statements += [_lost_letter(result, *same) for same in _by_cause(result.lost)]
-    statements += _flips([family for family in result.families if family.first_error is not None])
-    statements += [] if result.predicted is None else [_prediction(result.predicted)]
-    right = [family for family in result.families if family.first_error is None]
-    if right:
-        statements.append(_always_right(right))
+    shortest_first = sorted(result.lost, key=lambda lost: n_letters(lost.string))
+    by_cause = grouped(shortest_first, lambda lost: (lost.head, lost.rival))
+    statements += [_lost_letter(result, *same) for same in by_cause]
+    flips = [family for family in result.families if family.first_error is not None]
+    flips.sort(key=lambda family: family.first_error or 0)
+    statements += [_flip(same) for same in grouped(flips, _severity)]
+    if result.predicted is not None:
+        statements.append(_prediction(result.predicted))
+    if right := [family for family in result.families if family.first_error is None]:
+        cap = min(family.cap for family in right)
+        how = f"every n up to {min(EVERY, cap):,}" + ", then in steps of 1%" * (cap > EVERY)
+        names = write_strings([family.name for family in right])
+        text = f"Right for n up to {cap:,}, evaluated at {how}: {names}."
+        statements.append(Finding.of(text, {"cap": cap}, "good"))
     return tuple(statements)
 
 
@@ -65,21 +74,20 @@ def _head(result: MarginResult, i: int, h: int) -> Finding:
         (t for t, letter in enumerate(letters) if letter != target), key=lambda t: margins[t]
     )
     if not order:
-        return Finding(severity="note", text=f"{name} has one {result.unit} to read.")
+        return Finding.of(f"{name} has one {result.unit} to read.")
     alike = [letters[t] for t in order if margins[t] < ALIKE]
     if len(alike) == len(order):
         text = (
             f"{name} attends to all of them alike: no {result.unit}'s score is more than "
             f"{margins.max():.1g} below the highest."
         )
-        return Finding(severity="note", text=text, numbers={"largest margin": float(margins.max())})
+        return Finding.of(text, {"largest margin": float(margins.max())})
     order = order[len(alike) :]
     shown = [f"{margins[t]:.4f} over `{letters[t]}` ({_halves(half[t])}" for t in order[:3]]
     shown[0] += f" of them per `{target}` halve its weight" if np.isfinite(half[order[0]]) else ""
     both = f" and {write_strings(alike)} alike" if alike else ""
     text = f"{name} reads `{target}`{both}, with a margin of {'), '.join(shown)})."
-    numbers: dict[str, Cell] = {letters[t]: float(margins[t]) for t in order[:3]}
-    return Finding(severity="note", text=text, numbers=numbers)
+    return Finding.of(text, {letters[t]: float(margins[t]) for t in order[:3]})
 
 
 def _halves(count: float) -> str:
@@ -88,88 +96,57 @@ def _halves(count: float) -> str:
     return f"{count:.1f}" if count < 100 else f"{count:,.0f}" if count < 1e9 else f"{count:.1e}"
 
 
-def _flips(families: Sequence[Family]) -> list[Finding]:
-    """One sentence for each severity: "`ab{n}` goes wrong at n = 66, `bc{n}` at n = 70"."""
-    by_severity: dict[Severity, list[Family]] = {}
-    for family in sorted(families, key=_flips_at):
-        n = _flips_at(family)
-        severity: Severity = "failure" if n <= TEST_LENGTH else "warning" if n <= EVERY else "note"
-        by_severity.setdefault(severity, []).append(family)
-    return [_flip(severity, same) for severity, same in by_severity.items()]
+def _severity(family: Family) -> Severity:
+    n = family.first_error or 0
+    return "failure" if n <= TEST_LENGTH else "warning" if n <= EVERY else "note"
 
 
-def _flips_at(family: Family) -> int:
-    assert family.first_error is not None
-    return family.first_error
-
-
-def _flip(severity: Severity, families: Sequence[Family]) -> Finding:
+def _flip(families: Sequence[Family]) -> Finding:
+    """One sentence for a severity: "`ab{n}` goes wrong at n = 66, `bc{n}` at n = 70"."""
     numbers: dict[str, Cell] = {}
     said, right = [], 0
     for family in families:
-        n = _flips_at(family)
+        n = family.first_error or 0
         numbers |= {family.name: n, f"{family.name} predicted": family.predicted}
         if n == 1:
             said.append(f"`{family.name}` is wrong from n = 1 on (logit {family.start:+.4f})")
             continue
         # The verb once: what follows is a list.
         verb = "at" if any("goes wrong" in each for each in said) else "goes wrong at"
-        off = family.predicted is not None and family.predicted != n
+        off = f" (predicted: {family.predicted:,})" if family.predicted not in (None, n) else ""
         right += family.predicted == n
-        said.append(
-            f"`{family.name}` {verb} n = {n:,}"
-            + (f" (predicted: {family.predicted:,})" if off else "")
-        )
+        said.append(f"`{family.name}` {verb} n = {n:,}{off}")
     text = ", ".join(said)
     if right:
         text += ", as scores and values predict" + " for the others" * (right < len(families))
     if not all(family.exact for family in families):
         text += f"; beyond {EVERY:,} searched in steps of 1%"
-    return Finding(severity=severity, text=text + ".", numbers=numbers)
+    return Finding.of(text + ".", numbers, _severity(families[0]))
 
 
 def _prediction(known: Prediction) -> Finding:
     """The horizon by the closed formula beside the exact one."""
-    numbers: dict[str, Cell] = {
-        "predicted": known.predicted_length and known.predicted_length - 1,
-        "exact": known.exact_length and known.exact_length - 1,
-    }
-    said = (
-        "Margins, values and read-out predict no error"
-        if known.predicted_length is None
-        else "Margins, values and read-out predict a horizon of "
-        f"{known.predicted_length - 1:,} (first error `{known.predicted}`)"
+    predicted, exact = (
+        length and length - 1 for length in (known.predicted_length, known.exact_length)
     )
-    is_so = (
-        f"the search finds no error up to {known.searched:,} letters"
-        if known.exact_length is None
-        else f"the exact horizon is {known.exact_length - 1:,} (`{known.exact}`)"
-    )
-    text = f"{said}; {is_so}."
-    return Finding(severity="note", text=text, numbers=numbers)
-
-
-def _always_right(families: Sequence[Family]) -> Finding:
-    cap = min(family.cap for family in families)
-    how = f"every n up to {min(EVERY, cap):,}" + ", then in steps of 1%" * (cap > EVERY)
-    names = write_strings([family.name for family in families])
-    text = f"Right for n up to {cap:,}, evaluated at {how}: {names}."
-    return Finding(severity="good", text=text, numbers={"cap": cap})
-
-
-def _by_cause(lost: Sequence[LostLetter]) -> list[list[LostLetter]]:
-    """False negatives grouped by the head and the letter that takes its weight, shortest first."""
-    causes: dict[tuple[int | None, str | None], list[LostLetter]] = {}
-    for one in sorted(lost, key=lambda one: n_letters(one.string)):
-        causes.setdefault((one.head, one.rival), []).append(one)
-    return list(causes.values())
+    expected = "no error"
+    if predicted is not None:
+        expected = f"a horizon of {predicted:,} (first error `{known.predicted}`)"
+    is_so = f"the search finds no error up to {known.searched:,} letters"
+    if exact is not None:
+        is_so = f"the exact horizon is {exact:,} (`{known.exact}`)"
+    text = f"Margins, values and read-out predict {expected}; {is_so}."
+    return Finding.of(text, {"predicted": predicted, "exact": exact})
 
 
 def _lost_letter(result: MarginResult, lost: LostLetter, *others: LostLetter) -> Finding:
     start = f"`{lost.string}` (logit {lost.logit:+.4f}) is a false negative"
+    likewise = ""
+    if others:
+        likewise = f" The same happens in {write_strings([other.string for other in others])}."
     if lost.head is None or lost.kept is None or lost.rival is None:
-        text = f"{start}; no head reads its letters.{_likewise(others)}"
-        return Finding(severity="failure", text=text)
+        text = f"{start}; no head reads its letters.{likewise}"
+        return Finding.of(text, severity="failure")
     layer, target, rival = result.scores.labels["layer"][0], result.reads[0][lost.head], lost.rival
     margin, half = (
         float(array.at(layer=layer, head=lost.head, letter=rival))
@@ -182,7 +159,8 @@ def _lost_letter(result: MarginResult, lost: LostLetter, *others: LostLetter) ->
     elif rival in many and np.isclose(half, np.exp(margin), rtol=1e-6):
         text = (
             f"{reads}one `{target}` outweighs one `{rival}` e^{margin:.4f} = {_halves(half)} "
-            f"times, {'but' if many[rival] > half else 'and'} there {_are(many[rival])} `{rival}`"
+            f"times, {'but' if many[rival] > half else 'and'} there "
+            f"{'is one' if many[rival] == 1 else f'are {many[rival]:,}'} `{rival}`"
         ) + (f" and {many[target]:,} `{target}`" if many.get(target, 1) > 1 else "")
     else:
         text = (
@@ -201,14 +179,4 @@ def _lost_letter(result: MarginResult, lost: LostLetter, *others: LostLetter) ->
             f" Without {left_out}, `{lost.reduced.string}` is {right} (logit {logit:+.4f}), so "
             f"{left_out} {be} {no}the cause."
         )
-    return Finding(severity="failure", text=text + _likewise(others), numbers=numbers)
-
-
-def _likewise(others: Sequence[LostLetter]) -> str:
-    if not others:
-        return ""
-    return f" The same happens in {write_strings([other.string for other in others])}."
-
-
-def _are(count: int) -> str:
-    return "is one" if count == 1 else f"are {count:,}"
+    return Finding.of(text + likewise, numbers, "failure")

@@ -6,9 +6,9 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from tsc_interp.plots.bars import signed_bars
 from tsc_interp.plots.colours import MUTED
 from tsc_interp.plots.heat import heat
+from tsc_interp.plots.series import signed_bars
 from tsc_interp.plots.style import INK, Figure
 from tsc_interp.probes.patching.result import Patched, PatchingResult, Site
 
@@ -157,12 +157,8 @@ def _by_head(
     """One row per head, the largest effects if there are many."""
     names = [_name(result, int(i), f"head {h}") for i, h in np.ndindex(site.effect.shape)]
     kept = _largest(np.abs(cells).max(axis=1))
-    figure = heat(
-        cells[kept],
-        [names[k] for k in kept],
-        columns,
-        words=[_words(row) for row in same[kept]],
-    )
+    words = [_words(row) for row in same[kept]]
+    figure = heat(cells[kept], [names[k] for k in kept], columns, words=words)
     left = "" if len(kept) == len(names) else f" The {len(kept)} largest of {len(names)} heads."
     return figure, left, names
 

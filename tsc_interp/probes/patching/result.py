@@ -84,21 +84,19 @@ class PatchingResult(ProbeResult):
 
 def _effects(patched: Patched) -> Table:
     """The largest effects first."""
-    patches = [
-        (name, " ".join(f"{dim} {label}" for dim, label in where.items()), effect)
+    pair = patched.pair
+    rows = [
+        (name, " ".join(f"{dim} {label}" for dim, label in where.items()), effect,
+         pair.patched_logit(effect))
         for name, where, effect in patched.patches()
         if abs(effect) > NOTHING
-    ]
-    patches.sort(key=lambda row: -abs(row[2]))
-    pair = patched.pair
-    rows = tuple(
-        (name, where, effect, pair.patched_logit(effect)) for name, where, effect in patches
-    )
+    ]  # fmt: skip
+    rows.sort(key=lambda row: -abs(row[2]))
     most = "" if len(rows) <= MOST_ROWS else f", the largest {MOST_ROWS} of {len(rows)}"
-    return Table(
-        title=f"Patches from {pair.clean} into {pair.corrupted} that change the logit{most}",
-        columns=("activation", "where", "effect", "logit"),
-        rows=rows[:MOST_ROWS],
+    return Table.from_rows(
+        f"Patches from {pair.clean} into {pair.corrupted} that change the logit{most}",
+        ("activation", "where", "effect", "logit"),
+        rows[:MOST_ROWS],
     )
 
 
@@ -110,14 +108,8 @@ def _counts(patched: Patched) -> Table:
         largest = float(np.abs(site.effect.array).max())
         rows.append((site.name, int(site.same.size), int(site.same.sum()), unread, largest))
     pair = patched.pair
-    return Table(
-        title=f"What was patched from {pair.clean} into {pair.corrupted}",
-        columns=(
-            "activation",
-            "patches",
-            "same in both runs",
-            "different, but the logit is not",
-            "largest effect",
-        ),
-        rows=tuple(rows),
+    columns = ("activation", "patches", "same in both runs", "different, but the logit is not",
+               "largest effect")  # fmt: skip
+    return Table.from_rows(
+        f"What was patched from {pair.clean} into {pair.corrupted}", columns, rows
     )

@@ -52,19 +52,11 @@ if TYPE_CHECKING:
 
 MOST_ENTRIES = 1024
 """Of patterns, entry by entry: more are left out, and it is said."""
-_STREAM: tuple[tuple[str, Kind], ...] = (
-    ("resid_pre", "resid_pre"),
-    ("attn_out", "attn"),
-    ("resid_mid", "resid_mid"),
-    ("mlp_out", "mlp"),
-    ("resid_post", "resid_post"),
-)
-_IN_HEADS: tuple[tuple[str, Kind], ...] = (
-    ("z", "head"),
-    ("q", "query"),
-    ("k", "key"),
-    ("v", "value"),
-)
+_STREAM: dict[str, Kind] = {
+    "resid_pre": "resid_pre", "attn_out": "attn", "resid_mid": "resid_mid", "mlp_out": "mlp",
+    "resid_post": "resid_post",
+}  # fmt: skip
+_IN_HEADS: dict[str, Kind] = {"z": "head", "q": "query", "k": "key", "v": "value"}
 
 
 def run(
@@ -80,7 +72,6 @@ def run(
     patched = tuple(_patched(run) for run in runs)
     read = {run.query for run in runs}
     result = PatchingResult(
-        findings=(),
         not_applicable=_not_applicable(runs, patched),
         by=runs[0].by,
         n_layers=model.cfg.n_layers,
@@ -104,8 +95,7 @@ def _patched(one: PairRun) -> Patched:
     wanted = [Intervention(part, one.patch) for plan in plans for part in plan.parts]
     effects = singly(one.model, one.corrupted, wanted, metric=one.metric)
     after, moved = as_array(effects.after), as_array(effects.moved)
-    logits = (one.pair.clean_logit, one.pair.corrupted_logit)
-    shares = (after - logits[1]) / (logits[0] - logits[1])
+    shares = (after - one.pair.corrupted_logit) / (one.pair.clean_logit - one.pair.corrupted_logit)
     sites, start = [], 0
     for plan in plans:
         shape = tuple(len(entries) for entries in plan.labels.values())
@@ -126,7 +116,7 @@ def _plans(one: PairRun) -> Iterable[_Plan]:
     at = range(len(places))
     layer, head = tuple(map(str, layers)), tuple(map(str, heads))
     attends, thinks = bool(cfg.n_heads), bool(cfg.d_mlp) and not getattr(cfg, "attn_only", False)
-    for name, kind in _STREAM:
+    for name, kind in _STREAM.items():
         if (kind in ("attn", "resid_mid") and not attends) or (kind == "mlp" and not thinks):
             continue
         if kind == "resid_mid" and (not _edits_mid(one) or not thinks):
@@ -134,7 +124,7 @@ def _plans(one: PairRun) -> Iterable[_Plan]:
         parts = [Part(kind, i, position=p) for i, p in product(layers, at)]
         yield _Plan(name, {"layer": layer, "pos": places}, parts)
     if attends:
-        for name, kind in _IN_HEADS:
+        for name, kind in _IN_HEADS.items():
             parts = [Part(kind, i, h, position=p) for i, p, h in product(layers, at, heads)]
             yield _Plan(name, {"layer": layer, "pos": places, "head": head}, parts)
             parts = [Part(kind, i, h) for i, h in product(layers, heads)]

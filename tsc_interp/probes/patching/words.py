@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tsc_interp.probes.patching.result import Patched, PatchingResult
-from tsc_interp.probes.wording import SCALE, capital
+from tsc_interp.probes.wording import SCALE, capital, joined
 from tsc_interp.results.base import Cell, Finding, Severity
 
 APART = 0.2
@@ -29,18 +29,14 @@ def _parts(result: PatchingResult, patched: Patched) -> Finding:
     shares = ", ".join(f"{name} {_share(effects[name])}" for name in order)
     text = f"{pair.sentence()} These parts, patched alone, have the largest effects "
     text += f"({SCALE}): {shares}."
-    if order:
-        flips = [
-            name
-            for name in order
-            if (pair.patched_logit(effects[name]) > 0) != (pair.corrupted_logit > 0)
-        ]
-        if flips and (pair.clean_logit > 0) != (pair.corrupted_logit > 0):
-            text += f" {capital(_listed(flips))} alone is enough to change the answer."
+    answer = pair.corrupted_logit > 0
+    flips = [name for name in order if (pair.patched_logit(effects[name]) > 0) != answer]
+    if flips and (pair.clean_logit > 0) != answer:
+        text += f" {capital(joined(flips, 'or'))} alone is enough to change the answer."
     numbers: dict[str, Cell] = {name: effects[name] for name in order}
     numbers |= {"clean logit": pair.clean_logit, "corrupted logit": pair.corrupted_logit}
     severity: Severity = "failure" if pair.right(1) is False and pair.right(0) else "note"
-    return Finding(severity=severity, text=text, numbers=numbers)
+    return Finding.of(text, numbers, severity)
 
 
 def _single_parts(result: PatchingResult, patched: Patched) -> dict[str, float]:
@@ -71,8 +67,7 @@ def _together(result: PatchingResult, patched: Patched) -> list[Finding]:
             f"{where} patched together at {patched.place(result.query)} restore {_share(whole)}; "
             f"one by one their effects add up to {_share(alone)}, so they interact through the MLP."
         )
-        numbers: dict[str, Cell] = {"together": whole, "added up": alone}
-        statements.append(Finding(severity="note", text=text, numbers=numbers))
+        statements.append(Finding.of(text, {"together": whole, "added up": alone}))
     return statements
 
 
@@ -100,7 +95,7 @@ def _counting(result: PatchingResult, patched: Patched) -> list[Finding]:
         f"If in `{pair.corrupted}` one head counts one letter as often as in `{pair.clean}`, the "
         f"largest effects are: {', '.join(counts)}."
     )
-    return [Finding(severity="note", text=text, numbers=numbers)]
+    return [Finding.of(text, numbers)]
 
 
 def _nothing(result: PatchingResult) -> Finding:
@@ -121,14 +116,9 @@ def _nothing(result: PatchingResult) -> Finding:
             " Compared by letter, two strings differ only in how often each letter occurs: "
             "embeddings, and first-layer queries, keys and values are the same in both."
         )
-    numbers: dict[str, Cell] = {"patches": total, "same": same, "not read": different}
-    return Finding(severity="note", text=text, numbers=numbers)
+    return Finding.of(text, {"patches": total, "same": same, "not read": different})
 
 
 def _share(effect: float) -> str:
     text = f"{effect:.2f}"
     return "0.00" if text == "-0.00" else text
-
-
-def _listed(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"

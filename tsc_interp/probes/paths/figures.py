@@ -9,6 +9,7 @@ from tsc_interp.plots.series import add_guide, add_series
 from tsc_interp.plots.style import MUTED, NEGATIVE, POSITIVE, Figure, new_figure
 from tsc_interp.probes.paths.result import Node, PathEdge, Paths, PathsResult
 
+Spots = dict[Node, tuple[float, float]]
 MOST_DRAWN = 40
 LEAST_DRAWN = 0.01
 MOST_WRITTEN = 12
@@ -65,13 +66,13 @@ def _graph(result: PathsResult, paths: Paths, mark: str) -> Figure:
     )
 
 
-def _layout(paths: Paths, shown: list[PathEdge]) -> dict[Node, tuple[float, float]]:
+def _layout(paths: Paths, shown: list[PathEdge]) -> Spots:
     """Columns from letters to the logit; each column spread over the height, in its own order."""
     # Of a small model also what carries nothing: that is half of the story.
     every = paths.edges if len(paths.edges) <= MOST_DRAWN else (*shown, *paths.edges[:1])
     found = {node for edge in every for node in (edge.source, edge.target)}
     stages = sorted({node.stage for node in found})
-    places: dict[Node, tuple[float, float]] = {}
+    places: Spots = {}
     for column, stage in enumerate(stages):
         nodes = sorted((n for n in found if n.stage == stage), key=_order)
         # Neighbouring columns are shifted, so that a line past a column does not run through it.
@@ -87,14 +88,7 @@ def _order(node: Node) -> tuple[int, str]:
     return (int(digits or 0), node.short)
 
 
-def _draw(
-    figure: go.Figure,
-    edge: PathEdge,
-    nodes: dict[Node, tuple[float, float]],
-    widest: float,
-    *,
-    written: bool,
-) -> None:
+def _draw(figure: go.Figure, edge: PathEdge, nodes: Spots, widest: float, *, written: bool) -> None:
     (x0, y0), (x1, y1) = nodes[edge.source], nodes[edge.target]
     # Query, key and value arrive side by side.
     y1 += {"query": 0.06, "value": -0.06}.get(edge.through, 0.0)

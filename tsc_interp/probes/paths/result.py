@@ -81,8 +81,8 @@ def _table(paths: Paths) -> Table:
     )
     many = len(paths.edges) > MOST_ROWS
     most = f", the largest {MOST_ROWS} of {len(paths.edges):,}" if many else ""
-    return Table(
-        title=f"Edges from {paths.pair.clean} into {paths.pair.corrupted}{most}",
-        columns=("edge", "effect", "estimate by gradient", "error of the estimate", "intervention"),
-        rows=rows,
+    return Table.from_rows(
+        f"Edges from {paths.pair.clean} into {paths.pair.corrupted}{most}",
+        ("edge", "effect", "estimate by gradient", "error of the estimate", "intervention"),
+        rows,
     )

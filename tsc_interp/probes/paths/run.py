@@ -46,7 +46,7 @@ from tsc_interp.interventions.singly import expected, singly
 from tsc_interp.probes.pairs import PairOptions, PairRun, pair_runs
 from tsc_interp.probes.paths.result import Node, PathEdge, Paths, PathsResult
 from tsc_interp.probes.paths.words import findings
-from tsc_interp.probes.running import Floats, as_array
+from tsc_interp.probes.running import as_array
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -65,7 +65,6 @@ def run(model: Any, strings: Sequence[str] | Tensor, **options: Unpack[PairOptio
     """
     runs = pair_runs(model, strings, **options)
     result = PathsResult(
-        findings=(),
         by=runs[0].by,
         n_layers=model.cfg.n_layers,
         pairs=tuple(_paths(run) for run in runs),
@@ -93,13 +92,18 @@ def _paths(one: PairRun) -> Paths:
         if differs
     ]
     measured.sort(key=lambda edge: -abs(edge.effect))
+    exact, estimated, ranks = shares[moved], estimates[kept][moved], None
+    if len(exact) >= 3 and np.ptp(exact) and np.ptp(estimated):
+        from scipy.stats import spearmanr
+
+        ranks = float(spearmanr(exact, estimated).statistic)
     return Paths(
         pair=one.pair,
         edges=tuple(measured),
         same=int((~moved).sum()),
         left_out=len(rest),
         left_out_estimate=float(np.abs(estimates[rest]).max(initial=0.0)),
-        rank_correlation=_ranks(shares[moved], estimates[kept][moved]),
+        rank_correlation=ranks,
     )
 
 
@@ -162,12 +166,3 @@ def _node(part: Part, deep: bool, last: int) -> Node:
     where = f"layer {part.layer} " if deep else ""
     short = f"{word[0]}{f'{part.layer}.' if deep else ''}{part.index}"
     return Node(name=f"{where}{word} {part.index}", short=short, stage=2 * part.layer + column)
-
-
-def _ranks(exact: Floats, estimated: Floats) -> float | None:
-    """Spearman's rank correlation; None where it has no meaning."""
-    if len(exact) < 3 or np.ptp(exact) == 0 or np.ptp(estimated) == 0:
-        return None
-    from scipy.stats import spearmanr
-
-    return float(spearmanr(exact, estimated).statistic)

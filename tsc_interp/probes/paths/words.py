@@ -22,11 +22,10 @@ def _largest(paths: Paths) -> Finding:
     shown = [edge for edge in paths.edges[:5] if abs(edge.effect) >= 0.005]
     edges = ", ".join(f"{edge.name} {edge.effect:.2f}" for edge in shown) or "none"
     text = f"{paths.pair.sentence()} These edges have the largest effects ({SCALE}): {edges}."
-    numbers: dict[str, Cell] = {edge.name: edge.effect for edge in shown}
     severity: Severity = (
         "failure" if paths.pair.right(1) is False and paths.pair.right(0) else "note"
     )
-    return Finding(severity=severity, text=text, numbers=numbers)
+    return Finding.of(text, {edge.name: edge.effect for edge in shown}, severity)
 
 
 def _estimates(paths: Paths) -> Finding:
@@ -54,7 +53,7 @@ def _estimates(paths: Paths) -> Finding:
     }
     if ranks is not None:
         numbers["rank correlation"] = ranks
-    return Finding(severity="note", text=text, numbers=numbers)  # of the method, not the model
+    return Finding.of(text, numbers)  # of the method, not the model
 
 
 def _signed(error: float) -> str:
@@ -75,11 +74,10 @@ def _nothing(result: PathsResult) -> Finding:
             "strings differ only in how often each letter occurs."
         )
     left = sum(paths.left_out for paths in result.pairs)
-    numbers: dict[str, Cell] = {"measured": measured, "same": same, "left out": left}
     if left:
         most = max(paths.left_out_estimate for paths in result.pairs)
         text += (
             f" {left:,} edges were left out because there are many: those with the smallest "
             f"estimates, {most:.2g} at most."
         )
-    return Finding(severity="note", text=text, numbers=numbers)
+    return Finding.of(text, {"measured": measured, "same": same, "left out": left})

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tsc_interp.results.base import LabeledArray, ProbeResult, Record, Table
+from tsc_interp.results.base import LabeledArray, ProbeResult, Record, Table, named_heads
 
 HABITS = {
     "itself": "itself",
@@ -52,18 +52,10 @@ class PatternsResult(ProbeResult):
     by_chance: LabeledArray | None
     """`[habit]`: the same of equal weights; 0 where no position has such a place."""
 
-    def head_name(self, layer: object, head: object) -> str:
-        return f"head {head}" if self.n_layers == 1 else f"layer {layer} head {head}"
-
     @property
     def heads(self) -> list[tuple[int, int, str]]:
         """Of every head its place in the arrays, layer first, and its name."""
-        labels = self.focus.labels
-        return [
-            (i, h, self.head_name(layer, head))
-            for i, layer in enumerate(labels["layer"])
-            for h, head in enumerate(labels["head"])
-        ]
+        return named_heads(self.n_layers, self.focus)
 
     def uniform(self, i: int, h: int) -> bool:
         return bool(self.focus.array[i, h] < UNIFORM)
@@ -90,17 +82,14 @@ class PatternsResult(ProbeResult):
 
     def tables(self) -> tuple[Table, ...]:
         names = self.habits.labels["habit"] if self.habits is not None else ()
-        rows = tuple(
-            (name, float(self.focus.array[i, h]),
-             *(self.habits.array[i, h].tolist() if self.habits is not None else ()))
+        shares = self.habits.array if self.habits is not None else np.empty((*self.focus.shape, 0))
+        rows = [
+            (name, float(self.focus.array[i, h]), *shares[i, h].tolist())
             for i, h, name in self.heads
-        )  # fmt: skip
-        columns = (
-            "head",
-            "distance from equal weights",
-            *(f"weight on {HABITS[n]}" for n in names),
-        )
-        averages = Table(title="Where each head attends, on average", columns=columns, rows=rows)
+        ]
+        habits = (f"weight on {HABITS[name]}" for name in names)
+        columns = ("head", "distance from equal weights", *habits)
+        averages = Table.from_rows("Where each head attends, on average", columns, rows)
         labels = self.by_token.labels
         tokens = tuple(
             (name, token, *self.by_token.array[i, h, t].tolist())
@@ -108,6 +97,4 @@ class PatternsResult(ProbeResult):
             for t, token in enumerate(labels["from"])
         )
         columns = ("head", "from", *(f"to {token}" for token in labels["to"]))
-        return averages, Table(
-            title="Mean weight from token to token", columns=columns, rows=tokens
-        )
+        return averages, Table.from_rows("Mean weight from token to token", columns, tokens)

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.probes.patterns.habits import focus, habits
@@ -35,7 +35,7 @@ from tsc_interp.probes.patterns.result import PatternsResult, StringPattern
 from tsc_interp.probes.patterns.words import findings
 from tsc_interp.probes.rows import Query, TokenNames
 from tsc_interp.probes.running import Floats, as_array, chosen_layers, classifier_config, start
-from tsc_interp.results.base import LabeledArray
+from tsc_interp.results.base import LabeledArray, that_hold
 from tsc_interp.strings import PAD
 
 if TYPE_CHECKING:
@@ -76,12 +76,10 @@ def run(
     config = classifier_config(model)
     if config is not None and not config.has_attention:
         raise UnsupportedError("this model has no attention (n_heads = 0), so no head to look at")
+    written_out = False
     if config is not None and not isinstance(strings, str) and not config.needs_order:
-        texts = [config.alphabet.canonical(string) for string in strings]
-        longest = max((int(config.alphabet.counts(t).sum()) for t in texts), default=0)
-        written_out = longest <= MOST_LETTERS
-    else:
-        written_out = False
+        lengths = [int(config.alphabet.counts(string).sum()) for string in strings]
+        written_out = max(lengths, default=0) <= MOST_LETTERS
     given = start(
         model, strings, reads=READS, query=query, token_names=token_names,
         attention_mask=attention_mask, written_out=written_out,
@@ -92,12 +90,17 @@ def run(
     causal = all(not np.triu(one.pattern, 1).any() for one in seen) and ordered
     labels = {"layer": layers, "head": range(seen[0].pattern.shape[1])}
     habit, chance = habits(seen, causal) if ordered else ({}, {})
+    shown, what = _shown(seen), "rows" if config is None else "strings"
+    left_out = len(seen) - len(shown)
+    notes = {
+        f"of {len(seen)} {what} the first {len(shown)} are shown one by one": left_out,
+        "this model has no positions, so there are no averages by position": not ordered,
+    }
     result = PatternsResult(
-        findings=(),
-        not_applicable=_not_applicable(config is None, ordered, seen),
+        not_applicable=that_hold(notes),
         n_layers=model.cfg.n_layers,
         rows=len(seen),
-        strings=tuple(_kept(one, labels) for one in _shown(seen)),
+        strings=tuple(_kept(one, labels) for one in shown),
         by_token=_by_token(seen, labels),
         by_position=_by_position(seen, labels) if ordered else None,
         focus=LabeledArray.of(focus(seen, causal), **labels),
@@ -120,19 +123,13 @@ def _seen(run: Any, row: int, layers: Sequence[int]) -> StringAttention:
             for i in layers
         ]
     )
-    names = run.names(tokens[kept])
-    if not ours:
-        names = _plain(run, tokens[kept])
+    # Names in a row: a token that occurs twice is not two of one name.
+    kinds = list(dict.fromkeys(tokens[kept].tolist()))
+    named = dict(zip(kinds, run.names(kinds), strict=True))
+    names = [named[token] for token in tokens[kept].tolist()]
     called = [f"{n}×{c:.0f}" if c > 1 else n for n, c in zip(names, copies[kept], strict=True)]
     reads = int(np.searchsorted(kept, run.query[row]))
     return StringAttention(run.rows[row], tuple(called), copies[kept], reads, pattern)
-
-
-def _plain(run: Any, tokens: NDArray[np.int64]) -> tuple[str, ...]:
-    """Names in a row: a token that occurs twice is not two of one name."""
-    kinds = list(dict.fromkeys(tokens.tolist()))
-    named = dict(zip(kinds, run.names(kinds), strict=True))
-    return tuple(named[token] for token in tokens.tolist())
 
 
 def _shown(seen: Sequence[StringAttention]) -> Sequence[StringAttention]:
@@ -189,16 +186,3 @@ def _kind(token: str) -> str:
     """`b` of `b×30`."""
     head, times, copies = token.rpartition("×")
     return head if times and head and copies.isdigit() else token
-
-
-def _not_applicable(
-    outside: bool, ordered: bool, seen: Sequence[StringAttention]
-) -> tuple[str, ...]:
-    notes = []
-    shown = len(_shown(seen))
-    if shown < len(seen):
-        what = "rows" if outside else "strings"
-        notes.append(f"of {len(seen)} {what} the first {shown} are shown one by one")
-    if not ordered:
-        notes.append("this model has no positions, so there are no averages by position")
-    return tuple(notes)

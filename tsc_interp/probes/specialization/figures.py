@@ -6,8 +6,10 @@ import numpy as np
 
 from tsc_interp.plots.colours import SHARE
 from tsc_interp.plots.heat import heat
+from tsc_interp.plots.series import each
 from tsc_interp.plots.style import Figure
 from tsc_interp.probes.specialization.result import SpecializationResult
+from tsc_interp.probes.wording import of_layer
 from tsc_interp.results.base import HeadsResult
 
 
@@ -54,10 +56,8 @@ def _chosen(result: SpecializationResult) -> Figure:
     rows = [f"layer {labels['layer'][i]} head {h}" for i, h in shown]
     cells = np.array([result.attention.array[i, h] for i, h in shown])
     figure = heat(cells, rows, labels["letter"], show=".0%", hover=".2%", colours=SHARE)
-    spoken = "; ".join(
-        f"{row} reads {result.reads[i][h]} ({result.attention.array[i, h].max():.0%})"
-        for row, (i, h) in zip(rows[:8], shown, strict=False)
-    )
+    reads = [result.reads[i][h] for i, h in shown[:8]]
+    spoken = each("{} reads {} ({:.0%})", rows[:8], reads, cells[:8].max(-1))
     return Figure(
         "reading",
         f"Which token heads read{result.of_all_heads()}",
@@ -72,13 +72,11 @@ def _reading(result: SpecializationResult, i: int, layer: str) -> Figure:
     heads, letters = result.attention.labels["head"], result.attention.labels["letter"]
     rows = [f"head {head}" for head in heads]
     figure = heat(result.attention.array[i], rows, letters, show=".2%", colours=SHARE)
-    spoken = "; ".join(
-        f"{row} reads {letter} ({result.attention.array[i, h].max():.2%})"
-        for h, (row, letter) in enumerate(zip(rows, result.reads[i], strict=True))
-    )
+    most = result.attention.array[i].max(-1)
+    spoken = each("{} reads {} ({:.2%})", rows, result.reads[i], most)
     return Figure(
         f"reading-{layer}" if i else "reading",
-        _title(f"Which {result.unit} each head reads", result, layer),
+        of_layer(f"Which {result.unit} each head reads", layer, result.attention.labels["layer"]),
         figure,
         f"A head's attention if every {result.unit} occurred once; each row sums to 100%. A head "
         "that has specialised has one dark cell"
@@ -96,13 +94,9 @@ def _overlap(result: SpecializationResult, i: int, layer: str) -> Figure:
     most, h, g = max(pairs)
     return Figure(
         f"overlap-{layer}" if i else "overlap",
-        _title("Do heads repeat each other?", result, layer),
+        of_layer("Do heads repeat each other?", layer, result.attention.labels["layer"]),
         figure,
         "The share of their attention two heads have in common. Dark cells off the diagonal are "
         "heads that read the same.",
         f"The most alike are {heads[h]} and {heads[g]}, which share {most:.2%} of their attention.",
     )
-
-
-def _title(title: str, result: SpecializationResult, layer: str) -> str:
-    return title if len(result.attention.labels["layer"]) == 1 else f"{title}, layer {layer}"

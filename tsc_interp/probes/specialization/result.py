@@ -50,37 +50,27 @@ class SpecializationResult(HeadsResult):
 
     def tables(self) -> tuple[Table, ...]:
         labels = self.attention.labels
-        rows = tuple(
-            (
-                labels["layer"][i],
-                labels["head"][h],
-                self.reads[i][h],
-                *self.attention.array[i, h].tolist(),
-                float(self.entropy.array[i, h]),
-                float(self.effective_rank.array[i, h]),
-            )
-            for i, h in (
-                self.heads_to_show() if self.many_heads else np.ndindex(self.entropy.shape)
-            )
-        )
+        shown = self.heads_to_show() if self.many_heads else np.ndindex(self.entropy.shape)
+        rows = [
+            (labels["layer"][i], labels["head"][h], self.reads[i][h],
+             *self.attention.array[i, h].tolist(), float(self.entropy.array[i, h]),
+             float(self.effective_rank.array[i, h]))
+            for i, h in shown
+        ]  # fmt: skip
         weights = tuple(f"weight of {letter}" for letter in labels["letter"])
         columns = ("layer", "head", "reads", *weights, "entropy (bits)", "effective rank of OV")
         title = f"What each head reads{self.of_all_heads()}"
         pairs = self._pairs()
-        return (Table(title=title, columns=columns, rows=rows), *([pairs] if pairs.rows else []))
+        return (Table.from_rows(title, columns, rows), *([pairs] if pairs.rows else []))
 
     def _pairs(self) -> Table:
         labels = self.overlap.labels
         shown = set(self.heads_to_show()) if self.many_heads else None
-        rows = tuple(
-            (
-                labels["layer"][i],
-                f"{labels['head'][h]} and {labels['other'][g]}",
-                float(self.overlap.array[i, h, g]),
-                float(self.writing.array[i, h, g]),
-            )
+        rows = [
+            (labels["layer"][i], f"{labels['head'][h]} and {labels['other'][g]}",
+             float(self.overlap.array[i, h, g]), float(self.writing.array[i, h, g]))
             for i, h, g in np.ndindex(self.overlap.shape)
             if h < g and (shown is None or {(i, h), (i, g)} <= shown)
-        )
+        ]  # fmt: skip
         columns = ("layer", "heads", "attention overlap", "cosine of what they write")
-        return Table(title="Heads compared", columns=columns, rows=rows)
+        return Table.from_rows("Heads compared", columns, rows)

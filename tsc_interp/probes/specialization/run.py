@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 from einops import rearrange, reduce
+from scipy.special import softmax
 
 from tsc_interp.model.threads import one_thread
 from tsc_interp.probes.reading import Layer, RowOptions, keep_small, read_beside_chance
@@ -44,7 +45,6 @@ def run(
     by_letter = {"layer": layers, "head": heads, "letter": reading.tokens}
     by_pair = {"layer": layers, "head": heads, "other": heads}
     result = SpecializationResult(
-        findings=(),
         not_applicable=reading.caveats(),
         n_layers=reading.n_layers,
         needs=reading.needs,
@@ -80,8 +80,7 @@ def once_each(config: ClassifierConfig | None, layer: Layer) -> Floats:
     # CLS is looked at too where the model attends to it, but it is no letter of the string.
     letters = layer.scores.shape[1] - (config is not None and config.attend_cls)
     factor = 1.0 if config is None else float(score_factor(config, np.array([letters]))[0])
-    odds = np.exp(factor * (layer.scores - layer.scores.max(axis=-1, keepdims=True)))
-    return np.asarray(odds / odds.sum(axis=-1, keepdims=True))
+    return np.asarray(softmax(factor * layer.scores, axis=-1))
 
 
 def entropy(shares: Floats) -> Floats:

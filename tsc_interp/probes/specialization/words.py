@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from tsc_interp.probes.specialization.result import SpecializationResult, Unread
 from tsc_interp.probes.standing_out import against_chance, heads_to_tell
-from tsc_interp.probes.wording import capital, write_share
+from tsc_interp.probes.wording import capital, grouped, joined, write_share
 from tsc_interp.results.base import Cell, Finding
 
 MOST_HEADS = 4
@@ -16,11 +18,11 @@ ALIKE = 0.9
 
 def findings(result: SpecializationResult) -> tuple[Finding, ...]:
     if result.needs is None:
-        return (against_chance(result), *_heads(result), *_alike(result))
+        return (against_chance(result), *_heads(result), *_alike(result, range(len(result.reads))))
     statements = []
     for i in range(len(result.reads)):
         statements += _who_reads_what(result, i)
-        statements += _repeats(result, i)
+        statements += _alike(result, [i])
     if needs := result.needs_among(result.attention.labels["letter"]):
         statements += _signs(result, needs)
         # Where a letter's scores depend on its place, who reads it is known on average only.
@@ -42,70 +44,51 @@ def _heads(result: SpecializationResult) -> list[Finding]:
             f"{write_share(float(shares.max()))} of its weight if each token compared occurred "
             f"once; `{second}` comes next, {lead:.2f} behind in score."
         )
-        numbers: dict[str, Cell] = {"share": float(shares.max()), "lead": lead}
-        statements.append(Finding(severity="note", text=text, numbers=numbers))
+        statements.append(Finding.of(text, {"share": float(shares.max()), "lead": lead}))
     return statements
 
 
-def _alike(result: SpecializationResult) -> list[Finding]:
+def _alike(result: SpecializationResult, layers: Sequence[int]) -> list[Finding]:
     """The two heads of one layer that attend most alike, among those that can be spoken of."""
     overlap = result.overlap.array
     pairs = [
-        (float(overlap[i, h, g]), i, h, g)
-        for i, h, g in np.ndindex(overlap.shape)
+        (i, h, g)
+        for i in layers
+        for h, g in np.ndindex(overlap.shape[1:])
         if h < g and overlap[i, h, g] > ALIKE
-        and result.stands_out(i, h) and result.stands_out(i, g)
+        and (result.needs is not None or (result.stands_out(i, h) and result.stands_out(i, g)))
     ]  # fmt: skip
     if not pairs:
         return []
-    share, i, h, g = max(pairs)
-    layer = result.overlap.labels["layer"][i]
-    name = result.head_name(layer, h)
+    i, h, g = max(pairs, key=lambda pair: float(overlap[pair]))
+    share = float(overlap[i, h, g])
     text = (
-        f"{capital(name)} and head {g} attend alike: they share {write_share(share)} of their "
-        f"attention, and what they write has cosine {result.writing.array[i, h, g]:+.2f}"
+        f"{_layer(result, i)}heads {h} and {g} attend alike: they share {write_share(share)} of "
+        f"their attention, and what they write has cosine {result.writing.array[i, h, g]:+.2f}"
     )
     text += f"; {len(pairs)} pairs of heads overlap by {ALIKE:.0%}." if len(pairs) > 1 else "."
-    numbers: dict[str, Cell] = {"overlap": share, "pairs": len(pairs)}
-    return [Finding(severity="note", text=text, numbers=numbers)]
+    # With more heads than letters some have to agree.
+    needless = result.needs is not None and overlap.shape[1] <= result.attention.shape[2]
+    numbers = {"overlap": share, "pairs": len(pairs)}
+    return [Finding.of(capital(text), numbers, "warning" if needless else "note")]
 
 
 def _who_reads_what(result: SpecializationResult, i: int) -> list[Finding]:
-    readers: dict[str, list[int]] = {}
-    for h, letter in enumerate(result.reads[i]):
-        if result.stands_out(i, h):
-            readers.setdefault(letter, []).append(h)
-    if not readers:
+    heads = [h for h in range(len(result.reads[i])) if result.stands_out(i, h)]
+    if not heads:
         return []
     parts: list[str] = []
-    for letter, heads in readers.items():
+    for same in grouped(heads, lambda h: result.reads[i][h]):
+        letter = result.reads[i][same[0]]
         t = result.attention.labels["letter"].index(letter)
-        least = min(float(result.attention.array[i, h, t]) for h in heads)
-        share = "at least " * (len(heads) > 1) + write_share(least)
+        least = min(float(result.attention.array[i, h, t]) for h in same)
+        share = "at least " * (len(same) > 1) + write_share(least)
         meaning = "" if parts else " of its weight when every letter occurs once"
-        parts.append(f"{_who_reads(heads)} `{letter}` ({share}{meaning})")
-    layer = _layer(result, i)
-    text = capital(f"{layer}{'; '.join(parts)}.")
-    numbers: dict[str, Cell] = {f"head {h}": letter for h, letter in enumerate(result.reads[i])}
-    return [Finding(severity="note", text=text, numbers=numbers)]
-
-
-def _repeats(result: SpecializationResult, i: int) -> list[Finding]:
-    overlap, writing = result.overlap.array[i], result.writing.array[i]
-    pairs = [(h, g) for h, g in np.ndindex(overlap.shape) if h < g and overlap[h, g] > ALIKE]
-    if not pairs:
-        return []
-    h, g = max(pairs, key=lambda pair: float(overlap[pair]))
-    layer = _layer(result, i)
-    text = (
-        f"{layer}heads {h} and {g} attend alike: they share {write_share(float(overlap[h, g]))} of "
-        f"their attention, and what they write has cosine {writing[h, g]:+.2f}"
-    )
-    text += f"; {len(pairs)} pairs of heads overlap by {ALIKE:.0%}." if len(pairs) > 1 else "."
-    numbers: dict[str, Cell] = {"overlap": float(overlap[h, g]), "pairs": len(pairs)}
-    if result.overlap.shape[1] > result.attention.shape[2]:  # then some heads have to agree
-        return [Finding(severity="note", text=capital(text), numbers=numbers)]
-    return [Finding(severity="warning", text=capital(text), numbers=numbers)]
+        read = "s" * (len(same) > 1) + f" {joined([str(h) for h in same])} "
+        read += {1: "reads", 2: "both read"}.get(len(same), "read")
+        parts.append(f"head{read} `{letter}` ({share}{meaning})")
+    text = capital(f"{_layer(result, i)}{'; '.join(parts)}.")
+    return [Finding.of(text, {f"head {h}": letter for h, letter in enumerate(result.reads[i])})]
 
 
 def _signs(result: SpecializationResult, needs: str) -> list[Finding]:
@@ -123,13 +106,13 @@ def _signs(result: SpecializationResult, needs: str) -> list[Finding]:
     )
     values = "; ".join(f"head {h} {a:.4f} and {b:.4f}" for h, (a, b) in enumerate(pairs.tolist()))
     text = f"{which} `{needs[0]}` and `{needs[1]}` values of opposite sign: {values}."
-    return [Finding(severity="note", text=text, numbers={"opposite": int(opposite.sum())})]
+    return [Finding.of(text, {"opposite": int(opposite.sum())})]
 
 
 def _unread(result: SpecializationResult, needs: str) -> list[Finding]:
     if not result.unread:
         text = f"Every letter the task names ({', '.join(needs)}) has a head that reads it."
-        return [Finding(severity="good", text=text)]
+        return [Finding.of(text, severity="good")]
     readable = " and ".join(f"`{letter}`" for letter in sorted(set(result.reads[0])))
     count = len(result.reads[0])
     every = {1: "its one head reads", 2: "both heads read"}.get(count, f"all {count} heads read")
@@ -139,26 +122,18 @@ def _unread(result: SpecializationResult, needs: str) -> list[Finding]:
 
 def _effect_of_not_reading(one: Unread, instead: str) -> Finding:
     if not one.logits:
-        return Finding(severity="warning", text=f"No head reads `{one.letter}`; {instead}.")
+        return Finding.of(f"No head reads `{one.letter}`; {instead}.", severity="warning")
     with_it, without_it = one.logits
     numbers: dict[str, Cell] = {one.with_it: with_it, one.without_it: without_it}
     pair = f"`{one.with_it}` has logit {with_it:+.4f} and `{one.without_it}` {without_it:+.4f}"
-    if (with_it > 0) != (without_it > 0):
-        text = f"No head reads `{one.letter}` ({instead}), yet the answer depends on it: {pair}."
-        return Finding(severity="warning", text=text, numbers=numbers)
+    turns = (with_it > 0) != (without_it > 0)
+    effect = ", and whether it is there does not change the answer"
     text = (
-        f"No head reads `{one.letter}` ({instead}), and whether it is there does not change the "
-        f"answer: {pair}."
+        f"No head reads `{one.letter}` ({instead})"
+        f"{', yet the answer depends on it' if turns else effect}: {pair}."
     )
-    return Finding(severity="failure", text=text, numbers=numbers)
+    return Finding.of(text, numbers, "warning" if turns else "failure")
 
 
 def _layer(result: SpecializationResult, i: int) -> str:
     return "" if result.n_layers == 1 else f"layer {result.attention.labels['layer'][i]}: "
-
-
-def _who_reads(heads: list[int]) -> str:
-    if len(heads) == 1:
-        return f"head {heads[0]} reads"
-    names = f"heads {', '.join(map(str, heads[:-1]))} and {heads[-1]}"
-    return f"{names} both read" if len(heads) == 2 else f"{names} read"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import plotly.graph_objects as go
 
 from tsc_interp.plots.colours import SHARE
 from tsc_interp.plots.heat import heat
@@ -11,6 +10,7 @@ from tsc_interp.plots.number_line import number_line
 from tsc_interp.plots.series import add_guide, add_series
 from tsc_interp.plots.style import INK, Figure
 from tsc_interp.probes.superposition.result import ALL_HEADS, SuperpositionResult
+from tsc_interp.probes.wording import of_layer
 from tsc_interp.results.base import LabeledArray
 
 
@@ -56,7 +56,8 @@ def _number_lines(result: SuperpositionResult, of: LabeledArray, i: int, layer: 
     targets = [letters.index(letter) for letter in result.reads[i]]
     for h, t in enumerate(targets):
         others = np.delete(values[h], t)
-        _bar(figure, h, [others.min(), others.max()] if len(others) else [])
+        ends = [others.min(), others.max()] if len(others) else []
+        add_guide(figure, ends, [h] * len(ends), width=9, opacity=0.35)
     add_series(figure, values[np.arange(len(targets)), targets], list(range(len(targets))), "",
                mode="markers", colour=INK, symbol="circle-open", size=20, hoverinfo="skip",
                marker={"line": {"width": 2}}, showlegend=False)  # fmt: skip
@@ -74,17 +75,13 @@ def _number_lines(result: SuperpositionResult, of: LabeledArray, i: int, layer: 
     )
     return Figure(
         f"values-{layer}" if i else "values",
-        _title(f"Who can pass for the {result.unit} a head reads?", result, layer),
+        of_layer(f"Who can pass for the {result.unit} a head reads?", layer, labels["layer"]),
         figure,
         "Each head's value for each letter. The one it reads is ringed; the grey bar is all that "
         "the other letters can be mixed into. A ring on or near the bar can be mistaken for them. "
         "The ticks below are the head's output for the given strings.",
         f"Values by head. {spoken}.",
     )
-
-
-def _bar(figure: go.Figure, row: int, ends: list[float]) -> None:
-    add_guide(figure, ends, [row] * len(ends), width=9, opacity=0.35)
 
 
 def _distances(result: SuperpositionResult, i: int, layer: str) -> Figure:
@@ -94,16 +91,13 @@ def _distances(result: SuperpositionResult, i: int, layer: str) -> Figure:
     finite = np.where(np.isfinite(cells), cells, 1.0)
     figure = heat(finite, rows, letters, show=".0%", hover=".2%", colours=SHARE)
     nearest = [f"{letters[t]} {finite[-1, t]:.0%}" for t in range(len(letters))]
+    title = f"How far each {result.unit} is from being mistaken for others"
     return Figure(
         f"distances-{layer}" if i else "distances",
-        _title(f"How far each {result.unit} is from being mistaken for others", result, layer),
+        of_layer(title, layer, labels["layer"]),
         figure,
         f"The distance from a {result.unit}'s value to the nearest mixture of the other "
         f"{result.unit}s, as a share of the values' range: 0% means that others can give exactly "
         "its value. The last row asks for one mixture that fools all heads at once.",
         f"Distance from a mixture of the others over all heads together: {', '.join(nearest)}.",
     )
-
-
-def _title(title: str, result: SuperpositionResult, layer: str) -> str:
-    return title if len(result.hull_distance.labels["layer"]) == 1 else f"{title}, layer {layer}"

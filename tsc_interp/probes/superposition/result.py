@@ -64,22 +64,16 @@ class SuperpositionResult(HeadsResult):
     def tables(self) -> tuple[Table, ...]:
         hull, cone, mixture = self.hull_distance, self.cone_distance.array, self.mixture.array
         letters = hull.labels["letter"]
-        rows = tuple(
-            (
-                *(hull.labels[dim][i] for dim, i in zip(hull.dims, at, strict=True)),
-                self._value(at),
-                self._same_sign(at),
-                float(hull.array[at]),
-                float(self.relative[at]),
-                float(cone[at]),
-                write_mixture(mixture[at], letters),
-            )
+        rows = [
+            (*(hull.labels[dim][i] for dim, i in zip(hull.dims, at, strict=True)), self._value(at),
+             self._same_sign(at), float(hull.array[at]), float(self.relative[at]), float(cone[at]),
+             write_mixture(mixture[at], letters))
             for at in self._places()
-        )
+        ]  # fmt: skip
         columns = ("layer", "head", self.unit, "value", "same sign", "hull distance",
                    "of the range", "cone distance", "nearest mixture")  # fmt: skip
         title = f"How near the others come to each {self.unit}{self.of_all_heads()}"
-        return (Table(title=title, columns=columns, rows=rows),)
+        return (Table.from_rows(title, columns, rows),)
 
     def _places(self) -> list[tuple[int, ...]]:
         """Every `(layer, head, letter)`; of many heads the letter each reads."""

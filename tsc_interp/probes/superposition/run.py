@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 from einops import rearrange
+from scipy.optimize import nnls
 from scipy.spatial.distance import pdist
 
 from tsc_interp.probes.reading import Layer, Reading, RowOptions, keep_small, read_beside_chance
 from tsc_interp.probes.running import Floats, as_array, classifier_config
-from tsc_interp.probes.superposition.hull import nearest_in_cone, nearest_in_hull
 from tsc_interp.probes.superposition.result import ALL_HEADS, Imitation, SuperpositionResult
 from tsc_interp.probes.superposition.words import findings
 from tsc_interp.results.base import LabeledArray
@@ -53,7 +53,6 @@ def run(
     per_string = {"layer": layers, "string": reading.rows, "head": reading.heads}
     components = range(reading.layers[0].values.shape[-1])
     result = SuperpositionResult(
-        findings=(),
         not_applicable=reading.caveats(),
         n_layers=reading.n_layers,
         needs=reading.needs,
@@ -174,3 +173,30 @@ def _reads_as(reading: Reading, layer: Layer, row: int, h: int, needs: str) -> F
     """The mixture of the task's letters nearest to what the head returns."""
     named = [reading.tokens.index(letter) for letter in needs]
     return nearest_in_hull(layer.head_values[row, h], layer.values[h, named])[1]
+
+
+# -- distances from a point to what other points can be mixed into: convex hulls and cones ---------
+
+
+def nearest_in_hull(point: Floats, others: Floats) -> tuple[float, Floats]:
+    """The distance from `point` to the convex hull of the rows of `others`, and the mixture.
+
+    One non-negative least-squares problem, exactly: for w = s u with u in the simplex,
+    |A w|^2 + (1 - sum w)^2 is least over s at |A u|^2 / (1 + |A u|^2), which grows with |A u|.
+    """
+    if not len(others):
+        return float("inf"), np.zeros(0)
+    # Scaled to order one, so that the appended row of ones is neither lost nor dominant.
+    unit = float(np.abs(others - point).max()) or 1.0
+    system = np.vstack([(others - point).T / unit, np.ones(len(others))])
+    weights = nnls(system, np.append(np.zeros(len(point)), 1.0))[0]
+    weights = weights / weights.sum()
+    return float(np.linalg.norm(weights @ others - point)), weights
+
+
+def nearest_in_cone(point: Floats, others: Floats) -> tuple[float, Floats]:
+    """The distance from `point` to the cone the rows of `others` span, and the combination."""
+    if not len(others):
+        return float(np.linalg.norm(point)), np.zeros(0)
+    weights, distance = nnls(others.T, point)
+    return float(distance), weights

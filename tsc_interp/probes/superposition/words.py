@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from tsc_interp.probes.superposition.result import Imitation, SuperpositionResult
 from tsc_interp.probes.wording import (
     capital,
+    grouped,
     n_letters,
     write_mixture,
     write_strings,
@@ -25,7 +26,7 @@ MOST_STRINGS = 4
 def findings(result: SuperpositionResult) -> tuple[Finding, ...]:
     if len(_letters(result)) < 2:
         text = f"One {result.unit} alone cannot be mistaken for another."
-        return (Finding(severity="note", text=text),)
+        return (Finding.of(text),)
     if result.needs is None:
         return _without_a_task(result)
     statements = [
@@ -33,10 +34,15 @@ def findings(result: SuperpositionResult) -> tuple[Finding, ...]:
         for i in range(len(result.reads))
         for finding in (*_heads(result, i), *_joint(result, i))
     ]
-    needs = result.needs or ""
-    statements += [_imitation(result, needs, *same) for same in _by_cause(result.imitations)]
-    if result.other_false_positives:
-        statements.append(_not_by_imitation(result.other_false_positives))
+    shortest_first = sorted(result.imitations, key=lambda one: n_letters(one.string))
+    by_cause = grouped(shortest_first, lambda one: (one.head, one.missing, one.by))
+    statements += [_imitation(result, result.needs, *same) for same in by_cause]
+    if others := result.other_false_positives:
+        text = (
+            f"No letter is mistaken for another in the false positive {write_strings(others)}: "
+            "no head's value moves towards that of a missing letter."
+        )
+        statements.append(Finding.of(text, {"strings": len(others)}))
     return tuple(statements)
 
 
@@ -54,11 +60,9 @@ def _without_a_task(result: SuperpositionResult) -> tuple[Finding, ...]:
         for h, letter in enumerate(heads)
         if result.stands_out(i, h)
     ]
-    near = sorted(
-        (at for at in places if result.relative[at] < low),
-        key=lambda at: float(result.relative[at]),
-    )
-    far = sum(bool(result.relative[at] > high) for at in places)
+    relative = {at: float(result.relative[at]) for at in places}
+    near = sorted((at for at in places if relative[at] < low), key=lambda at: relative[at])
+    far = sum(distance > high for distance in relative.values())
     total = result.lead.array.size if result.lead is not None else 0
     expected = len(places) / (len(chance) + 1)
     if not places:
@@ -66,7 +70,7 @@ def _without_a_task(result: SuperpositionResult) -> tuple[Finding, ...]:
             f"None of {total} heads reads one token clearly (see specialization), so none can "
             "mistake another for it."
         )
-        return (Finding(severity="note", text=text, numbers={"heads": total}),)
+        return (Finding.of(text, {"heads": total}),)
     text = (
         f"{len(places)} of {total} heads read a token clearly. In {len(near)} of them a mixture of "
         f"other tokens comes closer to that token's value than in any of {len(chance)} heads with "
@@ -74,8 +78,7 @@ def _without_a_task(result: SuperpositionResult) -> tuple[Finding, ...]:
         f"chance). In shuffled heads the closest mixture is {low:.0%} to {high:.0%} of the values' "
         "range away."
     )
-    numbers: dict[str, Cell] = {"near": len(near), "far": far, "heads": len(places)}
-    summary = Finding(severity="note", text=text, numbers=numbers)
+    summary = Finding.of(text, {"near": len(near), "far": far, "heads": len(places)})
     return (summary, *(_near(result, at) for at in near[:MOST_STRINGS]))
 
 
@@ -87,7 +90,7 @@ def _near(result: SuperpositionResult, at: tuple[int, int, int]) -> Finding:
         f"{write_mixture(result.mixture.array[at], _letters(result))} comes within "
         f"{relative:.0%} of the values' range."
     )
-    return Finding(severity="note", text=text, numbers={"relative": relative})
+    return Finding.of(text, {"relative": relative})
 
 
 def _name(result: SuperpositionResult, i: int, h: int) -> str:
@@ -121,13 +124,13 @@ def _imitated(result: SuperpositionResult, at: tuple[int, int, int]) -> Finding:
     mixed = write_mixture(mixture, letters)
     if result.values is None:
         text += f"{mixed} comes {near} `{letter}`'s value ({relative:.0%} of the range)."
-        return Finding(severity="note", text=text, numbers=numbers)
+        return Finding.of(text, numbers)
     values = result.values.array[i, h]
     text += (
         f"{mixed} gives {write_vector(mixture @ values)}, "
         f"{near} `{letter}`'s value {write_vector(values[t])} ({relative:.0%} of the range)"
     )
-    return Finding(severity="note", text=text + _same_sign(values, t, letters), numbers=numbers)
+    return Finding.of(text + _same_sign(values, t, letters), numbers)
 
 
 def _same_sign(values: NDArray[np.float64], t: int, letters: Sequence[str]) -> str:
@@ -153,7 +156,7 @@ def _safe(result: SuperpositionResult, i: int, heads: Sequence[tuple[int, int]])
         f"No mixture of other letters can be mistaken for {names}: all stay at least "
         f"{nearest:.0%} of the values' range away."
     )
-    return Finding(severity="good", text=text, numbers={"nearest": nearest})
+    return Finding.of(text, {"nearest": nearest}, "good")
 
 
 def _joint(result: SuperpositionResult, i: int) -> list[Finding]:
@@ -166,26 +169,16 @@ def _joint(result: SuperpositionResult, i: int) -> list[Finding]:
     letter, relative = letters[t], float(result.relative[i, -1, t])
     mixture = write_mixture(result.mixture.array[i, -1, t], letters)
     layer = "" if result.n_layers == 1 else f"Layer {result.hull_distance.labels['layer'][i]}: "
-    numbers: dict[str, Cell] = {"relative": relative}
+    text = (
+        f"{layer}No mixture of other letters can be mistaken for a letter the task needs in all "
+        f"heads at once: the closest, to `{letter}`, is {relative:.0%} of the values' range away."
+    )
     if relative <= CLOSE:
         text = (
             f"{layer}Other letters can be mistaken for `{letter}` in all heads at once: "
             f"{mixture} comes within {relative:.0%} of the values' range."
         )
-        return [Finding(severity="warning", text=text, numbers=numbers)]
-    text = (
-        f"{layer}No mixture of other letters can be mistaken for a letter the task needs in all "
-        f"heads at once: the closest, to `{letter}`, is {relative:.0%} of the values' range away."
-    )
-    return [Finding(severity="good", text=text, numbers=numbers)]
-
-
-def _by_cause(imitations: Sequence[Imitation]) -> list[list[Imitation]]:
-    """False positives grouped by head, missing letter and the letter taken for it."""
-    causes: dict[tuple[int, str, str], list[Imitation]] = {}
-    for one in sorted(imitations, key=lambda one: n_letters(one.string)):
-        causes.setdefault((one.head, one.missing, one.by), []).append(one)
-    return list(causes.values())
+    return [Finding.of(text, {"relative": relative}, "warning" if relative <= CLOSE else "good")]
 
 
 def _imitation(
@@ -208,13 +201,4 @@ def _imitation(
     if others:
         text += f" The same happens in {write_strings([other.string for other in others])}."
     share = one.reads_as[needs.index(one.missing)]
-    numbers: dict[str, Cell] = {"logit": one.logit, "head": one.head, "share": share}
-    return Finding(severity="failure", text=text, numbers=numbers)
-
-
-def _not_by_imitation(strings: Sequence[str]) -> Finding:
-    text = (
-        f"No letter is mistaken for another in the false positive {write_strings(strings)}: "
-        "no head's value moves towards that of a missing letter."
-    )
-    return Finding(severity="note", text=text, numbers={"strings": len(strings)})
+    return Finding.of(text, {"logit": one.logit, "head": one.head, "share": share}, "failure")

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from tsc_interp.plots.bars import signed_bars
-from tsc_interp.plots.colours import MUTED, Look
-from tsc_interp.plots.series import add_guide, add_series
+from tsc_interp.plots.colours import MUTED
+from tsc_interp.plots.series import add_guide, add_series, each, name_rows, signed_bars
 from tsc_interp.plots.style import Figure, new_figure
 from tsc_interp.plots.vectors import string_styles
 from tsc_interp.probes.trace.figures_attention import head_values, two_heads, weights
 from tsc_interp.probes.trace.figures_heads import keys, values
 from tsc_interp.probes.trace.figures_states import embeddings, journeys, normalised, readout, stage
 from tsc_interp.probes.trace.result import TraceResult
-from tsc_interp.results.base import LabeledArray
 
 
 def figures(result: TraceResult) -> list[Figure]:
     drawn = [_logits(result), embeddings(result)]
     if result.query is not None and result.key is not None and result.value is not None:
-        drawn += [keys(result, result.query, result.key)]
-        drawn += [values(result, result.value)]
+        drawn += [keys(result, result.query, result.key), values(result, result.value)]
     if result.weights is not None:
         drawn += [
             weights(result, result.weights, layer)
@@ -28,7 +25,7 @@ def figures(result: TraceResult) -> list[Figure]:
         ]
     if result.head_values is not None:
         drawn += [head_values(result, result.head_values)]
-    if result.value is not None and _one_dimensional_pair(result.value):
+    if result.value is not None and result.value.shape[-1] == 1 and result.value.shape[-2] > 1:
         # A page shows the first figure unfolded: with two heads, the one that explains the answer.
         place = 0 if len(result.value.labels["head"]) == 2 else len(drawn)
         drawn.insert(place, two_heads(result, result.value))
@@ -39,10 +36,6 @@ def figures(result: TraceResult) -> list[Figure]:
     drawn += [normalised(result, name) for name in ("resid_mid", "resid_post") if name in stages]
     drawn.append(_magnitudes(result))
     return drawn
-
-
-def _one_dimensional_pair(value: LabeledArray) -> bool:
-    return len(value.labels["component"]) == 1 and len(value.labels["head"]) > 1
 
 
 def _logits(result: TraceResult) -> Figure:
@@ -59,10 +52,8 @@ def _logits(result: TraceResult) -> Figure:
         notes=["" if result.right[i] else " wrong" for i in order],
         hover=[f"{result.strings[i]}: {logits[i]:.4f}" for i in order],
     )
-    spoken = ", ".join(
-        f"{s} {logit:.4f}{'' if ok else ' (wrong)'}"
-        for s, logit, ok in zip(result.strings, result.logits.array, result.right, strict=True)
-    )
+    marks = ["" if right else " (wrong)" for right in result.right]
+    spoken = each("{} {:.4f}{}", result.strings, logits, marks, between=", ")
     return Figure(
         "logits",
         "What the model answers",
@@ -80,20 +71,15 @@ def _magnitudes(result: TraceResult) -> Figure:
     figure = new_figure("size of an entry", height=96 + 30 * len(names), legend=True)
     for row in rows:
         add_guide(figure, [mean[row], largest[row]], [row, row], width=2)
-    for label, sizes, style in (
-        ("root mean square", mean, Look(MUTED[0], "circle")),
-        ("largest", largest, Look(MUTED[2], "line-ns-open")),
+    for label, sizes, colour, symbol in (
+        ("root mean square", mean, MUTED[0], "circle"),
+        ("largest", largest, MUTED[2], "line-ns-open"),
     ):
         add_series(figure, sizes, rows, label, "%{customdata}: %{x:.4f}", mode="markers",
-                   colour=style.colour, symbol=style.symbol, size=11,
-                   customdata=names)  # fmt: skip
-    figure.update_yaxes(
-        tickvals=rows, ticktext=names, autorange="reversed", showgrid=False, zeroline=False
-    )
+                   colour=colour, symbol=symbol, size=11, customdata=names)  # fmt: skip
+    name_rows(figure, names, showgrid=False)
     figure.update_xaxes(rangemode="tozero")
-    spoken = ", ".join(
-        f"{n} {m:.4f} (largest {x:.4f})" for n, m, x in zip(names, mean, largest, strict=True)
-    )
+    spoken = each("{} {:.4f} (largest {:.4f})", names, mean, largest, between=", ")
     return Figure(
         "magnitudes",
         "How large the weights are",

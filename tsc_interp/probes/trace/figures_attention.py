@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tsc_interp.plots.colours import INK, MUTED, SHARE, diverging, token_style
 from tsc_interp.plots.heat import name_cells
-from tsc_interp.plots.series import add_guide, add_series
+from tsc_interp.plots.series import add_guide, add_series, each, name_rows
 from tsc_interp.plots.style import Figure, new_figure
 from tsc_interp.plots.vectors import View, choice, plane, string_styles, vector_words, view
 from tsc_interp.probes.trace.figures_heads import MAX_MENU, attended, digits
@@ -43,8 +43,7 @@ def weights(result: TraceResult, array: LabeledArray, layer: int) -> Figure:
         ]
         figure = choice(panels).update_xaxes(side="bottom")  # the menu is at the top
     spoken = "; ".join(
-        f"{string}, head {head}: "
-        + ", ".join(f"{t} {x:.4f}" for t, x in zip(tokens, cells[row, column], strict=True))
+        f"{string}, head {head}: " + each("{} {:.4f}", tokens, cells[row, column], between=", ")
         for row, string in enumerate(result.strings)
         for column, head in enumerate(heads[:2])
     )
@@ -90,17 +89,11 @@ def head_values(result: TraceResult, array: LabeledArray) -> Figure:
     if len(array.labels["component"]) == 1:
         figure = _dots(array.array[layer, :, :, 0], result.strings, heads)
     else:
-        panels = []
-        for head in heads[:MAX_MENU]:
-            seen = view(
-                np.stack([array.at(layer=layer, string=s, head=head) for s in result.strings])
-            )
-            panels.append(
-                (
-                    f"head {head}",
-                    plane(seen, result.strings, string_styles(result.labels, result.right)),
-                )
-            )
+        styles = string_styles(result.labels, result.right)
+        panels = [
+            (f"head {head}", plane(view(array.array[layer, :, h]), result.strings, styles))
+            for h, head in enumerate(heads[:MAX_MENU])
+        ]
         figure = choice(panels)
     return Figure(
         "head-values", "What CLS takes from each head", figure, caption, f"Head values: {spoken}."
@@ -128,7 +121,7 @@ def _dots(values: NDArray[np.float64], strings: Sequence[str], heads: Sequence[s
             add_series(figure, values[:, index], rows, f"head {head}", "%{customdata}: %{x:.4f}",
                        mode="markers", place=index, symbol=MARKS[index], size=11,
                        customdata=list(strings))  # fmt: skip
-    figure.update_yaxes(tickvals=rows, ticktext=list(strings), autorange="reversed", zeroline=False)
+    name_rows(figure, strings)
     return figure
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
+import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from tsc_interp.plots.colours import INK, Look, token_style
@@ -18,68 +21,67 @@ MAX_MENU = 16
 
 def keys(result: TraceResult, query: LabeledArray, key: LabeledArray) -> Figure:
     tokens = attended(result, key)
-    heads = key.labels["head"]
-    asked = "CLS's query"
+    vectors = {
+        head: [
+            *(key.at(layer=0, token=t, head=head)[0] for t in tokens),
+            query.at(layer=0, token="CLS", head=head)[0],
+        ]
+        for head in key.labels["head"]
+    }
     spoken = "; ".join(
-        f"head {head}: query {digits(query.at(layer=0, token='CLS', head=head)[0])}, keys "
-        + ", ".join(f"{t} {digits(key.at(layer=0, token=t, head=head)[0])}" for t in tokens)
-        for head in heads[:4]
+        f"head {head}: query {digits(own[-1])}, keys "
+        + ", ".join(f"{t} {digits(v)}" for t, v in zip(tokens, own[:-1], strict=True))
+        for head, own in list(vectors.items())[:4]
     )
-    caption = (
+    # A line has room for a word, a plane for a name.
+    name = "query" if len(key.labels["component"]) == 1 else "CLS's query"
+    styles = {**{t: token_style(t) for t in tokens}, name: Look(INK, "triangle-right")}
+    return Figure(
+        "keys",
+        "Keys, and the query CLS asks with",
+        by_head(vectors, styles, "key and CLS query"),
         "A letter's score is its key times CLS's query (divided by √d_head): keys on the query's "
-        "side of zero are looked at, keys on the other side ignored."
+        "side of zero are looked at, keys on the other side ignored.",
+        spoken,
     )
-    if len(key.labels["component"]) == 1:
-        rows = []
-        for head in heads:
-            points = [(t, float(key.at(layer=0, token=t, head=head)[0, 0])) for t in tokens]
-            question = float(query.at(layer=0, token="CLS", head=head)[0, 0])
-            rows.append((f"head {head}", [*points, ("query", question)]))
-        figure = number_line(
-            rows,
-            x="key and CLS query",
-            styles={"query": Look(INK, "triangle-right")},
-        )
-        return Figure("keys", "Keys, and the query CLS asks with", figure, caption, spoken)
-    panels = []
-    for head in heads[:MAX_MENU]:
-        vectors = [key.at(layer=0, token=t, head=head)[0] for t in tokens]
-        seen = view(np.stack([*vectors, query.at(layer=0, token="CLS", head=head)[0]]))
-        styles = [*(token_style(t) for t in tokens), Look(INK, "triangle-right")]
-        panels.append((f"head {head}", plane(seen, [*tokens, asked], styles)))
-    figure = choice(panels)
-    return Figure("keys", "Keys, and the query CLS asks with", figure, caption, spoken)
 
 
 def values(result: TraceResult, value: LabeledArray) -> Figure:
     tokens = attended(result, value)
-    heads = value.labels["head"]
+    vectors = {
+        head: [value.at(layer=0, token=t, head=head)[0] for t in tokens]
+        for head in value.labels["head"]
+    }
     spoken = "; ".join(
-        f"head {head}: "
-        + ", ".join(f"{t} {digits(value.at(layer=0, token=t, head=head)[0])}" for t in tokens)
-        for head in heads[:4]
+        f"head {head}: " + ", ".join(f"{t} {digits(v)}" for t, v in zip(tokens, own, strict=True))
+        for head, own in list(vectors.items())[:4]
     )
-    caption = (
+    return Figure(
+        "values",
+        "Values of the letters",
+        by_head(vectors, {t: token_style(t) for t in tokens}, "value"),
         "What a head contributes when it looks at one letter only. A string's head value is a "
         "weighted average of these, so it lies between them; letters close together are hard "
-        "to tell apart."
+        "to tell apart.",
+        f"Values: {spoken}.",
     )
-    if len(value.labels["component"]) == 1:
+
+
+def by_head(
+    vectors: Mapping[str, Sequence[NDArray[np.float64]]], styles: Mapping[str, Look], x: str
+) -> go.Figure:
+    """Each head's named vectors: on a line if they are numbers, else in a plane to choose."""
+    if all(len(own[0]) == 1 for own in vectors.values()):
         rows = [
-            (
-                f"head {head}",
-                [(t, float(value.at(layer=0, token=t, head=head)[0, 0])) for t in tokens],
-            )
-            for head in heads
+            (f"head {head}", [(n, float(v[0])) for n, v in zip(styles, own, strict=True)])
+            for head, own in vectors.items()
         ]
-        figure = number_line(rows, x="value")
-    else:
-        panels = []
-        for head in heads[:MAX_MENU]:
-            seen = view(np.stack([value.at(layer=0, token=t, head=head)[0] for t in tokens]))
-            panels.append((f"head {head}", plane(seen, tokens, [token_style(t) for t in tokens])))
-        figure = choice(panels)
-    return Figure("values", "Values of the letters", figure, caption, f"Values: {spoken}.")
+        return number_line(rows, x=x, styles=styles)
+    shown = list(vectors.items())[:MAX_MENU]
+    looks = list(styles.values())
+    return choice(
+        [(f"head {h}", plane(view(np.stack(own)), list(styles), looks)) for h, own in shown]
+    )
 
 
 def attended(result: TraceResult, array: LabeledArray) -> list[str]:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from tsc_interp.plots.colours import INK, token_style
+from tsc_interp.plots.series import each
 from tsc_interp.plots.style import Figure, add_arrow, decision_line, decision_shape
 from tsc_interp.plots.vectors import Field, choice, plane, space, string_styles, vector_words, view
+from tsc_interp.probes.trace.figures_heads import MAX_MENU
 from tsc_interp.probes.trace.result import TraceResult
 from tsc_interp.results.base import LabeledArray
-
-MAX_MENU = 16
-"""A menu longer than this helps nobody; the table has every string."""
 
 
 def embeddings(result: TraceResult) -> Figure:
@@ -103,9 +102,7 @@ def normalised(result: TraceResult, name: str) -> Figure:
         how += " The dashed line is at right angles to the read-out."
     size = float(np.linalg.norm(result.readout.array)) or 1.0
     cosines = points @ result.readout.array / size
-    spoken = ", ".join(
-        f"{string} {cosine:+.4f}" for string, cosine in zip(result.strings, cosines, strict=True)
-    )
+    spoken = each("{} {:+.4f}", result.strings, cosines, between=", ")
     title = f"{_NORMALISED[name]}, normalised"
     return Figure(
         f"normalised-{name.replace('_', '-')}",
@@ -139,7 +136,7 @@ def journeys(result: TraceResult) -> Figure:
             )
         panels.append((string, panel))
     moves = np.linalg.norm(after[-1, :, 0] - before[0, :, 0], axis=1)
-    spoken = ", ".join(f"{s} {m:.4f}" for s, m in zip(result.strings, moves, strict=True))
+    spoken = each("{} {:.4f}", result.strings, moves, between=", ")
     return Figure(
         "journeys",
         "Every token, before and after",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import numpy as np
+
 from tsc_interp.results.base import Cell, LabeledArray, ProbeResult, Table
 
 
@@ -54,12 +56,8 @@ class TraceResult(ProbeResult):
         )
 
     def tables(self) -> tuple[Table, ...]:
-        return (
-            _string_table(self),
-            *_weight_tables(self),
-            *_value_tables(self),
-            _sizes(self),
-        )
+        sizes = Table.of("Sizes of the weights", self.magnitudes, "weight")
+        return (_string_table(self), *_weight_tables(self), *_value_tables(self), sizes)
 
 
 def _string_table(result: TraceResult) -> Table:
@@ -72,72 +70,37 @@ def _string_table(result: TraceResult) -> Table:
         )
     ]
     dims = [f"transformed CLS, dimension {dim}" for dim in range(shown)]
-    return Table(
-        title="Strings and logits",
-        columns=("string", "label", "logit", "answer", *dims),
-        rows=tuple(rows),
+    return Table.from_rows(
+        "Strings and logits", ("string", "label", "logit", "answer", *dims), rows
     )
 
 
 def _weight_tables(result: TraceResult) -> list[Table]:
     if result.weights is None:
         return []
-    labels = result.weights.labels
+    labels, weights = result.weights.labels, result.weights.array
     tokens = [t for t in labels["token"] if t != "CLS" or result.weights.at(token=t).any()]
-    rows: list[tuple[Cell, ...]] = [
-        (
-            string,
-            int(layer),
-            int(head),
-            *(
-                float(result.weights.at(layer=layer, string=string, head=head, token=token))
-                for token in tokens
-            ),
-        )
-        for string in labels["string"]
-        for layer in labels["layer"]
-        for head in labels["head"]
+    kept = [labels["token"].index(token) for token in tokens]
+    rows = [
+        (string, int(layer), int(head), *weights[i, s, h, kept].tolist())
+        for s, string in enumerate(labels["string"])
+        for i, layer in enumerate(labels["layer"])
+        for h, head in enumerate(labels["head"])
     ]
-    return [
-        Table(
-            title="CLS attention weight by letter (all copies together)",
-            columns=("string", "layer", "head", *tokens),
-            rows=tuple(rows),
-        )
-    ]
+    title = "CLS attention weight by letter (all copies together)"
+    return [Table.from_rows(title, ("string", "layer", "head", *tokens), rows)]
 
 
 def _value_tables(result: TraceResult) -> list[Table]:
     if result.value is None or result.key is None or result.query is None:
         return []
     labels = result.value.labels
-    rows: list[tuple[Cell, ...]] = [
-        (
-            int(head),
-            int(component),
-            token,
-            *(
-                float(part.at(layer=0, token=token, head=head, component=component)[0])
-                for part in (result.query, result.key, result.value)
-            ),
-        )
-        for head in labels["head"]
-        for component in labels["component"]
-        for token in labels["token"]
+    parts = np.stack([part.array[0, 0] for part in (result.query, result.key, result.value)], -1)
+    rows = [
+        (int(head), int(component), token, *parts[t, h, c].tolist())
+        for h, head in enumerate(labels["head"])
+        for c, component in enumerate(labels["component"])
+        for t, token in enumerate(labels["token"])
     ]
-    return [
-        Table(
-            title="Query, key and value of each token (first layer)",
-            columns=("head", "component", "token", "query", "key", "value"),
-            rows=tuple(rows),
-        )
-    ]
-
-
-def _sizes(result: TraceResult) -> Table:
-    rows = zip(result.magnitudes.labels["weight"], result.magnitudes.array.tolist(), strict=True)
-    return Table(
-        title="Sizes of the weights",
-        columns=("weight", "root mean square", "largest"),
-        rows=tuple((name, *sizes) for name, sizes in rows),
-    )
+    columns = ("head", "component", "token", "query", "key", "value")
+    return [Table.from_rows("Query, key and value of each token (first layer)", columns, rows)]

@@ -11,22 +11,22 @@ Two fields are measured by writing instead of reading: the logit over a plane of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from einops import einsum, rearrange
 from numpy.typing import NDArray
+from torch import Tensor
 
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.model.classifier import Classifier
 from tsc_interp.model.inputs import Inputs
 from tsc_interp.probes.running import need_classifier
-from tsc_interp.probes.trace.fields import residual_field, value_field
 from tsc_interp.probes.trace.result import TraceResult
 from tsc_interp.probes.trace.words import findings
-from tsc_interp.results.base import LabeledArray
+from tsc_interp.results.base import LabeledArray, that_hold
 from tsc_interp.strings import FIRST_LETTER
 
 STAGES = ("resid_pre", "attn_out", "resid_mid", "mlp_out", "resid_post")
@@ -43,7 +43,6 @@ def run(model: Classifier, strings: Sequence[str]) -> TraceResult:
         logits, cache = model.run_with_cache(inputs)
     seen = _Reader(cache, config.n_layers, tuple(strings), tokens, inputs)
     attention: dict[str, Any] = {}
-    not_applicable = []
     if config.has_attention:
         attention = {
             "weights": seen.weights(),
@@ -56,38 +55,35 @@ def run(model: Classifier, strings: Sequence[str]) -> TraceResult:
                 for name in ("query", "key", "value")
             }
             attention["scores"] = seen.scores()
-    else:
-        not_applicable.append("No head is drawn: this model has no attention.")
-    if config.needs_order:
-        not_applicable.append(
-            "Queries, keys, values and scores are not drawn: this model sees order, so equal "
-            "letters differ by where they stand. Weights are sums over a letter's positions."
-        )
-    if config.n_layers > 1:
-        not_applicable.append(
-            f"With {config.n_layers} layers, what a letter is in a later layer depends on the "
-            "whole string; keys and values are drawn for the first layer only."
-        )
-    if config.has_norm:
-        not_applicable.append(
-            "Attention and MLP read the normalised residual; the residual is drawn as it is."
-        )
-    labels = tuple(config.classes(strings).tolist())
+    notes = {
+        "No head is drawn: this model has no attention.": not config.has_attention,
+        "Queries, keys, values and scores are not drawn: this model sees order, so equal letters "
+        "differ by where they stand. Weights are sums over a letter's positions.":
+        config.needs_order,
+        f"With {config.n_layers} layers, what a letter is in a later layer depends on the whole "
+        "string; keys and values are drawn for the first layer only.": config.n_layers > 1,
+        "Attention and MLP read the normalised residual; the residual is drawn as it is.":
+        config.has_norm,
+    }  # fmt: skip
+    dims = range(config.d_model)
+    sizes = {
+        name: (float(weight.square().mean().sqrt()), float(weight.abs().max()))
+        for name, weight in model.state_dict().items()
+    }
     result = TraceResult(
-        findings=(),
-        not_applicable=tuple(not_applicable),
+        not_applicable=that_hold(notes),
         task=config.question,
         logits=LabeledArray.of(logits.numpy(), string=strings),
-        labels=labels,
+        labels=tuple(config.classes(strings).tolist()),
         embeddings=LabeledArray.of(
-            model.W_E.detach().numpy(),
-            token=config.alphabet.token_names,
-            dim=range(config.d_model),
+            model.W_E.detach().numpy(), token=config.alphabet.token_names, dim=dims
         ),
-        readout=LabeledArray.of(model.W_U.detach().numpy()[:, 0], dim=range(config.d_model)),
+        readout=LabeledArray.of(model.W_U.detach().numpy()[:, 0], dim=dims),
         states=seen.states(),
         neurons=seen.at_cls("mlp.hook_post", "neuron") if config.has_mlp else None,
-        magnitudes=_magnitudes(model),
+        magnitudes=LabeledArray.of(
+            list(sizes.values()), weight=sizes, statistic=("root mean square", "largest")
+        ),
         residual_field=residual_field(model, cache),
         **attention,
     )
@@ -110,52 +106,40 @@ class _Reader:
         layers = [self.cache[f"blocks.{layer}.{name}"] for layer in self.layers]
         return torch.stack(layers).double().numpy()
 
-    def _labels(self, *names: str) -> dict[str, Any]:
-        known = {"layer": self.layers, "string": self.strings, "token": self.tokens}
-        return {name: known.get(name) for name in names}
+    def _labelled(self, values: NDArray[np.float64], *axes: str) -> LabeledArray:
+        """Axes that are not known by name are numbered."""
+        known: dict[str, Any] = {
+            "layer": self.layers, "string": self.strings, "token": self.tokens
+        }  # fmt: skip
+        sizes = zip(axes, values.shape, strict=True)
+        return LabeledArray.of(values, **{axis: known.get(axis, range(n)) for axis, n in sizes})
 
     def at_cls(self, name: str, *trailing: str) -> LabeledArray:
-        values = self._at_cls(self._stack(name))
-        sizes = {axis: range(size) for axis, size in zip(trailing, values.shape[2:], strict=True)}
-        return LabeledArray.of(values, **self._labels("layer", "string"), **sizes)
+        return self._labelled(self._at_cls(self._stack(name)), "layer", "string", *trailing)
 
     def _at_cls(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """`[layer string pos ...]` where each string's CLS stands."""
         return np.stack([values[:, row, at] for row, at in enumerate(self.cls)], axis=1)
 
     def everywhere(self, name: str, *trailing: str) -> LabeledArray:
-        values = self._stack(name)
-        sizes = {axis: range(size) for axis, size in zip(trailing, values.shape[3:], strict=True)}
-        return LabeledArray.of(values, **self._labels("layer", "string", "token"), **sizes)
+        return self._labelled(self._stack(name), "layer", "string", "token", *trailing)
 
     def weights(self) -> LabeledArray:
         every = self._stack("attn.hook_pattern")
         pattern = self._at_cls(rearrange(every, "layer string head q k -> layer string q head k"))
-        members = self.inputs.tokens.numpy()[:, :, None] == self._token_ids()
+        ids = [0, *range(FIRST_LETTER, FIRST_LETTER + len(self.tokens) - 1)]
+        members = self.inputs.tokens.numpy()[:, :, None] == ids
         summed = einsum(
             pattern, members, "layer string head key, string key token -> layer string head token"
         )
-        return LabeledArray.of(
-            summed,
-            **self._labels("layer", "string"),
-            head=range(summed.shape[2]),
-            token=self.tokens,
-        )
-
-    def _token_ids(self) -> list[int]:
-        return [0, *range(FIRST_LETTER, FIRST_LETTER + len(self.tokens) - 1)]
+        return self._labelled(summed, "layer", "string", "head", "token")
 
     def scores(self) -> LabeledArray:
         scores = self._stack("attn.hook_attn_scores")[:, :, :, 0, :]
         multiplicity = rearrange(self.inputs.multiplicity.numpy(), "string key -> 1 string 1 key")
         present = multiplicity > 0
         raw = scores - np.log(np.where(present, multiplicity, 1.0))
-        return LabeledArray.of(
-            np.where(present, raw, np.nan),
-            **self._labels("layer", "string"),
-            head=range(raw.shape[2]),
-            token=self.tokens,
-        )
+        return self._labelled(np.where(present, raw, np.nan), "layer", "string", "head", "token")
 
     def states(self) -> LabeledArray:
         stages = [s for s in STAGES if f"blocks.0.hook_{s}" in self.cache]
@@ -163,22 +147,55 @@ class _Reader:
         tokens = self.tokens
         if not self.inputs.compressed:
             tokens, every = tokens[:1], [self._at_cls(values)[:, :, None] for values in every]
-        values = np.stack(every, axis=1)
-        return LabeledArray.of(
-            values,
-            layer=self.layers,
-            stage=stages,
-            string=self.strings,
-            token=tokens,
-            dim=range(values.shape[-1]),
-        )
+        values, axes = np.stack(every, axis=1), {"layer": self.layers, "stage": stages}
+        places = {"string": self.strings, "token": tokens, "dim": range(values.shape[-1])}
+        return LabeledArray.of(values, **axes, **places)
 
 
-def _magnitudes(model: Classifier) -> LabeledArray:
-    rows = {
-        name: (float(weight.square().mean().sqrt()), float(weight.abs().max()))
-        for name, weight in model.state_dict().items()
-    }
-    return LabeledArray.of(
-        list(rows.values()), weight=list(rows), statistic=("root mean square", "largest")
-    )
+# -- the logit over a plane, measured by writing points of a grid into a hook at CLS ---------------
+
+
+_GRID = 41
+
+
+def value_field(model: Classifier, cache: Any) -> LabeledArray | None:
+    """The logit where the two one-dimensional heads of a one-layer model have values (x, y)."""
+    config = model.config
+    if (config.n_layers, config.n_heads, config.d_head) != (1, 2, 1) or config.needs_order:
+        return None
+    values = cache["blocks.0.attn.hook_v"][..., 0].double().flatten(0, -2).numpy()
+    return _field(model, "blocks.0.attn.hook_z", values, lambda xy: xy[:, :, None])
+
+
+def residual_field(model: Classifier, cache: Any) -> LabeledArray | None:
+    """The logit where CLS's residual after the last attention is (x, y)."""
+    config = model.config
+    last = f"blocks.{config.n_layers - 1}.hook_resid_mid"
+    if config.d_model != 2 or config.needs_order or last not in cache:
+        return None
+    return _field(model, last, cache[last][:, 0].double().numpy(), lambda xy: xy)
+
+
+def _field(
+    model: Classifier,
+    hook_name: str,
+    seen: NDArray[np.float64],
+    shape: Callable[[Tensor], Tensor],
+) -> LabeledArray:
+    """On a square around the origin and all points that were seen, with room around them."""
+    low, high = np.minimum(seen.min(axis=0), 0.0), np.maximum(seen.max(axis=0), 0.0)
+    half = 0.8 * float((high - low).max()) or 1.0
+    x, y = (np.linspace(m - half, m + half, _GRID) for m in (low + high) / 2)
+    points = torch.tensor(np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2), dtype=torch.float32)
+
+    def write(activation: Tensor, hook: Any) -> Tensor:
+        changed = activation.clone()
+        changed[:, 0] = shape(points).to(activation.dtype)
+        return changed
+
+    one_letter = np.zeros((len(points), model.config.n_letters), dtype=np.int64)
+    one_letter[:, 0] = 1
+    with torch.no_grad():
+        logits = model.run_with_hooks(model.counts(one_letter), fwd_hooks=[(hook_name, write)])
+    grid = logits.double().numpy().reshape(_GRID, _GRID)
+    return LabeledArray.of(grid, y=[f"{v:.6g}" for v in y], x=[f"{v:.6g}" for v in x])

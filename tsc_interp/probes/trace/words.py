@@ -7,28 +7,24 @@ from tsc_interp.results.base import Finding
 
 
 def findings(result: TraceResult) -> tuple[Finding, ...]:
+    logits = dict(zip(result.strings, result.logits.array.tolist(), strict=True))
     wrong = [s for s, right in zip(result.strings, result.right, strict=True) if not right]
     total = len(result.strings)
+    text = f"All {total} strings traced are answered correctly ({result.task}?)."
     if wrong:
         each = [
-            f"`{string}` (logit {float(result.logits.at(string=string)):.4f}, should be "
-            f"{'below' if float(result.logits.at(string=string)) > 0 else 'above'} 0)"
+            f"`{string}` (logit {logits[string]:.4f}, should be "
+            f"{'below' if logits[string] > 0 else 'above'} 0)"
             for string in wrong[:4]
         ]
         more = f" and {len(wrong) - 4} more" if len(wrong) > 4 else ""
-        first = Finding(
-            severity="failure",
-            text=f"{len(wrong)} of the {total} strings traced "
-            f"{'is' if len(wrong) == 1 else 'are'} answered wrongly "
-            f"({result.task}?): {', '.join(each)}{more}.",
-            numbers={"wrong": len(wrong), "strings": total},
+        are = "is" if len(wrong) == 1 else "are"
+        text = (
+            f"{len(wrong)} of the {total} strings traced {are} answered wrongly ({result.task}?): "
+            f"{', '.join(each)}{more}."
         )
-    else:
-        first = Finding(
-            severity="good",
-            text=f"All {total} strings traced are answered correctly ({result.task}?).",
-            numbers={"wrong": 0, "strings": total},
-        )
+    numbers = {"wrong": len(wrong), "strings": total}
+    first = Finding.of(text, numbers, "failure" if wrong else "good")
     return (first, *_value_findings(result))
 
 
@@ -45,10 +41,9 @@ def _value_findings(result: TraceResult) -> list[Finding]:
         }
         spoken = ", ".join(f"`{letter}` {value:.4f}" for letter, value in values.items())
         statements.append(
-            Finding(
-                severity="note",
-                text=f"The values of head {head}: {spoken}.",
-                numbers={f"value of {letter}": value for letter, value in values.items()},
+            Finding.of(
+                f"The values of head {head}: {spoken}.",
+                {f"value of {letter}": value for letter, value in values.items()},
             )
         )
     return statements
