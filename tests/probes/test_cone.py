@@ -100,6 +100,7 @@ def test_a_latent_crossing() -> None:
     assert one.latent
     assert one.length > one.searched_to
     assert logit(model, one.shortest) > 0
+    assert one.written_mixture() == "784.1 a : 1,000,000,000 c"
     # Oracle for "shortest": every ac string with up to 3 a's, one c at a time, below that length.
     for a in range(1, 4):
         counts = np.zeros((one.length - a - 1, 3), dtype=int)

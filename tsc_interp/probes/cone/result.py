@@ -39,10 +39,9 @@ class NegativeSet(Record):
         return tuple(count / total for count in self.mixture)
 
     def written_mixture(self) -> str:
-        """`1 b : 80.3 c`."""
-        counts = zip(self.mixture, self.letters, strict=True)
-        return " : ".join(f"{count:,.4g} {letter}" if count < 1e6 else f"{count:.3g} {letter}"
-                          for count, letter in counts)  # fmt: skip
+        """`1 b : 80.3 c`. Where CLS is attended to, the counts matter and not only their ratio."""
+        counts = [f"{count:.4g}" if count < 1e4 else f"{count:,.0f}" for count in self.mixture]
+        return " : ".join(map(" ".join, zip(counts, self.letters, strict=True)))
 
 
 class GivenString(Record):

@@ -50,7 +50,7 @@ def _crossing(one: NegativeSet) -> Finding:
         f"`{one.shortest}` ({one.length:,} letter{'s' * (one.length > 1)})"
     )
     if not exact:
-        text += f"; every such string up to length {one.searched_to:,} is right"
+        text += f"; every such string up to length {one.searched_to:,} was evaluated and is right"
     if one.latent:
         text += f". Test strings of up to {one.visible} letters do not reveal it"
     return Finding.of(text + ".", numbers, "warning" if one.latent else "failure")
