@@ -1,7 +1,7 @@
 """How small can a classifier be that is right up to a length, or at every length?
 
 The laboratory builds models for contains-all, at-least-k, majority and parity weight by weight
-(contains.py, neuron.py, counting.py, vanishing.py), searches each for errors, and passes it to the
+(contains.py, neuron.py, counting.py), searches each for errors, and passes it to the
 independent checker. It also shows:
 
 - the bound on score margins (bound.py), which built models reach and trained ones do not;
