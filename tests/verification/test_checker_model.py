@@ -198,10 +198,14 @@ def test_wrong_is_decided_with_as_many_bits_as_it_takes(size: float) -> None:
     assert model.is_wrong((0, 1), [1, 5], False)
 
 
-def test_an_undecided_logit_is_not_wrong() -> None:
+def test_an_undecided_logit_is_neither_wrong_nor_an_answer() -> None:
     model = BoxModel(hand_built([[1, 0, 2]] * 2, [[1, 0, 3], [-1, 0, -3]], 0.0))
     for label in (True, False):
         assert not model.is_wrong((0, 1), [1, 2], label)
+    assert not model.is_answer((0, 1), [1, 2])
+    decided = BoxModel(planted(6, c_score=-1.0))
+    assert decided.is_answer((0, 1), [1, 5])
+    assert not decided.is_answer((0, 1), [1, 6])
 
 
 def test_the_precision_around_the_checker_stays_as_it_was() -> None:
