@@ -34,6 +34,16 @@ def model(tmp_path: Path) -> str:
     return str(path)
 
 
+@pytest.mark.parametrize("config", [ClassifierConfig(), POSITIONED], ids=["counts", "order"])
+def test_the_name_of_a_file_fakes_no_line(
+    config: ClassifierConfig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "m\nEverything is proved.safetensors"
+    random_checkpoint(config, 0).save(path)
+    main(["verify", str(path), "-L", "3", "--no-replay", "--quiet"])
+    assert "m\\nEverything is proved.safetensors: " in capsys.readouterr().out.replace("\n", "")
+
+
 def test_in_plain_words(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["verify"]) == 0
     out = capsys.readouterr().out

@@ -24,6 +24,7 @@ from tsc_interp.cli.common import (
     share_done,
     working,
 )
+from tsc_interp.output.visible import visible
 from tsc_interp.source_report import TEST_LENGTH
 
 if TYPE_CHECKING:
@@ -198,6 +199,6 @@ def _check(path: Path, loaded: Checkpoint, as_json: bool) -> None:
 
 def _print(verdict: Verdict | OrderedVerdict, loaded: Checkpoint) -> None:
     console = output()
-    console.print(f"{loaded.source}: {loaded.config.question}?", style="bold")
+    console.print(visible(f"{loaded.source}: {loaded.config.question}?"), style="bold")
     for style, sentence in verdict.lines():
         print_line(console, sentence, style)
