@@ -180,9 +180,8 @@ def _list_rows(place: Path, where: str | None, sort: str | None, limit: int, as_
     for row in rows:
         row["horizon"] = "infinite" if row["infinite"] else row["horizon"]
     cells = [[_written(row[name]) for name in _SWEEP_COLUMNS] for row in rows]
-    headings = [
-        name.replace("_", " ") for name in _SWEEP_COLUMNS
-    ]  # two words may stand on two lines
+    # Two words may stand on two lines.
+    headings = [name.replace("_", " ") for name in _SWEEP_COLUMNS]
     print_table(output(), headings, cells, title=sweep.name, right=(0, 2, 3, 4))
     messages().print(
         f"{len(rows):,} of {len(table):,} rows; --checkpoint {place}:ROW is a row's model",

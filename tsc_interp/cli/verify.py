@@ -194,7 +194,8 @@ def _check(path: Path, loaded: Checkpoint, as_json: bool) -> None:
         return
     for sentence in proved:
         print_line(output(), f"  {sentence}")
-    output().print(f"{path}: accepted, {len(proved)} statements derived again for {loaded.source}.")
+    accepted = f"{path}: accepted, {len(proved)} statements derived again for {loaded.source}."
+    output().print(visible(accepted))
 
 
 def _print(verdict: Verdict | OrderedVerdict, loaded: Checkpoint) -> None:
