@@ -73,11 +73,26 @@ def test_one_at_a_time_is_what_many_rows_do() -> None:
         "head0->neuron3@0=patch(abb)", "layer1.resid_mid@0=patch(abb)",
     ]  # fmt: skip
     effects = singly(model, "acc", wanted)
-    for one, after in zip(wanted, effects.after.tolist(), strict=True):
+    rows = zip(wanted, effects.before.tolist(), effects.after.tolist(), strict=True)
+    for one, before, after in rows:
         alone = intervene(model, ["acc"], one)
         assert after == pytest.approx(float(alone.after), abs=1e-5), one
-        assert float(alone.before) == pytest.approx(effects.before, abs=1e-6)
-    assert (effects.after - effects.before).abs().gt(1e-5).sum() >= 9
+        assert float(alone.before) == pytest.approx(before, abs=1e-5)
+    assert effects.changes.abs().gt(1e-5).sum() >= 9
+
+
+def test_an_intervention_that_changes_nothing_is_exactly_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whatever the processor rounds differently in batches of other sizes."""
+    monkeypatch.setattr("tsc_interp.interventions.singly.AT_ONCE", 3)
+    config = ClassifierConfig(n_layers=2, d_model=5, n_heads=2, d_head=3, d_mlp=4)
+    model = HookedClassifier(config, shaken_weights(config))
+    parts = ("head0", "head1", "layer1.head0", "layer1.head1", "mlp", "layer1.mlp", "neuron2")
+    for rows in (1, 3, 7):
+        effects = singly(model, "acc", [f"{part}=scale(1)" for part in parts[:rows]])
+        assert effects.before.shape == effects.after.shape == (rows,)
+        assert not effects.changes.any()
 
 
 def test_letters_the_corrupted_string_lacks() -> None:

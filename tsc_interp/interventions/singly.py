@@ -1,7 +1,7 @@
 """Many interventions on one string, each by itself, and what gradients expect of each.
 
     effects = singly(model, "aac", ["head0=patch(aab)", "head1=patch(aab)"])
-    effects.before, effects.after, effects.moved
+    effects.before, effects.after, effects.changes, effects.moved
     expected(model, "aac", ["head0=patch(aab)", ...])      first-order changes of the logit
 
 One run does some hundred of them: the string is repeated, and each row has its own intervention.
@@ -34,26 +34,36 @@ def logit(output: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Effects:
-    before: float
+    """What each intervention does, all `[intervention]`."""
+
+    before: Tensor
+    """The logit of the string as it is, from the same row of a batch of the same size: processors
+    round other rows and other sizes differently, and that is no effect."""
     after: Tensor
-    """`[intervention]`."""
     moved: Tensor
-    """`[intervention]`: by how much it changed an activation at most; 0 is not at all."""
+    """By how much it changed an activation at most; 0 is not at all."""
+
+    @property
+    def changes(self) -> Tensor:
+        """Of the logit."""
+        return self.after - self.before
 
 
 def singly(model: Any, input: Any, interventions: Given, *, metric: Metric = logit) -> Effects:
     """The logit of one string as it is and under each intervention, never two at a time."""
     wanted = as_interventions(interventions)
-    after, moved = [], []
+    before, after, moved = [], [], []
     with torch.no_grad():
-        before = metric(model(repeated(model, input, 1)))
         for start in range(0, len(wanted), AT_ONCE):
             some = wanted[start : start + AT_ONCE]
             rows = repeated(model, input, len(some))
             hooks = Hooks(model, rows, some, each=True)
+            if not before or len(some) < AT_ONCE:
+                unchanged = metric(model(rows))
+            before.append(unchanged)
             after.append(metric(model.run_with_hooks(rows, fwd_hooks=hooks.fwd_hooks)))
             moved.append(torch.tensor(hooks.moved()))
-    return Effects(float(before), torch.cat(after), torch.cat(moved))
+    return Effects(torch.cat(before), torch.cat(after), torch.cat(moved))
 
 
 def expected(model: Any, input: Any, interventions: Given, *, metric: Metric = logit) -> Tensor:

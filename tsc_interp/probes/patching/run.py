@@ -94,8 +94,8 @@ def _patched(one: PairRun) -> Patched:
     plans = list(_plans(one))
     wanted = [Intervention(part, one.patch) for plan in plans for part in plan.parts]
     effects = singly(one.model, one.corrupted, wanted, metric=one.metric)
-    after, moved = as_array(effects.after), as_array(effects.moved)
-    shares = (after - one.pair.corrupted_logit) / (one.pair.clean_logit - one.pair.corrupted_logit)
+    changes, moved = as_array(effects.changes), as_array(effects.moved)
+    shares = changes / (one.pair.clean_logit - one.pair.corrupted_logit)
     sites, start = [], 0
     for plan in plans:
         shape = tuple(len(entries) for entries in plan.labels.values())

@@ -84,7 +84,7 @@ def _paths(one: PairRun) -> Paths:
     order = np.argsort(-np.abs(estimates), kind="stable")
     kept, rest = order[:MOST_MEASURED], order[MOST_MEASURED:]
     effects = singly(one.model, one.corrupted, [wanted[k] for k in kept], metric=one.metric)
-    shares = (as_array(effects.after) - one.pair.corrupted_logit) / scale
+    shares = as_array(effects.changes) / scale
     moved = as_array(effects.moved) > SAME
     measured = [
         _edge(one, wanted[k], float(share), float(estimates[k]))
