@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.enumeration import enumerate_counts, same_counts
+from tests.enumeration import enumerate_counts
 from tests.verification_models import hand_built, planted, random_checkpoint
 from tsc_interp import verify
 from tsc_interp.checkpoints import Checkpoint
@@ -18,7 +18,7 @@ from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.rules import Majority
 from tsc_interp.verification.bounds.supports import Supports
-from tsc_interp.verification.counting import costs, enumeration, regions
+from tsc_interp.verification.counting import costs, regions
 from tsc_interp.verification.counting.regions import count_regions
 
 MEMORY = 2 * 2**30
@@ -150,18 +150,6 @@ def test_forecasts_follow_the_models_boundary() -> None:
     spent = costs.Work(surface.config, 500)
     count_regions(surface, 500, work=spent)
     assert 1 / 3 < regions.forecast(surface, 500) / spent.seconds < 3
-
-
-def test_pascals_triangle_is_not_kept_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows that do not fit are computed again, and give the same sums."""
-    supports = Supports(always_yes(3))
-    expected = enumerate_counts(supports, 25)
-    monkeypatch.setattr(enumeration, "_ROW_BITS", 500)
-    assert same_counts(enumerate_counts(supports, 25), expected)
-    rows = enumeration.PascalRows()
-    for m in range(60):
-        assert rows.row(m)[: m + 1 : max(m, 1)] == [1] * min(m + 1, 2)
-    assert sum(m * m for m in rows._rows) <= 60**2 + 500
 
 
 # Two heads that cancel: the logit is zero for every string, and no precision can show it.

@@ -27,12 +27,7 @@ from tsc_interp.verification.checker.agreement import AGREEMENT, Agreement, Agre
 from tsc_interp.verification.checker.budget import CertificateError
 from tsc_interp.verification.checker.files import write_certificate
 from tsc_interp.verification.checker.identity import exact_form, has_form
-from tsc_interp.verification.counting.differences import (
-    Answers,
-    Difference,
-    check_same_letters,
-    reach,
-)
+from tsc_interp.verification.counting.differences import Difference, compare
 from tsc_interp.verification.counting.tally import Vector, order
 from tsc_interp.verification.keeper import Claim, Keeper
 from tsc_interp.verification.search.agreement import TwoModels
@@ -187,8 +182,7 @@ def diff(
     """
     check_reach(limit, boxes, seconds)
     one, other = (Supports(checkpoint_of(model)) for model in (first, second))
-    check_same_letters(one, other)
-    counted = Answers(one, reach(one.config.n_letters, max_length)).against(other)
+    counted = compare(one, other, max_length)
     return Comparison(one, other, limit, boxes, seconds).diff(counted) if prove else counted
 
 

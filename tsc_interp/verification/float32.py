@@ -64,9 +64,10 @@ class _Judge(TaskJudge):
                 safe[i] = certainty(margin_of_one, True, float(room[i])) == "right"
         return np.where(safe, RIGHT, WRONG)
 
-    def right(self, letters: tuple[int, ...], low: Integers, high: Integers) -> Flags:
+    def decided(self, letters: tuple[int, ...], low: Integers, high: Integers) -> Sequence[Flags]:
+        least, most = margin_bounds(self.supports, letters, low, high)[1]
         room = self._room(high.sum(-1))
-        return np.asarray(margin_bounds(self.supports, letters, low, high)[1][0] > room)
+        return most <= -room, least > room
 
     def exact_left(self) -> int:
         return 1 << 60

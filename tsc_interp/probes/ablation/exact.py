@@ -24,7 +24,7 @@ from tsc_interp.verification.bounds.labels import labels_of
 from tsc_interp.verification.bounds.supports import Supports
 from tsc_interp.verification.counting.differences import difference
 from tsc_interp.verification.horizons import horizon
-from tsc_interp.verification.search.search import RIGHT, corner_verdicts
+from tsc_interp.verification.search.search import RIGHT, TaskJudge
 from tsc_interp.verification.verdict import verify_counts
 
 MOST_VECTORS = 2_000_000
@@ -69,7 +69,7 @@ def test_errors(checkpoint: Checkpoint, counts: Counts) -> TestErrors:
         own = member.ravel() == index
         letters = tuple(np.flatnonzero(occurs).tolist())
         inside = vectors[own][:, list(letters)]
-        missed = corner_verdicts(supports, letters, inside) != RIGHT
+        missed = TaskJudge(supports).corners(letters, inside) != RIGHT
         labels = labels_of(checkpoint.config, letters, inside)
         for label in wrong:
             wrong[label] += int(copies[own][missed & (labels == label)].sum())

@@ -75,8 +75,8 @@ def accept(planned: Plan, seconds: float, max_length: int) -> Plan:
 class Work:
     """Adds up what counting has cost, and ends it when that is too much."""
 
-    def __init__(self, config: ClassifierConfig, max_length: int) -> None:
-        self.letters, self.max_length = config.n_letters, max_length
+    def __init__(self, config: ClassifierConfig, max_length: int, instead: str = INSTEAD) -> None:
+        self.letters, self.max_length, self.instead = config.n_letters, max_length, instead
         self.seconds = 0.0
         self._unseen_bits = 0
 
@@ -117,8 +117,8 @@ class Work:
 
     def _refuse(self, what: str) -> NoReturn:
         raise UnsupportedError(
-            f"counting every wrong string of {self.letters} letters up to length "
-            f"{self.max_length:,} needs {what}; try {INSTEAD}"
+            f"counting strings of {self.letters} letters up to length {self.max_length:,} needs "
+            f"{what}; try {self.instead}"
         )
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tsc_interp.config import ClassifierConfig
 from tsc_interp.verification.bounds.exact import require_two_classes
 from tsc_interp.verification.bounds.intervals import Array, Interval
 from tsc_interp.verification.bounds.supports import TIE, Support, Supports, count_box_bounds
@@ -36,18 +37,35 @@ class TwoModels:
         for supports in (self.first, self.second):
             require_two_classes(supports.config)
 
+    @property
+    def config(self) -> ClassifierConfig:
+        return self.first.config
+
     def label(self, letters: tuple[int, ...]) -> int | None:
         return None
 
-    def corners(self, letters: tuple[int, ...], vectors: Integers) -> Integers:
-        first, second = (answered(s, letters, vectors, 1) for s in (self.first, self.second))
-        unknown = (first == UNDECIDED) | (second == UNDECIDED)
-        return np.where(unknown, UNDECIDED, np.where(first == second, RIGHT, WRONG))
+    def cost(self, letters: tuple[int, ...]) -> int:
+        return self.first.cost(letters) + self.second.cost(letters)
 
-    def right(self, letters: tuple[int, ...], low: Integers, high: Integers) -> Flags:
-        margin = self.margin(letters)
-        ends = [count_box_bounds(s, low.astype(float), high.astype(float)) for s in margin.parts]
-        return np.asarray(margin.combined(ends)[0] > 0)
+    def corners(self, letters: tuple[int, ...], vectors: Integers) -> Integers:
+        first_only, second_only, undecided = self.failures(letters, vectors)
+        return np.where(undecided, UNDECIDED, np.where(first_only | second_only, WRONG, RIGHT))
+
+    def failures(self, letters: tuple[int, ...], vectors: Integers) -> Sequence[Flags]:
+        """To which vectors only the first model says yes, only the second, and undecided ones."""
+        first, second = (answered(s, letters, vectors, 1) for s in (self.first, self.second))
+        yes, other_yes, no, other_no = first > 0, second > 0, first < 0, second < 0
+        return yes & other_no, no & other_yes, (first == UNDECIDED) | (second == UNDECIDED)
+
+    def decided(self, letters: tuple[int, ...], low: Integers, high: Integers) -> Sequence[Flags]:
+        (yes, no), (other_yes, other_no) = (
+            (least > 0, most <= 0)
+            for least, most in (
+                count_box_bounds(supports[letters], low.astype(float), high.astype(float))
+                for supports in (self.first, self.second)
+            )
+        )
+        return yes & other_no, no & other_yes, (yes & other_yes) | (no & other_no)
 
     def exact_left(self) -> int:
         return min(self.first.exact.budget, self.second.exact.budget)

@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.verification.bounds.intervals import Interval
 from tsc_interp.verification.bounds.labels import (
@@ -58,14 +59,24 @@ _BATCH = 48
 class Judge(Protocol):
     """Who says what is right: the task (`TaskJudge`), or another model (agreement.py)."""
 
+    @property
+    def config(self) -> ClassifierConfig:
+        """The letters and what is asked of them."""
+
     def label(self, letters: tuple[int, ...]) -> int | None:
         """What all strings over exactly these letters should be called, if they share it."""
+
+    def cost(self, letters: tuple[int, ...]) -> int:
+        """About how many microseconds a box of these letters takes."""
 
     def corners(self, letters: tuple[int, ...], vectors: Integers) -> Integers:
         """RIGHT, WRONG or UNDECIDED, for each count vector."""
 
-    def right(self, letters: tuple[int, ...], low: Integers, high: Integers) -> Flags:
-        """Which boxes hold nothing but right vectors, as far as bounds can tell."""
+    def failures(self, letters: tuple[int, ...], vectors: Integers) -> Sequence[Flags]:
+        """Which vectors are wrong, in each way there is, and last which are undecided."""
+
+    def decided(self, letters: tuple[int, ...], low: Integers, high: Integers) -> Sequence[Flags]:
+        """Which boxes bounds show wrong throughout, in each way there is, and last which right."""
 
     def exact_left(self) -> int:
         """What is left for exact decisions, in microseconds of work."""
@@ -73,18 +84,48 @@ class Judge(Protocol):
 
 @dataclass(frozen=True)
 class TaskJudge:
-    """Right is what the task says: the margin of a string's class is above zero."""
+    """Right is what the task says: the margin of a string's class is above zero.
+
+    There are two ways to be wrong, false positives and false negatives, and one if there are more
+    than two classes.
+    """
 
     supports: Supports
 
+    @property
+    def config(self) -> ClassifierConfig:
+        return self.supports.config
+
     def label(self, letters: tuple[int, ...]) -> int | None:
-        return class_of_support(self.supports.config, letters)
+        return class_of_support(self.config, letters)
+
+    def cost(self, letters: tuple[int, ...]) -> int:
+        return self.supports.cost(letters)
 
     def corners(self, letters: tuple[int, ...], vectors: Integers) -> Integers:
-        return corner_verdicts(self.supports, letters, vectors)
+        if not self.supports.multiclass:
+            # One logit decides between two classes: RIGHT and WRONG are each other's negatives.
+            sign = 2 * classes_of(self.config, letters, vectors) - 1
+            return answered(self.supports, letters, vectors, 1) * sign
+        verdict = np.empty(len(vectors), dtype=np.int64)
+        for label, member in by_class(self.config, letters, vectors):
+            verdict[member] = answered(self.supports, letters, vectors[member], label)
+        return verdict
 
-    def right(self, letters: tuple[int, ...], low: Integers, high: Integers) -> Flags:
-        return np.asarray(margin_bounds(self.supports, letters, low, high)[1][0] > 0)
+    def failures(self, letters: tuple[int, ...], vectors: Integers) -> Sequence[Flags]:
+        verdict = self.corners(letters, vectors)
+        wrong, undecided = verdict == WRONG, verdict == UNDECIDED
+        if self.supports.multiclass:
+            return wrong, undecided
+        labels = labels_of(self.config, letters, vectors)
+        return wrong & ~labels, wrong & labels, undecided
+
+    def decided(self, letters: tuple[int, ...], low: Integers, high: Integers) -> Sequence[Flags]:
+        labels, (least, most) = margin_bounds(self.supports, letters, low, high)
+        wrong, right = most <= 0, least > 0
+        if self.supports.multiclass:
+            return wrong, right
+        return wrong & (labels == 0), wrong & (labels == 1), right
 
     def exact_left(self) -> int:
         return self.supports.exact.budget
@@ -220,7 +261,7 @@ def _examine(
     new = corner == _UNKNOWN
     corner[new] = judge.corners(found.letters, low[new])
     found.undecided += [tuple(vector) for vector in low[new & (corner == UNDECIDED)].tolist()]
-    right = judge.right(found.letters, low, high)
+    right = judge.decided(found.letters, low, high)[-1]
     right |= (low == high).all(axis=1) & (corner == RIGHT)
     wrong, pending = [], []
     for i, (length, lowest, highest, _) in enumerate(batch):
@@ -231,32 +272,6 @@ def _examine(
         elif lowest != highest:
             pending.append((length, lowest, highest, int(corner[i])))
     return wrong, pending
-
-
-def corner_verdicts(supports: Supports, letters: tuple[int, ...], vectors: Integers) -> Integers:
-    """RIGHT, WRONG or UNDECIDED, for each count vector of a support."""
-    if not supports.multiclass:
-        # One logit decides between two classes: RIGHT and WRONG are each other's negatives.
-        sign = 2 * classes_of(supports.config, letters, vectors) - 1
-        return answered(supports, letters, vectors, 1) * sign
-    verdict = np.empty(len(vectors), dtype=np.int64)
-    for label, member in by_class(supports.config, letters, vectors):
-        verdict[member] = answered(supports, letters, vectors[member], label)
-    return verdict
-
-
-def failures(supports: Supports, letters: tuple[int, ...], vectors: Integers) -> Iterator[Flags]:
-    """Which vectors are wrong, in each way there is, and last which are undecided."""
-    verdict = corner_verdicts(supports, letters, vectors)
-    if (verdict == RIGHT).all():
-        return
-    wrong = verdict == WRONG
-    if supports.multiclass:
-        yield wrong
-    else:
-        labels = labels_of(supports.config, letters, vectors)
-        yield from (wrong & ~labels, wrong & labels)
-    yield verdict == UNDECIDED
 
 
 def answered(
