@@ -12,16 +12,26 @@ less. A support that is wrong everywhere costs nothing to count.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import factorial, inf, prod
+from math import comb, factorial, inf, prod
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tsc_interp.errors import UnsupportedError
+from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.verification.bounds.labels import all_supports, full_counts
 from tsc_interp.verification.bounds.supports import Supports
 from tsc_interp.verification.counting.binomial import add_boxes, rows_of
-from tsc_interp.verification.counting.costs import EXACT_BUDGET, HOPELESS, PATIENCE, Work
+from tsc_interp.verification.counting.costs import (
+    EXACT_BUDGET,
+    HOPELESS,
+    INSTEAD,
+    LONGEST,
+    MANY_VECTORS,
+    PATIENCE,
+    Work,
+    duration,
+    shown,
+)
 from tsc_interp.verification.counting.tally import Integers, Side, Tally, order
 from tsc_interp.verification.search.cutting import halve_counts
 from tsc_interp.verification.search.search import Judge, TaskJudge
@@ -30,6 +40,34 @@ Progress = Callable[[int], None]
 
 _BATCH = 4096
 _LEAF = 64
+
+
+def plan(supports: Supports, max_length: int) -> str | None:
+    """What a long count will take, as a sentence; None for a short one.
+
+    Raises:
+        UnsupportedError: It would take too long.
+    """
+    if type(max_length) is not int or max_length < 1:
+        raise UsageError(f"max_length is a whole number from 1, got {max_length!r}")
+    if max_length > LONGEST:
+        raise UnsupportedError(
+            f"strings are counted up to length {LONGEST:,}, got {shown(max_length)}; try {INSTEAD}"
+        )
+    letters = supports.config.n_letters
+    vectors = comb(max_length + letters, letters) - 1
+    if vectors <= MANY_VECTORS:
+        return None
+    seconds = forecast(supports, max_length)
+    if seconds > HOPELESS * PATIENCE:
+        raise UnsupportedError(
+            f"{vectors:,} count vectors up to length {max_length:,} would take about "
+            f"{duration(seconds)}, judging from shorter strings; try {INSTEAD}"
+        )
+    return (
+        f"{vectors:,} count vectors by regions: about {duration(seconds)}, judging from shorter "
+        "strings. Memory stays below 2 GB."
+    )
 
 
 def forecast(supports: Supports, max_length: int) -> float:

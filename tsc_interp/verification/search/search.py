@@ -29,11 +29,10 @@ from tsc_interp.verification.bounds.labels import (
     by_class,
     class_of_support,
     class_range,
-    classes_of,
     full_counts,
     labels_of,
 )
-from tsc_interp.verification.bounds.supports import TIE, Supports, count_box_bounds
+from tsc_interp.verification.bounds.supports import Supports, count_box_bounds
 from tsc_interp.verification.bounds.tables import TableSupport
 from tsc_interp.verification.search.cutting import Box, Logits, Vector, halves, longest_sides
 
@@ -103,10 +102,6 @@ class TaskJudge:
         return self.supports.cost(letters)
 
     def corners(self, letters: tuple[int, ...], vectors: Integers) -> Integers:
-        if not self.supports.multiclass:
-            # One logit decides between two classes: RIGHT and WRONG are each other's negatives.
-            sign = 2 * classes_of(self.config, letters, vectors) - 1
-            return answered(self.supports, letters, vectors, 1) * sign
         verdict = np.empty(len(vectors), dtype=np.int64)
         for label, member in by_class(self.config, letters, vectors):
             verdict[member] = answered(self.supports, letters, vectors[member], label)
@@ -297,23 +292,11 @@ def margin_bounds(
     supports: Supports, letters: tuple[int, ...], low: Integers, high: Integers
 ) -> tuple[Integers, Interval]:
     """The class of each box and the range of its margin; -1 and anything if classes differ."""
-    known = class_of_support(supports.config, letters)
-    if known is not None:
-        support = supports.margin(letters, known)
-        return np.full(len(low), known), count_box_bounds(
-            support, low.astype(float), high.astype(float)
-        )
     labels = class_range(supports.config, letters, low, high)
-    if not supports.multiclass:  # one logit bounds both margins
-        least, most = count_box_bounds(supports[letters], low.astype(float), high.astype(float))
-        no, mixed = labels == 0, labels < 0
-        least, most = np.where(no, TIE - most, least), np.where(no, TIE - least, most)
-        return labels, (np.where(mixed, -np.inf, least), np.where(mixed, np.inf, most))
     least, most = np.full(len(low), -np.inf), np.full(len(low), np.inf)
-    for label in range(supports.exact.n_classes):
+    for label in np.unique(labels[labels >= 0]).tolist():
         member = labels == label
-        if member.any():
-            support = supports.margin(letters, label)
-            ends = count_box_bounds(support, low[member].astype(float), high[member].astype(float))
-            least[member], most[member] = ends
+        support = supports.margin(letters, label)
+        ends = count_box_bounds(support, low[member].astype(float), high[member].astype(float))
+        least[member], most[member] = ends
     return labels, (least, most)
