@@ -178,20 +178,24 @@ class Trellis:
         """The number of edges."""
         return sum(map(len, self.stages))
 
-    def label_of(self, letters: Index) -> int | None:
-        """The label of one input, or None where it is no path."""
-        label, state = None, 0
+    def path(self, letters: Index) -> list[int] | None:
+        """The edge of each stage that one input takes, or None where it is no path."""
+        edges, state = [], 0
         if any(letters[place] != letter for place, letter in self.fixed):
             return None
-        for number, stage in enumerate(self.stages):
+        for stage in self.stages:
             placed = (stage.letters == letters[list(stage.places)]).all(1)
-            edges = np.flatnonzero(placed & (stage.source == state))
-            if not len(edges):
+            taken = np.flatnonzero(placed & (stage.source == state))
+            if not len(taken):
                 return None
-            if number == self.label_stage:
-                label = int(self.label[edges[0]])
-            state = int(stage.target[edges[0]])
-        return label
+            edges.append(int(taken[0]))
+            state = int(stage.target[taken[0]])
+        return edges
+
+    def label_of(self, letters: Index) -> int | None:
+        """The label of one input, or None where it is no path."""
+        edges = self.path(letters)
+        return None if edges is None else int(self.label[edges[self.label_stage]])
 
     def of_label(self, label: int) -> Trellis:
         """The inputs with this label, states with the same continuations merged.
