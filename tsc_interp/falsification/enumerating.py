@@ -21,7 +21,7 @@ from tsc_interp.falsification.network import Network
 from tsc_interp.falsification.question import Question
 from tsc_interp.falsification.result import Enumerated
 from tsc_interp.falsification.running import Runner
-from tsc_interp.falsification.searching import Progress, Word, runs_and_letters, simplicity
+from tsc_interp.falsification.searching import Progress, Word, simplest_rows, simplicity
 from tsc_interp.falsification.state import State
 from tsc_interp.frames.frame import Frame, Letters
 from tsc_interp.model.threads import one_thread
@@ -162,18 +162,9 @@ def _decided(question: Question, network: Network, forms: Forms | None, chunk: C
         in_balls = [_in_balls(question, exact, rows[i], labels[i]) for i in near]
     state[near] = [0 if right is None else 1 if right else -1 for right in in_balls]
     bad, open_ = np.flatnonzero(state == -1), int((state == 0).sum())
-    words = [tuple(letters[i].tolist()) for i in _first_simplest(letters, bad)]
-    simplest = min(words, key=lambda one: simplicity(frame, one), default=None)
+    first = letters[bad[simplest_rows(frame, letters[bad], 1)]].tolist()
+    simplest = tuple(first[0]) if first else None
     return len(rows), len(bad), len(near) - open_, open_, simplest
-
-
-def _first_simplest(letters: Letters, bad: Letters) -> Letters:
-    """Of many wrong inputs of one length, those with the fewest letters and runs."""
-    if not len(bad):
-        return bad
-    runs, different = runs_and_letters(letters[bad])
-    first = np.lexsort((runs, different))[0]
-    return np.asarray(bad[(different == different[first]) & (runs == runs[first])])
 
 
 def _in_balls(question: Question, exact: Exact, row: Letters, label: Letters) -> bool | None:

@@ -139,7 +139,7 @@ def falsify(
         )
     with one_thread():
         if simplest is not None:
-            search.hits = {simplest: 0.0}
+            search.hits = {simplest}
         rates, stopped = _searched(search, tries, sample, counts)
         return _result(subject, search, own, rates, stopped, seed, counts)
 
@@ -232,20 +232,18 @@ def _confirmed(search: Search, own: Question, *, shrink: bool) -> Word | None:
     """The simplest hit, made simpler, that the model's own forward pass gets wrong, too."""
     frame = own.frame
     for _ in range(_CONFIRMED):
-        hits = sorted(search.hits, key=lambda word: simplicity(frame, word))
-        if not hits:
+        if not search.hits:
             return None
-        word = hits[0]
+        simplest = word = min(search.hits, key=lambda hit: simplicity(frame, hit))
         if shrink:
             search.deadline = max(search.deadline, time.monotonic() + 10)
             try:
                 word = search.shrink(word)
             except OutOfTime:
-                word = min(search.hits, key=lambda one: simplicity(frame, one))
+                word = min(search.hits, key=lambda hit: simplicity(frame, hit))
         if bool(own.ask(np.array([word])).wrong[0]):
             return word
-        for one in (hits[0], word):
-            search.hits.pop(one, None)
+        search.hits -= {simplest, word}
     return None
 
 
