@@ -159,16 +159,16 @@ def _decided(question: Question, network: Network, forms: Forms | None, chunk: C
         state[part] = torch.where((gap > room[:, None]).all(-1), 1, found).numpy()
     near = np.flatnonzero(state == 0)
     with _ONE_AT_A_TIME:  # flint has one precision for all threads
-        in_balls = [_in_balls(question, exact, rows[i], labels[i]) for i in near]
-    state[near] = [0 if right is None else 1 if right else -1 for right in in_balls]
+        by_balls = [in_balls(question, exact, rows[i], labels[i]) for i in near]
+    state[near] = [0 if right is None else 1 if right else -1 for right in by_balls]
     bad, open_ = np.flatnonzero(state == -1), int((state == 0).sum())
     first = letters[bad[simplest_rows(frame, letters[bad], 1)]].tolist()
     simplest = tuple(first[0]) if first else None
     return len(rows), len(bad), len(near) - open_, open_, simplest
 
 
-def _in_balls(question: Question, exact: Exact, row: Letters, label: Letters) -> bool | None:
-    """Whether an input that rounding leaves open is right; None: undecided."""
+def in_balls(question: Question, exact: Exact, row: Letters, label: Letters) -> bool | None:
+    """Whether an input is right, in ball arithmetic; None: undecided."""
     rows, labels = row[None], label[None]
     given = question.written(rows, labels)[0].tolist()
     reads = question.frame.reads(len(row) - question.frame.length(0))

@@ -85,12 +85,11 @@ def explore(
     step: Callable[[Hashable, int], Hashable],
     label: Callable[[Hashable], int],
     n_letters: int,
-    most: int = MOST_STATES,
 ) -> tuple[Machine, list[Hashable]]:
     """The machine of a `step` function, and the states it found in the order of their numbers.
 
     Raises:
-        UsageError: where there are more than `most` states.
+        UsageError: where there are more than `MOST_STATES`.
     """
     number: dict[Hashable, int] = {start: 0}
     order, rows = [start], []
@@ -99,10 +98,10 @@ def explore(
         for letter in range(n_letters):
             following = step(state, letter)
             if following not in number:
-                if len(order) >= most:
+                if len(order) >= MOST_STATES:
                     raise UsageError(
-                        f"this task has more than {most:,} states; a finite automaton needs a "
-                        "bound (a depth, a length), or fewer states"
+                        f"this task has more than {MOST_STATES:,} states; a finite automaton "
+                        "needs a bound (a depth, a length), or fewer states"
                     )
                 number[following] = len(order)
                 order.append(following)

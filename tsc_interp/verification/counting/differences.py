@@ -168,11 +168,16 @@ def _check_same_letters(first: Supports, second: Supports) -> None:
         )
 
 
+def affordable_length(letters: int) -> int:
+    """200, or less where that would be more than two million count vectors."""
+    lengths = range(TEST_LENGTH, 0, -1)
+    return next((n for n in lengths if comb(n + letters, letters) <= _MOST_VECTORS), 1)
+
+
 def _reach(letters: int, max_length: int | None) -> int:
     """The length to count to: the one given if it can be done, else 200 or what is affordable."""
     if max_length is None:
-        lengths = range(TEST_LENGTH, 0, -1)
-        return next((n for n in lengths if comb(n + letters, letters) <= _MOST_VECTORS), 1)
+        return affordable_length(letters)
     if type(max_length) is not int or max_length < 1:
         raise UsageError(f"max_length is a whole number from 1, got {max_length!r}")
     if comb(max_length + letters, letters) > 50 * _MOST_VECTORS:

@@ -15,7 +15,7 @@ import numpy as np
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.verification.bounds.exact import require_two_classes
 from tsc_interp.verification.bounds.intervals import Array, Interval
-from tsc_interp.verification.bounds.supports import TIE, Support, Supports, count_box_bounds
+from tsc_interp.verification.bounds.supports import TIE, CombinedSupport, Supports, count_box_bounds
 from tsc_interp.verification.search.search import (
     RIGHT,
     UNDECIDED,
@@ -71,30 +71,17 @@ class TwoModels:
         return min(self.first.exact.budget, self.second.exact.budget)
 
     def margin(self, letters: tuple[int, ...]) -> AgreementSupport:
-        return AgreementSupport(self.first[letters], self.second[letters])
+        return AgreementSupport(letters, [self.first[letters], self.second[letters]])
 
     def see_the_same(self) -> bool:
         """Whether one box of ratios gives both models the same weights."""
         return self.first.config.attend_cls == self.second.config.attend_cls
 
 
-class AgreementSupport:
+class AgreementSupport(CombinedSupport):
     """The agreement margin of two logits, for models that both attend to CLS or both do not."""
 
-    def __init__(self, first: Support, second: Support) -> None:
-        self.letters, self.parts = first.letters, [first, second]
-        self.attends_cls, self.log_n = first.attends_cls, first.log_n or second.log_n
-        self.cost = first.cost + second.cost
-
-    def logits(self, counts: Array) -> tuple[Array, Array | float]:
-        (one, error), (other, wider) = (support.logits(counts) for support in self.parts)
-        return _agreement(one, other, TIE - one, TIE - other), np.maximum(error, wider)
-
-    def bounds(self, light: Array, heavy: Array, shortest: Array, longest: Array) -> Interval:
-        return self.combined([part.bounds(light, heavy, shortest, longest) for part in self.parts])
-
     def combined(self, ends: Sequence[Interval]) -> Interval:
-        """The margin's range, given that of each logit."""
         (low, high), (other_low, other_high) = ends
         return (
             _agreement(low, other_low, TIE - high, TIE - other_high),

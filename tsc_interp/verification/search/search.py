@@ -182,7 +182,7 @@ def search_supports(
 
 
 def search_support(
-    supports: Supports, letters: tuple[int, ...], limit: int, budget: int = 200_000
+    supports: Supports, letters: tuple[int, ...], limit: int, budget: int = BOXES
 ) -> SupportSearch:
     """The first error among strings of at most `limit` letters, within a budget of boxes."""
     support, logits = None if supports.multiclass else supports[letters], None
@@ -199,7 +199,7 @@ def first_failure(
     judge: Judge,
     letters: tuple[int, ...],
     limit: int,
-    budget: int = 200_000,
+    budget: int = BOXES,
     logits: Logits | None = None,
 ) -> SupportSearch:
     """The first vector that the judge calls wrong.
