@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tsc_interp.errors import UsageError
-from tsc_interp.tasks.trellis import Index, Trellis, make_stage
+from tsc_interp.tasks.trellis import Index, Trellis, letter_stage
 
 MOST_STATES = 200_000
 """An exploration that finds more states than this is given up with a message."""
@@ -66,16 +66,11 @@ class Machine:
         """Every string of this length: one stage per letter, the label told by the last state."""
         if length < 1:
             raise UsageError(f"a string has one letter or more, got length {length}")
-        n_letters, states = self.step.shape[1], np.array([self.start])
-        stages = []
+        states, stages = np.array([self.start]), []
         for place in range(length):
             after = self.step[states]
-            following = np.unique(after)
-            source = np.repeat(np.arange(len(states)), n_letters)
-            letters = np.tile(np.arange(n_letters), len(states))[:, None]
-            target = np.searchsorted(following, after.reshape(-1))
-            stages.append(make_stage((place,), source, target, letters))
-            states = following
+            states = np.unique(after)
+            stages.append(letter_stage(place, np.searchsorted(states, after)))
         labels = self.label[states][stages[-1].target]
         return Trellis(length, (), tuple(stages), length - 1, labels)
 

@@ -306,6 +306,14 @@ def make_stage(places: tuple[int, ...], source: Index, target: Index, letters: I
     return Stage(places, source[order], target[order], letters[order])
 
 
+def letter_stage(place: int, target: Index) -> Stage:
+    """The stage of one place where any letter may stand: `target [state letter]` is where to."""
+    states, n_letters = target.shape
+    source = np.repeat(np.arange(states), n_letters)
+    letters = np.tile(np.arange(n_letters), states)[:, None]
+    return make_stage((place,), source, target.reshape(-1), letters)
+
+
 def edge_order(source: Index, target: Index, letters: Index) -> Index:
     """By source, then target, then letters from the first place on."""
     return np.lexsort((*letters.T[::-1], target, source))

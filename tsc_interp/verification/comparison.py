@@ -29,7 +29,7 @@ from tsc_interp.verification.checker.files import write_certificate
 from tsc_interp.verification.checker.identity import exact_form, has_form
 from tsc_interp.verification.counting.differences import Difference, compare
 from tsc_interp.verification.counting.tally import Vector, order
-from tsc_interp.verification.keeper import Claim, Keeper
+from tsc_interp.verification.keeper import Keeper
 from tsc_interp.verification.search.agreement import TwoModels
 from tsc_interp.verification.search.search import SupportSearch, first_failure
 from tsc_interp.verification.summaries import DEFAULT_LIMIT, check_reach
@@ -183,10 +183,10 @@ def diff(
     check_reach(limit, boxes, seconds)
     one, other = (Supports(checkpoint_of(model)) for model in (first, second))
     counted = compare(one, other, max_length)
-    return Comparison(one, other, limit, boxes, seconds).diff(counted) if prove else counted
+    return _Comparison(one, other, limit, boxes, seconds).diff(counted) if prove else counted
 
 
-class Comparison:
+class _Comparison:
     """The search for differences and the proofs of agreement, set of letters by set of letters."""
 
     def __init__(
@@ -195,7 +195,7 @@ class Comparison:
         second: Supports,
         limit: int,
         boxes: int,
-        seconds: float = CHECKER_SECONDS,
+        seconds: float,
     ) -> None:
         self.first, self.second, self.limit, self.boxes = first, second, limit, boxes
         try:
@@ -213,12 +213,6 @@ class Comparison:
         self.by_letters: dict[str, str | None] = {}
 
     def diff(self, counted: Difference) -> Diff:
-        claims, proved = self.run()
-        document = self.checker.sealed(claims, proved)
-        names = [supports.checkpoint.source for supports in (self.first, self.second)]
-        return Diff(names[0], names[1], counted, proved, self.by_letters, document)
-
-    def run(self) -> tuple[list[Claim], Agreement]:
         differing = [
             counts
             for letters in all_supports(self.config)
@@ -229,7 +223,10 @@ class Comparison:
             string = self.config.alphabet.write(counts)
             self.keeper.keep({"kind": "differ", "string": string})
         self.keeper.claims += agreeing
-        return self.keeper.finished()
+        claims, proved = self.keeper.finished()
+        document = self.checker.sealed(claims, proved)
+        first, second = (supports.checkpoint.source for supports in (self.first, self.second))
+        return Diff(first, second, counted, proved, self.by_letters, document)
 
     def _support(self, letters: tuple[int, ...]) -> Vector | None:
         """Claims about one set of letters; the first vector that is answered differently."""

@@ -251,7 +251,7 @@ def _in_float32(
     if certificate is not None and certificate.float32 is not None:
         return certificate.float32
     if known is None:
-        return form and float32_horizon(checkpoint, limit=max_length, form=form)
+        return None if form is None else float32_horizon(checkpoint, limit=max_length, form=form)
     reach = known.limit if known.length is None else known.length + 1
     try:
         return float32_horizon(checkpoint, limit=max(reach, 1), form=form or "tokens")
