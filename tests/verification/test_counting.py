@@ -243,6 +243,8 @@ def test_progress_counts_every_vector_once() -> None:
 def test_tally_arithmetic() -> None:
     tally = Tally(3, 2)
     assert (tally.vectors, tally.strings) == (9, 14)
+    tally.false_negatives.strings[2] = 3
+    assert tally.accuracy_at(2) == (1, 4)
     assert tally.first_error_length is None
 
 

@@ -117,6 +117,11 @@ class Tally:
         shortest = [side.shortest for side in self.errors if side.shortest is not None]
         return min(map(sum, shortest), default=None)
 
+    def accuracy_at(self, length: int) -> tuple[int, int]:
+        """Right strings and all strings of one length; undecided ones count as not right."""
+        total = self.n_letters**length
+        return total - sum(side.strings[length] for side in self.sides), total
+
 
 def order(vector: Vector) -> tuple[int, Vector]:
     """Shorter first, then the lexicographically largest counts: the alphabet's order."""
