@@ -70,19 +70,19 @@ def enumerate_all(
     with one_thread(), ThreadPoolExecutor(workers) as pool:
         chunks = chunks_of(frame)
         while batch := list(islice(chunks, 4 * workers)):
-            known = {one: question.state.get(_key(one)) for one in batch}
-            asked = [one for one in batch if known[one] is None]
+            known = {chunk: question.state.get(_key(chunk)) for chunk in batch}
+            asked = [chunk for chunk in batch if known[chunk] is None]
             if client is None:
-                made = list(pool.map(decide, asked))
+                answers = list(pool.map(decide, asked))
             else:
-                made = client.gather(client.map(decide, asked, pure=False))
-            for chunk, found in zip(asked, made, strict=True):
-                known[chunk] = found
-                question.state.keep(_key(chunk), found)
-            for part in known.values():
-                counts += part[:4]
-                words = [tuple(one) for one in (part[4], simplest) if one is not None]
-                simplest = min(words, key=lambda one: simplicity(frame, one), default=None)
+                answers = client.gather(client.map(decide, asked, pure=False))
+            for chunk, answer in zip(asked, answers, strict=True):
+                known[chunk] = answer
+                question.state.keep(_key(chunk), answer)
+            for *numbers, wrong_word in known.values():
+                counts += numbers
+                words = [tuple(word) for word in (wrong_word, simplest) if word is not None]
+                simplest = min(words, key=lambda word: simplicity(frame, word), default=None)
             inputs, wrong, in_balls, undecided = counts.tolist()
             progress(f"enumerated {inputs:,} of {total:,} inputs, {wrong:,} wrong")
             if time.monotonic() > deadline:
@@ -155,8 +155,8 @@ def _decided(question: Question, network: Network, forms: Forms | None, chunk: C
         gap = own[..., 0] - outputs.scatter(-1, wanted[part], -torch.inf).amax(-1)
         # Twice the bound, as two outputs are compared, and a little for the subtraction.
         room = 2.01 * bound + 1e-15 * outputs.abs().amax(dim=(-1, -2))
-        found = torch.where((gap < -room[:, None]).any(-1), -1, 0)
-        state[part] = torch.where((gap > room[:, None]).all(-1), 1, found).numpy()
+        wrong = torch.where((gap < -room[:, None]).any(-1), -1, 0)
+        state[part] = torch.where((gap > room[:, None]).all(-1), 1, wrong).numpy()
     near = np.flatnonzero(state == 0)
     with _ONE_AT_A_TIME:  # flint has one precision for all threads
         by_balls = [in_balls(question, exact, rows[i], labels[i]) for i in near]

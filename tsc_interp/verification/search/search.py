@@ -158,21 +158,21 @@ def search_supports(
     is the same on every machine. With `first_only` no set is searched beyond the shortest error of
     those before it: of all errors together the first one is found all the same.
     """
-    every = all_supports(supports.config)
-    costs = [supports.cost(letters) for letters in every]
+    sets = all_supports(supports.config)
+    costs = [supports.cost(letters) for letters in sets]
     work = int(seconds * 1e6)
     least = sum(costs) * min(boxes, _FEWEST)
     if least > work:
         raise UnsupportedError(
-            f"searching {len(every):,} sets of letters, {min(boxes, _FEWEST)} boxes each, would "
+            f"searching {len(sets):,} sets of letters, {min(boxes, _FEWEST)} boxes each, would "
             f"take about {least / 3.6e9:,.1f} hours for a model of this size. Count the errors of "
             f"short strings instead (verify with a small length), or search longer or fewer boxes: "
             f"horizon(model, seconds={math.ceil(least / 1e6)}) or horizon(model, "
             f"boxes={int(work / sum(costs))})"
         )
     searches, left = [], work
-    for done, (letters, cost) in enumerate(zip(every, costs, strict=True)):
-        share = min(boxes, left // (len(every) - done) // cost)
+    for done, (letters, cost) in enumerate(zip(sets, costs, strict=True)):
+        share = min(boxes, left // (len(sets) - done) // cost)
         searches.append(search_support(supports, letters, limit, share))
         left -= searches[-1].examined * cost
         counterexample = searches[-1].counterexample
@@ -247,23 +247,23 @@ def first_failure(
 
 
 def _examine(
-    judge: Judge, found: SupportSearch, batch: list[Entry]
+    judge: Judge, search: SupportSearch, batch: list[Entry]
 ) -> tuple[list[Vector], list[Entry]]:
-    """Wrong low corners, and boxes still to be cut; what is proved right goes into `found`."""
+    """Wrong low corners, and boxes still to be cut; what is proved right goes into `search`."""
     low = np.array([entry[1] for entry in batch], dtype=np.int64)
     high = np.array([entry[2] for entry in batch], dtype=np.int64)
     corner = np.array([entry[3] for entry in batch])
     new = corner == _UNKNOWN
-    corner[new] = judge.corners(found.letters, low[new])
-    found.undecided += [tuple(vector) for vector in low[new & (corner == UNDECIDED)].tolist()]
-    right = judge.decided(found.letters, low, high)[-1]
+    corner[new] = judge.corners(search.letters, low[new])
+    search.undecided += [tuple(vector) for vector in low[new & (corner == UNDECIDED)].tolist()]
+    right = judge.decided(search.letters, low, high)[-1]
     right |= (low == high).all(axis=1) & (corner == RIGHT)
     wrong, pending = [], []
     for i, (length, lowest, highest, _) in enumerate(batch):
         if corner[i] == WRONG:
             wrong.append(lowest)
         elif right[i]:
-            found.boxes.append((lowest, highest))
+            search.boxes.append((lowest, highest))
         elif lowest != highest:
             pending.append((length, lowest, highest, int(corner[i])))
     return wrong, pending
