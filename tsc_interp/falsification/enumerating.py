@@ -50,7 +50,7 @@ def enumerate_all(
         question: The frame and the label.
         network: The model.
         deadline: When to stop, by `time.monotonic`; the counts are then about the inputs so far.
-        progress: Told what has been done.
+        progress: Called with a few words about what has been done.
         client: A `dask.distributed.Client`, whose workers decide; by default threads here.
 
     Returns:

@@ -46,13 +46,13 @@ class Exact:
     def _compared(
         self, row: Sequence[int], reads: Sequence[int], wanted: Sequence[int]
     ) -> bool | None:
-        settled = True
+        decided = True
         for outputs, own in zip(self.outputs(row, reads), wanted, strict=True):
             others = [one for j, one in enumerate(outputs) if j != own]
             if any(bool(other > outputs[own]) for other in others):
                 return False
-            settled = settled and all(bool(other < outputs[own]) for other in others)
-        return True if settled else None
+            decided = decided and all(bool(other < outputs[own]) for other in others)
+        return True if decided else None
 
     def outputs(self, row: Sequence[int], reads: Sequence[int]) -> list[list[Any]]:
         """Balls around the outputs at some positions, at the precision that is set."""

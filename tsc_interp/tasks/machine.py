@@ -63,7 +63,7 @@ class Machine:
             block = finer
 
     def unrolled(self, length: int) -> Trellis:
-        """Every string of this length: one stage per letter, the label told by the last state."""
+        """Every string of this length: one stage per letter, the last state has the label."""
         if length < 1:
             raise UsageError(f"a string has one letter or more, got length {length}")
         states, stages = np.array([self.start]), []

@@ -1,8 +1,8 @@
 """Certificates: what is proved about a classifier for every length, as a file anyone can check.
 
 `certify` searches in float64, writes what it found as claims with their boxes, and lets the
-independent checker (checker.py, exact arithmetic) derive each of them again: only what passes is in
-the result. So a slip in the search can cost a proof, but cannot invent one.
+independent checker (checker/check.py, exact arithmetic) derive each of them again: only what passes
+is in the result. So a slip in the search can cost a proof, but cannot invent one.
 """
 
 from __future__ import annotations

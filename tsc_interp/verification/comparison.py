@@ -1,8 +1,8 @@
 """`tsc.diff(a, b)`: all there is to say about where two classifiers answer differently.
 
-Counted exactly up to a length (differences.py), the first difference searched for far beyond it
-(agreement.py), and what is claimed of every length put to a checker of its own
-(agreement_checker.py). Only what that checker derived is called proved.
+Differences are counted exactly up to a length (counting/differences.py). The first one is searched
+for far beyond it (search/agreement.py), and claims about every length go to a checker of their own
+(checker/agreement.py). Only what that checker derived is called proved.
 """
 
 from __future__ import annotations
@@ -66,25 +66,25 @@ class Diff(Displayed):
 
     def sentences(self) -> list[str]:
         """Return the result as sentences."""
-        told = [self.counted.sentence(self.first, self.second)]
+        lines = [self.counted.sentence(self.first, self.second)]
         if self.same:
-            told.append("They answer every string of every length alike, proved.")
+            lines.append("They answer every string of every length alike, proved.")
         elif self.proved.first_difference is not None:
-            told.append(
+            lines.append(
                 f"They agree on every string of up to {self.proved.first_difference - 1:,} "
                 f"letters, proved; the first they answer differently is `{self.shortest}`."
             )
         else:
             through = self.proved.agree_through or 0
             later = f" `{self.shortest}` is answered differently." if self.shortest else ""
-            told.append(
+            lines.append(
                 f"They agree on every string of up to {through:,} letters, proved.{later} "
                 "Beyond that nothing is proved."
             )
         always = [letters for letters, end in self.proved.through.items() if end is None]
         if always and not self.same:
-            told.append(f"At every length they agree on strings over exactly {', '.join(always)}.")
-        return told
+            lines.append(f"At every length they agree on strings over exactly {', '.join(always)}.")
+        return lines
 
     def _facts(self) -> list[str]:
         return [

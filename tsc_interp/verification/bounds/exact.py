@@ -5,7 +5,7 @@ the precision until every comparison of outputs is decided; what no precision de
 undecided, never guessed. (Outputs that are equal by cancellation cannot be proved so this way;
 outputs that are equal because their weights are can, and the lower index wins.)
 
-A model of one output has two: the first of them is zero. So two classes are told apart like more.
+A model of one output has two: the first of them is zero. So two classes are compared like more.
 
 High precision is slow, so an `ExactModel` has a budget for decisions. When it is spent, every
 further one is undecided.

@@ -85,7 +85,7 @@ class Supports:
 
     @property
     def multiclass(self) -> bool:
-        """Whether more than two classes are told apart: two are the sign of one logit."""
+        """Whether there are more than two classes: two are the sign of one logit."""
         return self.config.n_outputs > 2
 
     def __getitem__(self, letters: tuple[int, ...]) -> Support:

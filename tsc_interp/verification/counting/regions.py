@@ -74,7 +74,7 @@ def forecast(supports: Supports, max_length: int) -> float:
     """About how many seconds `count_regions` will take, from what shorter strings take.
 
     Work grows by some factor with each doubling, at most 2^(letters - 1) as a surface does. Each
-    try costs a small part of what it foretells; the last ones are left out if that is too much.
+    try costs a small part of what it predicts; the last ones are left out if that is too much.
     """
     most = 2.0 ** (supports.config.n_letters - 1)
     seconds, before = 0.0, None
