@@ -38,7 +38,7 @@ from tsc_interp.verification.checker.claims import Derivation
 from tsc_interp.verification.checker.document import digest
 from tsc_interp.verification.checker.model import BoxModel
 from tsc_interp.verification.counting.regions import count_regions
-from tsc_interp.verification.search.search import RIGHT, UNDECIDED, WRONG, corner_verdicts
+from tsc_interp.verification.search.search import RIGHT, UNDECIDED, WRONG, TaskJudge
 
 
 class Remainder(tsc.tasks.OwnTask):
@@ -135,7 +135,7 @@ def test_verdicts_are_those_of_mpmath(config: ClassifierConfig, seed: int, scale
     letters = all_supports(config)[rng.integers(2**config.n_letters - 1)]
     vectors = rng.integers(1, [3, 30, 4000][rng.integers(3)], (4, len(letters)))
     says = {RIGHT: True, WRONG: False}
-    for row, verdict in zip(vectors, corner_verdicts(supports, letters, vectors), strict=True):
+    for row, verdict in zip(vectors, TaskJudge(supports).corners(letters, vectors), strict=True):
         counts = full(config, letters, row)
         answer = precise.answer(checkpoint, counts)
         if answer is not None:
@@ -250,12 +250,12 @@ def test_what_cancels_is_undecided() -> None:
     weights["unembed.W_U"][2] = 0
     supports = Supports(Checkpoint(config, weights))
     vectors = np.array([[1, 2], [2, 1], [3, 5]])
-    assert set(corner_verdicts(supports, (0, 1), vectors).tolist()) == {UNDECIDED}
+    assert set(TaskJudge(supports).corners((0, 1), vectors).tolist()) == {UNDECIDED}
     assert supports.exact.answer([1, 2, 0]) is None
     # Where the third is the right one, it is beaten, whoever of the two beats it.
-    assert corner_verdicts(supports, (0, 1, 2), np.array([[1, 2, 1]])).tolist() == [WRONG]
+    assert TaskJudge(supports).corners((0, 1, 2), np.array([[1, 2, 1]])).tolist() == [WRONG]
     supports.exact.budget = 0
-    assert set(corner_verdicts(supports, (0, 1), vectors).tolist()) == {UNDECIDED}
+    assert set(TaskJudge(supports).corners((0, 1), vectors).tolist()) == {UNDECIDED}
     assert verify_both_ways(supports.checkpoint, 4).tally.undecided.total_vectors
 
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.cases import POSITIONED, configs
-from tests.enumeration import enumerate_counts, same_counts
+from tests.enumeration import enumerate_counts, positive_vectors, same_counts
 from tests.verification_models import (
     WIDER,
     hand_built,
@@ -33,12 +33,9 @@ from tsc_interp.output.numbers import number
 from tsc_interp.strings import FIRST_LETTER
 from tsc_interp.verification.bounds.labels import all_supports, class_range, labels_of
 from tsc_interp.verification.bounds.supports import Supports
-from tsc_interp.verification.counting.enumeration import (
-    positive_vectors,
-)
 from tsc_interp.verification.counting.regions import count_regions, lattice_points
 from tsc_interp.verification.counting.tally import Tally
-from tsc_interp.verification.search.search import RIGHT, corner_verdicts
+from tsc_interp.verification.search.search import RIGHT, TaskJudge
 
 
 def double_weights(checkpoint: Checkpoint) -> dict[str, torch.Tensor]:
@@ -135,7 +132,7 @@ def test_the_reports_test_set() -> None:
                              if {i for i, n in enumerate(row) if n} == set(support)])  # fmt: skip
             if len(mine):
                 label = int(labels_of(checkpoint.config, support, mine[:1])[0])
-                wrong[label] += int((corner_verdicts(supports, support, mine) != RIGHT).sum())
+                wrong[label] += int((TaskJudge(supports).corners(support, mine) != RIGHT).sum())
         assert tuple(wrong) == errors, name
 
 

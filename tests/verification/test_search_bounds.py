@@ -31,7 +31,7 @@ from tsc_interp.verification.bounds.intervals import Array
 from tsc_interp.verification.bounds.labels import all_supports
 from tsc_interp.verification.bounds.supports import Supports, count_box_bounds
 from tsc_interp.verification.search.proofs import _ChartSearch, prove_all_lengths, tail_bounds
-from tsc_interp.verification.search.search import RIGHT, WRONG, corner_verdicts
+from tsc_interp.verification.search.search import RIGHT, WRONG, TaskJudge
 
 LOG_N = {"score_scale": "sqrt_d_head_log_n"}
 
@@ -213,7 +213,7 @@ def test_verdicts_of_awkward_models(name: str) -> None:
     for letters in all_supports(config):
         vectors = rng.integers(1, 9, (4, len(letters)))
         for counts, verdict in zip(
-            vectors.tolist(), corner_verdicts(supports, letters, vectors).tolist(), strict=True
+            vectors.tolist(), TaskJudge(supports).corners(letters, vectors).tolist(), strict=True
         ):
             full = [dict(zip(letters, counts, strict=True)).get(i, 0) for i in range(3)]
             positive = bool(real_logit(supports, letters, counts) > 0)

@@ -26,7 +26,7 @@ from tsc_interp.verification.search.search import (
     UNDECIDED,
     WRONG,
     SupportSearch,
-    corner_verdicts,
+    TaskJudge,
     search_support,
     search_supports,
 )
@@ -150,12 +150,12 @@ def test_verdicts_without_a_budget_for_exact_signs() -> None:
     """What float64 decides it decides; the rest is undecided, and costs nothing."""
     supports = Supports(planted(5, -1.0))
     given = np.array([[1, 1], [1, 4], [1, 5], [1, 90]])
-    assert corner_verdicts(supports, (0, 1), given).tolist() == [RIGHT, RIGHT, WRONG, WRONG]
+    assert TaskJudge(supports).corners((0, 1), given).tolist() == [RIGHT, RIGHT, WRONG, WRONG]
     supports.exact.budget = 0
-    assert corner_verdicts(supports, (0, 1), given).tolist() == [RIGHT, RIGHT, WRONG, WRONG]
+    assert TaskJudge(supports).corners((0, 1), given).tolist() == [RIGHT, RIGHT, WRONG, WRONG]
     cancelling = Supports(hand_built([[1, 0, 2]] * 2, [[1, 0, 3], [-1, 0, -3]], 0.0))
     cancelling.exact.budget = 0
-    assert corner_verdicts(cancelling, (0, 1), given).tolist() == [UNDECIDED] * 4
+    assert TaskJudge(cancelling).corners((0, 1), given).tolist() == [UNDECIDED] * 4
 
 
 def test_a_vector_as_close_as_the_error_is_decided_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,7 +174,7 @@ def test_a_vector_as_close_as_the_error_is_decided_exactly(monkeypatch: pytest.M
     monkeypatch.setattr(supports, "_differences", {((0, 1), (0, 1)): Vague()})
     monkeypatch.setattr(supports.exact, "right", right)
     given = np.array([[1, n] for n in range(1, 8)])
-    assert corner_verdicts(supports, (0, 1), given).tolist() == [RIGHT] * 5 + [WRONG] + [RIGHT]
+    assert TaskJudge(supports).corners((0, 1), given).tolist() == [RIGHT] * 5 + [WRONG] + [RIGHT]
     assert asked == [[1, n, 0] for n in (1, 2, 4, 5, 7)]
 
 

@@ -21,7 +21,7 @@ from tsc_interp.falsification.network import Network
 from tsc_interp.falsification.question import Question
 from tsc_interp.falsification.result import Enumerated
 from tsc_interp.falsification.running import Runner
-from tsc_interp.falsification.searching import Progress, Word, runs_and_letters, simplicity
+from tsc_interp.falsification.searching import Progress, Word, simplest_rows, simplicity
 from tsc_interp.falsification.state import State
 from tsc_interp.frames.frame import Frame, Letters
 from tsc_interp.model.threads import one_thread
@@ -50,7 +50,7 @@ def enumerate_all(
         question: The frame and the label.
         network: The model.
         deadline: When to stop, by `time.monotonic`; the counts are then about the inputs so far.
-        progress: Told what has been done.
+        progress: Called with a few words about what has been done.
         client: A `dask.distributed.Client`, whose workers decide; by default threads here.
 
     Returns:
@@ -70,19 +70,19 @@ def enumerate_all(
     with one_thread(), ThreadPoolExecutor(workers) as pool:
         chunks = chunks_of(frame)
         while batch := list(islice(chunks, 4 * workers)):
-            known = {one: question.state.get(_key(one)) for one in batch}
-            asked = [one for one in batch if known[one] is None]
+            known = {chunk: question.state.get(_key(chunk)) for chunk in batch}
+            asked = [chunk for chunk in batch if known[chunk] is None]
             if client is None:
-                made = list(pool.map(decide, asked))
+                answers = list(pool.map(decide, asked))
             else:
-                made = client.gather(client.map(decide, asked, pure=False))
-            for chunk, found in zip(asked, made, strict=True):
-                known[chunk] = found
-                question.state.keep(_key(chunk), found)
-            for part in known.values():
-                counts += part[:4]
-                words = [tuple(one) for one in (part[4], simplest) if one is not None]
-                simplest = min(words, key=lambda one: simplicity(frame, one), default=None)
+                answers = client.gather(client.map(decide, asked, pure=False))
+            for chunk, answer in zip(asked, answers, strict=True):
+                known[chunk] = answer
+                question.state.keep(_key(chunk), answer)
+            for *numbers, wrong_word in known.values():
+                counts += numbers
+                words = [tuple(word) for word in (wrong_word, simplest) if word is not None]
+                simplest = min(words, key=lambda word: simplicity(frame, word), default=None)
             inputs, wrong, in_balls, undecided = counts.tolist()
             progress(f"enumerated {inputs:,} of {total:,} inputs, {wrong:,} wrong")
             if time.monotonic() > deadline:
@@ -155,29 +155,20 @@ def _decided(question: Question, network: Network, forms: Forms | None, chunk: C
         gap = own[..., 0] - outputs.scatter(-1, wanted[part], -torch.inf).amax(-1)
         # Twice the bound, as two outputs are compared, and a little for the subtraction.
         room = 2.01 * bound + 1e-15 * outputs.abs().amax(dim=(-1, -2))
-        found = torch.where((gap < -room[:, None]).any(-1), -1, 0)
-        state[part] = torch.where((gap > room[:, None]).all(-1), 1, found).numpy()
+        wrong = torch.where((gap < -room[:, None]).any(-1), -1, 0)
+        state[part] = torch.where((gap > room[:, None]).all(-1), 1, wrong).numpy()
     near = np.flatnonzero(state == 0)
     with _ONE_AT_A_TIME:  # flint has one precision for all threads
-        in_balls = [_in_balls(question, exact, rows[i], labels[i]) for i in near]
-    state[near] = [0 if right is None else 1 if right else -1 for right in in_balls]
+        by_balls = [in_balls(question, exact, rows[i], labels[i]) for i in near]
+    state[near] = [0 if right is None else 1 if right else -1 for right in by_balls]
     bad, open_ = np.flatnonzero(state == -1), int((state == 0).sum())
-    words = [tuple(letters[i].tolist()) for i in _first_simplest(letters, bad)]
-    simplest = min(words, key=lambda one: simplicity(frame, one), default=None)
+    first = letters[bad[simplest_rows(frame, letters[bad], 1)]].tolist()
+    simplest = tuple(first[0]) if first else None
     return len(rows), len(bad), len(near) - open_, open_, simplest
 
 
-def _first_simplest(letters: Letters, bad: Letters) -> Letters:
-    """Of many wrong inputs of one length, those with the fewest letters and runs."""
-    if not len(bad):
-        return bad
-    runs, different = runs_and_letters(letters[bad])
-    first = np.lexsort((runs, different))[0]
-    return np.asarray(bad[(different == different[first]) & (runs == runs[first])])
-
-
-def _in_balls(question: Question, exact: Exact, row: Letters, label: Letters) -> bool | None:
-    """Whether an input that rounding leaves open is right; None: undecided."""
+def in_balls(question: Question, exact: Exact, row: Letters, label: Letters) -> bool | None:
+    """Whether an input is right, in ball arithmetic; None: undecided."""
     rows, labels = row[None], label[None]
     given = question.written(rows, labels)[0].tolist()
     reads = question.frame.reads(len(row) - question.frame.length(0))

@@ -1,24 +1,25 @@
 """One row at a time in ball arithmetic: what the model's real-number function says of it, proved.
 
-Shares the arrays of `network.py` with `running.py`, and no arithmetic. It is slow (a tenth of a
-second or so for a row of a small model) and decides what rounding leaves open. Every ball holds the
-exact value, so a comparison of balls that holds is a proof; where none holds at any precision, as
-for a tie, the answer is None.
+Shares the arrays of `network.py` with `running.py`, and no arithmetic; norms and attention weights
+are those of `verification/bounds/exact.py`. It is slow (milliseconds for a row of a
+small model) and decides what rounding leaves open. Every ball holds the exact value, so a
+comparison of balls that holds is a proof; where none holds at any precision, as for a tie, the
+answer is None.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 from flint import arb, arb_mat, ctx
 
 from tsc_interp.falsification.network import Affine, Layer, Network
-from tsc_interp.verification.bounds.exact import ACTIVATIONS
+from tsc_interp.verification.bounds.exact import ACTIVATIONS, attend, normal
 
 PRECISIONS = (96, 192, 384)
-Vectors = list[list[Any]]
 
 
 class Exact:
@@ -45,86 +46,72 @@ class Exact:
     def _compared(
         self, row: Sequence[int], reads: Sequence[int], wanted: Sequence[int]
     ) -> bool | None:
-        settled = True
+        decided = True
         for outputs, own in zip(self.outputs(row, reads), wanted, strict=True):
             others = [one for j, one in enumerate(outputs) if j != own]
             if any(bool(other > outputs[own]) for other in others):
                 return False
-            settled = settled and all(bool(other < outputs[own]) for other in others)
-        return True if settled else None
+            decided = decided and all(bool(other < outputs[own]) for other in others)
+        return True if decided else None
 
-    def outputs(self, row: Sequence[int], reads: Sequence[int]) -> Vectors:
+    def outputs(self, row: Sequence[int], reads: Sequence[int]) -> list[list[Any]]:
         """Balls around the outputs at some positions, at the precision that is set."""
-        net = self.network
-        x = [[arb(one) for one in net.embed[token].tolist()] for token in row]
+        net, asked = self.network, list(range(len(row)))
+        x = arb_mat(net.embed[list(row)].tolist())
         if net.positions is not None:
-            x = [
-                [a + arb(b) for a, b in zip(vector, net.positions[i].tolist(), strict=True)]
-                for i, vector in enumerate(x)
-            ]
-        keys = [i for i, token in enumerate(row) if token != net.unseen]
+            x = x + arb_mat(net.positions[: len(row)].tolist())
         for number, layer in enumerate(net.layers):
-            last = number == len(net.layers) - 1
-            asked = sorted(set(reads)) if last else list(range(len(row)))
-            x = self._layer(layer, x, asked, keys)
-        at = {position: i for i, position in enumerate(sorted(set(reads)))}
-        x = self._mapped(net.unembed, self._normed(net.final, x))
-        return [x[at[position]] for position in reads]
+            if number == len(net.layers) - 1:
+                asked = sorted(set(reads))
+            x = self._layer(layer, x, asked, row)
+        outputs = self._mapped(net.unembed, self._normed(net.final, x)).tolist()
+        return [outputs[asked.index(position)] for position in reads]
 
-    def _layer(self, layer: Layer, x: Vectors, asked: list[int], keys: list[int]) -> Vectors:
+    def _layer(self, layer: Layer, x: Any, asked: Sequence[int], row: Sequence[int]) -> Any:
+        """The residual stream after a layer, at the positions asked for."""
         read = self._normed(layer.norm1, x)
-        query = self._mapped(layer.query, [read[i] for i in asked])
+        query = self._mapped(layer.query, _rows(read, asked))
         key, value = self._mapped(layer.key, read), self._mapped(layer.value, read)
-        mixed = [
-            self._attended(query[i], key, value, [k for k in keys if not self._hidden(k, position)])
-            for i, position in enumerate(asked)
-        ]
-        found = _plus([x[i] for i in asked], self._mapped(layer.output, mixed))
+        mixed = self._mixed(query, key, value, [self._seen(row, position) for position in asked])
+        x = _rows(x, asked) + self._mapped(layer.output, mixed)
         if layer.into is None or layer.out is None:
-            return found
-        hidden = self._mapped(layer.into, self._normed(layer.norm2, found))
+            return x
+        hidden = self._mapped(layer.into, self._normed(layer.norm2, x))
         act = ACTIVATIONS[self.network.activation]
-        active = [[act(number) for number in vector] for vector in hidden]
-        return _plus(found, self._mapped(layer.out, active))
+        active = arb_mat([[act(number) for number in vector] for vector in hidden.tolist()])
+        return x + self._mapped(layer.out, active)
 
-    def _hidden(self, key: int, query: int) -> bool:
-        return self.network.causal and key > query
+    def _seen(self, row: Sequence[int], query: int) -> list[int]:
+        """Of each key 1 if a query at this position attends to it, else 0."""
+        last = query if self.network.causal else len(row)
+        return [int(i <= last and token != self.network.unseen) for i, token in enumerate(row)]
 
-    def _attended(self, query: Any, key: Vectors, value: Vectors, keys: list[int]) -> list[Any]:
-        found, width = [], self.network.d_head
-        root = arb(width).sqrt()
-        for head in range(self.network.n_heads):
-            part = slice(head * width, (head + 1) * width)
-            scores = [_dot(query[part], key[k][part]) / root for k in keys]
-            top = max((score.mid() for score in scores), key=float)
-            raised = [(score - top).exp() for score in scores]
-            total = sum(raised, arb(0))
-            weights = [one / total for one in raised]
-            mixed = arb_mat([weights]) * arb_mat([value[k][part] for k in keys])
-            found += mixed.entries()
-        return found
+    def _mixed(self, query: Any, key: Any, value: Any, seen: Sequence[Sequence[int]]) -> Any:
+        """What the heads read, side by side."""
+        width, heads = self.network.d_head, []
+        for start in range(0, query.ncols(), width):
+            q, k, v = (
+                arb_mat([row[start : start + width] for row in part.tolist()])
+                for part in (query, key, value)
+            )
+            scores = q * k.transpose() * (1 / arb(width).sqrt())
+            heads.append((attend(scores, seen) * v).tolist())
+        return arb_mat([list(chain(*parts)) for parts in zip(*heads, strict=True)])
 
-    def _normed(self, part: Affine | None, x: Vectors) -> Vectors:
+    def _normed(self, part: Affine | None, x: Any) -> Any:
         if part is None:
             return x
-        weight, bias = map(arb_row, (part.weight, part.bias))
-        found = []
-        for vector in x:
-            centred, width = vector, len(vector)
-            if self.network.norm == "layer":
-                mean = sum(vector, arb(0)) / width
-                centred = [number - mean for number in vector]
-            square = _dot(centred, centred) / width
-            sigma = (square.nonnegative_part() + arb(self.network.eps)).sqrt()
-            found.append(
-                [one / sigma * w + b for one, w, b in zip(centred, weight, bias, strict=True)]
-            )
-        return found
+        weight, bias = part.weight.tolist(), part.bias.tolist()
+        x = normal(x, centred=self.network.norm == "layer", eps=self.network.eps)
+        return arb_mat(
+            [
+                [number * w + b for number, w, b in zip(vector, weight, bias, strict=True)]
+                for vector in x.tolist()
+            ]
+        )
 
-    def _mapped(self, part: Affine, x: Vectors) -> Vectors:
-        bias = arb_row(part.bias)
-        product = (arb_mat(x) * self._matrices[id(part)]).tolist()
-        return [[one + b for one, b in zip(vector, bias, strict=True)] for vector in product]
+    def _mapped(self, part: Affine, x: Any) -> Any:
+        return x * self._matrices[id(part)] + arb_mat([part.bias.tolist()] * x.nrows())
 
     @cached_property
     def _matrices(self) -> dict[int, Any]:
@@ -137,14 +124,6 @@ class Exact:
         }
 
 
-def arb_row(values: Any) -> list[Any]:
-    """Numbers as balls of radius zero."""
-    return [arb(value) for value in values.tolist()]
-
-
-def _dot(a: Sequence[Any], b: Sequence[Any]) -> Any:
-    return (arb_mat([list(a)]) * arb_mat([[one] for one in b]))[0, 0]
-
-
-def _plus(x: Vectors, y: Vectors) -> Vectors:
-    return [[a + b for a, b in zip(u, v, strict=True)] for u, v in zip(x, y, strict=True)]
+def _rows(x: Any, chosen: Sequence[int]) -> Any:
+    rows = x.tolist()
+    return arb_mat([rows[i] for i in chosen])

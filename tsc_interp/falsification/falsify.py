@@ -19,7 +19,7 @@ import numpy as np
 from tsc_interp.arguments import checked
 from tsc_interp.checkpoints.resolve import ModelLike, as_checkpoint
 from tsc_interp.errors import TscError, UnsupportedError, UsageError, shorten
-from tsc_interp.falsification.enumerating import enumerate_all
+from tsc_interp.falsification.enumerating import enumerate_all, in_balls
 from tsc_interp.falsification.exact import Exact
 from tsc_interp.falsification.measuring import Draw, by_place, sampled
 from tsc_interp.falsification.mechanism import mechanism
@@ -139,7 +139,7 @@ def falsify(
         )
     with one_thread():
         if simplest is not None:
-            search.hits = {simplest: 0.0}
+            search.hits = {simplest}
         rates, stopped = _searched(search, tries, sample, counts)
         return _result(subject, search, own, rates, stopped, seed, counts)
 
@@ -232,20 +232,18 @@ def _confirmed(search: Search, own: Question, *, shrink: bool) -> Word | None:
     """The simplest hit, made simpler, that the model's own forward pass gets wrong, too."""
     frame = own.frame
     for _ in range(_CONFIRMED):
-        hits = sorted(search.hits, key=lambda word: simplicity(frame, word))
-        if not hits:
+        if not search.hits:
             return None
-        word = hits[0]
+        simplest = word = min(search.hits, key=lambda hit: simplicity(frame, hit))
         if shrink:
             search.deadline = max(search.deadline, time.monotonic() + 10)
             try:
                 word = search.shrink(word)
             except OutOfTime:
-                word = min(search.hits, key=lambda one: simplicity(frame, one))
+                word = min(search.hits, key=lambda hit: simplicity(frame, hit))
         if bool(own.ask(np.array([word])).wrong[0]):
             return word
-        for one in (hits[0], word):
-            search.hits.pop(one, None)
+        search.hits -= {simplest, word}
     return None
 
 
@@ -253,10 +251,8 @@ def _proved(subject: Subject, own: Question, row: list[int]) -> tuple[bool, str 
     """Whether ball arithmetic says that a row is wrong, and why not where it does not."""
     if subject.network is None:
         return False, subject.why_not
-    labels = own.labels(np.array([row]))
-    given = own.written(np.array([row]), labels)[0].tolist()
-    reads = own.frame.reads(len(row) - own.frame.length(0))
-    right = Exact(subject.network).right(given, reads, own.wanted(labels)[0].tolist())
+    tokens = np.array(row)
+    right = in_balls(own, Exact(subject.network), tokens, own.labels(tokens[None])[0])
     if right is None:
         return False, "the outputs are equal, or too near to each other to be told apart"
     return not right, "it is right in exact arithmetic: its rounding makes it wrong" * right or None

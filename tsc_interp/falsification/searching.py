@@ -43,7 +43,7 @@ class Search:
     progress: Progress
     families: dict[str, list[int]] = field(default_factory=dict)
     """Inputs tried and wrong answers, by kind of input."""
-    hits: dict[Word, float] = field(default_factory=dict)
+    hits: set[Word] = field(default_factory=set)
     near: dict[Word, float] = field(default_factory=dict)
     bases: dict[tuple[int, int], list[Word]] = field(default_factory=dict)
     """Right inputs by length and (first) label, to change one letter in."""
@@ -56,9 +56,9 @@ class Search:
         counted = self.families.setdefault(name, [0, 0])
         counted[0] += len(letters)
         counted[1] += int(found.wrong.sum())
-        wrong = found.at(found.wrong)
-        for word, margin in _simplest(self.question.frame, wrong, _KEPT):
-            self.hits[word] = margin
+        wrong = letters[found.wrong]
+        simplest = wrong[simplest_rows(self.question.frame, wrong, _KEPT)]
+        self.hits |= set(map(tuple, simplest.tolist()))
         right = found.at(~found.wrong)
         for i in np.argsort(right.margins, kind="stable")[:CLIMBERS]:
             self.near[tuple(right.letters[i].tolist())] = float(right.margins[i])
@@ -217,19 +217,16 @@ def simplicity(frame: Frame, word: Word) -> tuple[object, ...]:
     return len(word), len(set(word)), runs, tuple(numbers)
 
 
-def runs_and_letters(letters: Letters) -> tuple[Letters, Letters]:
-    """How many runs, and how many different letters, each input has, less one."""
+def simplest_rows(frame: Frame, letters: Letters, most: int) -> Letters:
+    """The rows of the simplest few of many inputs of one length, by the order of `simplicity`."""
+    numbers = np.empty_like(letters)
+    for place, own in enumerate(letters.T):
+        known = np.array(frame.letters[place])
+        order = known.argsort()
+        numbers[:, place] = order[np.searchsorted(known, own, sorter=order)]
+    runs = (np.diff(letters, axis=1) != 0).sum(axis=1)
     different = (np.diff(np.sort(letters, axis=1), axis=1) != 0).sum(axis=1)
-    return (np.diff(letters, axis=1) != 0).sum(axis=1), different
-
-
-def _simplest(frame: Frame, wrong: Answers, most: int) -> list[tuple[Word, float]]:
-    """The simplest few of many, by the same order."""
-    letters = wrong.letters
-    if not len(letters):
-        return []
-    chosen = np.lexsort((*letters.T[::-1], *runs_and_letters(letters)))[:most]
-    return [(tuple(letters[i].tolist()), float(wrong.margins[i])) for i in chosen]
+    return np.lexsort((*numbers.T[::-1], runs, different))[:most]
 
 
 def _candidates(frame: Frame, word: Word) -> Iterator[Word]:

@@ -56,13 +56,13 @@ def _rates(result: Falsification) -> list[Finding]:
     found = []
     if result.error_rate.tried:
         rate = result.error_rate
-        told = told_share(rate.wrong, rate.tried, digits=2)
-        text = f"Wrong among {rate.of}: {told}."
+        share = told_share(rate.wrong, rate.tried, digits=2)
+        text = f"Wrong among {rate.of}: {share}."
         found.append(Finding(severity="note", text=text))
     worst = max(result.by_class, key=lambda one: one.share if one.tried else -1, default=None)
     if worst is not None and worst.wrong:
-        told = told_share(worst.wrong, worst.tried, digits=2)
-        found.append(Finding(severity="note", text=f"Worst class, {worst.of}: {told}."))
+        share = told_share(worst.wrong, worst.tried, digits=2)
+        found.append(Finding(severity="note", text=f"Worst class, {worst.of}: {share}."))
     return found
 
 
@@ -72,11 +72,11 @@ def _places(rates: tuple[Rate, ...]) -> list[Finding]:
     if not seen or not any(one.wrong for one in seen):
         return []
     worst = sorted(seen, key=lambda one: -one.share)[:3]
-    told = "; ".join(
+    places = "; ".join(
         f"{one.of}, wrong {one.wrong:,} of {one.tried:,} ({one.share:.0%})"
         for one in worst
         if one.wrong
     )
     severity: Severity = "warning" if worst[0].share >= 0.5 else "note"
-    text = f"One letter changed so that the label changes: {told}."
+    text = f"One letter changed so that the label changes: {places}."
     return [Finding(severity=severity, text=text)]

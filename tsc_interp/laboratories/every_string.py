@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import chain, combinations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,6 @@ from tsc_interp.verification import horizon
 from tsc_interp.verification.bounds.exact import checkpoint_of
 from tsc_interp.verification.bounds.labels import all_supports, full_counts
 from tsc_interp.verification.bounds.supports import Supports
-from tsc_interp.verification.counting.enumeration import positive_vectors
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -58,9 +57,12 @@ def vectors_up_to(n_letters: int, longest: int, shortest: int = 1) -> Integers:
     """Every vector of a length in this range, set of letters by set of letters."""
     vectors = []
     for size in range(1, n_letters + 1):
-        blocks = [b[b.sum(axis=1) >= shortest] for b in positive_vectors(size, longest)]
-        for letters in combinations(range(n_letters), size) if blocks else ():
-            own = np.concatenate(blocks)
+        # Positive counts are the gaps between as many cuts, the last of which is the length.
+        places = chain.from_iterable(combinations(range(1, longest + 1), size))
+        cuts = np.fromiter(places, dtype=np.int64).reshape(-1, size)
+        cuts = cuts[cuts[:, -1] >= shortest]
+        own = np.diff(cuts[np.lexsort(cuts.T)], axis=1, prepend=0)
+        for letters in combinations(range(n_letters), size):
             full = np.zeros((len(own), n_letters), dtype=np.int64)
             full[:, list(letters)] = own
             vectors.append(full)

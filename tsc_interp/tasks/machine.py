@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tsc_interp.errors import UsageError
-from tsc_interp.tasks.trellis import Index, Trellis, make_stage
+from tsc_interp.tasks.trellis import Index, Trellis, letter_stage
 
 MOST_STATES = 200_000
 """An exploration that finds more states than this is given up with a message."""
@@ -63,19 +63,14 @@ class Machine:
             block = finer
 
     def unrolled(self, length: int) -> Trellis:
-        """Every string of this length: one stage per letter, the label told by the last state."""
+        """Every string of this length: one stage per letter, the last state has the label."""
         if length < 1:
             raise UsageError(f"a string has one letter or more, got length {length}")
-        n_letters, states = self.step.shape[1], np.array([self.start])
-        stages = []
+        states, stages = np.array([self.start]), []
         for place in range(length):
             after = self.step[states]
-            following = np.unique(after)
-            source = np.repeat(np.arange(len(states)), n_letters)
-            letters = np.tile(np.arange(n_letters), len(states))[:, None]
-            target = np.searchsorted(following, after.reshape(-1))
-            stages.append(make_stage((place,), source, target, letters))
-            states = following
+            states = np.unique(after)
+            stages.append(letter_stage(place, np.searchsorted(states, after)))
         labels = self.label[states][stages[-1].target]
         return Trellis(length, (), tuple(stages), length - 1, labels)
 
@@ -85,12 +80,11 @@ def explore(
     step: Callable[[Hashable, int], Hashable],
     label: Callable[[Hashable], int],
     n_letters: int,
-    most: int = MOST_STATES,
 ) -> tuple[Machine, list[Hashable]]:
     """The machine of a `step` function, and the states it found in the order of their numbers.
 
     Raises:
-        UsageError: where there are more than `most` states.
+        UsageError: where there are more than `MOST_STATES`.
     """
     number: dict[Hashable, int] = {start: 0}
     order, rows = [start], []
@@ -99,10 +93,10 @@ def explore(
         for letter in range(n_letters):
             following = step(state, letter)
             if following not in number:
-                if len(order) >= most:
+                if len(order) >= MOST_STATES:
                     raise UsageError(
-                        f"this task has more than {most:,} states; a finite automaton needs a "
-                        "bound (a depth, a length), or fewer states"
+                        f"this task has more than {MOST_STATES:,} states; a finite automaton "
+                        "needs a bound (a depth, a length), or fewer states"
                     )
                 number[following] = len(order)
                 order.append(following)

@@ -194,17 +194,11 @@ class Regions:
 
     def holds(self, letters: Index) -> Mask:
         """Which regions have the path of this input: `[region]`, nowhere if it is no path."""
-        inside, state = np.ones(len(self), dtype=bool), 0
-        if any(letters[place] != letter for place, letter in self.trellis.fixed):
+        edges = self.trellis.path(letters)
+        if edges is None:
             return np.zeros(len(self), dtype=bool)
-        for stage, mask in zip(self.trellis.stages, self.masks, strict=True):
-            placed = (stage.letters == letters[list(stage.places)]).all(1)
-            edges = np.flatnonzero(placed & (stage.source == state))
-            if not len(edges):
-                return np.zeros(len(self), dtype=bool)
-            inside &= mask[:, edges[0]]
-            state = int(stage.target[edges[0]])
-        return inside
+        passed = [mask[:, edge] for mask, edge in zip(self.masks, edges, strict=True)]
+        return np.asarray(np.logical_and.reduce(passed))
 
 
 def first_path(pieces: Sequence[Regions]) -> tuple[int, ...]:

@@ -178,20 +178,24 @@ class Trellis:
         """The number of edges."""
         return sum(map(len, self.stages))
 
-    def label_of(self, letters: Index) -> int | None:
-        """The label of one input, or None where it is no path."""
-        label, state = None, 0
+    def path(self, letters: Index) -> list[int] | None:
+        """The edge of each stage that one input takes, or None where it is no path."""
+        edges, state = [], 0
         if any(letters[place] != letter for place, letter in self.fixed):
             return None
-        for number, stage in enumerate(self.stages):
+        for stage in self.stages:
             placed = (stage.letters == letters[list(stage.places)]).all(1)
-            edges = np.flatnonzero(placed & (stage.source == state))
-            if not len(edges):
+            taken = np.flatnonzero(placed & (stage.source == state))
+            if not len(taken):
                 return None
-            if number == self.label_stage:
-                label = int(self.label[edges[0]])
-            state = int(stage.target[edges[0]])
-        return label
+            edges.append(int(taken[0]))
+            state = int(stage.target[taken[0]])
+        return edges
+
+    def label_of(self, letters: Index) -> int | None:
+        """The label of one input, or None where it is no path."""
+        edges = self.path(letters)
+        return None if edges is None else int(self.label[edges[self.label_stage]])
 
     def of_label(self, label: int) -> Trellis:
         """The inputs with this label, states with the same continuations merged.
@@ -300,6 +304,14 @@ def make_stage(places: tuple[int, ...], source: Index, target: Index, letters: I
     """A stage with its edges brought in order; see `edge_order`."""
     order = edge_order(source, target, letters)
     return Stage(places, source[order], target[order], letters[order])
+
+
+def letter_stage(place: int, target: Index) -> Stage:
+    """The stage of one place where any letter may stand: `target [state letter]` is where to."""
+    states, n_letters = target.shape
+    source = np.repeat(np.arange(states), n_letters)
+    letters = np.tile(np.arange(n_letters), states)[:, None]
+    return make_stage((place,), source, target.reshape(-1), letters)
 
 
 def edge_order(source: Index, target: Index, letters: Index) -> Index:

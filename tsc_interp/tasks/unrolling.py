@@ -27,7 +27,7 @@ from tsc_interp.rules import (
 )
 from tsc_interp.strings import LETTERS
 from tsc_interp.tasks.machine import MOST_STATES
-from tsc_interp.tasks.trellis import Index, Trellis, make_stage
+from tsc_interp.tasks.trellis import Index, Trellis, letter_stage
 
 Step = Callable[[Any, int], Hashable]
 LabelsOf = Callable[[list[Any]], Index]
@@ -117,17 +117,14 @@ def _layered(start: Hashable, step: Step, labels: LabelsOf, n_letters: int, leng
     for place in range(length):
         number: dict[Hashable, int] = {}
         target = [
-            number.setdefault(step(state, letter), len(number))
+            [number.setdefault(step(state, letter), len(number)) for letter in range(n_letters)]
             for state in states
-            for letter in range(n_letters)
         ]
         if len(number) > MOST_STATES:
             raise UsageError(
                 f"this task needs more than {MOST_STATES:,} states for strings of {length} letters"
             )
-        source = np.repeat(np.arange(len(states)), n_letters)
-        letters = np.tile(np.arange(n_letters), len(states))[:, None]
-        stages.append(make_stage((place,), source, np.array(target), letters))
+        stages.append(letter_stage(place, np.array(target)))
         states = list(number)
     of_state = labels(states)
     return Trellis(length, (), tuple(stages), length - 1, of_state[stages[-1].target])

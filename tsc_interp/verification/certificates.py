@@ -1,8 +1,8 @@
 """Certificates: what is proved about a classifier for every length, as a file anyone can check.
 
 `certify` searches in float64, writes what it found as claims with their boxes, and lets the
-independent checker (checker.py, exact arithmetic) derive each of them again: only what passes is in
-the result. So a slip in the search can cost a proof, but cannot invent one.
+independent checker (checker/check.py, exact arithmetic) derive each of them again: only what passes
+is in the result. So a slip in the search can cost a proof, but cannot invent one.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ class _Builder:
         searches: Sequence[SupportSearch],
         limit: int,
         checker: Checker,
-        seconds: float = CHECKER_SECONDS,
+        seconds: float,
     ) -> None:
         self.supports, self.searches, self.limit = supports, searches, limit
         self.config, self.checker = supports.config, checker
@@ -203,7 +203,7 @@ class _Builder:
         alphabet, cost = self.config.alphabet, supports.exact.cost
         self.keeper: Keeper[Proved] = Keeper(checker, alphabet, "right", cost, seconds)
 
-    def build(self, float32: Form | None = None) -> Certificate:
+    def build(self, float32: Form | None) -> Certificate:
         keeper = self.keeper
         for search in self.searches:
             if search.label is not None and search.counterexample is None:
@@ -260,21 +260,20 @@ class _Builder:
         """What holds in float32 too, for strings given in this form, as the search has it."""
         length = self.searched.length
         reach = self.limit if length is None else max(length + 1, 1)
-        known = search_float32(self.supports.checkpoint, reach, form, _FLOAT32_BOXES)
-        summary, wrong = known.summary(), True
-        safe = summary.safe_through
-        for search in known.searches:
+        found, searches = search_float32(self.supports.checkpoint, reach, form, _FLOAT32_BOXES)
+        safe, proved = found.safe_through, True
+        for search in searches:
             letters = support_name(self.config, search.letters)
             claim = up_to_claim("float32_right_up_to", letters, safe, search.boxes)
             if safe >= len(letters):
                 shown = partial(self.checker.is_safe, form, safe, search.letters)
                 self.keeper.keep_boxes({**claim, "form": form}, shown)
-        if summary.first is not None and summary.certainty == "wrong":
-            counts = self.config.alphabet.counts(summary.first).tolist()
+        if found.first is not None and found.certainty == "wrong":
+            counts = self.config.alphabet.counts(found.first).tolist()
             error = counterexample(self.supports, tuple(range(len(counts))), counts)
             claim = {**wrong_claim(error), "kind": "float32_wrong", "form": form}
-            wrong = self.keeper.keep(claim)
-        return replace(summary, proved=wrong)
+            proved = self.keeper.keep(claim)
+        return replace(found, proved=proved)
 
     # -- the document --------------------------------------------------------------------------
 

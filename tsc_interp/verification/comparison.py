@@ -1,8 +1,8 @@
 """`tsc.diff(a, b)`: all there is to say about where two classifiers answer differently.
 
-Counted exactly up to a length (differences.py), the first difference searched for far beyond it
-(agreement.py), and what is claimed of every length put to a checker of its own
-(agreement_checker.py). Only what that checker derived is called proved.
+Differences are counted exactly up to a length (counting/differences.py). The first one is searched
+for far beyond it (search/agreement.py), and claims about every length go to a checker of their own
+(checker/agreement.py). Only what that checker derived is called proved.
 """
 
 from __future__ import annotations
@@ -27,14 +27,9 @@ from tsc_interp.verification.checker.agreement import AGREEMENT, Agreement, Agre
 from tsc_interp.verification.checker.budget import CertificateError
 from tsc_interp.verification.checker.files import write_certificate
 from tsc_interp.verification.checker.identity import exact_form, has_form
-from tsc_interp.verification.counting.differences import (
-    Answers,
-    Difference,
-    check_same_letters,
-    reach,
-)
+from tsc_interp.verification.counting.differences import Difference, compare
 from tsc_interp.verification.counting.tally import Vector, order
-from tsc_interp.verification.keeper import Claim, Keeper
+from tsc_interp.verification.keeper import Keeper
 from tsc_interp.verification.search.agreement import TwoModels
 from tsc_interp.verification.search.search import SupportSearch, first_failure
 from tsc_interp.verification.summaries import DEFAULT_LIMIT, check_reach
@@ -71,25 +66,25 @@ class Diff(Displayed):
 
     def sentences(self) -> list[str]:
         """Return the result as sentences."""
-        told = [self.counted.sentence(self.first, self.second)]
+        lines = [self.counted.sentence(self.first, self.second)]
         if self.same:
-            told.append("They answer every string of every length alike, proved.")
+            lines.append("They answer every string of every length alike, proved.")
         elif self.proved.first_difference is not None:
-            told.append(
+            lines.append(
                 f"They agree on every string of up to {self.proved.first_difference - 1:,} "
                 f"letters, proved; the first they answer differently is `{self.shortest}`."
             )
         else:
             through = self.proved.agree_through or 0
             later = f" `{self.shortest}` is answered differently." if self.shortest else ""
-            told.append(
+            lines.append(
                 f"They agree on every string of up to {through:,} letters, proved.{later} "
                 "Beyond that nothing is proved."
             )
         always = [letters for letters, end in self.proved.through.items() if end is None]
         if always and not self.same:
-            told.append(f"At every length they agree on strings over exactly {', '.join(always)}.")
-        return told
+            lines.append(f"At every length they agree on strings over exactly {', '.join(always)}.")
+        return lines
 
     def _facts(self) -> list[str]:
         return [
@@ -187,12 +182,11 @@ def diff(
     """
     check_reach(limit, boxes, seconds)
     one, other = (Supports(checkpoint_of(model)) for model in (first, second))
-    check_same_letters(one, other)
-    counted = Answers(one, reach(one.config.n_letters, max_length)).against(other)
-    return Comparison(one, other, limit, boxes, seconds).diff(counted) if prove else counted
+    counted = compare(one, other, max_length)
+    return _Comparison(one, other, limit, boxes, seconds).diff(counted) if prove else counted
 
 
-class Comparison:
+class _Comparison:
     """The search for differences and the proofs of agreement, set of letters by set of letters."""
 
     def __init__(
@@ -201,7 +195,7 @@ class Comparison:
         second: Supports,
         limit: int,
         boxes: int,
-        seconds: float = CHECKER_SECONDS,
+        seconds: float,
     ) -> None:
         self.first, self.second, self.limit, self.boxes = first, second, limit, boxes
         try:
@@ -219,12 +213,6 @@ class Comparison:
         self.by_letters: dict[str, str | None] = {}
 
     def diff(self, counted: Difference) -> Diff:
-        claims, proved = self.run()
-        document = self.checker.sealed(claims, proved)
-        names = [supports.checkpoint.source for supports in (self.first, self.second)]
-        return Diff(names[0], names[1], counted, proved, self.by_letters, document)
-
-    def run(self) -> tuple[list[Claim], Agreement]:
         differing = [
             counts
             for letters in all_supports(self.config)
@@ -235,7 +223,10 @@ class Comparison:
             string = self.config.alphabet.write(counts)
             self.keeper.keep({"kind": "differ", "string": string})
         self.keeper.claims += agreeing
-        return self.keeper.finished()
+        claims, proved = self.keeper.finished()
+        document = self.checker.sealed(claims, proved)
+        first, second = (supports.checkpoint.source for supports in (self.first, self.second))
+        return Diff(first, second, counted, proved, self.by_letters, document)
 
     def _support(self, letters: tuple[int, ...]) -> Vector | None:
         """Claims about one set of letters; the first vector that is answered differently."""

@@ -64,9 +64,10 @@ class _Judge(TaskJudge):
                 safe[i] = certainty(margin_of_one, True, float(room[i])) == "right"
         return np.where(safe, RIGHT, WRONG)
 
-    def right(self, letters: tuple[int, ...], low: Integers, high: Integers) -> Flags:
+    def decided(self, letters: tuple[int, ...], low: Integers, high: Integers) -> Sequence[Flags]:
+        least, most = margin_bounds(self.supports, letters, low, high)[1]
         room = self._room(high.sum(-1))
-        return np.asarray(margin_bounds(self.supports, letters, low, high)[1][0] > room)
+        return most <= -room, least > room
 
     def exact_left(self) -> int:
         return 1 << 60
@@ -75,52 +76,37 @@ class _Judge(TaskJudge):
         return np.array([self.rounding.bound(int(n), self.form) for n in lengths.tolist()])
 
 
-@dataclass(frozen=True)
-class Float32Search:
-    """The first string of each set of letters that is not right for certain."""
-
-    supports: Supports
-    rounding: Rounding
-    form: Form
-    limit: int
-    searches: list[SupportSearch]
-
-    def summary(self) -> Float32Horizon:
-        limit, form, config = self.limit, self.form, self.supports.config
-        through = min(search.verified_length for search in self.searches)
-        failing = [
-            tuple(full_counts(config, s.letters, np.array(s.counterexample)).tolist())
-            for s in self.searches
-            if s.counterexample is not None
-        ]
-        if not failing:
-            return Float32Horizon(through, limit, form, through == limit, None, None, None, None)
-        first = min(failing, key=order)
-        answer = _answer(self.supports, self.rounding, config.alphabet.write(first), form)
-        return Float32Horizon(
-            safe_through=through,
-            limit=limit,
-            form=form,
-            complete=through == sum(first) - 1,
-            first=answer.string,
-            certainty=answer.certainty,
-            logit=answer.logit,
-            bound=answer.bound,
-        )
-
-
-def search_float32(checkpoint: Checkpoint, limit: int, form: Form, budget: int) -> Float32Search:
-    """Every set of letters, up to the shortest string found that is not right for certain."""
+def search_float32(
+    checkpoint: Checkpoint, limit: int, form: Form, budget: int
+) -> tuple[Float32Horizon, list[SupportSearch]]:
+    """The horizon, and the search of every set of letters up to the first uncertain string."""
     if form not in ("tokens", "compressed"):
         raise UsageError(f"the form is 'tokens' or 'compressed', got {form!r}")
-    supports, rounding = Supports(checkpoint), Rounding(checkpoint)
+    supports, rounding, config = Supports(checkpoint), Rounding(checkpoint), checkpoint.config
     judge, searches, reach = _Judge(supports, rounding, form), [], limit
+    first: tuple[int, ...] | None = None
     # What fails first is usually made of all letters.
-    for letters in reversed(all_supports(checkpoint.config)):
-        searches.append(first_failure(judge, letters, reach, budget))
-        if searches[-1].counterexample is not None:
-            reach = min(reach, sum(searches[-1].counterexample))
-    return Float32Search(supports, rounding, form, limit, searches)
+    for letters in reversed(all_supports(config)):
+        search = first_failure(judge, letters, reach, budget)
+        searches.append(search)
+        if search.counterexample is not None:
+            counts = tuple(full_counts(config, letters, np.array(search.counterexample)).tolist())
+            if first is None or order(counts) < order(first):
+                first, reach = counts, sum(counts)
+    through = min(search.verified_length for search in searches)
+    if first is None:
+        return Float32Horizon(through, limit, form, complete=through == limit), searches
+    answer = _answer(supports, rounding, config.alphabet.write(first), form)
+    return Float32Horizon(
+        safe_through=through,
+        limit=limit,
+        form=form,
+        complete=through == sum(first) - 1,
+        first=answer.string,
+        certainty=answer.certainty,
+        logit=answer.logit,
+        bound=answer.bound,
+    ), searches
 
 
 def float32_horizon(
@@ -144,7 +130,7 @@ def float32_horizon(
         <Float32Horizon: safe through 2151, abc{2150}: depends on rounding>
     """
     check_reach(limit, budget)
-    return search_float32(checkpoint_of(model), limit, form, budget).summary()
+    return search_float32(checkpoint_of(model), limit, form, budget)[0]
 
 
 @dataclass(frozen=True)

@@ -31,12 +31,12 @@ class Float32Horizon(Displayed):
     limit: int
     form: Form
     complete: bool
-    first: str | None
+    first: str | None = None
     """The shortest string that is not right for certain, in the order of search.py."""
-    certainty: Certainty | None
+    certainty: Certainty | None = None
     """What is known of it: wrong whatever the order, or it depends on rounding."""
-    logit: float | None
-    bound: float | None
+    logit: float | None = None
+    bound: float | None = None
     """The real logit of that string (of more than two classes its margin), and how far float32 can
     be from it."""
     proved: bool = False

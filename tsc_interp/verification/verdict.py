@@ -18,7 +18,7 @@ from flint import fmpz
 
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.resolve import ModelLike
-from tsc_interp.errors import UnsupportedError, UsageError
+from tsc_interp.errors import UnsupportedError
 from tsc_interp.output.display import Displayed, Grid
 from tsc_interp.output.numbers import number
 from tsc_interp.source_report import TEST_LENGTH
@@ -26,8 +26,7 @@ from tsc_interp.verification import certificates, horizons
 from tsc_interp.verification.bounds.exact import checkpoint_of
 from tsc_interp.verification.bounds.rounding import Form
 from tsc_interp.verification.bounds.supports import Supports
-from tsc_interp.verification.counting.costs import MANY_VECTORS, Plan, accept, plan
-from tsc_interp.verification.counting.regions import count_regions, forecast
+from tsc_interp.verification.counting.regions import count_regions, plan
 from tsc_interp.verification.counting.tally import Side, Tally
 from tsc_interp.verification.float32 import float32_horizon
 from tsc_interp.verification.horizon_result import (
@@ -216,9 +215,9 @@ def verify_counts(
     """Count every misclassified string of at most `max_length` letters; see `tsc.verify`."""
     checkpoint = checkpoint_of(model)
     supports = Supports(checkpoint)
-    planned = _planned(supports, max_length)
-    if announce is not None and planned.is_long:
-        announce(planned.sentence())
+    planned = plan(supports, max_length)
+    if announce is not None and planned is not None:
+        announce(planned)
     tally = count_regions(supports, max_length, progress)
     certificate = certificates.certify_counts(checkpoint, float32=float32) if certify else None
     known = certificate.horizon if certificate else None
@@ -252,7 +251,7 @@ def _in_float32(
     if certificate is not None and certificate.float32 is not None:
         return certificate.float32
     if known is None:
-        return form and float32_horizon(checkpoint, limit=max_length, form=form)
+        return None if form is None else float32_horizon(checkpoint, limit=max_length, form=form)
     reach = known.limit if known.length is None else known.length + 1
     try:
         return float32_horizon(checkpoint, limit=max(reach, 1), form=form or "tokens")
@@ -260,15 +259,6 @@ def _in_float32(
         if form is None:
             return None
         raise
-
-
-def _planned(supports: Supports, max_length: int) -> Plan:
-    if type(max_length) is not int or max_length < 1:
-        raise UsageError(f"max_length is a whole number from 1, got {max_length!r}")
-    planned = plan(supports.config, max_length)
-    if planned.vectors > MANY_VECTORS:
-        return accept(planned, forecast(supports, max_length), max_length)
-    return planned
 
 
 def _first(supports: Supports, side: Side) -> Counterexample | None:

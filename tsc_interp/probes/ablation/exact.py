@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
-from math import comb
 from typing import Any
 
 import numpy as np
@@ -17,26 +16,17 @@ from tsc_interp.interventions.intervention import Intervention
 from tsc_interp.interventions.parts import Part
 from tsc_interp.interventions.weights import edit
 from tsc_interp.probes.ablation.result import Ablated, AblationResult, Exact, TestErrors
-from tsc_interp.source_report import TEST_LENGTH
 from tsc_interp.strings import Counts
 from tsc_interp.verification.bounds.exact import checkpoint_of
 from tsc_interp.verification.bounds.labels import labels_of
 from tsc_interp.verification.bounds.supports import Supports
 from tsc_interp.verification.counting.differences import difference
 from tsc_interp.verification.horizons import horizon
-from tsc_interp.verification.search.search import RIGHT, corner_verdicts
+from tsc_interp.verification.search.search import RIGHT, TaskJudge
 from tsc_interp.verification.verdict import verify_counts
 
-MOST_VECTORS = 2_000_000
 BUDGET = 20_000
 """Boxes per set of letters, as an atlas has it."""
-
-
-def length_for(config: ClassifierConfig) -> int:
-    """200, or less where that would be more than two million count vectors."""
-    letters = config.n_letters
-    fits = (n for n in range(TEST_LENGTH, 0, -1) if comb(n + letters, letters) <= MOST_VECTORS)
-    return next(fits, 1)
 
 
 def judge(checkpoint: Checkpoint, length: int) -> Exact:
@@ -69,7 +59,7 @@ def test_errors(checkpoint: Checkpoint, counts: Counts) -> TestErrors:
         own = member.ravel() == index
         letters = tuple(np.flatnonzero(occurs).tolist())
         inside = vectors[own][:, list(letters)]
-        missed = corner_verdicts(supports, letters, inside) != RIGHT
+        missed = TaskJudge(supports).corners(letters, inside) != RIGHT
         labels = labels_of(checkpoint.config, letters, inside)
         for label in wrong:
             wrong[label] += int(copies[own][missed & (labels == label)].sum())

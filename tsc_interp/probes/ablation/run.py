@@ -34,13 +34,14 @@ from tsc_interp.interventions.intervention import Intervention
 from tsc_interp.interventions.parts import Part
 from tsc_interp.model.inputs import token_rows
 from tsc_interp.model.threads import one_thread
-from tsc_interp.probes.ablation.exact import ExactHalf, length_for
+from tsc_interp.probes.ablation.exact import ExactHalf
 from tsc_interp.probes.ablation.result import Ablated, AblationResult, TestErrors
 from tsc_interp.probes.ablation.rows import run_rows
 from tsc_interp.probes.ablation.words import findings, named
 from tsc_interp.probes.running import Floats, as_array, classifier_config, need_classifier
 from tsc_interp.results.base import LabeledArray, that_hold
 from tsc_interp.strings import PAD, Counts
+from tsc_interp.verification.counting.differences import affordable_length
 
 MEAN_OVER = 128
 RESAMPLED = 1024
@@ -92,7 +93,8 @@ def run(
         changes["mean"] = Mean(averaged)
     effects = _effects(model, given, parts, changes)
     chosen = _chosen(config, parts, effects, exact)
-    work = ExactHalf(model, config, counts, changes, chosen, length or length_for(config))
+    longest = length or affordable_length(config.n_letters)
+    work = ExactHalf(model, config, counts, changes, chosen, longest)
     result = AblationResult(
         not_applicable=_not_applicable(config, counts, parts, chosen),
         length=work.length,

@@ -191,16 +191,16 @@ def _counted(
 ) -> list[tuple[Choice, Any]]:
     """Exactly, in how many strings each choice differs; only those better than any smaller one."""
     from tsc_interp.verification.bounds.supports import Supports
-    from tsc_interp.verification.counting.differences import Answers
+    from tsc_interp.verification.counting.differences import compare
 
-    model = Answers(Supports(checkpoint), max_length)
     front: list[tuple[Choice, Any]] = []
     least: int | None = None
     # The whole model is the last resort: ranked on shorter strings, none may be without error.
     tried = [*reversed(choices[:_MOST_FRONT]), np.ones(len(graph.parts), dtype=bool)]
     for number, kept in enumerate(tried, start=1):
         progress(f"counting circuit {number} of {len(tried)}")
-        differing = model.against(Supports(_circuit(checkpoint, graph, kept, change)))
+        circuit = Supports(_circuit(checkpoint, graph, kept, change))
+        differing = compare(Supports(checkpoint), circuit, max_length)
         if differing.undecided:
             continue  # a logit too close to zero for any precision: nothing is said of this one
         if least is not None and differing.vectors >= least:

@@ -5,7 +5,7 @@ the precision until every comparison of outputs is decided; what no precision de
 undecided, never guessed. (Outputs that are equal by cancellation cannot be proved so this way;
 outputs that are equal because their weights are can, and the lower index wins.)
 
-A model of one output has two: the first of them is zero. So two classes are told apart like more.
+A model of one output has two: the first of them is zero. So two classes are compared like more.
 
 High precision is slow, so an `ExactModel` has a budget for decisions. When it is spent, every
 further one is undecided.
@@ -129,21 +129,13 @@ class ExactModel:
         config = self.config
         if not config.has_norm:
             return x
-        rows = []
-        for row in x.tolist():
-            if config.centred_norm:
-                mean = sum(row, arb(0)) / len(row)
-                row = [value - mean for value in row]
-            square = sum((value * value for value in row), arb(0)) / len(row)
-            root = (square + arb(config.norm_eps)).sqrt()
-            row = [value / root for value in row]
-            if config.learned_norm:
-                scale = self.matrix(f"{name}.w").tolist()[0]
-                row = [value * w for value, w in zip(row, scale, strict=True)]
-            rows.append(row)
-        normal = arb_mat(rows)
-        shifted = config.learned_norm and config.centred_norm
-        return normal + self._rows(f"{name}.b", len(rows)) if shifted else normal
+        x = normal(x, centred=config.centred_norm, eps=config.norm_eps)
+        if not config.learned_norm:
+            return x
+        scale = self.matrix(f"{name}.w").tolist()[0]
+        rows = [[value * w for value, w in zip(row, scale, strict=True)] for row in x.tolist()]
+        scaled = arb_mat(rows)
+        return scaled + self._rows(f"{name}.b", len(rows)) if config.centred_norm else scaled
 
     def _rows(self, name: str, count: int, head: int = -1) -> Any:
         """A vector of weights, once for every row."""
@@ -198,7 +190,8 @@ class ExactModel:
             if self.config.has_attention:
                 read = self.norm(f"blocks.{layer}.ln1", x)
                 for head in range(self.config.n_heads):
-                    pattern = _attend(self.scores(layer, head, read) * stretch, multiplicity)
+                    scores = self.scores(layer, head, read) * stretch
+                    pattern = attend(scores, [multiplicity] * scores.nrows())
                     x = x + pattern * self.values(layer, head, read)
                 x = self.biased(x, f"blocks.{layer}.attn.b_O")
             if self.config.has_mlp:
@@ -309,10 +302,23 @@ ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def _attend(scores: Any, multiplicity: Sequence[int]) -> Any:
+def normal(x: Any, *, centred: bool, eps: float) -> Any:
+    """Every row divided by its root mean square, its mean taken out first where it is centred."""
+    rows = []
+    for row in x.tolist():
+        if centred:
+            mean = sum(row, arb(0)) / len(row)
+            row = [value - mean for value in row]
+        square = sum((value * value for value in row), arb(0)) / len(row)
+        root = (square.nonnegative_part() + arb(eps)).sqrt()
+        rows.append([value / root for value in row])
+    return arb_mat(rows)
+
+
+def attend(scores: Any, multiplicities: Sequence[Sequence[int]]) -> Any:
     """Attention weights `[query key]`, the largest attended score taken out of every row."""
     rows = []
-    for row in scores.tolist():
+    for row, multiplicity in zip(scores.tolist(), multiplicities, strict=True):
         attended = list(zip(row, multiplicity, strict=True))
         largest = max(s.mid() for s, m in attended if m)
         raw = [(s - largest).exp() * m if m else arb(0) for s, m in attended]

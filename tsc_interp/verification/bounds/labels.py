@@ -18,8 +18,7 @@ from tsc_interp.errors import UnsupportedError
 Flags = NDArray[np.bool_]
 Boxes = NDArray[np.int64]
 
-
-MAX_FACES = 4096
+MAX_SUPPORTS = 4096
 
 
 def all_supports(config: ClassifierConfig, max_length: int | None = None) -> list[tuple[int, ...]]:
@@ -27,14 +26,14 @@ def all_supports(config: ClassifierConfig, max_length: int | None = None) -> lis
     letters = config.n_letters
     largest = letters if max_length is None else min(letters, max_length)
     numbers = list(accumulate(comb(letters, size) for size in range(1, largest + 1)))
-    if numbers[-1] > MAX_FACES:
-        shortest = sum(number <= MAX_FACES for number in numbers)
+    if numbers[-1] > MAX_SUPPORTS:
+        shortest = sum(number <= MAX_SUPPORTS for number in numbers)
         raise UnsupportedError(
             f"an alphabet of {letters} letters has {numbers[-1]:,} sets of letters to decide; "
-            f"exact verification goes up to {MAX_FACES:,}, that is 12 letters. Strings of at most "
-            f"{shortest} letters can be counted: verify with max_length={shortest}"
+            f"exact verification goes up to {MAX_SUPPORTS:,}, that is 12 letters. Strings of at "
+            f"most {shortest} letters can be counted: verify with max_length={shortest}"
         )
-    return [f for size in range(1, largest + 1) for f in combinations(range(letters), size)]
+    return [s for size in range(1, largest + 1) for s in combinations(range(letters), size)]
 
 
 def support_name(config: ClassifierConfig, support: tuple[int, ...]) -> str:

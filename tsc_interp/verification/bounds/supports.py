@@ -85,7 +85,7 @@ class Supports:
 
     @property
     def multiclass(self) -> bool:
-        """Whether more than two classes are told apart: two are the sign of one logit."""
+        """Whether there are more than two classes: two are the sign of one logit."""
         return self.config.n_outputs > 2
 
     def __getitem__(self, letters: tuple[int, ...]) -> Support:
@@ -147,31 +147,37 @@ class Supports:
         return {name: w.astype(np.float64) for name, w in self._weights.items()}
 
 
-class MarginSupport:
-    """The smallest of some differences, each with its sign: a `Support` like any other."""
+class CombinedSupport:
+    """A `Support` whose value is made of those of others; a subclass says how, in `combined`."""
 
-    def __init__(self, letters: tuple[int, ...], parts: Sequence[tuple[Support, float]]) -> None:
-        self.letters, self.parts = letters, [support for support, _ in parts]
-        self._signs = [sign for _, sign in parts]
-        self.attends_cls, self.log_n = self.parts[0].attends_cls, self.parts[0].log_n
-        self.cost = sum(support.cost for support in self.parts)
+    def __init__(self, letters: tuple[int, ...], parts: Sequence[Support]) -> None:
+        self.letters, self.parts = letters, parts
+        self.attends_cls = parts[0].attends_cls
+        self.log_n = any(support.log_n for support in parts)
+        self.cost = sum(support.cost for support in parts)
+
+    def combined(self, ends: Sequence[Interval]) -> Interval:
+        """The value's range, given that of each part."""
+        raise NotImplementedError
 
     def logits(self, counts: Array) -> tuple[Array, Array | float]:
-        """The smallest, and an error that holds for whichever it is."""
+        """The value, and an error that holds whichever part it is of."""
         values, errors = zip(*(support.logits(counts) for support in self.parts), strict=True)
-        signed = [
-            value if sign > 0 else TIE - value
-            for sign, value in zip(self._signs, values, strict=True)
-        ]
-        if len(signed) == 1:
-            return signed[0], errors[0]
-        return np.minimum.reduce(signed), np.maximum.reduce(np.broadcast_arrays(*errors))
+        value, _ = self.combined([(own, own) for own in values])
+        return value, np.maximum.reduce(np.broadcast_arrays(*errors))
 
     def bounds(self, light: Array, heavy: Array, shortest: Array, longest: Array) -> Interval:
         return self.combined([part.bounds(light, heavy, shortest, longest) for part in self.parts])
 
+
+class MarginSupport(CombinedSupport):
+    """The smallest of some differences, each with its sign."""
+
+    def __init__(self, letters: tuple[int, ...], parts: Sequence[tuple[Support, float]]) -> None:
+        super().__init__(letters, [support for support, _ in parts])
+        self._signs = [sign for _, sign in parts]
+
     def combined(self, ends: Sequence[Interval]) -> Interval:
-        """The margin's range, given that of each part."""
         signed = [
             (low, high) if sign > 0 else (TIE - high, TIE - low)
             for (low, high), sign in zip(ends, self._signs, strict=True)

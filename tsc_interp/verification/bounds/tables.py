@@ -47,8 +47,8 @@ class Tables:
         self.exact, (self._lower, self._upper) = exact, pair
         for self.precision in _PRECISIONS:
             with ctx.workprec(self.precision):
-                settled = self._compute()
-            if settled:
+                precise = self._compute()
+            if precise:
                 return
         if not self._scores_settled():
             raise UnsupportedError(

@@ -7,8 +7,7 @@ with the question (boxes, rows worked on, digits of the answer) below a fixed si
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from math import comb, log2
+from math import log2
 from typing import NoReturn
 
 from tsc_interp.config import ClassifierConfig
@@ -34,49 +33,11 @@ _CHECK_EVERY = 1 << 27
 INSTEAD = "a shorter length (-L), or --horizon, which finds the first error without counting"
 
 
-@dataclass(frozen=True)
-class Plan:
-    """How a question will be answered, and about what that takes."""
-
-    vectors: int
-    seconds: float | None = None
-    """About how long, where there are so many vectors that shorter strings were asked first."""
-
-    @property
-    def is_long(self) -> bool:
-        return self.vectors > MANY_VECTORS or (self.seconds or 0.0) > 5
-
-    def sentence(self) -> str:
-        about = ""
-        if self.seconds is not None:
-            about = f": about {duration(self.seconds)}, judging from shorter strings"
-        return f"{self.vectors:,} count vectors by regions{about}. Memory stays below 2 GB."
-
-
-def plan(config: ClassifierConfig, max_length: int) -> Plan:
-    """How many vectors there are; lengths beyond reach are refused here."""
-    if max_length > LONGEST:
-        raise UnsupportedError(
-            f"strings are counted up to length {LONGEST:,}, got {shown(max_length)}; try {INSTEAD}"
-        )
-    return Plan(comb(max_length + config.n_letters, config.n_letters) - 1)
-
-
-def accept(planned: Plan, seconds: float, max_length: int) -> Plan:
-    """The plan with a forecast, unless that is hopeless."""
-    if seconds > HOPELESS * PATIENCE:
-        raise UnsupportedError(
-            f"{planned.vectors:,} count vectors up to length {max_length:,} would take about "
-            f"{duration(seconds)}, judging from shorter strings; try {INSTEAD}"
-        )
-    return replace(planned, seconds=seconds)
-
-
 class Work:
     """Adds up what counting has cost, and ends it when that is too much."""
 
-    def __init__(self, config: ClassifierConfig, max_length: int) -> None:
-        self.letters, self.max_length = config.n_letters, max_length
+    def __init__(self, config: ClassifierConfig, max_length: int, instead: str = INSTEAD) -> None:
+        self.letters, self.max_length, self.instead = config.n_letters, max_length, instead
         self.seconds = 0.0
         self._unseen_bits = 0
 
@@ -117,8 +78,8 @@ class Work:
 
     def _refuse(self, what: str) -> NoReturn:
         raise UnsupportedError(
-            f"counting every wrong string of {self.letters} letters up to length "
-            f"{self.max_length:,} needs {what}; try {INSTEAD}"
+            f"counting strings of {self.letters} letters up to length {self.max_length:,} needs "
+            f"{what}; try {self.instead}"
         )
 
 

@@ -2,13 +2,13 @@
 
     tsc.difference("walkthrough", "attend-cls")
 
-Both models are evaluated on every count vector (float64 with error bounds, `arb` close to zero), so
-this is a statement about real numbers, as `verify` makes them; nothing here is a certificate.
+Both models are decided on boxes of count vectors, as `verify` decides one (regions.py). So this is
+a statement about real numbers; nothing here is a certificate.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from math import comb
 from typing import Any
@@ -19,14 +19,14 @@ from tsc_interp.checkpoints.resolve import ModelLike
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.output.numbers import number
 from tsc_interp.source_report import TEST_LENGTH
-from tsc_interp.verification.bounds.exact import checkpoint_of, require_two_classes
+from tsc_interp.verification.bounds.exact import checkpoint_of
 from tsc_interp.verification.bounds.labels import all_supports, labels_of
 from tsc_interp.verification.bounds.supports import Supports
-from tsc_interp.verification.counting.enumeration import PascalRows, positive_vectors, record
+from tsc_interp.verification.counting.costs import Work
+from tsc_interp.verification.counting.regions import count_support
 from tsc_interp.verification.counting.tally import Side, Vector, order
-from tsc_interp.verification.search.search import RIGHT, UNDECIDED, answered
+from tsc_interp.verification.search.agreement import TwoModels
 
-DEFAULT_LENGTH = TEST_LENGTH
 _MOST_VECTORS = 2_000_000
 _WHOLE = ("strings", "first_only", "second_only", "undecided")
 
@@ -123,69 +123,43 @@ def difference(first: ModelLike, second: ModelLike, max_length: int | None = Non
         0
     """
     one, other = (Supports(checkpoint_of(model)) for model in (first, second))
-    check_same_letters(one, other)
-    return Answers(one, reach(one.config.n_letters, max_length)).against(other)
+    return compare(one, other, max_length)
 
 
-class Answers:
-    """What a model answers to every string up to a length, kept to compare others with."""
-
-    def __init__(self, supports: Supports, max_length: int) -> None:
-        require_two_classes(supports.config)
-        self.supports, self.max_length = supports, max_length
-        self.sets = all_supports(supports.config, max_length)
-        self._kept = {
-            support: [
-                answered(supports, support, v, 1)
-                for v in positive_vectors(len(support), max_length)
-            ]
-            for support in self.sets
-        }
-        self._pascal = PascalRows()
-
-    def against(self, other: Supports) -> Difference:
-        """The strings on which another model answers differently."""
-        total, vectors, disagreements, size = [0, 0, 0], 0, [], self.supports.config.n_letters
-        for support in self.sets:
-            sides = self._compare(support, other)
-            total = [sum_ + side.total_strings for sum_, side in zip(total, sides, strict=True)]
-            vectors += sides[0].total_vectors + sides[1].total_vectors
-            disagreements += [
-                _disagreement((self.supports, other), support, yes, side)
-                for yes, side in zip(("first", "second"), sides, strict=False)
-                if side.shortest is not None
-            ]
-        disagreements.sort(key=lambda pair: order(pair[0]))
-        # Of each kind the earliest stays.
-        shortest = {row.yes: row.shortest for _, row in reversed(disagreements)}
-        return Difference(
-            max_length=self.max_length,
-            strings=sum(size**n for n in range(1, self.max_length + 1)),
-            first_only=total[0],
-            second_only=total[1],
-            undecided=total[2],
-            shortest_first_only=shortest.get("first"),
-            shortest_second_only=shortest.get("second"),
-            vectors=vectors,
-            disagreements=tuple(row for _, row in disagreements),
-        )
-
-    def _compare(self, support: tuple[int, ...], other: Supports) -> list[Side]:
-        """Of one set of letters: to what only the first says yes, only the second, undecided."""
-        require_two_classes(other.config)
-        sides = [Side(self.max_length) for _ in range(3)]
-        chunks = positive_vectors(len(support), self.max_length)
-        for vectors, ours in zip(chunks, self._kept[support], strict=True):
-            theirs = answered(other, support, vectors, 1)
-            open_ = (ours == UNDECIDED) | (theirs == UNDECIDED)
-            differ = (ours != theirs) & ~open_
-            members = (differ & (ours == RIGHT), differ & (theirs == RIGHT), open_)
-            for side, member in zip(sides, members, strict=True):
-                record(self.supports, support, vectors[member], side, self._pascal)
-        return sides
+def compare(first: Supports, second: Supports, max_length: int | None) -> Difference:
+    """The strings up to a length on which two models answer differently, box by box."""
+    _check_same_letters(first, second)
+    judge, size = TwoModels(first, second), first.config.n_letters
+    longest = _reach(size, max_length)
+    work = Work(first.config, longest, instead="a shorter length")
+    total, vectors, disagreements = [0, 0, 0], 0, []
+    for letters in all_supports(first.config, longest):
+        sides = [Side(longest) for _ in total]
+        count_support(judge, letters, sides, work)
+        total = [sum_ + side.total_strings for sum_, side in zip(total, sides, strict=True)]
+        vectors += sides[0].total_vectors + sides[1].total_vectors
+        disagreements += [
+            _disagreement(judge, letters, yes, side)
+            for yes, side in zip(("first", "second"), sides, strict=False)
+            if side.shortest is not None
+        ]
+    disagreements.sort(key=lambda pair: order(pair[0]))
+    # Of each kind the earliest stays.
+    shortest = {row.yes: row.shortest for _, row in reversed(disagreements)}
+    return Difference(
+        max_length=longest,
+        strings=sum(size**n for n in range(1, longest + 1)),
+        first_only=total[0],
+        second_only=total[1],
+        undecided=total[2],
+        shortest_first_only=shortest.get("first"),
+        shortest_second_only=shortest.get("second"),
+        vectors=vectors,
+        disagreements=tuple(row for _, row in disagreements),
+    )
 
 
-def check_same_letters(first: Supports, second: Supports) -> None:
+def _check_same_letters(first: Supports, second: Supports) -> None:
     sizes = sorted({first.config.n_letters, second.config.n_letters})
     if len(sizes) > 1:
         raise UnsupportedError(
@@ -194,25 +168,31 @@ def check_same_letters(first: Supports, second: Supports) -> None:
         )
 
 
-def reach(letters: int, max_length: int | None) -> int:
+def affordable_length(letters: int) -> int:
+    """200, or less where that would be more than two million count vectors."""
+    lengths = range(TEST_LENGTH, 0, -1)
+    return next((n for n in lengths if comb(n + letters, letters) <= _MOST_VECTORS), 1)
+
+
+def _reach(letters: int, max_length: int | None) -> int:
     """The length to count to: the one given if it can be done, else 200 or what is affordable."""
     if max_length is None:
-        lengths = range(DEFAULT_LENGTH, 0, -1)
-        return next((n for n in lengths if comb(n + letters, letters) <= _MOST_VECTORS), 1)
+        return affordable_length(letters)
     if type(max_length) is not int or max_length < 1:
         raise UsageError(f"max_length is a whole number from 1, got {max_length!r}")
     if comb(max_length + letters, letters) > 50 * _MOST_VECTORS:
         raise UnsupportedError(
-            f"{comb(max_length + letters, letters):,} count vectors are too many to compare one by "
-            "one; choose a shorter length"
+            f"{comb(max_length + letters, letters):,} count vectors are too many to compare; "
+            "choose a shorter length"
         )
     return max_length
 
 
 def _disagreement(
-    models: Sequence[Supports], support: tuple[int, ...], yes: str, side: Side
+    judge: TwoModels, support: tuple[int, ...], yes: str, side: Side
 ) -> tuple[Vector, Disagreement]:
     assert side.shortest is not None
+    models = judge.first, judge.second
     first, second = (supports.config for supports in models)
     own = np.array([[side.shortest[letter] for letter in support]])
     logits = [float(supports[support].logits(own.astype(np.float64))[0][0]) for supports in models]

@@ -11,20 +11,30 @@ less. A support that is wrong everywhere costs nothing to count.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from math import factorial, inf, prod
+from collections.abc import Callable, Sequence
+from math import comb, factorial, inf, prod
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tsc_interp.errors import UnsupportedError
+from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.verification.bounds.labels import all_supports, full_counts
 from tsc_interp.verification.bounds.supports import Supports
 from tsc_interp.verification.counting.binomial import add_boxes, rows_of
-from tsc_interp.verification.counting.costs import EXACT_BUDGET, HOPELESS, PATIENCE, Work
+from tsc_interp.verification.counting.costs import (
+    EXACT_BUDGET,
+    HOPELESS,
+    INSTEAD,
+    LONGEST,
+    MANY_VECTORS,
+    PATIENCE,
+    Work,
+    duration,
+    shown,
+)
 from tsc_interp.verification.counting.tally import Integers, Side, Tally, order
 from tsc_interp.verification.search.cutting import halve_counts
-from tsc_interp.verification.search.search import failures, margin_bounds
+from tsc_interp.verification.search.search import Judge, TaskJudge
 
 Progress = Callable[[int], None]
 
@@ -32,11 +42,39 @@ _BATCH = 4096
 _LEAF = 64
 
 
+def plan(supports: Supports, max_length: int) -> str | None:
+    """What a long count will take, as a sentence; None for a short one.
+
+    Raises:
+        UnsupportedError: It would take too long.
+    """
+    if type(max_length) is not int or max_length < 1:
+        raise UsageError(f"max_length is a whole number from 1, got {max_length!r}")
+    if max_length > LONGEST:
+        raise UnsupportedError(
+            f"strings are counted up to length {LONGEST:,}, got {shown(max_length)}; try {INSTEAD}"
+        )
+    letters = supports.config.n_letters
+    vectors = comb(max_length + letters, letters) - 1
+    if vectors <= MANY_VECTORS:
+        return None
+    seconds = forecast(supports, max_length)
+    if seconds > HOPELESS * PATIENCE:
+        raise UnsupportedError(
+            f"{vectors:,} count vectors up to length {max_length:,} would take about "
+            f"{duration(seconds)}, judging from shorter strings; try {INSTEAD}"
+        )
+    return (
+        f"{vectors:,} count vectors by regions: about {duration(seconds)}, judging from shorter "
+        "strings. Memory stays below 2 GB."
+    )
+
+
 def forecast(supports: Supports, max_length: int) -> float:
     """About how many seconds `count_regions` will take, from what shorter strings take.
 
     Work grows by some factor with each doubling, at most 2^(letters - 1) as a surface does. Each
-    try costs a small part of what it foretells; the last ones are left out if that is too much.
+    try costs a small part of what it predicts; the last ones are left out if that is too much.
     """
     most = 2.0 ** (supports.config.n_letters - 1)
     seconds, before = 0.0, None
@@ -67,23 +105,34 @@ def count_regions(
     supports.exact.budget = EXACT_BUDGET
     work = work or Work(config, max_length)
     for letters in all_supports(config, max_length):
-        _SupportCount(supports, letters, tally, work).run(progress)
+        count_support(TaskJudge(supports), letters, tally.sides, work, progress)
     tally.out_of_budget = supports.exact.budget <= 0
     return tally
+
+
+def count_support(
+    judge: Judge,
+    letters: tuple[int, ...],
+    sides: Sequence[Side],
+    work: Work,
+    progress: Progress | None = None,
+) -> None:
+    """Add to these sides what the judge calls wrong, in each way there is, or undecided."""
+    _SupportCount(judge, letters, sides, work).run(progress)
 
 
 class _SupportCount:
     """One support: a stack of boxes to decide, and what has been decided, as boxes."""
 
     def __init__(
-        self, supports: Supports, letters: tuple[int, ...], tally: Tally, work: Work
+        self, judge: Judge, letters: tuple[int, ...], sides: Sequence[Side], work: Work
     ) -> None:
-        self.supports, self.letters, self.tally, self.work = supports, letters, tally, work
-        self.limit = tally.max_length
+        self.judge, self.letters, self.sides, self.work = judge, letters, sides, work
+        self.limit, self.cost = sides[0].max_length, judge.cost(letters)
         size = len(letters)
         # Wrong as a whole (in each way there is), right, or opened and looked into.
-        self.boxes = [_Boxes(size) for _ in (*tally.errors, "right", "opened")]
-        self.lines = [_Boxes(size) for _ in tally.sides]
+        self.boxes = [_Boxes(size) for _ in (*sides[:-1], "right", "opened")]
+        self.lines = [_Boxes(size) for _ in sides]
 
     def run(self, progress: Progress | None) -> None:
         size = len(self.letters)
@@ -101,38 +150,32 @@ class _SupportCount:
                 progress(sum(lattice_points(low[~cut], high[~cut], self.limit).tolist()))
             if cut.any():
                 stack.append(self._halves(low[cut], high[cut]))
-        for index, side in enumerate(self.tally.sides):
+        for index, side in enumerate(self.sides):
             self._add_up(index, side)
 
     def _step(self, low: Integers, high: Integers) -> NDArray[np.bool_]:
         """Decide what can be decided, and say which boxes are to be cut."""
-        *wrong, right = self._decided(low, high)
+        *wrong, right = self.judge.decided(self.letters, low, high)
         open_ = ~np.logical_or.reduce((*wrong, right))
         small = open_ & ((high - low + 1).prod(axis=1, dtype=np.float64) <= _LEAF)
         for kept, member in zip(self.boxes, (*wrong, right, small), strict=True):
             kept.add(low[member], high[member])
-        for side, member in zip(self.tally.errors, wrong, strict=True):
+        for side, member in zip(self.sides, wrong, strict=False):
             self._offer(side, low[member])
         points = _points(low[small], high[small], self.limit)
         self._judge(points)
         held = sum(kept.bytes for kept in (*self.boxes, *self.lines))
-        self.work.spend_boxes(len(low), len(points), self.supports.cost(self.letters), held)
+        self.work.spend_boxes(len(low), len(points), self.cost, held)
         return np.asarray(open_ & ~small)
-
-    def _decided(self, low: Integers, high: Integers) -> list[NDArray[np.bool_]]:
-        """Which boxes are wrong throughout, in each way there is, and which are right."""
-        labels, (least, most) = margin_bounds(self.supports, self.letters, low, high)
-        each = self.tally.multiclass
-        wrong = [(most <= 0) & (each | (labels == i)) for i in range(len(self.tally.errors))]
-        return [*wrong, least > 0]
 
     def _judge(self, points: Integers) -> None:
         if not len(points):
             return
-        members = failures(self.supports, self.letters, points)
-        for lines, side, member in zip(self.lines, self.tally.sides, members, strict=False):
-            lines.add(*_lines(points[member]))
-            self._offer(side, points[member])
+        members = self.judge.failures(self.letters, points)
+        for lines, side, member in zip(self.lines, self.sides, members, strict=True):
+            if member.any():
+                lines.add(*_lines(points[member]))
+                self._offer(side, points[member])
 
     def _offer(self, side: Side, low: Integers) -> None:
         """A wrong box's first string is its low corner, so the first of all is among those."""
@@ -141,12 +184,12 @@ class _SupportCount:
         lengths = low.sum(axis=1)
         shortest = low[lengths == lengths.min()].tolist()
         first = np.array(min(map(tuple, shortest), key=order), dtype=np.int64)
-        side.offer(full_counts(self.supports.config, self.letters, first).tolist())
+        side.offer(full_counts(self.judge.config, self.letters, first).tolist())
 
     def _add_up(self, index: int, side: Side) -> None:
         """What is wrong in this way: single points, and either its boxes or all but the others."""
         lines, parts = self.lines[index].joined(), []
-        if index < len(self.tally.errors):
+        if index < len(self.sides) - 1:
             wrong = self.boxes[index].joined()
             others = [kept.joined() for i, kept in enumerate(self.boxes) if i != index]
             size = len(self.letters)

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tsc_interp.config import ClassifierConfig
 from tsc_interp.verification.bounds.exact import require_two_classes
 from tsc_interp.verification.bounds.intervals import Array, Interval
-from tsc_interp.verification.bounds.supports import TIE, Support, Supports, count_box_bounds
+from tsc_interp.verification.bounds.supports import TIE, CombinedSupport, Supports, count_box_bounds
 from tsc_interp.verification.search.search import (
     RIGHT,
     UNDECIDED,
@@ -36,47 +37,51 @@ class TwoModels:
         for supports in (self.first, self.second):
             require_two_classes(supports.config)
 
+    @property
+    def config(self) -> ClassifierConfig:
+        return self.first.config
+
     def label(self, letters: tuple[int, ...]) -> int | None:
         return None
 
-    def corners(self, letters: tuple[int, ...], vectors: Integers) -> Integers:
-        first, second = (answered(s, letters, vectors, 1) for s in (self.first, self.second))
-        unknown = (first == UNDECIDED) | (second == UNDECIDED)
-        return np.where(unknown, UNDECIDED, np.where(first == second, RIGHT, WRONG))
+    def cost(self, letters: tuple[int, ...]) -> int:
+        return self.first.cost(letters) + self.second.cost(letters)
 
-    def right(self, letters: tuple[int, ...], low: Integers, high: Integers) -> Flags:
-        margin = self.margin(letters)
-        ends = [count_box_bounds(s, low.astype(float), high.astype(float)) for s in margin.parts]
-        return np.asarray(margin.combined(ends)[0] > 0)
+    def corners(self, letters: tuple[int, ...], vectors: Integers) -> Integers:
+        first_only, second_only, undecided = self.failures(letters, vectors)
+        return np.where(undecided, UNDECIDED, np.where(first_only | second_only, WRONG, RIGHT))
+
+    def failures(self, letters: tuple[int, ...], vectors: Integers) -> Sequence[Flags]:
+        """To which vectors only the first model says yes, only the second, and undecided ones."""
+        first, second = (answered(s, letters, vectors, 1) for s in (self.first, self.second))
+        yes, other_yes, no, other_no = first > 0, second > 0, first < 0, second < 0
+        return yes & other_no, no & other_yes, (first == UNDECIDED) | (second == UNDECIDED)
+
+    def decided(self, letters: tuple[int, ...], low: Integers, high: Integers) -> Sequence[Flags]:
+        (yes, no), (other_yes, other_no) = (
+            (least > 0, most <= 0)
+            for least, most in (
+                count_box_bounds(supports[letters], low.astype(float), high.astype(float))
+                for supports in (self.first, self.second)
+            )
+        )
+        return yes & other_no, no & other_yes, (yes & other_yes) | (no & other_no)
 
     def exact_left(self) -> int:
         return min(self.first.exact.budget, self.second.exact.budget)
 
     def margin(self, letters: tuple[int, ...]) -> AgreementSupport:
-        return AgreementSupport(self.first[letters], self.second[letters])
+        return AgreementSupport(letters, [self.first[letters], self.second[letters]])
 
     def see_the_same(self) -> bool:
         """Whether one box of ratios gives both models the same weights."""
         return self.first.config.attend_cls == self.second.config.attend_cls
 
 
-class AgreementSupport:
+class AgreementSupport(CombinedSupport):
     """The agreement margin of two logits, for models that both attend to CLS or both do not."""
 
-    def __init__(self, first: Support, second: Support) -> None:
-        self.letters, self.parts = first.letters, [first, second]
-        self.attends_cls, self.log_n = first.attends_cls, first.log_n or second.log_n
-        self.cost = first.cost + second.cost
-
-    def logits(self, counts: Array) -> tuple[Array, Array | float]:
-        (one, error), (other, wider) = (support.logits(counts) for support in self.parts)
-        return _agreement(one, other, TIE - one, TIE - other), np.maximum(error, wider)
-
-    def bounds(self, light: Array, heavy: Array, shortest: Array, longest: Array) -> Interval:
-        return self.combined([part.bounds(light, heavy, shortest, longest) for part in self.parts])
-
     def combined(self, ends: Sequence[Interval]) -> Interval:
-        """The margin's range, given that of each logit."""
         (low, high), (other_low, other_high) = ends
         return (
             _agreement(low, other_low, TIE - high, TIE - other_high),

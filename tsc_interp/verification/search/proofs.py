@@ -18,9 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tsc_interp.verification.bounds.intervals import UNIT, Array, Interval, sure
-from tsc_interp.verification.bounds.supports import MarginSupport, Support
+from tsc_interp.verification.bounds.supports import CombinedSupport, Support
 from tsc_interp.verification.bounds.tables import TableSupport
-from tsc_interp.verification.search.agreement import AgreementSupport
 from tsc_interp.verification.search.cutting import Corner, halve_ratios
 
 _BATCH = 16
@@ -160,7 +159,7 @@ def finer(proof: AllLengths) -> AllLengths:
 
 def tail_bounds(support: Support, start: int) -> Interval | None:
     """The range over all strings of the support from `start` letters on (log n only)."""
-    if isinstance(support, MarginSupport | AgreementSupport):
+    if isinstance(support, CombinedSupport):
         ends = [tail_bounds(part, start) for part in support.parts]
         known = [end for end in ends if end is not None]
         return support.combined(known) if len(known) == len(ends) else None

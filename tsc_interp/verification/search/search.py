@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.verification.bounds.intervals import Interval
 from tsc_interp.verification.bounds.labels import (
@@ -28,11 +29,10 @@ from tsc_interp.verification.bounds.labels import (
     by_class,
     class_of_support,
     class_range,
-    classes_of,
     full_counts,
     labels_of,
 )
-from tsc_interp.verification.bounds.supports import TIE, Supports, count_box_bounds
+from tsc_interp.verification.bounds.supports import Supports, count_box_bounds
 from tsc_interp.verification.bounds.tables import TableSupport
 from tsc_interp.verification.search.cutting import Box, Logits, Vector, halves, longest_sides
 
@@ -58,14 +58,24 @@ _BATCH = 48
 class Judge(Protocol):
     """Who says what is right: the task (`TaskJudge`), or another model (agreement.py)."""
 
+    @property
+    def config(self) -> ClassifierConfig:
+        """The letters and what is asked of them."""
+
     def label(self, letters: tuple[int, ...]) -> int | None:
         """What all strings over exactly these letters should be called, if they share it."""
+
+    def cost(self, letters: tuple[int, ...]) -> int:
+        """About how many microseconds a box of these letters takes."""
 
     def corners(self, letters: tuple[int, ...], vectors: Integers) -> Integers:
         """RIGHT, WRONG or UNDECIDED, for each count vector."""
 
-    def right(self, letters: tuple[int, ...], low: Integers, high: Integers) -> Flags:
-        """Which boxes hold nothing but right vectors, as far as bounds can tell."""
+    def failures(self, letters: tuple[int, ...], vectors: Integers) -> Sequence[Flags]:
+        """Which vectors are wrong, in each way there is, and last which are undecided."""
+
+    def decided(self, letters: tuple[int, ...], low: Integers, high: Integers) -> Sequence[Flags]:
+        """Which boxes bounds show wrong throughout, in each way there is, and last which right."""
 
     def exact_left(self) -> int:
         """What is left for exact decisions, in microseconds of work."""
@@ -73,18 +83,44 @@ class Judge(Protocol):
 
 @dataclass(frozen=True)
 class TaskJudge:
-    """Right is what the task says: the margin of a string's class is above zero."""
+    """Right is what the task says: the margin of a string's class is above zero.
+
+    There are two ways to be wrong, false positives and false negatives, and one if there are more
+    than two classes.
+    """
 
     supports: Supports
 
+    @property
+    def config(self) -> ClassifierConfig:
+        return self.supports.config
+
     def label(self, letters: tuple[int, ...]) -> int | None:
-        return class_of_support(self.supports.config, letters)
+        return class_of_support(self.config, letters)
+
+    def cost(self, letters: tuple[int, ...]) -> int:
+        return self.supports.cost(letters)
 
     def corners(self, letters: tuple[int, ...], vectors: Integers) -> Integers:
-        return corner_verdicts(self.supports, letters, vectors)
+        verdict = np.empty(len(vectors), dtype=np.int64)
+        for label, member in by_class(self.config, letters, vectors):
+            verdict[member] = answered(self.supports, letters, vectors[member], label)
+        return verdict
 
-    def right(self, letters: tuple[int, ...], low: Integers, high: Integers) -> Flags:
-        return np.asarray(margin_bounds(self.supports, letters, low, high)[1][0] > 0)
+    def failures(self, letters: tuple[int, ...], vectors: Integers) -> Sequence[Flags]:
+        verdict = self.corners(letters, vectors)
+        wrong, undecided = verdict == WRONG, verdict == UNDECIDED
+        if self.supports.multiclass:
+            return wrong, undecided
+        labels = labels_of(self.config, letters, vectors)
+        return wrong & ~labels, wrong & labels, undecided
+
+    def decided(self, letters: tuple[int, ...], low: Integers, high: Integers) -> Sequence[Flags]:
+        labels, (least, most) = margin_bounds(self.supports, letters, low, high)
+        wrong, right = most <= 0, least > 0
+        if self.supports.multiclass:
+            return wrong, right
+        return wrong & (labels == 0), wrong & (labels == 1), right
 
     def exact_left(self) -> int:
         return self.supports.exact.budget
@@ -122,21 +158,21 @@ def search_supports(
     is the same on every machine. With `first_only` no set is searched beyond the shortest error of
     those before it: of all errors together the first one is found all the same.
     """
-    every = all_supports(supports.config)
-    costs = [supports.cost(letters) for letters in every]
+    sets = all_supports(supports.config)
+    costs = [supports.cost(letters) for letters in sets]
     work = int(seconds * 1e6)
     least = sum(costs) * min(boxes, _FEWEST)
     if least > work:
         raise UnsupportedError(
-            f"searching {len(every):,} sets of letters, {min(boxes, _FEWEST)} boxes each, would "
+            f"searching {len(sets):,} sets of letters, {min(boxes, _FEWEST)} boxes each, would "
             f"take about {least / 3.6e9:,.1f} hours for a model of this size. Count the errors of "
             f"short strings instead (verify with a small length), or search longer or fewer boxes: "
             f"horizon(model, seconds={math.ceil(least / 1e6)}) or horizon(model, "
             f"boxes={int(work / sum(costs))})"
         )
     searches, left = [], work
-    for done, (letters, cost) in enumerate(zip(every, costs, strict=True)):
-        share = min(boxes, left // (len(every) - done) // cost)
+    for done, (letters, cost) in enumerate(zip(sets, costs, strict=True)):
+        share = min(boxes, left // (len(sets) - done) // cost)
         searches.append(search_support(supports, letters, limit, share))
         left -= searches[-1].examined * cost
         counterexample = searches[-1].counterexample
@@ -146,7 +182,7 @@ def search_supports(
 
 
 def search_support(
-    supports: Supports, letters: tuple[int, ...], limit: int, budget: int = 200_000
+    supports: Supports, letters: tuple[int, ...], limit: int, budget: int = BOXES
 ) -> SupportSearch:
     """The first error among strings of at most `limit` letters, within a budget of boxes."""
     support, logits = None if supports.multiclass else supports[letters], None
@@ -163,7 +199,7 @@ def first_failure(
     judge: Judge,
     letters: tuple[int, ...],
     limit: int,
-    budget: int = 200_000,
+    budget: int = BOXES,
     logits: Logits | None = None,
 ) -> SupportSearch:
     """The first vector that the judge calls wrong.
@@ -211,52 +247,26 @@ def first_failure(
 
 
 def _examine(
-    judge: Judge, found: SupportSearch, batch: list[Entry]
+    judge: Judge, search: SupportSearch, batch: list[Entry]
 ) -> tuple[list[Vector], list[Entry]]:
-    """Wrong low corners, and boxes still to be cut; what is proved right goes into `found`."""
+    """Wrong low corners, and boxes still to be cut; what is proved right goes into `search`."""
     low = np.array([entry[1] for entry in batch], dtype=np.int64)
     high = np.array([entry[2] for entry in batch], dtype=np.int64)
     corner = np.array([entry[3] for entry in batch])
     new = corner == _UNKNOWN
-    corner[new] = judge.corners(found.letters, low[new])
-    found.undecided += [tuple(vector) for vector in low[new & (corner == UNDECIDED)].tolist()]
-    right = judge.right(found.letters, low, high)
+    corner[new] = judge.corners(search.letters, low[new])
+    search.undecided += [tuple(vector) for vector in low[new & (corner == UNDECIDED)].tolist()]
+    right = judge.decided(search.letters, low, high)[-1]
     right |= (low == high).all(axis=1) & (corner == RIGHT)
     wrong, pending = [], []
     for i, (length, lowest, highest, _) in enumerate(batch):
         if corner[i] == WRONG:
             wrong.append(lowest)
         elif right[i]:
-            found.boxes.append((lowest, highest))
+            search.boxes.append((lowest, highest))
         elif lowest != highest:
             pending.append((length, lowest, highest, int(corner[i])))
     return wrong, pending
-
-
-def corner_verdicts(supports: Supports, letters: tuple[int, ...], vectors: Integers) -> Integers:
-    """RIGHT, WRONG or UNDECIDED, for each count vector of a support."""
-    if not supports.multiclass:
-        # One logit decides between two classes: RIGHT and WRONG are each other's negatives.
-        sign = 2 * classes_of(supports.config, letters, vectors) - 1
-        return answered(supports, letters, vectors, 1) * sign
-    verdict = np.empty(len(vectors), dtype=np.int64)
-    for label, member in by_class(supports.config, letters, vectors):
-        verdict[member] = answered(supports, letters, vectors[member], label)
-    return verdict
-
-
-def failures(supports: Supports, letters: tuple[int, ...], vectors: Integers) -> Iterator[Flags]:
-    """Which vectors are wrong, in each way there is, and last which are undecided."""
-    verdict = corner_verdicts(supports, letters, vectors)
-    if (verdict == RIGHT).all():
-        return
-    wrong = verdict == WRONG
-    if supports.multiclass:
-        yield wrong
-    else:
-        labels = labels_of(supports.config, letters, vectors)
-        yield from (wrong & ~labels, wrong & labels)
-    yield verdict == UNDECIDED
 
 
 def answered(
@@ -282,23 +292,11 @@ def margin_bounds(
     supports: Supports, letters: tuple[int, ...], low: Integers, high: Integers
 ) -> tuple[Integers, Interval]:
     """The class of each box and the range of its margin; -1 and anything if classes differ."""
-    known = class_of_support(supports.config, letters)
-    if known is not None:
-        support = supports.margin(letters, known)
-        return np.full(len(low), known), count_box_bounds(
-            support, low.astype(float), high.astype(float)
-        )
     labels = class_range(supports.config, letters, low, high)
-    if not supports.multiclass:  # one logit bounds both margins
-        least, most = count_box_bounds(supports[letters], low.astype(float), high.astype(float))
-        no, mixed = labels == 0, labels < 0
-        least, most = np.where(no, TIE - most, least), np.where(no, TIE - least, most)
-        return labels, (np.where(mixed, -np.inf, least), np.where(mixed, np.inf, most))
     least, most = np.full(len(low), -np.inf), np.full(len(low), np.inf)
-    for label in range(supports.exact.n_classes):
+    for label in np.unique(labels[labels >= 0]).tolist():
         member = labels == label
-        if member.any():
-            support = supports.margin(letters, label)
-            ends = count_box_bounds(support, low[member].astype(float), high[member].astype(float))
-            least[member], most[member] = ends
+        support = supports.margin(letters, label)
+        ends = count_box_bounds(support, low[member].astype(float), high[member].astype(float))
+        least[member], most[member] = ends
     return labels, (least, most)
