@@ -13,21 +13,22 @@ from itertools import product
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, model_validator
 
 from tsc_interp.errors import UsageError, needed
 from tsc_interp.output.display import Displayed, Grid
 from tsc_interp.output.json_form import from_json
 from tsc_interp.output.numbers import Cell
-from tsc_interp.results.arrays import LabeledArray, Number, Record
+from tsc_interp.results.arrays import LabeledArray, Number, Record, largest
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
 __all__ = [
     "SEVERITIES", "Cell", "Finding", "HeadsResult", "LabeledArray", "Number", "Pair",
-    "ProbeResult", "Record", "Severity", "Table", "head_name",
-    "named_heads", "that_hold", "unknown", "worst_first",
+    "ProbeResult", "Record", "Severity", "Table", "head_name", "largest_heads", "named_heads",
+    "that_hold", "unknown", "worst_first",
 ]  # fmt: skip
 
 Severity = Literal["good", "note", "warning", "failure"]
@@ -269,6 +270,15 @@ def named_heads(n_layers: int, array: LabeledArray) -> list[tuple[int, int, str]
         for i, layer in enumerate(array.labels["layer"])
         for h, head in enumerate(array.labels["head"])
     ]
+
+
+def largest_heads(
+    heads: Sequence[tuple[int, int, str]], sizes: NDArray[np.float64], most: int
+) -> tuple[list[tuple[int, int, str]], str]:
+    """The heads with the largest sizes `[layer head]`, and ` (12 of 48 heads)` if not all."""
+    kept = largest([sizes[i, h] for i, h, _ in heads], most)
+    some = f" ({most} of {len(heads)} heads)" if len(heads) > most else ""
+    return [heads[place] for place in kept], some
 
 
 MOST_SHOWN = 24
