@@ -86,7 +86,9 @@ def side_by_side(
 ) -> go.Figure:
     """An empty figure of plots with these titles, row by row, so many across."""
     down = -(-len(titles) // across)
-    there = [{} if place < len(titles) else None for place in range(down * across)]
+    there: list[dict[str, Any] | None] = [
+        {} if place < len(titles) else None for place in range(down * across)
+    ]
     figure = make_subplots(
         down,
         across,

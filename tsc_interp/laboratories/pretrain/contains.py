@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import repeat
+from typing import Any
 
 import numpy as np
 import torch
@@ -47,7 +48,7 @@ CORPUS = TASK.replace(n_outputs=TASK.n_letters)
 Arms = dict[str, Weights]
 
 
-def study(asked: PretrainOptions, progress: Progress) -> dict[str, LabeledArray]:
+def study(asked: PretrainOptions, progress: Progress) -> dict[str, Any]:
     """The arrays of a result that are about few labels.
 
     Every arm starts from the same initial weights, on the same labelled strings, seed by seed.

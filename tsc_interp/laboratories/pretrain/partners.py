@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import repeat
+from typing import Any
 
 import numpy as np
 import torch
@@ -43,7 +44,7 @@ GROUP_OF = np.repeat(np.arange(len(GROUPS)), (SHOWN, HELD_OUT, STRANGERS))
 """Names in this order: asked about in fine-tuning, in the corpus only, nowhere."""
 
 
-def study(asked: PretrainOptions, progress: Progress) -> dict[str, LabeledArray]:
+def study(asked: PretrainOptions, progress: Progress) -> dict[str, Any]:
     """The arrays of a result that are about partners."""
     seeds = range(asked.seed, asked.seed + asked.seeds)
     rng = np.random.default_rng([asked.seed, 2])

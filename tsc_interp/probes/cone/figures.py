@@ -52,7 +52,7 @@ def _curves(result: ConeResult, curves: LabeledArray) -> Figure:
     figure = new_figure("mixture", "logit", height=460, legend=True)
     hover = "%{customdata}: %{y:.4f}<extra></extra>"
     for line, name in enumerate(names):
-        first, second = name
+        first, second = name[0], name[1]
         add_series(figure, ratios, curves.at(set=name), f"{first} : {second}", hover, mode="lines",
                    place=line, colour=NEGATIVE,
                    customdata=[_ratio(ratio, first, second) for ratio in ratios])  # fmt: skip
