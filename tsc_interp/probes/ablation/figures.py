@@ -131,11 +131,10 @@ def _answers(answers: Answers) -> Figure:
     figure = new_figure("answers that change", height=110 + 24 * len(kept), legend=True)
     for c, change in enumerate(labels["change"]):
         symbol, colour = _LOOKS[change]
-        figure.add_scatter(
-            x=changed[c, kept], y=names, mode="markers", name=f"replaced by {change}",
-            marker={"symbol": symbol, "size": 11, "color": colour, "line": {"width": 2}},
-            hovertemplate=f"%{{y}}, {change}: %{{x}} of {answers.rows}<extra></extra>",
-        )  # fmt: skip
+        add_series(figure, changed[c, kept], names, f"replaced by {change}",
+                   f"%{{y}}, {change}: %{{x}} of {answers.rows}<extra></extra>", mode="markers",
+                   colour=colour, symbol=symbol, size=11,
+                   marker={"line": {"width": 2}})  # fmt: skip
     figure.update_xaxes(range=[-0.03 * answers.rows, 1.04 * answers.rows])
     figure.update_yaxes(range=[len(kept) - 0.5, -0.5], zeroline=False)
     most = answers.most_needed()
