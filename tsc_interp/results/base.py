@@ -251,6 +251,11 @@ class Pair(Record):
             return None
         return ((self.clean_logit, self.corrupted_logit)[which] > 0) == bool(self.labels[which])
 
+    @property
+    def severity(self) -> Severity:
+        """A failure where a wrong string is compared with one that is answered right."""
+        return "failure" if self.right(1) is False and self.right(0) else "note"
+
     def _one(self, which: int) -> str:
         name = (self.clean, self.corrupted)[which]
         logit = (self.clean_logit, self.corrupted_logit)[which]

@@ -23,6 +23,7 @@ TransformerLens model, are searched by hooks and measured on the given rows (`ro
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import combinations
 from math import comb
 from typing import Any
 
@@ -46,7 +47,7 @@ from tsc_interp.probes.circuit.wiring import Array, Wiring, wiring
 from tsc_interp.probes.circuit.words import findings
 from tsc_interp.probes.running import classifier_config
 from tsc_interp.results.base import LabeledArray
-from tsc_interp.strings import as_strings
+from tsc_interp.strings import Counts, as_strings
 
 METHODS = ("removed alone", "attribution", "threshold")
 _MOST_FRONT = 24
@@ -149,18 +150,14 @@ def _beyond(model: Any) -> str:
     return ""
 
 
-def _vectors(letters: int, max_length: int) -> Any:
+def _vectors(letters: int, max_length: int) -> Counts:
     """Every count vector up to the length, or up to the longest that stays affordable."""
     longest = max_length
     while longest > 1 and comb(longest + letters, letters) > _RANKED_VECTORS:  # 50 for 3 letters
         longest -= 1
-    return np.array([c for c in _counts(letters, longest) if sum(c)], dtype=np.int64)
-
-
-def _counts(letters: int, longest: int) -> list[tuple[int, ...]]:
-    if letters == 1:
-        return [(n,) for n in range(longest + 1)]
-    return [(n, *rest) for n in range(longest + 1) for rest in _counts(letters - 1, longest - n)]
+    # Bars and stars, in the order of the alphabet: counts are the gaps between the bars.
+    bars = np.array(list(combinations(range(longest + letters), letters)), dtype=np.int64)
+    return (np.diff(bars, axis=1, prepend=-1) - 1)[1:]
 
 
 def _graph(wires: Wiring, kind: str, *, with_embedding: bool) -> Graph:
