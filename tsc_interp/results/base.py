@@ -335,6 +335,14 @@ class HeadsResult(ProbeResult):
         )
         return [(i, h) for i, h in order[:MOST_SHOWN]]
 
+    def shown_by_name(self, most: int = MOST_SHOWN) -> list[tuple[int, int, str]]:
+        """The first of these heads with their names, in the order of the model."""
+        assert self.lead is not None
+        layers = self.lead.labels["layer"]
+        return [
+            (i, h, f"layer {layers[i]} head {h}") for i, h in sorted(self.heads_to_show()[:most])
+        ]
+
     @property
     def many_heads(self) -> bool:
         """Whether a model without a task has more heads or layers than are shown one by one."""
