@@ -108,7 +108,8 @@ def add_vectors(
     """Add an arrow to each point, if they are wanted, and then all points as one trace."""
     for point, label, style in zip(points, labels, styles, strict=True) if arrows else ():
         add_arrow(figure, point, colour=style.colour, hover=label, standoff=5)
-    add_points(figure, *points.T, labels, styles, **marker)
+    x, y = points.T
+    add_points(figure, x, y, labels, styles, **marker)
 
 
 def add_field(

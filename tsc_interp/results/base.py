@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SEVERITIES", "Cell", "Finding", "HeadsResult", "LabeledArray", "Number", "Pair",
-    "ProbeResult", "Record", "Severity", "Table", "head_name", "largest_heads", "named_heads",
-    "that_hold", "unknown", "worst_first",
+    "ProbeResult", "Record", "Severity", "Table", "head_name", "largest", "largest_heads",
+    "named_heads", "that_hold", "unknown", "worst_first",
 ]  # fmt: skip
 
 Severity = Literal["good", "note", "warning", "failure"]

@@ -14,7 +14,7 @@ from tsc_interp.plots.series import add_series, name_rows
 from tsc_interp.plots.style import Figure, decision_line, new_figure
 from tsc_interp.probes.ablation.result import AblationResult, Answers, Exact
 from tsc_interp.probes.wording import number
-from tsc_interp.results.arrays import largest
+from tsc_interp.results.base import largest
 
 MOST_ROWS = 24
 _LOOKS = {"zero": ("circle", MUTED[3]), "mean": ("diamond-open", MUTED[2])}

@@ -71,7 +71,7 @@ def _sets(result: AtlasResult) -> Figure:
     sides = ["middle right" if (one.length or 0) ** 2 < far else "middle left"
              for _, one in failing]  # fmt: skip
     words = [f"{one.first_error}: a {one.kind}, logit {one.logit:.4g}" for _, one in failing]
-    add_series(figure, [one.length for _, one in failing], [i for i, _ in failing], "",
+    add_series(figure, [one.length or 0 for _, one in failing], [i for i, _ in failing], "",
                "%{customdata}<extra></extra>", mode="markers+text", colour=WRONG, symbol="x",
                size=11, text=[f" {one.first_error} " for _, one in failing], textposition=sides,
                cliponaxis=False, customdata=words, showlegend=False)  # fmt: skip

@@ -10,7 +10,7 @@ from tsc_interp.plots.heat import heat
 from tsc_interp.plots.series import add_series, each, name_rows
 from tsc_interp.plots.style import Figure, new_figure
 from tsc_interp.probes.attribution.result import AttributionResult
-from tsc_interp.results.arrays import LabeledArray, largest
+from tsc_interp.results.base import LabeledArray, largest
 
 _PATTERNS = ("", "/", "\\", "x", "-", "|")
 MOST_GROUPS, MOST_PARTS = 6, 24

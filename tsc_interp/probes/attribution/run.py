@@ -29,7 +29,6 @@ from tsc_interp.errors import UnsupportedError
 from tsc_interp.probes.attribution.final_norm import ReadOut, through_final_norm
 from tsc_interp.probes.attribution.result import OUTSIDE, AttributionResult
 from tsc_interp.probes.attribution.target import Answer, target
-from tsc_interp.probes.attribution.words import findings
 from tsc_interp.probes.running import (
     Floats,
     InputOptions,
@@ -108,7 +107,7 @@ def run(
     config, labels = given.config, None
     if config is not None and config.n_outputs == 1:
         labels = tuple(config.classes(given.rows).tolist())
-    result = AttributionResult(
+    return AttributionResult(
         not_applicable=notes,
         effects=LabeledArray.of(
             np.stack([part.effect for part in parts], axis=1),
@@ -123,7 +122,6 @@ def run(
         answers=wanted.answers if at_end else (),
         sources=sources,
     )
-    return result.with_findings(findings(result))
 
 
 def _grouped(parts: list[Effect]) -> tuple[list[str], Floats]:

@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tsc_interp.probes.attribution.result import OUTSIDE, AttributionResult
-from tsc_interp.results.arrays import largest
-from tsc_interp.results.base import Cell, Finding, LabeledArray
+from tsc_interp.results.base import Cell, Finding, LabeledArray, largest
 
 MOST_STRINGS = 1
 MOST_NAMED = 5

@@ -44,7 +44,6 @@ from tsc_interp.probes.circuit.choosing import (
 from tsc_interp.probes.circuit.result import Choice, Circuit, CircuitResult
 from tsc_interp.probes.circuit.rows import run_rows
 from tsc_interp.probes.circuit.wiring import Array, Wiring, wiring
-from tsc_interp.probes.circuit.words import findings
 from tsc_interp.probes.running import classifier_config
 from tsc_interp.results.base import LabeledArray
 from tsc_interp.strings import Counts, as_strings
@@ -109,7 +108,7 @@ def run(
     scores = np.stack([ranking.effects(), by_gradient, by_threshold(ranking, backwards.tolist())])
     inside = np.ones(len(parts.parts), bool) if smallest is None else smallest
     total = sum(checkpoint.config.n_letters**n for n in range(1, max_length + 1))
-    result = CircuitResult(
+    return CircuitResult(
         graph=graph,
         fill="zero" if fill == "zero" else f"the mean over {', '.join(texts)}",
         search=how,
@@ -123,7 +122,6 @@ def run(
         auc=LabeledArray.of(np.array([auc(row, inside) for row in scores]), method=METHODS),
         effects=LabeledArray.of(scores[0], part=parts.parts),
     )
-    return result.with_findings(findings(result))
 
 
 def _checked(graph: str, fill: str) -> None:

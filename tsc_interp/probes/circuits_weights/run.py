@@ -34,7 +34,6 @@ import numpy as np
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.interventions.norms import norm_weights
 from tsc_interp.probes.circuits_weights.result import CircuitsWeightsResult
-from tsc_interp.probes.circuits_weights.words import findings
 from tsc_interp.probes.rows import TokenNames
 from tsc_interp.probes.running import Floats, as_array, start, weight
 from tsc_interp.probes.scores import attention_scale
@@ -93,7 +92,7 @@ def run(
         return np.stack(scores)
 
     composition, chance = _composition(heads)
-    result = CircuitsWeightsResult(
+    return CircuitsWeightsResult(
         not_applicable=_not_applicable(model, given, tokens),
         n_layers=model.cfg.n_layers,
         ov_token=LabeledArray.of(ov(embed), **axes, token=names, output=named),
@@ -106,7 +105,6 @@ def run(
         chance=chance,
         copies=copies,
     )  # fmt: skip
-    return result.with_findings(findings(result))
 
 
 def _need(model: Any, name: str) -> Floats:

@@ -6,7 +6,7 @@ from tsc_interp.plots.colours import INK, NEGATIVE, WRONG
 from tsc_interp.plots.series import add_series, signed_bars
 from tsc_interp.plots.style import Figure, decision_line, new_figure
 from tsc_interp.probes.cone.result import ConeResult
-from tsc_interp.results.arrays import LabeledArray, largest
+from tsc_interp.results.base import LabeledArray, largest
 
 MOST_SETS, MOST_CURVES = 24, 6
 

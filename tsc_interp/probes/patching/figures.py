@@ -11,7 +11,7 @@ from tsc_interp.plots.heat import heat
 from tsc_interp.plots.series import signed_bars
 from tsc_interp.plots.style import INK, Figure
 from tsc_interp.probes.patching.result import Patched, PatchingResult, Site
-from tsc_interp.results.arrays import largest
+from tsc_interp.results.base import largest
 
 MOST_ROWS = 32
 _STREAM = ("resid_pre", "attn_out", "resid_mid", "mlp_out", "resid_post")

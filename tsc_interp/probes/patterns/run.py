@@ -31,7 +31,6 @@ import numpy as np
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.probes.patterns.habits import focus, habits
 from tsc_interp.probes.patterns.result import PatternsResult, StringPattern
-from tsc_interp.probes.patterns.words import findings
 from tsc_interp.probes.running import (
     Floats,
     InputOptions,
@@ -96,7 +95,7 @@ def run(
         f"of {len(seen)} {what} the first {len(shown)} are shown one by one": left_out,
         "this model has no positions, so there are no averages by position": not ordered,
     }
-    result = PatternsResult(
+    return PatternsResult(
         not_applicable=that_hold(notes),
         n_layers=model.cfg.n_layers,
         rows=len(seen),
@@ -108,7 +107,6 @@ def run(
         if habit else None,
         by_chance=LabeledArray.of(list(chance.values()), habit=chance) if habit else None,
     )  # fmt: skip
-    return result.with_findings(findings(result))
 
 
 def _seen(run: Any, row: int, layers: Sequence[int]) -> StringAttention:
