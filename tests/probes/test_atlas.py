@@ -14,10 +14,12 @@ from tsc_interp import horizon
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.model.hooked import HookedClassifier, load
-from tsc_interp.probes.atlas import run as atlas
 from tsc_interp.probes.atlas.figures import figures
 from tsc_interp.probes.atlas.result import AtlasResult, pair_counts
+from tsc_interp.probes.registry import find_probe
 from tsc_interp.rules import Majority, Parity
+
+atlas = find_probe("atlas")
 
 
 def hooked(checkpoint: object) -> HookedClassifier:

@@ -11,9 +11,11 @@ from tests.probe_models import QUERY, TOKENS, check_survives_json, transformer_l
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.model.hooked import HookedClassifier, load
-from tsc_interp.probes.attribution import run as attribution
 from tsc_interp.probes.attribution.words import MOST_STRINGS
+from tsc_interp.probes.registry import find_probe
 from tsc_interp.tasks import Maximum
+
+attribution = find_probe("attribution")
 
 STRINGS = ["ab", "b{5}", "a{2}b{3}", "ba{7}"]
 

@@ -13,10 +13,13 @@ from tests.probe_models import TOKENS, check_survives_json, transformer_lens_mod
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.model.hooked import HookedClassifier, load
-from tsc_interp.probes.cone import run as cone
 from tsc_interp.probes.cone.maximise import maximise
 from tsc_interp.probes.cone.result import ConeResult, NegativeSet
+from tsc_interp.probes.cone.run import negative_sets
+from tsc_interp.probes.registry import find_probe
 from tsc_interp.rules import AtLeast, ContainsAll, Majority
+
+cone = find_probe("cone")
 
 
 def logit(model: HookedClassifier, given: object) -> float:
@@ -143,13 +146,13 @@ def test_every_configuration(config: ClassifierConfig) -> None:
 
 
 def test_negative_sets() -> None:
-    assert cone.negative_sets(ClassifierConfig())[0] == ["a", "b", "c", "ac", "bc"]
+    assert negative_sets(ClassifierConfig())[0] == ["a", "b", "c", "ac", "bc"]
     large = ClassifierConfig(n_letters=8, task=ContainsAll(letters="ab"))
-    assert cone.negative_sets(large)[0] == ["acdefgh", "bcdefgh"]
+    assert negative_sets(large)[0] == ["acdefgh", "bcdefgh"]
     counting = ClassifierConfig(task=AtLeast(letter="a", k=2))
-    assert cone.negative_sets(counting) == (["b", "c", "bc"], 4)
+    assert negative_sets(counting) == (["b", "c", "bc"], 4)
     majority = ClassifierConfig(n_letters=2, task=Majority(letter="a"))
-    assert cone.negative_sets(majority) == (["b"], 1)
+    assert negative_sets(majority) == (["b"], 1)
 
 
 def test_refusals() -> None:

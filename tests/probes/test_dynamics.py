@@ -17,8 +17,9 @@ from tsc_interp.data import source_test_set
 from tsc_interp.errors import CheckpointError, UsageError
 from tsc_interp.model.hooked import HookedClassifier, load
 from tsc_interp.probes.dynamics.result import DynamicsResult
-from tsc_interp.probes.dynamics.run import run
-from tsc_interp.probes.registry import figures
+from tsc_interp.probes.registry import figures, find_probe
+
+run = find_probe("dynamics").run
 
 STRINGS = ("aac", "baac", "ab{100}")
 EPOCHS = (0, 1, 2)

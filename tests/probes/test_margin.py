@@ -11,10 +11,13 @@ from tests.probe_models import QUERY, TOKENS, check_survives_json, transformer_l
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.model.hooked import HookedClassifier, load
 from tsc_interp.probes.margin import families
-from tsc_interp.probes.margin import run as margin
 from tsc_interp.probes.margin.result import Family, MarginResult
+from tsc_interp.probes.margin.run import half_weight_count
+from tsc_interp.probes.registry import find_probe
 from tsc_interp.probes.running import compact, logits_of
 from tsc_interp.rules import AtLeast, ContainsAll
+
+margin = find_probe("margin")
 
 
 def family(result: MarginResult, name: str) -> Family:
@@ -116,15 +119,15 @@ def test_flips_beyond_the_exhaustive_range_are_pinned_down() -> None:
 
 @pytest.mark.parametrize("value", [0.0, 0.3, 2.0, 5.5])
 def test_half_weight_by_definition(value: float) -> None:
-    k = margin.half_weight_count(value)
+    k = half_weight_count(value)
     assert 1 / (1 + k * np.exp(-value)) == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize("value", [0.0, 0.5, 0.9])
 def test_half_weight_when_scores_grow(value: float) -> None:
-    k = margin.half_weight_count(value, grows=True)
+    k = half_weight_count(value, grows=True)
     assert (k + 1) ** value == pytest.approx(k)
-    assert margin.half_weight_count(1.0, grows=True) == float("inf")
+    assert half_weight_count(1.0, grows=True) == float("inf")
 
 
 def test_sign_change_by_evaluating_the_mixture() -> None:

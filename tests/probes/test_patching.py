@@ -15,9 +15,10 @@ from tsc_interp.interventions.hooks import intervene
 from tsc_interp.interventions.parts import Part, place
 from tsc_interp.interventions.singly import singly
 from tsc_interp.model.hooked import HookedClassifier, load
-from tsc_interp.probes.patching import run as patching
-from tsc_interp.probes.registry import run_probe
+from tsc_interp.probes.registry import find_probe, run_probe
 from tsc_interp.rules import AtLeast, ContainsAll, Majority, Maximum, Parity
+
+patching = find_probe("patching")
 
 ODD = ClassifierConfig(n_letters=5, d_model=7, n_heads=3, d_head=2, d_mlp=11)
 PAIRS = [("ab{3}e{2}", "a{4}ce"), ("bd", "d{9}")]

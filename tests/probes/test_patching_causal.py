@@ -17,8 +17,10 @@ from tsc_interp.config import ClassifierConfig
 from tsc_interp.interventions.singly import expected, singly
 from tsc_interp.model.hooked import HookedClassifier
 from tsc_interp.model.inputs import from_tokens
-from tsc_interp.probes.patching import run as patching
-from tsc_interp.probes.paths import run as paths
+from tsc_interp.probes.registry import find_probe
+
+patching = find_probe("patching")
+paths = find_probe("paths")
 
 CLEAN, CORRUPTED = "abcab", "abbca"
 SIZES: dict[str, Any] = {"d_model": 5, "n_heads": 2, "d_head": 3, "d_mlp": 7, "attend_cls": True}

@@ -22,9 +22,10 @@ from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.model.hooked import HookedClassifier, load
 from tsc_interp.model.interop import HAS_BRIDGE_ONLY
-from tsc_interp.probes.patching import run as patching
-from tsc_interp.probes.paths import run as paths
-from tsc_interp.probes.registry import run_probe
+from tsc_interp.probes.registry import find_probe, run_probe
+
+patching = find_probe("patching")
+paths = find_probe("paths")
 
 FUNCTIONS = {
     "resid_pre": theirs.get_act_patch_resid_pre,

@@ -9,10 +9,13 @@ import torch
 from tests.probe_models import QUERY, TOKENS, check_survives_json, transformer_lens_model
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.model.hooked import HookedClassifier, load
-from tsc_interp.probes.specialization import run as specialization
+from tsc_interp.probes.registry import find_probe
+from tsc_interp.probes.specialization.run import SpecializationResult, entropy
+
+specialization = find_probe("specialization")
 
 
-def texts(result: specialization.SpecializationResult) -> str:
+def texts(result: SpecializationResult) -> str:
     return "\n".join(f"{finding.severity}: {finding.text}" for finding in result.findings)
 
 
@@ -70,8 +73,8 @@ def test_a_copied_head_is_found_and_ranks_are_right() -> None:
 
 
 def test_entropy_bounds() -> None:
-    assert specialization.entropy(np.array([0.25] * 4)) == pytest.approx(np.log(4))
-    assert specialization.entropy(np.array([1.0, 0.0])) == 0
+    assert entropy(np.array([0.25] * 4)) == pytest.approx(np.log(4))
+    assert entropy(np.array([1.0, 0.0])) == 0
 
 
 def test_transformer_lens_model_per_layer() -> None:

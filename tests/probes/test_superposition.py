@@ -14,8 +14,10 @@ from tests.probe_models import QUERY, TOKENS, check_survives_json, transformer_l
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.model.hooked import HookedClassifier, load
 from tsc_interp.probes.reading import read
-from tsc_interp.probes.superposition import run as superposition
+from tsc_interp.probes.registry import find_probe
 from tsc_interp.probes.superposition.run import nearest_in_cone, nearest_in_hull
+
+superposition = find_probe("superposition")
 
 
 def brute_force_hull(point: np.ndarray, others: np.ndarray, steps: int = 60) -> float:

@@ -9,8 +9,9 @@ import torch
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import StringError
 from tsc_interp.model.hooked import HookedClassifier, load
-from tsc_interp.probes.registry import figures
-from tsc_interp.probes.trace.run import run
+from tsc_interp.probes.registry import figures, find_probe
+
+run = find_probe("trace").run
 
 
 def test_walkthrough_reproduces_the_published_figures(walkthrough):

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from tsc_interp.errors import UnsupportedError
@@ -56,9 +55,9 @@ def normed(runs: Runs, target: Part, x: Tensor) -> Tensor:
     x = x / (x.square().mean(-1, keepdim=True) + float(getattr(runs.cfg, "eps", 1e-5))).sqrt()
     if kind.endswith("Pre"):
         return x
-    gain, shift = (_weight(norm, names) for names in (("w", "weight"), ("b", "bias")))
+    gain, shift, offset = norm_weights(norm)
     if gain is not None:
-        x = x * (gain + float(getattr(norm, "uses_weight_offset", False)))
+        x = x * (gain + offset)
     return x if shift is None else x + shift
 
 
@@ -73,9 +72,11 @@ def check_reading(target: Part, heard: Tensor, computed: Tensor) -> None:
         )
 
 
-def _weight(norm: Any, names: tuple[str, ...]) -> Tensor | None:
-    for name in names:
-        weight = getattr(norm, name, None)
-        if isinstance(weight, torch.Tensor):
-            return weight.detach()
-    return None
+def norm_weights(norm: Any) -> tuple[Tensor | None, Tensor | None, float]:
+    """A norm's gain and shift, None where it has none, and what is added to the gain."""
+    found = (
+        [getattr(norm, name) for name in names if isinstance(getattr(norm, name, None), Tensor)]
+        for names in (("w", "weight"), ("b", "bias"))
+    )
+    gain, shift = (weights[0].detach() if weights else None for weights in found)
+    return gain, shift, float(getattr(norm, "uses_weight_offset", False))

@@ -18,6 +18,8 @@ from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.resolve import ModelLike
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
+from tsc_interp.results.base import that_hold
+from tsc_interp.rules import ContainsAll
 from tsc_interp.verification import horizon
 from tsc_interp.verification.bounds.exact import checkpoint_of
 from tsc_interp.verification.bounds.labels import all_supports, full_counts
@@ -51,6 +53,20 @@ class Judged:
     def log_strings(self) -> Floats:
         """The logarithm of how many strings have these counts."""
         return np.asarray(gammaln(self.lengths + 1) - gammaln(self.counts + 1).sum(axis=1))
+
+
+def beyond_plain(config: ClassifierConfig) -> tuple[str, ...]:
+    """What a model has beyond one layer of plain heads that decide contains-all by counts."""
+    return that_hold({
+        "more than one layer": config.n_layers > 1,
+        "no attention": not config.has_attention,
+        "positions or an order of reading": config.needs_order,
+        "a CLS that attends to itself": config.attend_cls,
+        "scores scaled by the length": config.score_scale != "sqrt_d_head",
+        "a norm": config.has_norm,
+        "multiclass outputs": config.n_outputs > 1,
+        "a task other than contains-all": not isinstance(config.task, ContainsAll),
+    })  # fmt: skip
 
 
 def vectors_up_to(n_letters: int, longest: int, shortest: int = 1) -> Integers:

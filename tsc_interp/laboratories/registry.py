@@ -30,14 +30,11 @@ class Laboratory(Question):
 
     def run(self, *, quick: bool = False, progress: Progress = silent, **options: Any) -> LabResult:
         asked = self.options_type(quick=quick, **options)
-        return self._told(cast(LabResult, self.module("run").run(asked, progress)))
+        return self.told(cast(LabResult, self.module("run").run(asked, progress)))
 
     def without_clock(self, result: LabResult) -> LabResult:
         """The part of a result that is the same on every run of the same options."""
-        return self._told(result.model_copy(update={"clock": None}))
-
-    def _told(self, result: LabResult) -> LabResult:
-        return result.with_findings(self.module("words").findings(result))
+        return self.told(result.model_copy(update={"clock": None}))
 
 
 LABORATORIES: tuple[Laboratory, ...] = (

@@ -12,7 +12,7 @@ from tsc_interp.training.jobs import train
 
 
 def trained(
-    config: ClassifierConfig, seeds: Sequence[int], training: TrainingConfig | None = None
+    config: ClassifierConfig, seeds: Sequence[int], training: TrainingConfig
 ) -> list[Checkpoint]:
     """The chosen epoch of every seed."""
     with tempfile.TemporaryDirectory() as folder:

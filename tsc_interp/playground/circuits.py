@@ -39,10 +39,10 @@ def circuit_payload(checkpoint: Checkpoint, *, search: bool = False) -> dict[str
 def searched(checkpoint: Checkpoint) -> dict[str, Any]:
     """By the probe; the sentence is its first finding."""
     from tsc_interp.model.classifier import Classifier
-    from tsc_interp.probes.circuit.run import run
+    from tsc_interp.probes.registry import run_probe
 
     model = Classifier.from_checkpoint(checkpoint)
-    result = run(model, [checkpoint.config.alphabet.letters], graph="nodes")
+    result: Any = run_probe("circuit", model, [checkpoint.config.alphabet.letters], graph="nodes")
     sentence = result.findings[0].text
     if result.circuit is None:
         return {"why": sentence}

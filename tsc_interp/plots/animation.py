@@ -11,15 +11,13 @@ from numpy.typing import NDArray
 
 from tsc_interp.plots.colours import INK, Look
 from tsc_interp.plots.style import (
-    add_arrow,
-    add_points,
     annotation,
     decision_shape,
     equal_axes,
     new_figure,
     place_labels,
 )
-from tsc_interp.plots.vectors import View, view
+from tsc_interp.plots.vectors import ABOVE, View, add_vectors, view
 
 
 def common_view(history: NDArray[np.float64]) -> View:
@@ -41,7 +39,11 @@ def animate(
 
     `normals` gives a decision line per frame. The last frame is what a still picture shows.
     """
-    frames = [_traces(points, styles, labels, arrows=seen.exact) for points in seen.points]
+    frames = []
+    for points in seen.points:
+        frame, edge = go.Figure(), {"width": 1, "color": INK}
+        add_vectors(frame, points, labels, styles, arrows=seen.exact, line=edge)
+        frames.append(list(frame.data))
     lines = [[] if normals is None else [decision_shape(normals[i])] for i in range(len(epochs))]
     figure = new_figure(*seen.axes, height=560)
     equal_axes(figure, seen.points.reshape(-1, 2), with_origin=seen.exact)
@@ -67,39 +69,10 @@ def animate(
         {"label": "pause", "method": "animate", "args": [[None], instant]},
     ]
     figure.update_layout(
-        sliders=[
-            {
-                "steps": steps,
-                "active": len(steps) - 1,
-                "currentvalue": {"prefix": "epoch "},
-                "pad": {"t": 48},
-            }
-        ],
-        updatemenus=[
-            {
-                "type": "buttons",
-                "showactive": False,
-                "direction": "right",
-                "buttons": buttons,
-                "x": 0,
-                "xanchor": "left",
-                "y": 1.02,
-                "yanchor": "bottom",
-            }
-        ],
+        sliders=[{"steps": steps, "active": len(steps) - 1, "pad": {"t": 48},
+                  "currentvalue": {"prefix": "epoch "}}],
+        updatemenus=[{"type": "buttons", "showactive": False, "direction": "right",
+                      "buttons": buttons, **ABOVE}],
         margin_t=56,
-    )
+    )  # fmt: skip
     return figure
-
-
-def _traces(
-    points: NDArray[np.float64], styles: Sequence[Look], labels: Sequence[str], *, arrows: bool
-) -> list[Any]:
-    """One frame: the arrows, and all points in one trace."""
-    figure = go.Figure()
-    if arrows:
-        for point, style in zip(points, styles, strict=True):
-            add_arrow(figure, point, colour=style.colour, standoff=5)
-    x, y = points.T
-    add_points(figure, x, y, labels, styles, line={"width": 1, "color": INK})
-    return list(figure.data)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import ArrayLike, NDArray
+from plotly.subplots import make_subplots
 
 from tsc_interp.plots.colours import diverging
 from tsc_interp.plots.labels import CHARACTER_WIDTH
@@ -54,30 +55,9 @@ def heat(
         hovertemplate=f"%{{customdata[0]}}, %{{customdata[1]}}: %{{z:{hover}}}<extra></extra>",
         showscale=False,
     )
-    name_cells(figure, rows, columns, upright=crowded)
+    figure.update_xaxes(_names(columns), tickangle=-90 if crowded else 0, side="top")
+    figure.update_yaxes(_names(rows, down=True), tickangle=0)
     return figure
-
-
-def name_cells(
-    figure: go.Figure, rows: Sequence[str], columns: Sequence[str], upright: bool = False
-) -> None:
-    """Axes of a heat map: first row on top, columns named above, nothing drawn behind the cells."""
-    bare = {"showgrid": False, "zeroline": False}
-    figure.update_xaxes(
-        tickvals=list(range(len(columns))),
-        ticktext=list(columns),
-        tickangle=-90 if upright else 0,
-        range=[-0.5, len(columns) - 0.5],
-        side="top",
-        **bare,
-    )
-    figure.update_yaxes(
-        tickvals=list(range(len(rows))),
-        ticktext=list(rows),
-        tickangle=0,
-        range=[len(rows) - 0.5, -0.5],
-        **bare,
-    )
 
 
 def _write(number: float, form: str) -> str:
@@ -101,47 +81,61 @@ class Panel:
     """`[row column]`."""
 
 
+def side_by_side(
+    titles: Sequence[str], across: int, height: int, x_gap: float = 0.04, y_gap: float = 0.1
+) -> go.Figure:
+    """An empty figure of plots with these titles, row by row, so many across."""
+    down = -(-len(titles) // across)
+    there: list[dict[str, Any] | None] = [
+        {} if place < len(titles) else None for place in range(down * across)
+    ]
+    figure = make_subplots(
+        down,
+        across,
+        specs=[there[row * across : (row + 1) * across] for row in range(down)],
+        subplot_titles=titles,
+        horizontal_spacing=x_gap,
+        vertical_spacing=y_gap / down,
+        figure=new_figure(height=height),
+    )
+    # Titles stand above the plots, in the margin: room for two lines, in the size of all text.
+    return figure.update_annotations(font_size=None).update_layout(margin_t=44)
+
+
 def panels(
     shown: Sequence[Panel], rows: Sequence[str], columns: Sequence[str], *, x: str, y: str,
     colours: dict[str, Any], hover: str = ".1%",
 ) -> go.Figure:  # fmt: skip
     """All panels have these rows and columns; the names stand at the left and lower edge."""
     across = min(ACROSS, len(shown))
-    down = -(-len(shown) // across)
-    figure = new_figure(height=80 + down * 300)
-    gap_x, gap_y = 0.04, 0.2 / max(down, 1)
-    wide, high = (1 - gap_x * (across - 1)) / across, (1 - gap_y * down) / down
+    titles = [panel.title.replace(" head", "<br>head") for panel in shown]
+    figure = side_by_side(titles, across, 80 + -(-len(shown) // across) * 300, y_gap=0.2)
     for place, panel in enumerate(shown):
         line, column = divmod(place, across)
-        left, top = column * (wide + gap_x), 1 - line * (high + gap_y) - gap_y
-        name = "" if place == 0 else str(place + 1)
+        lowest, first = place + across >= len(shown), column == 0
+        at = {"row": line + 1, "col": column + 1}
         figure.add_heatmap(
             z=panel.cells, x=list(range(len(columns))), y=list(range(len(rows))),
-            xaxis=f"x{name}", yaxis=f"y{name}", showscale=False, **colours,
+            showscale=False, **colours, **at,
             customdata=[[(row, to) for to in columns] for row in rows],
             hovertemplate=f"{panel.title}: %{{customdata[0]}} → %{{customdata[1]}} "
             f"%{{z:{hover}}}<extra></extra>",
         )  # fmt: skip
-        lowest = place + across >= len(shown)
-        figure.update_layout({
-            f"xaxis{name}": {**_names(columns, lowest), "domain": [left, left + wide],
-                             "anchor": f"y{name}", "title": x if lowest else None,
-                             "range": [-0.5, len(columns) - 0.5]},
-            f"yaxis{name}": {**_names(rows, column == 0), "domain": [max(0.0, top - high), top],
-                             "anchor": f"x{name}", "title": y if column == 0 else None,
-                             "range": [len(rows) - 0.5, -0.5]},
-        })  # fmt: skip
-        figure.add_annotation(
-            text=panel.title.replace(" head", "<br>head"), x=left + wide / 2, y=top, xref="paper",
-            yref="paper", xanchor="center", yanchor="bottom", showarrow=False,
-        )  # fmt: skip
+        figure.update_xaxes(_names(columns, most=MOST_NAMES), showticklabels=lowest, **at)
+        figure.update_yaxes(_names(rows, most=MOST_NAMES, down=True), showticklabels=first, **at)
+        figure.update_xaxes(title_text=x if lowest else None, **at)
+        figure.update_yaxes(title_text=y if first else None, **at)
     return figure
 
 
-def _names(names: Sequence[str], shown: bool) -> dict[str, Any]:
-    step = -(-len(names) // MOST_NAMES)
-    at = list(range(0, len(names), step))
+def _names(names: Sequence[str], *, most: int | None = None, down: bool = False) -> dict[str, Any]:
+    """An axis of cells: at most so many of them named, nothing drawn behind them."""
+    places = list(range(0, len(names), -(-len(names) // most) if most else 1))
+    ends = [-0.5, len(names) - 0.5]
     return {
-        "tickvals": at, "ticktext": [names[i] for i in at], "showticklabels": shown,
-        "showgrid": False, "zeroline": False,
-    }  # fmt: skip
+        "tickvals": places,
+        "ticktext": [names[place] for place in places],
+        "range": ends[::-1] if down else ends,
+        "showgrid": False,
+        "zeroline": False,
+    }

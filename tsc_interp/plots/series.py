@@ -48,6 +48,20 @@ def add_series(
     figure.add_scatter(x=x, y=y, mode=mode, name=name, hovertemplate=shown, **trace)
 
 
+def add_nodes(
+    figure: go.Figure, spots: Sequence[tuple[float, float]], names: Sequence[str],
+    sides: Sequence[str], hover: Sequence[str] = (), size: float = 16,
+) -> None:  # fmt: skip
+    """Add the nodes of a graph, each with its name beside it, on axes that are not drawn."""
+    x, y = zip(*spots, strict=True)
+    add_series(figure, x, y, "", "%{customdata}<extra></extra>" if hover else "",
+               mode="markers+text", symbol="circle", size=size, text=names, textposition=sides,
+               customdata=list(hover), hoverinfo=None if hover else "skip", showlegend=False,
+               cliponaxis=False)  # fmt: skip
+    figure.update_xaxes(visible=False)
+    figure.update_yaxes(visible=False)
+
+
 def add_guide(
     figure: go.Figure, x: ArrayLike, y: ArrayLike, *, width: float = 1, **trace: Any
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
@@ -19,6 +20,8 @@ from tsc_interp.plots.style import (
     place_labels,
 )
 
+ABOVE = {"x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom"}
+"""Where a menu or buttons stand."""
 Field = tuple[Sequence[float], Sequence[float], NDArray[np.float64]]
 """x, y, and the logit `[y x]` there."""
 
@@ -86,15 +89,27 @@ def plane(
     equal_axes(figure, shown, with_origin=seen.exact)
     if field is not None:
         add_field(figure, *field)
-    if arrows and seen.exact:
-        for point, label, style in zip(seen.points, labels, styles, strict=True):
-            add_arrow(figure, point, colour=style.colour, hover=label, standoff=5)
-    x, y = seen.points.T
-    add_points(figure, x, y, labels, styles)
+    add_vectors(figure, seen.points, labels, styles, arrows=arrows and seen.exact)
     ranges = [figure.layout.xaxis.range, figure.layout.yaxis.range]
     placed = place_labels(seen.points, labels, ranges, origin=seen.exact and arrows)
     figure.layout.annotations = [annotation(label) for label in placed]
     return figure
+
+
+def add_vectors(
+    figure: go.Figure,
+    points: NDArray[np.float64],
+    labels: Sequence[str],
+    styles: Sequence[Look],
+    *,
+    arrows: bool,
+    **marker: Any,
+) -> None:
+    """Add an arrow to each point, if they are wanted, and then all points as one trace."""
+    for point, label, style in zip(points, labels, styles, strict=True) if arrows else ():
+        add_arrow(figure, point, colour=style.colour, hover=label, standoff=5)
+    x, y = points.T
+    add_points(figure, x, y, labels, styles, **marker)
 
 
 def add_field(
@@ -208,9 +223,7 @@ def choice(figures: Sequence[tuple[str, go.Figure]]) -> go.Figure:
         for index, (name, figure) in enumerate(figures)
     ]
     combined.update_layout(
-        updatemenus=[
-            {"buttons": buttons, "x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom"}
-        ],
+        updatemenus=[{"buttons": buttons, **ABOVE}],
         height=(combined.layout.height or 420) + 48,
         margin_t=56,
         # The menu stands where legends usually do.

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
 
 from tsc_interp.results.base import ProbeResult
 
 if TYPE_CHECKING:
     from tsc_interp.plots.figure import Figures
 
+Result = TypeVar("Result", bound=ProbeResult)
 ROW_OPTIONS = ("query", "token_names", "direction", "attention_mask")
 """What a model of TransformerLens can be asked with, beside its token ids."""
 
@@ -40,6 +41,10 @@ class Question:
     def result_type(self) -> type[ProbeResult]:
         named = self.result or f"{self.name.title().replace('-', '')}Result"
         return cast("type[ProbeResult]", getattr(self.module("result"), named))
+
+    def told(self, result: Result) -> Result:
+        """The result with what it says in sentences."""
+        return result.with_findings(self.module("words").findings(result))
 
     def figures(self, result: ProbeResult) -> Figures:
         """Every figure of a result, in reading order."""
@@ -83,4 +88,5 @@ class Probe(Question):
         )
 
     def run(self, model: Any, strings: Any, **options: Any) -> ProbeResult:
-        return cast(ProbeResult, self.module("run").run(model, strings, **options))
+        result = cast(ProbeResult, self.module("run").run(model, strings, **options))
+        return result if self.folder else self.told(result)  # other packages add findings in `run`

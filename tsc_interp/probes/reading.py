@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 from einops import einsum, rearrange, reduce
 from numpy.typing import ArrayLike, NDArray
 
 from tsc_interp.errors import UnsupportedError
-from tsc_interp.probes.rows import Query, TokenNames
 from tsc_interp.probes.running import (
     Floats,
+    InputOptions,
     Pass,
     chosen_layers,
     readout_direction,
@@ -160,21 +160,12 @@ def read(
     model: Any,
     strings: Sequence[str] | Tensor,
     *,
-    query: Query | None = None,
     layer: int | None = None,
     direction: ArrayLike | Tensor | None = None,
-    token_names: TokenNames | None = None,
-    attention_mask: ArrayLike | Tensor | None = None,
+    **options: Unpack[InputOptions],
 ) -> Reading:
     """Every attention layer (or just `layer`) as each row's query sees it; see `running.start`."""
-    run = start(
-        model,
-        strings,
-        reads=READS,
-        query=query,
-        token_names=token_names,
-        attention_mask=attention_mask,
-    )
+    run = start(model, strings, reads=READS, **options)
     if run.config is not None and not run.config.has_attention:
         raise UnsupportedError("this model has no attention (n_heads = 0), so no head to look at")
     chosen = chosen_layers(model, layer)
@@ -198,14 +189,11 @@ def read(
     )
 
 
-class RowOptions(TypedDict, total=False):
-    """What the probes of attention are asked with: where to read, and what tokens are called."""
+class RowOptions(InputOptions, total=False):
+    """What the probes of attention are asked with."""
 
-    query: Query | None
     layer: int | None
     direction: ArrayLike | Tensor | None
-    token_names: TokenNames | None
-    attention_mask: ArrayLike | Tensor | None
 
 
 def read_beside_chance(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -102,6 +102,14 @@ class Pass:
             f"{name} ({token})" if times[name] > 1 else name
             for name, token in zip(names, tokens, strict=True)
         )
+
+
+class InputOptions(TypedDict, total=False):
+    """What `start` is asked with: where to read, and what tokens are called."""
+
+    query: Query | None
+    token_names: TokenNames | None
+    attention_mask: ArrayLike | Tensor | None
 
 
 def start(

@@ -9,8 +9,9 @@ confusion matrices must be equal.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -118,15 +119,11 @@ _MATRICES: dict[str, dict[int, list[list[int]]]] = {
 
 
 def _walkthrough() -> Iterator[PublishedFigure]:
-    def figure(
-        statement: str, published: Any, tolerance: Tolerance, measure: Callable[[TrainedRun], Any]
-    ) -> PublishedFigure:
-        return PublishedFigure("walkthrough", 5, statement, published, tolerance, measure)
-
+    figure = partial(PublishedFigure, "walkthrough", 5)
     yield figure("epochs trained", 8, 0.0, lambda run: run.result.epochs)
     yield figure("chosen epoch", 8, 0.0, lambda run: run.result.chosen_epoch)
     for string, logit in {"aac": -8.2945, "baac": 10.9587}.items():
-        yield figure(f"logit of {string}", logit, 5e-5, _reader("logits", string))
+        yield figure(f"logit of {string}", logit, 5e-5, _measured(string, "logits", float))
     for token, embedding in {
         "CLS": [-0.6023, -1.0448],
         "PAD": [0.0, 0.0],
@@ -146,35 +143,42 @@ def _walkthrough() -> Iterator[PublishedFigure]:
             f"head {head}'s attention in {string}, character by character",
             [float(weight) for weight in printed],
             [10.0 ** (int(weight.split("e")[1]) - 4) for weight in printed],
-            _attention(head, string),
+            _measured(string, "blocks.0.attn.hook_pattern", partial(_weights_of_cls, head=head)),
         )
     for string, transformed in {"aac": [-6.4319, -0.9393], "baac": [0.2414, 9.1150]}.items():
         yield figure(
             f"transformed CLS of {string}", transformed, 5e-5,
-            _reader("blocks.0.hook_resid_post", string),
+            _measured(string, "blocks.0.hook_resid_post", lambda residual: residual[0].tolist()),
         )  # fmt: skip
     yield figure(
         "each head attends to another one of a and b", ["a", "b"], 0.0,
         lambda run: sorted(_favourite_letters(run.directory.checkpoint())),
     )  # fmt: skip
     yield figure(
-        "in each head a and b have values of opposite sign", [True, True], 0.0, _opposite_signs
-    )
+        "in each head a and b have values of opposite sign", [True, True], 0.0,
+        _measured("ab", "blocks.0.attn.hook_v", _opposite_signs),
+    )  # fmt: skip
 
 
 def _generalization_errors() -> Iterator[PublishedFigure]:
-    def figure(
-        statement: str, published: Any, tolerance: float, measure: Callable[[TrainedRun], Any]
-    ) -> PublishedFigure:
-        return PublishedFigure("generalization_errors", 2, statement, published, tolerance, measure)
-
+    figure = partial(PublishedFigure, "generalization_errors", 2)
     yield figure("chosen epoch", 2, 0.0, lambda run: run.result.chosen_epoch)
-    yield figure("probability of ab{100}", 0.12186886, 5e-6, _probability("ab{100}"))
-    yield figure("b{2}c{152} is a false positive", True, 0.0, _predicts("b{2}c{152}", 1))
-    yield figure("ab{100}c{55} is a false negative", True, 0.0, _predicts("ab{100}c{55}", 0))
-    yield figure("ab{100} is a false negative too", True, 0.0, _predicts("ab{100}", 0))
+    yield figure(
+        "probability of ab{100}", 0.12186886, 5e-6,
+        _measured("ab{100}", "logits", lambda logit: float(1 / (1 + np.exp(-logit)))),
+    )  # fmt: skip
+    for string, statement, positive in (
+        ("b{2}c{152}", "is a false positive", True),
+        ("ab{100}c{55}", "is a false negative", False),
+        ("ab{100}", "is a false negative too", False),
+    ):
+        answers = _measured(string, "logits", partial(_answers, positive=positive))
+        yield figure(f"{string} {statement}", True, 0.0, answers)
     for letter, value in {"a": 2.0178, "c": 1.3575}.items():
-        yield figure(f"head 0's value of {letter}", value, 5e-5, _value(0, letter))
+        yield figure(
+            f"head 0's value of {letter}", value, 5e-5,
+            _measured(letter, "blocks.0.attn.hook_v", lambda values: float(values[1, 0, 0])),
+        )  # fmt: skip
     yield figure(
         "the letters head 0 attends to, most first", "ab", 0.0,
         lambda run: _letters_by_score(run.directory.checkpoint(), 0)[:2],
@@ -184,37 +188,39 @@ def _generalization_errors() -> Iterator[PublishedFigure]:
 # -- what is measured --------------------------------------------------------------------------
 
 
-def _activations(checkpoint: Checkpoint, strings: Sequence[str]) -> dict[str, np.ndarray]:
-    """Every activation of the float32 model, and the logits."""
+def _activations(checkpoint: Checkpoint, string: str) -> dict[str, np.ndarray]:
+    """Every activation of the float32 model on one string, and the logit."""
     import torch
 
-    from tsc_interp.model.forward import forward
-    from tsc_interp.model.inputs import from_strings, from_tokens
+    from tsc_interp.model.classifier import Classifier
 
-    seen: dict[str, np.ndarray] = {}
-
-    def tap(name: str, activation: torch.Tensor) -> torch.Tensor:
-        seen[name] = activation.double().numpy()
-        return activation
-
-    config = checkpoint.config
-    weights = {name: torch.from_numpy(np.array(w)) for name, w in checkpoint.weights.items()}
-    short = all(len(string) < 10 for string in strings)
-    tokens = torch.from_numpy(config.alphabet.tokens(strings)) if short else None
-    given = from_strings(config, strings) if tokens is None else from_tokens(config, tokens)
+    model = Classifier.from_checkpoint(checkpoint)
     with torch.no_grad():
-        seen["logits"] = forward(config, weights, given, tap=tap).double().numpy()
-    return seen
+        logits, cache = model.run_with_cache(
+            model.tokens([string]) if len(string) < 10 else [string], return_cache_object=False
+        )
+    return {name: a[0].double().numpy() for name, a in {**cache, "logits": logits}.items()}
 
 
-def _reader(name: str, string: str) -> Callable[[TrainedRun], Any]:
-    """The activation at CLS, or the logit."""
+def _measured(
+    string: str, name: str, pick: Callable[[np.ndarray], Any]
+) -> Callable[[TrainedRun], Any]:
+    """What is picked from an activation of one string, or from its logit."""
+    return lambda run: pick(_activations(run.directory.checkpoint(), string)[name])
 
-    def read(run: TrainedRun) -> Any:
-        activation = _activations(run.directory.checkpoint(), [string])[name][0]
-        return float(activation) if name == "logits" else activation[0].tolist()
 
-    return read
+def _weights_of_cls(pattern: np.ndarray, *, head: int) -> list[float]:
+    weights: list[float] = pattern[head, 0, 1:].tolist()
+    return weights
+
+
+def _answers(logit: np.ndarray, *, positive: bool) -> bool:
+    return bool(logit > 0) is positive
+
+
+def _opposite_signs(values: np.ndarray) -> list[bool]:
+    """`[head]`, of the values of two letters behind CLS."""
+    return [bool(a * b < 0) for a, b in values[1:, :, 0].T]
 
 
 def _embedding(token: str) -> Callable[[TrainedRun], Any]:
@@ -226,49 +232,12 @@ def _embedding(token: str) -> Callable[[TrainedRun], Any]:
     return read
 
 
-def _attention(head: int, string: str) -> Callable[[TrainedRun], Any]:
-    def read(run: TrainedRun) -> Any:
-        pattern = _activations(run.directory.checkpoint(), [string])["blocks.0.attn.hook_pattern"]
-        return pattern[0, head, 0, 1:].tolist()
-
-    return read
-
-
-def _value(head: int, letter: str) -> Callable[[TrainedRun], float]:
-    def read(run: TrainedRun) -> float:
-        activations = _activations(run.directory.checkpoint(), [letter])
-        return float(activations["blocks.0.attn.hook_v"][0, 1, head, 0])
-
-    return read
-
-
-def _probability(string: str) -> Callable[[TrainedRun], float]:
-    def read(run: TrainedRun) -> float:
-        logit = _activations(run.directory.checkpoint(), [string])["logits"][0]
-        return float(1 / (1 + np.exp(-logit)))
-
-    return read
-
-
-def _predicts(string: str, prediction: int) -> Callable[[TrainedRun], bool]:
-    def read(run: TrainedRun) -> bool:
-        logit = _activations(run.directory.checkpoint(), [string])["logits"][0]
-        return int(logit > 0) == prediction
-
-    return read
-
-
 def _letters_by_score(checkpoint: Checkpoint, head: int) -> str:
     """The alphabet, ordered by how much the head's CLS attends to one of each."""
     letters = checkpoint.config.alphabet.letters
-    scores = _activations(checkpoint, [letters])["blocks.0.attn.hook_attn_scores"][0, head, 0, 1:]
+    scores = _activations(checkpoint, letters)["blocks.0.attn.hook_attn_scores"][head, 0, 1:]
     return "".join(letters[index] for index in np.argsort(-scores))
 
 
 def _favourite_letters(checkpoint: Checkpoint) -> list[str]:
     return [_letters_by_score(checkpoint, head)[0] for head in range(checkpoint.config.n_heads)]
-
-
-def _opposite_signs(run: TrainedRun) -> list[bool]:
-    values = _activations(run.directory.checkpoint(), ["ab"])["blocks.0.attn.hook_v"][0, 1:, :, 0]
-    return [bool(a * b < 0) for a, b in values.T]

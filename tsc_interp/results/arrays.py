@@ -25,6 +25,12 @@ Number = Annotated[
 _MOST_SHOWN = 400
 
 
+def largest(sizes: ArrayLike, most: int) -> list[int]:
+    """The places of the largest sizes, at most so many, in their own order."""
+    order = np.argsort(-np.asarray(sizes), kind="stable")[:most]
+    return sorted(order.tolist())
+
+
 class Record(BaseModel):
     """Data that does not change: results, and the records they are made of."""
 

@@ -13,20 +13,21 @@ from itertools import product
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, model_validator
 
 from tsc_interp.errors import UsageError, needed
 from tsc_interp.output.display import Displayed, Grid
 from tsc_interp.output.json_form import from_json
 from tsc_interp.output.numbers import Cell
-from tsc_interp.results.arrays import LabeledArray, Number, Record
+from tsc_interp.results.arrays import LabeledArray, Number, Record, largest
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
 __all__ = [
     "SEVERITIES", "Cell", "Finding", "HeadsResult", "LabeledArray", "Number", "Pair",
-    "ProbeResult", "Record", "Severity", "Table", "head_name",
+    "ProbeResult", "Record", "Severity", "Table", "head_name", "largest", "largest_heads",
     "named_heads", "that_hold", "unknown", "worst_first",
 ]  # fmt: skip
 
@@ -250,6 +251,11 @@ class Pair(Record):
             return None
         return ((self.clean_logit, self.corrupted_logit)[which] > 0) == bool(self.labels[which])
 
+    @property
+    def severity(self) -> Severity:
+        """A failure where a wrong string is compared with one that is answered right."""
+        return "failure" if self.right(1) is False and self.right(0) else "note"
+
     def _one(self, which: int) -> str:
         name = (self.clean, self.corrupted)[which]
         logit = (self.clean_logit, self.corrupted_logit)[which]
@@ -269,6 +275,15 @@ def named_heads(n_layers: int, array: LabeledArray) -> list[tuple[int, int, str]
         for i, layer in enumerate(array.labels["layer"])
         for h, head in enumerate(array.labels["head"])
     ]
+
+
+def largest_heads(
+    heads: Sequence[tuple[int, int, str]], sizes: NDArray[np.float64], most: int
+) -> tuple[list[tuple[int, int, str]], str]:
+    """The heads with the largest sizes `[layer head]`, and ` (12 of 48 heads)` if not all."""
+    kept = largest([sizes[i, h] for i, h, _ in heads], most)
+    some = f" ({most} of {len(heads)} heads)" if len(heads) > most else ""
+    return [heads[place] for place in kept], some
 
 
 MOST_SHOWN = 24
@@ -319,6 +334,14 @@ class HeadsResult(ProbeResult):
             np.ndindex(lead.shape), key=lambda at: (not self.stands_out(*at), -float(lead[at]))
         )
         return [(i, h) for i, h in order[:MOST_SHOWN]]
+
+    def shown_by_name(self, most: int = MOST_SHOWN) -> list[tuple[int, int, str]]:
+        """The first of these heads with their names, in the order of the model."""
+        assert self.lead is not None
+        layers = self.lead.labels["layer"]
+        return [
+            (i, h, f"layer {layers[i]} head {h}") for i, h in sorted(self.heads_to_show()[:most])
+        ]
 
     @property
     def many_heads(self) -> bool:

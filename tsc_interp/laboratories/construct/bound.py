@@ -19,10 +19,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from tsc_interp.checkpoints.resolve import ModelLike, as_checkpoint
-from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
-from tsc_interp.laboratories.every_string import letter_scores
-from tsc_interp.rules import ContainsAll
+from tsc_interp.laboratories.every_string import beyond_plain, letter_scores
+from tsc_interp.results.base import that_hold
 
 
 @dataclass(frozen=True)
@@ -52,9 +51,12 @@ def reach(model: ModelLike) -> Reach:
     """The filler that bounds the model most."""
     checkpoint = as_checkpoint(model)
     config = checkpoint.config
-    _check(config)
     named = [config.alphabet.index(letter) for letter in config.task.needs]
     others = [t for t in range(config.n_letters) if t not in named]
+    beyond = {"an MLP": config.has_mlp, "no letter beside the task's": not others}
+    obstacles = [*beyond_plain(config), *that_hold(beyond), *config.beyond_report]
+    if obstacles:
+        raise UnsupportedError(f"the bound on margins is for plain heads; this has {obstacles[0]}")
     weights = {name: weight.astype(np.float64) for name, weight in checkpoint.weights.items()}
     embedded = weights["embed.W_E"]
     letters, cls = embedded[2:], embedded[0]
@@ -86,19 +88,3 @@ def _against(filler: str, summed: float, most: float, logit: float, positive: in
     # m is a whole number below M (rho - 1), so the length is at most this.
     allowed = positive + math.ceil(max(float(summed) * (leverage - 1), 0.0)) - 1
     return Reach(filler, float(summed), leverage, float(max(allowed, 0)))
-
-
-def _check(config: ClassifierConfig) -> None:
-    problems = {
-        "an MLP": config.has_mlp,
-        "more than one layer": config.n_layers > 1,
-        "CLS attended to": config.attend_cls,
-        "scores with log n": config.log_n,
-        "norms": config.has_norm,
-        "no attention": not config.has_attention,
-        "another task than contains-all": not isinstance(config.task, ContainsAll),
-        "no letter beside the task's": config.n_letters == len(config.task.needs),
-    }
-    obstacles = [name for name, there in problems.items() if there] or list(config.beyond_report)
-    if obstacles:
-        raise UnsupportedError(f"the bound on margins is for plain heads; this has {obstacles[0]}")

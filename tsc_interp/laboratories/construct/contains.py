@@ -27,10 +27,10 @@ from tsc_interp.laboratories.construct.written import (
     checked_length,
     checked_letters,
     embedding,
+    one_head,
     written,
 )
 from tsc_interp.rules import ContainsAll
-from tsc_interp.strings import LETTERS
 
 LOG_N_SHARPNESS = 2.0
 """How many times log n the letter read is ahead of every other; it must be above 1."""
@@ -45,19 +45,16 @@ def contains_all(
     """
     task = ContainsAll(letters=letters)
     positive = task.letters
-    least = 1 + max(LETTERS.index(letter) for letter in positive)
-    n_letters = max(least, 3) if n_letters is None else checked_letters(n_letters, least)
+    n_letters = checked_letters(n_letters, positive)
     if log_n:
         length = None
     elif length is not None:
         checked_length(length, len(positive))
-    config = ClassifierConfig(
-        n_letters=n_letters,
-        task=task,
+    config = one_head(
+        task,
+        n_letters,
         d_model=1 if len(positive) < 3 else 2,
         n_heads=len(positive),
-        d_head=1,
-        d_mlp=0,
         score_scale="sqrt_d_head_log_n" if log_n else "sqrt_d_head",
     )
     if len(positive) == 1:

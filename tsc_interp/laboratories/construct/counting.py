@@ -16,17 +16,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.laboratories.construct.written import (
     Construction,
     checked_length,
     checked_letters,
     embedding,
+    one_head,
     written,
 )
 from tsc_interp.rules import AtLeast, Majority, Parity
-from tsc_interp.strings import LETTERS
 
 PARITY_LONGEST = 7
 """Beyond it the weights of the interpolation are too far apart for float32."""
@@ -41,15 +40,7 @@ def at_least(letter: str, k: int, n_letters: int | None) -> Construction:
     than they count for.
     """
     task = AtLeast(letter=letter, k=k)
-    config = ClassifierConfig(
-        n_letters=_alphabet(letter, n_letters),
-        task=task,
-        d_model=1,
-        n_heads=1,
-        d_head=1,
-        d_mlp=0,
-        attend_cls=True,
-    )
+    config = one_head(task, checked_letters(n_letters, letter), attend_cls=True)
     cls = (0.5 - k) / 2
     values = {t: float(t == letter) - cls for t in config.alphabet.letters}
     weights = {"W_E": embedding(config, cls, values), "W_V": 1, "W_O": 1, "W_U": 1}
@@ -59,14 +50,7 @@ def at_least(letter: str, k: int, n_letters: int | None) -> Construction:
 
 def majority(letter: str, n_letters: int | None, length: int | None) -> Construction:
     """n_letter - n_others over n, less a threshold that lets a certificate be found."""
-    config = ClassifierConfig(
-        n_letters=_alphabet(letter, n_letters),
-        task=Majority(letter=letter),
-        d_model=1,
-        n_heads=1,
-        d_head=1,
-        d_mlp=0,
-    )
+    config = one_head(Majority(letter=letter), checked_letters(n_letters, letter))
     values = {other: 1.0 if other == letter else -1.0 for other in config.alphabet.letters}
     reach, threshold = None, 0.0
     if length is not None and config.n_letters > 1:
@@ -87,19 +71,12 @@ def parity(letter: str, odd: bool, n_letters: int | None, length: int | None) ->
             f"worth one more letter (documentation, laboratories/construct); {asked} is out of "
             f"reach: ask for at most {PARITY_LONGEST} with --max-length"
         )
-    alphabet = _alphabet(letter, n_letters)
+    alphabet = checked_letters(n_letters, letter)
     first = 0 if alphabet > 1 else 1
     changes = np.arange(first, checked_length(length, 1), dtype=np.float64) + 0.5
     heads = max(len(changes), 1)
-    config = ClassifierConfig(
-        n_letters=alphabet,
-        task=Parity(letter=letter, odd=odd),
-        d_model=2,
-        n_heads=heads,
-        d_head=1,
-        d_mlp=0,
-        attend_cls=True,
-    )
+    task = Parity(letter=letter, odd=odd)
+    config = one_head(task, alphabet, d_model=2, n_heads=heads, attend_cls=True)
     # What CLS is worth in each head is e^pull letters; -pull is a pole of the rational function.
     pull = np.linspace(np.log(0.2), np.log(4.0 * length + 3), heads).astype(np.float32)
     shares = _partial_fractions(np.exp(pull.astype(np.float64)), changes)
@@ -125,8 +102,3 @@ def _partial_fractions(poles: NDArray[np.float64], changes: NDArray[np.float64])
     apart = poles[None, :] - poles[:, None] + np.eye(len(poles))
     numerators = (-poles[:, None] - changes[None, :]).prod(axis=1)
     return numerators / apart.prod(axis=1) / poles
-
-
-def _alphabet(letter: str, n_letters: int | None) -> int:
-    least = LETTERS.index(letter) + 1
-    return max(least, 3) if n_letters is None else checked_letters(n_letters, least)

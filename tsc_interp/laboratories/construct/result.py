@@ -80,20 +80,11 @@ class ConstructResult(LabResult):
     """`[heads quantity]`."""
 
     def tables(self) -> tuple[Table, ...]:
-        rows: tuple[tuple[Cell, ...], ...] = tuple(
-            (
-                one.name,
-                one.d_model,
-                one.heads,
-                one.neurons,
-                one.parameters,
-                one.largest_weight,
-                one.reach,
-                one.first_error or "none",
-                one.float32_safe,
-            )
+        rows: list[tuple[Cell, ...]] = [
+            (one.name, one.d_model, one.heads, one.neurons, one.parameters, one.largest_weight,
+             one.reach, one.first_error or "none", one.float32_safe)
             for one in self.built
-        )
+        ]  # fmt: skip
         columns = (
             "model", "dimensions", "heads", "neurons", "weights", "largest", "right up to",
             "first error", "safe in float32 up to",

@@ -14,7 +14,8 @@ from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UsageError
 from tsc_interp.output.display import Displayed
 from tsc_interp.output.numbers import counted
-from tsc_interp.strings import MAX_LETTERS
+from tsc_interp.rules import Rule
+from tsc_interp.strings import LETTERS, MAX_LETTERS
 
 LONGEST = 100_000
 """Beyond it the step from one length to the next is lost in the rounding of float32 weights."""
@@ -83,6 +84,12 @@ class Construction(Displayed):
         }
 
 
+def one_head(task: Rule, n_letters: int, **options: Any) -> ClassifierConfig:
+    """One dimension, one head of size one and no MLP, unless the options say otherwise."""
+    small = {"d_model": 1, "n_heads": 1, "d_head": 1, "d_mlp": 0}
+    return ClassifierConfig(n_letters=n_letters, task=task, **{**small, **options})
+
+
 def written(
     config: ClassifierConfig,
     weights: Mapping[str, ArrayLike],
@@ -117,7 +124,11 @@ def checked_length(length: object, shortest: int) -> int:
     return length
 
 
-def checked_letters(n_letters: object, least: int) -> int:
+def checked_letters(n_letters: int | None, letters: str) -> int:
+    """The size of the alphabet: by default three, or as many as it takes to have these letters."""
+    least = 1 + max(LETTERS.index(letter) for letter in letters)
+    if n_letters is None:
+        return max(least, 3)
     if type(n_letters) is not int or not least <= n_letters <= MAX_LETTERS:
         raise UsageError(
             f"this task needs an alphabet of {least} to {MAX_LETTERS} letters, not {n_letters!r}"

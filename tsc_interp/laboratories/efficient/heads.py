@@ -14,10 +14,9 @@ import torch
 from numpy.typing import NDArray
 
 from tsc_interp.checkpoints.checkpoint import Checkpoint
-from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
+from tsc_interp.laboratories.every_string import beyond_plain
 from tsc_interp.model.classifier import Classifier
-from tsc_interp.rules import ContainsAll
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -39,7 +38,12 @@ class Heads:
     @classmethod
     def of(cls, checkpoint: Checkpoint) -> Heads:
         config = checkpoint.config
-        _check(config)
+        if obstacles := beyond_plain(config):
+            raise UnsupportedError(
+                "the efficient laboratory takes one layer of plain softmax attention without "
+                "positions or norms, CLS reading letters only; this model has "
+                f"{', '.join(obstacles)}"
+            )
         model = Classifier.from_checkpoint(checkpoint).double()
         every = model.counts(np.ones((1, config.n_letters), dtype=np.int64))
         with torch.no_grad():
@@ -70,26 +74,6 @@ class Heads:
 
     def labels(self, counts: Ints) -> NDArray[np.bool_]:
         return np.asarray(self.model.config.task.classes(counts)) > 0
-
-
-def _check(config: ClassifierConfig) -> None:
-    """Refuse what the argument is not about, rather than answer another question."""
-    reasons = {
-        "more than one layer": config.n_layers > 1,
-        "no attention": not config.has_attention,
-        "positions or an order of reading": config.needs_order,
-        "a CLS that attends to itself": config.attend_cls,
-        "scores scaled by the length": config.score_scale != "sqrt_d_head",
-        "a norm": config.has_norm,
-        "multiclass outputs": config.n_outputs > 1,
-        "a task other than contains-all": not isinstance(config.task, ContainsAll),
-    }
-    obstacles = [reason for reason, there in reasons.items() if there]
-    if obstacles:
-        raise UnsupportedError(
-            "the efficient laboratory takes one layer of plain softmax attention without positions "
-            f"or norms, CLS reading letters only; this model has {', '.join(obstacles)}"
-        )
 
 
 def random_strings(rng: np.random.Generator, n_letters: int, length: int, many: int) -> Ints:

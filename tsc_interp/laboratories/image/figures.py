@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import plotly.graph_objects as go
 
 from tsc_interp.laboratories.base import LabeledArray
 from tsc_interp.laboratories.image.result import ARMS, QUESTIONS, TRAINED, ImageResult
 from tsc_interp.plots.colours import DASHES, INK, MUTED, SHARE, diverging, faint
-from tsc_interp.plots.heat import heat
+from tsc_interp.plots.heat import heat, side_by_side
 from tsc_interp.plots.series import add_series
 from tsc_interp.plots.style import Figure, new_figure
 from tsc_interp.results.intervals import share_interval
@@ -20,60 +22,41 @@ def figures(result: ImageResult) -> list[Figure]:
     return [_maps(result), _arms(result), _places(result), _filters(result)]
 
 
-def _panel(figure: go.Figure, place: int, across: int, down: int, title: str) -> tuple[str, str]:
-    """One of several square drawings without ticks, its title above it; returns its axes."""
-    column, row = place % across, place // across
-    wide, high = 1 / across, 1 / down
-    top = 1 - row * high
-    x, y = (f"{axis}{place + 1 if place else ''}" for axis in "xy")
-    bare = {
-        "showgrid": False, "zeroline": False, "ticks": "", "showticklabels": False,
-        "constrain": "domain",
-    }  # fmt: skip
-    figure.update_layout(
-        {
-            f"xaxis{x[1:]}": {
-                **bare, "domain": [column * wide + 0.01, (column + 1) * wide - 0.01], "anchor": y,
-            },
-            f"yaxis{y[1:]}": {
-                **bare, "domain": [top - high + 0.01, top - 0.18 * high], "anchor": x,
-                "scaleanchor": x, "autorange": "reversed",
-            },
-        }
-    )  # fmt: skip
-    if title:
-        figure.add_annotation(
-            x=(column + 0.5) * wide, y=top - 0.17 * high, xref="paper", yref="paper",
-            yanchor="bottom", xanchor="center", text=title, align="center",
-        )  # fmt: skip
-    return x, y
+def _pictures(titles: Sequence[str], across: int, height: int, **gaps: float) -> go.Figure:
+    """Square pictures side by side, without ticks, the first row of pixels on top."""
+    figure = side_by_side(titles, across, height, **gaps)
+    bare = {"visible": False, "constrain": "domain"}
+    figure.update_xaxes(bare).update_yaxes(bare, autorange="reversed", scaleratio=1)
+    return figure.for_each_yaxis(lambda axis: axis.update(scaleanchor=axis.anchor))
 
 
 def _maps(result: ImageResult) -> Figure:
-    figure = new_figure(height=680)
+    verdicts = ["" if one.answer == one.word else f" (it is {one.word})" for one in result.shown]
+    titles = [
+        f"{one.sentence.removesuffix(f'{one.place} is')}<br>{one.place} is "
+        f"<b>{one.answer}</b>{verdict}"
+        for one, verdict in zip(result.shown, verdicts, strict=True)
+    ]
+    figure = _pictures(titles, 2, 680, y_gap=0.2)
     picture = result.picture.array
     side = len(picture)
     step = side / result.maps.shape[-1]
     middles = [step * (i + 0.5) - 0.5 for i in range(result.maps.shape[-1])]
     clear = [(0.0, faint(_OVER, 0.0)), (1.0, faint(_OVER, 0.85))]
     spoken = []
-    for s, (one, weights) in enumerate(zip(result.shown, result.maps.array, strict=True)):
-        verdict = "" if one.answer == one.word else f" (it is {one.word})"
-        words = one.sentence.removesuffix(f"{one.place} is") + f"<br>{one.place} is"
-        x, y = _panel(figure, s, 2, 2, f"{words} <b>{one.answer}</b>{verdict}")
-        axes = {"xaxis": x, "yaxis": y, "showscale": False}
-        figure.add_heatmap(z=picture, **axes, **SHARE, hoverinfo="skip")
+    for place, (one, weights) in enumerate(zip(result.shown, result.maps.array, strict=True)):
+        at = {"row": place // 2 + 1, "col": place % 2 + 1}
+        figure.add_heatmap(z=picture, showscale=False, **SHARE, hoverinfo="skip", **at)
         for cut in range(1, result.options.grid):
-            at = cut * side / result.options.grid - 0.5
-            thin = {"type": "line", "xref": x, "yref": y, "line": {"color": INK, "width": 1}}
-            figure.add_shape(**thin, x0=at, x1=at, y0=-0.5, y1=side - 0.5)
-            figure.add_shape(**thin, y0=at, y1=at, x0=-0.5, x1=side - 0.5)
+            edge = cut * side / result.options.grid - 0.5
+            figure.add_hline(edge, line={"color": INK, "width": 1}, **at)
+            figure.add_vline(edge, line={"color": INK, "width": 1}, **at)
         figure.add_heatmap(
-            z=weights, x=middles, y=middles, **axes, colorscale=clear, zmin=0.0,
-            zmax=float(weights.max()), hovertemplate="weight %{z:.3f}<extra></extra>",
+            z=weights, x=middles, y=middles, showscale=False, colorscale=clear, zmin=0.0,
+            zmax=float(weights.max()), hovertemplate="weight %{z:.3f}<extra></extra>", **at,
         )  # fmt: skip
         spoken.append(
-            f"`{one.sentence}`: {one.answer}{verdict}, largest weight {weights.max():.0%}"
+            f"`{one.sentence}`: {one.answer}{verdicts[place]}, largest weight {weights.max():.0%}"
         )
     return Figure(
         "maps",
@@ -151,14 +134,13 @@ def _filters(result: ImageResult) -> Figure:
     filters = result.filters.array
     across = min(len(filters), 8)
     down = -(-len(filters) // across)
-    figure = new_figure(height=120 * down + 40)
+    figure = _pictures([""] * len(filters), across, 120 * down + 40, x_gap=0.02)
+    figure.update_layout(margin={"t": 16, "b": 16})
     scale = diverging(filters)
     for place, one in enumerate(filters):
-        x, y = _panel(figure, place, across, down, "")
-        figure.add_heatmap(
-            z=one, xaxis=x, yaxis=y, showscale=False, **scale,
-            hovertemplate="%{z:.2f}<extra>filter " + str(place) + "</extra>",
-        )  # fmt: skip
+        hover = "%{z:.2f}<extra>filter " + str(place) + "</extra>"
+        figure.add_heatmap(z=one, showscale=False, **scale, hovertemplate=hover,
+                           row=place // across + 1, col=place % across + 1)  # fmt: skip
     return Figure(
         "filters",
         "The learned filters of the first convolution",

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.data import BalancedStream
 from tsc_interp.laboratories.positions.result import BEFORE, NONE, SINUSOIDAL, PositionsOptions
+from tsc_interp.laboratories.trained import trained as train
 from tsc_interp.rules import Before, ContainsAll
-from tsc_interp.training.config import RunConfig, TrainingConfig
-from tsc_interp.training.ensemble import TrainingState, start, train_ensemble
+from tsc_interp.training.config import TrainingConfig
 
 _GOOD_ENOUGH = 0.5
 """Validation loss, a sum over 640 strings."""
@@ -44,20 +42,8 @@ def training(asked: PositionsOptions) -> TrainingConfig:
     )
 
 
-def trained(task: str, kind: str, asked: PositionsOptions) -> Iterator[tuple[int, Checkpoint]]:
+def trained(task: str, kind: str, asked: PositionsOptions) -> list[tuple[int, Checkpoint]]:
     """Each seed with its best epoch by validation loss."""
-    config = RunConfig(classifier=classifier(task, kind, asked), training=training(asked))
     seeds = range(asked.seed, asked.seed + asked.seeds)
-    best: dict[int, TrainingState] = {}
-    for members in train_ensemble([start(config, seed) for seed in seeds]):
-        for member in members:
-            known = best.get(member.seed)
-            if known is None or _loss(member) < _loss(known):
-                best[member.seed] = member
-    for seed, member in best.items():
-        name = f"{kind} positions, seed {seed}"
-        yield seed, Checkpoint(config.classifier, member.weights, source=name)
-
-
-def _loss(member: TrainingState) -> float:
-    return member.metrics[-1].validation_loss
+    models = train(classifier(task, kind, asked), seeds, training(asked))
+    return list(zip(seeds, models, strict=True))

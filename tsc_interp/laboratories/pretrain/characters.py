@@ -24,7 +24,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from tsc_interp.laboratories.base import LabeledArray, Progress, silent
+from tsc_interp.laboratories.base import LabeledArray, Progress
 from tsc_interp.laboratories.every_string import Floats, Integers
 from tsc_interp.laboratories.pretrain.result import (
     BOTH,
@@ -168,7 +168,7 @@ def measure(said: Integers, world: World) -> Floats:
     return np.array([part.mean() if part.size else np.nan for part in parts])
 
 
-def study(asked: PretrainOptions, progress: Progress = silent) -> Characters:
+def study(asked: PretrainOptions, progress: Progress) -> Characters:
     """Both arms from the same initial weights, seed by seed."""
     seeds = range(asked.seed, asked.seed + asked.character_seeds)
     measured = np.zeros((2, len(MEASURED), len(seeds)))

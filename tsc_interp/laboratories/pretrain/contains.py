@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import repeat
+from typing import Any
 
 import numpy as np
 import torch
 
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.laboratories.base import Progress, silent
+from tsc_interp.laboratories.base import LabeledArray, Progress
 from tsc_interp.laboratories.every_string import (
     Floats,
     balanced,
@@ -25,7 +25,7 @@ from tsc_interp.laboratories.pretrain.corruption import (
     spans,
     uneven_strings,
 )
-from tsc_interp.laboratories.pretrain.result import BOTH, TRAINED, PretrainOptions
+from tsc_interp.laboratories.pretrain.result import BOTH, STAGES, TRAINED, PretrainOptions
 from tsc_interp.laboratories.pretrain.training import (
     Batch,
     Strings,
@@ -48,20 +48,11 @@ CORPUS = TASK.replace(n_outputs=TASK.n_letters)
 Arms = dict[str, Weights]
 
 
-@dataclass(frozen=True)
-class FewLabelScores:
-    accuracy: Floats
-    """`[arm labels seed]`."""
-    horizons: Floats
-    """`[arm labels seed]`."""
-    heads: Floats
-    """`[stage seed head letter]`: the weights on a string with each letter once."""
-    gaps: tuple[float, float]
-    """From the best restorations, in total variation: the pre-trained models', and equal shares."""
+def study(asked: PretrainOptions, progress: Progress) -> dict[str, Any]:
+    """The arrays of a result that are about few labels.
 
-
-def study(asked: PretrainOptions, progress: Progress = silent) -> FewLabelScores:
-    """Every arm from the same initial weights on the same labelled strings, seed by seed."""
+    Every arm starts from the same initial weights, on the same labelled strings, seed by seed.
+    """
     seeds = range(asked.seed, asked.seed + asked.seeds)
     rng = np.random.default_rng([asked.seed, 1])
     fresh = initial_ensemble(CORPUS, seeds)
@@ -84,7 +75,17 @@ def study(asked: PretrainOptions, progress: Progress = silent) -> FewLabelScores
     most = slice((len(asked.labels) - 1) * asked.seeds, None)
     last = {name: weight[most] for name, weight in arms[BOTH].items()}
     heads = [_read(weights, asked.seeds) for weights in (fresh, pretrained, last)]
-    return FewLabelScores(accuracy, horizons, np.array(heads), _gaps(pretrained, asked.seeds))
+    axes = {"arm": TRAINED, "labels": asked.labels, "seed": seeds}
+    return {
+        "contains": LabeledArray.of(accuracy, **axes),
+        "horizons": LabeledArray.of(horizons, **axes),
+        "heads": LabeledArray.of(
+            heads, stage=STAGES, seed=seeds, head=range(TASK.n_heads), letter=TASK.alphabet.letters
+        ),
+        "gaps": LabeledArray.of(
+            _gaps(pretrained, asked.seeds), restoring=("pre-trained", "all letters alike")
+        ),
+    }
 
 
 def few_labels(asked: PretrainOptions, rng: np.random.Generator) -> Batch:

@@ -8,17 +8,24 @@ is a name and one letter that the corpus does not have.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import repeat
+from typing import Any
 
 import numpy as np
 import torch
 
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.laboratories.base import Progress, silent
+from tsc_interp.laboratories.base import LabeledArray, Progress
 from tsc_interp.laboratories.every_string import Floats, Integers
 from tsc_interp.laboratories.pretrain.corruption import corrupted, spans
-from tsc_interp.laboratories.pretrain.result import GROUPS, PretrainOptions
+from tsc_interp.laboratories.pretrain.result import (
+    ALONE,
+    BOTH,
+    GROUPS,
+    LONGER,
+    ONLY,
+    PretrainOptions,
+)
 from tsc_interp.laboratories.pretrain.training import Batch, Strings, Weights, logits, train
 from tsc_interp.model.initialise import initial_ensemble
 
@@ -37,17 +44,8 @@ GROUP_OF = np.repeat(np.arange(len(GROUPS)), (SHOWN, HELD_OUT, STRANGERS))
 """Names in this order: asked about in fine-tuning, in the corpus only, nowhere."""
 
 
-@dataclass(frozen=True)
-class PartnerScores:
-    accuracy: Floats
-    """`[arm group seed]`."""
-    confidence: Floats
-    """`[arm group seed]`: the mean of the largest probability, right or wrong."""
-    constant: Floats
-    """`[seed]`: of the partner asked for most often in fine-tuning, on held-out names."""
-
-
-def study(asked: PretrainOptions, progress: Progress = silent) -> PartnerScores:
+def study(asked: PretrainOptions, progress: Progress) -> dict[str, Any]:
+    """The arrays of a result that are about partners."""
     seeds = range(asked.seed, asked.seed + asked.seeds)
     rng = np.random.default_rng([asked.seed, 2])
     facts = rng.integers(PARTNERS, size=(asked.seeds, NAMES))
@@ -57,14 +55,19 @@ def study(asked: PretrainOptions, progress: Progress = silent) -> PartnerScores:
     progress("a letter's partner: fine-tuning")
     shown = _questions(facts, SHOWN)
     steps = asked.finetune_steps
-    arms = (  # in the order of ARMS
-        train(CONFIG, pretrained, repeat(shown, steps), RATE),
-        train(CONFIG, fresh, repeat(shown, steps), RATE),
-        train(CONFIG, fresh, repeat(shown, steps + asked.pretrain_steps), RATE),
-        pretrained,
-    )
-    scored = np.array([_scores(weights, facts) for weights in arms])
-    return PartnerScores(scored[:, 0], scored[:, 1], constant_answer(facts))
+    arms = {
+        BOTH: train(CONFIG, pretrained, repeat(shown, steps), RATE),
+        ALONE: train(CONFIG, fresh, repeat(shown, steps), RATE),
+        LONGER: train(CONFIG, fresh, repeat(shown, steps + asked.pretrain_steps), RATE),
+        ONLY: pretrained,
+    }
+    right, sure = np.swapaxes([_scores(weights, facts) for weights in arms.values()], 0, 1)
+    axes = {"arm": arms, "group": GROUPS, "seed": seeds}
+    return {
+        "partners": LabeledArray.of(right, **axes),
+        "confidence": LabeledArray.of(sure, **axes),
+        "constant": LabeledArray.of(constant_answer(facts), seed=seeds),
+    }
 
 
 def constant_answer(facts: Integers) -> Floats:

@@ -19,41 +19,18 @@ removed letter of the first corpus has a closed form, Laplace's rule.
 
 from __future__ import annotations
 
-from tsc_interp.laboratories.base import LabeledArray, Progress
+from tsc_interp.laboratories.base import Progress
 from tsc_interp.laboratories.pretrain import characters, contains, partners
-from tsc_interp.laboratories.pretrain.result import (
-    ARMS,
-    GROUPS,
-    STAGES,
-    TRAINED,
-    PretrainOptions,
-    PretrainResult,
-)
+from tsc_interp.laboratories.pretrain.result import PretrainOptions, PretrainResult
 from tsc_interp.model.threads import one_thread
 
 
 @one_thread()
 def run(asked: PretrainOptions, progress: Progress) -> PretrainResult:
-    seeds = range(asked.seed, asked.seed + asked.seeds)
-    facts = partners.study(asked, progress)
-    few = contains.study(asked, progress)
-    by_group = {"arm": ARMS, "group": GROUPS, "seed": seeds}
-    by_labels = {"arm": TRAINED, "labels": asked.labels, "seed": seeds}
     return PretrainResult(
         options=asked,
-        partners=LabeledArray.of(facts.accuracy, **by_group),
-        confidence=LabeledArray.of(facts.confidence, **by_group),
-        constant=LabeledArray.of(facts.constant, seed=seeds),
         questions=asked.seeds * partners.HELD_OUT,
-        contains=LabeledArray.of(few.accuracy, **by_labels),
-        horizons=LabeledArray.of(few.horizons, **by_labels),
-        heads=LabeledArray.of(
-            few.heads,
-            stage=STAGES,
-            seed=seeds,
-            head=range(contains.TASK.n_heads),
-            letter=contains.TASK.alphabet.letters,
-        ),
+        **partners.study(asked, progress),
+        **contains.study(asked, progress),
         characters=characters.study(asked, progress),
-        gaps=LabeledArray.of(few.gaps, restoring=("pre-trained", "all letters alike")),
     )

@@ -14,6 +14,7 @@ from tsc_interp.plots.series import add_series, name_rows
 from tsc_interp.plots.style import Figure, decision_line, new_figure
 from tsc_interp.probes.ablation.result import AblationResult, Answers, Exact
 from tsc_interp.probes.wording import number
+from tsc_interp.results.base import largest
 
 MOST_ROWS = 24
 _LOOKS = {"zero": ("circle", MUTED[3]), "mean": ("diamond-open", MUTED[2])}
@@ -125,17 +126,15 @@ def _dots(
 def _answers(answers: Answers) -> Figure:
     """One bar per part: how many answers change."""
     labels, changed = answers.changed.labels, answers.changed.array
-    order = np.argsort(-changed.max(0), kind="stable")[:MOST_ROWS]
-    kept = sorted(order.tolist())
+    kept = largest(changed.max(0), MOST_ROWS)
     names = _picked(labels["part"], kept)
     figure = new_figure("answers that change", height=110 + 24 * len(kept), legend=True)
     for c, change in enumerate(labels["change"]):
         symbol, colour = _LOOKS[change]
-        figure.add_scatter(
-            x=changed[c, kept], y=names, mode="markers", name=f"replaced by {change}",
-            marker={"symbol": symbol, "size": 11, "color": colour, "line": {"width": 2}},
-            hovertemplate=f"%{{y}}, {change}: %{{x}} of {answers.rows}<extra></extra>",
-        )  # fmt: skip
+        add_series(figure, changed[c, kept], names, f"replaced by {change}",
+                   f"%{{y}}, {change}: %{{x}} of {answers.rows}<extra></extra>", mode="markers",
+                   colour=colour, symbol=symbol, size=11,
+                   marker={"line": {"width": 2}})  # fmt: skip
     figure.update_xaxes(range=[-0.03 * answers.rows, 1.04 * answers.rows])
     figure.update_yaxes(range=[len(kept) - 0.5, -0.5], zeroline=False)
     most = answers.most_needed()
@@ -155,7 +154,7 @@ def _logits(result: AblationResult) -> Figure:
     parts, strings = result.effects.labels["part"], result.effects.labels["string"]
     cells = result.effects.array[0]
     size = np.abs(cells).mean(axis=1)
-    kept = sorted(np.argsort(-size, kind="stable")[:MOST_ROWS].tolist())
+    kept = largest(size, MOST_ROWS)
     figure = heat(cells[kept], _picked(parts, kept), strings, show="+.1f", hover="+.4f")
     what, up, down = "logit", "towards yes", "towards no"
     if result.answers is not None:

@@ -15,7 +15,6 @@ import numpy as np
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.interventions.parts import Part
 from tsc_interp.probes.ablation.result import AblationResult, Answers
-from tsc_interp.probes.ablation.words import findings
 from tsc_interp.probes.rows import (
     Query,
     TokenNames,
@@ -87,7 +86,7 @@ def run_rows(
     axes: dict[str, Any] = {"change": ("zero", "mean"), "part": called}
     outputs = {int(one) for one in (*said, *after.ravel(), *chosen)}
     tokens_out = before.shape[1] == getattr(cfg, "d_vocab", None)
-    result = AblationResult(
+    return AblationResult(
         mean_over="the given rows, position by position",
         logits=LabeledArray.of(_lead(before, chosen), string=names),
         effects=LabeledArray.of(effects, **axes, string=names),
@@ -100,7 +99,6 @@ def run_rows(
             names={str(o): name_of(token_names if tokens_out else None, o) for o in outputs},
         ),
     )
-    return result.with_findings(findings(result))
 
 
 def _check_work(model: Any, tokens: int, passes: int) -> None:

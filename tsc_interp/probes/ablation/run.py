@@ -37,7 +37,7 @@ from tsc_interp.model.threads import one_thread
 from tsc_interp.probes.ablation.exact import ExactHalf
 from tsc_interp.probes.ablation.result import Ablated, AblationResult, TestErrors
 from tsc_interp.probes.ablation.rows import run_rows
-from tsc_interp.probes.ablation.words import findings, named
+from tsc_interp.probes.ablation.words import named
 from tsc_interp.probes.running import Floats, as_array, classifier_config, need_classifier
 from tsc_interp.results.base import LabeledArray, that_hold
 from tsc_interp.strings import PAD, Counts
@@ -111,7 +111,7 @@ def run(
     if counts is not None:
         result = _resampled(model, config, result, parts, _spaced(counts, RESAMPLED), seed)
     result = work.proved(result, named(result))
-    return result.with_findings(findings(result))
+    return result
 
 
 def _of_classes(model: Any, config: ClassifierConfig, strings: Sequence[str]) -> AblationResult:

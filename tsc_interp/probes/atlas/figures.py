@@ -68,20 +68,13 @@ def _sets(result: AtlasResult) -> Figure:
     figure = new_figure("letters in the first error", height=110 + 26 * len(sets))
     far = max([letter_set.length or 0 for letter_set in sets] + [1000]) * 3
     failing = [(i, one) for i, one in enumerate(sets) if one.length is not None]
-    figure.add_scatter(
-        x=[one.length for _, one in failing],
-        y=[i for i, _ in failing],
-        mode="markers+text",
-        marker={"symbol": "x", "size": 11, "color": WRONG},
-        text=[f" {one.first_error} " for _, one in failing],
-        textposition=[
-            "middle right" if (one.length or 0) ** 2 < far else "middle left" for _, one in failing
-        ],
-        cliponaxis=False,
-        hovertext=[f"{one.first_error}: a {one.kind}, logit {one.logit:.4g}" for _, one in failing],
-        hoverinfo="text",
-        showlegend=False,
-    )
+    sides = ["middle right" if (one.length or 0) ** 2 < far else "middle left"
+             for _, one in failing]  # fmt: skip
+    words = [f"{one.first_error}: a {one.kind}, logit {one.logit:.4g}" for _, one in failing]
+    add_series(figure, [one.length or 0 for _, one in failing], [i for i, _ in failing], "",
+               "%{customdata}<extra></extra>", mode="markers+text", colour=WRONG, symbol="x",
+               size=11, text=[f" {one.first_error} " for _, one in failing], textposition=sides,
+               cliponaxis=False, customdata=words, showlegend=False)  # fmt: skip
     quiet = [(i, one) for i, one in enumerate(sets) if one.length is None]
     figure.add_scatter(
         x=[1] * len(quiet),

@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.probes.atlas.result import PAIR_POINTS, AtlasResult, LetterSet, Marked, pair_counts
-from tsc_interp.probes.atlas.words import findings
 from tsc_interp.probes.running import need_classifier
 from tsc_interp.probes.searched import BUDGET, searched
 from tsc_interp.results.base import LabeledArray
@@ -56,7 +55,7 @@ def run(model: Any, strings: Sequence[str], *, budget: int = BUDGET) -> AtlasRes
     ratios = [max(counts) / min(counts) for counts in present if len(counts) == 2]
     pair_reach = int(np.clip(np.ceil(np.log10(max([1, *ratios])) + 0.5), 3, 7))
     maps: dict[str, Any] = pair_curves(config, supports, pair_reach)
-    result = AtlasResult(
+    return AtlasResult(
         task=config.question,
         letters=config.alphabet.letters,
         length_matters=length_matters(config),
@@ -69,7 +68,6 @@ def run(model: Any, strings: Sequence[str], *, budget: int = BUDGET) -> AtlasRes
         marked=marked,
         **maps,
     )
-    return result.with_findings(findings(result))
 
 
 def _letter_set(support: SupportHorizon, certificate: Certificate) -> LetterSet:

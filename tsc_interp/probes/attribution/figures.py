@@ -10,7 +10,7 @@ from tsc_interp.plots.heat import heat
 from tsc_interp.plots.series import add_series, each, name_rows
 from tsc_interp.plots.style import Figure, new_figure
 from tsc_interp.probes.attribution.result import AttributionResult
-from tsc_interp.results.base import LabeledArray
+from tsc_interp.results.base import LabeledArray, largest
 
 _PATTERNS = ("", "/", "\\", "x", "-", "|")
 MOST_GROUPS, MOST_PARTS = 6, 24
@@ -73,8 +73,7 @@ def _stack(result: AttributionResult) -> Figure:
 def _sources(result: AttributionResult, sources: LabeledArray) -> Figure:
     """The heads that add most, by where they read from."""
     mean = sources.array.mean(0)
-    order = np.argsort(-np.abs(mean).max(1), kind="stable")[:MOST_HEADS]
-    kept = np.sort(order)
+    kept = largest(np.abs(mean).max(1), MOST_HEADS)
     names, places = [sources.labels["head"][h] for h in kept], sources.labels["position"]
     h, place = np.unravel_index(np.abs(mean).argmax(), mean.shape)
     up, down = _pushes(result)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tsc_interp.errors import UnsupportedError
+from tsc_interp.interventions.norms import norm_weights
 from tsc_interp.probes.running import Floats, Pass, as_array
 
 TOLERANCE = 1e-4
@@ -52,25 +53,16 @@ def through_final_norm(model: Any, run: Pass, w: Floats) -> ReadOut:
         return ReadOut(w)
     last = run.at_query(f"blocks.{model.cfg.n_layers - 1}.hook_resid_post")
     scale = run.at_query("ln_final.hook_scale").reshape(len(last))
-    gain, shift = (_weight(model, names) for names in (("w", "weight"), ("b", "bias")))
-    if gain is not None and getattr(model.ln_final, "uses_weight_offset", False):
-        gain = 1.0 + gain
+    *weights, offset = norm_weights(getattr(model, "ln_final", None))
+    gain, shift = (None if weight is None else as_array(weight) for weight in weights)
     centred = _centred(model, run, last, scale)
 
     def fold(w: Floats) -> Floats:
-        u = w if gain is None else gain * w
+        u = w if gain is None else (gain + offset) * w
         return np.asarray(u - u.mean(axis=-1, keepdims=True) if centred else u)
 
     _check(model, run, last, fold, scale, shift)
     return ReadOut(fold(w), scale, None if shift is None else w @ shift)
-
-
-def _weight(model: Any, names: tuple[str, ...]) -> Floats | None:
-    for name in names:
-        weight = getattr(getattr(model, "ln_final", None), name, None)
-        if weight is not None:
-            return as_array(weight)
-    return None
 
 
 def _centred(model: Any, run: Pass, last: Floats, scale: Floats) -> bool:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 from einops import einsum
@@ -29,10 +29,9 @@ from tsc_interp.errors import UnsupportedError
 from tsc_interp.probes.attribution.final_norm import ReadOut, through_final_norm
 from tsc_interp.probes.attribution.result import OUTSIDE, AttributionResult
 from tsc_interp.probes.attribution.target import Answer, target
-from tsc_interp.probes.attribution.words import findings
-from tsc_interp.probes.rows import Query, TokenNames
 from tsc_interp.probes.running import (
     Floats,
+    InputOptions,
     Pass,
     chosen_layers,
     readout_direction,
@@ -70,12 +69,10 @@ def run(
     model: Any,
     strings: Sequence[str] | Tensor,
     *,
-    query: Query | None = None,
     layer: int | None = None,
     direction: ArrayLike | Tensor | None = None,
     answer: Answer | None = None,
-    token_names: TokenNames | None = None,
-    attention_mask: ArrayLike | Tensor | None = None,
+    **options: Unpack[InputOptions],
 ) -> AttributionResult:
     """`layer` stops after that layer: what the residual stream there says in the direction.
 
@@ -85,10 +82,7 @@ def run(
     """
 
     def forward() -> Pass:
-        return start(
-            model, strings, reads=READS, query=query, token_names=token_names,
-            attention_mask=attention_mask,
-        )  # fmt: skip
+        return start(model, strings, reads=READS, **options)
 
     given = forward()
     wanted = target(model, given, direction, answer)
@@ -113,7 +107,7 @@ def run(
     config, labels = given.config, None
     if config is not None and config.n_outputs == 1:
         labels = tuple(config.classes(given.rows).tolist())
-    result = AttributionResult(
+    return AttributionResult(
         not_applicable=notes,
         effects=LabeledArray.of(
             np.stack([part.effect for part in parts], axis=1),
@@ -128,7 +122,6 @@ def run(
         answers=wanted.answers if at_end else (),
         sources=sources,
     )
-    return result.with_findings(findings(result))
 
 
 def _grouped(parts: list[Effect]) -> tuple[list[str], Floats]:
@@ -224,15 +217,13 @@ def readouts(
     strings: Any,
     *,
     direction: ArrayLike | Tensor,
-    query: Query | None = None,
-    attention_mask: ArrayLike | Tensor | None = None,
+    **options: Unpack[InputOptions],
 ) -> Floats:
     """`[row]`: what the last layer's residual stream says in the direction, norm included."""
     w = readout_direction(model, direction)
     assert w is not None
     last = f"blocks.{model.cfg.n_layers - 1}.hook_resid_post"
-    reads = (last, "ln_final.hook_scale")
-    run = start(model, strings, reads=reads, query=query, attention_mask=attention_mask)
+    run = start(model, strings, reads=(last, "ln_final.hook_scale"), **options)
     seen = through_final_norm(model, run, np.tile(w, (len(run.rows), 1)))
     said = seen.of(run.at_query(last))
     return said if seen.shift is None else said + seen.shift

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tsc_interp.probes.attribution.result import OUTSIDE, AttributionResult
-from tsc_interp.results.base import Cell, Finding, LabeledArray
+from tsc_interp.results.base import Cell, Finding, LabeledArray, largest
 
 MOST_STRINGS = 1
 MOST_NAMED = 5
@@ -122,7 +122,7 @@ def _wrong(result: AttributionResult, row: int, right: NDArray[np.bool_]) -> Fin
 def _sum(result: AttributionResult, row: int, most: int = 5) -> str:
     """`embedding -4.13, head 0 -1.83, ...`, the smallest of many left to "the rest"."""
     effects, groups = result.by_group.array[row], result.by_group.labels["group"]
-    kept = sorted(np.argsort(-np.abs(effects), kind="stable")[:most])
+    kept = largest(np.abs(effects), most)
     parts = [f"{groups[g]} {effects[g]:+.2f}" for g in kept]
     if len(groups) > most:
         parts.append(f"the rest {effects.sum() - effects[kept].sum():+.2f}")

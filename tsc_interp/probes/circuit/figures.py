@@ -7,7 +7,7 @@ from math import log10
 import numpy as np
 
 from tsc_interp.interventions.parts import Edge, Part, place
-from tsc_interp.plots.series import add_series, name_rows
+from tsc_interp.plots.series import add_nodes, add_series, name_rows
 from tsc_interp.plots.style import INK, MUTED, WRONG, Figure, new_figure
 from tsc_interp.probes.circuit.result import CircuitResult, listed
 
@@ -32,24 +32,17 @@ def _front(result: CircuitResult) -> Figure:
     figure = new_figure(
         f"{result.kinds} kept", f"{result.counted} answered differently", height=380
     )
-    figure.add_scatter(
-        x=[choice.size for choice in result.front],
-        y=[count or _NONE for count in counts],
-        mode="lines+markers",
-        line={"color": MUTED[0], "shape": "vh"},
-        marker={
-            "size": 11,
-            "color": [WRONG if count else MUTED[5] for count in counts],
-            "symbol": ["x" if count else "circle" for count in counts],
-        },
-        text=[
-            f"{choice.size} {result.kinds}: {choice.vectors:,} {result.counted}"
-            + (f", first {choice.first}" if choice.first else "")
-            for choice in result.front
-        ],
-        hovertemplate="%{text}<extra></extra>",
-        cliponaxis=False,
-    )
+    words = [
+        f"{choice.size} {result.kinds}: {choice.vectors:,} {result.counted}"
+        + (f", first {choice.first}" if choice.first else "")
+        for choice in result.front
+    ]
+    add_series(figure, [choice.size for choice in result.front],
+               [count or _NONE for count in counts], "", "%{text}<extra></extra>",
+               symbol=["x" if count else "circle" for count in counts], size=11,
+               marker={"color": [WRONG if count else MUTED[5] for count in counts]}, text=words,
+               cliponaxis=False)  # fmt: skip
+    figure.update_traces(line_shape="vh")
     add_series(figure, [len(result.parts)], [_NONE], "", "the whole model", mode="markers",
                colour=INK, symbol="circle-open", size=11, cliponaxis=False)  # fmt: skip
     powers = range(int(log10(most)) + 1)
@@ -100,32 +93,14 @@ def _graph(result: CircuitResult) -> Figure:
         (x0, y0), (x1, y1) = spots[_node(wire[0])], spots[_node(wire[1])]
         effect = effects.get(str(wire[0]) if wire[0].kind == "value" else name, largest / 3)
         width = 1.0 + 5.0 * effect / largest
-        figure.add_scatter(
-            x=[x0, (x0 + x1) / 2, x1],
-            y=[y0, (y0 + y1) / 2, y1],
-            mode="lines",
-            line={
-                "color": MUTED[2] if inside else INK,
-                "width": width if inside else 1,
-                "dash": "solid" if inside else "dot",
-            },
-            opacity=0.9 if inside else 0.45,
-            hovertext=f"{name}: {'kept' if inside else 'not needed'}",
-            hoverinfo="text",
-        )
+        add_series(figure, [x0, (x0 + x1) / 2, x1], [y0, (y0 + y1) / 2, y1], "",
+                   f"{name}: {'kept' if inside else 'not needed'}<extra></extra>", mode="lines",
+                   colour=MUTED[2] if inside else INK, dash="solid" if inside else "dot",
+                   width=width if inside else 1, opacity=0.9 if inside else 0.45)  # fmt: skip
     text_at = _TEXT_AT_VALUES if result.graph == "values" else _TEXT_AT
-    figure.add_scatter(
-        x=[spots[node][0] for node in nodes],
-        y=[spots[node][1] for node in nodes],
-        mode="markers+text",
-        marker={"size": 16, "color": MUTED[0]},
-        text=[f"{_short(node)} " for node in nodes],
-        textposition=[text_at.get(n.kind, "top center") for n in nodes],
-        hoverinfo="skip",
-        cliponaxis=False,
-    )
-    figure.update_xaxes(visible=False, range=[-0.3, 3.3])
-    figure.update_yaxes(visible=False, range=[-0.15, 1.2])
+    add_nodes(figure, [spots[node] for node in nodes], [f"{_short(node)} " for node in nodes],
+              [text_at.get(node.kind, "top center") for node in nodes])  # fmt: skip
+    figure.update_layout(xaxis_range=[-0.3, 3.3], yaxis_range=[-0.15, 1.2])
     gone = listed(result.circuit.removed) or "nothing"
     by_value = result.graph == "values"
     first = "each letter's value in each head" if by_value else "embedding of CLS"

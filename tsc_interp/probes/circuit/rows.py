@@ -29,7 +29,6 @@ from tsc_interp.probes.circuit.choosing import (
 from tsc_interp.probes.circuit.gated import Gated, Hook
 from tsc_interp.probes.circuit.result import Choice, Circuit, CircuitResult
 from tsc_interp.probes.circuit.wiring import Array
-from tsc_interp.probes.circuit.words import findings
 from tsc_interp.probes.rows import Query, device_of, need_method, token_rows
 from tsc_interp.probes.running import classifier_config
 from tsc_interp.results.base import LabeledArray
@@ -89,7 +88,7 @@ def run_rows(
     at = max(place for place, choice in enumerate(front) if not choice.vectors)
     smallest = choices[at]
     scores = np.stack([ranking.effects(), attribution])
-    result = CircuitResult(
+    return CircuitResult(
         graph="edges",
         fill=fill,
         search=how,
@@ -104,7 +103,6 @@ def run_rows(
         auc=LabeledArray.of(np.array([auc(row, smallest) for row in scores]), method=METHODS),
         effects=LabeledArray.of(scores[0], part=names),
     )
-    return result.with_findings(findings(result))
 
 
 def _answering(model: Any, rows: Any, query: Query | None) -> tuple[Runs, Any]:

@@ -23,6 +23,7 @@ TransformerLens model, are searched by hooks and measured on the given rows (`ro
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import combinations
 from math import comb
 from typing import Any
 
@@ -43,10 +44,9 @@ from tsc_interp.probes.circuit.choosing import (
 from tsc_interp.probes.circuit.result import Choice, Circuit, CircuitResult
 from tsc_interp.probes.circuit.rows import run_rows
 from tsc_interp.probes.circuit.wiring import Array, Wiring, wiring
-from tsc_interp.probes.circuit.words import findings
 from tsc_interp.probes.running import classifier_config
 from tsc_interp.results.base import LabeledArray
-from tsc_interp.strings import as_strings
+from tsc_interp.strings import Counts, as_strings
 
 METHODS = ("removed alone", "attribution", "threshold")
 _MOST_FRONT = 24
@@ -108,7 +108,7 @@ def run(
     scores = np.stack([ranking.effects(), by_gradient, by_threshold(ranking, backwards.tolist())])
     inside = np.ones(len(parts.parts), bool) if smallest is None else smallest
     total = sum(checkpoint.config.n_letters**n for n in range(1, max_length + 1))
-    result = CircuitResult(
+    return CircuitResult(
         graph=graph,
         fill="zero" if fill == "zero" else f"the mean over {', '.join(texts)}",
         search=how,
@@ -122,7 +122,6 @@ def run(
         auc=LabeledArray.of(np.array([auc(row, inside) for row in scores]), method=METHODS),
         effects=LabeledArray.of(scores[0], part=parts.parts),
     )
-    return result.with_findings(findings(result))
 
 
 def _checked(graph: str, fill: str) -> None:
@@ -149,18 +148,14 @@ def _beyond(model: Any) -> str:
     return ""
 
 
-def _vectors(letters: int, max_length: int) -> Any:
+def _vectors(letters: int, max_length: int) -> Counts:
     """Every count vector up to the length, or up to the longest that stays affordable."""
     longest = max_length
     while longest > 1 and comb(longest + letters, letters) > _RANKED_VECTORS:  # 50 for 3 letters
         longest -= 1
-    return np.array([c for c in _counts(letters, longest) if sum(c)], dtype=np.int64)
-
-
-def _counts(letters: int, longest: int) -> list[tuple[int, ...]]:
-    if letters == 1:
-        return [(n,) for n in range(longest + 1)]
-    return [(n, *rest) for n in range(longest + 1) for rest in _counts(letters - 1, longest - n)]
+    # Bars and stars, in the order of the alphabet: counts are the gaps between the bars.
+    bars = np.array(list(combinations(range(longest + letters), letters)), dtype=np.int64)
+    return (np.diff(bars, axis=1, prepend=-1) - 1)[1:]
 
 
 def _graph(wires: Wiring, kind: str, *, with_embedding: bool) -> Graph:

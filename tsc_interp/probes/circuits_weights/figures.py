@@ -10,7 +10,7 @@ from tsc_interp.plots.colours import SHARE, diverging
 from tsc_interp.plots.heat import Panel, heat, panels
 from tsc_interp.plots.style import Figure
 from tsc_interp.probes.circuits_weights.result import CircuitsWeightsResult
-from tsc_interp.results.base import LabeledArray
+from tsc_interp.results.base import LabeledArray, largest_heads
 
 MOST_PANELS = 12
 _BY = {"Q": "queries", "K": "keys", "V": "values"}
@@ -42,11 +42,9 @@ def _maps(
 ) -> Figure:
     rows, columns = (maps.labels[dim] for dim in maps.dims[2:])
     size = np.abs(maps.array).max((2, 3))
-    order = sorted(result.heads, key=lambda one: -float(size[one[0], one[1]]))
-    shown = sorted(order[:MOST_PANELS])
-    some = f" ({MOST_PANELS} of {len(order)} heads)" if len(order) > MOST_PANELS else ""
+    shown, some = largest_heads(result.heads, size, MOST_PANELS)
     cells = np.stack([maps.array[i, h] for i, h, _ in shown])
-    i, h, head = order[0]
+    i, h, head = max(shown, key=lambda one: size[one[:2]])
     r, c = np.unravel_index(np.abs(maps.array[i, h]).argmax(), maps.shape[2:])
     return Figure(
         name,

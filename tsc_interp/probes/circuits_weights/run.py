@@ -32,8 +32,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tsc_interp.errors import UnsupportedError
+from tsc_interp.interventions.norms import norm_weights
 from tsc_interp.probes.circuits_weights.result import CircuitsWeightsResult
-from tsc_interp.probes.circuits_weights.words import findings
 from tsc_interp.probes.rows import TokenNames
 from tsc_interp.probes.running import Floats, as_array, start, weight
 from tsc_interp.probes.scores import attention_scale
@@ -92,7 +92,7 @@ def run(
         return np.stack(scores)
 
     composition, chance = _composition(heads)
-    result = CircuitsWeightsResult(
+    return CircuitsWeightsResult(
         not_applicable=_not_applicable(model, given, tokens),
         n_layers=model.cfg.n_layers,
         ov_token=LabeledArray.of(ov(embed), **axes, token=names, output=named),
@@ -105,7 +105,6 @@ def run(
         chance=chance,
         copies=copies,
     )  # fmt: skip
-    return result.with_findings(findings(result))
 
 
 def _need(model: Any, name: str) -> Floats:
@@ -150,13 +149,8 @@ def _folded(model: Any, layer: int, rows: Floats) -> Floats:
     kind = str(getattr(model.cfg, "normalization_type", None) or "")
     if kind.startswith("LN"):
         rows = rows - rows.mean(-1, keepdims=True)
-    norm = getattr(model.blocks[layer], "ln1", None)
-    gain = next(
-        (g for g in (getattr(norm, n, None) for n in ("w", "weight")) if g is not None), None
-    )
-    if not kind or gain is None:
-        return rows
-    return rows * (as_array(gain) + float(getattr(norm, "uses_weight_offset", False)))
+    gain, _, offset = norm_weights(getattr(model.blocks[layer], "ln1", None))
+    return rows if not kind or gain is None else rows * (as_array(gain) + offset)
 
 
 def _ov(weights: dict[str, Floats]) -> Floats:

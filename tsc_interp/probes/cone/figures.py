@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from tsc_interp.plots.colours import INK, NEGATIVE, WRONG
 from tsc_interp.plots.series import add_series, signed_bars
 from tsc_interp.plots.style import Figure, decision_line, new_figure
 from tsc_interp.probes.cone.result import ConeResult
-from tsc_interp.results.base import LabeledArray
+from tsc_interp.results.base import LabeledArray, largest
 
 MOST_SETS, MOST_CURVES = 24, 6
 
@@ -49,13 +47,12 @@ def _largest(result: ConeResult) -> Figure:
 
 
 def _curves(result: ConeResult, curves: LabeledArray) -> Figure:
-    order = np.argsort(-curves.array.max(axis=1), kind="stable")[:MOST_CURVES]
-    names = [curves.labels["set"][index] for index in sorted(order)]
+    names = [curves.labels["set"][index] for index in largest(curves.array.max(1), MOST_CURVES)]
     ratios = [float(ratio) for ratio in curves.labels["ratio"]]
     figure = new_figure("mixture", "logit", height=460, legend=True)
     hover = "%{customdata}: %{y:.4f}<extra></extra>"
     for line, name in enumerate(names):
-        first, second = name
+        first, second = name[0], name[1]
         add_series(figure, ratios, curves.at(set=name), f"{first} : {second}", hover, mode="lines",
                    place=line, colour=NEGATIVE,
                    customdata=[_ratio(ratio, first, second) for ratio in ratios])  # fmt: skip

@@ -31,7 +31,6 @@ from tsc_interp.probes.cone.maximise import (
     write_counts,
 )
 from tsc_interp.probes.cone.result import ConeResult, GivenString, NegativeSet
-from tsc_interp.probes.cone.words import findings
 from tsc_interp.probes.running import logits_of, need_classifier
 from tsc_interp.results.base import LabeledArray, that_hold
 from tsc_interp.source_report import TEST_LENGTH
@@ -67,7 +66,7 @@ def run(model: Any, strings: Sequence[str], *, visible: int = TEST_LENGTH) -> Co
         "only the largest negative sets are asked about: their mixtures contain those of all "
         "smaller ones": config.n_letters > ALL_SETS_UP_TO,
     }
-    result = ConeResult(
+    return ConeResult(
         not_applicable=that_hold(notes),
         sets=sets,
         curves=LabeledArray.of(
@@ -79,7 +78,6 @@ def run(model: Any, strings: Sequence[str], *, visible: int = TEST_LENGTH) -> Co
         else None,
         strings=_given(model, config, strings, set(pairs)),
     )
-    return result.with_findings(findings(result))
 
 
 def negative_sets(config: ClassifierConfig) -> tuple[list[str], int]:

@@ -26,7 +26,6 @@ from tsc_interp.errors import ConfigError, UnsupportedError, UsageError
 from tsc_interp.model.classifier import Classifier
 from tsc_interp.model.initialise import stack_weights
 from tsc_interp.probes.dynamics.result import DynamicsResult
-from tsc_interp.probes.dynamics.words import findings
 from tsc_interp.probes.running import need_one_logit
 from tsc_interp.results.base import LabeledArray, that_hold
 from tsc_interp.verification import horizon
@@ -66,7 +65,7 @@ def run(
         )
     tokens = [0, *range(2, config.alphabet.vocab_size)]
     scores, values = _heads(ensemble, epochs)
-    result = DynamicsResult(
+    return DynamicsResult(
         not_applicable=_remarks(config),
         chosen_epoch=None if outcome is None else outcome.chosen_epoch,
         losses=_losses(directory.metrics(), epochs),
@@ -90,7 +89,6 @@ def run(
             ensemble.W_U.detach().numpy()[..., 0], epoch=epochs, dim=range(config.d_model)
         ),
     )
-    return result.with_findings(findings(result))
 
 
 def _losses(metrics: Sequence[EpochMetrics], epochs: Sequence[int]) -> LabeledArray | None:

@@ -6,7 +6,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from tsc_interp.plots.colours import DASHES, INK, MUTED, faint
-from tsc_interp.plots.series import add_series, each, log_axis, name_rows
+from tsc_interp.plots.series import add_guide, add_series, each, log_axis, name_rows
 from tsc_interp.plots.style import Figure, new_figure
 from tsc_interp.probes.init_norm.result import InitNormResult
 from tsc_interp.results.base import LabeledArray
@@ -41,17 +41,8 @@ def _norms(result: InitNormResult) -> Figure:
         (-1, "linear_like", _LOOKS[-1]),
     ):
         mean, low, high, theory = result.embedding_norms.array[strategy].T
-        figure.add_scatter(
-            x=[*widths, *widths[::-1]],
-            y=[*high, *low[::-1]],
-            mode="lines",
-            fill="toself",
-            fillcolor=faint(colour),
-            line={"width": 0},
-            hoverinfo="skip",
-            name=f"{name}: 90 % of tokens",
-            showlegend=False,
-        )
+        add_guide(figure, [*widths, *widths[::-1]], [*high, *low[::-1]], width=0, fill="toself",
+                  fillcolor=faint(colour), name=f"{name}: 90 % of tokens")  # fmt: skip
         hover = "theory %{y:.4f}<extra></extra>"
         add_series(figure, widths, theory, "theory", hover, mode="lines", colour=INK, dash="dash",
                    width=1.5, showlegend=strategy == 0)  # fmt: skip

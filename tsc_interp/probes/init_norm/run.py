@@ -23,7 +23,6 @@ from tsc_interp.errors import UsageError
 from tsc_interp.model.classifier import Classifier
 from tsc_interp.model.initialise import initial_ensemble
 from tsc_interp.probes.init_norm.result import InitNormResult
-from tsc_interp.probes.init_norm.words import findings
 from tsc_interp.results.base import LabeledArray, that_hold
 
 _PARTS = ("embedding_init", "attention_init", "mlp_init")
@@ -68,7 +67,7 @@ def run(
         config.has_norm,
         "The model is too large to draw many fresh copies of it for comparison.": not fits,
     }  # fmt: skip
-    result = InitNormResult(
+    return InitNormResult(
         not_applicable=that_hold(notes),
         seeds=seeds,
         d_model=config.d_model,
@@ -85,7 +84,6 @@ def run(
             model.W_E.detach().norm(dim=-1).numpy(), token=config.alphabet.token_names
         ),
     )
-    return result.with_findings(findings(result))
 
 
 def theoretical_norm(embedding_init: str, width: int) -> float:

@@ -37,11 +37,11 @@ def figures(result: MarginResult) -> list[Figure]:
 def _chosen(result: MarginResult) -> Figure:
     """The clearest heads of a large model, each with the tokens it scores highest."""
     labels, best = result.scores.labels, []
-    for i, h in sorted(result.heads_to_show()[:MOST_LINES]):
+    for i, h, name in result.shown_by_name(MOST_LINES):
         scores = result.scores.array[i, h] - result.scores.array[i, h].max()
         order = np.argsort(-scores, kind="stable")[:MOST_LINES]
         points = [(labels["letter"][t], float(scores[t])) for t in order]
-        best.append((f"layer {labels['layer'][i]} head {h}", points))
+        best.append((name, points))
     spoken = "; ".join(
         f"{name}: " + ", ".join(f"{token} {score:.2f}" for token, score in points[:3])
         for name, points in best

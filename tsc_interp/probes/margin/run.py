@@ -35,7 +35,6 @@ from tsc_interp.probes.margin.families import (
 from tsc_interp.probes.margin.formula import formula_applies, predicted_first_error
 from tsc_interp.probes.margin.lost import lost_letters
 from tsc_interp.probes.margin.result import MarginResult, Prediction
-from tsc_interp.probes.margin.words import findings
 from tsc_interp.probes.reading import Layer, Reading, RowOptions, read_beside_chance
 from tsc_interp.probes.running import Floats, as_array, classifier_config, logits_of
 from tsc_interp.results.base import LabeledArray, that_hold
@@ -77,7 +76,7 @@ def run(model: Any, strings: Sequence[str] | Tensor, **options: Unpack[RowOption
             flips["lost"] = lost_letters(model, config, reading)
         flips["predicted"] = _prediction(model, config)
         result = result.model_copy(update=flips)
-    return result.with_findings(findings(result))
+    return result
 
 
 def _prediction(model: Any, config: ClassifierConfig) -> Prediction | None:

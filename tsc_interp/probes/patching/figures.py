@@ -11,6 +11,7 @@ from tsc_interp.plots.heat import heat
 from tsc_interp.plots.series import signed_bars
 from tsc_interp.plots.style import INK, Figure
 from tsc_interp.probes.patching.result import Patched, PatchingResult, Site
+from tsc_interp.results.base import largest
 
 MOST_ROWS = 32
 _STREAM = ("resid_pre", "attn_out", "resid_mid", "mlp_out", "resid_post")
@@ -39,7 +40,7 @@ def _parts(result: PatchingResult, patched: Patched, mark: str) -> Figure:
         if patched.has("post"):
             neurons = patched.site("post").effect.array[i, result.query].tolist()
             rows += [(_name(result, i, f"neuron {n}"), e, MUTED[1]) for n, e in enumerate(neurons)]
-    kept = _largest(np.array([effect for _, effect, _ in rows]))
+    kept = largest([abs(effect) for _, effect, _ in rows], MOST_ROWS)
     names, effects, colours = zip(*(rows[k] for k in kept), strict=True)
     figure = signed_bars(
         effects,
@@ -156,7 +157,7 @@ def _by_head(
 ) -> tuple[go.Figure, str, list[str]]:
     """One row per head, the largest effects if there are many."""
     names = [_name(result, int(i), f"head {h}") for i, h in np.ndindex(site.effect.shape)]
-    kept = _largest(np.abs(cells).max(axis=1))
+    kept = largest(np.abs(cells).max(axis=1), MOST_ROWS)
     words = [_words(row) for row in same[kept]]
     figure = heat(cells[kept], [names[k] for k in kept], columns, words=words)
     left = "" if len(kept) == len(names) else f" The {len(kept)} largest of {len(names)} heads."
@@ -165,12 +166,6 @@ def _by_head(
 
 def _words(same: NDArray[np.bool_]) -> list[str]:
     return ["=" if one else "" for one in same]
-
-
-def _largest(effects: NDArray[np.float64]) -> list[int]:
-    """Which rows to show, in their own order."""
-    order = np.argsort(-np.abs(effects), kind="stable")[:MOST_ROWS]
-    return sorted(int(row) for row in order)
 
 
 def _name(result: PatchingResult, layer: int, name: str) -> str:

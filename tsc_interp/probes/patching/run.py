@@ -43,7 +43,6 @@ from tsc_interp.interventions.parts import Kind, Part
 from tsc_interp.interventions.singly import singly
 from tsc_interp.probes.pairs import PairOptions, PairRun, pair_runs
 from tsc_interp.probes.patching.result import Patched, PatchingResult, Site
-from tsc_interp.probes.patching.words import findings
 from tsc_interp.probes.running import as_array
 from tsc_interp.results.base import LabeledArray
 
@@ -71,14 +70,13 @@ def run(
     runs = pair_runs(model, strings, **options)
     patched = tuple(_patched(run) for run in runs)
     read = {run.query for run in runs}
-    result = PatchingResult(
+    return PatchingResult(
         not_applicable=_not_applicable(runs, patched),
         by=runs[0].by,
         n_layers=model.cfg.n_layers,
         query=read.pop() if len(read) == 1 else -1,  # pairs of several lengths, read at their ends
         pairs=patched,
     )
-    return result.with_findings(findings(result))
 
 
 @dataclass(frozen=True)

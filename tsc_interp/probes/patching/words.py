@@ -6,7 +6,7 @@ import numpy as np
 
 from tsc_interp.probes.patching.result import Patched, PatchingResult
 from tsc_interp.probes.wording import SCALE, capital, joined
-from tsc_interp.results.base import Cell, Finding, Severity
+from tsc_interp.results.base import Cell, Finding
 
 APART = 0.2
 """Heads whose effects add up to more or less than what they do together by this much."""
@@ -35,8 +35,7 @@ def _parts(result: PatchingResult, patched: Patched) -> Finding:
         text += f" {capital(joined(flips, 'or'))} alone is enough to change the answer."
     numbers: dict[str, Cell] = {name: effects[name] for name in order}
     numbers |= {"clean logit": pair.clean_logit, "corrupted logit": pair.corrupted_logit}
-    severity: Severity = "failure" if pair.right(1) is False and pair.right(0) else "note"
-    return Finding.of(text, numbers, severity)
+    return Finding.of(text, numbers, pair.severity)
 
 
 def _single_parts(result: PatchingResult, patched: Patched) -> dict[str, float]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import plotly.graph_objects as go
 
-from tsc_interp.plots.series import add_guide, add_series
-from tsc_interp.plots.style import MUTED, NEGATIVE, POSITIVE, Figure, new_figure
+from tsc_interp.plots.series import add_guide, add_nodes, add_series
+from tsc_interp.plots.style import NEGATIVE, POSITIVE, Figure, new_figure
 from tsc_interp.probes.paths.result import Node, PathEdge, Paths, PathsResult
 
 Spots = dict[Node, tuple[float, float]]
@@ -34,21 +34,12 @@ def _graph(result: PathsResult, paths: Paths, mark: str) -> Figure:
     widest = max((abs(edge.effect) for edge in shown), default=1.0)
     for edge in reversed(shown):  # the largest on top
         _draw(figure, edge, nodes, widest, written=len(shown) <= MOST_WRITTEN)
-    figure.add_scatter(
-        x=[at[0] for at in nodes.values()],
-        y=[at[1] for at in nodes.values()],
-        mode="markers+text",
-        marker={"size": 9, "color": MUTED[0]},
-        text=[node.short for node in nodes],
-        textposition=["top center" if node.stage else "middle left" for node in nodes],
-        customdata=[node.name for node in nodes],
-        hovertemplate="%{customdata}<extra></extra>",
-        showlegend=False,
-        cliponaxis=False,
-    )
+    sides = ["top center" if node.stage else "middle left" for node in nodes]
+    add_nodes(figure, list(nodes.values()), [node.short for node in nodes], sides,
+              [node.name for node in nodes], size=9)  # fmt: skip
     columns = sorted({at[0] for at in nodes.values()})
-    figure.update_xaxes(visible=False, range=[columns[0] - 0.35, columns[-1] + 0.3])
-    figure.update_yaxes(visible=False, range=[-1.25, 1.25])
+    figure.update_xaxes(range=[columns[0] - 0.35, columns[-1] + 0.3])
+    figure.update_yaxes(range=[-1.25, 1.25])
     few = len(shown) < len(paths.edges)
     left = f" Of {len(paths.edges):,} edges, the {len(shown)} largest are drawn." if few else ""
     counts = "count" if result.by == "letter" else "key or value"
@@ -97,21 +88,10 @@ def _draw(figure: go.Figure, edge: PathEdge, nodes: Spots, widest: float, *, wri
         around = 0.95 if (y0 + y1 or 1) > 0 else -0.95
         xs, ys = [x0, (x0 + x1) / 2, x1], [y0, around, y1]
     towards = edge.effect > 0
-    figure.add_scatter(
-        x=xs,
-        y=ys,
-        mode="lines",
-        line={
-            "width": 0.8 + 7 * abs(edge.effect) / widest,
-            "color": POSITIVE if towards else NEGATIVE,
-            "dash": "solid" if towards else "dash",
-            "shape": "spline",
-        },
-        opacity=0.75,
-        text=f"{edge.name}: {edge.effect:.4f} (estimated {edge.estimate:.4f})",
-        hoverinfo="text",
-        showlegend=False,
-    )
+    hover = f"{edge.name}: {edge.effect:.4f} (estimated {edge.estimate:.4f})<extra></extra>"
+    add_series(figure, xs, ys, "", hover, mode="lines", colour=POSITIVE if towards else NEGATIVE,
+               dash="solid" if towards else "dash", width=0.8 + 7 * abs(edge.effect) / widest,
+               line_shape="spline", opacity=0.75, showlegend=False)  # fmt: skip
     if written:
         middle = (xs[1], ys[1]) if len(xs) > 2 else ((x0 + x1) / 2, (y0 + y1) / 2)
         figure.add_annotation(x=middle[0], y=middle[1], text=f"{edge.effect:.2f}", font_size=11)

@@ -45,7 +45,6 @@ from tsc_interp.interventions.parts import Edge, Part, Place, edges
 from tsc_interp.interventions.singly import expected, singly
 from tsc_interp.probes.pairs import PairOptions, PairRun, pair_runs
 from tsc_interp.probes.paths.result import Node, PathEdge, Paths, PathsResult
-from tsc_interp.probes.paths.words import findings
 from tsc_interp.probes.running import as_array
 
 if TYPE_CHECKING:
@@ -64,12 +63,11 @@ def run(model: Any, strings: Sequence[str] | Tensor, **options: Unpack[PairOptio
     and the logit of token `answer` at position `query`.
     """
     runs = pair_runs(model, strings, **options)
-    result = PathsResult(
+    return PathsResult(
         by=runs[0].by,
         n_layers=model.cfg.n_layers,
         pairs=tuple(_paths(run) for run in runs),
     )
-    return result.with_findings(findings(result))
 
 
 def _paths(one: PairRun) -> Paths:

@@ -6,7 +6,7 @@ import numpy as np
 
 from tsc_interp.probes.paths.result import Paths, PathsResult
 from tsc_interp.probes.wording import SCALE
-from tsc_interp.results.base import Cell, Finding, Severity
+from tsc_interp.results.base import Cell, Finding
 
 
 def findings(result: PathsResult) -> tuple[Finding, ...]:
@@ -22,10 +22,7 @@ def _largest(paths: Paths) -> Finding:
     shown = [edge for edge in paths.edges[:5] if abs(edge.effect) >= 0.005]
     edges = ", ".join(f"{edge.name} {edge.effect:.2f}" for edge in shown) or "none"
     text = f"{paths.pair.sentence()} These edges have the largest effects ({SCALE}): {edges}."
-    severity: Severity = (
-        "failure" if paths.pair.right(1) is False and paths.pair.right(0) else "note"
-    )
-    return Finding.of(text, {edge.name: edge.effect for edge in shown}, severity)
+    return Finding.of(text, {edge.name: edge.effect for edge in shown}, paths.pair.severity)
 
 
 def _estimates(paths: Paths) -> Finding:

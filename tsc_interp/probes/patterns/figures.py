@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from tsc_interp.plots.attention import AttentionView, Head, Shown
@@ -11,8 +9,10 @@ from tsc_interp.plots.colours import SHARE
 from tsc_interp.plots.heat import Panel, panels
 from tsc_interp.plots.style import Figure
 from tsc_interp.probes.patterns.result import HABITS, PatternsResult
+from tsc_interp.results.base import largest_heads
 
 MOST_PANELS = 12
+"""Of more heads, the most selective are drawn."""
 
 
 def figures(result: PatternsResult) -> list[Figure]:
@@ -20,21 +20,10 @@ def figures(result: PatternsResult) -> list[Figure]:
     return [*drawn, _tokens(result)]
 
 
-def _chosen(result: PatternsResult) -> Sequence[tuple[int, int, str]]:
-    """All heads, or of many the most selective."""
-    order = sorted(result.heads, key=lambda one: -float(result.focus.array[one[0], one[1]]))
-    return sorted(order[:MOST_PANELS])
-
-
-def _some(result: PatternsResult) -> str:
-    count = len(result.heads)
-    return f" ({MOST_PANELS} of {count} heads)" if count > MOST_PANELS else ""
-
-
 def _positions(result: PatternsResult) -> Figure:
     assert result.by_position is not None
     places = result.by_position.labels["query"]
-    shown = _chosen(result)
+    shown, some = largest_heads(result.heads, result.focus.array, MOST_PANELS)
     drawing = panels(
         [Panel(name, result.by_position.array[i, h]) for i, h, name in shown],
         places, places, x="to position", y="from position", colours=SHARE,
@@ -50,7 +39,7 @@ def _positions(result: PatternsResult) -> Figure:
         )  # fmt: skip
     return Figure(
         "by-position",
-        f"Where each head attends, by position{_some(result)}",
+        f"Where each head attends, by position{some}",
         drawing,
         f"One square per head, averaged over {result.rows} strings or rows: each line is a "
         "position, and its cells are the weights it gives the positions across. Darker is more.",
@@ -60,7 +49,7 @@ def _positions(result: PatternsResult) -> Figure:
 
 def _tokens(result: PatternsResult) -> Figure:
     labels = result.by_token.labels
-    shown = _chosen(result)
+    shown, some = largest_heads(result.heads, result.focus.array, MOST_PANELS)
     drawing = panels(
         [Panel(name, result.by_token.array[i, h]) for i, h, name in shown],
         labels["from"], labels["to"], x="to token", y="from token", colours=SHARE,
@@ -72,7 +61,7 @@ def _tokens(result: PatternsResult) -> Figure:
         spoken.append(f"{name}: {labels['from'][s]} gives {labels['to'][t]} {weights[s, t]:.0%}")
     return Figure(
         "by-token",
-        f"Where each head attends, by token{_some(result)}",
+        f"Where each head attends, by token{some}",
         drawing,
         "Each line is a token that attends; its cells are the mean weights on all copies of the "
         "tokens across.",

@@ -24,17 +24,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.probes.patterns.habits import focus, habits
 from tsc_interp.probes.patterns.result import PatternsResult, StringPattern
-from tsc_interp.probes.patterns.words import findings
-from tsc_interp.probes.rows import Query, TokenNames
-from tsc_interp.probes.running import Floats, as_array, chosen_layers, classifier_config, start
+from tsc_interp.probes.running import (
+    Floats,
+    InputOptions,
+    as_array,
+    chosen_layers,
+    classifier_config,
+    start,
+)
 from tsc_interp.results.base import LabeledArray, that_hold
 from tsc_interp.strings import PAD
 
@@ -67,10 +71,8 @@ def run(
     model: Any,
     strings: Sequence[str] | Tensor,
     *,
-    query: Query | None = None,
     layer: int | None = None,
-    token_names: TokenNames | None = None,
-    attention_mask: ArrayLike | Tensor | None = None,
+    **options: Unpack[InputOptions],
 ) -> PatternsResult:
     """Every layer, or just `layer`; `query` is the position that is read, marked in the view."""
     config = classifier_config(model)
@@ -80,10 +82,7 @@ def run(
     if config is not None and not isinstance(strings, str) and not config.needs_order:
         lengths = [int(config.alphabet.counts(string).sum()) for string in strings]
         written_out = max(lengths, default=0) <= MOST_LETTERS
-    given = start(
-        model, strings, reads=READS, query=query, token_names=token_names,
-        attention_mask=attention_mask, written_out=written_out,
-    )  # fmt: skip
+    given = start(model, strings, reads=READS, written_out=written_out, **options)
     layers = chosen_layers(model, layer)
     seen = [_seen(given, row, layers) for row in range(len(given.rows))]
     ordered = config is None or config.needs_order
@@ -96,7 +95,7 @@ def run(
         f"of {len(seen)} {what} the first {len(shown)} are shown one by one": left_out,
         "this model has no positions, so there are no averages by position": not ordered,
     }
-    result = PatternsResult(
+    return PatternsResult(
         not_applicable=that_hold(notes),
         n_layers=model.cfg.n_layers,
         rows=len(seen),
@@ -108,7 +107,6 @@ def run(
         if habit else None,
         by_chance=LabeledArray.of(list(chance.values()), habit=chance) if habit else None,
     )  # fmt: skip
-    return result.with_findings(findings(result))
 
 
 def _seen(run: Any, row: int, layers: Sequence[int]) -> StringAttention:

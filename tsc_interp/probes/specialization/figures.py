@@ -52,11 +52,11 @@ def leads(result: HeadsResult) -> Figure:
 
 def _chosen(result: SpecializationResult) -> Figure:
     labels = result.attention.labels
-    shown = sorted(result.heads_to_show())
-    rows = [f"layer {labels['layer'][i]} head {h}" for i, h in shown]
-    cells = np.array([result.attention.array[i, h] for i, h in shown])
+    shown = result.shown_by_name()
+    rows = [name for _, _, name in shown]
+    cells = np.array([result.attention.array[i, h] for i, h, _ in shown])
     figure = heat(cells, rows, labels["letter"], show=".0%", hover=".2%", colours=SHARE)
-    reads = [result.reads[i][h] for i, h in shown[:8]]
+    reads = [result.reads[i][h] for i, h, _ in shown[:8]]
     spoken = each("{} reads {} ({:.0%})", rows[:8], reads, cells[:8].max(-1))
     return Figure(
         "reading",

@@ -24,7 +24,6 @@ from tsc_interp.model.threads import one_thread
 from tsc_interp.probes.reading import Layer, RowOptions, keep_small, read_beside_chance
 from tsc_interp.probes.running import Floats, as_array, classifier_config, score_factor, weight
 from tsc_interp.probes.specialization.result import SpecializationResult, Unread
-from tsc_interp.probes.specialization.words import findings
 from tsc_interp.results.base import LabeledArray
 
 if TYPE_CHECKING:
@@ -72,7 +71,7 @@ def run(
     )
     if needs := result.needs_among(reading.tokens):
         result = result.model_copy(update={"unread": _unread(model, needs, result.reads[0])})
-    return result.with_findings(findings(result))
+    return result
 
 
 def once_each(config: ClassifierConfig | None, layer: Layer) -> Floats:

@@ -27,9 +27,9 @@ def figures(result: SuperpositionResult) -> list[Figure]:
 
 def _chosen(result: SuperpositionResult) -> Figure:
     labels = result.hull_distance.labels
-    shown = sorted(result.heads_to_show())
-    rows = [f"layer {labels['layer'][i]} head {h}" for i, h in shown]
-    cells = np.array([result.relative[i, h] for i, h in shown])
+    shown = result.shown_by_name()
+    rows = [name for _, _, name in shown]
+    cells = np.array([result.relative[i, h] for i, h, _ in shown])
     figure = heat(cells, rows, labels["letter"], show=".0%", hover=".2%", colours=SHARE)
     nearest = np.unravel_index(int(cells.argmin()), cells.shape)
     return Figure(

@@ -27,7 +27,6 @@ from scipy.spatial.distance import pdist
 from tsc_interp.probes.reading import Layer, Reading, RowOptions, keep_small, read_beside_chance
 from tsc_interp.probes.running import Floats, as_array, classifier_config
 from tsc_interp.probes.superposition.result import ALL_HEADS, Imitation, SuperpositionResult
-from tsc_interp.probes.superposition.words import findings
 from tsc_interp.results.base import LabeledArray
 
 if TYPE_CHECKING:
@@ -87,7 +86,7 @@ def run(
     reported = config is not None and config.n_outputs == 1 and result.lead is None
     if config is not None and reported and result.needs_among(reading.tokens):
         result = result.model_copy(update=_false_positives(model, config, reading))
-    return result.with_findings(findings(result))
+    return result
 
 
 def _measure(layer: Layer) -> tuple[Floats, Floats, Floats, Floats]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from tsc_interp.plots.colours import INK, MUTED, SHARE, diverging, token_style
-from tsc_interp.plots.heat import name_cells
+from tsc_interp.plots.colours import INK, MUTED, SHARE, token_style
+from tsc_interp.plots.heat import heat
 from tsc_interp.plots.series import add_guide, add_series, each, name_rows
 from tsc_interp.plots.style import Figure, new_figure
 from tsc_interp.plots.vectors import View, choice, plane, string_styles, vector_words, view
@@ -25,10 +26,11 @@ def weights(result: TraceResult, array: LabeledArray, layer: int) -> Figure:
     """All heads beside each other if they fit, else a menu of strings, a row per head."""
     tokens, heads = attended(result, array), array.labels["head"]
     cells = np.stack([array.at(layer=layer, token=token) for token in tokens], axis=-1)
-    if len(heads) * len(tokens) <= 12:
+    shares: dict[str, Any] = {"colours": SHARE, "most_written": 12}
+    if len(heads) * len(tokens) <= shares["most_written"]:
         flat = cells.reshape(len(result.strings), -1)
-        figure = _shares(flat, result.strings, tokens * len(heads))
-        figure.update_layout(margin_t=60)
+        figure = heat(flat, result.strings, tokens * len(heads), **shares)
+        figure.update_layout(margin_t=60, height=figure.layout.height + 48)
         for index, head in enumerate(heads):
             middle = len(tokens) * index + (len(tokens) - 1) / 2
             place = {"x": middle, "y": 1, "yref": "paper", "yshift": 24, "yanchor": "bottom"}
@@ -38,7 +40,7 @@ def weights(result: TraceResult, array: LabeledArray, layer: int) -> Figure:
     else:
         rows = [f"head {head}" for head in heads]
         panels = [
-            (string, _shares(cells[index], rows, tokens))
+            (string, heat(cells[index], rows, tokens, **shares))
             for index, string in enumerate(result.strings[:MAX_MENU])
         ]
         figure = choice(panels).update_xaxes(side="bottom")  # the menu is at the top
@@ -58,25 +60,6 @@ def weights(result: TraceResult, array: LabeledArray, layer: int) -> Figure:
     )
 
 
-def _shares(cells: NDArray[np.float64], rows: Sequence[str], columns: Sequence[str]) -> go.Figure:
-    """Shares between 0 and 1, written into the cells."""
-    figure = new_figure(height=110 + 30 * len(rows))
-    figure.add_heatmap(
-        z=cells,
-        x=list(range(len(columns))),
-        y=list(range(len(rows))),
-        **SHARE,
-        xgap=2,
-        ygap=2,
-        texttemplate="%{z:.2f}" if len(columns) <= 12 else None,
-        customdata=[[(row, column) for column in columns] for row in rows],
-        hovertemplate="%{customdata[0]}, %{customdata[1]}: %{z:.4g}<extra></extra>",
-        showscale=False,
-    )
-    name_cells(figure, rows, columns)
-    return figure
-
-
 def head_values(result: TraceResult, array: LabeledArray) -> Figure:
     heads, layer = array.labels["head"], len(array.labels["layer"]) - 1
     caption = (
@@ -87,7 +70,14 @@ def head_values(result: TraceResult, array: LabeledArray) -> Figure:
         f"{s} {digits(array.at(layer=layer, string=s)[:4].ravel())}" for s in result.strings
     )
     if len(array.labels["component"]) == 1:
-        figure = _dots(array.array[layer, :, :, 0], result.strings, heads)
+        values = array.array[layer, :, :, 0]
+        if len(heads) <= len(MUTED):
+            figure = _dots(values, result.strings, heads)
+        else:
+            figure = heat(values, result.strings, heads)
+            figure.update_traces(showscale=True, colorbar_title_text="value")
+            figure.update_xaxes(title_text="head", side="bottom")
+            figure.update_layout(height=figure.layout.height + 36, margin_b=48)
     else:
         styles = string_styles(result.labels, result.right)
         panels = [
@@ -104,23 +94,10 @@ def _dots(values: NDArray[np.float64], strings: Sequence[str], heads: Sequence[s
     """A number line per string, a mark per head: strings name the lines, so nothing overlaps."""
     figure = new_figure("value taken by CLS", height=110 + 30 * len(strings), legend=True)
     rows = list(range(len(strings)))
-    if len(heads) > len(MUTED):
-        figure.add_heatmap(
-            z=values,
-            y=rows,
-            x=list(range(len(heads))),
-            **diverging(values),
-            xgap=1,
-            ygap=1,
-            hovertemplate="head %{x}: %{z:.4f}<extra></extra>",
-            colorbar={"title": {"text": "value"}, "thickness": 12},
-        )
-        figure.update_xaxes(title="head", showgrid=False, zeroline=False)
-    else:
-        for index, head in enumerate(heads):
-            add_series(figure, values[:, index], rows, f"head {head}", "%{customdata}: %{x:.4f}",
-                       mode="markers", place=index, symbol=MARKS[index], size=11,
-                       customdata=list(strings))  # fmt: skip
+    for index, head in enumerate(heads):
+        add_series(figure, values[:, index], rows, f"head {head}", "%{customdata}: %{x:.4f}",
+                   mode="markers", place=index, symbol=MARKS[index], size=11,
+                   customdata=list(strings))  # fmt: skip
     name_rows(figure, strings)
     return figure
 

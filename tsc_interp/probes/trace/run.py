@@ -25,7 +25,6 @@ from tsc_interp.model.classifier import Classifier
 from tsc_interp.model.inputs import Inputs
 from tsc_interp.probes.running import need_classifier
 from tsc_interp.probes.trace.result import TraceResult
-from tsc_interp.probes.trace.words import findings
 from tsc_interp.results.base import LabeledArray, that_hold
 from tsc_interp.strings import FIRST_LETTER
 
@@ -70,7 +69,7 @@ def run(model: Classifier, strings: Sequence[str]) -> TraceResult:
         name: (float(weight.square().mean().sqrt()), float(weight.abs().max()))
         for name, weight in model.state_dict().items()
     }
-    result = TraceResult(
+    return TraceResult(
         not_applicable=that_hold(notes),
         task=config.question,
         logits=LabeledArray.of(logits.numpy(), string=strings),
@@ -87,7 +86,6 @@ def run(model: Classifier, strings: Sequence[str]) -> TraceResult:
         residual_field=residual_field(model, cache),
         **attention,
     )
-    return result.with_findings(findings(result))
 
 
 class _Reader:
