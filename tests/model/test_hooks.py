@@ -365,6 +365,8 @@ def test_state_dicts_with_zero_biases_are_accepted(odd_config: ClassifierConfig)
         normalization_type={"off": None, "rms": "RMS", "layer": "LN"}[odd_config.norm],
         use_attn_scale=True,
         attn_scale=-1.0,
+        n_heads=odd_config.n_heads,
+        d_head=odd_config.d_head,
     )
     config = odd_config.replace(attend_cls=True)
     again = HookedClassifier.from_state_dict(config, state, cfg)

@@ -27,8 +27,9 @@ from tsc_interp.model.classifier import Input
 from tsc_interp.model.export import export, transformer_lens_config
 from tsc_interp.model.forward import blocks, embed, hook_names, read_out
 from tsc_interp.model.framing import FrameLike, with_frame
+from tsc_interp.model.import_state import untangle_state_dict
 from tsc_interp.model.inputs import TOKENS_NEEDED, Inputs, from_tokens, true_classes
-from tsc_interp.model.interop import HAS_BRIDGE_ONLY, untangle_state_dict
+from tsc_interp.model.interop import HAS_BRIDGE_ONLY
 from tsc_interp.model.layers import ALL_EXTRAS, Extras, Pass
 from tsc_interp.model.parts import FinalNorm, place
 from tsc_interp.model.refused import option_refusal, refusal

@@ -22,7 +22,7 @@ from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.model.comparing import InputMap, chosen_classes, chosen_letters, compare
-from tsc_interp.model.importing import as_arrays, difference
+from tsc_interp.model.import_weights import as_arrays, difference
 from tsc_interp.model.unaltered import require_unaltered
 from tsc_interp.strings import CLS, FIRST_LETTER
 
