@@ -116,10 +116,10 @@ def runs(
     return stored
 
 
-def find_run(address: str, directory: str | os.PathLike[str] = DEFAULT_RUNS) -> StoredRun | None:
-    """The one run that an address fits; None if its experiment is not there."""
+def find_run(address: str) -> StoredRun | None:
+    """The one run in `runs` that an address fits; None if its experiment is not there."""
     experiment, *parts = [part for part in address.split("/") if part] or [""]
-    candidates = runs(directory, experiment)
+    candidates = runs(DEFAULT_RUNS, experiment)
     if not candidates:
         return None
     fitting = [run for run in candidates if all(_fits(run, part) for part in parts)]

@@ -62,6 +62,10 @@ class BalancedStream(FrozenConfig):
     def longest(self) -> int:
         return self.max_length
 
+    def batches_of(self, config: ClassifierConfig) -> int:
+        """How many batches an epoch has."""
+        return self.batches
+
     @property
     def in_order(self) -> bool:
         """Whether strings are sorted, so that nothing can be learned about order."""
@@ -108,9 +112,11 @@ class AllStrings(FrozenConfig):
     def longest(self) -> int:
         return self.length
 
-    @property
-    def in_order(self) -> bool:
-        return False
+    in_order: ClassVar[bool] = False
+
+    def batches_of(self, config: ClassifierConfig) -> int:
+        """How many batches an epoch has; the last one may be short."""
+        return -(-int(config.n_letters**self.length) // self.batch_size)
 
     def check(self, config: ClassifierConfig) -> None:
         """Refuse an alphabet with too many strings of this length."""

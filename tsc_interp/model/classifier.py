@@ -23,7 +23,7 @@ from tsc_interp.errors import CheckpointError, UnsupportedError, UsageError
 from tsc_interp.model.forward import forward
 from tsc_interp.model.initialise import initial_weights
 from tsc_interp.model.inputs import Inputs, from_counts, from_strings, from_tokens, token_rows
-from tsc_interp.model.layers import NO_EXTRAS, Extras, Tap, untapped
+from tsc_interp.model.layers import Tap, untapped
 from tsc_interp.model.parts import Component, place
 from tsc_interp.model.stacked import StackedWeights
 from tsc_interp.strings import as_strings
@@ -131,10 +131,10 @@ class Classifier(StackedWeights):
             raise UsageError(f"this model has no activation {', '.join(sorted(hooks))}")
         return logits
 
-    def _logits(self, given: Inputs, tap: Tap, extras: Extras = NO_EXTRAS) -> Tensor:
+    def _logits(self, given: Inputs, tap: Tap) -> Tensor:
         self._check_dropout(given)
         weights = dict(self.named_parameters())
-        return forward(self.config, weights, given, tap=tap, training=self.training, extras=extras)
+        return forward(self.config, weights, given, tap=tap, training=self.training)
 
     def _require_weights(self) -> None:
         if any(parameter.is_meta for parameter in self.parameters()):
@@ -174,11 +174,11 @@ class Classifier(StackedWeights):
         return torch.from_numpy(token_rows(self.config, as_strings(strings)))
 
 
-def open_classifier(model: ModelLike, *, epoch: int | None = None) -> Classifier:
+def open_classifier(model: ModelLike) -> Classifier:
     """Whatever stands for a model, ready to run: itself if it can run, else without hooks."""
-    if isinstance(model, Classifier) and epoch is None:
+    if isinstance(model, Classifier):
         return model
-    return Classifier.from_checkpoint(as_checkpoint(model, epoch=epoch))
+    return Classifier.from_checkpoint(as_checkpoint(model))
 
 
 def _wanted(names_filter: NamesFilter, name: str) -> bool:

@@ -30,7 +30,6 @@ from tsc_interp.model.layers import (
     Tap,
     Weights,
     mlp,
-    norm,
     untapped,
 )
 from tsc_interp.model.positions import sinusoidal
@@ -52,7 +51,7 @@ def forward(
     """
     given = Pass(config, weights, inputs, tap, training, extras)
     residual = blocks(given, embed(given), range(config.n_layers))
-    return read_out(config, weights, residual, inputs, tap)
+    return read_out(given, residual)
 
 
 def embed(given: Pass) -> Residual:
@@ -105,16 +104,15 @@ def _block(given: Pass, name: str, residual: Residual, asked_at: Tensor | None) 
     return tap(f"{name}.hook_resid_post", residual)
 
 
-def read_out(
-    config: ClassifierConfig, weights: Weights, residual: Residual, inputs: Inputs, tap: Tap
-) -> Tensor:
+def read_out(given: Pass, residual: Residual) -> Tensor:
     """The logit: a linear reading of one position, CLS's. Several outputs have an axis behind."""
+    config, weights, reading = given.config, given.weights, given.inputs.reading
     if config.final_norm:
-        residual = norm(config, weights, "ln_final.", residual, tap)
-    if inputs.reading is None:
+        residual = given.norm("ln_final.", residual)
+    if reading is None:
         read = residual[..., 0, :]
     else:
-        read = residual[..., torch.arange(len(inputs.reading)), inputs.reading, :]
+        read = residual[..., torch.arange(len(reading)), reading, :]
     columns = unembedding(config, weights)
     if config.n_outputs == 1:
         direction = columns[..., 0]

@@ -125,8 +125,8 @@ class HookedClassifier(Circuits, HookedRootModule):  # type: ignore[misc]
         _check_options(return_type, padding_side=padding_side, **others)
         given = self._given(input, start_at_layer, tokens)
         self._check_dropout(given)
-        weights = dict(self.named_parameters())
-        run = Pass(self.config, weights, given, self._tap, self.training, self._extras())
+        weights, extras = dict(self.named_parameters()), self._extras()
+        run = Pass(self.config, weights, given, self._tap, self.training, extras)
         residual = embed(run) if start_at_layer is None else torch.as_tensor(input)
         layers = range(self.config.n_layers)[start_at_layer:stop_at_layer]
         residual = blocks(run, residual, layers)
@@ -134,7 +134,7 @@ class HookedClassifier(Circuits, HookedRootModule):  # type: ignore[misc]
             return residual
         if return_type is None:
             return None
-        logits = read_out(self.config, weights, residual, given, self._tap)
+        logits = read_out(run, residual)
         if return_type == "logits":
             return logits
         loss = self._loss(logits, given, loss_per_token)

@@ -31,7 +31,7 @@ from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.model.forward import read_out
 from tsc_interp.model.inputs import from_counts
-from tsc_interp.model.layers import mlp, norm, untapped
+from tsc_interp.model.layers import Pass, mlp, norm, untapped
 from tsc_interp.probes.running import Floats
 from tsc_interp.strings import CLS, FIRST_LETTER
 
@@ -159,4 +159,4 @@ class _OneLayer:
         if config.has_mlp:
             read = norm(config, weights, "blocks.0.ln2.", residual, untapped)
             residual = residual + mlp(config, weights, "blocks.0.mlp.", read, untapped)
-        return np.asarray(read_out(config, weights, residual, self._inputs, untapped).numpy())
+        return np.asarray(read_out(Pass(config, weights, self._inputs), residual).numpy())
