@@ -23,7 +23,7 @@ from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.run_directory import DEFAULT_RUNS, RunDirectory, RunError
 from tsc_interp.checkpoints.run_records import RunResult
 from tsc_interp.errors import UsageError
-from tsc_interp.files import reason, shown
+from tsc_interp.files import entries, shown
 
 _SEED = re.compile(r"seed=\d{1,19}")
 
@@ -151,12 +151,7 @@ def _run_directories(directory: Path, experiment: str | None) -> Iterator[RunDir
 
 
 def _folders(place: Path) -> list[Path]:
-    try:
-        return sorted(path for path in place.iterdir() if path.is_dir())
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    except OSError as error:
-        raise RunError(f"cannot look into {shown(place)}: {reason(error)}") from None
+    return [Path(entry) for entry in entries(place, RunError) if entry.is_dir()]
 
 
 def _stored(run: RunDirectory, cell: Mapping[str, str]) -> StoredRun:

@@ -24,7 +24,7 @@ from tsc_interp.checkpoints.checkpoint import SUFFIX, Checkpoint, WeightArrays
 from tsc_interp.checkpoints.run_records import run_key
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import CheckpointError, ConfigError, UsageError
-from tsc_interp.files import reason, shown
+from tsc_interp.files import entries, shown
 
 FORMAT = "tsc-interp/sweep-weights"
 FORMAT_VERSION = 1
@@ -76,14 +76,10 @@ def find_sweep(name: str) -> Path | None:
     return next((place for place in (Path(name), DEFAULT_SWEEPS / name) if is_sweep(place)), None)
 
 
-def sweeps_in(directory: Path = DEFAULT_SWEEPS) -> list[Path]:
-    """Every sweep in a directory."""
-    try:
-        return sorted(place for place in directory.iterdir() if is_sweep(place))
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    except OSError as error:
-        raise CheckpointError(f"cannot look into {shown(directory)}: {reason(error)}") from None
+def all_sweeps() -> list[Path]:
+    """Every sweep in `sweeps`."""
+    places = entries(DEFAULT_SWEEPS, CheckpointError)
+    return [Path(place) for place in places if is_sweep(place)]
 
 
 def row_checkpoint(directory: str | os.PathLike[str], row: int) -> Checkpoint:
@@ -101,16 +97,9 @@ def row_checkpoint(directory: str | os.PathLike[str], row: int) -> Checkpoint:
 
 
 def _shards(directory: Path) -> Iterator[tuple[Path, int, int]]:
-    folder = weights_folder(directory)
-    try:
-        names = sorted(entry.name for entry in os.scandir(folder))
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise CheckpointError(f"cannot look into {shown(folder)}: {reason(error)}") from None
-    for name in names:
-        if match := _NAME.fullmatch(name):
-            yield folder / name, int(match[1]), int(match[2])
+    for entry in entries(weights_folder(directory), CheckpointError):
+        if match := _NAME.fullmatch(entry.name):
+            yield Path(entry), int(match[1]), int(match[2])
 
 
 def _read(directory: Path, path: Path, row: int) -> Checkpoint | None:

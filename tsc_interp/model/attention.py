@@ -79,16 +79,12 @@ def _attention_inputs(given: Pass, name: str, x: Residual) -> list[Tensor]:
         )
     per_head = "... batch pos d_model -> ... batch pos head d_model"
     heads = {"q": config.n_heads, "k": config.kv_heads, "v": config.kv_heads}
+    read = {part: repeat(x, per_head, head=n) for part, n in heads.items()}
     if extras.attn_in:
-        x = tap(f"{name}.hook_attn_in", repeat(x, per_head, head=config.n_heads).clone())
-        if not extras.split_qkv_input:
-            return [given.norm(f"{name}.ln1.", x, per_head=True)] * 3
-        parts = [tap(f"{name}.hook_{part}_input", x.clone()) for part in heads]
-    else:
-        parts = [
-            tap(f"{name}.hook_{part}_input", repeat(x, per_head, head=n).clone())
-            for part, n in heads.items()
-        ]
+        read = dict.fromkeys(heads, tap(f"{name}.hook_attn_in", read["q"].clone()))
+    if not extras.split_qkv_input:
+        return [given.norm(f"{name}.ln1.", read["q"], per_head=True)] * 3
+    parts = [tap(f"{name}.hook_{part}_input", x.clone()) for part, x in read.items()]
     return [given.norm(f"{name}.ln1.", part, per_head=True) for part in parts]
 
 

@@ -63,7 +63,8 @@ class Classifier(StackedWeights):
         self.blocks = nn.ModuleList(Component(config) for _ in range(config.n_layers))
         for path in config.weight_shapes():
             parent, leaf = place(self, config, path)
-            parent.register_parameter(leaf, nn.Parameter(_copy(given[path])))
+            weight = torch.as_tensor(given[path]).detach().clone()
+            parent.register_parameter(leaf, nn.Parameter(weight))
         place(self, config, "unembed.W_U")  # a part without weights where embeddings are tied
         self.eval()
 
@@ -187,10 +188,6 @@ def _wanted(names_filter: NamesFilter, name: str) -> bool:
     if isinstance(names_filter, str):
         return name == names_filter
     return names_filter(name) if callable(names_filter) else name in names_filter
-
-
-def _copy(weight: Tensor | np.ndarray) -> Tensor:
-    return torch.as_tensor(weight).detach().clone()
 
 
 def _check_shapes(

@@ -123,7 +123,12 @@ class HookedClassifier(Circuits, HookedRootModule):  # type: ignore[misc]
         `prepend_bos` is ignored: every string is read with one CLS in front.
         """
         _check_options(return_type, padding_side=padding_side, **others)
-        given = self._given(input, start_at_layer, tokens)
+        if start_at_layer is None:
+            given = self.inputs(input)
+        elif tokens is None:
+            raise UsageError(TOKENS_NEEDED)
+        else:
+            given = from_tokens(self.config, tokens)
         self._check_dropout(given)
         weights, extras = dict(self.named_parameters()), self._extras()
         run = Pass(self.config, weights, given, self._tap, self.training, extras)
@@ -263,13 +268,6 @@ class HookedClassifier(Circuits, HookedRootModule):  # type: ignore[misc]
             split_qkv_input=bool(self.cfg.use_split_qkv_input),
             hook_mlp_in=bool(self.cfg.use_hook_mlp_in),
         )
-
-    def _given(self, x: Any, start_at_layer: int | None, tokens: Tensor | None) -> Inputs:
-        if start_at_layer is None:
-            return self.inputs(x)
-        if tokens is None:
-            raise UsageError(TOKENS_NEEDED)
-        return from_tokens(self.config, tokens)
 
     def _loss(self, logits: Tensor, given: Inputs, per_string: bool) -> Tensor:
         classes = torch.from_numpy(true_classes(self.config, given)).to(logits.device)

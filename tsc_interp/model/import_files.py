@@ -117,10 +117,8 @@ def build(options: Mapping[str, Any], state: Mapping[str, Tensor]) -> Any:
 def _refuse_larger(options: Mapping[str, Any], state: Mapping[str, Tensor]) -> None:
     """Before anything is built, since TransformerLens allocates whatever the options ask for."""
     names = ("d_model", "d_vocab", "n_layers", "n_heads", "d_head", "d_mlp", "n_ctx")
-    sizes = {name: options.get(name) for name in names}
-    width, vocabulary, layers, heads, d_head, d_mlp, n_ctx = (
-        value if isinstance(value, int) else 0 for value in sizes.values()
-    )
+    sizes = [options[name] if isinstance(options.get(name), int) else 0 for name in names]
+    width, vocabulary, layers, heads, d_head, d_mlp, n_ctx = sizes
     block = 2 * heads * d_head + (0 if options.get("attn_only") else 2 * d_mlp)
     least = width * (vocabulary + layers * block + n_ctx * ("pos_embed.W_pos" in state))
     held = sum(tensor.numel() for tensor in state.values())

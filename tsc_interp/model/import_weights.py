@@ -27,7 +27,7 @@ def weight_of(model: Any, name: str) -> Tensor | None:
     """
     place, leaf = name.rsplit(".", 1)
     if leaf in _OF_BRIDGE:
-        state = model.state_dict()
+        state: Mapping[str, Tensor] = model.state_dict()
         return state.get(name, state.get(f"{place}.{_OF_BRIDGE[leaf]}"))
     stacked: Tensor | None = getattr(model, leaf, None)
     if stacked is None or not place.startswith("blocks."):

@@ -137,25 +137,19 @@ def _advance(
         *(engine.unpack(part) for part in (parameters, optimizer.mean, optimizer.square)),
         strict=True,
     )
-    rows = [
-        EpochMetrics(
+    advanced = []
+    for member, (weights, mean, square), train_loss, validation_loss in zip(
+        members, states, train_losses, validation_losses, strict=True
+    ):
+        row = EpochMetrics(
             epoch=epoch,
             learning_rate=rate,
-            train_loss=float(train),
-            validation_loss=float(validation),
+            train_loss=float(train_loss),
+            validation_loss=float(validation_loss),
         )
-        for train, validation in zip(train_losses, validation_losses, strict=True)
-    ]
-    return [
-        replace(
-            member,
-            weights=weights,
-            mean=mean,
-            square=square,
-            metrics=(*member.metrics, row),
-        )
-        for member, (weights, mean, square), row in zip(members, states, rows, strict=True)
-    ]
+        metrics = (*member.metrics, row)
+        advanced.append(replace(member, weights=weights, mean=mean, square=square, metrics=metrics))
+    return advanced
 
 
 def _check_alike(members: Sequence[TrainingState]) -> None:

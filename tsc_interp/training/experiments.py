@@ -111,7 +111,6 @@ class Experiment:
         for what, table in options.items():
             if not isinstance(table, Mapping):
                 raise ConfigError(f"{what} = {shorten(table)}: expected a table of options")
-        _refuse_misplaced(options)
         try:
             axes = dict(_axes(options))
         except RecursionError:
@@ -121,6 +120,8 @@ class Experiment:
             raise ConfigError(
                 f"{name} has {runs:,} runs; at most {most:,} can be trained at a time"
             )
+        for what, table in options.items():
+            refuse_unknown(table, list(_FIELDS[what]), f" of the {what}")
         return cls(name, parsed, _cells(options, axes), about, chapter)
 
     @classmethod
@@ -149,16 +150,6 @@ def refuse_unknown(options: Mapping[str, Any], allowed: Sequence[str], of: str =
         near = f"did you mean {table}.{name}?" if table else suggest(name, allowed).rstrip()
         known = f"the options are {', '.join(allowed)}"
         raise ConfigError(f"unknown option {shorten(name)}{of}: {near or known}")
-
-
-def _refuse_misplaced(options: Mapping[str, Mapping[str, Any]]) -> None:
-    """Say so where an option stands in the other table than its own."""
-    for table, other in (("classifier", "training"), ("training", "classifier")):
-        for name in options[table]:
-            if name not in _FIELDS[table] and name in _FIELDS[other]:
-                raise ConfigError(
-                    f"unknown option {name!r} of the {table}: did you mean {other}.{name}?"
-                )
 
 
 def read_options(path: Path, allowed: Sequence[str]) -> dict[str, Any]:

@@ -282,10 +282,8 @@ class _Training:
         """Test the chosen weights of runs that have just ended, all in one go."""
         losses = [[row.validation_loss for row in member.metrics] for _, member, _ in ended]
         epochs = list(map(chosen_epoch, losses))
-        chosen = [
-            self._directory(job).checkpoint(epoch)
-            for (job, _, _), epoch in zip(ended, epochs, strict=True)
-        ]
+        directories = [self._directory(job) for job, _, _ in ended]
+        chosen = [run.checkpoint(epoch) for run, epoch in zip(directories, epochs, strict=True)]
         tests = evaluate_ensemble(ended[0][0].config, [checkpoint.weights for checkpoint in chosen])
         for index, (job, member, ending) in enumerate(ended):
             epoch = epochs[index]
@@ -298,7 +296,7 @@ class _Training:
                 validation_loss=losses[index][epoch - 1] if epoch else float("nan"),
                 test=tests[index],
             )
-            self._directory(job).finish(result, chosen[index])
+            directories[index].finish(result, chosen[index])
             self.watcher.finished(job, result)
 
     def _share(self, source: RunWriter, same: Same) -> None:
