@@ -4,7 +4,7 @@ Strings come as counts `[string, letter]`, epoch by epoch; `batch_size` rows aft
 batch. They depend on the alphabet and the task's letters alone, never on a model, so an epoch is
 made once per process, shared by every model trained on it, and kept on disk (`cache`).
 
-    for counts in islice(TRAIN.epochs(config), 3): ...
+    TRAIN.epoch(config, 0)       # the strings of the first epoch
     source_test_set(config)      # the source report's 9,984 test strings
 
 The balanced stream is defined for the source report's task, "contains all of these letters". For
@@ -17,9 +17,7 @@ writes them, or, with `order="shuffled"`, in an order drawn for each string and 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import lru_cache
-from itertools import count, product
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
@@ -91,9 +89,6 @@ class BalancedStream(FrozenConfig):
         drawn = self.replace(order="sorted")  # the same counts, whatever becomes of their order
         return _balanced_epochs(drawn, config.n_letters, config.task.needs).get(index).copy()
 
-    def epochs(self, config: ClassifierConfig) -> Iterator[Counts]:
-        return (self.epoch(config, index) for index in count())
-
     def epoch_tokens(self, config: ClassifierConfig, index: int) -> Tokens:
         """The same strings, characters sorted or shuffled, as tokens `[string, position]`."""
         tokens = sorted_tokens(self.epoch(config, index))
@@ -132,9 +127,6 @@ class AllStrings(FrozenConfig):
         counts = counts_of_tokens(self._in_order(config), config.n_letters)
         return counts[self._order(config, index)]
 
-    def epochs(self, config: ClassifierConfig) -> Iterator[Counts]:
-        return (self.epoch(config, index) for index in count())
-
     def epoch_tokens(self, config: ClassifierConfig, index: int) -> Tokens:
         """The same strings, characters in their own order, as tokens `[string, position]`."""
         return self._in_order(config)[self._order(config, index)]
@@ -157,14 +149,9 @@ TEST = BalancedStream(
 )
 
 
-def source_test_set(config: ClassifierConfig | None = None) -> Counts:
+def source_test_set(config: ClassifierConfig) -> Counts:
     """The source report's 9,984 test strings, for the configuration's alphabet and task."""
-    return TEST.epoch(config or ClassifierConfig(), 0)
-
-
-def all_strings(length: int, n_letters: int = 3) -> Iterator[str]:
-    """Every string of one length in lexicographic order."""
-    return map("".join, product(Alphabet(n_letters).letters, repeat=length))
+    return TEST.epoch(config, 0)
 
 
 def sorted_tokens(counts: Counts) -> Tokens:

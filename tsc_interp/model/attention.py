@@ -14,7 +14,7 @@ from torch import Tensor
 
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
-from tsc_interp.model.layers import PER_POSITION, Pass, Residual, biased
+from tsc_interp.model.layers import Pass, Residual
 from tsc_interp.model.positions import alibi_slopes, rotary, turned_pairs
 
 
@@ -38,7 +38,7 @@ def attention(given: Pass, block: str, residual: Residual, asked_at: Tensor | No
         out = tap(f"{name}hook_result", einsum(z, output, f"{axes} head d_model")).sum(-2)
     else:
         out = einsum(z, output, f"{axes} d_model")
-    return biased(config, out, given.weights, f"{name}b_O", PER_POSITION)
+    return given.biased(f"{name}b_O", out)
 
 
 def _queries_keys_values(
@@ -55,8 +55,7 @@ def _queries_keys_values(
     projected = []
     for part, x in zip("QKV", reads, strict=True):
         made = einsum(x, given.weights[f"{name}W_{part}"], projection)
-        added = "... head d_head -> ... 1 1 head d_head"
-        made = biased(config, made, given.weights, f"{name}b_{part}", added)
+        made = given.biased(f"{name}b_{part}", made, "... head d_head -> ... 1 1 head d_head")
         made = given.tap(f"{name}hook_{part.lower()}", made)
         if part != "V":
             made = given.norm(f"{name}{part.lower()}_norm.", made, True, config.qk_norm)

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from tsc_interp.arguments import checked
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.resolve import ModelLike, as_checkpoint
+from tsc_interp.checkpoints.safe import require_names
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import CheckpointError, UnsupportedError, UsageError
 from tsc_interp.model.forward import forward
@@ -195,9 +196,7 @@ def _check_shapes(
 ) -> tuple[int, ...]:
     """The ensemble axes all weights share, after checking every name and shape."""
     expected = config.weight_shapes()
-    if weights.keys() != expected.keys():
-        wrong = sorted(weights.keys() ^ expected.keys())
-        raise CheckpointError(f"weights do not fit the configuration; check {', '.join(wrong)}")
+    require_names(expected, weights)
     leading = set()
     for name, shape in expected.items():
         got = tuple(weights[name].shape)

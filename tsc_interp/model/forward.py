@@ -29,7 +29,6 @@ from tsc_interp.model.layers import (
     Residual,
     Tap,
     Weights,
-    mlp,
     untapped,
 )
 from tsc_interp.model.positions import sinusoidal
@@ -49,7 +48,7 @@ def forward(
 
     `[..., batch, output]` where there are several outputs.
     """
-    given = Pass(config, weights, inputs, tap, training, extras)
+    given = Pass(config, weights, tap, inputs=inputs, training=training, extras=extras)
     residual = blocks(given, embed(given), range(config.n_layers))
     return read_out(given, residual)
 
@@ -98,7 +97,7 @@ def _block(given: Pass, name: str, residual: Residual, asked_at: Tensor | None) 
         read = residual
         if given.extras.hook_mlp_in:
             read = tap(f"{name}.hook_mlp_in", residual.clone())
-        out = mlp(config, given.weights, f"{name}.mlp.", given.norm(f"{name}.ln2.", read), tap)
+        out = given.mlp(f"{name}.mlp.", given.norm(f"{name}.ln2.", read))
         out = functional.dropout(out, config.dropout, given.training)
         residual = residual + tap(f"{name}.hook_mlp_out", out)
     return tap(f"{name}.hook_resid_post", residual)

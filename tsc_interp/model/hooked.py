@@ -130,8 +130,14 @@ class HookedClassifier(Circuits, HookedRootModule):  # type: ignore[misc]
         else:
             given = from_tokens(self.config, tokens)
         self._check_dropout(given)
-        weights, extras = dict(self.named_parameters()), self._extras()
-        run = Pass(self.config, weights, given, self._tap, self.training, extras)
+        run = Pass(
+            self.config,
+            dict(self.named_parameters()),
+            self._tap,
+            inputs=given,
+            training=self.training,
+            extras=self._extras(),
+        )
         residual = embed(run) if start_at_layer is None else torch.as_tensor(input)
         layers = range(self.config.n_layers)[start_at_layer:stop_at_layer]
         residual = blocks(run, residual, layers)

@@ -21,6 +21,7 @@ import os
 import tomllib
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -52,9 +53,9 @@ def read_transformer_lens(
     state = read_tensors(Path(path))
     with warnings.catch_warnings(action="ignore"):  # TransformerLens's, about what it is given
         model = build(options, state)
-        found = from_transformer_lens(model, **reading)
-    provenance = {**found.provenance, "file": Path(path).name}
-    return Checkpoint(found.config, found.weights, provenance, source=str(path))
+        checkpoint = from_transformer_lens(model, **reading)
+    provenance = {**checkpoint.provenance, "file": Path(path).name}
+    return replace(checkpoint, provenance=provenance, source=str(path))
 
 
 def read_description(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -69,7 +70,7 @@ def read_description(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     if isinstance(described, dict) and "claim" in described:  # as falsify once called it
         described["reading"] = described.pop("claim")
     tables = isinstance(described, dict) and set(described) == {"model", "reading"}
-    if not tables or not all(isinstance(one, dict) for one in described.values()):
+    if not tables or not all(isinstance(table, dict) for table in described.values()):
         raise ConfigError(
             f"{shown(path)} needs two tables: [model] with TransformerLens's options, and "
             "[reading] with frame and task, or tokens, query, classes and task"

@@ -245,7 +245,9 @@ def _weights(
     for index, layer in enumerate(layers):
         block, attention = f"blocks.{index}", layer.self_attn
         if attention.in_proj_weight is None:
-            raise UnsupportedError("keys and values of a width of their own; equal ones are taken")
+            raise UnsupportedError(
+                "keys and values of a width of their own; equal ones can be imported"
+            )
         projections = attention.in_proj_weight.chunk(3)
         biases = [None] * 3 if attention.in_proj_bias is None else attention.in_proj_bias.chunk(3)
         linears = dict(zip("QKV", zip(projections, biases, strict=True), strict=True))

@@ -158,6 +158,6 @@ def _check_alike(members: Sequence[TrainingState]) -> None:
         "training": {member.config.training for member in members},
         "epochs": {member.epoch for member in members},
     }
-    for what, values in alike.items():
+    for shared, values in alike.items():
         if len(values) > 1:
-            raise ValueError(f"an ensemble trains together, but its members have different {what}")
+            raise ValueError(f"an ensemble trains together, but its members differ in {shared}")

@@ -98,9 +98,9 @@ class Experiment:
             ConfigError: An unknown option or an impossible value, or more than `most` runs.
         """
         texts = {"name": name, "about": about, "chapter": chapter}
-        for what, text in texts.items():
+        for option, text in texts.items():
             if not isinstance(text, str):
-                raise ConfigError(f"{what} = {shorten(text)}: expected text in quotes")
+                raise ConfigError(f"{option} = {shorten(text)}: expected text in quotes")
         if not _NAME.fullmatch(name):
             raise ConfigError(
                 f"{shorten(name)} cannot name an experiment: up to 100 letters, digits, '_', '-' "
@@ -108,9 +108,9 @@ class Experiment:
             )
         parsed = _parse_seeds(seeds, most)
         options = {"classifier": classifier or {}, "training": training or {}}
-        for what, table in options.items():
+        for part, table in options.items():
             if not isinstance(table, Mapping):
-                raise ConfigError(f"{what} = {shorten(table)}: expected a table of options")
+                raise ConfigError(f"{part} = {shorten(table)}: expected a table of options")
         try:
             axes = dict(_axes(options))
         except RecursionError:
@@ -120,8 +120,8 @@ class Experiment:
             raise ConfigError(
                 f"{name} has {runs:,} runs; at most {most:,} can be trained at a time"
             )
-        for what, table in options.items():
-            refuse_unknown(table, list(_FIELDS[what]), f" of the {what}")
+        for part, table in options.items():
+            refuse_unknown(table, list(_FIELDS[part]), f" of the {part}")
         return cls(name, parsed, _cells(options, axes), about, chapter)
 
     @classmethod

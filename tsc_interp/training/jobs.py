@@ -65,7 +65,7 @@ class Plan:
 
 
 class Watcher:
-    """Told what happens, as it happens. This one does not look."""
+    """Progress callbacks of `train`; these ignore what happens, and subclasses may show it."""
 
     def planned(self, plan: Plan) -> None:
         """What was found on disk, and what is left to do."""
@@ -179,8 +179,9 @@ class _Training:
         """
         rest, to_train, finished, unfinished, most_epochs = [], 0, 0, 0, 0
         for same in wanted:
-            there = {self._directory(job).path: _peek(self._directory(job)) for job in same}
-            results = {path: one.result for path, one in there.items() if one.result}
+            directories = [self._directory(job) for job in same]
+            there = {directory.path: _peek(directory) for directory in directories}
+            results = {path: left.result for path, left in there.items() if left.result}
             if len(results) == len(there):
                 finished += 1
                 self.done |= results

@@ -36,9 +36,9 @@ def groups_of(waiting: Sequence[Same]) -> list[list[Same]]:
 
 
 def shared_out(waiting: Sequence[Same], processes: int) -> tuple[list[Same], list[list[Same]]]:
-    """What this process does, and what each of the others does; those with nothing are left out.
+    """Return the runs that this process trains, and those of each other process that gets any.
 
-    The longest first, each to whoever would end first with it.
+    The longest groups are handed out first, each to the process that would end first with it.
     """
     processes = max(1, min(processes, len(waiting)))
     shares: list[list[list[Same]]] = [[] for _ in range(processes)]
