@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.enumeration import enumerate_counts
+from tests.verification.enumeration import enumerate_counts
 from tsc_interp import certify, horizon
 from tsc_interp.checkpoints import Checkpoint, bundled_names, load_checkpoint
 from tsc_interp.config import ClassifierConfig

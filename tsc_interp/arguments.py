@@ -83,16 +83,9 @@ def _number(name: str, value: Any) -> str:
     return "" if fits else "a number above 0"
 
 
-def _flag(name: str, value: Any) -> str:
-    return "" if isinstance(value, bool) else "True or False"
-
-
-def _text(name: str, value: Any) -> str:
-    return "" if isinstance(value, str) else "text"
-
-
-def _text_or_flag(name: str, value: Any) -> str:
-    return "" if isinstance(value, str | bool) else "text, True or False"
+def _kind(expected: str, *kinds: type) -> Rule:
+    """The rule that a value is of one of these types."""
+    return lambda name, value: "" if isinstance(value, kinds) else expected
 
 
 def _path(name: str, value: Any) -> str:
@@ -107,10 +100,6 @@ def _path(name: str, value: Any) -> str:
 
 def _callback(name: str, value: Any) -> str:
     return "" if callable(value) and not isinstance(value, type) else "a function"
-
-
-def _mapping(name: str, value: Any) -> str:
-    return "" if isinstance(value, Mapping) else "a dictionary"
 
 
 def _list(name: str, value: Any) -> str:
@@ -144,18 +133,11 @@ def _instance(kind: str) -> Rule:
 _RULES: Mapping[str, Rule] = {
     "int": _whole,
     "float": _number,
-    "bool": _flag,
-    "str": _text,
-    "Kind": _text,
-    "Scores": _text,
-    "Method": _text,
-    "Form": _text,
-    "Form | bool": _text_or_flag,
-    "Progress": _callback,
-    "Callable": _callback,
-    "Draw": _callback,
-    "Mapping": _mapping,
-    "History": _mapping,
+    "bool": _kind("True or False", bool),
+    **dict.fromkeys(("str", "Kind", "Scores", "Method", "Form"), _kind("text", str)),
+    "Form | bool": _kind("text, True or False", str, bool),
+    **dict.fromkeys(("Progress", "Callable", "Draw"), _callback),
+    **dict.fromkeys(("Mapping", "History"), _kind("a dictionary", Mapping)),
     "Sequence": _list,
     "Sequence[int]": _wholes,
     "Sequence[str]": _texts,

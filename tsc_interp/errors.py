@@ -61,13 +61,13 @@ class UnsupportedError(TscError):
     """A question this model cannot be asked, with the reason."""
 
 
-def shorten(value: object, limit: int = 60) -> str:
+def shorten(value: object) -> str:
     """For a message: what was given, as Python writes it, without its middle if it is long."""
     try:
         text = repr(value)
     except ValueError:  # Python writes no whole number of more than 4,300 digits
         return f"{type(value).__name__} with too many digits"
-    return text if len(text) <= limit else f"{text[: limit - 10]}...{text[-7:]}"
+    return text if len(text) <= 60 else f"{text[:50]}...{text[-7:]}"
 
 
 def suggest(given: object, known: Iterable[str]) -> str:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tsc_interp.errors import OutputError, UsageError, shorten
+from tsc_interp.errors import OutputError, TscError, UsageError, shorten
 
 TEMPORARY = ".writing-"
 """Begins the names of files not yet complete; one that stays behind can be deleted."""
@@ -148,6 +148,20 @@ def read_regular(path: Path, limit: int) -> bytes:
     if status.st_size > limit:
         raise OSError(errno.EFBIG, f"it has {status.st_size:,} bytes, at most {limit:,} are read")
     return path.read_bytes()
+
+
+def entries(folder: Path, problem: type[TscError]) -> list[os.DirEntry[str]]:
+    """What a folder holds, sorted by name; nothing without a folder.
+
+    A `problem` is raised where the system does not let anybody look.
+    """
+    try:
+        with os.scandir(folder) as content:
+            return sorted(content, key=lambda entry: entry.name)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise problem(f"cannot look into {shown(folder)}: {reason(error)}") from None
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from studies.tables import RESULTS
-from tests.probe_models import TOKENS, make_transformer_lens_model
+from tests.probes.models import TOKENS, make_transformer_lens_model
 from tsc_interp.interventions.parts import Part
 from tsc_interp.probes.circuit import rows
 from tsc_interp.probes.circuit.gated import Gated

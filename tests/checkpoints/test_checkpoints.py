@@ -11,7 +11,7 @@ import torch
 from safetensors.numpy import save_file
 
 from tests.cases import CONFIGS, POSITIONED
-from tests.run_directories import write_run
+from tests.checkpoints.run_directories import write_run
 from tsc_interp.checkpoints import Checkpoint, bundled_names, load_checkpoint, read_checkpoint
 from tsc_interp.checkpoints.checkpoint import FORMAT
 from tsc_interp.config import ClassifierConfig

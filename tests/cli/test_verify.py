@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tests.cases import POSITIONED
-from tests.verification_models import planted, random_checkpoint
+from tests.verification.models import planted, random_checkpoint
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.cli import main
 from tsc_interp.cli import verify as verify_command
@@ -228,7 +228,7 @@ def test_a_model_with_positions(tmp_path: Path, capsys: pytest.CaptureFixture[st
     from itertools import product
 
     from tests import oracle
-    from tests.verification_models import random_checkpoint
+    from tests.verification.models import random_checkpoint
     from tsc_interp.config import ClassifierConfig
 
     config = ClassifierConfig(n_letters=2, n_positions=5, biases=True, token_names=("x", "y"))

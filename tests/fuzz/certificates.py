@@ -2,8 +2,8 @@
 
 Certificates of models of every kind are changed in one to three places (numbers moved, claims
 swapped, repeated, dropped or given to other letters, another model's hash) and sealed again, as a
-forger would. What the checker accepts is held against `tests/precise.py`: false and accepted is the
-one bad ending.
+forger would. What the checker accepts is compared with `tests/verification/precise.py`: false and
+accepted is the one bad ending.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import sys
 from collections import Counter
 from typing import Any
 
+from tests.verification.models import planted, random_checkpoint, unfailing
 from tests.verification.test_certificates import at, places, sealed
 from tests.verification.test_forged_certificates import contradicted, stretched
-from tests.verification_models import planted, random_checkpoint, unfailing
 from tsc_interp import certify
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig

@@ -23,9 +23,14 @@ from itertools import count, islice
 from typing import Any
 from unittest.mock import patch
 
-from tests import precise_ordered
 from tests.fuzz.certificates import other
-from tests.ordered_models import longest, ordered_checkpoint, random_config, wide_config
+from tests.verification import precise_ordered
+from tests.verification.ordered_models import (
+    longest,
+    ordered_checkpoint,
+    random_config,
+    wide_config,
+)
 from tests.verification.test_certificates import at, places, sealed
 from tests.verification.test_float32_order import answers
 from tests.verification.test_trellis_checker import adder

@@ -11,7 +11,7 @@ import torch
 
 import tsc_interp as tsc
 from tests.cases import ATTENTION, FAMILY, PUBLIC
-from tests.ordered_models import ordered_checkpoint
+from tests.verification.ordered_models import ordered_checkpoint
 from tsc_interp.checkpoints import load_checkpoint
 from tsc_interp.cli.app import main
 from tsc_interp.config import ClassifierConfig

@@ -10,7 +10,7 @@ import torch
 from scipy.special import softmax
 
 import tsc_interp as tsc
-from tests.playground_pages import fresh
+from tests.playground.pages import fresh
 from tsc_interp.checkpoints import load_checkpoint
 from tsc_interp.errors import CheckpointError, UnsupportedError
 from tsc_interp.laboratories.efficient import exact, graph, timing, ways

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import tsc_interp as tsc
-from tests.playground_pages import fresh
+from tests.playground.pages import fresh
 from tsc_interp.errors import ConfigError
 from tsc_interp.laboratories.positions.result import (
     BEFORE,

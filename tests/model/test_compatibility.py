@@ -15,9 +15,9 @@ import torch
 from torch import nn
 from transformer_lens import ActivationCache
 
-from tests import compatibility
-from tests.compatibility import CACHES, CALLABLE, MODEL, OPTIONS
-from tests.compatibility_rows import Row, Side
+from tests.model import compatibility
+from tests.model.compatibility import CACHES, CALLABLE, MODEL, OPTIONS
+from tests.model.compatibility_rows import Row, Side
 from tests.model.test_forward import shaken_weights
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError

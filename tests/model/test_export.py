@@ -16,9 +16,9 @@ import pytest
 import torch
 
 import tsc_interp as tsc
+from tests.model.outside_models import tl_model
 from tests.model.test_forward import random_strings, shaken_weights
 from tests.model.test_interop import EXPORTABLE, read
-from tests.outside_models import tl_model
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.model.hooked import HookedClassifier

@@ -10,8 +10,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests import oracle
 from tests.cases import ATTENTION, CONFIGS, FAMILY, POSITIONED, PUBLIC, configs
+from tests.model import oracle
 from tsc_interp.checkpoints import load_checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import TscError, UnsupportedError, UsageError

@@ -187,6 +187,28 @@ def test_what_there_is_not_is_shown_as_zeros() -> None:
     assert HookedClassifier(config.replace(d_mlp=0)).cfg.n_params == 4 * 4 * 3 * 7 * 2
 
 
+def test_biases_are_a_part_of_the_residual_stream() -> None:
+    """What heads, MLPs, embeddings and biases add is all there is."""
+    config = ClassifierConfig(
+        d_model=7, n_heads=3, d_head=2, d_mlp=11, n_layers=2, biases=True, attend_cls=True
+    )
+    weights = initial_weights(config, 0)
+    generator = torch.Generator().manual_seed(1)
+    moved = {n: w + torch.randn(w.shape, generator=generator) for n, w in weights.items()}
+    model = HookedClassifier(config, moved)
+    model.set_use_attn_result(True)
+    _, cache = model.run_with_cache(["aab", "c"])
+    for layer, mlp_input in ((1, False), (1, True), (2, False)):
+        parts = cache.get_full_resid_decomposition(
+            layer, mlp_input=mlp_input, expand_neurons=False, apply_ln=False
+        )
+        place = "resid_mid" if mlp_input else "resid_pre"
+        stream = cache["resid_post", 1] if layer == 2 else cache[place, layer]
+        assert torch.allclose(parts.sum(0), stream, atol=1e-4)
+    with pytest.raises(UnsupportedError, match="norm after attention"):
+        HookedClassifier(config.replace(attention_norm="rms")).accumulated_bias(1)
+
+
 def test_one_row_of_tokens_needs_no_batch(odd_model: HookedClassifier) -> None:
     row = odd_model.tokens("abca")[0]
     assert torch.equal(odd_model(row), odd_model(row[None]))
@@ -365,6 +387,8 @@ def test_state_dicts_with_zero_biases_are_accepted(odd_config: ClassifierConfig)
         normalization_type={"off": None, "rms": "RMS", "layer": "LN"}[odd_config.norm],
         use_attn_scale=True,
         attn_scale=-1.0,
+        n_heads=odd_config.n_heads,
+        d_head=odd_config.d_head,
     )
     config = odd_config.replace(attend_cls=True)
     again = HookedClassifier.from_state_dict(config, state, cfg)

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import tsc_interp as tsc
-from tests.outside_models import tl_model
+from tests.model.outside_models import tl_model
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.model.comparing import compare
 from tsc_interp.model.import_torch import from_torch

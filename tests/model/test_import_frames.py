@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import tsc_interp as tsc
-from tests.outside_models import tl_model
+from tests.model.outside_models import tl_model
 from tests.sizes import many
 from tsc_interp.checkpoints import load_checkpoint
 

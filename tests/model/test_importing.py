@@ -12,9 +12,9 @@ import pytest
 import torch
 
 import tsc_interp as tsc
-from tests import oracle
-from tests.enumeration import verify_both_ways
-from tests.outside_models import tl_model
+from tests.model import oracle
+from tests.model.outside_models import tl_model
+from tests.verification.enumeration import verify_both_ways
 from tsc_interp.checkpoints import load_checkpoint
 from tsc_interp.cli import main
 from tsc_interp.errors import CheckpointError, ConfigError, TscError, UnsupportedError, UsageError

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.playground_pages import (
+from tests.playground.pages import (
     BUNDLED,
     CHROMIUM,
     ODD,

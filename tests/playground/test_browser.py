@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tsc_interp as tsc
-from tests.playground_pages import (
+from tests.playground.pages import (
     BUNDLED,
     IN_BROWSER,
     ODD,
@@ -226,7 +226,7 @@ def test_map_of_a_model_that_sees_length_keeps_the_length(visit: Open) -> None:
 
 
 def test_what_cancels_is_called_undecided(browser: Any, tmp_path: Path) -> None:
-    from tests.playground_cases import cancelling
+    from tests.playground.cases import cancelling
 
     write_playground(cancelling(1e15), tmp_path / "page.html")
     page = browser.new_page()

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import numpy as np
 import pytest
 
-from tests.playground_pages import (
+from tests.playground.pages import (
     BUNDLED,
     IN_BROWSER,
     Open,

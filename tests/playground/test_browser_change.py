@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import tsc_interp as tsc
-from tests.playground_pages import (
+from tests.playground.pages import (
     IN_BROWSER,
     Open,
     logit,

@@ -7,7 +7,7 @@ import shlex
 import pytest
 
 import tsc_interp as tsc
-from tests.playground_pages import (
+from tests.playground.pages import (
     IN_BROWSER,
     ODD,
     Open,

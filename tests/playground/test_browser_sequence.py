@@ -11,8 +11,8 @@ import pytest
 
 import tsc_interp as tsc
 from tests.cases import FAMILY, POSITIONED, PUBLIC
-from tests.playground_family import random_checkpoint
-from tests.playground_pages import IN_BROWSER, Open, wait_until
+from tests.playground.family import random_checkpoint
+from tests.playground.pages import IN_BROWSER, Open, wait_until
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.playground import playground_fragment, write_playground

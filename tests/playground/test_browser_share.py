@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tsc_interp as tsc
-from tests.playground_pages import (
+from tests.playground.pages import (
     BUNDLED,
     IN_BROWSER,
     Open,

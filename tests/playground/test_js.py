@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import tsc_interp as tsc
-from tests.playground_cases import all_cases, fresh
-from tests.playground_copied import NODE, python_scripts, run_script
+from tests.playground.cases import all_cases, fresh
+from tests.playground.copied import NODE, python_scripts, run_script
 from tsc_interp.checkpoints import Checkpoint, load_checkpoint
 from tsc_interp.cli import main
 from tsc_interp.config import ClassifierConfig

@@ -13,7 +13,7 @@ import pytest
 
 import tsc_interp as tsc
 from tests.cases import POSITIONED
-from tests.run_directories import write_run
+from tests.checkpoints.run_directories import write_run
 from tsc_interp.checkpoints import Checkpoint, bundled_names, load_checkpoint
 from tsc_interp.cli import main
 from tsc_interp.config import ClassifierConfig

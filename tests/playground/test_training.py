@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import tsc_interp as tsc
-from tests.playground_copied import NODE
-from tests.playground_pages import IN_BROWSER, Open
-from tests.playground_training import TRAINED, training_run
+from tests.playground.copied import NODE
+from tests.playground.pages import IN_BROWSER, Open
+from tests.playground.training import TRAINED, training_run
 from tsc_interp.checkpoints.checkpoint import WeightArrays
 from tsc_interp.checkpoints.run_records import EpochMetrics
 from tsc_interp.playground.scripts import ASSETS

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import tsc_interp as tsc
-from tests.probe_models import check_survives_json
-from tests.verification_models import hand_built, random_checkpoint
+from tests.probes.models import check_survives_json
+from tests.verification.models import hand_built, random_checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.data import source_test_set
 from tsc_interp.errors import UnsupportedError, UsageError

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.probe_models import (
+from tests.probes.models import (
     QUERY,
     TOKENS,
     check_survives_json,

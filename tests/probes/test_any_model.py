@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.probe_models import QUERY, TOKENS, make_transformer_lens_model, transformer_lens_model
+from tests.probes.models import QUERY, TOKENS, make_transformer_lens_model, transformer_lens_model
 from tsc_interp.errors import TscError, UnsupportedError, UsageError
 from tsc_interp.probes import reading
 from tsc_interp.probes.attribution import run as attribution

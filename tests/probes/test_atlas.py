@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tests.cases import POSITIONED
-from tests.verification_models import planted, random_checkpoint, unfailing
+from tests.verification.models import planted, random_checkpoint, unfailing
 from tsc_interp import horizon
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tests.cases import CONFIGS, POSITIONED
-from tests.probe_models import QUERY, TOKENS, check_survives_json, transformer_lens_model
+from tests.probes.models import QUERY, TOKENS, check_survives_json, transformer_lens_model
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.model.hooked import HookedClassifier, load

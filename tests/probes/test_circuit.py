@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import tsc_interp as tsc
-from tests.verification_models import random_checkpoint
+from tests.verification.models import random_checkpoint
 from tsc_interp.checkpoints import Checkpoint, load_checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError, UsageError

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import tsc_interp as tsc
-from tests.outside_models import tl_model
-from tests.probe_models import TOKENS, check_survives_json, transformer_lens_model
+from tests.model.outside_models import tl_model
+from tests.probes.models import TOKENS, check_survives_json, transformer_lens_model
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.probes.circuits_weights import run as circuits_weights
 from tsc_interp.probes.registry import figures, run_probe

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import tsc_interp as tsc
-from tests.run_directories import write_run
+from tests.checkpoints.run_directories import write_run
 from tsc_interp.checkpoints import load_checkpoint
 from tsc_interp.cli.app import main
 from tsc_interp.data import source_test_set

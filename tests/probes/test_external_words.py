@@ -11,8 +11,8 @@ import pytest
 import torch
 
 import tsc_interp as tsc
+from tests.model.outside_models import tl_model
 from tests.model.test_forward import shaken_weights
-from tests.outside_models import tl_model
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.interventions.hooks import intervene
 from tsc_interp.interventions.intervention import Intervention

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from tests.model.test_forward import shaken_weights
-from tests.patching_oracle import OneLayer
-from tests.probe_models import TOKENS, check_survives_json, transformer_lens_model
+from tests.probes.models import TOKENS, check_survives_json, transformer_lens_model
+from tests.probes.patching_oracle import OneLayer
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import StringError, TscError, UnsupportedError, UsageError
 from tsc_interp.interventions.hooks import intervene

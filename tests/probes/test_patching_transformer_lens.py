@@ -17,7 +17,7 @@ from transformer_lens import patching as theirs
 import tsc_interp as tsc
 from tests.cases import POSITIONED
 from tests.model.test_forward import shaken_weights
-from tests.probe_models import TOKENS, transformer_lens_model
+from tests.probes.models import TOKENS, transformer_lens_model
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.model.hooked import HookedClassifier, load

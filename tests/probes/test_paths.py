@@ -7,8 +7,8 @@ import pytest
 from scipy.stats import rankdata
 
 from tests.model.test_forward import shaken_weights
-from tests.patching_oracle import OneLayer
-from tests.probe_models import check_survives_json
+from tests.probes.models import check_survives_json
+from tests.probes.patching_oracle import OneLayer
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.interventions.singly import expected, singly

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import tsc_interp as tsc
-from tests.probe_models import QUERY, TOKENS, check_survives_json, transformer_lens_model
+from tests.probes.models import QUERY, TOKENS, check_survives_json, transformer_lens_model
 from tsc_interp.errors import TscError, UnsupportedError
 from tsc_interp.probes.patterns.habits import focus, habits
 from tsc_interp.probes.patterns.result import PatternsResult

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import tsc_interp as tsc
-from tests.probe_models import QUERY, TOKENS, transformer_lens_model
+from tests.probes.models import QUERY, TOKENS, transformer_lens_model
 from tsc_interp.cli import main
 from tsc_interp.errors import TscError, UsageError
 from tsc_interp.probes.registry import find_probe, plugins

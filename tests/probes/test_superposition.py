@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.probe_models import QUERY, TOKENS, check_survives_json, transformer_lens_model
+from tests.probes.models import QUERY, TOKENS, check_survives_json, transformer_lens_model
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.model.hooked import HookedClassifier, load
 from tsc_interp.probes.reading import read

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import tsc_interp as tsc
-from tests.ordered_models import ordered_checkpoint
-from tests.verification_models import random_checkpoint
+from tests.verification.models import random_checkpoint
+from tests.verification.ordered_models import ordered_checkpoint
 from tsc_interp.checkpoints import Checkpoint, load_checkpoint
 from tsc_interp.cli.app import main
 from tsc_interp.config import ClassifierConfig

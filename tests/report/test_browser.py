@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import tsc_interp as tsc
-from tests.playground_pages import wait_until
+from tests.playground.pages import wait_until
 
 BROWSER = next(
     (

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tsc_interp as tsc
-from tests.verification_models import hand_built
+from tests.verification.models import hand_built
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.model.classifier import Classifier, open_classifier
 from tsc_interp.report import Report

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import tsc_interp as tsc
-from tests.run_directories import write_run
-from tests.verification_models import planted, random_checkpoint
+from tests.checkpoints.run_directories import write_run
+from tests.verification.models import planted, random_checkpoint
 from tsc_interp.checkpoints import load_checkpoint
 from tsc_interp.checkpoints.run_directory import RunDirectory
 from tsc_interp.config import ClassifierConfig

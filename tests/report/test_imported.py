@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import tsc_interp as tsc
-from tests.outside_models import tl_model
+from tests.model.outside_models import tl_model
 from tsc_interp.cli import main
 from tsc_interp.data import source_test_set
 from tsc_interp.report import Report

@@ -9,7 +9,7 @@ import pytest
 
 import tsc_interp as tsc
 from studies.constructed import carry_adder, running_sum
-from tests.ordered_models import ordered_checkpoint, with_task
+from tests.verification.ordered_models import ordered_checkpoint, with_task
 from tsc_interp.errors import UsageError
 from tsc_interp.report.card import ModelCard
 from tsc_interp.report.order import OrderSummary, order_summary

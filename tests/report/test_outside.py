@@ -15,7 +15,7 @@ import pytest
 import torch
 
 import tsc_interp as tsc
-from tests.probe_models import QUERY, TOKENS, make_transformer_lens_model, transformer_lens_model
+from tests.probes.models import QUERY, TOKENS, make_transformer_lens_model, transformer_lens_model
 from tsc_interp.errors import TscError, UnsupportedError, UsageError
 from tsc_interp.falsification.rate import Rate
 from tsc_interp.falsification.result import Enumerated, Falsification

@@ -7,7 +7,7 @@ import pytest
 
 import tsc_interp as tsc
 from tests.sizes import THOROUGH
-from tests.verification_models import hand_built, planted, random_checkpoint
+from tests.verification.models import hand_built, planted, random_checkpoint
 from tsc_interp.checkpoints import bundled_names, load_checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.probes.margin.formula import (

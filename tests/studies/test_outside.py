@@ -15,8 +15,8 @@ from studies.majority import run as majority
 from studies.markers import run as markers
 from studies.max_of_four import run as max_of_four
 from studies.own_models import run as own_models
-from tests import precise_ordered
-from tests.ordered_models import ordered_checkpoint
+from tests.verification import precise_ordered
+from tests.verification.ordered_models import ordered_checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.verification.bounds.exact import ExactModel
 from tsc_interp.verification.order.exact import OrderedExact

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from flint import arb, ctx
 
-from tests.ordered_models import ordered_checkpoint, wide_config
+from tests.verification.ordered_models import ordered_checkpoint, wide_config
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.model.positions import alibi_slopes, rotary, sinusoidal

@@ -12,7 +12,7 @@ from unittest.mock import patch
 import pytest
 from flint import arb
 
-from tests.ordered_models import ordered_checkpoint
+from tests.verification.ordered_models import ordered_checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.strings import FIRST_LETTER
 from tsc_interp.verification.checker.attention_rounding import AttentionRounding, Token, _mixed

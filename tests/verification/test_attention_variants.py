@@ -10,9 +10,10 @@ import torch
 from flint import ctx
 
 import tsc_interp as tsc
-from tests import oracle, precise
 from tests.cases import ATTENTION
-from tests.verification_models import hand_built, random_checkpoint
+from tests.model import oracle
+from tests.verification import precise
+from tests.verification.models import hand_built, random_checkpoint
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import ConfigError, UnsupportedError

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.enumeration import enumerate_counts
-from tests.verification_models import random_checkpoint
+from tests.verification.enumeration import enumerate_counts
+from tests.verification.models import random_checkpoint
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.rules import AtLeast, ContainsAll, Majority, Parity

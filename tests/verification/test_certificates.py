@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.cases import configs
-from tests.verification_models import planted, random_checkpoint, unfailing
+from tests.verification.models import planted, random_checkpoint, unfailing
 from tsc_interp import certify
 from tsc_interp.checkpoints import Checkpoint, bundled_names, load_checkpoint
 from tsc_interp.config import ClassifierConfig

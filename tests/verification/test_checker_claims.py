@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import tsc_interp as tsc
-from tests.verification_models import hand_built, planted, unfailing
+from tests.verification.models import hand_built, planted, unfailing
 from tsc_interp.checkpoints import Checkpoint, load_checkpoint
 from tsc_interp.rules import ContainsAll, Majority
 from tsc_interp.verification import CertificateError

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import tsc_interp as tsc
-from tests.ordered_models import ordered_checkpoint
-from tests.verification_models import planted, random_checkpoint
+from tests.verification.models import planted, random_checkpoint
+from tests.verification.ordered_models import ordered_checkpoint
 from tsc_interp.checkpoints import load_checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.rules import Maximum

@@ -14,9 +14,9 @@ import mpmath
 import pytest
 from flint import arb, ctx
 
-from tests import precise
 from tests.cases import CONFIGS
-from tests.verification_models import (
+from tests.verification import precise
+from tests.verification.models import (
     hand_built,
     planted,
     random_checkpoint,

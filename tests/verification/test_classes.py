@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import tsc_interp as tsc
-from tests import precise
-from tests.enumeration import enumerate_counts, same_counts, verify_both_ways
-from tests.verification_models import random_checkpoint, small_vectors
+from tests.verification import precise
+from tests.verification.enumeration import enumerate_counts, same_counts, verify_both_ways
+from tests.verification.models import random_checkpoint, small_vectors
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.cli import main
 from tsc_interp.config import ClassifierConfig

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.cases import POSITIONED, configs
-from tests.enumeration import enumerate_counts, positive_vectors, same_counts
-from tests.verification_models import (
+from tests.verification.enumeration import enumerate_counts, positive_vectors, same_counts
+from tests.verification.models import (
     WIDER,
     hand_built,
     planted,

@@ -11,8 +11,8 @@ import pytest
 from flint import arb
 
 import tsc_interp as tsc
-from tests import precise
-from tests.verification_models import (
+from tests.verification import precise
+from tests.verification.models import (
     planted,
     random_checkpoint,
     rescaled,

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import tsc_interp as tsc
-from tests import precise
 from tests.cases import POSITIONED
-from tests.verification_models import hand_built, planted, random_checkpoint
+from tests.verification import precise
+from tests.verification.models import hand_built, planted, random_checkpoint
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError, UsageError

@@ -17,10 +17,10 @@ import torch
 from flint import arb, ctx
 
 import tsc_interp as tsc
-from tests import oracle
-from tests.ordered_models import ordered_checkpoint
-from tests.rational import Rejected
-from tests.rational import check as second_check
+from tests.model import oracle
+from tests.verification.ordered_models import ordered_checkpoint
+from tests.verification.rational import Rejected
+from tests.verification.rational import check as second_check
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.checkpoints.checkpoint import read_checkpoint
 from tsc_interp.config import ClassifierConfig

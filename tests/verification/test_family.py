@@ -15,10 +15,10 @@ import pytest
 from flint import ctx
 
 import tsc_interp as tsc
-from tests import precise
 from tests.cases import CONFIGS, FAMILY
 from tests.sizes import many
-from tests.verification_models import COUNTED, WIDER, random_checkpoint, small_vectors
+from tests.verification import precise
+from tests.verification.models import COUNTED, WIDER, random_checkpoint, small_vectors
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import ConfigError, UnsupportedError
 from tsc_interp.verification import CertificateError, check

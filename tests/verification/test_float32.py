@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import tsc_interp as tsc
 from tests.cases import CONFIGS
 from tests.sizes import many
-from tests.verification_models import COUNTED, hand_built, random_checkpoint, small_vectors
+from tests.verification.models import COUNTED, hand_built, random_checkpoint, small_vectors
 from tsc_interp.checkpoints import Checkpoint, load_checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError, UsageError

@@ -18,9 +18,9 @@ import torch
 from flint import arb, ctx
 
 import tsc_interp as tsc
+from tests.verification.models import hand_built, planted, random_checkpoint, small_vectors
 from tests.verification.test_classes import SEVERAL, mutated
 from tests.verification.test_float32 import ROUNDED, computed, near_tie, shuffled
-from tests.verification_models import hand_built, planted, random_checkpoint, small_vectors
 from tsc_interp.checkpoints import Checkpoint, load_checkpoint
 from tsc_interp.cli import main
 from tsc_interp.config import ClassifierConfig

@@ -11,7 +11,13 @@ import pytest
 import torch
 
 import tsc_interp as tsc
-from tests.ordered_models import longest, ordered_checkpoint, random_config, wide_config, with_task
+from tests.verification.ordered_models import (
+    longest,
+    ordered_checkpoint,
+    random_config,
+    wide_config,
+    with_task,
+)
 from tests.verification.test_layer_rounding import orders, run
 from tests.verification.test_trellis_checker import holds, part_of
 from tsc_interp.checkpoints import Checkpoint

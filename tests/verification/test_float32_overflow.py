@@ -15,7 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import tsc_interp as tsc
-from tests.verification_models import planted, random_checkpoint
+from tests.verification.models import planted, random_checkpoint
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.model.forward import forward

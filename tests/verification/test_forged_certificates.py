@@ -1,7 +1,7 @@
 """Forgeries: claims of every kind, with false content, on every kind of model.
 
 The checker may reject what is true. What it accepts must be true, and the judge of that is
-`tests/precise.py`, which shares nothing with it.
+`tests/verification/precise.py`, which shares nothing with it.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests import precise
 from tests.cases import POSITIONED
 from tests.sizes import many
-from tests.verification_models import WIDER, hand_built, planted, random_checkpoint, unfailing
+from tests.verification import precise
+from tests.verification.models import WIDER, hand_built, planted, random_checkpoint, unfailing
 from tsc_interp import certify
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig

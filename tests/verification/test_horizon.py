@@ -7,7 +7,7 @@ import pytest
 from flint import ctx
 
 from tests.sizes import many
-from tests.verification_models import (
+from tests.verification.models import (
     WIDER,
     below,
     hand_built,

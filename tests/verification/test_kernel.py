@@ -16,8 +16,8 @@ from flint import arb, ctx
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests import precise
-from tests.verification_models import planted
+from tests.verification import precise
+from tests.verification.models import planted
 from tsc_interp import certify
 from tsc_interp.verification import CertificateError
 from tsc_interp.verification.checker import kernel

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from tests.ordered_models import ordered_checkpoint, wide_config
 from tests.sizes import many
+from tests.verification.ordered_models import ordered_checkpoint, wide_config
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.model.forward import forward

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.ordered_models import ordered_checkpoint
+from tests.verification.ordered_models import ordered_checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.verification.checker.layer_rounding import Blur, LinearMap
 from tsc_interp.verification.checker.rounding import ACTIVATION_UNITS

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.enumeration import enumerate_counts
-from tests.verification_models import hand_built, planted, random_checkpoint
+from tests.verification.enumeration import enumerate_counts
+from tests.verification.models import hand_built, planted, random_checkpoint
 from tsc_interp import verify
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig

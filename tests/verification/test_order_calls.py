@@ -12,8 +12,8 @@ import pytest
 
 import tsc_interp as tsc
 from studies.constructed import carry_adder, running_sum
-from tests.ordered_models import ordered_checkpoint, with_task
-from tests.outside_models import tl_model
+from tests.model.outside_models import tl_model
+from tests.verification.ordered_models import ordered_checkpoint, with_task
 from tsc_interp.checkpoints import Checkpoint, load_checkpoint
 from tsc_interp.cli.app import main
 

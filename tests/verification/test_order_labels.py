@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import tsc_interp as tsc
-from tests.playground_pages import fresh
+from tests.playground.pages import fresh
 from tsc_interp.model.classifier import Classifier
 from tsc_interp.probes.registry import run_probe
 from tsc_interp.rules import Before

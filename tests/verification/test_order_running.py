@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import tsc_interp as tsc
-from tests.ordered_models import ordered_checkpoint
+from tests.verification.ordered_models import ordered_checkpoint
 from tests.verification.test_trellis_search import adder, oracle, random_automaton
 from tsc_interp.verification.order import partition, running
 from tsc_interp.verification.order.saved import found_in, restore, save, share_left

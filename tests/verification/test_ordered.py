@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from tests import precise_ordered
-from tests.ordered_models import (
+from tests.verification import precise_ordered
+from tests.verification.ordered_models import (
     copying,
     labels_of,
     longest,

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import tsc_interp as tsc
-from tests import precise
-from tests.verification_models import hand_built, random_checkpoint, small_vectors
+from tests.verification import precise
+from tests.verification.models import hand_built, random_checkpoint, small_vectors
 from tsc_interp.checkpoints import load_checkpoint
 from tsc_interp.errors import ConfigError
 from tsc_interp.verification import check

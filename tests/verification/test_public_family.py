@@ -8,10 +8,16 @@ import torch
 from flint import ctx
 
 import tsc_interp as tsc
-from tests import precise_ordered
 from tests.cases import PUBLIC
-from tests.enumeration import verify_both_ways
-from tests.ordered_models import longest, ordered_checkpoint, random_task, wide_config, with_task
+from tests.verification import precise_ordered
+from tests.verification.enumeration import verify_both_ways
+from tests.verification.ordered_models import (
+    longest,
+    ordered_checkpoint,
+    random_task,
+    wide_config,
+    with_task,
+)
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.model.forward import forward

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.cases import configs
-from tests.verification_models import (
+from tests.verification.models import (
     below,
     hand_built,
     planted,

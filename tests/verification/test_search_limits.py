@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.enumeration import same_counts
-from tests.verification_models import (
+from tests.verification.enumeration import same_counts
+from tests.verification.models import (
     below,
     hand_built,
     planted,

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests import precise
-from tests.verification_models import hand_built, planted, random_checkpoint
+from tests.verification import precise
+from tests.verification.models import hand_built, planted, random_checkpoint
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError

@@ -17,9 +17,18 @@ from flint import arb, ctx, fmpq
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests import oracle
-from tests.rational import KINDS, OTHERS, SCRIPT, check, claiming, name_of, rational, run
-from tests.verification_models import VERIFIED, planted, random_checkpoint, unfailing
+from tests.model import oracle
+from tests.verification.models import VERIFIED, planted, random_checkpoint, unfailing
+from tests.verification.rational import (
+    KINDS,
+    OTHERS,
+    SCRIPT,
+    check,
+    claiming,
+    name_of,
+    rational,
+    run,
+)
 from tsc_interp import certify
 from tsc_interp.checkpoints import Checkpoint, bundled_names, load_checkpoint
 from tsc_interp.config import ClassifierConfig

@@ -17,7 +17,7 @@ from flint import arb, ctx, fmpq
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.rational import Rejected, rational
+from tests.verification.rational import Rejected, rational
 
 P = 192
 ONE = 1 << P

@@ -13,10 +13,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests import oracle
 from tests.cases import POSITIONED
-from tests.rational import KINDS, OTHERS, Rejected, check, claiming, name_of, rational, run, sealed
-from tests.verification_models import planted, random_checkpoint, unfailing
+from tests.model import oracle
+from tests.verification.models import planted, random_checkpoint, unfailing
+from tests.verification.rational import (
+    KINDS,
+    OTHERS,
+    Rejected,
+    check,
+    claiming,
+    name_of,
+    rational,
+    run,
+    sealed,
+)
 from tsc_interp import certify
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig

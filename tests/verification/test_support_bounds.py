@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 from flint import arb, ctx
 
-from tests import precise
 from tests.cases import CONFIGS
-from tests.verification_models import below, hand_built, planted, random_checkpoint
+from tests.verification import precise
+from tests.verification.models import below, hand_built, planted, random_checkpoint
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.rules import ContainsAll

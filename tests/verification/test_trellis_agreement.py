@@ -14,14 +14,14 @@ from unittest.mock import patch
 import pytest
 
 import tsc_interp as tsc
-from tests.ordered_models import (
+from tests.sizes import many
+from tests.verification.ordered_models import (
     longest,
     ordered_checkpoint,
     random_config,
     wide_config,
     with_task,
 )
-from tests.sizes import many
 from tests.verification.test_trellis_search import adder, oracle, random_automaton
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.verification.checker.trellis_claims import PartProved

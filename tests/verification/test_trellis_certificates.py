@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import tsc_interp as tsc
-from tests.ordered_models import copying, ordered_checkpoint, with_task
+from tests.verification.ordered_models import copying, ordered_checkpoint, with_task
 from tests.verification.test_trellis_search import adder
 from tsc_interp.tasks import Maximum, SumSign
 from tsc_interp.verification import CertificateError, read_certificate

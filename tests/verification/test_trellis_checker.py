@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests import precise_ordered
-from tests.ordered_models import ordered_checkpoint, random_config, wide_config
+from tests.verification import precise_ordered
+from tests.verification.ordered_models import ordered_checkpoint, random_config, wide_config
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.rules import ContainsAll, Maximum, Parity

@@ -9,8 +9,13 @@ import mpmath
 import numpy as np
 import pytest
 
-from tests import precise_ordered
-from tests.ordered_models import longest, ordered_checkpoint, random_config, wide_config
+from tests.verification import precise_ordered
+from tests.verification.ordered_models import (
+    longest,
+    ordered_checkpoint,
+    random_config,
+    wide_config,
+)
 from tests.verification.test_trellis_checker import faint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.strings import CLS, FIRST_LETTER

@@ -12,8 +12,13 @@ import numpy as np
 import pytest
 from flint import arb
 
-from tests import precise_ordered
-from tests.ordered_models import longest, ordered_checkpoint, random_config, wide_config
+from tests.verification import precise_ordered
+from tests.verification.ordered_models import (
+    longest,
+    ordered_checkpoint,
+    random_config,
+    wide_config,
+)
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.tasks import Maximum

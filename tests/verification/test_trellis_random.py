@@ -16,8 +16,13 @@ from flint import ctx
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests import precise_ordered
-from tests.ordered_models import longest, ordered_checkpoint, random_config, wide_config
+from tests.verification import precise_ordered
+from tests.verification.ordered_models import (
+    longest,
+    ordered_checkpoint,
+    random_config,
+    wide_config,
+)
 from tests.verification.test_trellis_search import adder, random_automaton
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.tasks import Addition, Regions, trellis_of

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tsc_interp as tsc
-from tests.ordered_models import (
+from tests.verification.ordered_models import (
     copying,
     labels_of,
     longest,

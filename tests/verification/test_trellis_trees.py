@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.ordered_models import ordered_checkpoint
+from tests.verification.ordered_models import ordered_checkpoint
 from tests.verification.test_trellis_checker import adder
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.rules import Maximum

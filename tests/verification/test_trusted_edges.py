@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from flint import arb
 
-from tests.ordered_models import with_task
-from tests.verification_models import planted, random_checkpoint
+from tests.verification.models import planted, random_checkpoint
+from tests.verification.ordered_models import with_task
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.rules import ContainsAll

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.verification_models import hand_built, planted, unfailing
+from tests.verification.models import hand_built, planted, unfailing
 from tsc_interp import certify, horizon, verify
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.report.reach import reach

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -79,7 +79,7 @@ class Checkpoint:
 
     def weight_hash(self) -> str:
         """SHA-256 of the configuration and all weights, bit by bit; certificates name it."""
-        return hash_arrays(self.config.to_json(), self.weights)
+        return safe.hash_arrays(self.config.to_json(), self.weights)
 
     def folded(self) -> Checkpoint:
         """Return the checkpoint with learned factors of log n multiplied into each head's W_Q.
@@ -150,10 +150,7 @@ def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
         version = _check_format(file.metadata)
         config = _config(file.metadata)
         provenance = _provenance(file.metadata)
-        _check_names(config, file.names)
-        for name, shape in config.weight_shapes().items():
-            file.check(name, shape)
-        weights = {name: file.read(name) for name in sorted(file.names)}
+        weights = file.read(config.weight_shapes())
         if version > 1:
             _check_hashes(file.metadata, weights)
     return Checkpoint(config, weights, provenance, source=str(path))
@@ -203,7 +200,7 @@ def _provenance(metadata: Mapping[str, str]) -> dict[str, Any]:
 
 def _check_hashes(metadata: Mapping[str, str], weights: WeightArrays) -> None:
     arrays = {
-        "weight_hash": hash_arrays(metadata["config"], weights),
+        "weight_hash": safe.hash_arrays(metadata["config"], weights),
         "provenance_hash": _hash(metadata.get("provenance", "")),
     }
     for name, value in arrays.items():
@@ -214,16 +211,6 @@ def _check_hashes(metadata: Mapping[str, str], weights: WeightArrays) -> None:
             )
 
 
-def hash_arrays(text: str, weights: WeightArrays) -> str:
-    """SHA-256 over a text, and over the names, shapes and exact bits of arrays."""
-    digest = hashlib.sha256(text.encode())
-    for name in sorted(weights):
-        weight = np.ascontiguousarray(weights[name], dtype="<f4")
-        digest.update(f"\0{name}{list(weight.shape)}\0".encode())
-        digest.update(weight.tobytes())
-    return digest.hexdigest()
-
-
 def _hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -231,20 +218,8 @@ def _hash(text: str) -> str:
 # -- weights -----------------------------------------------------------------------------------
 
 
-def _check_names(config: ClassifierConfig, names: Iterable[str]) -> None:
-    expected, given = config.weight_shapes().keys(), set(names)
-    wrong = {"missing": sorted(expected - given), "unexpected": sorted(given - expected)}
-    if any(wrong.values()):
-        parts = [
-            f"{word} {', '.join(shown(name) for name in some[:5])}" + ", ..." * (len(some) > 5)
-            for word, some in wrong.items()
-            if some
-        ]
-        raise CheckpointError(f"the tensors do not fit the configuration: {'; '.join(parts)}")
-
-
 def _check_weights(config: ClassifierConfig, weights: WeightArrays) -> None:
-    _check_names(config, weights)
+    safe.require_names(config.weight_shapes(), weights)
     for name, shape in config.weight_shapes().items():
         weight = weights[name]
         if weight.shape != shape:

@@ -23,7 +23,7 @@ from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.run_directory import DEFAULT_RUNS, RunDirectory, RunError
 from tsc_interp.checkpoints.run_records import RunResult
 from tsc_interp.errors import UsageError
-from tsc_interp.files import reason, shown
+from tsc_interp.files import entries, shown
 
 _SEED = re.compile(r"seed=\d{1,19}")
 
@@ -116,10 +116,10 @@ def runs(
     return stored
 
 
-def find_run(address: str, directory: str | os.PathLike[str] = DEFAULT_RUNS) -> StoredRun | None:
-    """The one run that an address fits; None if its experiment is not there."""
+def find_run(address: str) -> StoredRun | None:
+    """The one run in `runs` that an address fits; None if its experiment is not there."""
     experiment, *parts = [part for part in address.split("/") if part] or [""]
-    candidates = runs(directory, experiment)
+    candidates = runs(DEFAULT_RUNS, experiment)
     if not candidates:
         return None
     fitting = [run for run in candidates if all(_fits(run, part) for part in parts)]
@@ -151,12 +151,7 @@ def _run_directories(directory: Path, experiment: str | None) -> Iterator[RunDir
 
 
 def _folders(place: Path) -> list[Path]:
-    try:
-        return sorted(path for path in place.iterdir() if path.is_dir())
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    except OSError as error:
-        raise RunError(f"cannot look into {shown(place)}: {reason(error)}") from None
+    return [Path(entry) for entry in entries(place, RunError) if entry.is_dir()]
 
 
 def _stored(run: RunDirectory, cell: Mapping[str, str]) -> StoredRun:

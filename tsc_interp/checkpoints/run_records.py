@@ -82,8 +82,7 @@ def run_key(config: Any) -> str:
 
     `config` is the stored document's classifier and training part, as read.
     """
-    text = json.dumps(config, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return _checksum(config)[:16]
 
 
 def sealed(document: dict[str, Any]) -> bytes:
@@ -111,6 +110,6 @@ def parsed(content: bytes) -> dict[str, Any]:
     return document
 
 
-def _checksum(document: dict[str, Any]) -> str:
+def _checksum(document: Any) -> str:
     text = json.dumps(document, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()

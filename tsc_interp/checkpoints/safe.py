@@ -8,9 +8,10 @@ size is refused, so that a pipe cannot hang a reader nor a header fill the memor
 
 from __future__ import annotations
 
+import hashlib
 import json
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -42,24 +43,68 @@ def to_bytes(arrays: Arrays, metadata: Mapping[str, str]) -> bytes:
     return b"".join([len(text).to_bytes(8, "little"), text, *parts])
 
 
+def sealed_bytes(arrays: Arrays, metadata: Mapping[str, str]) -> bytes:
+    """The same, with a checksum over the metadata and the arrays."""
+    return to_bytes(arrays, {**metadata, "checksum": hash_arrays(_sorted_text(metadata), arrays)})
+
+
+def hash_arrays(text: str, arrays: Arrays) -> str:
+    """SHA-256 over a text, and over the names, shapes and exact bits of arrays."""
+    digest = hashlib.sha256(text.encode())
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name], dtype="<f4")
+        digest.update(f"\0{name}{list(array.shape)}\0".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def require_names(expected: Collection[str], names: Collection[str]) -> None:
+    """Refuse names that are not the expected ones."""
+    wrong = {
+        "missing": [name for name in expected if name not in names],
+        "unexpected": [name for name in names if name not in expected],
+    }
+    parts = [
+        f"{problem} {', '.join(map(shown, sorted(listed)[:5]))}" + ", ..." * (len(listed) > 5)
+        for problem, listed in wrong.items()
+        if listed
+    ]
+    if parts:
+        raise CheckpointError(f"the tensors do not fit the configuration: {'; '.join(parts)}")
+
+
 class SafeFile:
-    """An open file: its metadata, and its tensors one by one, their kind known before they load."""
+    """An open file: its metadata, and its arrays, whose kind is known before they load."""
 
     def __init__(self, file: Any) -> None:
         self._file = file
         self.metadata: dict[str, str] = file.metadata() or {}
         self.names: set[str] = set(file.keys())
 
-    def check(self, name: str, shape: tuple[int, ...]) -> None:
-        outside = self._file.get_slice(name)
-        if outside.get_dtype() != "F32":
-            raise CheckpointError(f"{name} is {outside.get_dtype()}, expected F32 (float32)")
-        if tuple(outside.get_shape()) != shape:
-            raise CheckpointError(f"{name} has shape {outside.get_shape()}, expected {list(shape)}")
+    def read(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:
+        """All arrays, if they have these names and shapes and are float32."""
+        require_names(shapes.keys(), self.names)
+        for name, shape in shapes.items():
+            outside = self._file.get_slice(name)
+            if outside.get_dtype() != "F32":
+                raise CheckpointError(f"{name} is {outside.get_dtype()}, expected F32 (float32)")
+            if tuple(outside.get_shape()) != shape:
+                raise CheckpointError(
+                    f"{name} has shape {outside.get_shape()}, expected {list(shape)}"
+                )
+        return {name: self._file.get_tensor(name) for name in sorted(shapes)}
 
-    def read(self, name: str) -> Array:
-        array: Array = self._file.get_tensor(name)
-        return array
+    def read_sealed(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:
+        """The same for a file written by `sealed_bytes`, whose checksum has to fit its content."""
+        arrays = self.read(shapes)
+        metadata = {key: text for key, text in self.metadata.items() if key != "checksum"}
+        if self.metadata.get("checksum") != hash_arrays(_sorted_text(metadata), arrays):
+            raise CheckpointError("damaged: its checksum does not fit its content")
+        return arrays
+
+    def read_any(self) -> dict[str, Array]:
+        """All arrays, whatever they are."""
+        return {name: self._file.get_tensor(name) for name in sorted(self.names)}
 
 
 @contextmanager
@@ -92,6 +137,10 @@ def require_file(path: Path) -> None:
     if not stat.S_ISREG(mode):
         kind = "a folder" if stat.S_ISDIR(mode) else "neither a file nor a folder"
         raise CheckpointError(f"{shown(path)} is {kind}, expected a checkpoint file")
+
+
+def _sorted_text(metadata: Mapping[str, str]) -> str:
+    return json.dumps(dict(metadata), sort_keys=True)
 
 
 def _unreadable(path: Path, start: bytes, error: Exception) -> str:

@@ -20,11 +20,11 @@ import numpy as np
 
 from tsc_interp._version import __version__
 from tsc_interp.checkpoints import safe
-from tsc_interp.checkpoints.checkpoint import SUFFIX, Checkpoint, WeightArrays, hash_arrays
+from tsc_interp.checkpoints.checkpoint import SUFFIX, Checkpoint, WeightArrays
 from tsc_interp.checkpoints.run_records import run_key
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import CheckpointError, ConfigError, UsageError
-from tsc_interp.files import reason, shown
+from tsc_interp.files import entries, shown
 
 FORMAT = "tsc-interp/sweep-weights"
 FORMAT_VERSION = 1
@@ -61,8 +61,7 @@ def shard_bytes(
         "runs": json.dumps(runs, sort_keys=True),
         "members": json.dumps([[m.row, m.run, m.seed, m.epoch] for m in members]),
     }
-    checksum = hash_arrays(_text(metadata), stacked)
-    return safe.to_bytes(stacked, {**metadata, "checksum": checksum})
+    return safe.sealed_bytes(stacked, metadata)
 
 
 def is_sweep(directory: str | os.PathLike[str]) -> bool:
@@ -77,14 +76,10 @@ def find_sweep(name: str) -> Path | None:
     return next((place for place in (Path(name), DEFAULT_SWEEPS / name) if is_sweep(place)), None)
 
 
-def sweeps_in(directory: Path = DEFAULT_SWEEPS) -> list[Path]:
-    """Every sweep in a directory."""
-    try:
-        return sorted(place for place in directory.iterdir() if is_sweep(place))
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    except OSError as error:
-        raise CheckpointError(f"cannot look into {shown(directory)}: {reason(error)}") from None
+def all_sweeps() -> list[Path]:
+    """Every sweep in `sweeps`."""
+    places = entries(DEFAULT_SWEEPS, CheckpointError)
+    return [Path(place) for place in places if is_sweep(place)]
 
 
 def row_checkpoint(directory: str | os.PathLike[str], row: int) -> Checkpoint:
@@ -102,22 +97,15 @@ def row_checkpoint(directory: str | os.PathLike[str], row: int) -> Checkpoint:
 
 
 def _shards(directory: Path) -> Iterator[tuple[Path, int, int]]:
-    folder = weights_folder(directory)
-    try:
-        names = sorted(entry.name for entry in os.scandir(folder))
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise CheckpointError(f"cannot look into {shown(folder)}: {reason(error)}") from None
-    for name in names:
-        if match := _NAME.fullmatch(name):
-            yield folder / name, int(match[1]), int(match[2])
+    for entry in entries(weights_folder(directory), CheckpointError):
+        if match := _NAME.fullmatch(entry.name):
+            yield Path(entry), int(match[1]), int(match[2])
 
 
 def _read(directory: Path, path: Path, row: int) -> Checkpoint | None:
     """A row's model, or None if the file is not the one that has it."""
     with safe.opened(path) as file:
-        metadata = dict(file.metadata)
+        metadata = file.metadata
         _check_format(metadata)
         members = [Member(*fields) for fields in json.loads(metadata["members"])]
         index = next((i for i, member in enumerate(members) if member.row == row), None)
@@ -125,14 +113,8 @@ def _read(directory: Path, path: Path, row: int) -> Checkpoint | None:
             return None
         run = json.loads(metadata["runs"])[members[index].run]
         config = _config(run)
-        for name, shape in config.weight_shapes().items():
-            if name not in file.names:
-                raise CheckpointError(f"{name} is missing")
-            file.check(name, (len(members), *shape))
-        stacked = {name: file.read(name) for name in config.weight_shapes()}
-        checksum = metadata.pop("checksum", None)
-        if checksum != hash_arrays(_text(metadata), stacked):
-            raise CheckpointError("damaged: its checksum does not fit its content")
+        shapes = config.weight_shapes()
+        stacked = file.read_sealed({name: (len(members), *shapes[name]) for name in shapes})
     member = members[index]
     provenance = {
         "seed": member.seed,
@@ -160,7 +142,3 @@ def _config(run: Mapping[str, Any]) -> ClassifierConfig:
         return ClassifierConfig.from_dict(run["classifier"])
     except ConfigError as error:
         raise CheckpointError(f"the stored configuration cannot be used: {error}") from None
-
-
-def _text(metadata: Mapping[str, str]) -> str:
-    return json.dumps(dict(metadata), sort_keys=True)

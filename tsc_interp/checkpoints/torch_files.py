@@ -19,7 +19,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     """A state dict of plain tensors, by name."""
     if path.suffix == ".safetensors":
         with opened(path) as file:
-            return {name: torch.from_numpy(file.read(name)) for name in sorted(file.names)}
+            return {name: torch.from_numpy(array) for name, array in file.read_any().items()}
     require_file(path)
     size = _check_archive(path)
     try:

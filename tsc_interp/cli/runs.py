@@ -50,7 +50,7 @@ def command(
     Given the name or directory of a sweep, list its rows (--where, --sort and --limit).
     """
     from tsc_interp.checkpoints.run_list import runs as stored_runs
-    from tsc_interp.checkpoints.shards import find_sweep, sweeps_in
+    from tsc_interp.checkpoints.shards import all_sweeps, find_sweep
     from tsc_interp.errors import UsageError, suggest
 
     if experiment is not None and (place := find_sweep(experiment)):
@@ -64,9 +64,9 @@ def command(
     if where is not None or sort is not None:
         raise UsageError("--where and --sort select rows of a sweep; name the sweep")
     stored = stored_runs(runs, experiment)
-    sweeps = sweeps_in() if experiment is None else []
+    sweeps = all_sweeps() if experiment is None else []
     if experiment is not None and not stored:
-        names = [*{run.experiment for run in stored_runs(runs)}, *(p.name for p in sweeps_in())]
+        names = [*{run.experiment for run in stored_runs(runs)}, *(p.name for p in all_sweeps())]
         raise UsageError(
             f"no runs of an experiment {experiment!r} in {runs}, and no such sweep; "
             + (suggest(experiment, names) or "'tsc-interp runs' lists them").strip()

@@ -141,8 +141,8 @@ class ClassifierConfig(ClassifierOptions):
     @property
     def frame(self) -> Frame | None:
         """The format of the inputs, if the task defines one; tokens are indices of letters."""
-        found: Frame | None = getattr(self.task, "layout", None)
-        return found
+        layout: Frame | None = getattr(self.task, "layout", None)
+        return layout
 
     def filled(self, strings: Sequence[str]) -> list[str]:
         """Return strings with the frame's fixed tokens added; without a frame, unchanged.
@@ -152,11 +152,8 @@ class ClassifierConfig(ClassifierOptions):
         """
         if self.frame is None:
             return list(strings)
-        found = []
-        for text in strings:
-            letters = self.task.row(self._letters(text))  # type: ignore[attr-defined]
-            found.append("".join(self.alphabet.letters[letter] for letter in letters))
-        return found
+        rows = [self.task.row(self._letters(text)) for text in strings]  # type: ignore[attr-defined]
+        return ["".join(self.alphabet.letters[letter] for letter in row) for row in rows]
 
     def _letters(self, text: str) -> list[int]:
         names = text.split() if isinstance(text, str) else []
@@ -164,7 +161,7 @@ class ClassifierConfig(ClassifierOptions):
             names = list(names[0])
         if names and set(names) <= set(self.token_names):
             return [self.token_names.index(name) for name in names]
-        return [self.alphabet.letters.index(one) for one in self.alphabet.expand(text)]
+        return [self.alphabet.letters.index(letter) for letter in self.alphabet.expand(text)]
 
     def weight_shapes(self) -> dict[str, tuple[int, ...]]:
         """Return each weight's name, HookedTransformer's, and shape, in the order of use."""

@@ -6,6 +6,5 @@ from tsc_interp.data.streams import VALIDATION as VALIDATION
 from tsc_interp.data.streams import AllStrings as AllStrings
 from tsc_interp.data.streams import BalancedStream as BalancedStream
 from tsc_interp.data.streams import Source as Source
-from tsc_interp.data.streams import all_strings as all_strings
 from tsc_interp.data.streams import sorted_tokens as sorted_tokens
 from tsc_interp.data.streams import source_test_set as source_test_set

@@ -4,7 +4,7 @@ Strings come as counts `[string, letter]`, epoch by epoch; `batch_size` rows aft
 batch. They depend on the alphabet and the task's letters alone, never on a model, so an epoch is
 made once per process, shared by every model trained on it, and kept on disk (`cache`).
 
-    for counts in islice(TRAIN.epochs(config), 3): ...
+    TRAIN.epoch(config, 0)       # the strings of the first epoch
     source_test_set(config)      # the source report's 9,984 test strings
 
 The balanced stream is defined for the source report's task, "contains all of these letters". For
@@ -17,9 +17,7 @@ writes them, or, with `order="shuffled"`, in an order drawn for each string and 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import lru_cache
-from itertools import count, product
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
@@ -62,6 +60,10 @@ class BalancedStream(FrozenConfig):
     def longest(self) -> int:
         return self.max_length
 
+    def batches_of(self, config: ClassifierConfig) -> int:
+        """How many batches an epoch has."""
+        return self.batches
+
     @property
     def in_order(self) -> bool:
         """Whether strings are sorted, so that nothing can be learned about order."""
@@ -87,9 +89,6 @@ class BalancedStream(FrozenConfig):
         drawn = self.replace(order="sorted")  # the same counts, whatever becomes of their order
         return _balanced_epochs(drawn, config.n_letters, config.task.needs).get(index).copy()
 
-    def epochs(self, config: ClassifierConfig) -> Iterator[Counts]:
-        return (self.epoch(config, index) for index in count())
-
     def epoch_tokens(self, config: ClassifierConfig, index: int) -> Tokens:
         """The same strings, characters sorted or shuffled, as tokens `[string, position]`."""
         tokens = sorted_tokens(self.epoch(config, index))
@@ -108,9 +107,11 @@ class AllStrings(FrozenConfig):
     def longest(self) -> int:
         return self.length
 
-    @property
-    def in_order(self) -> bool:
-        return False
+    in_order: ClassVar[bool] = False
+
+    def batches_of(self, config: ClassifierConfig) -> int:
+        """How many batches an epoch has; the last one may be short."""
+        return -(-int(config.n_letters**self.length) // self.batch_size)
 
     def check(self, config: ClassifierConfig) -> None:
         """Refuse an alphabet with too many strings of this length."""
@@ -125,9 +126,6 @@ class AllStrings(FrozenConfig):
         """Epoch `index`, from 0: `[letters ** length, letter]`; the last batch may be short."""
         counts = counts_of_tokens(self._in_order(config), config.n_letters)
         return counts[self._order(config, index)]
-
-    def epochs(self, config: ClassifierConfig) -> Iterator[Counts]:
-        return (self.epoch(config, index) for index in count())
 
     def epoch_tokens(self, config: ClassifierConfig, index: int) -> Tokens:
         """The same strings, characters in their own order, as tokens `[string, position]`."""
@@ -151,14 +149,9 @@ TEST = BalancedStream(
 )
 
 
-def source_test_set(config: ClassifierConfig | None = None) -> Counts:
+def source_test_set(config: ClassifierConfig) -> Counts:
     """The source report's 9,984 test strings, for the configuration's alphabet and task."""
-    return TEST.epoch(config or ClassifierConfig(), 0)
-
-
-def all_strings(length: int, n_letters: int = 3) -> Iterator[str]:
-    """Every string of one length in lexicographic order."""
-    return map("".join, product(Alphabet(n_letters).letters, repeat=length))
+    return TEST.epoch(config, 0)
 
 
 def sorted_tokens(counts: Counts) -> Tokens:

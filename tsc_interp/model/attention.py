@@ -14,7 +14,7 @@ from torch import Tensor
 
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
-from tsc_interp.model.layers import PER_POSITION, Pass, Residual, biased
+from tsc_interp.model.layers import Pass, Residual
 from tsc_interp.model.positions import alibi_slopes, rotary, turned_pairs
 
 
@@ -38,7 +38,7 @@ def attention(given: Pass, block: str, residual: Residual, asked_at: Tensor | No
         out = tap(f"{name}hook_result", einsum(z, output, f"{axes} head d_model")).sum(-2)
     else:
         out = einsum(z, output, f"{axes} d_model")
-    return biased(config, out, given.weights, f"{name}b_O", PER_POSITION)
+    return given.biased(f"{name}b_O", out)
 
 
 def _queries_keys_values(
@@ -55,8 +55,7 @@ def _queries_keys_values(
     projected = []
     for part, x in zip("QKV", reads, strict=True):
         made = einsum(x, given.weights[f"{name}W_{part}"], projection)
-        added = "... head d_head -> ... 1 1 head d_head"
-        made = biased(config, made, given.weights, f"{name}b_{part}", added)
+        made = given.biased(f"{name}b_{part}", made, "... head d_head -> ... 1 1 head d_head")
         made = given.tap(f"{name}hook_{part.lower()}", made)
         if part != "V":
             made = given.norm(f"{name}{part.lower()}_norm.", made, True, config.qk_norm)
@@ -79,16 +78,12 @@ def _attention_inputs(given: Pass, name: str, x: Residual) -> list[Tensor]:
         )
     per_head = "... batch pos d_model -> ... batch pos head d_model"
     heads = {"q": config.n_heads, "k": config.kv_heads, "v": config.kv_heads}
+    read = {part: repeat(x, per_head, head=n) for part, n in heads.items()}
     if extras.attn_in:
-        x = tap(f"{name}.hook_attn_in", repeat(x, per_head, head=config.n_heads).clone())
-        if not extras.split_qkv_input:
-            return [given.norm(f"{name}.ln1.", x, per_head=True)] * 3
-        parts = [tap(f"{name}.hook_{part}_input", x.clone()) for part in heads]
-    else:
-        parts = [
-            tap(f"{name}.hook_{part}_input", repeat(x, per_head, head=n).clone())
-            for part, n in heads.items()
-        ]
+        read = dict.fromkeys(heads, tap(f"{name}.hook_attn_in", read["q"].clone()))
+    if not extras.split_qkv_input:
+        return [given.norm(f"{name}.ln1.", read["q"], per_head=True)] * 3
+    parts = [tap(f"{name}.hook_{part}_input", x.clone()) for part, x in read.items()]
     return [given.norm(f"{name}.ln1.", part, per_head=True) for part in parts]
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from transformer_lens import FactoredMatrix
 from transformer_lens.utilities import composition_scores
 
-from tsc_interp.errors import UsageError
+from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.model.vocabulary import Vocabulary
 
 
@@ -44,8 +44,18 @@ class Circuits(Vocabulary):
     def accumulated_bias(
         self, layer: int, mlp_input: bool = False, include_mlp_biases: bool = True
     ) -> Tensor:
-        """`[d_model]`, all zero: this classifier has no biases."""
-        return self.W_U.new_zeros((*self.ensemble_shape, self.config.d_model))
+        """`[d_model]`: the sum of all biases that were added to the residual stream before a layer.
+
+        With `mlp_input`, that layer's attention is counted, too.
+        """
+        if self.config.biases and self.config.attention_norm != "off":
+            raise UnsupportedError("a norm after attention scales its bias by what else it adds")
+        total = self.W_U.new_zeros((*self.ensemble_shape, self.config.d_model))
+        if self.config.has_attention:
+            total = total + self.b_O[..., : layer + mlp_input, :].sum(-2)
+        if self.config.has_mlp and include_mlp_biases:
+            total = total + self.b_out[..., :layer, :].sum(-2)
+        return total
 
     @property
     def n_params_total(self) -> int:

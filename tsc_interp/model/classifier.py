@@ -18,12 +18,13 @@ from torch import Tensor, nn
 from tsc_interp.arguments import checked
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.resolve import ModelLike, as_checkpoint
+from tsc_interp.checkpoints.safe import require_names
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import CheckpointError, UnsupportedError, UsageError
 from tsc_interp.model.forward import forward
 from tsc_interp.model.initialise import initial_weights
 from tsc_interp.model.inputs import Inputs, from_counts, from_strings, from_tokens, token_rows
-from tsc_interp.model.layers import NO_EXTRAS, Extras, Tap, untapped
+from tsc_interp.model.layers import Tap, untapped
 from tsc_interp.model.parts import Component, place
 from tsc_interp.model.stacked import StackedWeights
 from tsc_interp.strings import as_strings
@@ -63,7 +64,8 @@ class Classifier(StackedWeights):
         self.blocks = nn.ModuleList(Component(config) for _ in range(config.n_layers))
         for path in config.weight_shapes():
             parent, leaf = place(self, config, path)
-            parent.register_parameter(leaf, nn.Parameter(_copy(given[path])))
+            weight = torch.as_tensor(given[path]).detach().clone()
+            parent.register_parameter(leaf, nn.Parameter(weight))
         place(self, config, "unembed.W_U")  # a part without weights where embeddings are tied
         self.eval()
 
@@ -131,10 +133,10 @@ class Classifier(StackedWeights):
             raise UsageError(f"this model has no activation {', '.join(sorted(hooks))}")
         return logits
 
-    def _logits(self, given: Inputs, tap: Tap, extras: Extras = NO_EXTRAS) -> Tensor:
+    def _logits(self, given: Inputs, tap: Tap) -> Tensor:
         self._check_dropout(given)
         weights = dict(self.named_parameters())
-        return forward(self.config, weights, given, tap=tap, training=self.training, extras=extras)
+        return forward(self.config, weights, given, tap=tap, training=self.training)
 
     def _require_weights(self) -> None:
         if any(parameter.is_meta for parameter in self.parameters()):
@@ -174,11 +176,11 @@ class Classifier(StackedWeights):
         return torch.from_numpy(token_rows(self.config, as_strings(strings)))
 
 
-def open_classifier(model: ModelLike, *, epoch: int | None = None) -> Classifier:
+def open_classifier(model: ModelLike) -> Classifier:
     """Whatever stands for a model, ready to run: itself if it can run, else without hooks."""
-    if isinstance(model, Classifier) and epoch is None:
+    if isinstance(model, Classifier):
         return model
-    return Classifier.from_checkpoint(as_checkpoint(model, epoch=epoch))
+    return Classifier.from_checkpoint(as_checkpoint(model))
 
 
 def _wanted(names_filter: NamesFilter, name: str) -> bool:
@@ -189,18 +191,12 @@ def _wanted(names_filter: NamesFilter, name: str) -> bool:
     return names_filter(name) if callable(names_filter) else name in names_filter
 
 
-def _copy(weight: Tensor | np.ndarray) -> Tensor:
-    return torch.as_tensor(weight).detach().clone()
-
-
 def _check_shapes(
     config: ClassifierConfig, weights: Mapping[str, Tensor | np.ndarray]
 ) -> tuple[int, ...]:
     """The ensemble axes all weights share, after checking every name and shape."""
     expected = config.weight_shapes()
-    if weights.keys() != expected.keys():
-        wrong = sorted(weights.keys() ^ expected.keys())
-        raise CheckpointError(f"weights do not fit the configuration; check {', '.join(wrong)}")
+    require_names(expected, weights)
     leading = set()
     for name, shape in expected.items():
         got = tuple(weights[name].shape)

@@ -51,7 +51,7 @@ class Evaluation:
         """
         if not self.logits:
             return self.logit if self.label else -self.logit
-        others = [one for index, one in enumerate(self.logits) if index != self.label]
+        others = [logit for index, logit in enumerate(self.logits) if index != self.label]
         return self.logits[self.label] - max(others)
 
     def to_dict(self) -> dict[str, Any]:
@@ -133,8 +133,8 @@ def _one_output(logit: float) -> dict[str, Any]:
 def _several_outputs(logits: list[float]) -> dict[str, Any]:
     known = [-math.inf if math.isnan(logit) else logit for logit in logits]
     largest = max(known)
-    # Of outputs that are all infinite there are no shares.
-    total = sum(math.exp(one - largest) for one in known) if math.isfinite(largest) else math.nan
+    # NaN where the largest is infinite: such outputs have no shares.
+    total = sum(math.exp(logit - largest) for logit in known)
     return {
         "logit": largest,
         "probability": 1.0 / total,

@@ -25,7 +25,8 @@ from tsc_interp.errors import UnsupportedError
 from tsc_interp.model.circuits import Circuits
 from tsc_interp.model.interop import HAS_BRIDGE_ONLY, NORMS
 
-_POSITIONS = {name: name for name in ("rotary", "alibi", "shortformer")}
+_N_CTX = 256
+"""The context that `cfg` states for a model without positions, which has none."""
 
 
 def beyond_transformer_lens(config: ClassifierConfig) -> tuple[str, ...]:
@@ -73,9 +74,9 @@ def _beyond_bridge(config: ClassifierConfig) -> dict[str, bool]:
     }
 
 
-def transformer_lens_config(config: ClassifierConfig, n_ctx: int = 256) -> Any:
+def transformer_lens_config(config: ClassifierConfig) -> Any:
     """The TransformerLens config of this classifier: what `model.cfg` holds."""
-    cfg = _buildable_config(config, n_ctx)
+    cfg = _buildable_config(config, _N_CTX)
     if not config.has_positions:
         cfg.positional_embedding_type = "none"
     cfg.n_params = sum(
@@ -94,6 +95,7 @@ def _buildable_config(config: ClassifierConfig, n_ctx: int, **options: Any) -> A
     else:
         from transformer_lens import HookedTransformerConfig as Config
     # TransformerLens reads d_mlp 0 as "unset"; attn_only says there is no MLP.
+    positions = "standard" if config.positions in ("learned", "sinusoidal") else config.positions
     sizes: dict[str, Any] = {"d_mlp": config.d_mlp} if config.has_mlp else {"attn_only": True}
     if config.grouped:
         sizes["n_key_value_heads"] = config.kv_heads
@@ -115,7 +117,7 @@ def _buildable_config(config: ClassifierConfig, n_ctx: int, **options: Any) -> A
             "act_fn": config.act_fn,
             "normalization_type": next(kind for kind, norm in NORMS.items() if norm == config.norm),
             "eps": config.norm_eps,
-            "positional_embedding_type": _POSITIONS.get(config.positions, "standard"),
+            "positional_embedding_type": positions,
             "gated_mlp": config.gated_mlp,
             "use_qk_norm": config.qk_norm != "off",
             "attention_dir": "causal" if config.causal else "bidirectional",

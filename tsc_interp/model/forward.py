@@ -29,8 +29,6 @@ from tsc_interp.model.layers import (
     Residual,
     Tap,
     Weights,
-    mlp,
-    norm,
     untapped,
 )
 from tsc_interp.model.positions import sinusoidal
@@ -50,9 +48,9 @@ def forward(
 
     `[..., batch, output]` where there are several outputs.
     """
-    given = Pass(config, weights, inputs, tap, training, extras)
+    given = Pass(config, weights, tap, inputs=inputs, training=training, extras=extras)
     residual = blocks(given, embed(given), range(config.n_layers))
-    return read_out(config, weights, residual, inputs, tap)
+    return read_out(given, residual)
 
 
 def embed(given: Pass) -> Residual:
@@ -99,22 +97,21 @@ def _block(given: Pass, name: str, residual: Residual, asked_at: Tensor | None) 
         read = residual
         if given.extras.hook_mlp_in:
             read = tap(f"{name}.hook_mlp_in", residual.clone())
-        out = mlp(config, given.weights, f"{name}.mlp.", given.norm(f"{name}.ln2.", read), tap)
+        out = given.mlp(f"{name}.mlp.", given.norm(f"{name}.ln2.", read))
         out = functional.dropout(out, config.dropout, given.training)
         residual = residual + tap(f"{name}.hook_mlp_out", out)
     return tap(f"{name}.hook_resid_post", residual)
 
 
-def read_out(
-    config: ClassifierConfig, weights: Weights, residual: Residual, inputs: Inputs, tap: Tap
-) -> Tensor:
+def read_out(given: Pass, residual: Residual) -> Tensor:
     """The logit: a linear reading of one position, CLS's. Several outputs have an axis behind."""
+    config, weights, reading = given.config, given.weights, given.inputs.reading
     if config.final_norm:
-        residual = norm(config, weights, "ln_final.", residual, tap)
-    if inputs.reading is None:
+        residual = given.norm("ln_final.", residual)
+    if reading is None:
         read = residual[..., 0, :]
     else:
-        read = residual[..., torch.arange(len(inputs.reading)), inputs.reading, :]
+        read = residual[..., torch.arange(len(reading)), reading, :]
     columns = unembedding(config, weights)
     if config.n_outputs == 1:
         direction = columns[..., 0]

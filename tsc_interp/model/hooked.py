@@ -27,8 +27,9 @@ from tsc_interp.model.classifier import Input
 from tsc_interp.model.export import export, transformer_lens_config
 from tsc_interp.model.forward import blocks, embed, hook_names, read_out
 from tsc_interp.model.framing import FrameLike, with_frame
+from tsc_interp.model.import_state import untangle_state_dict
 from tsc_interp.model.inputs import TOKENS_NEEDED, Inputs, from_tokens, true_classes
-from tsc_interp.model.interop import HAS_BRIDGE_ONLY, untangle_state_dict
+from tsc_interp.model.interop import HAS_BRIDGE_ONLY
 from tsc_interp.model.layers import ALL_EXTRAS, Extras, Pass
 from tsc_interp.model.parts import FinalNorm, place
 from tsc_interp.model.refused import option_refusal, refusal
@@ -122,10 +123,21 @@ class HookedClassifier(Circuits, HookedRootModule):  # type: ignore[misc]
         `prepend_bos` is ignored: every string is read with one CLS in front.
         """
         _check_options(return_type, padding_side=padding_side, **others)
-        given = self._given(input, start_at_layer, tokens)
+        if start_at_layer is None:
+            given = self.inputs(input)
+        elif tokens is None:
+            raise UsageError(TOKENS_NEEDED)
+        else:
+            given = from_tokens(self.config, tokens)
         self._check_dropout(given)
-        weights = dict(self.named_parameters())
-        run = Pass(self.config, weights, given, self._tap, self.training, self._extras())
+        run = Pass(
+            self.config,
+            dict(self.named_parameters()),
+            self._tap,
+            inputs=given,
+            training=self.training,
+            extras=self._extras(),
+        )
         residual = embed(run) if start_at_layer is None else torch.as_tensor(input)
         layers = range(self.config.n_layers)[start_at_layer:stop_at_layer]
         residual = blocks(run, residual, layers)
@@ -133,7 +145,7 @@ class HookedClassifier(Circuits, HookedRootModule):  # type: ignore[misc]
             return residual
         if return_type is None:
             return None
-        logits = read_out(self.config, weights, residual, given, self._tap)
+        logits = read_out(run, residual)
         if return_type == "logits":
             return logits
         loss = self._loss(logits, given, loss_per_token)
@@ -262,13 +274,6 @@ class HookedClassifier(Circuits, HookedRootModule):  # type: ignore[misc]
             split_qkv_input=bool(self.cfg.use_split_qkv_input),
             hook_mlp_in=bool(self.cfg.use_hook_mlp_in),
         )
-
-    def _given(self, x: Any, start_at_layer: int | None, tokens: Tensor | None) -> Inputs:
-        if start_at_layer is None:
-            return self.inputs(x)
-        if tokens is None:
-            raise UsageError(TOKENS_NEEDED)
-        return from_tokens(self.config, tokens)
 
     def _loss(self, logits: Tensor, given: Inputs, per_string: bool) -> Tensor:
         classes = torch.from_numpy(true_classes(self.config, given)).to(logits.device)

@@ -71,15 +71,13 @@ def from_arrays(
         (1, 2, 2)
     """
     expected = config.weight_shapes()
-    for problem, names in (
-        ("no", sorted(expected.keys() - arrays.keys())),
-        ("a place for no", sorted(arrays.keys() - expected.keys())),
-    ):
-        if names:
-            raise CheckpointError(
-                f"{source}: {'there is' if problem == 'no' else 'the configuration has'} {problem} "
-                f"{', '.join(names)}; it has {', '.join(expected)}"
-            )
+    known = f"it has {', '.join(expected)}"
+    if missing := sorted(expected.keys() - arrays.keys()):
+        raise CheckpointError(f"{source}: there is no {', '.join(missing)}; {known}")
+    if unknown := sorted(arrays.keys() - expected.keys()):
+        raise CheckpointError(
+            f"{source}: the configuration has a place for no {', '.join(unknown)}; {known}"
+        )
     weights, rounded = {}, []
     for name, shape in expected.items():
         given = _array(name, arrays[name], source)

@@ -21,6 +21,7 @@ import os
 import tomllib
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -52,9 +53,9 @@ def read_transformer_lens(
     state = read_tensors(Path(path))
     with warnings.catch_warnings(action="ignore"):  # TransformerLens's, about what it is given
         model = build(options, state)
-        found = from_transformer_lens(model, **reading)
-    provenance = {**found.provenance, "file": Path(path).name}
-    return Checkpoint(found.config, found.weights, provenance, source=str(path))
+        checkpoint = from_transformer_lens(model, **reading)
+    provenance = {**checkpoint.provenance, "file": Path(path).name}
+    return replace(checkpoint, provenance=provenance, source=str(path))
 
 
 def read_description(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -69,7 +70,7 @@ def read_description(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     if isinstance(described, dict) and "claim" in described:  # as falsify once called it
         described["reading"] = described.pop("claim")
     tables = isinstance(described, dict) and set(described) == {"model", "reading"}
-    if not tables or not all(isinstance(one, dict) for one in described.values()):
+    if not tables or not all(isinstance(table, dict) for table in described.values()):
         raise ConfigError(
             f"{shown(path)} needs two tables: [model] with TransformerLens's options, and "
             "[reading] with frame and task, or tokens, query, classes and task"
@@ -117,10 +118,8 @@ def build(options: Mapping[str, Any], state: Mapping[str, Tensor]) -> Any:
 def _refuse_larger(options: Mapping[str, Any], state: Mapping[str, Tensor]) -> None:
     """Before anything is built, since TransformerLens allocates whatever the options ask for."""
     names = ("d_model", "d_vocab", "n_layers", "n_heads", "d_head", "d_mlp", "n_ctx")
-    sizes = {name: options.get(name) for name in names}
-    width, vocabulary, layers, heads, d_head, d_mlp, n_ctx = (
-        value if isinstance(value, int) else 0 for value in sizes.values()
-    )
+    sizes = [options[name] if isinstance(options.get(name), int) else 0 for name in names]
+    width, vocabulary, layers, heads, d_head, d_mlp, n_ctx = sizes
     block = 2 * heads * d_head + (0 if options.get("attn_only") else 2 * d_mlp)
     least = width * (vocabulary + layers * block + n_ctx * ("pos_embed.W_pos" in state))
     held = sum(tensor.numel() for tensor in state.values())

@@ -65,13 +65,13 @@ def of_frame(
     if len(ids) > MAX_LETTERS:
         raise UnsupportedError(f"the frame has {len(ids)} tokens; up to {MAX_LETTERS} are letters")
     called = {**frame.names, **(names or {})}
-    known = tuple(called.get(one, str(one)) for one in ids)
+    known = tuple(called.get(token, str(token)) for token in ids)
     longest = frame.length(frame.places[1])
     moved: tuple[int, ...] | None = None
     if query is not None and not causal and n_positions:
         at = front if front is not None else longest - 1 - back
         end = n_positions if front is not None else longest
-        moved = (at, *(one for one in range(end) if one != at))
+        moved = (at, *(position for position in range(end) if position != at))
     return InputMap(
         ids=ids,
         names=() if known == tuple(LETTERS[: len(ids)]) else known,
@@ -159,5 +159,5 @@ def _ordered(frame: Frame, outputs: int) -> tuple[int, ...] | None:
     """Outputs in the order of the classes they stand for, and then those that stand for none."""
     if frame.classes is None or outputs <= 2:
         return None
-    rest = [one for one in range(outputs) if one not in frame.classes]
+    rest = [output for output in range(outputs) if output not in frame.classes]
     return (*frame.classes, *rest)

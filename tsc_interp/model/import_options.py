@@ -1,4 +1,7 @@
-"""What TransformerLens models have besides plain attention and a plain MLP, as our options."""
+"""What a TransformerLens model is, as options of a `ClassifierConfig`.
+
+What no form of the arithmetic here has is refused by its name, with the nearest thing that fits.
+"""
 
 from __future__ import annotations
 
@@ -6,61 +9,144 @@ import math
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
-from tsc_interp.model.interop import HAS_BRIDGE_ONLY
+from tsc_interp.model.import_weights import weight_of
+from tsc_interp.model.interop import HAS_BRIDGE_ONLY, NORMS
+from tsc_interp.model.layers import ACTIVATIONS
+from tsc_interp.model.unaltered import (
+    require_activation,
+    require_epsilon,
+    require_equal_layers,
+    require_unaltered,
+)
 
+_ACTIVATIONS = {
+    "relu": "relu", "gelu": "gelu", "silu": "silu", "swish": "silu",
+    "gelu_new": "gelu_new", "gelu_fast": "gelu_new", "gelu_pytorch_tanh": "gelu_new",
+}  # fmt: skip
+_POSITIONS = (None, "standard", "none", "rotary", "alibi", "shortformer")
 _MOST_POSITIONS = 65536
+_UNSTRETCHED = "rotary positions that are not stretched"
 
-# Ways to stretch rotary positions, and the values that leave them alone.
-_STRETCHED: dict[str, tuple[Any, ...]] = {
-    "rope_scaling": (None,),
-    "use_NTK_by_parts_rope": (None, False),
-    "use_yarn_rope": (None, False),
-    "use_dynamic_ntk_rope": (None, False),
-    "rotary_scaling_factor": (None, 1.0),
-    "rotary_base_local": (None,),
-    "qk_norm_after_rope": (None, False),
-}
+# Option, the values that change nothing, and what could be done instead.
+_NEUTRAL: tuple[tuple[str, tuple[Any, ...], str], ...] = (
+    ("parallel_attn_mlp", (None, False), "attention and MLP in turn"),
+    ("use_local_attn", (None, False), "attention to every token before"),
+    ("attn_scores_soft_cap", (None, -1.0, 0.0), "scores without a cap"),
+    ("output_logits_soft_cap", (None, -1.0, 0.0), "logits without a cap"),
+    ("num_experts", (None, 0), "one MLP"),
+    ("post_embedding_ln", (None, False), "no norm after the embedding"),
+    ("use_normalization_before_and_after", (None, False), "norms before each part only"),
+    ("scale_attn_by_inverse_layer_idx", (None, False), "the same scale in every layer"),
+    ("rmsnorm_uses_offset", (None, False), "a norm's scale as it is"),
+    ("positional_embedding_type", _POSITIONS, "positions of a kind that is known, or none"),
+    ("use_attention_sinks", (None, False), "attention to tokens only"),
+    ("use_logn_attn", (None, False), "queries of one scale"),
+    ("clip_qkv", (None,), "queries, keys and values as they are"),
+    ("normalization_type", tuple(NORMS), f"{', '.join(filter(None, NORMS))} or None"),
+)
+_NEUTRAL_ROTARY: tuple[tuple[str, tuple[Any, ...], str], ...] = (
+    ("rope_scaling", (None,), _UNSTRETCHED),
+    ("use_NTK_by_parts_rope", (None, False), _UNSTRETCHED),
+    ("use_yarn_rope", (None, False), _UNSTRETCHED),
+    ("use_dynamic_ntk_rope", (None, False), _UNSTRETCHED),
+    ("rotary_scaling_factor", (None, 1.0), _UNSTRETCHED),
+    ("rotary_base_local", (None,), _UNSTRETCHED),
+    ("qk_norm_after_rope", (None, False), _UNSTRETCHED),
+)
 
 
-def family_options(model: Any, cfg: Any) -> dict[str, Any]:
-    """Options of a `ClassifierConfig`, of those whose weights are read by `family_weights`."""
-    options: dict[str, Any] = {**_positions(model, cfg), **_scale(cfg)}
+def model_options(model: Any) -> dict[str, Any]:
+    """Return the options of a `ClassifierConfig` that a TransformerLens model has.
+
+    Raises:
+        UnsupportedError: The model has an option that no classifier here has, or its parts are not
+            those its config names.
+    """
+    require_unaltered(model)
+    cfg = model.cfg
+    dtype = getattr(cfg, "dtype", torch.float32)
+    if dtype not in (torch.float32, torch.bfloat16, torch.float16):
+        raise UnsupportedError(f"weights of {dtype} do not fit into float32; model.float() does")
+    options = cfg_options(cfg)
+    ours, norm = exported_from(model), options["norm"]
+    if norm in ("layer", "rms") and weight_of(model, "blocks.0.ln1.w") is None:
+        norm += "_pre"  # folded into what follows
+    final_norm = norm != "off" and (ours is None or ours.final_norm)
+    if final_norm and norm.startswith("layer") and getattr(cfg, "final_rms", False):
+        raise UnsupportedError(
+            "this model has LayerNorms and a final RMS norm (final_rms); what can be imported "
+            "has one kind of norm"
+        )
+    require_equal_layers(model.blocks)
+    if norm != "off":
+        require_epsilon(model, options["norm_eps"])
+    if has_mlp := not getattr(cfg, "attn_only", False):
+        require_activation(model, ACTIVATIONS[options["act_fn"]], str(cfg.act_fn))
+    return {
+        **options,
+        "n_layers": cfg.n_layers,
+        "d_model": cfg.d_model,
+        "n_heads": cfg.n_heads,
+        "d_head": cfg.d_head,
+        "d_mlp": model.W_in.shape[-1] if has_mlp else 0,
+        "n_positions": _n_positions(model, options["positions"]),
+        "norm": norm,
+        "final_norm": final_norm,
+        "attend_cls": ours is None or ours.attend_cls,
+    }
+
+
+def cfg_options(cfg: Any) -> dict[str, Any]:
+    """Return the options that a TransformerLens config alone decides, whatever the weights are."""
+    _require_neutral(cfg, _NEUTRAL)
+    positions = str(getattr(cfg, "positional_embedding_type", None) or "standard")
+    has_mlp = not getattr(cfg, "attn_only", False)
+    act_fn = str(getattr(cfg, "act_fn", None) or "gelu") if has_mlp else "gelu"
+    if act_fn not in _ACTIVATIONS:
+        raise UnsupportedError(
+            f"the activation {act_fn!r}; what can be imported is {', '.join(_ACTIVATIONS)}"
+        )
     shared = getattr(cfg, "n_key_value_heads", None)
-    if shared and shared != cfg.n_heads:
-        options["n_key_value_heads"] = int(shared)
-    if getattr(cfg, "use_qk_norm", False):
-        options["qk_norm"] = "rms"
-    if getattr(cfg, "gated_mlp", False) and not getattr(cfg, "attn_only", False):
-        options["gated_mlp"] = True
-    return options
+    return {
+        "norm": NORMS[getattr(cfg, "normalization_type", None)],
+        "norm_eps": float(getattr(cfg, "eps", 1e-5)),
+        "act_fn": _ACTIVATIONS[act_fn],
+        "gated_mlp": has_mlp and bool(getattr(cfg, "gated_mlp", False)),
+        "qk_norm": "rms" if getattr(cfg, "use_qk_norm", False) else "off",
+        "n_key_value_heads": int(shared) if shared and shared != cfg.n_heads else 0,
+        "attention_scale": _attention_scale(cfg),
+        "positions": "learned" if positions in ("standard", "none") else positions,
+        **(_rotary(cfg) if positions == "rotary" else {}),
+    }
 
 
-def _positions(model: Any, cfg: Any) -> dict[str, Any]:
-    kind = str(getattr(cfg, "positional_embedding_type", None) or "standard")
-    room = min(int(getattr(cfg, "n_ctx", 0) or _MOST_POSITIONS), _MOST_POSITIONS)
-    if kind == "alibi":
-        return {"positions": kind, "n_positions": room}
-    if kind == "rotary":
-        return {"positions": kind, "n_positions": room, **_rotary(cfg)}
-    table = getattr(model, "W_pos", None)
-    if table is None or not bool(table.any()):
-        return {"n_positions": 0}
-    added = {"positions": kind} if kind == "shortformer" else {}
-    return {"n_positions": table.shape[0], **added}
+def is_causal(cfg: Any) -> bool:
+    """Return whether a TransformerLens model's tokens see only themselves and what comes before."""
+    return str(getattr(cfg, "attention_dir", None) or "causal") == "causal"
 
 
-def _rotary(cfg: Any) -> dict[str, Any]:
-    for option, neutral in _STRETCHED.items():
+def exported_from(model: Any) -> ClassifierConfig | None:
+    """Return the configuration `to_transformer_lens` made this model of, if it did."""
+    inner = model if hasattr(model, "classifier_config") else getattr(model, "original_model", None)
+    config = getattr(inner, "classifier_config", None)
+    return config if isinstance(config, ClassifierConfig) else None
+
+
+def _require_neutral(cfg: Any, options: tuple[tuple[str, tuple[Any, ...], str], ...]) -> None:
+    for option, neutral, instead in options:
         value = getattr(cfg, option, None)
         if value not in neutral:
             raise UnsupportedError(
                 f"this model has {option} = {value!r}, for which a classifier here has no place; "
-                "what can be imported has rotary positions that are not stretched"
+                f"what can be imported has {instead}"
             )
+
+
+def _rotary(cfg: Any) -> dict[str, Any]:
+    _require_neutral(cfg, _NEUTRAL_ROTARY)
     width = int(getattr(cfg, "rotary_dim", None) or cfg.d_head)
     return {
         "rotary_dim": 0 if width == cfg.d_head else width,
@@ -70,8 +156,8 @@ def _rotary(cfg: Any) -> dict[str, Any]:
     }
 
 
-def _scale(cfg: Any) -> dict[str, Any]:
-    """What scores are divided by, where that is not the root of d_head.
+def _attention_scale(cfg: Any) -> float:
+    """What scores are divided by; 0 where that is the root of d_head.
 
     A bridge without `use_attn_scale` divides by the root all the same; a HookedTransformer does not
     divide.
@@ -79,35 +165,12 @@ def _scale(cfg: Any) -> dict[str, Any]:
     given = float(getattr(cfg, "attn_scale", -1.0) or -1.0)
     if not getattr(cfg, "use_attn_scale", True):
         given = -1.0 if HAS_BRIDGE_ONLY else 1.0
-    usual = given <= 0 or given == math.sqrt(cfg.d_head)
-    return {} if usual else {"attention_scale": given}
+    return 0.0 if given <= 0 or given == math.sqrt(cfg.d_head) else given
 
 
-def family_weights(model: Any, config: ClassifierConfig, layer: int) -> dict[str, Tensor]:
-    """Keys, values, gates and norms of queries and keys of one layer."""
-    block, state = f"blocks.{layer}", model.state_dict()
-    weights: dict[str, Tensor] = {}
-    for name in ("W_K", "W_V", "b_K", "b_V"):
-        held = getattr(model, name)[layer]
-        # One per group, of which TransformerLens may show a copy for every head.
-        weights[f"{block}.attn.{name}"] = held[:: len(held) // config.kv_heads]
-    if config.qk_norm == "rms":
-        for part in ("q_norm", "k_norm"):
-            weights[f"{block}.attn.{part}.w"] = _there(
-                state.get(f"{block}.attn.{part}.w"), f"use_qk_norm, but no {part}"
-            )
-    if config.has_mlp:
-        for name in ("W_in", "W_out", *(["W_gate"] if config.gated_mlp else [])):
-            held = _there(getattr(model, name, None), f"gated_mlp, but no {name}")
-            weights[f"{block}.mlp.{name}"] = held[layer]
-        bare = config.gated_mlp and HAS_BRIDGE_ONLY  # whose gated MLPs have no biases
-        for name, width in (("b_in", config.d_mlp), ("b_out", config.d_model)):
-            bias = torch.zeros(width) if bare else getattr(model, name)[layer]
-            weights[f"{block}.mlp.{name}"] = bias
-    return weights
-
-
-def _there(weight: Tensor | None, words: str) -> Tensor:
-    if weight is None:
-        raise UnsupportedError(f"the model's configuration has {words}: it is not of that model")
-    return weight
+def _n_positions(model: Any, kind: str) -> int:
+    """For how many tokens there are positions; 0 for a table of zeros, which adds nothing."""
+    if kind in ("alibi", "rotary"):
+        return min(int(getattr(model.cfg, "n_ctx", 0) or _MOST_POSITIONS), _MOST_POSITIONS)
+    table = getattr(model, "W_pos", None)
+    return 0 if table is None or not bool(table.any()) else int(table.shape[0])

@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from einops import rearrange
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -22,7 +21,8 @@ from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.model.comparing import InputMap, chosen_classes, chosen_letters, compare
-from tsc_interp.model.importing import as_arrays, difference
+from tsc_interp.model.import_weights import as_arrays, difference
+from tsc_interp.model.initialise import linear_to_hooked
 from tsc_interp.model.unaltered import require_unaltered
 from tsc_interp.strings import CLS, FIRST_LETTER
 
@@ -236,43 +236,38 @@ def _weights(
     final: nn.LayerNorm | None,
     head: nn.Linear,
     reading: InputMap,
-) -> dict[str, Tensor]:
+) -> dict[str, Tensor | None]:
     table = torch.zeros(config.alphabet.vocab_size, config.d_model)
     ids = [reading.query, *reading.ids]
     table[[CLS, *range(FIRST_LETTER, len(table))]] = embedding.weight.detach()[ids].float().cpu()
-    weights: dict[str, Tensor] = {"embed.W_E": table}
+    weights: dict[str, Tensor | None] = {"embed.W_E": table}
+    shapes = config.weight_shapes()
     for index, layer in enumerate(layers):
         block, attention = f"blocks.{index}", layer.self_attn
         if attention.in_proj_weight is None:
-            raise UnsupportedError("keys and values of a width of their own; equal ones are taken")
+            raise UnsupportedError(
+                "keys and values of a width of their own; equal ones can be imported"
+            )
         projections = attention.in_proj_weight.chunk(3)
-        biases = _or_zeros(attention.in_proj_bias, 3 * config.d_model).chunk(3)
-        for part, weight, bias in zip("QKV", projections, biases, strict=True):
-            split = "(head d_head) d_model -> head d_model d_head"
-            weights[f"{block}.attn.W_{part}"] = rearrange(weight, split, head=config.n_heads)
-            bias = rearrange(bias, "(head d_head) -> head d_head", head=config.n_heads)
-            weights[f"{block}.attn.b_{part}"] = bias
-        weights[f"{block}.attn.W_O"] = rearrange(
-            attention.out_proj.weight,
-            "d_model (head d_head) -> head d_head d_model",
-            head=config.n_heads,
-        )
-        weights[f"{block}.attn.b_O"] = _or_zeros(attention.out_proj.bias, config.d_model)
-        for name, linear in (("in", layer.linear1), ("out", layer.linear2)):
-            weights[f"{block}.mlp.W_{name}"] = linear.weight.T
-            weights[f"{block}.mlp.b_{name}"] = _or_zeros(linear.bias, linear.out_features)
+        biases = [None] * 3 if attention.in_proj_bias is None else attention.in_proj_bias.chunk(3)
+        linears = dict(zip("QKV", zip(projections, biases, strict=True), strict=True))
+        linears["O"] = attention.out_proj.weight, attention.out_proj.bias
+        linears |= {"in": (layer.linear1.weight, layer.linear1.bias)}
+        linears |= {"out": (layer.linear2.weight, layer.linear2.bias)}
+        for part, (weight, bias) in linears.items():
+            place = f"{block}.mlp" if part in ("in", "out") else f"{block}.attn"
+            name, bias_name = f"{place}.W_{part}", f"{place}.b_{part}"
+            weights[name] = linear_to_hooked(name, weight, shapes[name])
+            weights[bias_name] = None if bias is None else bias.reshape(shapes[bias_name])
         weights |= _norm(f"{block}.ln1", layer.norm1) | _norm(f"{block}.ln2", layer.norm2)
     weights |= {} if final is None else _norm("ln_final", final)
     weights["unembed.W_U"] = difference(head.weight.T, reading.classes)
-    weights["unembed.b_U"] = difference(_or_zeros(head.bias, head.out_features), reading.classes)
+    weights["unembed.b_U"] = difference(head.bias, reading.classes)
     return weights
 
 
-def _norm(name: str, norm: nn.LayerNorm) -> dict[str, Tensor]:
+def _norm(name: str, norm: nn.LayerNorm) -> dict[str, Tensor | None]:
     size = norm.normalized_shape[0]
     weight = torch.ones(size) if norm.weight is None else norm.weight
-    return {f"{name}.w": weight, f"{name}.b": _or_zeros(norm.bias, size)}
-
-
-def _or_zeros(bias: Tensor | None, size: int) -> Tensor:
-    return torch.zeros(size) if bias is None else bias
+    bias = torch.zeros(size) if norm.bias is None else norm.bias
+    return {f"{name}.w": weight, f"{name}.b": bias}

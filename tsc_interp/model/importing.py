@@ -6,10 +6,9 @@ takes a `HookedTransformer` (3.x) or a `TransformerBridge` (4.x). What this fami
 has no place for is refused with the reason and the nearest thing that fits. So are hooks,
 subclasses and replaced methods (`unaltered.py`), which could do something else on strings nobody
 tried. What fits is built, run beside the original, and accepted only if the two agree to float32
-rounding on every string tried and every output (`comparing.py`). Two of the original's steps are
-folded into weights, which rounds them once more: the difference of two outputs, and a scale of
-attention scores other than the square root of d_head. Whatever is proved afterwards is about the
-weights imported.
+rounding on every string tried and every output (`comparing.py`). The difference of two outputs is
+folded into weights, which rounds it once more. Whatever is proved afterwards is about the weights
+imported.
 """
 
 from __future__ import annotations
@@ -17,9 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from tsc_interp.arguments import checked
@@ -35,23 +32,11 @@ from tsc_interp.model.comparing import (
     compare,
 )
 from tsc_interp.model.import_frame import of_frame
-from tsc_interp.model.import_options import family_options, family_weights
-from tsc_interp.model.interop import NORMS
-from tsc_interp.model.layers import ACTIVATIONS
-from tsc_interp.model.unaltered import (
-    require_activation,
-    require_epsilon,
-    require_equal_layers,
-    require_unaltered,
-)
+from tsc_interp.model.import_options import is_causal, model_options
+from tsc_interp.model.import_weights import as_arrays, difference, weight_of
 from tsc_interp.strings import CLS, FIRST_LETTER
 from tsc_interp.task import given_task
 from tsc_interp.tasks.framed import framed
-
-ACTIVATION_NAMES = {
-    "relu": "relu", "gelu": "gelu", "silu": "silu", "swish": "silu",
-    "gelu_new": "gelu_new", "gelu_fast": "gelu_new", "gelu_pytorch_tanh": "gelu_new",
-}  # fmt: skip
 
 
 @checked
@@ -109,10 +94,8 @@ def from_transformer_lens(
             "a model of TransformerLens is imported, a HookedTransformer or a TransformerBridge; "
             f"got a {type(model).__name__} (plain PyTorch: tsc.from_torch)"
         )
-    require_unaltered(model)
-    refuse_unsupported(cfg)
-    causal = str(getattr(cfg, "attention_dir", None) or "causal") == "causal"
-    options = family_options(model, cfg)
+    options = model_options(model)
+    causal = is_causal(cfg)
     provenance: dict[str, Any] = {"imported_from": type(model).__name__}
     if frame is not None:
         task = given_task(task)
@@ -127,7 +110,7 @@ def from_transformer_lens(
             causal=causal, n_positions=options["n_positions"], ordered=task.ordered, names=names,
         )  # fmt: skip
         moved = reading.moved is not None and reading.moved[0] > 0
-        if moved and options.get("positions", "learned") != "learned":
+        if moved and options["positions"] != "learned":
             raise UnsupportedError(
                 f"{options['positions']} positions count from the first token, so a model that "
                 "looks both ways is read there: read=0"
@@ -144,12 +127,10 @@ def from_transformer_lens(
         reads: Reads = "last_letter" if query is None else ("last" if causal else "first")
         ids, called = chosen_letters(tokens, cfg.d_vocab, query)
         reading = InputMap(ids, called, query, reads, chosen_classes(classes, model.W_U.shape[-1]))
-    config = _config(model, cfg, reading, task, options)
-    _require_uniform(model, config, cfg)
-    weights = _weights(model, config, reading)
+    config = _config(options, reading, task, model.W_U.shape[-1])
     checkpoint = Checkpoint(
         config,
-        as_arrays(config, weights),
+        as_arrays(config, _weights(model, config, reading)),
         {**provenance, "token_ids": list(reading.ids), "query": reading.query},
         source=name or getattr(frame, "name", "") or name_of(model),
     )
@@ -168,180 +149,41 @@ def name_of(model: Any) -> str:
     return type(model).__name__ if named in (None, "", "custom", "native") else str(named)
 
 
-# -- what fits ---------------------------------------------------------------------------------
-
-_POSITIONS = (None, "standard", "none", "rotary", "alibi", "shortformer")
-# Option, the values that change nothing, and what could be done instead.
-_NEUTRAL: tuple[tuple[str, tuple[Any, ...], str], ...] = (
-    ("parallel_attn_mlp", (None, False), "attention and MLP in turn"),
-    ("use_local_attn", (None, False), "attention to every token before"),
-    ("attn_scores_soft_cap", (None, -1.0, 0.0), "scores without a cap"),
-    ("output_logits_soft_cap", (None, -1.0, 0.0), "logits without a cap"),
-    ("num_experts", (None, 0), "one MLP"),
-    ("post_embedding_ln", (None, False), "no norm after the embedding"),
-    ("use_normalization_before_and_after", (None, False), "norms before each part only"),
-    ("scale_attn_by_inverse_layer_idx", (None, False), "the same scale in every layer"),
-    ("rmsnorm_uses_offset", (None, False), "a norm's scale as it is"),
-    ("positional_embedding_type", _POSITIONS, "positions of a kind that is known, or none"),
-    ("use_attention_sinks", (None, False), "attention to tokens only"),
-    ("use_logn_attn", (None, False), "queries of one scale"),
-    ("clip_qkv", (None,), "queries, keys and values as they are"),
-)
-
-
-def refuse_unsupported(cfg: Any) -> None:
-    """Refuse options of TransformerLens that no form of the arithmetic here has."""
-    for option, neutral, instead in _NEUTRAL:
-        value = getattr(cfg, option, None)
-        if value not in neutral:
-            raise UnsupportedError(
-                f"this model has {option} = {value!r}, for which a classifier here has no place; "
-                f"what can be imported has {instead}"
-            )
-    dtype = getattr(cfg, "dtype", torch.float32)
-    if dtype not in (torch.float32, torch.bfloat16, torch.float16):
-        raise UnsupportedError(f"weights of {dtype} do not fit into float32; model.float() does")
-
-
-def _require_uniform(model: Any, config: ClassifierConfig, cfg: Any) -> None:
-    """One activation and one epsilon in all layers: the ones the configuration names."""
-    require_equal_layers(model.blocks)
-    if config.has_norm:
-        require_epsilon(model, config.norm_eps)
-    if config.has_mlp:
-        require_activation(model, ACTIVATIONS[config.act_fn], str(cfg.act_fn))
-
-
 def _config(
-    model: Any, cfg: Any, reading: InputMap, task: Any, family: Mapping[str, Any]
+    options: Mapping[str, Any], reading: InputMap, task: Any, outputs: int
 ) -> ClassifierConfig:
-    kind = getattr(cfg, "normalization_type", None)
-    if kind not in NORMS:
-        known = ", ".join(filter(None, NORMS))
-        raise UnsupportedError(
-            f"normalization_type {kind!r}; what can be imported is {known} or None"
-        )
-    state = dict(model.state_dict())
-    norm = NORMS[kind]
-    if norm in ("layer", "rms") and norm_weight(state, "blocks.0.ln1", "w") is None:
-        norm += "_pre"  # folded into what follows
-    ours = exported_from(model)
-    final_norm = norm != "off" and (ours is None or ours.final_norm)
-    if final_norm and norm.startswith("layer") and getattr(cfg, "final_rms", False):
-        raise UnsupportedError(
-            "this model has LayerNorms and a final RMS norm (final_rms); what can be imported "
-            "has one kind of norm"
-        )
-    has_mlp = not getattr(cfg, "attn_only", False)
-    act = str(getattr(cfg, "act_fn", None) or "gelu")
-    if has_mlp and act not in ACTIVATION_NAMES:
-        raise UnsupportedError(
-            f"the activation {act!r}; what can be imported is {', '.join(ACTIVATION_NAMES)}"
-        )
-    outputs = 1 if reading.classes else model.W_U.shape[-1]
-    options: dict[str, Any] = {
-        "n_letters": len(reading.ids),
-        "task": task,
-        "n_layers": cfg.n_layers,
-        "d_model": cfg.d_model,
-        "n_heads": cfg.n_heads,
-        "d_head": cfg.d_head,
-        "d_mlp": model.W_in.shape[-1] if has_mlp else 0,
-        "norm": norm,
-        "norm_eps": float(getattr(cfg, "eps", 1e-5)),
-        "final_norm": final_norm,
-        "attend_cls": ours is None or ours.attend_cls,
-        "biases": True,
-        "act_fn": ACTIVATION_NAMES[act] if has_mlp else "gelu",
-        "n_outputs": outputs,
-        "reads": reading.reads,
-        "token_names": reading.names,
-        **family,
-    }
+    moved = {}
     if reading.moved is not None or reading.blank:
-        options["n_positions"] = reading.blank or len(reading.moved or ())
-    return ClassifierConfig(**options)
+        moved["n_positions"] = reading.blank or len(reading.moved or ())
+    return ClassifierConfig(
+        **{
+            **options,
+            "n_letters": len(reading.ids),
+            "task": task,
+            "biases": True,
+            "n_outputs": 1 if reading.classes else outputs,
+            "reads": reading.reads,
+            "token_names": reading.names,
+            **moved,
+        }
+    )
 
 
-def exported_from(model: Any) -> ClassifierConfig | None:
-    """What `to_transformer_lens` made this model of: it may mask CLS, and have no final norm."""
-    inner = model if hasattr(model, "classifier_config") else getattr(model, "original_model", None)
-    config = getattr(inner, "classifier_config", None)
-    return config if isinstance(config, ClassifierConfig) else None
-
-
-# -- weights -----------------------------------------------------------------------------------
-
-
-def _weights(model: Any, config: ClassifierConfig, reading: InputMap) -> dict[str, Tensor]:
-    state = {name: tensor.detach() for name, tensor in model.state_dict().items()}
+def _weights(model: Any, config: ClassifierConfig, reading: InputMap) -> dict[str, Tensor | None]:
+    """The weights the configuration calls for: letters, positions and outputs in our order."""
+    weights = {name: weight_of(model, name) for name in config.weight_shapes()}
     embedding = torch.zeros(config.alphabet.vocab_size, config.d_model)
     embedding[FIRST_LETTER:] = model.W_E.detach()[list(reading.ids)].float().cpu()
     if reading.query is not None:
         embedding[CLS] = model.W_E.detach()[reading.query].float().cpu()
-    weights: dict[str, Tensor] = {"embed.W_E": embedding}
-    if config.learned_positions:
-        weights["pos_embed.W_pos"] = _positions(model, config, reading)
-    for layer in range(config.n_layers):
-        block = f"blocks.{layer}"
-        for name in ("W_Q", "b_Q", "W_O", "b_O"):
-            weights[f"{block}.attn.{name}"] = getattr(model, name)[layer]
-        weights |= family_weights(model, config, layer)
-        for name in ("ln1", "ln2")[: 1 + config.has_mlp]:
-            weights |= _norm_weights(state, config, f"{block}.{name}")
-    if config.final_norm:
-        weights |= _norm_weights(state, config, "ln_final")
-    for name, outputs in (("unembed.W_U", model.W_U), ("unembed.b_U", output_bias(model))):
-        kept = outputs if reading.outputs is None else outputs[..., list(reading.outputs)]
-        weights[name] = difference(kept, reading.classes)
-    return weights
-
-
-def _positions(model: Any, config: ClassifierConfig, reading: InputMap) -> Tensor:
-    """The table in our order: what reads comes first."""
+    weights["embed.W_E"] = embedding
     if reading.blank:
-        return torch.zeros(config.n_positions, config.d_model)
-    table: Tensor = model.W_pos
-    return table if reading.moved is None else table[list(reading.moved)]
-
-
-def difference(outputs: Tensor, classes: tuple[int, int] | None) -> Tensor:
-    """Yes minus no, rounded to float32; or all outputs."""
-    if classes is None:
-        return outputs
-    no, yes = classes
-    return outputs.float()[..., [yes]] - outputs.float()[..., [no]]
-
-
-def as_arrays(
-    config: ClassifierConfig, weights: Mapping[str, Tensor]
-) -> dict[str, NDArray[np.float32]]:
-    """What a checkpoint holds, of the weights this configuration has."""
-    return {
-        name: np.ascontiguousarray(weights[name].detach().float().cpu().numpy())
-        for name in config.weight_shapes()
-    }
-
-
-def output_bias(model: Any) -> Tensor:
-    bias = getattr(model, "b_U", None)
-    return torch.zeros(model.W_U.shape[-1]) if bias is None else bias
-
-
-def _norm_weights(
-    state: Mapping[str, Tensor], config: ClassifierConfig, name: str
-) -> dict[str, Tensor]:
-    wanted = {"layer": "wb", "rms": "w"}.get(config.norm, "")
-    weights = {}
-    for part in wanted:
-        weight = norm_weight(state, name, part)
-        if weight is None:
-            raise UnsupportedError(f"the model has no {name}.{part}, though others of its norms do")
-        weights[f"{name}.{part}"] = weight
+        weights["pos_embed.W_pos"] = torch.zeros(config.n_positions, config.d_model)
+    elif config.learned_positions and reading.moved is not None:
+        weights["pos_embed.W_pos"] = model.W_pos[list(reading.moved)]
+    for name in ("unembed.W_U", "unembed.b_U"):
+        outputs = weights[name]
+        if outputs is not None and reading.outputs is not None:
+            outputs = outputs[..., list(reading.outputs)]
+        weights[name] = difference(outputs, reading.classes)
     return weights
-
-
-def norm_weight(state: Mapping[str, Tensor], name: str, part: str) -> Tensor | None:
-    """Under HookedTransformer's name, or a bridge's."""
-    of_bridge = {"w": "weight", "b": "bias"}[part]
-    return state.get(f"{name}.{part}", state.get(f"{name}.{of_bridge}"))

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
-from tsc_interp.model import layers
 from tsc_interp.model.forward import unembed
+from tsc_interp.model.layers import Layers
 
 _BIASED = {f"b_{part}": f"W_{part}" for part in ("U", "in", "out", *"QKVO")}
 
@@ -42,6 +42,9 @@ class Component(nn.Module):
         if weight is None or self.config.biases:
             return super().__getattr__(name)
         return torch.zeros_like(weight[..., 0, 0, :] if name == "b_O" else weight[..., 0, :])
+
+    def _layers(self) -> Layers:
+        return Layers(self.config, dict(self.named_parameters()), self._tap)
 
     def _tap(self, name: str, activation: Tensor) -> Tensor:
         point = self._modules.get(name)
@@ -70,15 +73,14 @@ class Unembed(Component):
 
 class Norm(Component):
     def forward(self, x: Tensor) -> Tensor:
-        return layers.norm(self.config, dict(self.named_parameters()), "", x, self._tap)
+        return self._layers().norm("", x)
 
 
 class HeadNorm(Component):
     """Of every query or key, `[batch pos head d_head]`."""
 
     def forward(self, x: Tensor) -> Tensor:
-        weights, kind = dict(self.named_parameters()), self.config.qk_norm
-        return layers.norm(self.config, weights, "", x, self._tap, per_head=True, kind=kind)
+        return self._layers().norm("", x, per_head=True, kind=self.config.qk_norm)
 
 
 class FinalNorm(Component):
@@ -93,7 +95,7 @@ class Mlp(Component):
     W_out: Tensor
 
     def forward(self, x: Tensor) -> Tensor:
-        return layers.mlp(self.config, dict(self.named_parameters()), "", x, self._tap)
+        return self._layers().mlp("", x)
 
 
 class Attention(Component):

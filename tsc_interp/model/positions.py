@@ -19,9 +19,7 @@ def sinusoidal(n_positions: int, d_model: int) -> NDArray[np.float32]:
     pair = np.arange(0, d_model, 2, dtype=np.float64) / d_model
     angle = place / 10_000.0**pair
     table = np.stack([np.sin(angle), np.cos(angle)], axis=-1).reshape(n_positions, -1)
-    made = np.ascontiguousarray(table[:, :d_model], dtype=np.float32)
-    made.setflags(write=False)
-    return made
+    return _fixed(table[:, :d_model])
 
 
 @lru_cache(maxsize=16)
@@ -29,9 +27,7 @@ def rotary(n_positions: int, width: int, base: float) -> NDArray[np.float32]:
     """`[position 2 pair]`: the cosine and the sine of the angle by which each pair turns."""
     place = np.arange(n_positions, dtype=np.float64)[:, None]
     angle = place / base ** (np.arange(0, width, 2, dtype=np.float64) / width)
-    made = np.ascontiguousarray(np.stack([np.cos(angle), np.sin(angle)], axis=1), np.float32)
-    made.setflags(write=False)
-    return made
+    return _fixed(np.stack([np.cos(angle), np.sin(angle)], axis=1))
 
 
 def turned_pairs(width: int, adjacent: bool) -> tuple[list[int], list[int]]:
@@ -55,6 +51,11 @@ def alibi_slopes(n_heads: int) -> NDArray[np.float32]:
         >>> alibi_slopes(4).tolist()
         [0.25, 0.0625, 0.015625, 0.00390625]
     """
-    made = np.asarray(2.0 ** (-8.0 * np.arange(1, n_heads + 1) / n_heads), dtype=np.float32)
-    made.setflags(write=False)
-    return made
+    return _fixed(2.0 ** (-8.0 * np.arange(1, n_heads + 1) / n_heads))
+
+
+def _fixed(table: NDArray[np.float64]) -> NDArray[np.float32]:
+    """Rounded once, and not to be written to: every caller gets the same array."""
+    rounded = np.ascontiguousarray(table, dtype=np.float32)
+    rounded.setflags(write=False)
+    return rounded

@@ -6,6 +6,7 @@ TransformerLens model that computes the same has there.
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -21,6 +22,7 @@ class StackedWeights(nn.Module):
 
     config: ClassifierConfig
     ensemble_shape: tuple[int, ...]
+    blocks: nn.ModuleList
     cfg: Any
 
     @property
@@ -88,35 +90,29 @@ class StackedWeights(nn.Module):
     @property
     def b_Q(self) -> Tensor:
         """`[layer head d_head]`, like `b_K` and `b_V`; zero in a model without biases."""
-        return self._bias("attn.b_Q", self.W_Q[..., 0, :])
+        return self._stacked("attn.b_Q")
 
     @property
     def b_K(self) -> Tensor:
-        return self._bias("attn.b_K", self.W_K[..., 0, :])
+        return self._copied(self._stacked("attn.b_K"))
 
     @property
     def b_V(self) -> Tensor:
-        return self._bias("attn.b_V", self.W_V[..., 0, :])
+        return self._copied(self._stacked("attn.b_V"))
 
     @property
     def b_O(self) -> Tensor:
         """`[layer d_model]`, like `b_out`."""
-        return self._bias("attn.b_O", self.W_O[..., 0, 0, :])
+        return self._stacked("attn.b_O")
 
     @property
     def b_in(self) -> Tensor:
         """`[layer d_mlp]`."""
-        return self._bias("mlp.b_in", self.W_in[..., 0, :])
+        return self._stacked("mlp.b_in")
 
     @property
     def b_out(self) -> Tensor:
-        return self._bias("mlp.b_out", self.W_out[..., 0, :])
-
-    def _bias(self, name: str, like: Tensor) -> Tensor:
-        if not self.config.biases:
-            return torch.zeros_like(like)
-        stacked = self._stacked(name)
-        return self._copied(stacked) if name.endswith(("b_K", "b_V")) else stacked
+        return self._stacked("mlp.b_out")
 
     def _copied(self, shared: Tensor) -> Tensor:
         """One for every head, of one per group."""
@@ -129,7 +125,5 @@ class StackedWeights(nn.Module):
             raise UnsupportedError("this model has no attention (n_heads = 0)")
         if name.startswith("mlp") and not self.config.has_mlp:
             raise UnsupportedError("this model has no MLP (d_mlp = 0)")
-        layers = tuple(
-            self.get_parameter(f"blocks.{i}.{name}") for i in range(self.config.n_layers)
-        )
+        layers = [attrgetter(name)(block) for block in self.blocks]  # which show biases as zeros
         return torch.stack(layers, dim=len(self.ensemble_shape))

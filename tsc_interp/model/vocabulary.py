@@ -35,7 +35,7 @@ class Vocabulary(Classifier):
         if isinstance(input, str):
             return self._names(self.tokens(input)[0])
         if isinstance(input, Sequence) and input and isinstance(input[0], str):
-            return [self._names(self.tokens(one)[0]) for one in input]  # type: ignore[arg-type]
+            return [self._names(self.tokens(text)[0]) for text in input]  # type: ignore[arg-type]
         return self._names(self._row(input))
 
     def to_string(self, tokens: Tokens) -> str | list[str]:

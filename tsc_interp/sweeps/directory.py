@@ -41,7 +41,14 @@ from tsc_interp.errors import (
     shorten,
     suggest,
 )
-from tsc_interp.files import read_regular, reason, remove_temporaries, shown, write_atomically
+from tsc_interp.files import (
+    entries,
+    read_regular,
+    reason,
+    remove_temporaries,
+    shown,
+    write_atomically,
+)
 from tsc_interp.output.display import table
 from tsc_interp.sweeps.columns import OLD_NAMES
 from tsc_interp.sweeps.definition import Definition, SweepOptions, SweepPart
@@ -129,12 +136,7 @@ class Sweep:
 
     def shards(self) -> list[Path]:
         """The rows of every finished ensemble; one without its weights does not count."""
-        try:
-            names = sorted(entry.name for entry in os.scandir(rows_folder(self.path)))
-        except FileNotFoundError:
-            return []
-        except OSError as error:
-            raise SweepError(f"cannot look into {shown(self.path)}: {reason(error)}") from None
+        names = [entry.name for entry in entries(rows_folder(self.path), SweepError)]
         stems = [name.removesuffix(ROWS_SUFFIX) for name in names if name.endswith(ROWS_SUFFIX)]
         kept = [stem for stem in stems if not stem.startswith(".")]
         return [

@@ -1,39 +1,36 @@
 """Logits and gradients by torch autograd over `model.forward`: every configuration, less speed.
 
-Several layers, norms, positions, causal attention, several outputs, scores that grow with log n,
-dropout. Strings are counts wherever that is exact, and tokens for a model that sees order or drops
-out. Weights are stacked, so an
-ensemble is still one call per batch; only dropout, whose noise must not depend on who else is
-trained, goes one model at a time (`one_at_a_time`). Products of matrices whose sizes are odd may be
-rounded by where a matrix lies in memory, so that a model's last digits can depend on how many are
-trained with it; the same models together always give the same digits.
+Strings are counts wherever that is exact, and tokens for a model that sees order or drops out.
+Weights are stacked, so an ensemble is still one call per batch; only dropout, whose noise must not
+depend on who else is trained, goes one model at a time (`one_at_a_time`). Products of matrices
+whose sizes are odd may be rounded by where a matrix lies in memory, so that a model's last digits
+can depend on how many are trained with it; the same models together always give the same digits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tsc_interp.checkpoints.checkpoint import WeightArrays
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.model.forward import forward
 from tsc_interp.model.inputs import Inputs, as_read, from_counts, from_tokens
+from tsc_interp.training.flat_weights import Array, Packed
 from tsc_interp.training.losses import Labels, Loss
 
-Array = NDArray[np.float32]
 
-
-class Autograd:
+class Autograd(Packed):
     """The engine for everything `closed_form.covers` does not accept."""
 
     def __init__(self, config: ClassifierConfig, loss: Loss) -> None:
         self.config = config
         self._loss = loss
         self._shapes = config.weight_shapes()
+        self.size = sum(map(math.prod, self._shapes.values()))
 
     @property
     def uses_tokens(self) -> bool:
@@ -43,24 +40,16 @@ class Autograd:
     def one_at_a_time(self) -> bool:
         return self.config.dropout > 0
 
-    def pack(self, many: Sequence[WeightArrays]) -> Array:
-        return np.stack(
-            [np.concatenate([weights[name].ravel() for name in self._shapes]) for weights in many]
-        ).astype(np.float32)
-
-    def unpack(self, flat: Array) -> list[dict[str, Array]]:
-        stacked = {name: view.numpy() for name, view in self._views(flat.copy()).items()}
-        return [
-            {name: array[model] for name, array in stacked.items()} for model in range(len(flat))
-        ]
-
-    def _views(self, flat: Array) -> dict[str, Tensor]:
-        tensor, views, start = torch.from_numpy(flat), {}, 0
+    def named(self, flat: Array) -> dict[str, Array]:
+        views, start = {}, 0
         for name, shape in self._shapes.items():
-            size = int(np.prod(shape))
-            views[name] = tensor[:, start : start + size].view(len(flat), *shape)
-            start += size
+            end = start + math.prod(shape)
+            views[name] = flat[:, start:end].reshape(len(flat), *shape)
+            start = end
         return views
+
+    def _tensors(self, flat: Array) -> dict[str, Tensor]:
+        return {name: torch.from_numpy(view) for name, view in self.named(flat).items()}
 
     def prepare(self, strings: NDArray[np.int64]) -> Inputs:
         if self.uses_tokens:
@@ -69,10 +58,10 @@ class Autograd:
 
     def logits(self, flat: Array, strings: Inputs) -> Array:
         with torch.no_grad():
-            return forward(self.config, self._views(flat), strings).numpy()
+            return forward(self.config, self._tensors(flat), strings).numpy()
 
     def gradient(self, flat: Array, strings: Inputs, labels: Labels) -> tuple[Array, Array]:
-        weights = {name: view.requires_grad_() for name, view in self._views(flat).items()}
+        weights = {name: view.requires_grad_() for name, view in self._tensors(flat).items()}
         logits = forward(self.config, weights, strings, training=True)
         d_logits = torch.from_numpy(self._loss.gradient(logits.detach().numpy(), labels))
         gradients = torch.autograd.grad(

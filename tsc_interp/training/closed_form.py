@@ -12,9 +12,9 @@ multiplicities m, and one z per head,
 
 so arrays over strings are as wide as heads and MLP, never as d_model, and all models share m.
 Where scores grow with log n (times a factor each head learns, with SSMax), u depends on the string,
-and every string gets its own pattern of attention. The
-gradient is the same chain backwards: it is collected in dF, which gives every weight's gradient by
-two more products. `tests/training/test_engines.py` holds it equal to autograd on `model.forward`.
+and every string gets its own pattern of attention. The gradient is the same chain backwards: it is
+collected in dF, which gives every weight's gradient by two more products.
+`tests/training/test_engines.py` compares it with autograd on `model.forward`.
 
 A model's numbers come from its own slices alone, so they do not depend on who else is trained.
 """

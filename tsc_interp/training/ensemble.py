@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -73,13 +72,13 @@ def train_ensemble(members: Sequence[TrainingState]) -> Iterator[list[TrainingSt
     optimizer = AdamW(
         engine.pack([member.mean for member in members]),
         engine.pack([member.square for member in members]),
-        steps=members[0].epoch * _steps_per_epoch(engine, training),
+        steps=members[0].epoch * training.train.batches_of(engine.config),
         weight_decay=training.weight_decay,
     )
     validation = list(batches(engine, training.validation, 0, batch_size=960))
     while members:
         epoch = members[0].epoch + 1
-        with _quiet_arithmetic():
+        with one_thread(), np.errstate(all="ignore"):  # an ending reports overflow
             seed_dropout(engine, members[0].seed, epoch)
             train_losses = _train_epoch(engine, loss, training, parameters, optimizer, epoch)
             validation_losses = _total_loss(engine, loss, parameters, validation)
@@ -138,30 +137,19 @@ def _advance(
         *(engine.unpack(part) for part in (parameters, optimizer.mean, optimizer.square)),
         strict=True,
     )
-    rows = [
-        EpochMetrics(
+    advanced = []
+    for member, (weights, mean, square), train_loss, validation_loss in zip(
+        members, states, train_losses, validation_losses, strict=True
+    ):
+        row = EpochMetrics(
             epoch=epoch,
             learning_rate=rate,
-            train_loss=float(train),
-            validation_loss=float(validation),
+            train_loss=float(train_loss),
+            validation_loss=float(validation_loss),
         )
-        for train, validation in zip(train_losses, validation_losses, strict=True)
-    ]
-    return [
-        replace(
-            member,
-            weights=weights,
-            mean=mean,
-            square=square,
-            metrics=(*member.metrics, row),
-        )
-        for member, (weights, mean, square), row in zip(members, states, rows, strict=True)
-    ]
-
-
-def _steps_per_epoch(engine: Engine, training: TrainingConfig) -> int:
-    items = len(training.train.epoch(engine.config, 0))
-    return -(-items // training.train.batch_size)
+        metrics = (*member.metrics, row)
+        advanced.append(replace(member, weights=weights, mean=mean, square=square, metrics=metrics))
+    return advanced
 
 
 def _check_alike(members: Sequence[TrainingState]) -> None:
@@ -170,13 +158,6 @@ def _check_alike(members: Sequence[TrainingState]) -> None:
         "training": {member.config.training for member in members},
         "epochs": {member.epoch for member in members},
     }
-    for what, values in alike.items():
+    for shared, values in alike.items():
         if len(values) > 1:
-            raise ValueError(f"an ensemble trains together, but its members have different {what}")
-
-
-@contextmanager
-def _quiet_arithmetic() -> Iterator[None]:
-    """A diverging model overflows, which its ending reports."""
-    with one_thread(), np.errstate(all="ignore"):
-        yield
+            raise ValueError(f"an ensemble trains together, but its members differ in {shared}")

@@ -98,9 +98,9 @@ class Experiment:
             ConfigError: An unknown option or an impossible value, or more than `most` runs.
         """
         texts = {"name": name, "about": about, "chapter": chapter}
-        for what, text in texts.items():
+        for option, text in texts.items():
             if not isinstance(text, str):
-                raise ConfigError(f"{what} = {shorten(text)}: expected text in quotes")
+                raise ConfigError(f"{option} = {shorten(text)}: expected text in quotes")
         if not _NAME.fullmatch(name):
             raise ConfigError(
                 f"{shorten(name)} cannot name an experiment: up to 100 letters, digits, '_', '-' "
@@ -108,10 +108,9 @@ class Experiment:
             )
         parsed = _parse_seeds(seeds, most)
         options = {"classifier": classifier or {}, "training": training or {}}
-        for what, table in options.items():
+        for part, table in options.items():
             if not isinstance(table, Mapping):
-                raise ConfigError(f"{what} = {shorten(table)}: expected a table of options")
-        _refuse_misplaced(options)
+                raise ConfigError(f"{part} = {shorten(table)}: expected a table of options")
         try:
             axes = dict(_axes(options))
         except RecursionError:
@@ -121,6 +120,8 @@ class Experiment:
             raise ConfigError(
                 f"{name} has {runs:,} runs; at most {most:,} can be trained at a time"
             )
+        for part, table in options.items():
+            refuse_unknown(table, list(_FIELDS[part]), f" of the {part}")
         return cls(name, parsed, _cells(options, axes), about, chapter)
 
     @classmethod
@@ -149,16 +150,6 @@ def refuse_unknown(options: Mapping[str, Any], allowed: Sequence[str], of: str =
         near = f"did you mean {table}.{name}?" if table else suggest(name, allowed).rstrip()
         known = f"the options are {', '.join(allowed)}"
         raise ConfigError(f"unknown option {shorten(name)}{of}: {near or known}")
-
-
-def _refuse_misplaced(options: Mapping[str, Mapping[str, Any]]) -> None:
-    """Say so where an option stands in the other table than its own."""
-    for table, other in (("classifier", "training"), ("training", "classifier")):
-        for name in options[table]:
-            if name not in _FIELDS[table] and name in _FIELDS[other]:
-                raise ConfigError(
-                    f"unknown option {name!r} of the {table}: did you mean {other}.{name}?"
-                )
 
 
 def read_options(path: Path, allowed: Sequence[str]) -> dict[str, Any]:

@@ -21,7 +21,34 @@ from tsc_interp.strings import FIRST_LETTER
 Array = NDArray[np.float32]
 
 
-class FlatWeights:
+class Packed:
+    """Named weights of many models as one array `[model, parameter]`, and back."""
+
+    size: int
+    """Parameters of one model."""
+
+    def named(self, flat: Array) -> dict[str, Array]:
+        """Every weight `[model, ...]` as a view into the flat array."""
+        raise NotImplementedError
+
+    def pack(self, many: Sequence[WeightArrays]) -> Array:
+        """Named weights to `[model, parameter]`."""
+        flat = np.zeros((len(many), self.size), dtype=np.float32)
+        for name, view in self.named(flat).items():
+            view[...] = [weights[name] for weights in many]
+        return flat
+
+    def unpack(self, flat: Array) -> list[dict[str, Array]]:
+        """`[model, parameter]` to named weights."""
+        stacked = {
+            name: np.ascontiguousarray(view) for name, view in self.named(flat.copy()).items()
+        }
+        return [
+            {name: array[model] for name, array in stacked.items()} for model in range(len(flat))
+        ]
+
+
+class FlatWeights(Packed):
     """Where each weight of a configuration stands in `[model, parameter]`."""
 
     def __init__(self, config: ClassifierConfig) -> None:
@@ -42,24 +69,7 @@ class FlatWeights:
         self.n_factors = config.n_heads if config.ssmax else 0
         self.size = (self.n_rows + self.n_columns) * config.d_model + self.n_factors
 
-    def pack(self, many: Sequence[WeightArrays]) -> Array:
-        """Named weights to `[model, parameter]`."""
-        flat = np.zeros((len(many), self.size), dtype=np.float32)
-        for name, view in self.named(flat).items():
-            view[...] = [weights[name] for weights in many]
-        return flat
-
-    def unpack(self, flat: Array) -> list[dict[str, Array]]:
-        """`[model, parameter]` to named weights."""
-        stacked = {
-            name: np.ascontiguousarray(view) for name, view in self.named(flat.copy()).items()
-        }
-        return [
-            {name: array[model] for name, array in stacked.items()} for model in range(len(flat))
-        ]
-
     def named(self, flat: Array) -> dict[str, Array]:
-        """Every weight `[model, ...]` as a view into the flat array."""
         n, d, h, k = len(flat), self.config.d_model, self.config.n_heads, self.config.d_head
         rows, columns = self.split(flat)
         parts = columns[:, :, : 3 * self.width].reshape(n, d, 3, h, k).transpose(2, 0, 3, 1, 4)

@@ -65,7 +65,7 @@ class Plan:
 
 
 class Watcher:
-    """Told what happens, as it happens. This one does not look."""
+    """Progress callbacks of `train`; these ignore what happens, and subclasses may show it."""
 
     def planned(self, plan: Plan) -> None:
         """What was found on disk, and what is left to do."""
@@ -179,8 +179,9 @@ class _Training:
         """
         rest, to_train, finished, unfinished, most_epochs = [], 0, 0, 0, 0
         for same in wanted:
-            there = {self._directory(job).path: _peek(self._directory(job)) for job in same}
-            results = {path: one.result for path, one in there.items() if one.result}
+            directories = [self._directory(job) for job in same]
+            there = {directory.path: _peek(directory) for directory in directories}
+            results = {path: left.result for path, left in there.items() if left.result}
             if len(results) == len(there):
                 finished += 1
                 self.done |= results
@@ -282,10 +283,8 @@ class _Training:
         """Test the chosen weights of runs that have just ended, all in one go."""
         losses = [[row.validation_loss for row in member.metrics] for _, member, _ in ended]
         epochs = list(map(chosen_epoch, losses))
-        chosen = [
-            self._directory(job).checkpoint(epoch)
-            for (job, _, _), epoch in zip(ended, epochs, strict=True)
-        ]
+        directories = [self._directory(job) for job, _, _ in ended]
+        chosen = [run.checkpoint(epoch) for run, epoch in zip(directories, epochs, strict=True)]
         tests = evaluate_ensemble(ended[0][0].config, [checkpoint.weights for checkpoint in chosen])
         for index, (job, member, ending) in enumerate(ended):
             epoch = epochs[index]
@@ -298,7 +297,7 @@ class _Training:
                 validation_loss=losses[index][epoch - 1] if epoch else float("nan"),
                 test=tests[index],
             )
-            self._directory(job).finish(result, chosen[index])
+            directories[index].finish(result, chosen[index])
             self.watcher.finished(job, result)
 
     def _share(self, source: RunWriter, same: Same) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tsc_interp._version import __version__
 from tsc_interp.checkpoints import safe
-from tsc_interp.checkpoints.checkpoint import Checkpoint, hash_arrays
+from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.run_directory import (
     FORMAT,
     FORMAT_VERSION,
@@ -108,22 +108,17 @@ class RunWriter(RunDirectory):
         self, metrics: tuple[EpochMetrics, ...]
     ) -> tuple[int, dict[str, safe.Array], dict[str, safe.Array]]:
         shapes = self.config.classifier.weight_shapes()
+        kinds = ("mean", "square")
         with safe.opened(self.resume_path) as file:
-            metadata = dict(file.metadata)
-            for kind in ("mean", "square"):
-                for name, shape in shapes.items():
-                    if f"{kind}.{name}" not in file.names:
-                        raise CheckpointError(f"{kind}.{name} is missing")
-                    file.check(f"{kind}.{name}", shape)
-            arrays = {name: file.read(name) for name in file.names}
-        checksum, epoch = metadata.pop("checksum", None), metadata.get("epoch", "")
-        if checksum != hash_arrays(_sorted_text(metadata), arrays) or not epoch.isdecimal():
-            raise damaged(self.path, self.resume_path, "its checksum does not fit its content")
-        if metadata != self._resume_metadata(int(epoch)) or len(metrics) < int(epoch):
+            arrays = file.read_sealed(
+                {f"{kind}.{name}": shape for kind in kinds for name, shape in shapes.items()}
+            )
+            metadata = {key: text for key, text in file.metadata.items() if key != "checksum"}
+        epoch = metadata.get("epoch", "")
+        fits = epoch.isdecimal() and metadata == self._resume_metadata(int(epoch))
+        if not fits or len(metrics) < int(epoch):
             raise damaged(self.path, self.resume_path, "it does not fit config.json or the metrics")
-        mean, square = (
-            {name: arrays[f"{kind}.{name}"] for name in shapes} for kind in ("mean", "square")
-        )
+        mean, square = ({name: arrays[f"{kind}.{name}"] for name in shapes} for kind in kinds)
         return int(epoch), mean, square
 
     def _resume_metadata(self, epoch: int) -> dict[str, str]:
@@ -158,8 +153,7 @@ class RunWriter(RunDirectory):
             arrays = {f"mean.{name}": array for name, array in state.mean.items()}
             arrays |= {f"square.{name}": array for name, array in state.square.items()}
             metadata = self._resume_metadata(state.epoch)
-            checksum = hash_arrays(_sorted_text(metadata), arrays)
-            _write(self.resume_path, safe.to_bytes(arrays, {**metadata, "checksum": checksum}))
+            _write(self.resume_path, safe.sealed_bytes(arrays, metadata))
 
     def finish(self, result: RunResult, chosen: Checkpoint) -> None:
         document = {
@@ -213,10 +207,6 @@ def _write(path: Path, content: bytes) -> None:
     """Complete or not at all, for a process that may be killed; without waiting for the disk."""
     with explained(path):
         write_atomically(path, content, durable=False)
-
-
-def _sorted_text(metadata: dict[str, str]) -> str:
-    return json.dumps(metadata, sort_keys=True)
 
 
 def _link_or_copy(source: str, target: str) -> None:

@@ -14,7 +14,6 @@ from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
 
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.data import AllStrings
 from tsc_interp.training.config import Job, TrainingConfig
 from tsc_interp.training.engine import shape_of
 
@@ -37,9 +36,9 @@ def groups_of(waiting: Sequence[Same]) -> list[list[Same]]:
 
 
 def shared_out(waiting: Sequence[Same], processes: int) -> tuple[list[Same], list[list[Same]]]:
-    """What this process does, and what each of the others does; those with nothing are left out.
+    """Return the runs that this process trains, and those of each other process that gets any.
 
-    The longest first, each to whoever would end first with it.
+    The longest groups are handed out first, each to the process that would end first with it.
     """
     processes = max(1, min(processes, len(waiting)))
     shares: list[list[list[Same]]] = [[] for _ in range(processes)]
@@ -55,11 +54,7 @@ def shared_out(waiting: Sequence[Same], processes: int) -> tuple[list[Same], lis
 def seconds(group: Sequence[Same]) -> float:
     """About how long a group trains, if no run stops early."""
     config = group[0][0].config
-    source = config.training.train
-    if isinstance(source, AllStrings):
-        batches = -(-int(config.classifier.n_letters**source.length) // source.batch_size)
-    else:
-        batches = source.batches
+    batches = config.training.train.batches_of(config.classifier)
     return config.training.max_epochs * batches * (_STEP + _MODEL * len(group))
 
 

@@ -50,7 +50,7 @@ def evaluate_ensemble(config: RunConfig, many: Sequence[WeightArrays]) -> list[T
 def answers(logits: NDArray[np.float32], outputs: int) -> Classes:
     """The class of each string: the sign of one output, or the first of the largest ones.
 
-    What is not a number is no reason for an answer: it counts as the lowest.
+    NaN counts as the lowest.
     """
     if outputs == 1:
         return (logits > 0).astype(np.int64)

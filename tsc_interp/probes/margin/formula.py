@@ -31,7 +31,7 @@ from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.model.forward import read_out
 from tsc_interp.model.inputs import from_counts
-from tsc_interp.model.layers import mlp, norm, untapped
+from tsc_interp.model.layers import Pass
 from tsc_interp.probes.running import Floats
 from tsc_interp.strings import CLS, FIRST_LETTER
 
@@ -116,12 +116,13 @@ class _OneLayer:
             name: torch.from_numpy(w).double() for name, w in checkpoint.weights.items()
         }
         embedded = self.weights["embed.W_E"]
-        read = norm(config, self.weights, "blocks.0.ln1.", embedded[None], untapped)[0]
+        inputs = from_counts(config, np.eye(1, config.n_letters, dtype=np.int64))
+        self._given = Pass(config, self.weights, inputs=inputs)
+        read = self._given.norm("blocks.0.ln1.", embedded[None])[0]
         q, k, v = (self._projected(part, read) for part in "QKV")
         scores = einsum(q[:, CLS], k, "head d_head, head token d_head -> head token")
         self.scores = (scores / config.score_divisor).numpy()
         self.values: Floats = v.numpy()
-        self._inputs = from_counts(config, np.eye(1, config.n_letters, dtype=np.int64))
 
     def _projected(self, part: str, read: torch.Tensor) -> torch.Tensor:
         name = "blocks.0.attn."
@@ -157,6 +158,6 @@ class _OneLayer:
         if config.biases:
             residual = residual + weights["blocks.0.attn.b_O"]
         if config.has_mlp:
-            read = norm(config, weights, "blocks.0.ln2.", residual, untapped)
-            residual = residual + mlp(config, weights, "blocks.0.mlp.", read, untapped)
-        return np.asarray(read_out(config, weights, residual, self._inputs, untapped).numpy())
+            read = self._given.norm("blocks.0.ln2.", residual)
+            residual = residual + self._given.mlp("blocks.0.mlp.", read)
+        return np.asarray(read_out(self._given, residual).numpy())

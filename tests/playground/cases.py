@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 import tsc_interp as tsc
 from tests.cases import CONFIGS, FAMILY
-from tests.playground_changes import change_cases, notation_cases
-from tests.playground_copied import python_scripts, run_script
-from tests.playground_family import family_cases, random_checkpoint
-from tests.playground_training import training_cases
+from tests.playground.changes import change_cases, notation_cases
+from tests.playground.copied import python_scripts, run_script
+from tests.playground.family import family_cases, random_checkpoint
+from tests.playground.training import training_cases
 from tsc_interp.checkpoints import Checkpoint, bundled_names, load_checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import StringError

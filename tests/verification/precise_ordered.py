@@ -12,7 +12,7 @@ from typing import Any
 import mpmath
 from mpmath import mpf
 
-from tests.ordered_models import labels_of
+from tests.verification.ordered_models import labels_of
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.model.positions import alibi_slopes, rotary, sinusoidal
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.compatibility_rows import BOTH, NEW, OLD, Row, Side, differs, logits, works
+from tests.model.compatibility_rows import BOTH, NEW, OLD, Row, Side, differs, logits, works
 from tsc_interp.model.refused import OPTIONS
 
 

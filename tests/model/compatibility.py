@@ -2,7 +2,7 @@
 
 The table in docs/pages/how-to/transformer-lens.md is written from these rows by
 
-    python -m tests.compatibility
+    python -m tests.model.compatibility
 
 and test_compatibility.py walks them: a row that works is called on our model and on the same model
 exported to TransformerLens, and the answers must be equal; a row that differs is checked against
@@ -20,11 +20,11 @@ from typing import Any
 
 import torch
 
-from tests.compatibility_options import FORWARD, FORWARD_REFUSED, PARTS, PARTS_REFUSED
-from tests.compatibility_rows import BOTH, NEW, OLD, Row, Side, differs, logits, works
+from tests.model.compatibility_options import FORWARD, FORWARD_REFUSED, PARTS, PARTS_REFUSED
+from tests.model.compatibility_rows import BOTH, NEW, OLD, Row, Side, differs, logits, works
 from tsc_interp.model.refused import REFUSED
 
-PAGE = Path(__file__).parents[1] / "docs/pages/how-to/transformer-lens.md"
+PAGE = Path(__file__).parents[2] / "docs/pages/how-to/transformer-lens.md"
 BEGIN, END = "<!-- compatibility: begin -->", "<!-- compatibility: end -->"
 
 

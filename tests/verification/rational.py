@@ -15,7 +15,7 @@ from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.rules import AtLeast, ContainsAll, Majority, Parity
 
-SCRIPT = Path(__file__).parents[1] / "checker" / "rational_checker.py"
+SCRIPT = Path(__file__).parents[2] / "checker" / "rational_checker.py"
 LOG_N = "sqrt_d_head_log_n"
 
 rational: Any = importlib.import_module("checker.rational_checker")
