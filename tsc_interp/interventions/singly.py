@@ -52,7 +52,8 @@ class Effects:
 def singly(model: Any, input: Any, interventions: Given, *, metric: Metric = logit) -> Effects:
     """The logit of one string as it is and under each intervention, never two at a time."""
     wanted = as_interventions(interventions)
-    before, after, moved = [], [], []
+    before: list[Tensor] = []
+    after, moved = [], []
     with torch.no_grad():
         for start in range(0, len(wanted), AT_ONCE):
             some = wanted[start : start + AT_ONCE]
