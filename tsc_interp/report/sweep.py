@@ -15,7 +15,6 @@ from urllib.parse import quote
 
 from tsc_interp.files import write_output
 from tsc_interp.output.numbers import counted
-from tsc_interp.output.visible import visible
 from tsc_interp.report.html import part_of, render_page
 from tsc_interp.results.base import Table
 from tsc_interp.results.intervals import told_share
@@ -81,7 +80,10 @@ def render_sweep(
         cells=cell_table(analysis),
         by_option=drawn[:options],
         together=drawn[options:],
-        outliers=outlier_table(found, analysis, beside),
+        outliers=[
+            (outlier, report_link(found, outlier.row, beside), explain(found, outlier.row))
+            for outlier in analysis.outliers
+        ],
         every=model_table(found, table, beside),
         most=MOST_MODELS,
         left_out=analysis.left_out,
@@ -192,25 +194,6 @@ def report_link(found: Sweep, row: int, beside: Path | None) -> str | None:
     if not page.is_file():
         return None
     return quote(os.path.relpath(page, beside or found.path).replace(os.sep, "/"))
-
-
-def outlier_table(
-    found: Sweep, analysis: Analysis, beside: Path | None = None
-) -> list[dict[str, Any]]:
-    """Models far from the others of their cell, with the command that explains them."""
-    return [
-        {
-            "row": f"{outlier.row}",
-            "cell": outlier.cell or "all",
-            "seed": f"{outlier.seed}",
-            "measure": f"{outlier.measure:,.0f}",
-            "typical": f"{outlier.typical:,.0f}",
-            "first": outlier.first_error or "",
-            "command": visible(explain(found, outlier.row)),
-            "report": report_link(found, outlier.row, beside),
-        }
-        for outlier in analysis.outliers
-    ]
 
 
 def explain(found: Sweep, row: int | str) -> str:
