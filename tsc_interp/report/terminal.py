@@ -22,7 +22,7 @@ def print_report(report: ReportContent, console: Console, *, tables: bool = Fals
     for sentence in report.comparison:
         console.print(_sentence(sentence))
     if tables and (table := disagreements(report)) is not None:
-        _print_table(table, console)
+        print_result_table(table, console)
     for model in report.models:
         _print_model(model, console, tables)
 
@@ -71,7 +71,7 @@ def _print_tables(result: ProbeResult, console: Console) -> None:
         console.print(Text(visible(remark), style="dim"))
     for table in result.tables():
         console.print()
-        _print_table(table, console)
+        print_result_table(table, console)
 
 
 def _sentence(told: str) -> Text:
@@ -82,7 +82,8 @@ def _sentence(told: str) -> Text:
     return text
 
 
-def _print_table(table: Table, console: Console) -> None:
+def print_result_table(table: Table, console: Console) -> None:
+    """A result's table, its columns of numbers to the right."""
     numeric = [
         index
         for index in range(len(table.columns))
