@@ -43,7 +43,7 @@ class Lost(Exception):
 class Pool(Protocol):
     """Something that does tasks, open."""
 
-    def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]: ...
+    def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future[Any]: ...
 
     def kill(self) -> None:
         """Stop at once what can be stopped."""
