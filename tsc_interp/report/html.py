@@ -163,6 +163,6 @@ def _playground(report: ReportContent) -> dict[str, str] | None:
     if len(known) < len(report.models):
         return None
     try:
-        return {"page": playground_fragment(*known)}
+        return {"page": playground_fragment(known[0], known[1] if len(known) > 1 else None)}
     except TscError as error:
         return {"reason": str(error)}

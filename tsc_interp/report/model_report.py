@@ -138,7 +138,7 @@ class ModelReport(Displayed):
 
         The verdict has the horizon already, and how many strings are wrong.
         """
-        told = {"atlas"} if isinstance(self.card, ModelCard) and self.card.reach else set()
+        told = {"atlas"} if self.card.reach else set()
         if "trace" in first and first["trace"].severity == "failure" and _CAUSES & first.keys():
             told.add("trace")
         kept: dict[str, Finding] = {}

@@ -38,35 +38,26 @@ class RowApart:
 
 
 @dataclass(frozen=True)
-class Needed:
-    """A head, how many answers change without it, and where it attends."""
+class Rate:
+    """How often something happens: answers that change without a head, or wrong ones of a kind."""
 
     name: str
-    changed: int
-    share: float
-    effect: float
-    """On the answer's lead, on average."""
-    attends: str
-
-
-@dataclass(frozen=True)
-class Missed:
-    """How often a kind of input is answered wrongly."""
-
-    name: str
-    share: float
-    """In percent."""
-    told: str
+    percent: float
+    counted: str
+    """The number, and of how many."""
+    remark: str = ""
 
 
 @dataclass(frozen=True)
 class OutsideFront:
     attention: Markup | None
     row: RowApart | None
-    needed: tuple[Needed, ...]
+    needed: tuple[Rate, ...]
+    """Heads, by the answers that change without them."""
     rows: int
     confirmed: str
-    rates: tuple[Missed, ...] = ()
+    rates: tuple[Rate, ...] = ()
+    """Wrong answers, by kind of input."""
 
 
 def outside_front(model: ModelReport, card: OutsideCard) -> OutsideFront:
@@ -85,7 +76,7 @@ def outside_front(model: ModelReport, card: OutsideCard) -> OutsideFront:
         rows=0 if answers is None else answers.rows,
         confirmed="" if without is None or answers is None else _confirmed(without, answers),
         rates=() if card.tested is None else tuple(
-            Missed(of, 100 * wrong / tried, f"{wrong:,} of {tried:,}")
+            Rate(of, 100 * wrong / tried, f"{wrong:,} of {tried:,}")
             for of, wrong, tried in card.tested.rates
         ),
     )  # fmt: skip
@@ -145,22 +136,21 @@ def _shares(weights: np.ndarray, places: list[str]) -> tuple[Share, ...]:
 # -- the heads that matter, and the test of it -----------------------------------------------------
 
 
-def _needed(answers: Answers, seen: PatternsResult | None) -> tuple[Needed, ...]:
+def _needed(answers: Answers, seen: PatternsResult | None) -> tuple[Rate, ...]:
     """The heads without which most answers change, their mean put in their place."""
     parts = answers.changed.labels["part"]
     c = answers.changed.labels["change"].index("mean")
     heads = [p for p, part in enumerate(parts) if "head" in part]
     heads.sort(key=lambda p: (-answers.changed.array[c, p], answers.mean_effect.array[c, p]))
-    return tuple(
-        Needed(
-            parts[p],
-            int(answers.changed.array[c, p]),
-            100 * float(answers.changed.array[c, p]) / answers.rows,
-            float(answers.mean_effect.array[c, p]),
-            "" if seen is None else _attends(seen, parts[p]),
-        )
-        for p in heads[:MOST_HEADS]
-    )
+    needed = []
+    for p in heads[:MOST_HEADS]:
+        changed, effect = int(answers.changed.array[c, p]), float(answers.mean_effect.array[c, p])
+        attends = "" if seen is None else _attends(seen, parts[p])
+        remark = f"The answer's lead changes by {effect:+.2f} on average."
+        remark += f" It {attends}." if attends else ""
+        percent, counted = 100 * changed / answers.rows, f"{changed} of {answers.rows}"
+        needed.append(Rate(parts[p], percent, counted, remark))
+    return tuple(needed)
 
 
 def _attends(seen: PatternsResult, head: str) -> str:

@@ -10,7 +10,6 @@ from rich.text import Text
 from tsc_interp.output.numbers import counted, format_cell, is_number
 from tsc_interp.output.table import print_table
 from tsc_interp.output.visible import visible
-from tsc_interp.report.card import ModelCard
 from tsc_interp.report.content import ReportContent, disagreements
 from tsc_interp.report.model_report import ModelReport, Section
 from tsc_interp.results.base import Finding, ProbeResult, Table
@@ -30,7 +29,7 @@ def print_report(report: ReportContent, console: Console, *, tables: bool = Fals
 def print_lessons(report: ReportContent, console: Console) -> None:
     """Of each model the one sentence to remember."""
     for model in report.models:
-        if isinstance(model.card, ModelCard) and (lesson := model.card.lesson()) is not None:
+        if (lesson := model.card.lesson()) is not None:
             console.print(_sentence(lesson))
 
 
