@@ -108,8 +108,8 @@ def answer(analysis: Analysis) -> str:
         f"`{worst['cell']}` fail first: at least half of them by {_first(worst['median'])}."
     )
     if analysis.factors and (strongest := analysis.factors[0]).explained > 0:
-        said += f" Of the options, `{strongest.name}` explains most of the variance of the log "
-        said += f"length: {strongest.explained:.0%}."
+        said += f" Of the options, `{strongest.name}` explains the largest share of the variance "
+        said += f"of the log length: {strongest.explained:.0%}."
     return said
 
 
