@@ -231,13 +231,13 @@ def _examine(
     card = ModelCard.of(
         subject.model, subject.provenance, subject.test, _reach(subject, results), subject.order
     )
-    told = ModelReport(card, strings, results, not_run, checkpoint)
-    taken_apart = choose(told)
+    report = ModelReport(card, strings, results, not_run, checkpoint)
+    taken_apart = choose(report)
     if taken_apart is None or taken_apart.right:
-        return told
+        return report
     string = taken_apart.string
     progress(f"which intervention confirms why {string} is wrong")
-    return replace(told, confirmation=confirm(subject.model, string, lost_head(told, string)))
+    return replace(report, confirmation=confirm(subject.model, string, lost_head(report, string)))
 
 
 def _reach(subject: _Subject, results: Sequence[ProbeResult]) -> Reach | None:

@@ -34,11 +34,11 @@ def print_lessons(report: ReportContent, console: Console) -> None:
 
 
 def _print_model(model: ModelReport, console: Console, tables: bool) -> None:
-    told = model.findings()
-    shown = told if tables else model.highlights()
+    findings = model.findings()
+    shown = findings if tables else model.highlights()
     _print_findings([finding for _, finding in shown], console, model.card.name)
-    if len(shown) < len(told):
-        more = counted(len(told) - len(shown), "more finding")
+    if len(shown) < len(findings):
+        more = counted(len(findings) - len(shown), "more finding")
         console.print(Text(f"{more} in the report (or here, with --tables)", style="dim"))
     if model.confirmation is not None:
         console.print(_sentence(model.confirmation.tested()))
@@ -73,10 +73,10 @@ def _print_tables(result: ProbeResult, console: Console) -> None:
         print_result_table(table, console)
 
 
-def _sentence(told: str) -> Text:
+def _sentence(sentence: str) -> Text:
     """Code between backticks in bold, without the backticks."""
     text = Text()
-    for index, part in enumerate(visible(told).split("`")):
+    for index, part in enumerate(visible(sentence).split("`")):
         text.append(part, style="bold" if index % 2 else "")
     return text
 
