@@ -22,7 +22,7 @@ import numpy as np
 import tsc_interp as tsc
 from tsc_interp.sweeps.definition import definition_of
 from tsc_interp.sweeps.executors import Cluster, Processes
-from tsc_interp.sweeps.packing import pack, strips
+from tsc_interp.sweeps.packing import all_pieces, pack
 from tsc_interp.sweeps.work import do_task
 
 MODELS = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
@@ -62,7 +62,7 @@ def empty_tasks(name: str, workers: object, place: Path) -> None:
     """The time per task that there is nothing to do for."""
     definition = definition_of(tsc.Experiment.of("default", f"0..{FEWER - 1}"))
     flags = np.ones(FEWER, dtype=bool)
-    task = pack(strips(definition.parts), flags, definition.options, 1, FEWER)[0]
+    task = pack(all_pieces(definition.parts), flags, definition.options, 1, FEWER)[0]
     do_task(task, str(place))
     with workers.opened() as pool:  # type: ignore[attr-defined]
         wait([pool.submit(do_task, task, str(place)) for _ in range(4)])

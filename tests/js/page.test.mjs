@@ -6,7 +6,7 @@ import test from "node:test";
 import { assets } from "./cases.mjs";
 
 const { pythonScript, shellCommand } = await import(new URL("commands.mjs", assets));
-const { changeOf, describeEdits, dropChange, freeze, frozenOn, isEdited, record, redo, setChange, setValue, setWeight, startTimeline, toggleMute, undo } =
+const { changeOf, describeEdits, dropChange, freeze, frozenOn, isEdited, record, redo, setChange, setValue, setWeight, startTimeline, undo } =
   await import(new URL("edits.mjs", assets));
 const { readLink, readModels, writeLink } = await import(new URL("link.mjs", assets));
 const { normalisedEffect } = await import(new URL("patch.mjs", assets));
@@ -39,7 +39,7 @@ const defaults = { text: "baac", epoch: 8, lens: 4, face: "abc", letter: "c", li
 const known = (epochs) => ({ model, epochs, names });
 
 test("undo and redo walk the same way back and forth", () => {
-  const one = toggleMute(noEdits(), "head1");
+  const one = setChange(noEdits(), "head1=zero");
   const two = freeze(one, config, "aac");
   let timeline = record(record(startTimeline(), one), two);
   timeline = undo(timeline);
@@ -59,7 +59,7 @@ test("the moves of one drag are one step", () => {
 });
 
 test("every change can be taken back by itself", () => {
-  let edits = setWeight(setValue(freeze(toggleMute(noEdits(), "mlp"), config, "ab"), "head1.value[b]", [0.25]), "unembed.W_U/1", 2);
+  let edits = setWeight(setValue(freeze(setChange(noEdits(), "mlp=zero"), config, "ab"), "head1.value[b]", [0.25]), "unembed.W_U/1", 2);
   assert.deepEqual(
     describeEdits(edits, model).map(({ text }) => text),
     ["mlp=zero", "head0.pattern=patch(ab)", "head1.value[b]=set(0.25)", "unembed.W_U[1, 0] = 2"],
@@ -75,8 +75,7 @@ test("a part has one change, the last; a change of one head's pattern is not fro
   assert.deepEqual(setChange(once, "head0=mean(ab)").changes, ["head0=mean(ab)", "head1=scale(2)"]);
   assert.equal(changeOf(once, "head1"), "scale(2)");
   assert.equal(changeOf(once, "head1.value[a]"), null);
-  assert.deepEqual(toggleMute(once, "head1", "mean(ab)").changes, ["head0=zero"], "what was changed is as it was");
-  assert.deepEqual(toggleMute(noEdits(), "neuron1", "mean(ab, c)").changes, ["neuron1=mean(ab, c)"]);
+  assert.deepEqual(dropChange(once, "head1").changes, ["head0=zero"], "what was changed is as it was");
   const frozen = freeze(once, config, "aac");
   assert.equal(frozenOn(frozen, config), "aac");
   assert.equal(frozenOn(freeze(frozen, config, "b"), config), "b");
@@ -88,7 +87,7 @@ test("a part has one change, the last; a change of one head's pattern is not fro
 
 test("a view survives the address", () => {
   const edits = setWeight(
-    setValue(freeze(toggleMute(toggleMute(noEdits(), "head1"), "mlp", "mean(ab{3}, c)"), config, "ab{3}"), "head0.value[c]", [1 / 3]),
+    setValue(freeze(setChange(setChange(noEdits(), "head1=zero"), "mlp=mean(ab{3}, c)"), config, "ab{3}"), "head0.value[c]", [1 / 3]),
     "embed.W_E/4",
     -1 / 7,
   );
@@ -226,7 +225,7 @@ test("the normalised effect is TransformerLens's, and undefined where there is n
 });
 
 test("a change that changes nothing is no step", () => {
-  const muted = toggleMute(noEdits(), "head1");
+  const muted = setChange(noEdits(), "head1=zero");
   let timeline = record(startTimeline(), muted);
   timeline = record(timeline, dropChange(muted, "head0.value[a]"));
   timeline = record(timeline, { ...muted });
@@ -235,7 +234,7 @@ test("a change that changes nothing is no step", () => {
 });
 
 test("a drag that ends where it began is no step, and one that goes on afterwards is one", () => {
-  let timeline = record(startTimeline(), toggleMute(noEdits(), "head1"));
+  let timeline = record(startTimeline(), setChange(noEdits(), "head1=zero"));
   const drag = (x, gesture) => (timeline = record(timeline, setValue(timeline.now, "head0.value[a]", [x]), gesture));
   drag(1, "first");
   const moved = timeline.now;

@@ -143,7 +143,7 @@ def test_figures_say_in_words_what_they_show(rows):
 def sweep(tmp_path_factory):
     place = tmp_path_factory.mktemp("x") / "sweeps" / "quick"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(running, "processes_here", lambda count: Here())
+        patch.setattr(running, "Processes", lambda count: Here())
         return tsc.sweep(quick("0..8"), place, verify="found")
 
 

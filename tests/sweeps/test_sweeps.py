@@ -30,7 +30,7 @@ from tsc_interp.files import TEMPORARY, temporary_name
 from tsc_interp.sweeps import running
 from tsc_interp.sweeps.columns import RESULTS, option_columns, options_of
 from tsc_interp.sweeps.definition import SweepOptions, SweepPart, definition_of, load_definition
-from tsc_interp.sweeps.packing import pack, strips, total, wanted
+from tsc_interp.sweeps.packing import all_pieces, pack, total, wanted
 from tsc_interp.sweeps.work import do_task, rows_path, weights_path
 from tsc_interp.training.config import RunConfig
 from tsc_interp.training.engine import shape_of
@@ -82,7 +82,7 @@ class Here:
 def here(monkeypatch):
     def use(**options):
         workers = Here(**options)
-        monkeypatch.setattr(running, "processes_here", lambda count: workers)
+        monkeypatch.setattr(running, "Processes", lambda count: workers)
         return workers
 
     return use
@@ -167,19 +167,19 @@ def numbered(some):
 
 
 def pairs_of(found):
-    return [(strip.config, seed) for strip in found for seed in strip.seeds]
+    return [(piece.config, seed) for piece in found for seed in piece.seeds]
 
 
 @given(st.lists(parts, min_size=1, max_size=4), st.lists(parts, max_size=2))
 def test_rows_are_numbered_in_order_and_keep_their_numbers(some, more):
-    found = strips(some)
+    found = all_pieces(some)
     assert pairs_of(found) == numbered(some)
-    assert [strip.first for strip in found] == [
+    assert [piece.rows[0] for piece in found] == [
         sum(len(other.seeds) for other in found[:index]) for index in range(len(found))
     ]
-    longer = pairs_of(strips([*some, *more]))
+    longer = pairs_of(all_pieces([*some, *more]))
     assert longer[: total(found)] == numbered(some)
-    flags = wanted(strips([*some, *more]), more)
+    flags = wanted(all_pieces([*some, *more]), more)
     assert flags.tolist() == [pair in set(numbered(more)) for pair in longer]
 
 
@@ -187,7 +187,7 @@ def test_rows_are_numbered_in_order_and_keep_their_numbers(some, more):
     st.lists(parts, min_size=1, max_size=4), st.integers(1, 9), st.randoms(use_true_random=False)
 )
 def test_tasks_hold_what_is_missing_once_in_ensembles_that_train_alike(some, size, random):
-    found = strips(some)
+    found = all_pieces(some)
     missing = np.array([random.random() < 0.7 for _ in range(total(found))])
     tasks = pack(found, missing, SweepOptions(), processes=2, ensemble=size)
     rows = {
@@ -227,7 +227,7 @@ def made(tmp_path_factory):
     place = tmp_path_factory.mktemp("sweep") / "quick"
     experiment = quick("3..5", d_model=4, embedding_init=["default", "linear_like"])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(running, "processes_here", lambda count: Here())
+        patch.setattr(running, "Processes", lambda count: Here())
         return tsc.sweep(experiment, place, verify="prove"), experiment
 
 
@@ -271,7 +271,7 @@ def test_margins_and_norms_are_those_of_the_weights(made):
         assert row["head_letters"] == "".join("abc"[i] for i in scores.argmax(axis=1))
         assert row["head_margins"] == pytest.approx(order[:, -1] - order[:, -2], rel=1e-4)
         model = tsc.load(f"{found.path}:{row['row']}")
-        counts = found.strips[0].config.training.test.epoch(model.config, 0)
+        counts = found.pieces[0].config.training.test.epoch(model.config, 0)
         strings = [model.config.alphabet.write(c) for c in counts]
         logits = np.array([one.logit for one in tsc.evaluate(model, strings)])
         labels = model.config.task.labels(counts)
@@ -453,7 +453,7 @@ def test_a_full_disk_ends_a_sweep_and_leaves_nothing_half_done(here, tmp_path):
 
 
 def test_a_refused_write_says_so_and_leaves_no_temporary_file(tmp_path, monkeypatch):
-    task = pack(strips(definition_of(quick("0", d_model=2)).parts), np.array([True]),
+    task = pack(all_pieces(definition_of(quick("0", d_model=2)).parts), np.array([True]),
                 SweepOptions(verify="off"), 1)[0]  # fmt: skip
 
     def refuse(*arguments):

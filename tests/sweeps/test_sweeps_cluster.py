@@ -34,7 +34,7 @@ def expected(tmp_path_factory):
     """The same sweep in this process, and its rows."""
     place = tmp_path_factory.mktemp("expected") / "quick"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(running, "processes_here", lambda count: Here())
+        patch.setattr(running, "Processes", lambda count: Here())
         return tsc.sweep(quick(), place, verify="off").table(columns=HASHES)
 
 

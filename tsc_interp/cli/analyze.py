@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from enum import StrEnum
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from tsc_interp.cli.common import (
     model_and_strings,
     only,
     output,
-    tell_page,
+    print_saved,
     working,
 )
 from tsc_interp.errors import UsageError
@@ -127,14 +126,7 @@ def command(
                 images=kind,
                 force=force,
             )
-    if as_json:
-        sys.stdout.write(report.to_json() + "\n")
-    elif not quiet:
-        from tsc_interp.report.terminal import print_report
-
-        print_report(report, output(), tables=tables)
-    if page is not None:
-        tell_page(page, quiet=quiet, open_page=open_page)
+    print_saved(report, page, tables=tables, as_json=as_json, quiet=quiet, open_page=open_page)
     if not (as_json or quiet):
         from tsc_interp.report.terminal import print_lessons
 

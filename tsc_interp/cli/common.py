@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+    from tsc_interp.report.saved import SavedReport
+
 
 DEFAULT_MODEL = "walkthrough"
 _DEFAULT_LETTERS = 3
@@ -143,6 +145,24 @@ def tell_page(page: Path, *, quiet: bool, open_page: bool, what: str = "report")
         typer.launch(str(page.resolve()))
 
 
+def print_saved(
+    report: SavedReport,
+    page: Path | None,
+    *,
+    tables: bool,
+    as_json: bool,
+    quiet: bool,
+    open_page: bool,
+) -> None:
+    """Print a report or its JSON, and say where its page is."""
+    if as_json:
+        sys.stdout.write(report.to_json() + "\n")
+    elif not quiet:
+        report.show(tables=tables)
+    if page is not None:
+        tell_page(page, quiet=quiet, open_page=open_page)
+
+
 def print_json(schema: str, document: dict[str, Any]) -> None:
     """One document with its `schema` first, and nothing else on standard output."""
     from tsc_interp.output.json_form import to_json
@@ -226,17 +246,10 @@ def share_done(console: Console, of: str) -> Iterator[Callable[[float], None]]:
     What is yielded is called with the share that is done, 0 to 1.
     """
     if console.is_terminal:
-        from rich.progress import (
-            BarColumn,
-            Progress,
-            TaskProgressColumn,
-            TextColumn,
-            TimeRemainingColumn,
-        )
+        from rich.progress import Progress
 
-        columns = (TextColumn(of), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-        with Progress(*columns, console=console, transient=True) as progress:
-            task = progress.add_task("", total=1.0)
+        with Progress(console=console, transient=True) as progress:
+            task = progress.add_task(of, total=1.0)
             yield lambda share: progress.update(task, completed=share)
         return
     said = monotonic()

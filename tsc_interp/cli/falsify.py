@@ -90,14 +90,11 @@ def _described(model: Path, config: Path) -> tuple[Any, dict[str, Any]]:
 
 
 def _print(found: Falsification) -> None:
-    from tsc_interp.output.numbers import format_cell, is_number
-    from tsc_interp.output.table import print_table
+    from tsc_interp.report.terminal import print_result_table
 
     console = output()
     console.print(f"{found.model}: {found.frame.partition(';')[0]}", style="bold")
     for finding in found.findings:
         console.print(f"  {finding.text.replace('`', '')}")
     for table in found.tables():
-        right = [i for i in range(len(table.columns)) if any(is_number(r[i]) for r in table.rows)]
-        rows = [[format_cell(cell) for cell in row] for row in table.rows]
-        print_table(console, table.columns, rows, title=table.title, right=right)
+        print_result_table(table, console)

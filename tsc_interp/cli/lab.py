@@ -7,7 +7,6 @@ then nothing of it is imported.
 from __future__ import annotations
 
 import inspect
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,7 +19,7 @@ from tsc_interp.cli.common import (
     only,
     output,
     print_json,
-    tell_page,
+    print_saved,
     working,
 )
 from tsc_interp.cli.grouped import GroupedCommands, PlainCommand
@@ -79,27 +78,6 @@ def list_them(context: typer.Context, as_json: JsonOption = False) -> None:
     print_table(output(), list(rows[0]), [list(row.values()) for row in rows], title=title)
 
 
-def _shared(
-    *,
-    quick: bool = typer.Option(False, "--quick", help="Run a smaller version."),
-    out: Path | None = typer.Option(
-        None,
-        "--out",
-        "-o",
-        metavar="DIR",
-        help="Write the page here (default: tsc-report/lab-NAME).",
-    ),
-    tables: bool = typer.Option(False, "--tables", help="Print every table as well."),
-    open_page: OpenOption = False,
-    force: bool = typer.Option(
-        False, "--force", help="Write into a directory that holds other files."
-    ),
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
-) -> None:
-    """The options that every laboratory has."""
-
-
 def _function(laboratory: Laboratory) -> Any:
     """What typer makes a command of: a function whose signature is written here."""
     own, keyword = laboratory.options_type.model_fields, inspect.Parameter.KEYWORD_ONLY
@@ -108,11 +86,12 @@ def _function(laboratory: Laboratory) -> Any:
         for name, field in own.items()
         if name != "quick"
     ]
-    parameters += inspect.signature(_shared, eval_str=True).parameters.values()
+    of_all = inspect.signature(_run, eval_str=True).parameters.values()
+    parameters += [parameter for parameter in of_all if parameter.kind is keyword]
 
     def command(**given: Any) -> None:
         asked = {name: given.pop(name) for name in own if name != "quick"}
-        _run(laboratory, {k: v for k, v in asked.items() if v is not None}, **given)
+        _run(laboratory.name, {k: v for k, v in asked.items() if v is not None}, **given)
 
     command.__doc__ = (
         f"{laboratory.question}\n\n"
@@ -140,36 +119,39 @@ def _option(name: str, field: Any) -> Any:
 
 
 def _run(
-    laboratory: Laboratory,
+    name: str,
     options: dict[str, Any],
     *,
-    quick: bool,
-    out: Path | None,
-    tables: bool,
-    open_page: bool,
-    force: bool,
-    as_json: bool,
-    quiet: bool,
+    quick: bool = typer.Option(False, "--quick", help="Run a smaller version."),
+    out: Path | None = typer.Option(
+        None,
+        "--out",
+        "-o",
+        metavar="DIR",
+        help="Write the page here (default: tsc-report/lab-NAME).",
+    ),
+    tables: bool = typer.Option(False, "--tables", help="Print every table as well."),
+    open_page: OpenOption = False,
+    force: bool = typer.Option(
+        False, "--force", help="Write into a directory that holds other files."
+    ),
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
 ) -> None:
+    """Run a laboratory with its own options; the others, which all laboratories have, are here."""
+    from tsc_interp.laboratories.registry import find_laboratory
     from tsc_interp.report.files import check_directory
     from tsc_interp.report.laboratory import lab
 
     if as_json:
         only("--json", tables=tables, open=open_page and out is None)
-    laboratory.options_type(quick=quick, **options)  # refused before torch is imported
+    find_laboratory(name).options_type(quick=quick, **options)  # refused before torch is imported
     if out is not None:
         check_directory(out, force=force)
     with working(quiet) as say:
-        report = lab(laboratory.name, quick=quick, progress=say, **options)
+        report = lab(name, quick=quick, progress=say, **options)
         page = None
         if out is not None or not as_json:
             say("writing the page")
             page = report.save(out, force=force)
-    if as_json:
-        sys.stdout.write(report.to_json() + "\n")
-    elif not quiet:
-        from tsc_interp.report.terminal import print_section
-
-        print_section(report.section, output(), tables=tables)
-    if page is not None:
-        tell_page(page, quiet=quiet, open_page=open_page)
+    print_saved(report, page, tables=tables, as_json=as_json, quiet=quiet, open_page=open_page)

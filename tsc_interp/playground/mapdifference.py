@@ -9,16 +9,14 @@ import numpy as np
 
 from tsc_interp.checkpoints.resolve import ModelLike
 from tsc_interp.errors import UsageError
-from tsc_interp.playground import contours, geometry
 from tsc_interp.playground.mapfields import MapView, SupportField, map_length
 from tsc_interp.playground.mapfigure import (
     caption,
-    disc_at,
+    disc,
     figure,
     frame,
-    region,
+    paint,
     shown_letters,
-    strip,
     svg,
     unique_name,
 )
@@ -88,23 +86,14 @@ def _svg(view: MapView, pairs: Sequence[tuple[SupportField, SupportField]]) -> s
             "one": np.minimum(first.logits, -second.logits),
             "two": np.minimum(-first.logits, second.logits),
         }
-        places, size = first.places, len(first.places)
-        names = ", ".join(view.names[place] for place in places)
+        names = ", ".join(view.names[place] for place in first.places)
         apart = [word for word, values in only.items() if (values > 0).any()]
         told.append(f"{names}: {' and '.join(f'only {word}' for word in apart) or 'alike'}")
-        if size == 1:
-            x, y = disc_at(view.names, places[0])
+        if len(first.places) == 1:
             kind = apart[0] if apart else "same"
-            discs += f'<circle class="{kind} rim" cx="{x:.1f}" cy="{y:.1f}" '
-            discs += f'r="{geometry.DISC_RADIUS:.0f}"/>'
-            continue
-        whole = contours.polygon_path(geometry.CORNERS)
-        paths["same"] += whole if size == 3 else strip(view, first, [(0, 1)])
-        for word, values in only.items():
-            paths[word] += region(view, first, values)
-        if size == 3:
-            paths["zero"] += contours.line_path(contours.trace(first.logits))
-            paths["zero two-zero"] += contours.line_path(contours.trace(second.logits))
+            discs += disc(view, first.places[0], f'class="{kind} rim"')
+        lines = {"zero": first.logits, "zero two-zero": second.logits}
+        paint(paths, view, first.places, "same", only, lines)
     drawn = "".join(f'<path class="{name}" d="{d}"/>' for name, d in paths.items() if d)
     words = "Only one says yes, by the letters that occur. " + "; ".join(told) + "."
     marks = discs + frame(view.names)

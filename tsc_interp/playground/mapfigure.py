@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import html
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -139,29 +139,38 @@ def layers(view: MapView, fields: Sequence[SupportField]) -> dict[str, str]:
     """Path text by class: `l0` to `l7` from surest no to surest yes, `wrong`, `zero`."""
     paths = {f"l{level}": "" for level in range(len(LEVELS) + 1)} | {"wrong": "", "zero": ""}
     for field in fields:
-        if len(field.places) == 1:
-            continue
-        inside = len(field.places) == 3
-        whole = contours.polygon_path(geometry.CORNERS) if inside else strip(view, field, [(0, 1)])
-        paths["l0"] += whole
-        for level, least in enumerate(LEVELS):
-            paths[f"l{level + 1}"] += region(view, field, field.logits - least)
-        if inside:
-            paths["zero"] += contours.line_path(contours.trace(field.logits))
-        paths["wrong"] += region(view, field, field.wrong)
+        levels = {f"l{level}": field.logits - least for level, least in enumerate(LEVELS, start=1)}
+        regions = {**levels, "wrong": field.wrong}
+        paint(paths, view, field.places, "l0", regions, {"zero": field.logits})
     return paths
 
 
-def region(view: MapView, field: SupportField, values: Array) -> str:
-    if len(field.places) == 3:
+def paint(
+    paths: dict[str, str], view: MapView, places: Support, ground: str,
+    regions: Mapping[str, Array], lines: Mapping[str, Array],
+) -> None:  # fmt: skip
+    """Add a support to the paths: regions where values are positive, lines where they are zero."""
+    if len(places) == 1:
+        return  # one letter alone is a disc
+    inside = len(places) == 3
+    whole = contours.polygon_path(geometry.CORNERS) if inside else strip(view, places, [(0, 1)])
+    paths[ground] += whole
+    for name, values in regions.items():
+        paths[name] += region(view, places, values)
+    for name, values in lines.items() if inside else ():
+        paths[name] += contours.line_path(contours.trace(values))
+
+
+def region(view: MapView, places: Support, values: Array) -> str:
+    if len(places) == 3:
         return contours.region_path(contours.trace(values))
-    return strip(view, field, contours.stretches(values))
+    return strip(view, places, contours.stretches(values))
 
 
-def strip(view: MapView, field: SupportField, parts: Sequence[tuple[float, float]]) -> str:
+def strip(view: MapView, places: Support, parts: Sequence[tuple[float, float]]) -> str:
     if len(view.letters) == 2:
         return "".join(contours.bar_path(*part) for part in parts)
-    edge = (field.places[0], field.places[1])
+    edge = (places[0], places[1])
     return "".join(contours.band_path(edge, *part) for part in parts)
 
 
@@ -207,16 +216,17 @@ def _fill(name: str, hatch: str) -> str:
 
 def _discs(view: MapView, fields: Sequence[SupportField], hatch: str) -> str:
     drawn = ""
-    for field in fields:
-        if len(field.places) > 1:
-            continue
-        x, y = disc_at(view.names, field.places[0])
-        circle = f'cx="{x:.1f}" cy="{y:.1f}" r="{geometry.DISC_RADIUS:.0f}"'
+    for field in [field for field in fields if len(field.places) == 1]:
         level = sum(field.logits[0] > least for least in LEVELS)
-        drawn += f'<circle class="l{level} rim" {circle}/>'
+        drawn += disc(view, field.places[0], f'class="l{level} rim"')
         if field.wrong[0] > 0:
-            drawn += f'<circle class="wrong"{_fill("wrong", hatch)} {circle}/>'
+            drawn += disc(view, field.places[0], f'class="wrong"{_fill("wrong", hatch)}')
     return drawn
+
+
+def disc(view: MapView, place: int, style: str) -> str:
+    x, y = disc_at(view.names, place)
+    return f'<circle {style} cx="{x:.1f}" cy="{y:.1f}" r="{geometry.DISC_RADIUS:.0f}"/>'
 
 
 def disc_at(names: Sequence[str], place: int) -> Array:

@@ -2,7 +2,8 @@
 
     page.html = template.html + style.css + the modules + what `payload` says about each model
 
-Its body is `counts.html`, or `sequence.html` for models that see order or have several outputs.
+Its body is `counts.html`, or `sequence.html` for models that see order or have several outputs;
+what both show on top is in `template.html`, and the links of the first in `counts-links.html`.
 
 Nothing in it refers to anything outside it.
 """
@@ -128,6 +129,7 @@ def playground_fragment(
     shown = shown.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
     return _fill(
         read_asset("template.html"),
+        LINKS=read_asset("counts-links.html") if counted else "",
         BODY=read_asset("counts.html" if counted else "sequence.html"),
         TITLE=html.escape(f"{told[0]['name']} · tsc-interp playground"),
         STYLE=assemble_style("style.css", "map.css"),

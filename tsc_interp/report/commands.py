@@ -43,32 +43,28 @@ def command(report: ReportContent, probe: str | None = None) -> str:
 def python(report: ReportContent, probe: str) -> str:
     card = report.models[0].card
     first, *others = _sources(report)
-    imported = (
-        "import tsc_interp as tsc\n\n"
-        "# checkpoint: as tsc.from_transformer_lens or tsc.from_torch gave it; its weight hash is "
-        f"{card.weight_hash[:12]}...\n"
+    opening = "import tsc_interp as tsc\n\n"
+    in_memory = (
+        f"{opening}# checkpoint: as tsc.from_transformer_lens or tsc.from_torch gave it; "
+        f"its weight hash is {card.weight_hash[:12]}...\n"
     )
     if not isinstance(card, ModelCard):
         if first:
-            return f"import tsc_interp as tsc\n\ntsc.analyze({_python(first)})[{probe!r}]"
+            return f"{opening}tsc.analyze({_python(first)})[{probe!r}]"
         if card.task:
-            return f"{imported}tsc.analyze(checkpoint)[{probe!r}]"
+            return f"{in_memory}tsc.analyze(checkpoint)[{probe!r}]"
         return _OUTSIDE.format(hash=card.weight_hash[:12], probe=probe)
-    if not all([first, *others]):
-        return (
-            f"{imported}"
-            f"strings = {list(report.models[0].strings)!r}\n"
-            f"report = tsc.analyze(checkpoint, strings, probes=[{probe!r}])\n"
-            "report.show(tables=True)"
-        )
-    where, epoch = _run_and_epoch(first)
-    options = f"probes=[{probe!r}]"
-    options += "" if epoch is None else f", epoch={epoch}"
-    options += "".join(f", compare={_python(_at_epoch(other))}" for other in others)
+    subject, options = "checkpoint", f"probes=[{probe!r}]"
+    if all([first, *others]):
+        where, epoch = _run_and_epoch(first)
+        subject = _python(where)
+        options += "" if epoch is None else f", epoch={epoch}"
+        options += "".join(f", compare={_python(_at_epoch(other))}" for other in others)
+    else:
+        opening = in_memory
     return (
-        "import tsc_interp as tsc\n\n"
-        f"strings = {list(report.models[0].strings)!r}\n"
-        f"report = tsc.analyze({_python(where)}, strings, {options})\n"
+        f"{opening}strings = {list(report.models[0].strings)!r}\n"
+        f"report = tsc.analyze({subject}, strings, {options})\n"
         "report.show(tables=True)"
     )
 

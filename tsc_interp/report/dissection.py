@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,7 +11,6 @@ from tsc_interp.plots.style import token_style
 from tsc_interp.probes.attribution.result import AttributionResult
 from tsc_interp.probes.margin.result import MarginResult
 from tsc_interp.probes.trace.result import TraceResult
-from tsc_interp.report.card import ModelCard
 from tsc_interp.report.model_report import ModelReport
 from tsc_interp.report.reach import n_letters
 from tsc_interp.strings import MAX_LETTERS, Alphabet
@@ -92,20 +91,36 @@ def choose(model: ModelReport) -> Choice | None:
 
 def dissect(model: ModelReport) -> Dissection | None:
     """The chosen string from its letters to its logit; None without a trace or an attribution."""
-    chosen = choose(model)
-    if chosen is None:
-        return _of_classes(model)
-    trace = model.result("trace", TraceResult)
+    chosen, trace = choose(model), model.result("trace", TraceResult)
     effects = model.result("attribution", AttributionResult)
-    if trace is None or effects is None:
+    if effects is None:
         return None
-    found = _dissection(
-        trace, effects, chosen.string, chosen.cause, lost_head(model, chosen.string)
+    if chosen is None or trace is None:
+        return _of_classes(effects, model.card.task)
+    string = chosen.string
+    row = trace.strings.index(string)
+    logit, label = float(trace.logits.array[row]), bool(trace.labels[row])
+    heads = _heads(trace, effects, string)
+    blamed = f"head {lost_head(model, string)}"  # is among those shown, whatever it adds
+    shown = sorted(heads, key=lambda head: (head.name != blamed, -abs(head.adds)))[:_MOST_HEADS]
+    parts, zero = bars(largest(effects, effects.by_group.labels["string"].index(string)))
+    answers = {True: "yes", False: "no"}
+    tested = model.confirmation
+    return Dissection(
+        string=string,
+        letters=_letters(string),
+        question=trace.task,
+        expected=answers[label],
+        answer=answers[logit > 0],
+        right=(logit > 0) == label,
+        logit=logit,
+        heads=tuple(sorted(shown, key=heads.index)),
+        left_out=len(heads) - len(shown),
+        parts=parts,
+        zero=zero,
+        cause=chosen.cause,
+        confirmed=tested.sentence() if tested is not None and tested.string == string else None,
     )
-    known = model.confirmation
-    if known is None or known.string != chosen.string:
-        return found
-    return replace(found, confirmed=known.sentence())
 
 
 def _cause(model: ModelReport, string: str) -> str | None:
@@ -128,49 +143,17 @@ def lost_head(model: ModelReport, string: str) -> int | None:
     return next((one.head for one in lost if one.string == string), None)
 
 
-def _dissection(
-    told: TraceResult,
-    effects: AttributionResult,
-    string: str,
-    cause: str | None,
-    lost: int | None,
-) -> Dissection:
-    """`lost` names the head that lost its letter, which is always among those shown."""
-    row = told.strings.index(string)
-    logit, label = float(told.logits.array[row]), bool(told.labels[row])
-    every = _heads(told, effects, string)
-    blamed = f"head {lost}"
-    heads = sorted(every, key=lambda head: (head.name != blamed, -abs(head.adds)))[:_MOST_HEADS]
-    parts, zero = bars(largest(effects, effects.by_group.labels["string"].index(string)))
-    answers = {True: "yes", False: "no"}
-    return Dissection(
-        string=string,
-        letters=_letters(string),
-        question=told.task,
-        expected=answers[label],
-        answer=answers[logit > 0],
-        right=(logit > 0) == label,
-        logit=logit,
-        heads=tuple(sorted(heads, key=every.index)),
-        left_out=len(every) - len(heads),
-        parts=parts,
-        zero=zero,
-        cause=cause,
-    )
-
-
 def _letters(string: str) -> str:
     counts = zip(_ANY.letters, _ANY.counts(string).tolist(), strict=True)
     return ", ".join(f"{n:,} {letter}" for letter, n in counts if n)
 
 
-def _of_classes(model: ModelReport) -> Dissection | None:
+def _of_classes(effects: AttributionResult, task: str) -> Dissection | None:
     """Of a multiclass model: the shortest string whose right class is behind, or the closest call.
 
     The parts add up to the lead of the right class over the strongest other one.
     """
-    effects, card = model.result("attribution", AttributionResult), model.card
-    if effects is None or not effects.answers or not isinstance(card, ModelCard):
+    if not effects.answers:
         return None
     strings, leads = effects.logits.labels["string"], effects.logits.array
     row = min(range(len(strings)), key=lambda i: (leads[i] > 0, n_letters(strings[i]), leads[i]))
@@ -178,31 +161,32 @@ def _of_classes(model: ModelReport) -> Dissection | None:
         row = int(leads.argmin())
     expected, other = (f"class {name}" for name in effects.answers[row].split(" over "))
     parts, zero = bars(largest(effects, row))
+    right = bool(leads[row] > 0)
     return Dissection(
-        string=strings[row], letters=_letters(strings[row]), question=card.task, expected=expected,
-        answer=expected if leads[row] > 0 else other, right=bool(leads[row] > 0),
-        logit=float(leads[row]), heads=(), left_out=0, parts=parts, zero=zero, cause=None,
+        string=strings[row], letters=_letters(strings[row]), question=task, expected=expected,
+        answer=expected if right else other, right=right, logit=float(leads[row]),
+        heads=(), left_out=0, parts=parts, zero=zero, cause=None,
         total=f"the lead of {expected} over {other}",
     )  # fmt: skip
 
 
-def _heads(told: TraceResult, effects: AttributionResult, string: str) -> list[Head]:
+def _heads(trace: TraceResult, effects: AttributionResult, string: str) -> list[Head]:
     """What each head of a one-layer model reads; of a deeper one the parts say enough."""
-    if told.weights is None or len(told.weights.labels["layer"]) > 1:
+    if trace.weights is None or len(trace.weights.labels["layer"]) > 1:
         return []
     groups = effects.by_group.labels["group"]
-    found = []
-    for head in told.weights.labels["head"]:
-        weights = told.weights.at(layer=told.weights.labels["layer"][0], string=string, head=head)
+    heads = []
+    for head in trace.weights.labels["head"]:
+        weights = trace.weights.at(layer=trace.weights.labels["layer"][0], string=string, head=head)
         shares = [
             Share(token, round(100 * float(weight), 2), token_style(token).colour)
-            for token, weight in zip(told.weights.labels["token"], weights, strict=True)
+            for token, weight in zip(trace.weights.labels["token"], weights, strict=True)
             if float(weight) > 0.0005
         ]
         name = f"head {head}"
         adds = float(effects.by_group.at(string=string, group=name)) if name in groups else 0.0
-        found.append(Head(name, tuple(shares), adds))
-    return found
+        heads.append(Head(name, tuple(shares), adds))
+    return heads
 
 
 def largest(effects: AttributionResult, row: int) -> dict[str, float]:

@@ -23,6 +23,7 @@ from tsc_interp.report.cause import confirm
 from tsc_interp.report.dissection import choose, lost_head
 from tsc_interp.report.model_report import ModelCard, ModelReport
 from tsc_interp.report.order import SECONDS, OrderSummary, order_summary
+from tsc_interp.report.outside_model import parameters_of
 from tsc_interp.report.reach import Reach, first_errors, reach, reach_of_atlas
 from tsc_interp.report.report import Report
 from tsc_interp.report.scoring import TestScore, score_test_set, sensible_strings
@@ -124,14 +125,10 @@ def analyze(
         checkpoint = first.model.to_checkpoint(first.provenance)
         return analyze_searched(checkpoint, seconds=allowed, progress=progress)
     texts = _strings(strings, subjects)
-    small = all(_parameters(subject.model) <= _SMALL for subject in subjects)
+    small = all(parameters_of(subject.model) <= _SMALL for subject in subjects)
     with one_thread() if small else nullcontext():
         examined = tuple(_examine(subject, texts, chosen, progress) for subject in subjects)
         return Report(examined, _difference(subjects, progress))
-
-
-def _parameters(model: Classifier) -> int:
-    return sum(weight.numel() for weight in model.parameters())
 
 
 class _Subject:
@@ -152,7 +149,7 @@ class _Subject:
     def order(self) -> OrderSummary | None:
         """Every input of a model that sees order, unless it is too large to be searched."""
         config = self.model.config
-        if not config.needs_order or EXACT.exceeded(config, _parameters(self.model)):
+        if not config.needs_order or EXACT.exceeded(config, parameters_of(self.model)):
             return None
         return order_summary(self.model, self.seconds)
 
@@ -234,13 +231,13 @@ def _examine(
     card = ModelCard.of(
         subject.model, subject.provenance, subject.test, _reach(subject, results), subject.order
     )
-    told = ModelReport(card, strings, results, not_run, checkpoint)
-    taken_apart = choose(told)
+    report = ModelReport(card, strings, results, not_run, checkpoint)
+    taken_apart = choose(report)
     if taken_apart is None or taken_apart.right:
-        return told
+        return report
     string = taken_apart.string
     progress(f"which intervention confirms why {string} is wrong")
-    return replace(told, confirmation=confirm(subject.model, string, lost_head(told, string)))
+    return replace(report, confirmation=confirm(subject.model, string, lost_head(report, string)))
 
 
 def _reach(subject: _Subject, results: Sequence[ProbeResult]) -> Reach | None:

@@ -40,7 +40,6 @@ class LengthAxis:
     """The horizon in a picture: proved right from 1 on, the first errors, what training saw."""
 
     proved: float
-    ends_exactly: bool
     errors: tuple[Mark, ...]
     seen: tuple[Mark, ...]
     ticks: tuple[Mark, ...]
@@ -70,8 +69,10 @@ class Front:
 
 
 def front(model: ModelReport) -> Front:
-    if isinstance(model.card, ModelCard) and model.card.order is not None:
-        return Front(None, "", None, None, _order(model, model.card.order))
+    card = model.card
+    assert isinstance(card, ModelCard)
+    if card.order is not None:
+        return Front(None, "", None, None, _order(model, card.order))
     dissection = dissect(model)
     picture, reason = None, "The failure map needs the weights, and this report has none."
     if model.checkpoint is not None:
@@ -82,14 +83,13 @@ def front(model: ModelReport) -> Front:
             picture, reason = Markup(failure_map(model.checkpoint, string=marked)), ""
         except TscError as error:
             reason = f"There is no failure map: {error}."
-    card = model.card if isinstance(model.card, ModelCard) else None
-    axis = None if card is None or card.reach is None else length_axis(card.reach, seen_by(card))
+    axis = None if card.reach is None else length_axis(card.reach, seen_by(card))
     return Front(picture, reason, axis, dissection, rarity=_rarity(card, model.confirmation))
 
 
-def _rarity(card: ModelCard | None, known: Confirmation | None) -> str | None:
+def _rarity(card: ModelCard, known: Confirmation | None) -> str | None:
     """A sentence that reconciles the share of test strings with the share of all strings."""
-    if card is None or card.test is None or not card.test.errors:
+    if card.test is None or not card.test.errors:
         return None
     if known is None or known.reason is not None:
         return None
@@ -148,7 +148,6 @@ def length_axis(reach: Reach, seen: Mapping[str, int]) -> LengthAxis:
         errors.append(Mark(place(length), f"`{string}` ({what})", kind.removeprefix("false ")))
     return LengthAxis(
         proved=place(reach.verified_length) if reach.verified_length else 0.0,
-        ends_exactly=reach.exact,
         errors=tuple(sorted(errors, key=lambda mark: mark.at)),
         seen=tuple(Mark(place(length), word, "seen") for word, length in seen.items()),
         ticks=tuple(Mark(place(10**k), f"{10**k:,}", "tick") for k in range(7)),

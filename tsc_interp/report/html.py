@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -32,20 +31,10 @@ from tsc_interp.report.plotlyjs import plotly_script
 from tsc_interp.results.base import worst_first
 
 
-@dataclass(frozen=True)
-class Extra:
-    """A page to be placed in a frame, or the reason why there is none."""
-
-    anchor: str
-    title: str
-    lead: str
-    page: str | None
-
-
 def render_html(
-    report: ReportContent, *, plotlyjs: str = "inline", extras: Sequence[Extra] = ()
+    report: ReportContent, *, plotlyjs: str = "inline", with_playground: bool = False
 ) -> str:
-    """The page. `extras` come after the probes' sections.
+    """The page, with the model to try out in the end if that is wanted and the report knows it.
 
     A run's page opens with its training; probes that no model could be asked have no card.
     """
@@ -62,7 +51,7 @@ def render_html(
             for model in report.models
         ],
         sections=[_section(report, name) for name in sorted(asked, key=lambda n: n != "dynamics")],
-        extras=extras,
+        tryout=_playground(report) if with_playground else None,
         whole_command=command(report),
     )
 
@@ -166,17 +155,14 @@ def _embed(value: Any) -> Markup:
     return Markup(text.replace("<", "\\u003c"))
 
 
-def playground(report: ReportContent) -> list[Extra]:
-    """The model to try out, if the report still knows it: one read from JSON does not."""
+def _playground(report: ReportContent) -> dict[str, str] | None:
+    """The page to try the model out, or why there is none; a report read from JSON has neither."""
     from tsc_interp.playground import playground_fragment
 
     known = [model.checkpoint for model in report.models if model.checkpoint is not None]
     if len(known) < len(report.models):
-        return []
-    title = "Try it out"
+        return None
     try:
-        page = playground_fragment(known[0], compare=known[1] if len(known) > 1 else None)
+        return {"page": playground_fragment(known[0], known[1] if len(known) > 1 else None)}
     except TscError as error:
-        return [Extra("playground", title, f"There is no playground for this: {error}.", None)]
-    lead = "Type a string, move the counts, change a weight, and see what the model makes of it."
-    return [Extra("playground", title, lead, page)]
+        return {"reason": str(error)}

@@ -9,7 +9,7 @@ from tsc_interp.output.numbers import format_cell, is_number
 from tsc_interp.output.visible import visible
 from tsc_interp.report.commands import command, python
 from tsc_interp.report.content import ReportContent, anchor, disagreements
-from tsc_interp.report.model_report import ModelCard, Section
+from tsc_interp.report.model_report import Section
 from tsc_interp.results.base import Cell, Table
 
 GENERATOR = "<!-- made by tsc-interp -->"
@@ -37,8 +37,7 @@ def render_markdown(report: ReportContent, *, images: Mapping[str, str] | None =
             f"- *{plain(name)}* was not run: {prose(reason)}"
             for name, reason in model.not_run.items()
         ]
-        order = model.card.order if isinstance(model.card, ModelCard) else None
-        if order is not None:
+        if (order := model.card.order) is not None:
             danger = order.danger()
             lines += [f"- {prose(danger)}"] if danger else []
             lines += ["", *_table(order.table())]

@@ -89,8 +89,8 @@ class ModelReport(Displayed):
 
     @cached_property
     def sections(self) -> dict[str, Section]:
-        found = [Section(self.probe(result.probe), result) for result in self.results]
-        return {section.probe.name: section for section in found}
+        sections = [Section(self.probe(result.probe), result) for result in self.results]
+        return {section.probe.name: section for section in sections}
 
     def probe(self, name: str) -> Probe:
         """A probe, in the words of this model: letters, or tokens where there is no task."""
@@ -100,8 +100,8 @@ class ModelReport(Displayed):
     def result(self, probe: str, kind: type[R]) -> R | None:
         """What a probe answered, if it was asked."""
         section = self.sections.get(probe)
-        found = None if section is None else section.result
-        return found if isinstance(found, kind) else None
+        result = None if section is None else section.result
+        return result if isinstance(result, kind) else None
 
     @property
     def outside(self) -> OutsideCard | None:
@@ -114,9 +114,9 @@ class ModelReport(Displayed):
 
     def findings(self) -> list[tuple[str, Finding]]:
         """(probe name, finding): the verdict, then worst first, in the order of the probes."""
-        told = [(result.probe, finding) for result in self.results for finding in result.findings]
-        told.sort(key=lambda pair: worst_first(pair[1]))
-        return [("", self.card.verdict()), *told]
+        pairs = [(result.probe, finding) for result in self.results for finding in result.findings]
+        pairs.sort(key=lambda pair: worst_first(pair[1]))
+        return [("", self.card.verdict()), *pairs]
 
     def highlights(self) -> list[tuple[str, Finding]]:
         """What to read first: the verdict, and from each probe the worst of what matters.
@@ -124,10 +124,10 @@ class ModelReport(Displayed):
         That is a failure or a warning; of a model that has neither, what is good about it. Of a
         model without a task it is what each probe says first.
         """
-        verdict, *told = self.findings()
-        serious = [pair for pair in told if pair[1].severity in ("failure", "warning")]
-        reassuring = [pair for pair in told if pair[1].severity == "good"]
-        chosen = told if self.outside else serious or reassuring or told
+        verdict, *others = self.findings()
+        serious = [pair for pair in others if pair[1].severity in ("failure", "warning")]
+        reassuring = [pair for pair in others if pair[1].severity == "good"]
+        chosen = others if self.outside else serious or reassuring or others
         first = dict(reversed(chosen))  # the last one written stays
         if not self.outside:
             first = self._one_line_each(first)
@@ -138,12 +138,12 @@ class ModelReport(Displayed):
 
         The verdict has the horizon already, and how many strings are wrong.
         """
-        told = {"atlas"} if isinstance(self.card, ModelCard) and self.card.reach else set()
+        said_already = {"atlas"} if self.card.reach else set()
         if "trace" in first and first["trace"].severity == "failure" and _CAUSES & first.keys():
-            told.add("trace")
+            said_already.add("trace")
         kept: dict[str, Finding] = {}
         subjects: set[str] = set()
-        for name in sorted(first.keys() - told, key=lambda name: name not in _CAUSES):
+        for name in sorted(first.keys() - said_already, key=lambda name: name not in _CAUSES):
             opening = re.match(r"`([^`]*)`", first[name].text)
             if opening is None or opening[1] not in subjects:
                 kept[name] = first[name]
@@ -171,11 +171,11 @@ class ModelReport(Displayed):
     def from_dict(cls, data: Mapping[str, Any]) -> ModelReport:
         card = data["model"]
         outside = card.get("kind") == KIND
-        told = data.get("confirmation")  # reports from before had none
+        confirmation = data.get("confirmation")  # reports from before had none
         return cls(
             card=OutsideCard.from_dict(card) if outside else ModelCard.from_dict(card),
             strings=tuple(data["strings"]),
             results=tuple(_result(result) for result in data["results"]),
             not_run=dict(data["not_run"]),
-            confirmation=None if told is None else Confirmation.from_dict(told),
+            confirmation=None if confirmation is None else Confirmation.from_dict(confirmation),
         )

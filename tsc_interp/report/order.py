@@ -193,6 +193,8 @@ class _Sample:
     """Inputs of one length or step drawn from each label, with the model's margins."""
 
     def __init__(self, model: Classifier, at: int) -> None:
+        from tsc_interp.training.testing import ahead
+
         self.model, config = model, model.config
         task: Any = config.task
         self.names = config.token_names or tuple(config.alphabet.letters)
@@ -205,7 +207,8 @@ class _Sample:
         parts = [Regions.whole(whole.of_label(label)).sample(each, seed=0) for label in labels]
         self.rows = np.concatenate(parts)
         self.labels = np.repeat(labels, [len(part) for part in parts])
-        self.margins, _ = self._margins(self.rows, self.labels)
+        outputs = self._outputs(self.rows)
+        self.margins = ahead(outputs, self.labels, outputs.shape[1])
 
     def _outputs(self, rows: Index) -> Array:
         """The model's outputs, `[input class]`; one output is written as two."""
@@ -216,13 +219,6 @@ class _Sample:
         with torch.no_grad():
             found = self.model(self.model.tokens(strings)).double().numpy()
         return np.stack([0 * found, found], 1) if found.ndim == 1 else found
-
-    def _margins(self, rows: Index, labels: Index) -> tuple[Array, Index]:
-        """The right output less the largest other one, and which that is."""
-        outputs = self._outputs(rows)
-        own = np.take_along_axis(outputs, labels[:, None], 1)[:, 0]
-        np.put_along_axis(outputs, labels[:, None], -np.inf, 1)
-        return own - outputs.max(1), outputs.argmax(1)
 
     def closest(self) -> tuple[Index, int]:
         """The sampled input with the smallest margin, and its label."""
@@ -242,8 +238,9 @@ class _Sample:
         return tuple(found)
 
     def taken_apart(self, row: Index, label: int, step: int | None) -> TakenApart:
-        gaps, others = self._margins(row[None], np.array([label]))
-        gap, other = float(gaps[0]), int(others[0])
+        outputs = self._outputs(row[None])[0]
+        other = int(np.where(np.arange(len(outputs)) == label, -np.inf, outputs).argmax())
+        gap = float(outputs[label] - outputs[other])
         reads = self._attention(row)
         letters = []
         for place, letter in enumerate(row.tolist()):

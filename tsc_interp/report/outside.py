@@ -104,7 +104,7 @@ def analyze_tokens(
     """
     chosen = chosen_probes(probes)
     need_method(model, "run_with_cache")
-    tokens, answer = _with_found(tokens, answer, found)
+    tokens = _with_found(tokens, answer, found)
     if found is not None and found.examples:
         query = found.position if query is None else query
         token_names = Frame.parse(found.frame).names if token_names is None else token_names
@@ -120,13 +120,15 @@ def analyze_tokens(
     rows = _read_rows(model, given)
     asked = _asked(model, given, rows, token_names, along, attention_mask is not None)
     asked = replace(asked, answer=_answers(answer, rows, len(given.tokens)))
+    shape = describe(model)
+    kind = shape.pop("name")
     card = OutsideCard(
-        name=describe(model)["name"] if name is None else str(name),
-        kind=describe(model)["name"],
+        name=kind if name is None else str(name),
+        kind=kind,
         tested=None if found is None else Tested.of(found),
         parameters=parameters_of(model),
         weight_hash=weight_hash(model),
-        shape={key: value for key, value in describe(model).items() if key != "name"},
+        shape=shape,
         asked=asked,
     )
 
@@ -144,15 +146,17 @@ def analyze_tokens(
     return Report((ModelReport(card, names, results, not_run),))
 
 
-def _with_found(tokens: Any, answer: Any, found: Any) -> tuple[Any, Any]:
-    """The wrong input in front of the rows, to be taken apart first; its examples are rows, too."""
+def _with_found(tokens: Any, answer: Any, found: Any) -> Any:
+    """The wrong input in front of the rows, to be taken apart first; without rows, its examples."""
     if found is None:
-        return tokens, answer
+        return tokens
     if not isinstance(found, Falsification):
         raise UsageError(f"found is what tsc.falsify returned, got a {type(found).__name__}")
     examples = found.examples or (() if found.tokens is None else (found.tokens,))
-    if tokens is None or found.tokens is None:
-        return (np.array(examples) if tokens is None and examples else tokens), answer
+    if tokens is None:
+        return np.array(examples) if examples else None
+    if found.tokens is None:
+        return tokens
     first = np.array(examples[:1])
     rest = np.asarray(tokens.detach().cpu() if hasattr(tokens, "detach") else tokens)
     if rest.ndim != 2 or rest.shape[1] != first.shape[1]:
@@ -162,7 +166,7 @@ def _with_found(tokens: Any, answer: Any, found: Any) -> tuple[Any, Any]:
         )
     if answer is not None and np.ndim(answer):
         raise UsageError("with found=, answer is one output for all rows")
-    return np.concatenate([first, rest]), answer
+    return np.concatenate([first, rest])
 
 
 def analyze_searched(checkpoint: Checkpoint, *, seconds: float, progress: Progress) -> Report:

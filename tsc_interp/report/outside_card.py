@@ -169,6 +169,12 @@ class OutsideCard(Stored):
     """What to type for it, where it is one of our files."""
     task: str = ""
 
+    # What only a `ModelCard` has.
+    test = reach = order = None
+
+    def lesson(self) -> None:
+        """None: that of a classifier is about test strings and lengths."""
+
     def verdict(self) -> Finding:
         """What a search for errors said, what the model is, and what was asked."""
         layers, heads = self.shape["layers"], self.shape["heads"]

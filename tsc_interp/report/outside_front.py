@@ -38,95 +38,88 @@ class RowApart:
 
 
 @dataclass(frozen=True)
-class Needed:
-    """A head, how many answers change without it, and where it attends."""
+class Rate:
+    """How often something happens: answers that change without a head, or wrong ones of a kind."""
 
     name: str
-    changed: int
-    share: float
-    effect: float
-    """On the answer's lead, on average."""
-    attends: str
-
-
-@dataclass(frozen=True)
-class Missed:
-    """How often a kind of input is answered wrongly."""
-
-    name: str
-    share: float
-    """In percent."""
-    told: str
+    percent: float
+    counted: str
+    """The number, and of how many."""
+    remark: str = ""
 
 
 @dataclass(frozen=True)
 class OutsideFront:
     attention: Markup | None
     row: RowApart | None
-    needed: tuple[Needed, ...]
+    needed: tuple[Rate, ...]
+    """Heads, by the answers that change without them."""
     rows: int
     confirmed: str
-    rates: tuple[Missed, ...] = ()
+    rates: tuple[Rate, ...] = ()
+    """Wrong answers, by kind of input."""
 
 
 def outside_front(model: ModelReport, card: OutsideCard) -> OutsideFront:
-    told = model.result("attribution", AttributionResult)
-    seen = model.result("patterns", PatternsResult)
-    without = model.result("ablation", AblationResult)
-    answers = None if without is None else without.answers
-    row = None
-    if told is not None:  # the wrong input that was found, or else the largest read-out in size
-        wrong = card.tested is not None and 0 in card.asked.shown
-        row = card.asked.shown.index(0) if wrong else int(np.abs(told.logits.array).argmax())
+    effects = model.result("attribution", AttributionResult)
+    patterns = model.result("patterns", PatternsResult)
+    ablation = model.result("ablation", AblationResult)
+    answers = None if ablation is None else ablation.answers
+    attention = None
+    if patterns is not None:
+        attention = Markup(view(patterns, _first(patterns, answers)).to_html())
     return OutsideFront(
-        attention=None if seen is None else Markup(view(seen, _first(seen, answers)).to_html()),
-        row=None if told is None or row is None else _apart(card, told, seen, row),
-        needed=() if answers is None else _needed(answers, seen),
+        attention=attention,
+        row=None if effects is None else _apart(card, effects, patterns),
+        needed=() if answers is None else _needed(answers, patterns),
         rows=0 if answers is None else answers.rows,
-        confirmed="" if without is None or answers is None else _confirmed(without, answers),
+        confirmed="" if ablation is None or answers is None else _confirmed(ablation, answers),
         rates=() if card.tested is None else tuple(
-            Missed(of, 100 * wrong / tried, f"{wrong:,} of {tried:,}")
+            Rate(of, 100 * wrong / tried, f"{wrong:,} of {tried:,}")
             for of, wrong, tried in card.tested.rates
         ),
     )  # fmt: skip
 
 
-def _first(seen: PatternsResult, answers: Answers | None) -> tuple[int, int] | None:
+def _first(patterns: PatternsResult, answers: Answers | None) -> tuple[int, int] | None:
     """The head that is needed most is shown large."""
     if answers is None:
         return None
     part = answers.changed.labels["part"][answers.most_needed(heads=True)]
-    return next(((i, h) for i, h, name in seen.heads if part == name), None)
+    return next(((i, h) for i, h, name in patterns.heads if part == name), None)
 
 
 def _apart(
-    card: OutsideCard, told: AttributionResult, seen: PatternsResult | None, row: int
+    card: OutsideCard, effects: AttributionResult, patterns: PatternsResult | None
 ) -> RowApart:
+    """The wrong input that was found, or else the row with the largest read-out in size."""
+    wrong = card.tested is not None and 0 in card.asked.shown
+    row = card.asked.shown.index(0) if wrong else int(np.abs(effects.logits.array).argmax())
     place = card.asked.rows.index(card.asked.shown[row])
-    parts, zero = bars(largest(told, row))
+    parts, zero = bars(largest(effects, row))
     return RowApart(
-        name=told.logits.labels["string"][row],
+        name=effects.logits.labels["string"][row],
         position=card.asked.query[place],
-        what=told.answers[row] if told.answers else "",
-        heads=() if seen is None else _heads(seen, told, row),
+        what=effects.answers[row] if effects.answers else "",
+        heads=() if patterns is None else _heads(patterns, effects, row),
         parts=parts,
         zero=zero,
-        readout=float(told.logits.array[row]),
+        readout=float(effects.logits.array[row]),
     )
 
 
-def _heads(seen: PatternsResult, told: AttributionResult, row: int) -> tuple[Head, ...]:
+def _heads(patterns: PatternsResult, effects: AttributionResult, row: int) -> tuple[Head, ...]:
     """Where the heads that add most look in this row, from the position that is read."""
-    name = told.logits.labels["string"][row]
-    one = next((string for string in seen.strings if string.name == name), None)
+    name = effects.logits.labels["string"][row]
+    one = next((string for string in patterns.strings if string.name == name), None)
     if one is None:
         return ()
-    groups, adds = list(told.by_group.labels["group"]), told.by_group.array[row]
+    groups, adds = list(effects.by_group.labels["group"]), effects.by_group.array[row]
     places = [f"{token} at {at}" for at, token in enumerate(one.tokens)]
     found = [
         Head(head, _shares(one.weights.array[i, h, one.reads], places),
              float(adds[groups.index(head)]))
-        for i, h, head in seen.heads
+        for i, h, head in patterns.heads
         if head in groups
     ]  # fmt: skip
     return tuple(sorted(found, key=lambda head: -abs(head.adds))[:MOST_HEADS])
@@ -145,43 +138,42 @@ def _shares(weights: np.ndarray, places: list[str]) -> tuple[Share, ...]:
 # -- the heads that matter, and the test of it -----------------------------------------------------
 
 
-def _needed(answers: Answers, seen: PatternsResult | None) -> tuple[Needed, ...]:
+def _needed(answers: Answers, patterns: PatternsResult | None) -> tuple[Rate, ...]:
     """The heads without which most answers change, their mean put in their place."""
     parts = answers.changed.labels["part"]
     c = answers.changed.labels["change"].index("mean")
     heads = [p for p, part in enumerate(parts) if "head" in part]
     heads.sort(key=lambda p: (-answers.changed.array[c, p], answers.mean_effect.array[c, p]))
-    return tuple(
-        Needed(
-            parts[p],
-            int(answers.changed.array[c, p]),
-            100 * float(answers.changed.array[c, p]) / answers.rows,
-            float(answers.mean_effect.array[c, p]),
-            "" if seen is None else _attends(seen, parts[p]),
-        )
-        for p in heads[:MOST_HEADS]
-    )
+    needed = []
+    for p in heads[:MOST_HEADS]:
+        changed, effect = int(answers.changed.array[c, p]), float(answers.mean_effect.array[c, p])
+        attends = "" if patterns is None else _attends(patterns, parts[p])
+        remark = f"The answer's lead changes by {effect:+.2f} on average."
+        remark += f" It {attends}." if attends else ""
+        percent, counted = 100 * changed / answers.rows, f"{changed} of {answers.rows}"
+        needed.append(Rate(parts[p], percent, counted, remark))
+    return tuple(needed)
 
 
-def _attends(seen: PatternsResult, head: str) -> str:
+def _attends(patterns: PatternsResult, head: str) -> str:
     """Its habit, or where it attends from the position that is read, on average."""
-    for i, h, name in seen.heads:
+    for i, h, name in patterns.heads:
         if name != head:
             continue
-        if seen.uniform(i, h):
+        if patterns.uniform(i, h):
             return "attends to everything alike"
-        habit = seen.habit(i, h)
+        habit = patterns.habit(i, h)
         if habit is not None:
             return f"attends to {HABITS[habit[0]]} ({habit[1]:.0%} of its weight)"
-        one = seen.strings[0]
-        mean = seen.by_position.array[i, h, one.reads] if seen.by_position else None
+        one = patterns.strings[0]
+        mean = patterns.by_position.array[i, h, one.reads] if patterns.by_position else None
         if mean is not None and mean.max() >= 0.3:
             place = int(mean.argmax())
             return f"attends to position {place} from where it is read ({mean.max():.0%})"
     return ""
 
 
-def _confirmed(without: AblationResult, answers: Answers) -> str:
+def _confirmed(ablation: AblationResult, answers: Answers) -> str:
     """What replacing the head that is needed most does, to the first row it turns and to all."""
     labels = answers.after.labels
     c = labels["change"].index("mean")
@@ -197,8 +189,8 @@ def _confirmed(without: AblationResult, answers: Answers) -> str:
         some = f"{count} of {answers.rows} answers change" if count else "no answer changes"
         return f"{text}{some}; the answer's lead changes by {effect:+.2f} on average."
     row = int(turned[0])
-    lead = float(without.logits.array[row])
-    after = lead + float(without.effects.array[c, p, row])
+    lead = float(ablation.logits.array[row])
+    after = lead + float(ablation.effects.array[c, p, row])
     said = [answers.names[str(int(x))] for x in
             (answers.before.array[row], answers.after.array[c, p, row])]  # fmt: skip
     return (

@@ -88,17 +88,17 @@ def reach(model: Classifier | Checkpoint) -> Reach | None:
     if model.config.n_letters > _MOST_LETTERS:
         return None
     try:
-        found = horizon(model, boxes=_BUDGET)
+        result = horizon(model, boxes=_BUDGET)
     except UnsupportedError:
         return None
 
-    first = found.shortest if model.config.n_outputs > 1 else None
-    errors = found.shortest_false_positive, found.shortest_false_negative, first
+    first = result.shortest if model.config.n_outputs > 1 else None
+    errors = result.shortest_false_positive, result.shortest_false_negative, first
     positive, negative, wrong = (None if error is None else error.string for error in errors)
     return Reach(
         # What the checker did not derive again may be true, but is not proved.
-        verified_length=found.verified_length if found.checked else 0,
-        exact=found.proved and found.length is not None,
+        verified_length=result.verified_length if result.checked else 0,
+        exact=result.proved and result.length is not None,
         false_positive=positive,
         false_negative=negative,
         wrong=wrong if first is not None and first.multiclass else None,
@@ -116,11 +116,11 @@ def first_errors(checkpoint: Checkpoint) -> list[str]:
     if checkpoint.config.n_letters > _MOST_LETTERS or checkpoint.config.needs_order:
         return []
     try:
-        found = summarise(*searched(checkpoint), DEFAULT_LIMIT)
+        summary = summarise(*searched(checkpoint), DEFAULT_LIMIT)
     except UnsupportedError:
         return []
-    every = (found.shortest, found.shortest_false_positive, found.shortest_false_negative)
-    return list(dict.fromkeys(error.string for error in every if error is not None))
+    errors = (summary.shortest, summary.shortest_false_positive, summary.shortest_false_negative)
+    return list(dict.fromkeys(error.string for error in errors if error is not None))
 
 
 def reach_of_atlas(result: AtlasResult) -> Reach:

@@ -68,9 +68,9 @@ class Report(ReportContent, SavedReport):
 
     def to_page(self, *, plotlyjs: str = "inline") -> str:
         """As it is saved: with the model to try out, if the report still knows it."""
-        from tsc_interp.report.html import playground, render_html
+        from tsc_interp.report.html import render_html
 
-        return render_html(self, plotlyjs=plotlyjs, extras=playground(self))
+        return render_html(self, plotlyjs=plotlyjs, with_playground=True)
 
     def to_markdown(self, *, images: Mapping[str, str] | None = None) -> str:
         """`images` maps a figure's anchor to the file that shows it."""

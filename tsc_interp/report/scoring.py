@@ -11,7 +11,7 @@ from tsc_interp.data import source_test_set
 from tsc_interp.errors import ConfigError
 from tsc_interp.output.numbers import Cell
 from tsc_interp.source_report import EXAMPLES, TEST_LENGTH
-from tsc_interp.strings import Alphabet, Counts
+from tsc_interp.strings import Alphabet
 
 if TYPE_CHECKING:
     from tsc_interp.config import ClassifierConfig
@@ -122,6 +122,8 @@ def score_test_set(model: Classifier) -> TestScore | None:
     """None where the test set does not fit: no letter outside the task, or order that matters."""
     import torch
 
+    from tsc_interp.training.testing import ahead
+
     config = model.config
     try:
         counts = source_test_set(config)
@@ -133,32 +135,18 @@ def score_test_set(model: Classifier) -> TestScore | None:
         logits = torch.cat(
             [model(model.counts(rows.copy())) for rows in np.array_split(counts, 5)]
         ).numpy()
-    if config.n_outputs > 1:
-        return _score_classes(config, counts, logits)
-    labels = config.task.labels(counts)
-    margins = np.where(labels, logits, -logits)
+    classes = config.task.classes(counts)
+    margins = ahead(logits, classes, config.n_outputs)
+    if config.n_outputs > 1:  # not ahead of all is wrong
+        worst = config.alphabet.write(counts[int(margins.argmin())])
+        return TestScore(len(counts), 0, 0, (worst,), wrong=int((margins <= 0).sum()))
+    labels = classes > 0
     wrong = (logits > 0) != labels
     kinds = [wrong & ~labels, wrong & labels] if wrong.any() else [~labels, labels]
-    worst = [np.flatnonzero(kind)[margins[kind].argmin()] for kind in kinds if kind.any()]
+    worst_of_each = [np.flatnonzero(kind)[margins[kind].argmin()] for kind in kinds if kind.any()]
     return TestScore(
         strings=len(counts),
         false_positives=int((wrong & ~labels).sum()),
         false_negatives=int((wrong & labels).sum()),
-        worst=tuple(config.alphabet.write(counts[index]) for index in worst),
-    )
-
-
-def _score_classes(config: ClassifierConfig, counts: Counts, outputs: np.ndarray) -> TestScore:
-    """By the margin of the right output over the largest other one; not ahead of all is wrong."""
-    right = config.task.classes(counts)[:, None]
-    own = np.take_along_axis(outputs, right, axis=1)[:, 0]
-    others = outputs.copy()
-    np.put_along_axis(others, right, -np.inf, axis=1)
-    margins = own - others.max(axis=1)
-    return TestScore(
-        strings=len(counts),
-        false_positives=0,
-        false_negatives=0,
-        worst=(config.alphabet.write(counts[int(margins.argmin())]),),
-        wrong=int((margins <= 0).sum()),
+        worst=tuple(config.alphabet.write(counts[index]) for index in worst_of_each),
     )

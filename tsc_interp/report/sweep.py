@@ -15,7 +15,6 @@ from urllib.parse import quote
 
 from tsc_interp.files import write_output
 from tsc_interp.output.numbers import counted
-from tsc_interp.output.visible import visible
 from tsc_interp.report.html import part_of, render_page
 from tsc_interp.results.base import Table
 from tsc_interp.results.intervals import told_share
@@ -49,23 +48,23 @@ def sweep_report(
     Returns:
         The path of the page.
     """
-    found = sweep if isinstance(sweep, Sweep) else Sweep.open(sweep)
-    target = found.path / PAGE if path is None else Path(path)
-    page = render_sweep(found, where=where, plotlyjs=plotlyjs, beside=target.parent)
+    opened = sweep if isinstance(sweep, Sweep) else Sweep.open(sweep)
+    target = opened.path / PAGE if path is None else Path(path)
+    page = render_sweep(opened, where=where, plotlyjs=plotlyjs, beside=target.parent)
     mark = f'content="{_GENERATOR} '.encode()
     write_output(target, page.encode(), lambda start: mark in start, force=force)
     return target
 
 
 def render_sweep(
-    found: Sweep,
+    sweep: Sweep,
     *,
     where: str | None = None,
     plotlyjs: str = "inline",
     beside: Path | None = None,
 ) -> str:
     """The page; links to reports of single models are relative to the folder `beside`."""
-    table = found.table(where)
+    table = sweep.table(where)
     analysis = analyse(table)
     drawn = [part_of(figure, 0, "sweep") for figure in figures(analysis)]
     options = len(analysis.factors)
@@ -73,20 +72,23 @@ def render_sweep(
         "sweep.html",
         plotlyjs,
         generator=_GENERATOR,
-        name=found.name,
-        about=found.definition.about,
+        name=sweep.name,
+        about=sweep.definition.about,
         where=where,
         answer=answer(analysis),
-        sentences=sentences(found, analysis, where),
+        sentences=sentences(sweep, analysis, where),
         cells=cell_table(analysis),
         by_option=drawn[:options],
         together=drawn[options:],
-        outliers=outlier_table(found, analysis, beside),
-        every=model_table(found, table, beside),
+        outliers=[
+            (outlier, report_link(sweep, outlier.row, beside), explain(sweep, outlier.row))
+            for outlier in analysis.outliers
+        ],
+        every=model_table(sweep, table, beside),
         most=MOST_MODELS,
         left_out=analysis.left_out,
-        path=str(found.path),
-        command=explain(found, "ROW"),
+        path=str(sweep.path),
+        command=explain(sweep, "ROW"),
     )
 
 
@@ -106,8 +108,8 @@ def answer(analysis: Analysis) -> str:
         f"`{worst['cell']}` fail first: at least half of them by {_first(worst['median'])}."
     )
     if analysis.factors and (strongest := analysis.factors[0]).explained > 0:
-        said += f" Of the options, `{strongest.name}` explains most of the variance of the log "
-        said += f"length: {strongest.explained:.0%}."
+        said += f" Of the options, `{strongest.name}` explains the largest share of the variance "
+        said += f"of the log length: {strongest.explained:.0%}."
     return said
 
 
@@ -116,27 +118,27 @@ def _first(reach: float) -> str:
     return "none" if reach == float("inf") else f"length {reach + 1:,.0f}"
 
 
-def sentences(found: Sweep, analysis: Analysis, where: str | None = None) -> list[str]:
+def sentences(sweep: Sweep, analysis: Analysis, where: str | None = None) -> list[str]:
     """What the rows say, in a few numbers."""
     keys = ("models", "no_test_errors", "verified", "proved", "infinite", "diverged")
     total = {key: sum(cell[key] for cell in analysis.cells) for key in keys}
     of = counted(total["models"], "model")
     cells = len(analysis.cells)
-    told = [f"{of} in {cells:,} cell{'s' if cells != 1 else ''} of the grid."]
-    if where is None and total["models"] < found.models:
-        told[0] = f"{of} of the {found.models:,} of this sweep are finished so far."
-    told.append(
+    lines = [f"{of} in {cells:,} cell{'s' if cells != 1 else ''} of the grid."]
+    if where is None and total["models"] < sweep.models:
+        lines[0] = f"{of} of the {sweep.models:,} of this sweep are finished so far."
+    lines.append(
         f"{told_share(total['no_test_errors'], total['models'])} make no error on test strings."
     )
     if total["verified"]:
-        told.append(
+        lines.append(
             f"{told_share(total['infinite'], total['verified'])} are proved right at every length. "
             f"The independent checker confirmed {total['proved']:,} of {total['verified']:,} "
             "horizons."
         )
     if total["diverged"]:
-        told.append(f"{told_share(total['diverged'], total['models'])} diverged in training.")
-    return told
+        lines.append(f"{told_share(total['diverged'], total['models'])} diverged in training.")
+    return lines
 
 
 def cell_table(analysis: Analysis) -> Table:
@@ -169,7 +171,7 @@ MOST_MODELS = 1_000
 """Rows of single models a page holds; those with the shortest first error come first."""
 
 
-def model_table(found: Sweep, table: Any, beside: Path | None) -> list[dict[str, Any]]:
+def model_table(sweep: Sweep, table: Any, beside: Path | None) -> list[dict[str, Any]]:
     """Every model, the worst first, with its report if there is one."""
     rows, endless = table.to_dicts(), float("inf")
     for row in rows:
@@ -180,39 +182,20 @@ def model_table(found: Sweep, table: Any, beside: Path | None) -> list[dict[str,
             "row": row["row"], "cell": row["cell"] or "all", "seed": row["seed"],
             "errors": row["test_errors"], "first": row["first_error"] or "",
             "length": "∞" if row["length"] == endless else row["length"],
-            "report": report_link(found, row["row"], beside),
+            "report": report_link(sweep, row["row"], beside),
         }
         for row in rows[:MOST_MODELS]
     ]  # fmt: skip
 
 
-def report_link(found: Sweep, row: int, beside: Path | None) -> str | None:
+def report_link(sweep: Sweep, row: int, beside: Path | None) -> str | None:
     """Where the report of a row is, seen from the page; None if it has none."""
-    page = found.path / REPORTS / str(row) / "index.html"
+    page = sweep.path / REPORTS / str(row) / "index.html"
     if not page.is_file():
         return None
-    return quote(os.path.relpath(page, beside or found.path).replace(os.sep, "/"))
+    return quote(os.path.relpath(page, beside or sweep.path).replace(os.sep, "/"))
 
 
-def outlier_table(
-    found: Sweep, analysis: Analysis, beside: Path | None = None
-) -> list[dict[str, Any]]:
-    """Models far from the others of their cell, with the command that explains them."""
-    return [
-        {
-            "row": f"{outlier.row}",
-            "cell": outlier.cell or "all",
-            "seed": f"{outlier.seed}",
-            "measure": f"{outlier.measure:,.0f}",
-            "typical": f"{outlier.typical:,.0f}",
-            "first": outlier.first_error or "",
-            "command": visible(explain(found, outlier.row)),
-            "report": report_link(found, outlier.row, beside),
-        }
-        for outlier in analysis.outliers
-    ]
-
-
-def explain(found: Sweep, row: int | str) -> str:
+def explain(sweep: Sweep, row: int | str) -> str:
     """The command that writes a row's report to where the page looks for it."""
-    return f"tsc-interp analyze {found.path}:{row} --out {found.path / REPORTS / str(row)}"
+    return f"tsc-interp analyze {sweep.path}:{row} --out {sweep.path / REPORTS / str(row)}"

@@ -10,7 +10,6 @@ from rich.text import Text
 from tsc_interp.output.numbers import counted, format_cell, is_number
 from tsc_interp.output.table import print_table
 from tsc_interp.output.visible import visible
-from tsc_interp.report.card import ModelCard
 from tsc_interp.report.content import ReportContent, disagreements
 from tsc_interp.report.model_report import ModelReport, Section
 from tsc_interp.results.base import Finding, ProbeResult, Table
@@ -22,7 +21,7 @@ def print_report(report: ReportContent, console: Console, *, tables: bool = Fals
     for sentence in report.comparison:
         console.print(_sentence(sentence))
     if tables and (table := disagreements(report)) is not None:
-        _print_table(table, console)
+        print_result_table(table, console)
     for model in report.models:
         _print_model(model, console, tables)
 
@@ -30,16 +29,16 @@ def print_report(report: ReportContent, console: Console, *, tables: bool = Fals
 def print_lessons(report: ReportContent, console: Console) -> None:
     """Of each model the one sentence to remember."""
     for model in report.models:
-        if isinstance(model.card, ModelCard) and (lesson := model.card.lesson()) is not None:
+        if (lesson := model.card.lesson()) is not None:
             console.print(_sentence(lesson))
 
 
 def _print_model(model: ModelReport, console: Console, tables: bool) -> None:
-    told = model.findings()
-    shown = told if tables else model.highlights()
+    findings = model.findings()
+    shown = findings if tables else model.highlights()
     _print_findings([finding for _, finding in shown], console, model.card.name)
-    if len(shown) < len(told):
-        more = counted(len(told) - len(shown), "more finding")
+    if len(shown) < len(findings):
+        more = counted(len(findings) - len(shown), "more finding")
         console.print(Text(f"{more} in the report (or here, with --tables)", style="dim"))
     if model.confirmation is not None:
         console.print(_sentence(model.confirmation.tested()))
@@ -71,18 +70,19 @@ def _print_tables(result: ProbeResult, console: Console) -> None:
         console.print(Text(visible(remark), style="dim"))
     for table in result.tables():
         console.print()
-        _print_table(table, console)
+        print_result_table(table, console)
 
 
-def _sentence(told: str) -> Text:
+def _sentence(sentence: str) -> Text:
     """Code between backticks in bold, without the backticks."""
     text = Text()
-    for index, part in enumerate(visible(told).split("`")):
+    for index, part in enumerate(visible(sentence).split("`")):
         text.append(part, style="bold" if index % 2 else "")
     return text
 
 
-def _print_table(table: Table, console: Console) -> None:
+def print_result_table(table: Table, console: Console) -> None:
+    """A result's table, its columns of numbers to the right."""
     numeric = [
         index
         for index in range(len(table.columns))

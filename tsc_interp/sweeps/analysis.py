@@ -38,7 +38,6 @@ class Group:
 
     value: str
     models: int
-    no_test_errors: int
     infinite: int
     measures: Floats
     """Of the others, sorted."""
@@ -131,8 +130,7 @@ def _factor(data: DataFrame, name: str) -> Factor:
         known = part.drop_nulls("measure").sort("measure")
         groups.append(
             Group(
-                _written(value), len(part), int((part["test_errors"] == 0).sum()),
-                int(part["infinite"].fill_null(False).sum()),
+                _written(value), len(part), int(part["infinite"].fill_null(False).sum()),
                 known["measure"].to_numpy(), known["row"].to_numpy(),
             )
         )  # fmt: skip

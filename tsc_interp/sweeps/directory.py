@@ -52,7 +52,7 @@ from tsc_interp.files import (
 from tsc_interp.output.display import table
 from tsc_interp.sweeps.columns import OLD_NAMES
 from tsc_interp.sweeps.definition import Definition, SweepOptions, SweepPart
-from tsc_interp.sweeps.packing import Flags, Strip, strips, total, wanted
+from tsc_interp.sweeps.packing import Flags, Piece, all_pieces, total, wanted
 from tsc_interp.sweeps.tables import frame, polars
 from tsc_interp.sweeps.work import ROWS_SUFFIX, rows_folder, weights_path
 
@@ -111,14 +111,14 @@ class Sweep:
         return self.definition.options
 
     @cached_property
-    def strips(self) -> list[Strip]:
-        """The ensembles of the sweep, in order."""
-        return strips(self.definition.parts)
+    def pieces(self) -> list[Piece]:
+        """Every model of the sweep, cell by cell, in the order of the rows."""
+        return all_pieces(self.definition.parts)
 
     @property
     def models(self) -> int:
         """The number of models of the whole sweep."""
-        return total(self.strips)
+        return total(self.pieces)
 
     def __repr__(self) -> str:
         return f"<sweep {self.name}: {int(self.present().sum()):,} of {self.models:,} models>"
@@ -232,7 +232,7 @@ class Sweep:
         """Which rows are this definition's."""
         if definition.parts == self.definition.parts:
             return np.ones(self.models, dtype=bool)
-        return wanted(self.strips, definition.parts)
+        return wanted(self.pieces, definition.parts)
 
     def write(self) -> None:
         """Write the definition of the sweep."""
@@ -285,7 +285,7 @@ def prepared(path: Path, definition: Definition) -> Sweep:
             f"{definition.options.to_json()}; choose another place (--out DIR)"
         )
     known = there.definition.parts
-    new = tuple(p for p in definition.parts if total(strips([*known, p])) > there.models)
+    new = tuple(p for p in definition.parts if total(all_pieces([*known, p])) > there.models)
     if not new:
         return there
     extended = Definition(there.name, (*known, *new), there.options, there.definition.about)

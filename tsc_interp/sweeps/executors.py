@@ -13,7 +13,7 @@ import os
 import signal
 import socket
 from collections.abc import Callable, Iterator
-from concurrent.futures import CancelledError, Executor, Future, ProcessPoolExecutor
+from concurrent.futures import CancelledError, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from time import monotonic, sleep
@@ -43,7 +43,7 @@ class Lost(Exception):
 class Pool(Protocol):
     """Something that does tasks, open."""
 
-    def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]: ...
+    def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future[Any]: ...
 
     def kill(self) -> None:
         """Stop at once what can be stopped."""
@@ -77,44 +77,38 @@ def is_loss(error: BaseException) -> str | None:
 
 
 class Processes:
-    """Fresh processes, one thread each; they leave Ctrl-C to the process that started them."""
+    """Fresh processes, one thread each; they leave Ctrl-C to the process that started them.
+
+    Without a count, one for every core this process may use.
+    """
 
     in_flight = 0
 
-    def __init__(self, count: int) -> None:
-        self.count = count
+    def __init__(self, count: int | None = None) -> None:
+        self.count = count or cores()
 
     @contextmanager
     def opened(self) -> Iterator[Pool]:
-        context = multiprocessing.get_context("spawn")
-        others = set(multiprocessing.active_children())
         with _environment(dict.fromkeys(_ONE_THREAD, "1")):
-            executor = ProcessPoolExecutor(self.count, context, initializer=_begin_worker)
-            pool = _ProcessPool(executor, others)
+            pool = _ProcessPool(self.count)
             try:
                 yield pool
             finally:
-                executor.shutdown(wait=True, cancel_futures=True)
+                pool.shutdown(wait=True, cancel_futures=True)
 
     def recover(self) -> None:
         """A new pool is all it takes."""
 
 
-class _ProcessPool:
-    def __init__(self, executor: Executor, others: set[Any]) -> None:
-        self._executor, self._others = executor, others
-
-    def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
-        return self._executor.submit(function, *arguments)
+class _ProcessPool(ProcessPoolExecutor):
+    def __init__(self, count: int) -> None:
+        self._others = set(multiprocessing.active_children())
+        context = multiprocessing.get_context("spawn")
+        super().__init__(count, context, initializer=_begin_worker)
 
     def kill(self) -> None:
         for child in set(multiprocessing.active_children()) - self._others:
             child.terminate()
-
-
-def processes_here(count: int | None) -> Processes:
-    """So many processes, or one for every core this process may use."""
-    return Processes(count or cores())
 
 
 def _begin_worker() -> None:

@@ -17,13 +17,12 @@ from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.model.forward import forward
 from tsc_interp.model.inputs import from_strings
-from tsc_interp.rules import Classes
 from tsc_interp.sweeps.columns import NORMS
 from tsc_interp.sweeps.definition import SweepOptions
 from tsc_interp.training.config import RunConfig
 from tsc_interp.training.engine import batches, engine_for, shape_of
 from tsc_interp.training.losses import loss_named
-from tsc_interp.training.testing import answers
+from tsc_interp.training.testing import ahead, answers
 from tsc_interp.verification.horizons import first_error
 
 Floats = NDArray[np.float32]
@@ -40,7 +39,7 @@ def tested(config: RunConfig, many: Sequence[WeightArrays]) -> list[dict[str, An
     least, wrong, labels = [], [], []
     for strings, given in batches(engine, config.training.test, 0, _STRINGS):
         logits, classes = engine.logits(parameters, strings), given.astype(np.int64)
-        least.append(_ahead(logits, classes).min(axis=1))
+        least.append(ahead(logits, classes, outputs).min(axis=1))
         wrong.append(answers(logits, outputs) != classes)
         labels.append(classes)
     margin, mistakes = np.min(least, axis=0), np.concatenate(wrong, axis=1)
@@ -54,17 +53,6 @@ def tested(config: RunConfig, many: Sequence[WeightArrays]) -> list[dict[str, An
         }
         for row, ahead in zip(mistakes, margin, strict=True)
     ]
-
-
-def _ahead(logits: Floats, classes: Classes) -> Floats:
-    """`[model, string]`: the right answer's logit less the largest other, or ±logit of one."""
-    if logits.ndim == 2:
-        return np.where(classes > 0, logits, -logits)
-    index = np.broadcast_to(classes[None, :, None], (*logits.shape[:2], 1))
-    others = logits.copy()
-    np.put_along_axis(others, index, -np.inf, axis=2)
-    margins: Floats = np.take_along_axis(logits, index, axis=2)[..., 0] - others.max(axis=2)
-    return margins
 
 
 def verified(checkpoint: Checkpoint, options: SweepOptions) -> dict[str, Any]:

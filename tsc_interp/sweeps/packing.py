@@ -32,22 +32,13 @@ Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Strip:
-    """One cell's new seeds: rows `first`, `first + 1`, ..."""
-
-    first: int
-    label: str
-    config: RunConfig
-    seeds: tuple[int, ...]
-
-
-@dataclass(frozen=True)
 class Piece:
-    """What a task trains of one cell."""
+    """Models of one cell: their rows, and the seed of each."""
 
     label: str
     config: RunConfig
-    rows: tuple[int, ...]
+    rows: Sequence[int]
+    """A range where they are all of the cell, which may be millions."""
     seeds: tuple[int, ...]
 
 
@@ -72,13 +63,13 @@ class Task:
         return f"{min(rows):09d}-{max(rows):09d}-{digest.hexdigest()[:16]}"
 
 
-def strips(parts: Iterable[SweepPart]) -> list[Strip]:
-    """Every model once, in the order of the rows."""
+def all_pieces(parts: Iterable[SweepPart]) -> list[Piece]:
+    """Every model once, in the order of the rows: a piece for each cell that has new seeds."""
     parts = list(parts)
     keys = {id(cell): cell.config.key() for part in parts for cell in part.cells}
     repeated = Counter(keys[id(cell)] for part in parts for cell in part.cells)
     seen: dict[str, set[int]] = {}
-    listed, row = [], 0
+    pieces, row = [], 0
     for part in parts:
         for cell in part.cells:
             key, seeds = keys[id(cell)], part.seeds
@@ -87,35 +78,35 @@ def strips(parts: Iterable[SweepPart]) -> list[Strip]:
                 seeds = tuple(seed for seed in seeds if seed not in known)
                 known.update(seeds)
             if seeds:
-                listed.append(Strip(row, cell.label, cell.config, seeds))
+                pieces.append(Piece(cell.label, cell.config, range(row, row + len(seeds)), seeds))
                 row += len(seeds)
-    return listed
+    return pieces
 
 
-def total(found: Sequence[Strip]) -> int:
-    return found[-1].first + len(found[-1].seeds) if found else 0
+def total(pieces: Sequence[Piece]) -> int:
+    return pieces[-1].rows[-1] + 1 if pieces else 0
 
 
-def wanted(found: Sequence[Strip], parts: Iterable[SweepPart]) -> Flags:
+def wanted(pieces: Sequence[Piece], parts: Iterable[SweepPart]) -> Flags:
     """Which rows are models of these parts."""
     seeds: dict[str, list[frozenset[int]]] = {}
     for part in parts:
         chosen = frozenset(part.seeds)
         for cell in part.cells:
             seeds.setdefault(cell.config.key(), []).append(chosen)
-    flags = np.zeros(total(found), dtype=bool)
-    for strip in found:
-        for chosen in seeds.get(strip.config.key(), []):
-            if len(chosen) >= len(strip.seeds) and chosen.issuperset(strip.seeds):
-                flags[strip.first : strip.first + len(strip.seeds)] = True
+    flags = np.zeros(total(pieces), dtype=bool)
+    for piece in pieces:
+        for chosen in seeds.get(piece.config.key(), []):
+            if len(chosen) >= len(piece.seeds) and chosen.issuperset(piece.seeds):
+                flags[piece.rows[0] : piece.rows[-1] + 1] = True
             else:
-                for place, seed in enumerate(strip.seeds, strip.first):
-                    flags[place] |= seed in chosen
+                for row, seed in zip(piece.rows, piece.seeds, strict=True):
+                    flags[row] |= seed in chosen
     return flags
 
 
 def pack(
-    found: Sequence[Strip],
+    pieces: Sequence[Piece],
     missing: Flags,
     options: SweepOptions,
     processes: int,
@@ -123,19 +114,22 @@ def pack(
 ) -> list[Task]:
     """The missing rows as tasks; cells that can share a training loop share tasks."""
     groups: dict[tuple[ClassifierConfig, TrainingConfig], list[Piece]] = {}
-    for strip in found:
-        places = np.flatnonzero(missing[strip.first : strip.first + len(strip.seeds)]).tolist()
+    for piece in pieces:
+        places = np.flatnonzero(missing[piece.rows[0] : piece.rows[-1] + 1]).tolist()
         if places:
-            rows = tuple(strip.first + place for place in places)
-            seeds = tuple(strip.seeds[place] for place in places)
-            key = (shape_of(strip.config.classifier), strip.config.training)
-            piece = Piece(strip.label, strip.config, rows, seeds)
-            groups.setdefault(key, []).append(piece)
+            left = Piece(
+                piece.label,
+                piece.config,
+                tuple(piece.rows[place] for place in places),
+                tuple(piece.seeds[place] for place in places),
+            )
+            key = (shape_of(piece.config.classifier), piece.config.training)
+            groups.setdefault(key, []).append(left)
     sizes = {key: _size(key[0], int(missing.sum()), processes, ensemble) for key in groups}
     return [
-        Task(tuple(pieces), options)
+        Task(tuple(part), options)
         for key, group in groups.items()
-        for pieces in _cut(group, sizes[key])
+        for part in _cut(group, sizes[key])
     ]
 
 

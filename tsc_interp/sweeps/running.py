@@ -25,7 +25,7 @@ from tsc_interp.errors import TscError, UsageError, shorten
 from tsc_interp.files import shown
 from tsc_interp.sweeps.definition import Verify, What, definition_of
 from tsc_interp.sweeps.directory import Sweep, SweepError, prepared, refuse_strangers, tidied
-from tsc_interp.sweeps.executors import Lost, Pool, Workers, cluster, is_loss, processes_here
+from tsc_interp.sweeps.executors import Lost, Pool, Processes, Workers, cluster, is_loss
 from tsc_interp.sweeps.interrupts import Interrupts, interrupts
 from tsc_interp.sweeps.packing import Task, pack
 from tsc_interp.sweeps.tables import polars
@@ -135,7 +135,7 @@ def sweep(
         if count is not None and (type(count) is not int or count < 1):
             raise UsageError(f"{name} is a whole number from 1, got {shorten(count)}")
     path = Path(out) if out is not None else DEFAULT_SWEEPS / definition.name
-    workers = processes_here(processes) if client is None else cluster(client)
+    workers = Processes(processes) if client is None else cluster(client)
     refuse_strangers(path)
     with locked(path, watcher.waiting, "--out"), tidied(path):
         stored = prepared(path.absolute(), definition)
@@ -143,7 +143,7 @@ def sweep(
             watcher.damaged(damaged)
         wanted = stored.wanted(definition)
         missing = wanted & ~stored.present()
-        tasks = pack(stored.strips, missing, stored.options, workers.count, ensemble)
+        tasks = pack(stored.pieces, missing, stored.options, workers.count, ensemble)
         models = int(wanted.sum())
         watcher.planned(
             SweepPlan(path, models, models - int(missing.sum()), len(tasks), workers.count)

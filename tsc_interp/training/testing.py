@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +56,18 @@ def answers(logits: NDArray[np.float32], outputs: int) -> Classes:
     if outputs == 1:
         return (logits > 0).astype(np.int64)
     return np.asarray(np.where(np.isnan(logits), -np.inf, logits).argmax(axis=-1))
+
+
+def ahead(
+    logits: NDArray[np.floating[Any]], classes: Classes, outputs: int
+) -> NDArray[np.floating[Any]]:
+    """How far the right class of each string leads the largest other; of one output, ±logit."""
+    if outputs == 1:
+        return np.where(classes > 0, logits, -logits)
+    right = np.arange(outputs) == classes[..., None]
+    own = np.where(right, logits, -np.inf).max(axis=-1)
+    others = np.where(right, -np.inf, logits).max(axis=-1)
+    return np.asarray(own - others)
 
 
 def _written(engine: Engine, strings: NDArray[np.int64]) -> tuple[str, ...]:

@@ -51,10 +51,6 @@ export const dropChange = (edits, ...parts) => ({
   changes: edits.changes.filter((text) => !parts.includes(partIn(text))),
 });
 
-/** Muted if it was not, and as it was if it was changed in any way. */
-export const toggleMute = (edits, part, how = "zero") =>
-  changeOf(edits, part) === null ? setChange(edits, `${part}=${how}`) : dropChange(edits, part);
-
 const patterns = (config) => partsOf(config, ["pattern"]);
 
 /** Attention of every head as it is on a string, or free. */

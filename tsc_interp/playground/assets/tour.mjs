@@ -8,7 +8,6 @@ import { isRight, nearestFlip, vectorsOfLength } from "./search.mjs";
 import { writeCounts } from "./strings.mjs";
 import { describeTask, labelOf } from "./task.mjs";
 
-const total = (counts) => counts.reduce((sum, count) => sum + count, 0);
 const nameOf = (letter) => String.fromCharCode(97 + letter);
 const yesNo = (flag) => (flag ? "yes" : "no");
 

@@ -36,6 +36,7 @@
     await unpacked;
     if (!window.Plotly) {
       plot.textContent = plot.getAttribute("aria-label");
+      plot.style.minHeight = "0";
       return;
     }
     const figure = source(plot);
