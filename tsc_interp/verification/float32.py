@@ -113,7 +113,7 @@ def search_float32(checkpoint: Checkpoint, limit: int, form: Form, budget: int) 
     """Every set of letters, up to the shortest string found that is not right for certain."""
     if form not in ("tokens", "compressed"):
         raise UsageError(f"the form is 'tokens' or 'compressed', got {form!r}")
-    supports, rounding = Supports(checkpoint), Rounding(checkpoint)
+    supports, rounding = Supports(checkpoint, ties_are_won=False), Rounding(checkpoint)
     judge, searches, reach = _Judge(supports, rounding, form), [], limit
     # What fails first is usually made of all letters.
     for letters in reversed(all_supports(checkpoint.config)):

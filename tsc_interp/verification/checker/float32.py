@@ -54,11 +54,25 @@ class FloatClaims:
     ) -> bool:
         """Whether every string of a box, up to this length, is right in float32."""
         label = self.labels.label(support, low, high)
-        if label is None:
-            return False
+        return label is not None and self._is_answer(label, form, length, support, low, high)
+
+    def _is_answer(
+        self,
+        answer: int,
+        form: str,
+        length: int,
+        support: Support,
+        low: Sequence[int],
+        high: Sequence[int],
+    ) -> bool:
+        """Whether float32 answers every string of a box, up to this length, with this class.
+
+        Outputs of the same weights may be rounded apart, so that no tie is won for certain.
+        """
         room = self.labels.model.rounding.room(min(sum(high), length), form)
-        logit = self.labels.asked(label).count_box(support, low, high)
-        return beyond(logit, room, self.labels.above(label))
+        model = self.labels.asked(answer)
+        logit = model.count_box(support, low, high)
+        return not model.wins_ties and beyond(logit, room, self.labels.above(answer))
 
     def _right(self, claim: Claim) -> str:
         form, length = _form(claim), whole(claim["length"])
@@ -80,9 +94,9 @@ class FloatClaims:
         label = labels.of_string(support, counts)
         answer = whole(claim["answer"]) if labels.multiclass else 1 - label
         require(answer < max(labels.config.n_outputs, 2), "a class the model has no output for")
-        logit = labels.asked(answer).count_box(support, counts, counts)
-        room = labels.model.rounding.room(sum(counts), form)
-        proved = answer != label and beyond(logit, room, labels.above(answer))
+        proved = answer != label and self._is_answer(
+            answer, form, sum(counts), support, counts, counts
+        )
         require(proved, f"{string} is not proved wrong in float32, whatever the order")
         full = labels.full(support, counts)
         self._surely_wrong.setdefault(form, {})[string] = letters, full

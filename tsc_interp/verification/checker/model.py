@@ -65,6 +65,8 @@ class BoxModel:
         self._kept = Kept(memory)
         self.label: int | None = None
         """The class whose margin is bounded; None where it is the logit."""
+        self.wins_ties = False
+        """Whether outputs that equal this class's over the reals were left out of its margin."""
         self.columns: list[list[Ball]] = self.weights["unembed.W_U"]
         self.offset: list[Ball] | None = self.weights.get("unembed.b_U")
         self._outputs = [w for name, w in checkpoint.weights.items() if name.startswith("unembed.")]
@@ -84,9 +86,10 @@ class BoxModel:
     def _of_class(self, label: int) -> BoxModel:
         model = copy(self)
         model.label = label
-        # A later output of the same weights loses every tie, and holds nothing up.
+        # A later output of the same weights loses every tie over the reals.
         later = range(label + 1, self.config.n_outputs)
         others = [*range(label), *(j for j in later if not self._same(j, label))]
+        model.wins_ties = len(others) + 1 < self.config.n_outputs
         model._read_differences([(label, j) for j in others])
         return model
 

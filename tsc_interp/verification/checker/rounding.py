@@ -5,14 +5,15 @@ once, with or without fused multiply-adds, a sum of k products is off by at most
 the sum of their sizes, u = 2^-24, any other operation by u of its result, and what underflows by
 less than 2^-120. Assumed of the library: `exp`, `erf`, `tanh` and `log` good to 8 u of their
 result, products of float32 numbers (no TF32, no bfloat16), and no algorithm that multiplies
-matrices with fewer products. The bound holds for all strings of at most n letters, given as tokens
+matrices with fewer products. The log of a letter's count in the compressed form is good to 4 u:
+`model/attention.py` takes it in float64. The bound holds for all strings of at most n letters, given as tokens
 (one key per letter) or compressed (one key per kind of letter). One layer without norms.
 
 A float32 program computes the keys and values of masked tokens, too: PAD's, and CLS's where it is
 not attended to. If one of them may overflow, nothing is known of the logit.
 
-Part of the checker (checker.py): the search has a bound of its own (rounding.py), which is not
-believed. No ball is compared here; what may overflow is `UNKNOWN`, and proves nothing.
+Part of the checker (float32.py): the search has a bound of its own (bounds/rounding.py), which is
+not believed. No ball is compared here; what may overflow is `UNKNOWN`, and proves nothing.
 """
 
 from __future__ import annotations
@@ -115,6 +116,7 @@ class FloatBound:
         keys = length + 1
         if form == "compressed":
             copies = arb(length).log()
+            # With the 2 U apart below: 4 U of the log, and what adding it and the largest round.
             keys, moved, apart = 1 + len(letters), moved + U * (apart + 5 * copies), apart + copies
         # A score that is moved changes its weight, and the sum of weights, by a factor; then come
         # exp, the sum and the division.
