@@ -220,7 +220,12 @@ def test_work_is_paid_for() -> None:
     paid: list[int] = []
     checkpoint: Checkpoint = unfailing()
     BoxModel(checkpoint, lambda: paid.append(1)).tail((0, 1), 5)
-    assert len(paid) == checkpoint.config.n_heads
+    assert len(paid) == checkpoint.config.n_layers
+    # A model without heads works as well: many boxes of its MLP are not free.
+    paid.clear()
+    alone = random_checkpoint(ClassifierConfig(n_heads=0, n_layers=2), 0)
+    BoxModel(alone, lambda: paid.append(1)).count_box((0, 1), [1, 1], [2, 2])
+    assert len(paid) == 2
     # A sign that is known takes one precision, right or wrong; one that is not takes all three.
     model = BoxModel(planted(6, c_score=-1.0), lambda: paid.append(1))
     for counts, label in (([1, 6], True), ([1, 6], False), ([1, 5], True), ([1, 5], False)):
@@ -230,7 +235,7 @@ def test_work_is_paid_for() -> None:
     zero = hand_built([[1, 0]] * 2, [[1, 0], [-1, 0]], 0.0)
     paid.clear()
     BoxModel(zero, lambda: paid.append(1)).is_wrong((0, 1), [1, 2], True)
-    assert len(paid) == 3 * 2
+    assert len(paid) == 3
 
 
 def test_tables_of_the_first_layer_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:

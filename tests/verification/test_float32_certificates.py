@@ -396,8 +396,8 @@ def test_no_tie_of_equal_outputs_is_won_in_float32() -> None:
         checkpoint = some_equal_outputs(best)
         assert Checker(checkpoint).derive([claim])
         for form in FORMS:
+            float32 = {**claim, "kind": f"float32_{claim['kind']}", "form": form}
             with pytest.raises(CertificateError, match="is not proved"):
-                float32 = {**claim, "kind": f"float32_{claim['kind']}", "form": form}
                 Checker(checkpoint).derive([float32])
     certificate = tsc.certify(some_equal_outputs(1), limit=3, float32="tokens")
     assert certificate.checked.float32 == {}

@@ -10,7 +10,7 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
-from flint import arb
+from flint import arb, ctx
 
 from tests import precise_ordered
 from tests.ordered_models import longest, ordered_checkpoint, random_config, wide_config
@@ -93,6 +93,18 @@ def test_margins_of_single_strings_are_met(config: ClassifierConfig) -> None:
             both, worst = gaps(model, some, winner)[0], found[reader == one].min(0)
             assert (both <= worst + 1e-9).all()
             assert np.isfinite(both).all()
+
+
+@pytest.mark.parametrize("config", configs())
+def test_outputs_of_single_strings_are_those_of_the_forward_pass(config: ClassifierConfig) -> None:
+    checkpoint = ordered_checkpoint(config, 5, scale=1.0)
+    model, length = TrellisModel(checkpoint), longest(config, 30)
+    for string in [(0,) * length, tuple(range(2)) * (length // 2) + (1,) * (length % 2)]:
+        with ctx.workprec(128):
+            found = model.outputs(model.attended(string))
+        expected = real_outputs(checkpoint, string)
+        np.testing.assert_allclose([float(x.mid()) for x in found], expected, rtol=1e-12)
+        assert max(float(x.rad()) for x in found) < 1e-25
 
 
 def test_only_the_classes_asked_for_are_bounded() -> None:

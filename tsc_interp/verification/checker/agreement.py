@@ -197,8 +197,11 @@ class _Derivation:
             all(has_form(checkpoint) for checkpoint in self.checker.checkpoints),
             "only one-layer models without norms are shown to be the same function",
         )
-        forms = [exact_form(checkpoint, support) for checkpoint in self.checker.checkpoints]
-        require(forms[0] == forms[1], f"{letters}: the logits are not shown to be the same")
+        first, second = (
+            exact_form(checkpoint, support, self.checker.budget)
+            for checkpoint in self.checker.checkpoints
+        )
+        require(first == second, f"{letters}: the logits are not shown to be the same")
         self.boxes.always.add(letters)
         return f"on every string over exactly {letters} the two logits are the same number"
 

@@ -89,7 +89,7 @@ class BoxModel:
         # A later output of the same weights loses every tie over the reals.
         later = range(label + 1, self.config.n_outputs)
         others = [*range(label), *(j for j in later if not self._same(j, label))]
-        model.wins_ties = len(others) + 1 < self.config.n_outputs
+        model.wins_ties = len(others) != self.config.n_outputs - 1
         model._read_differences([(label, j) for j in others])
         return model
 
@@ -171,6 +171,7 @@ class BoxModel:
     def _logit(self, support: tuple[int, ...], given: Multiplicities) -> Ball:
         x = [self.weights["embed.W_E"][t] for t in (CLS, *(FIRST_LETTER + i for i in support))]
         for layer in range(self.config.n_layers):
+            self.pay()
             block, last = f"blocks.{layer}", layer == self.config.n_layers - 1
             normed = self.config.has_norm and self.config.has_mlp
             direct = last and not (normed or self.config.final_norm)
@@ -178,7 +179,6 @@ class BoxModel:
             queries = 1 if last else len(x)
             out = [row if readout is None else _times(row, readout) for row in x[:queries]]
             for head in range(self.config.n_heads):
-                self.pay()
                 key = (support, head, ctx.prec, self.label) if layer == 0 else None
                 scores, values = self._scores_and_values(block, head, x, queries, readout, key)
                 out = [
@@ -252,8 +252,6 @@ class BoxModel:
     ) -> tuple[list[list[Ball]], list[list[Ball]]]:
         read = [self._norm(f"{block}.ln1", row) for row in x]
         w = {part: self.weights[f"{block}.attn.W_{part}"][head] for part in "QKVO"}
-        stated = self.config.attention_scale
-        scale = 1 / arb(stated) if stated else 1 / arb(self.config.d_head).sqrt()
         asked, keys, held = (
             [_times(row, w[part]) for row in rows]
             for part, rows in (("Q", read[:queries]), ("K", read), ("V", read))
@@ -264,7 +262,8 @@ class BoxModel:
                 [_plus(row, b[part]) for row in rows]
                 for part, rows in (("Q", asked), ("K", keys), ("V", held))
             )
-        scores = [[kernel.dot(q, k) * scale for k in keys] for q in asked]
+        factor = kernel.score_factor(self.config.d_head, self.config.attention_scale)
+        scores = [[kernel.dot(q, k) * factor for k in keys] for q in asked]
         values = [_times(row, w["O"]) for row in held]
         if readout is not None:
             values = [_times(row, readout) for row in values]
