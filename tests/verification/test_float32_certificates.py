@@ -325,13 +325,12 @@ def test_an_answer_is_one_of_the_outputs_and_the_claimed_one() -> None:
 def test_beyond_is_strict_where_zero_would_be_another_answer() -> None:
     """A computed zero counts as negative: a logit as large as the bound may become one."""
     one = arb(1)
-    assert beyond(one * 2, one, True)
-    assert not beyond(one, one, True)
-    assert beyond(-one, one, False)
-    assert not beyond(one * 0, one, False)
-    for above in (True, False):
-        assert not beyond(arb("nan"), one, above)
-        assert not beyond(one * 9, arb("nan"), above)
+    for wins_ties in (True, False):
+        assert beyond(one * 2, one, wins_ties)
+        assert beyond(one, one, wins_ties) == wins_ties
+        assert not beyond(one * 0, one, wins_ties)
+        assert not beyond(arb("nan"), one, wins_ties)
+        assert not beyond(one * 9, arb("nan"), wins_ties)
 
 
 def test_right_and_wrong_at_once_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
