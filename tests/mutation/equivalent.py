@@ -18,6 +18,9 @@ EQUIVALENT: dict[str, str] = {
         "gamma and the sum carry the same slack"
     ),
     f"{_V}/checker/layer_rounding.py::LayerRounding.ends: -1 -> 1": "sizes have two axes",
+    f"{_V}/checker/layer_rounding.py::LinearMap.__init__: config.norm_eps > LEAST_EPS ->*": (
+        "squares that underflow are lost beside an epsilon of this size, too"
+    ),
     **{
         f"{_V}/checker/layer_rounding.py::{place} < _LARGEST -> {place.split(': ')[1]} <= _LARGEST": (
             "a quarter of what float32 holds: a limit with room on both sides"

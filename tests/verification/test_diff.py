@@ -24,6 +24,7 @@ from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.cli.app import main
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import TscError, UnsupportedError
+from tsc_interp.strings import FIRST_LETTER
 from tsc_interp.verification import CertificateError, check_agreement, diff
 from tsc_interp.verification.checker.agreement import AgreementChecker
 from tsc_interp.verification.checker.document import digest
@@ -343,6 +344,17 @@ def test_a_head_that_one_neuron_hears_belongs_to_the_function():
     for part in ("W_V", "W_Q"):
         other = changed(model, f"attn.{part}", (0, 0, 0), 1)
         assert exact_form(other, (0, 1)) != exact_form(model, (0, 1))
+
+
+def test_what_only_the_value_of_the_second_letter_changes_belongs_to_the_function():
+    model = whole_weights()
+    model.weights["blocks.0.attn.W_K"][:, 1] = 0
+    model.weights["blocks.0.attn.W_O"][0] = 0  # one head is left
+    other = {name: weight.copy() for name, weight in model.weights.items()}
+    other["embed.W_E"][FIRST_LETTER + 1, 1] += 1
+    forms = [exact_form(one, (0, 1)) for one in (model, Checkpoint(model.config, other))]
+    assert forms[0] != forms[1]
+    assert forms[0][:3] == forms[1][:3]  # options, score differences and base
 
 
 def test_what_a_head_adds_for_every_token_may_move_to_another():
