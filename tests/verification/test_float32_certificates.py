@@ -302,6 +302,9 @@ def test_the_first_of_the_wrong_strings_is_claimed_so() -> None:
         found = Checker(checkpoint).derive(claims).float32
         assert found["tokens"].first_wrong == "ab{66}"
         assert found.keys() == {"tokens"}
+    # Of 68 letters both: the one with more of the earlier letters.
+    for claims in ([wrong[0], wrong[2]], [wrong[2], wrong[0]]):
+        assert Checker(checkpoint).derive(claims).float32["tokens"].first_wrong == "ab{67}"
 
 
 def test_an_answer_is_one_of_the_outputs_and_the_claimed_one() -> None:

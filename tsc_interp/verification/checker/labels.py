@@ -1,4 +1,4 @@
-"""Gives the labels of boxes, and the objects that bound their margins.
+"""Gives the labels of boxes of counts, and says where the model is proved to answer with them.
 
 Part of the checker (check.py): nothing here is taken from the search.
 """
