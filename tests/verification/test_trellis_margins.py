@@ -212,6 +212,11 @@ def test_equal_outputs_may_differ_in_float32() -> None:
     model, sets, _ = some_strings(Checkpoint(PLAIN, weights))
     assert (gaps(model, sets, 1)[:, 2] == 0).all()
     assert (gaps(model, sets, 1, float32=True)[:, 2] < 0).all()
+    # A set about the reals keeps its tie beside sets about float32.
+    asked = np.arange(len(sets)) > 0
+    winner, every = np.ones(len(sets), dtype=np.int64), np.arange(3)
+    found = model.gaps(sets, model.readers(sets), winner, every, asked)[:, 2]
+    assert ((found < 0) == asked).all()
 
 
 def still(model: TrellisModel, sets: Sets) -> tuple[Any, Span, Any]:
