@@ -88,7 +88,7 @@ class BoxModel:
 
     def _of_class(self, label: int) -> BoxModel:
         model = copy(self)
-        if self.config.n_outputs <= 2:
+        if self.config.n_outputs in (1, 2):
             model.negated = label == 0
             return model
         model.label = label
@@ -209,7 +209,7 @@ class BoxModel:
     def _smallest(self, read: list[Ball]) -> Ball:
         """The logit, or the smallest of several differences, once the bias is added."""
         read = read if self.offset is None else _plus(read, self.offset)
-        if self.config.n_outputs > 2:
+        if self.config.n_outputs not in (1, 2):
             return kernel.smallest(read)
         return -read[0] if self.negated else read[0]
 
