@@ -182,6 +182,9 @@ EQUIVALENT: dict[str, str] = {
     f"{_V}/checker/box_claims.py::BoxClaims._cover_counts: 1 -> 2 (#3)": (
         "the box around all strings may be larger: only strings up to the length must be covered"
     ),
+    f"{_V}/checker/model.py::BoxModel._logit: 1 -> 2 (#2)": (
+        "a second query of the last layer is computed, and nothing reads it"
+    ),
     f"{_V}/checker/labels.py::_leader: j < i -> j <= i": "no letter is compared with itself",
     f"{_V}/checker/identity.py::exact_form: neurons.get(key, Fraction(0)) + output ->*": (
         "every output weight changes its sign, in both forms"
