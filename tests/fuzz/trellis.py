@@ -42,7 +42,7 @@ from tsc_interp.tasks import Reverse
 from tsc_interp.verification.checker.budget import CertificateError
 from tsc_interp.verification.checker.document import json_text
 from tsc_interp.verification.checker.sets import Sets
-from tsc_interp.verification.checker.trellis import TrellisChecker, check_trellis
+from tsc_interp.verification.checker.trellis import TrellisChecker
 from tsc_interp.verification.checker.trellis_claims import PartProved
 from tsc_interp.verification.order import partition
 
@@ -219,12 +219,12 @@ def tried(subject: Subject, others: list[Subject], rng: random.Random) -> tuple[
             checkpoint = rng.choice(others).checkpoint
             forged = {**subject.document, "weight_hash": checkpoint.weight_hash()}
             changes = {"another model's hash"}
-            check_trellis(sealed(forged), checkpoint, seconds=60)
+            TrellisChecker(checkpoint, seconds=60).check(sealed(forged))
             return "another model's hash", "ACCEPTED AND FALSE"
         if draw < 0.3:
             changes = {"document"}
             forged = altered(subject.document, rng)
-            check_trellis(forged, checkpoint, seconds=60)
+            TrellisChecker(checkpoint, seconds=60).check(forged)
             false = json_text(forged) != json_text(subject.document)
         else:
             parts = copy.deepcopy(subject.document["parts"])

@@ -18,6 +18,9 @@ EQUIVALENT: dict[str, str] = {
         "gamma and the sum carry the same slack"
     ),
     f"{_V}/checker/layer_rounding.py::LayerRounding.ends: -1 -> 1": "sizes have two axes",
+    f"{_V}/checker/layer_rounding.py::LinearMap.__init__: config.norm_eps > LEAST_EPS ->*": (
+        "squares that underflow are lost beside an epsilon of this size, too"
+    ),
     **{
         f"{_V}/checker/layer_rounding.py::{place} < _LARGEST -> {place.split(': ')[1]} <= _LARGEST": (
             "a quarter of what float32 holds: a limit with room on both sides"
@@ -173,11 +176,24 @@ EQUIVALENT: dict[str, str] = {
     f"{_V}/checker/box_claims.py::BoxClaims.letter_sets: 1 -> 2 (#2)": (
         "there is no set of more letters than the alphabet has"
     ),
-    f"{_V}/checker/box_claims.py::BoxClaims.cover_lengths: length - len(support) -> length + len(support)": (
+    f"{_V}/checker/box_claims.py::BoxClaims._cover_counts: length - len(letters) -> length + len(letters)": (
         "the box around all strings may be larger: only strings up to the length must be covered"
     ),
-    f"{_V}/checker/box_claims.py::BoxClaims.cover_lengths: 1 -> 2 (#3)": (
+    f"{_V}/checker/box_claims.py::BoxClaims._cover_counts: 1 -> 2 (#3)": (
         "the box around all strings may be larger: only strings up to the length must be covered"
+    ),
+    f"{_V}/checker/model.py::BoxModel._logit: 1 -> 2 (#2)": (
+        "a second query of the last layer is computed, and nothing reads it"
+    ),
+    f"{_V}/checker/labels.py::_leader: j < i -> j <= i": "no letter is compared with itself",
+    f"{_V}/checker/identity.py::exact_form: neurons.get(key, Fraction(0)) + output ->*": (
+        "every output weight changes its sign, in both forms"
+    ),
+    f"{_V}/checker/identity.py::exact_form: 0 -> 1 (#5)": (
+        "forms with no head differ from those with one in their other entries"
+    ),
+    f"{_V}/checker/identity.py::exact_form.cut: 1 -> 2": (
+        "what the next head adds is named twice, in both forms"
     ),
     f"{_V}/bounds/supports.py::MarginSupport.combined: sign > 0 -> sign >= 0": "a sign is 1 or -1",
     f"{_V}/checker/kernel.py::_largest_mean: break -> pass": (

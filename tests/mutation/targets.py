@@ -99,8 +99,8 @@ TARGETS = (
     ),
     Target(
         f"{_VERIFICATION}/checker/heads.py",
-        ("tests/verification/test_public_family.py",),
-        "scores_and_values or certified",
+        ("tests/verification/test_public_family.py", "tests/verification/test_trellis_margins.py"),
+        "scores_and_values or certified or outputs_of_single",
     ),
     Target(
         f"{_VERIFICATION}/checker/paths.py",
@@ -134,7 +134,11 @@ TARGETS = (
         ),
         "margins or tie_only or prove_nothing or 256_bits0 or adversary",
     ),
-    Target(f"{_VERIFICATION}/checker/readout.py", _TRELLIS, "not no_cut and not no_leaf"),
+    Target(
+        f"{_VERIFICATION}/checker/readout.py",
+        ("tests/verification/test_trellis_margins.py", *_TRELLIS),
+        "single_strings or equal_columns",
+    ),
     Target(
         f"{_VERIFICATION}/checker/agreement.py",
         ("tests/verification/test_diff.py",),
@@ -143,7 +147,7 @@ TARGETS = (
     Target(
         f"{_VERIFICATION}/checker/identity.py",
         ("tests/verification/test_diff.py", _EDGES),
-        "same_function or fractions or wider_heads or neurons",
+        "same_function or fractions or wider_heads or neuron or adds_for_every or second_letter",
     ),
     Target(
         f"{_VERIFICATION}/checker/model.py",

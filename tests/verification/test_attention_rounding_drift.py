@@ -358,3 +358,11 @@ def test_a_norm_divides_by_no_more_than_is_known() -> None:
     expected = normed(token.known, norm, token.real, arb(1.5), made.config.norm_eps)
     for one, other in zip(found.known, expected, strict=True):
         assert float(one.error) == pytest.approx(float(other.error), rel=1e-9)
+
+
+def test_the_time_of_every_key_is_paid_for() -> None:
+    paid: list[int] = []
+    made = AttentionRounding(ordered_checkpoint(PLAIN, 5), lambda: paid.append(1))
+    made.drift(3, (FIRST_LETTER, 2))
+    keys = 3 * PLAIN.n_letters
+    assert len(paid) >= PLAIN.n_heads * keys

@@ -267,3 +267,9 @@ def test_a_claim_is_bounded_once_when_writing_and_again_when_checking(monkeypatc
     before = len(asked)
     checker.check(document)
     assert len(asked) > before
+
+
+def test_a_claim_up_to_length_zero_says_nothing() -> None:
+    checker = Checker(planted(4))
+    none = {"kind": "right_up_to", "letters": "a", "length": 0, "boxes": []}
+    assert checker.derive([none]).verified_length["a"] == 0

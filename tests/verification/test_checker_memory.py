@@ -21,7 +21,7 @@ from tsc_interp.verification.checker.budget import Budget, Kept
 from tsc_interp.verification.checker.check import Checker
 from tsc_interp.verification.checker.coverage import covered
 from tsc_interp.verification.checker.sets import Sets
-from tsc_interp.verification.checker.trellis import TrellisChecker, check_trellis
+from tsc_interp.verification.checker.trellis import TrellisChecker
 from tsc_interp.verification.checker.trellis_claims import Claim
 from tsc_interp.verification.questions import verify_ordered
 
@@ -118,9 +118,9 @@ def test_an_ordered_certificate_needs_its_memory() -> None:
     checkpoint = ordered_model(d_mlp=2)
     certificate = verify_ordered(checkpoint, 4, certify=True).certificate
     assert certificate is not None
-    assert check_trellis(certificate.document, checkpoint) == certificate.checked
+    assert TrellisChecker(checkpoint).check(certificate.document) == certificate.checked
     with pytest.raises(CertificateError, match="bytes of memory"):
-        check_trellis(certificate.document, checkpoint, memory=50)
+        TrellisChecker(checkpoint, memory=50).check(certificate.document)
 
 
 def many_states(states: int, memory: int) -> TrellisChecker:

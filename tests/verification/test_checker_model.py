@@ -192,27 +192,41 @@ def test_wrong_is_decided_with_as_many_bits_as_it_takes(size: float) -> None:
     """planted(6): one a among six b's is wrong, among five right; the limits are 1/22 off zero."""
     checkpoint = planted(6, c_score=-1.0)
     model = BoxModel(with_cancelling_heads(checkpoint, size) if size else checkpoint)
-    assert model.is_wrong((0, 1), [1, 6], True)
-    assert not model.is_wrong((0, 1), [1, 5], True)
-    assert not model.is_wrong((0, 1), [1, 6], False)
-    assert model.is_wrong((0, 1), [1, 5], False)
+    for answer, counts in ((0, [1, 6]), (1, [1, 5])):
+        assert model.of_class(answer).is_answer((0, 1), counts)
+        assert not model.of_class(1 - answer).is_answer((0, 1), counts)
 
 
-def test_an_undecided_logit_is_neither_wrong_nor_an_answer() -> None:
+def test_an_undecided_logit_has_no_answer() -> None:
     model = BoxModel(hand_built([[1, 0, 2]] * 2, [[1, 0, 3], [-1, 0, -3]], 0.0))
-    for label in (True, False):
-        assert not model.is_wrong((0, 1), [1, 2], label)
-    assert not model.is_answer((0, 1), [1, 2])
+    for label in (0, 1):
+        assert not model.of_class(label).is_answer((0, 1), [1, 2])
     decided = BoxModel(planted(6, c_score=-1.0))
     assert decided.is_answer((0, 1), [1, 5])
     assert not decided.is_answer((0, 1), [1, 6])
+
+
+def test_class_0_of_two_wins_a_tie() -> None:
+    """A logit of exactly zero, over a box and on one vector: the answer is 0, and no wrong 1."""
+    for options in ({}, {"n_outputs": 2}, {"n_outputs": 3}):
+        config = ClassifierConfig(n_heads=0, d_mlp=0, **options)
+        checkpoint = random_checkpoint(config, 0)
+        checkpoint.weights["unembed.W_U"][...] = 0
+        no, yes = (BoxModel(checkpoint).of_class(label) for label in (0, 1))
+        assert not yes.is_answer((0, 1), [1, 2])
+        assert no.is_answer((0, 1), [1, 2]) == (config.n_outputs < 3)
+        for ball in (arb(0), arb(1), arb(-1)):
+            assert no.answers(ball) == (ball == 1 or (ball == 0 and config.n_outputs < 3))
+            assert yes.answers(ball) == (ball == 1)
+        assert not no.answers(arb("nan"))
+        assert not no.answers(arb("0 +/- 1"))
 
 
 def test_the_precision_around_the_checker_stays_as_it_was() -> None:
     before = arb(2).sqrt().rad()
     model = BoxModel(unfailing())
     model.tail((0, 1), 5)
-    model.is_wrong((0, 1), [1, 1], True)
+    model.of_class(0).is_answer((0, 1), [1, 1])
     assert arb(2).sqrt().rad() == before
 
 
@@ -220,17 +234,22 @@ def test_work_is_paid_for() -> None:
     paid: list[int] = []
     checkpoint: Checkpoint = unfailing()
     BoxModel(checkpoint, lambda: paid.append(1)).tail((0, 1), 5)
-    assert len(paid) == checkpoint.config.n_heads
+    assert len(paid) == checkpoint.config.n_layers
+    # A model without heads works as well: many boxes of its MLP are not free.
+    paid.clear()
+    alone = random_checkpoint(ClassifierConfig(n_heads=0, n_layers=2), 0)
+    BoxModel(alone, lambda: paid.append(1)).count_box((0, 1), [1, 1], [2, 2])
+    assert len(paid) == 2
     # A sign that is known takes one precision, right or wrong; one that is not takes all three.
     model = BoxModel(planted(6, c_score=-1.0), lambda: paid.append(1))
-    for counts, label in (([1, 6], True), ([1, 6], False), ([1, 5], True), ([1, 5], False)):
+    for counts, label in (([1, 6], 0), ([1, 6], 1), ([1, 5], 0), ([1, 5], 1)):
         paid.clear()
-        model.is_wrong((0, 1), counts, label)
+        model.of_class(label).is_answer((0, 1), counts)
         assert len(paid) == 1
     zero = hand_built([[1, 0]] * 2, [[1, 0], [-1, 0]], 0.0)
     paid.clear()
-    BoxModel(zero, lambda: paid.append(1)).is_wrong((0, 1), [1, 2], True)
-    assert len(paid) == 3 * 2
+    BoxModel(zero, lambda: paid.append(1)).of_class(0).is_answer((0, 1), [1, 2])
+    assert len(paid) == 3
 
 
 def test_tables_of_the_first_layer_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,7 @@ from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.cli.app import main
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import TscError, UnsupportedError
+from tsc_interp.strings import FIRST_LETTER
 from tsc_interp.verification import CertificateError, check_agreement, diff
 from tsc_interp.verification.checker.agreement import AgreementChecker
 from tsc_interp.verification.checker.document import digest
@@ -310,6 +311,96 @@ def test_fractions_see_every_weight():
     assert exact_form(Checkpoint(attends, checkpoint.weights), (0, 1)) != form
     scaled = checkpoint.config.model_copy(update={"score_scale": "sqrt_d_head_log_n"})
     assert exact_form(Checkpoint(scaled, checkpoint.weights), (0, 1)) != form
+
+
+def whole_weights() -> Checkpoint:
+    """Small whole numbers: coordinate 2 is 1 for all tokens, and neuron 1 adds nothing.
+
+    Both heads write along one coordinate each: 0, which only neuron 0 reads, and 1, which the
+    logit and neuron 0 read.
+    """
+    config = ClassifierConfig(n_letters=2, d_model=3, n_heads=2, d_head=1, d_mlp=2)
+    noise = np.random.default_rng(0)
+    weights = {
+        name: noise.integers(1, 9, shape).astype(np.float32)
+        for name, shape in config.weight_shapes().items()
+    }
+    weights["embed.W_E"][:, 2] = 1
+    weights["unembed.W_U"][0] = 0
+    weights["blocks.0.attn.W_O"][...] = [[[1, 0, 0]], [[0, 1, 0]]]
+    weights["blocks.0.mlp.W_out"][1] = 0
+    return Checkpoint(config, weights)
+
+
+def changed(checkpoint, name, at, by):
+    weights = {key: weight.copy() for key, weight in checkpoint.weights.items()}
+    weights[f"blocks.0.{name}"][at] += by
+    return Checkpoint(checkpoint.config, weights)
+
+
+def test_a_head_that_one_neuron_hears_belongs_to_the_function():
+    model = whole_weights()
+    model.weights["blocks.0.mlp.W_in"][0, 1] = 0
+    for part in ("W_V", "W_Q"):
+        other = changed(model, f"attn.{part}", (0, 0, 0), 1)
+        assert exact_form(other, (0, 1)) != exact_form(model, (0, 1))
+
+
+def test_what_only_the_value_of_the_second_letter_changes_belongs_to_the_function():
+    model = whole_weights()
+    model.weights["blocks.0.attn.W_K"][:, 1] = 0
+    model.weights["blocks.0.attn.W_O"][0] = 0  # one head is left
+    other = {name: weight.copy() for name, weight in model.weights.items()}
+    other["embed.W_E"][FIRST_LETTER + 1, 1] += 1
+    forms = [exact_form(one, (0, 1)) for one in (model, Checkpoint(model.config, other))]
+    assert forms[0] != forms[1]
+    assert forms[0][:3] == forms[1][:3]  # options, score differences and base
+
+
+def test_what_a_head_adds_for_every_token_may_move_to_another():
+    model = changed(whole_weights(), "attn.W_O", (0, 0), [-1, 1, 0])  # as the other head
+    moved = changed(changed(model, "attn.W_V", (0, 2), 1), "attn.W_V", (1, 2), -1)
+    assert exact_form(moved, (0, 1)) == exact_form(model, (0, 1))
+    assert exact_form(changed(moved, "attn.W_V", (1, 2), 2), (0, 1)) != exact_form(model, (0, 1))
+
+
+@pytest.mark.parametrize("dead", [0, 1])
+def test_a_head_that_only_a_silent_neuron_hears_does_not(dead):
+    """Neuron 1 reads it and adds nothing; the other head is heard, whichever comes first."""
+    model = whole_weights()
+    model.weights["blocks.0.attn.W_O"][...] = [[[0, 1, 0]], [[0, 1, 0]]]
+    model.weights["blocks.0.attn.W_O"][dead] = [1, 0, 0]
+    model.weights["blocks.0.mlp.W_in"][0, 0] = 0
+    for part in ("W_V", "W_Q"):
+        other = changed(model, f"attn.{part}", (dead, 0, 0), 1)
+        assert exact_form(other, (0, 1)) == exact_form(model, (0, 1))
+        other = changed(model, f"attn.{part}", (1 - dead, 0, 0), 1)
+        assert exact_form(other, (0, 1)) != exact_form(model, (0, 1))
+
+
+def test_the_time_of_fractions_is_paid_for():
+    paid = []
+    exact_form(whole_weights(), (0, 1), lambda: paid.append(1))
+    assert len(paid) == 2
+
+
+def test_false_tails_and_other_kinds_of_models_are_refused():
+    scaled, plain = unfailing(), planted(4)
+    weights = dict(scaled.weights, **{"unembed.W_U": -scaled.weights["unembed.W_U"]})
+    opposite = Checkpoint(scaled.config, weights)
+    with pytest.raises(CertificateError, match="tail is not proved"):
+        AgreementChecker(scaled, opposite).derive(
+            [{"kind": "agree_beyond", "letters": "ab", "length": 64}]
+        )
+    always = {"kind": "agree_at_all_lengths", "letters": "b",
+              "charts": [{"largest": "b", "boxes": [[[], []]]}]}  # fmt: skip
+    for pair in ((scaled, plain), (plain, scaled)):
+        with pytest.raises(CertificateError, match="do not decide scores scaled by log n"):
+            AgreementChecker(*pair).derive([always])
+    three = random_checkpoint(ClassifierConfig(n_outputs=3), 0)
+    for pair in ((three, plain), (plain, three)):
+        with pytest.raises(CertificateError, match="more than two classes"):
+            AgreementChecker(*pair)
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.model.forward import forward
 from tsc_interp.model.inputs import from_counts, from_tokens
-from tsc_interp.rules import MostFrequent
+from tsc_interp.rules import ContainsAll, MostFrequent
 from tsc_interp.verification.bounds.exact import ExactModel
 from tsc_interp.verification.bounds.rounding import Rounding
 from tsc_interp.verification.float32 import certainty, float32_horizon
@@ -204,5 +204,25 @@ def test_outputs_of_the_same_weights_depend_on_rounding() -> None:
     weights = {name: w.copy() for name, w in random_checkpoint(config, 1).weights.items()}
     weights["unembed.W_U"][:] = weights["unembed.W_U"][:, :1]
     found = float32_horizon(Checkpoint(config, weights), limit=3)
+    assert (found.safe_through, found.first) == (0, "a")
+    assert found.certainty == "depends on rounding"
+
+
+def some_equal_outputs(best: int) -> Checkpoint:
+    """Of 17 outputs one is the least; the others have the same weights, whose order decides."""
+    config = ClassifierConfig(
+        n_letters=1, task=ContainsAll(letters="a"), n_outputs=17, d_model=4, n_heads=0, d_mlp=0
+    )
+    columns = np.tile(np.array([[1e8], [1.0], [-1e8], [1e3]], np.float32), 17)
+    columns[:, 1 - best] *= -1
+    embedding = np.ones((3, 4), np.float32)
+    return Checkpoint(config, {"embed.W_E": embedding, "unembed.W_U": columns})
+
+
+def test_a_tie_of_some_outputs_depends_on_rounding() -> None:
+    checkpoint = some_equal_outputs(best=1)
+    column = checkpoint.weights["unembed.W_U"][:, 1]
+    assert sum(column, np.float32(0)) != sum(column[[0, 2, 1, 3]], np.float32(0))
+    found = float32_horizon(checkpoint, limit=3)
     assert (found.safe_through, found.first) == (0, "a")
     assert found.certainty == "depends on rounding"

@@ -20,13 +20,19 @@ from flint import arb, ctx
 import tsc_interp as tsc
 from tests.verification.models import hand_built, planted, random_checkpoint, small_vectors
 from tests.verification.test_classes import SEVERAL, mutated
-from tests.verification.test_float32 import ROUNDED, computed, near_tie, shuffled
+from tests.verification.test_float32 import (
+    ROUNDED,
+    computed,
+    near_tie,
+    shuffled,
+    some_equal_outputs,
+)
 from tsc_interp.checkpoints import Checkpoint, load_checkpoint
 from tsc_interp.cli import main
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.model.forward import forward
-from tsc_interp.model.inputs import from_tokens
+from tsc_interp.model.inputs import from_counts, from_tokens
 from tsc_interp.rules import ContainsAll, Maximum
 from tsc_interp.verification import CertificateError, check
 from tsc_interp.verification.bounds.exact import ExactModel
@@ -85,6 +91,12 @@ def test_rooms_hold_for_shorter_strings_and_end_where_sums_do() -> None:
     assert rooms == sorted(rooms)
     assert not rounding.room(2**22, "tokens").is_finite()
     assert rounding.room(2**40, "compressed").is_finite()
+
+
+def test_the_log_of_a_count_is_rounded_once() -> None:
+    """The compressed form's bound has room for 4 u of it, not for the 8 u of a float32 log."""
+    config = load_checkpoint("walkthrough").config
+    assert from_counts(config, np.array([[1, 2, 3]])).multiplicity.dtype == torch.float64
 
 
 # -- what is accepted ------------------------------------------------------------------------------
@@ -290,6 +302,9 @@ def test_the_first_of_the_wrong_strings_is_claimed_so() -> None:
         found = Checker(checkpoint).derive(claims).float32
         assert found["tokens"].first_wrong == "ab{66}"
         assert found.keys() == {"tokens"}
+    # Of 68 letters both: the one with more of the earlier letters.
+    for claims in ([wrong[0], wrong[2]], [wrong[2], wrong[0]]):
+        assert Checker(checkpoint).derive(claims).float32["tokens"].first_wrong == "ab{67}"
 
 
 def test_an_answer_is_one_of_the_outputs_and_the_claimed_one() -> None:
@@ -313,13 +328,12 @@ def test_an_answer_is_one_of_the_outputs_and_the_claimed_one() -> None:
 def test_beyond_is_strict_where_zero_would_be_another_answer() -> None:
     """A computed zero counts as negative: a logit as large as the bound may become one."""
     one = arb(1)
-    assert beyond(one * 2, one, True)
-    assert not beyond(one, one, True)
-    assert beyond(-one, one, False)
-    assert not beyond(one * 0, one, False)
-    for above in (True, False):
-        assert not beyond(arb("nan"), one, above)
-        assert not beyond(one * 9, arb("nan"), above)
+    for wins_ties in (True, False):
+        assert beyond(one * 2, one, wins_ties)
+        assert beyond(one, one, wins_ties) == wins_ties
+        assert not beyond(one * 0, one, wins_ties)
+        assert not beyond(arb("nan"), one, wins_ties)
+        assert not beyond(one * 9, arb("nan"), wins_ties)
 
 
 def test_right_and_wrong_at_once_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -370,6 +384,25 @@ def test_sums_whose_order_decides_depend_on_rounding(small: float) -> None:
                    "boxes": [[[1], [1]]]}):  # fmt: skip
         with pytest.raises(CertificateError, match="not proved"):
             checker.derive([claim])
+
+
+def test_no_tie_of_equal_outputs_is_won_in_float32() -> None:
+    """torch rounds columns of the same weights apart, where there are 17 of them.
+
+    The label is 1. If outputs 1 to 16 are equal, that is the answer over the reals, where the
+    lowest index wins; if output 0 equals 2 to 16, the answer is 0.
+    """
+    right = {"kind": "right_up_to", "letters": "a", "length": 3, "boxes": [[[1], [3]]]}
+    wrong = {"kind": "wrong", "string": "a", "answer": 0}
+    for best, claim in ((1, right), (0, wrong)):
+        checkpoint = some_equal_outputs(best)
+        assert Checker(checkpoint).derive([claim])
+        for form in FORMS:
+            float32 = {**claim, "kind": f"float32_{claim['kind']}", "form": form}
+            with pytest.raises(CertificateError, match="is not proved"):
+                Checker(checkpoint).derive([float32])
+    certificate = tsc.certify(some_equal_outputs(1), limit=3, float32="tokens")
+    assert certificate.checked.float32 == {}
 
 
 def test_the_order_of_letters_decides_and_is_called_so() -> None:

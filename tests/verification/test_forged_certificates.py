@@ -424,7 +424,7 @@ def test_right_and_wrong_at_once_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
     checkpoint = planted(6, c_score=-1.0)
     wrong = {"kind": "wrong", "string": "ab{6}"}
     assert Checker(checkpoint).derive([wrong]).wrong == ("ab{6}",)
-    monkeypatch.setattr("tsc_interp.verification.checker.labels.is_right", lambda *_: True)
+    monkeypatch.setattr("tsc_interp.verification.checker.labels.Labels.are_right", lambda *_: True)
     box = [[1, 1], [9, 9]]
     claim = {"kind": "right_up_to", "letters": "ab", "length": 7, "boxes": [box]}
     with pytest.raises(CertificateError, match="right and wrong"):

@@ -28,7 +28,7 @@ from tsc_interp.tasks import Addition
 from tsc_interp.verification.checker.budget import CertificateError
 from tsc_interp.verification.checker.document import digest
 from tsc_interp.verification.checker.sets import Sets
-from tsc_interp.verification.checker.trellis import EACH, SCHEMA, TrellisChecker, check_trellis
+from tsc_interp.verification.checker.trellis import EACH, SCHEMA, TrellisChecker
 from tsc_interp.verification.checker.trellis_claims import Claim
 
 
@@ -148,7 +148,7 @@ def test_certificates_count_every_string_at_256_bits(seed):
     config = wide_config(seed + 50)
     checkpoint = ordered_checkpoint(config, seed)
     length = longest(config, 3)
-    proved = check_trellis(certificate(checkpoint, [length]), checkpoint)
+    proved = TrellisChecker(checkpoint).check(certificate(checkpoint, [length]))
     (part,) = proved.parts
     task = config.task
     wrong = []
@@ -180,7 +180,7 @@ def adder() -> Checkpoint:
 def test_every_step_of_a_task_that_writes():
     checkpoint = adder()
     task: Any = checkpoint.config.task
-    proved = check_trellis(certificate(checkpoint, [0, 1], "step"), checkpoint)
+    proved = TrellisChecker(checkpoint).check(certificate(checkpoint, [0, 1], "step"))
     for step, part in enumerate(proved.parts):
         wrong = [
             string
@@ -221,7 +221,7 @@ def nodes(document: dict[str, Any]) -> list[tuple[list[Any], int]]:
 
 def test_what_was_written_is_accepted(known):
     checkpoint, document = known
-    proved = check_trellis(document, checkpoint)
+    proved = TrellisChecker(checkpoint).check(document)
     assert [part.inputs for part in proved.parts] == [3, 9, 27]
     assert sum(part.wrong for part in proved.parts) > 0
     assert {node[0] for tree, _ in nodes(document) for node in tree} >= {"cut", "right", "wrong"}
@@ -310,7 +310,7 @@ def test_no_field_can_be_changed(known, forge):
     forged = copy.deepcopy(document)
     forge(forged)
     with pytest.raises(CertificateError):
-        check_trellis(sealed(forged), checkpoint)
+        TrellisChecker(checkpoint).check(sealed(forged))
 
 
 def derived(checkpoint: Checkpoint, tree: list[Any], length: int = 3) -> Any:
@@ -337,7 +337,7 @@ def test_trees_are_whole_and_no_leaf_is_empty(known):
 
 def test_sentences_name_lengths_and_steps(known):
     checkpoint, document = known
-    (first, *_) = check_trellis(document, checkpoint).sentences
+    (first, *_) = TrellisChecker(checkpoint).check(document).sentences
     assert first.startswith("of 3 inputs of length 1, ")
     writer = adder()
     parts = [{"step": 1, "groups": []}]
@@ -348,21 +348,21 @@ def test_sentences_name_lengths_and_steps(known):
 def test_another_models_certificate_and_a_broken_seal_are_refused(known):
     checkpoint, document = known
     with pytest.raises(CertificateError, match="digest"):
-        check_trellis({**document, "digest": "0" * 64}, checkpoint)
+        TrellisChecker(checkpoint).check({**document, "digest": "0" * 64})
     other = ordered_checkpoint(checkpoint.config, 13)
     with pytest.raises(CertificateError, match="other weights"):
-        check_trellis(document, other)
+        TrellisChecker(other).check(document)
     for nonsense in (None, [], "x", 3, {}):
         with pytest.raises(CertificateError):
-            check_trellis(nonsense, checkpoint)
+            TrellisChecker(checkpoint).check(nonsense)
 
 
 def test_time_memory_and_positions_are_limits(known):
     checkpoint, document = known
     with pytest.raises(CertificateError, match="seconds"):
-        check_trellis(document, checkpoint, seconds=0.0)
+        TrellisChecker(checkpoint, seconds=0.0).check(document)
     with pytest.raises(CertificateError, match="memory"):
-        check_trellis(document, checkpoint, memory=1000)
+        TrellisChecker(checkpoint, memory=1000).check(document)
     with pytest.raises(CertificateError, match="positions"):
         TrellisChecker(checkpoint).derive([{"length": 6, "groups": []}])
     tree = [["each"]]

@@ -10,7 +10,7 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
-from flint import arb
+from flint import arb, ctx
 
 from tests.verification import precise_ordered
 from tests.verification.ordered_models import (
@@ -44,6 +44,7 @@ OPTIONS: list[dict[str, Any]] = [
     {"gated_mlp": True, "reads": "first"},
     {"d_mlp": 0, "reads": "last"},
     {"n_heads": 0, "norm": "rms", "final_norm": True},
+    {"reads": "first", "score_scale": "sqrt_d_head_log_n_cls"},
 ]
 
 
@@ -98,6 +99,18 @@ def test_margins_of_single_strings_are_met(config: ClassifierConfig) -> None:
             both, worst = gaps(model, some, winner)[0], found[reader == one].min(0)
             assert (both <= worst + 1e-9).all()
             assert np.isfinite(both).all()
+
+
+@pytest.mark.parametrize("config", configs())
+def test_outputs_of_single_strings_are_those_of_the_forward_pass(config: ClassifierConfig) -> None:
+    checkpoint = ordered_checkpoint(config, 5, scale=1.0)
+    model, length = TrellisModel(checkpoint), longest(config, 30)
+    for string in [(0,) * length, (1,) * (length - 1) + (0,)]:
+        with ctx.workprec(128):
+            found = model.outputs(model.attended(string))
+        expected = real_outputs(checkpoint, string)
+        np.testing.assert_allclose([float(x.mid()) for x in found], expected, rtol=1e-12)
+        assert max(float(x.rad()) for x in found) < 1e-25
 
 
 def test_only_the_classes_asked_for_are_bounded() -> None:
@@ -204,6 +217,11 @@ def test_equal_outputs_may_differ_in_float32() -> None:
     model, sets, _ = some_strings(Checkpoint(PLAIN, weights))
     assert (gaps(model, sets, 1)[:, 2] == 0).all()
     assert (gaps(model, sets, 1, float32=True)[:, 2] < 0).all()
+    # A set about the reals keeps its tie beside sets about float32.
+    asked = np.arange(len(sets)) > 0
+    winner, every = np.ones(len(sets), dtype=np.int64), np.arange(3)
+    found = model.gaps(sets, model.readers(sets), winner, every, asked)[:, 2]
+    assert ((found < 0) == asked).all()
 
 
 def still(model: TrellisModel, sets: Sets) -> tuple[Any, Span, Any]:

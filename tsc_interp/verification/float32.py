@@ -82,7 +82,8 @@ def search_float32(
     """The horizon, and the search of every set of letters up to the first uncertain string."""
     if form not in ("tokens", "compressed"):
         raise UsageError(f"the form is 'tokens' or 'compressed', got {form!r}")
-    supports, rounding, config = Supports(checkpoint), Rounding(checkpoint), checkpoint.config
+    config = checkpoint.config
+    supports, rounding = Supports(checkpoint, ties_are_won=False), Rounding(checkpoint)
     judge, searches, reach = _Judge(supports, rounding, form), [], limit
     first: tuple[int, ...] | None = None
     # What fails first is usually made of all letters.

@@ -72,10 +72,16 @@ def _with_cls(counts: Array) -> Array:
 
 
 class Supports:
-    """All supports of one classifier, each compiled when it is first asked for."""
+    """All supports of one classifier, each compiled when it is first asked for.
 
-    def __init__(self, checkpoint: Checkpoint) -> None:
-        self.checkpoint = checkpoint
+    Args:
+        checkpoint: The classifier.
+        ties_are_won: Whether the lower of two outputs of the same weights is always the answer: so
+            over the reals, but float32 may round them apart.
+    """
+
+    def __init__(self, checkpoint: Checkpoint, *, ties_are_won: bool = True) -> None:
+        self.checkpoint, self._ties_are_won = checkpoint, ties_are_won
         written_out = checkpoint.expanded()
         self.config, self._weights = written_out.config, written_out.weights
         self.exact = ExactModel(written_out)
@@ -111,8 +117,8 @@ class Supports:
             support = self.difference(letters, (min(other, label), max(other, label)))
             if not isinstance(support, ZeroSupport):
                 parts.append((support, 1.0 if other < label else -1.0))
-            elif other < label:
-                return support  # the other wins every tie: never the answer
+            elif other < label or not self._ties_are_won:
+                return support  # never the answer, or never for certain
         if not parts:
             return self._zero(letters, TIE)  # this class wins every tie: always the answer
         return parts[0][0] if parts[0][1] > 0 and not parts[1:] else MarginSupport(letters, parts)

@@ -148,16 +148,16 @@ class _Derivation:
         string = claim["string"]
         letters, support, counts = self.boxes.string(string)
         first, second = self.models
-        # is_wrong with label L proves that the model does not answer L.
-        says_yes = [
-            yes
-            for yes in (True, False)
-            if first.is_wrong(support, counts, not yes) and second.is_wrong(support, counts, yes)
+        answers = [
+            answer
+            for answer in (1, 0)
+            if first.of_class(answer).is_answer(support, counts)
+            and second.of_class(1 - answer).is_answer(support, counts)
         ]
-        require(bool(says_yes), f"{string} is not proved to be answered differently")
+        require(bool(answers), f"{string} is not proved to be answered differently")
         self.differ[string] = letters, sum(counts)
-        answers = ("yes", "no") if says_yes[0] else ("no", "yes")
-        return f"{string}: the first says {answers[0]}, the second {answers[1]}"
+        said = ("yes", "no") if answers[0] else ("no", "yes")
+        return f"{string}: the first says {said[0]}, the second {said[1]}"
 
     def _up_to(self, claim: Claim) -> str:
         def holds(support: Support, low: Sequence[int], high: Sequence[int]) -> None:
@@ -197,8 +197,11 @@ class _Derivation:
             all(has_form(checkpoint) for checkpoint in self.checker.checkpoints),
             "only one-layer models without norms are shown to be the same function",
         )
-        forms = [exact_form(checkpoint, support) for checkpoint in self.checker.checkpoints]
-        require(forms[0] == forms[1], f"{letters}: the logits are not shown to be the same")
+        first, second = (
+            exact_form(checkpoint, support, self.checker.budget)
+            for checkpoint in self.checker.checkpoints
+        )
+        require(first == second, f"{letters}: the logits are not shown to be the same")
         self.boxes.always.add(letters)
         return f"on every string over exactly {letters} the two logits are the same number"
 

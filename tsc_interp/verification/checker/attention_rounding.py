@@ -20,7 +20,7 @@ Part of the checker. No ball is compared here but by the kernel; what may overfl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -42,6 +42,7 @@ from tsc_interp.verification.checker.rounding import (
     add,
     gamma,
     linear,
+    score,
     within,
 )
 from tsc_interp.verification.checker.spans import Floats, Span
@@ -103,8 +104,8 @@ class Drift:
 class AttentionRounding:
     """Bounds for one model; all strings of a length at once."""
 
-    def __init__(self, checkpoint: Checkpoint) -> None:
-        self.heads = Heads(checkpoint)
+    def __init__(self, checkpoint: Checkpoint, pay: Callable[[], None] = lambda: None) -> None:
+        self.heads, self.pay = Heads(checkpoint), pay
         self.config, self.weights = self.heads.config, self.heads.weights
         self._kept: dict[Spot, Token] = {}
 
@@ -133,8 +134,8 @@ class AttentionRounding:
 
     def _embedded(self, spot: Spot) -> Token:
         real = self.heads.embedded([spot]).tolist()[0]
-        units = U if self.config.added_positions else arb(0)
-        return Token(real, [Known(abs(x), units * abs(x)) for x in real])
+        added = int(self.config.added_positions)
+        return Token(real, [Known(abs(x), added * (U * abs(x) + TINY)) for x in real])
 
     def _read(self, spot: Spot) -> Token:
         """What attention reads of a token."""
@@ -154,6 +155,7 @@ class AttentionRounding:
         return _of(real, normed(token.known, norm, centred, divisor.lower(), eps))
 
     def _projected(self, part: str, head: int, read: Token) -> Token:
+        self.pay()
         matrix = balls(self.weights[f"blocks.0.attn.W_{part}"][head])
         bias = self.vector(f"blocks.0.attn.b_{part}", head)
         real = [kernel.dot(read.real, column) for column in zip(*matrix, strict=True)]
@@ -169,7 +171,7 @@ class AttentionRounding:
             token = _of(real, add(token.known, [Known(abs(p), arb(0)) for p in places]))
         token = self._projected(part, head, token)
         if config.qk_norm != "off":
-            norm = Norm(False, *self.heads.head_norm(part))
+            norm = Norm(False, self.heads.head_norm(part), [arb(0)] * config.d_head)
             token = self._normed_token(norm, token, token.real)
         return self._turned(token, spot[1]) if config.positions == "rotary" else token
 
@@ -219,21 +221,12 @@ class AttentionRounding:
 
     def _score(self, head: int, query: Token, reader: Spot, spot: Spot, length: int) -> Known:
         config, key = self.config, self._met("K", head, spot)
-        pairs = list(zip(query.known, key.known, strict=True))
-        reach = sum(((q.size + q.error) * (k.size + k.error) for q, k in pairs), arb(0))
-        moved = sum((q.error * (k.size + k.error) + q.size * k.error for q, k in pairs), arb(0))
-        terms = len(pairs) + 1
-        stated = config.attention_scale
-        factor, units = 1 / (arb(stated) if stated else arb(config.d_head).sqrt()), 3
-        if config.log_n:
-            factor, units = factor * arb(max(length + config.cls_counted, 2)).log(), 13
-        size = abs(kernel.dot(query.real, key.real)) * factor
-        error = (moved + gamma(terms) * reach + terms * TINY) * factor
-        error = error + units * U * (size + error) * (1 + units * U)
+        product = abs(kernel.dot(query.real, key.real))
+        size, error = score(config, query.known, key.known, product, length)
         if config.positions == "alibi":
             taken = arb(float(alibi_slopes(config.n_heads)[head])) * max(reader[1] - spot[1], 0)
             size, error = size + taken, error + 2 * U * (size + error + 2 * taken) + TINY
-        return within(reach + size + error, Known(size, error))
+        return within(size + error, Known(size, error))
 
     def vector(self, name: str, head: int | None = None) -> Row | None:
         """A bias, None in a model without."""

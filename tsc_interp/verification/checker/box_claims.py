@@ -10,8 +10,6 @@ Part of the checker (check.py): nothing here is taken from the search.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import combinations
@@ -20,6 +18,7 @@ from typing import Any
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.verification.checker.budget import require
 from tsc_interp.verification.checker.coverage import covered
+from tsc_interp.verification.checker.document import digest
 
 MAX_BOXES = 500_000
 
@@ -130,11 +129,11 @@ class BoxClaims:
         require(complete, f"{letters}: the boxes leave ratios out")
 
     def _was_bounded(self, claim: Claim) -> bool:
-        return self.bounded is not None and _digest(claim) in self.bounded
+        return self.bounded is not None and digest(claim) in self.bounded
 
     def _remember(self, claim: Claim) -> None:
         if self.bounded is not None:
-            self.bounded.add(_digest(claim))
+            self.bounded.add(digest(claim))
 
     def from_length(self, letters: str, start: int) -> None:
         """Everything over these letters, from this length on, holds."""
@@ -178,10 +177,6 @@ class BoxClaims:
         self.boxes += len(boxes)
         require(self.boxes <= MAX_BOXES, f"more than {MAX_BOXES:,} boxes are too many to check")
         return list(boxes)
-
-
-def _digest(claim: Claim) -> str:
-    return hashlib.sha256(json.dumps(claim, sort_keys=True).encode()).hexdigest()
 
 
 def whole(value: Any) -> int:

@@ -31,7 +31,6 @@ from tsc_interp.verification.checker import kernel
 from tsc_interp.verification.checker.box_claims import BoxClaims, Claim, Support, number, whole
 from tsc_interp.verification.checker.budget import require
 from tsc_interp.verification.checker.float32 import Float32Proved, FloatClaims
-from tsc_interp.verification.checker.kernel import Ball
 from tsc_interp.verification.checker.labels import Labels
 from tsc_interp.verification.checker.model import BoxModel
 
@@ -82,7 +81,7 @@ class Derivation:
         pay: Callable[[], None],
         bounded: set[str] | None = None,
     ) -> None:
-        self.config = config
+        self.config, self.model = config, model
         self.boxes, self.labels = BoxClaims(config, pay, bounded), Labels(config, model)
         self.float32 = FloatClaims(self.boxes, self.labels)
         self.wrong: dict[str, tuple[str, int]] = {}
@@ -105,19 +104,13 @@ class Derivation:
         string = claim["string"]
         letters, support, counts = self.boxes.string(string)
         label = self.labels.of_string(support, counts)
-        if self.labels.multiclass:
-            answer = whole(claim["answer"])
-            require(answer < self.config.n_outputs, "a class the model has no output for")
-            proved = answer != label and self.labels.model.of_class(answer).is_answer(
-                support, counts
-            )
-            stated = f"{string} is of class {label} and answered {answer}"
-        else:
-            proved = self.labels.model.is_wrong(support, counts, bool(label))
-            stated = f"{string} is a false {'negative' if label else 'positive'}"
+        answer = self.labels.answer(claim, label)
+        proved = answer != label and self.model.of_class(answer).is_answer(support, counts)
         require(proved, f"{string} is not proved misclassified")
         self.wrong[string] = letters, sum(counts)
-        return stated
+        if self.labels.multiclass:
+            return f"{string} is of class {label} and answered {answer}"
+        return f"{string} is a false {'negative' if label else 'positive'}"
 
     def _right_up_to(self, claim: Claim) -> str:
         def holds(support: Support, low: Sequence[int], high: Sequence[int]) -> None:
@@ -132,18 +125,18 @@ class Derivation:
     def _right_always(self, claim: Claim) -> str:
         label = self.labels.shared_label(self.boxes.support(claim["letters"])[0])
         require(not self.config.log_n, "ratios alone do not decide a model scaled by log n")
-        bound, above = number(claim["bound"]), self.labels.above(label)
-        require(bound > 0 if above else bound <= 0, "the bound is on the wrong side")
+        bound, model = number(claim["bound"]), self.model.of_class(label)
+        require(bound <= 0 if model.negated else bound > 0, "the bound is on the wrong side")
+        margin = arb(-bound if model.negated else bound)
 
         def holds(
             support: Support, column: int, low: Sequence[float], high: Sequence[float]
         ) -> None:
-            logit, end = self.labels.asked(label).ratio_box(support, column, low, high), arb(bound)
-            held = kernel.is_at_most(end, logit) if above else kernel.is_at_most(logit, end)
+            held = kernel.is_at_most(margin, model.ratio_box(support, column, low, high))
             require(held, f"the logit is not proved to stay beyond {bound}")
 
         letters = self.boxes.cover_ratios(claim, holds)
-        side = "at least" if above else "at most"
+        side = "at most" if model.negated else "at least"
         what = "margin" if self.labels.multiclass else "logit"
         return f"every string over exactly {letters} is right: {what} {side} {bound:.6g}"
 
@@ -151,8 +144,8 @@ class Derivation:
         letters, support = self.boxes.support(claim["letters"])
         start, label = whole(claim["length"]), self.labels.shared_label(letters)
         require(self.config.log_n and start >= 2, "the tail bound needs scores scaled by log n")
-        right = self.labels.is_right(label, lambda model: model.tail(support, start))
-        require(right, f"{letters}: the tail is not proved")
+        model = self.model.of_class(label)
+        require(model.answers(model.tail(support, start)), f"{letters}: the tail is not proved")
         self.boxes.from_length(letters, start)
         return f"every string over exactly {letters} of {start} letters or more is right"
 
@@ -165,23 +158,15 @@ class Derivation:
             self.labels.shared_label(letters) != self.labels.shared_label(single),
             "the two sets of letters must have different labels",
         )
-        settled = any(map(kernel.is_positive, self._limits(support)))
-        require(settled, f"the limit for {single} may be zero")
+        classes = range(max(2, self.config.n_outputs))
+        limits = (self.model.of_class(label).limit(support) for label in classes)
+        require(any(map(kernel.is_positive, limits)), f"the limit for {single} may be zero")
         self.limited = True
         what = "limit with one largest output" if self.labels.multiclass else "non-zero limit"
         return (
             f"the logits of {single}^n and of strings over {letters} with ever more {single} share "
             f"a {what}, so one of them is wrong: the horizon is finite"
         )
-
-    def _limits(self, support: Support) -> Iterator[Ball]:
-        """What is above zero if this class is answered in the limit, one for each class."""
-        if self.labels.multiclass:
-            for label in range(self.config.n_outputs):
-                yield self.labels.model.of_class(label).limit(support)
-        else:
-            limit = self.labels.model.limit(support)
-            yield from (limit, -limit)
 
     # -- conclusion --------------------------------------------------------------------------
 

@@ -54,11 +54,25 @@ class FloatClaims:
     ) -> bool:
         """Whether every string of a box, up to this length, is right in float32."""
         label = self.labels.label(support, low, high)
-        if label is None:
-            return False
+        return label is not None and self._is_answer(label, form, length, support, low, high)
+
+    def _is_answer(
+        self,
+        answer: int,
+        form: str,
+        length: int,
+        support: Support,
+        low: Sequence[int],
+        high: Sequence[int],
+    ) -> bool:
+        """Whether float32 answers every string of a box, up to this length, with this class.
+
+        Outputs of the same weights may be rounded apart, so that no tie is won for certain.
+        """
         room = self.labels.model.rounding.room(min(sum(high), length), form)
-        logit = self.labels.asked(label).count_box(support, low, high)
-        return beyond(logit, room, self.labels.above(label))
+        model = self.labels.model.of_class(answer)
+        margin = model.count_box(support, low, high)
+        return not model.leaves_out_equals and beyond(margin, room, model.negated)
 
     def _right(self, claim: Claim) -> str:
         form, length = _form(claim), whole(claim["length"])
@@ -76,15 +90,13 @@ class FloatClaims:
     def _wrongly(self, claim: Claim) -> str:
         form, string = _form(claim), claim["string"]
         letters, support, counts = self.boxes.string(string)
-        labels = self.labels
-        label = labels.of_string(support, counts)
-        answer = whole(claim["answer"]) if labels.multiclass else 1 - label
-        require(answer < max(labels.config.n_outputs, 2), "a class the model has no output for")
-        logit = labels.asked(answer).count_box(support, counts, counts)
-        room = labels.model.rounding.room(sum(counts), form)
-        proved = answer != label and beyond(logit, room, labels.above(answer))
+        label = self.labels.of_string(support, counts)
+        answer = self.labels.answer(claim, label)
+        proved = answer != label and self._is_answer(
+            answer, form, sum(counts), support, counts, counts
+        )
         require(proved, f"{string} is not proved wrong in float32, whatever the order")
-        full = labels.full(support, counts)
+        full = self.labels.full(support, counts)
         self._surely_wrong.setdefault(form, {})[string] = letters, full
         return f"in float32 ({form}, any order of sums) {string} is answered {answer}: wrong"
 
@@ -107,9 +119,9 @@ class FloatClaims:
         return Float32Proved(through, min(order, key=order.__getitem__, default=None))
 
 
-def beyond(found: Ball, room: Ball, above: bool) -> bool:
-    """Whether a logit is on this side of zero by more than rounding can move it."""
-    return kernel.is_less(room, found) if above else kernel.is_at_most(found, -room)
+def beyond(margin: Ball, room: Ball, wins_ties: bool) -> bool:
+    """Whether rounding cannot move a margin below zero, or to zero if that is another answer."""
+    return kernel.is_at_most(room, margin) if wins_ties else kernel.is_less(room, margin)
 
 
 def _form(claim: Claim) -> str:

@@ -48,13 +48,11 @@ class Heads:
     ) -> Any:
         """`[reader key]`; `offers` are the keys' own vectors, where they have been made already."""
         config = self.config
-        stretch = 1 / (
-            arb(config.attention_scale) if config.attention_scale else arb(config.d_head).sqrt()
-        )
+        factor = kernel.score_factor(config.d_head, config.attention_scale)
         if config.log_n:
-            stretch = stretch * arb(length + config.cls_counted).log()
+            factor = factor * arb(length + config.cls_counted).log()
         offers = self.offers(head, keys) if offers is None else offers
-        scores = self._met("Q", head, readers) * offers.transpose() * stretch
+        scores = self._met("Q", head, readers) * offers.transpose() * factor
         if config.positions == "alibi":
             slope = arb(float(alibi_slopes(config.n_heads)[head]))
             steps = [[max(reader - key, 0) for _, key in keys] for _, reader in readers]
@@ -105,15 +103,15 @@ class Heads:
         return made + repeat(self.bias(f"blocks.0.attn.b_{part}", self.config.d_head, head), made)
 
     def _head_normed(self, part: str, row: Row) -> Row:
-        divisor, (scale, _) = self.divisor(row), self.head_norm(part)
+        divisor, scale = self.divisor(row), self.head_norm(part)
         return [value / divisor * w for value, w in zip(row, scale, strict=True)]
 
-    def head_norm(self, part: str) -> tuple[Row, Row]:
-        """Scale and shift of the norm of queries or keys."""
-        none = [arb(0)] * self.config.d_head
+    def head_norm(self, part: str) -> Row:
+        """The scale of the norm of queries or keys."""
         if self.config.qk_norm == "rms_pre":
-            return [arb(1)] * self.config.d_head, none
-        return self.matrix(f"blocks.0.attn.{part.lower()}_norm.w").tolist()[0], none
+            return [arb(1)] * self.config.d_head
+        scale: Row = self.matrix(f"blocks.0.attn.{part.lower()}_norm.w").tolist()[0]
+        return scale
 
     def _turned(self, row: Row, place: int) -> Row:
         config, row = self.config, list(row)

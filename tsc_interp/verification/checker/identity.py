@@ -15,7 +15,7 @@ Part of the checker: nothing here is taken from the search.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -33,8 +33,10 @@ def has_form(checkpoint: Checkpoint) -> bool:
     return config.n_layers == 1 and plain
 
 
-def exact_form(checkpoint: Checkpoint, support: Sequence[int]) -> Form:
-    """The form of the logit on strings over exactly these letters."""
+def exact_form(
+    checkpoint: Checkpoint, support: Sequence[int], pay: Callable[[], None] = lambda: None
+) -> Form:
+    """The form of the logit on strings over exactly these letters; `pay` is called per head."""
     config = checkpoint.config
     weights = {name: _fractions(w.tolist()) for name, w in checkpoint.weights.items()}
     cls = weights["embed.W_E"][CLS]
@@ -44,6 +46,7 @@ def exact_form(checkpoint: Checkpoint, support: Sequence[int]) -> Form:
     base = [_dot(cls, reader) for reader in readers]
     heads: dict[tuple[Fraction, ...], list[Vector]] = {}
     for head in range(config.n_heads):
+        pay()
         gaps, heard = _head(weights, head, cls, tokens, readers)
         # What the first token would give goes to the base; only differences from it remain.
         base = _plus(base, heard[0])

@@ -181,6 +181,11 @@ def _largest_mean(light: Sequence[Ball], extra: Sequence[Ball], values: Sequence
     return bound if is_less(bound, largest) else largest
 
 
+def score_factor(d_head: int, stated: float) -> Ball:
+    """What a query times a key is multiplied by, besides log n; `stated` is a divisor, or zero."""
+    return 1 / (arb(stated) if stated else arb(d_head).sqrt())
+
+
 def dot(a: Sequence[Ball], b: Sequence[Ball]) -> Ball:
     return sum((p * q for p, q in zip(a, b, strict=True)), arb(0))
 

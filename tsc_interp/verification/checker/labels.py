@@ -1,19 +1,17 @@
-"""Gives the labels of boxes, and the objects that bound their margins.
+"""Gives the labels of boxes of counts, and says where the model is proved to answer with them.
 
 Part of the checker (check.py): nothing here is taken from the search.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.verification.checker import kernel
-from tsc_interp.verification.checker.box_claims import Support
+from tsc_interp.verification.checker.box_claims import Claim, Support, whole
 from tsc_interp.verification.checker.budget import require
-from tsc_interp.verification.checker.kernel import Ball
 from tsc_interp.verification.checker.model import BoxModel
 
 
@@ -23,28 +21,13 @@ class Labels:
     def __init__(self, config: ClassifierConfig, model: BoxModel) -> None:
         self.config, self.model, self.multiclass = config, model, config.n_outputs > 2
 
-    # -- what is asked of the model --------------------------------------------------------------
-
-    def asked(self, label: int) -> BoxModel:
-        """Who bounds what makes this label right: of two classes the logit, else its margin."""
-        return self.model.of_class(label) if self.multiclass else self.model
-
-    def above(self, label: int) -> bool:
-        """On which side of zero that has to be: the margin of a class always above."""
-        return bool(label) or self.multiclass
-
-    def is_right(self, label: int, bound: Callable[[BoxModel], Ball]) -> bool:
-        """Whether what the model is asked to bound proves this label the answer."""
-        return is_right(bound(self.asked(label)), self.above(label))
-
     def are_right(self, support: Support, low: Sequence[int], high: Sequence[int]) -> bool:
         """Whether every string in a box of counts is proved right."""
         label = self.label(support, low, high)
-        return label is not None and self.is_right(
-            label, lambda model: model.count_box(support, low, high)
-        )
-
-    # -- the task --------------------------------------------------------------------------------
+        if label is None:
+            return False
+        model = self.model.of_class(label)
+        return model.answers(model.count_box(support, low, high))
 
     def shared_label(self, letters: str) -> int:
         label = self.config.task.class_of_support(frozenset(letters))
@@ -54,6 +37,14 @@ class Labels:
     def of_string(self, support: Support, counts: Sequence[int]) -> int:
         """The class of one string."""
         return int(self.config.task.classes(np.array(self.full(support, counts))))
+
+    def answer(self, claim: Claim, label: int) -> int:
+        """The class with which a claim says a string of this label is answered."""
+        if not self.multiclass:
+            return 1 - label
+        answer = whole(claim["answer"])
+        require(answer < self.config.n_outputs, "a class the model has no output for")
+        return answer
 
     def label(self, support: Support, low: Sequence[int], high: Sequence[int]) -> int | None:
         """The class of every string in a box of counts, None if they may differ."""
@@ -86,11 +77,6 @@ class Labels:
         for letter, count in zip(support, counts, strict=True):
             full[letter] = count
         return full
-
-
-def is_right(found: Ball, above: bool) -> bool:
-    """Whether a logit is proved to be on this side of zero, which itself is not above."""
-    return kernel.is_positive(found) if above else kernel.is_not_positive(found)
 
 
 def _leader(support: Support, low: Sequence[int], high: Sequence[int]) -> int | None:

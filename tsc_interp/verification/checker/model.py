@@ -5,9 +5,10 @@ each weight is at one of its ends (`kernel.mean`); a ball around the extremes go
 ball arithmetic. Where the last block's MLP reads the residual directly, values are projected onto
 what is read out before the extremes are taken, which keeps the bound tight.
 
-Two classes are told apart by one logit: the model's own, or its second output minus the first. Of
-several, a class has a *margin*: the smallest of its output's differences to the others, each read
-out as one logit is. A `BoxModel` bounds one such number.
+Two classes are told apart by one logit: the model's own, or its second output minus the first. A
+class has a *margin*: of two classes the logit or minus the logit, of more the smallest of its
+output's differences to the others, each read out as one logit is. A `BoxModel` bounds one such
+number.
 
 No ball is compared here: every judgement is the kernel's, so what is not known cannot prove.
 """
@@ -64,7 +65,11 @@ class BoxModel:
         self.cls = int(self.config.attend_cls)
         self._kept = Kept(memory)
         self.label: int | None = None
-        """The class whose margin is bounded; None where it is the logit."""
+        """The class whose margin is bounded, of more than two; None where it is the logit."""
+        self.negated = False
+        """Whether minus the logit is bounded: the margin of class 0 of two, which wins ties."""
+        self.leaves_out_equals = False
+        """Whether outputs that equal this class's over the reals were left out of its margin."""
         self.columns: list[list[Ball]] = self.weights["unembed.W_U"]
         self.offset: list[Ball] | None = self.weights.get("unembed.b_U")
         self._outputs = [w for name, w in checkpoint.weights.items() if name.startswith("unembed.")]
@@ -83,10 +88,14 @@ class BoxModel:
 
     def _of_class(self, label: int) -> BoxModel:
         model = copy(self)
+        if self.config.n_outputs in (1, 2):
+            model.negated = label == 0
+            return model
         model.label = label
-        # A later output of the same weights loses every tie, and holds nothing up.
+        # A later output of the same weights loses every tie over the reals.
         later = range(label + 1, self.config.n_outputs)
         others = [*range(label), *(j for j in later if not self._same(j, label))]
+        model.leaves_out_equals = len(others) != self.config.n_outputs - 1
         model._read_differences([(label, j) for j in others])
         return model
 
@@ -106,24 +115,20 @@ class BoxModel:
 
     # -- what the checker asks -----------------------------------------------------------------
 
-    def is_wrong(self, support: tuple[int, ...], counts: Sequence[int], label: bool) -> bool:
-        """Whether the logit of one count vector is proved to be on the wrong side of zero."""
-        return self._is_positive(support, counts) is (not label)
+    def answers(self, margin: Ball) -> bool:
+        """Whether a margin of this class proves it the answer."""
+        return kernel.is_not_positive(-margin) if self.negated else kernel.is_positive(margin)
 
     def is_answer(self, support: tuple[int, ...], counts: Sequence[int]) -> bool:
-        """Whether the margin of one count vector is proved to be above zero."""
-        return self._is_positive(support, counts) is True
-
-    def _is_positive(self, support: tuple[int, ...], counts: Sequence[int]) -> bool | None:
-        """On which side of zero the logit (or margin) of one count vector is; None: not proved."""
+        """Whether this class is proved to be the answer to one count vector."""
         for precision in _PRECISIONS:
             with ctx.workprec(precision):
-                logit = self._counts(support, counts, counts)
-                if kernel.is_positive(logit):
+                margin = self._counts(support, counts, counts)
+                if self.answers(margin):
                     return True
-                if kernel.is_not_positive(logit):
+                if kernel.is_positive(-margin):
                     return False
-        return None
+        return False
 
     def count_box(self, support: tuple[int, ...], low: Sequence[int], high: Sequence[int]) -> Ball:
         """The logit over all counts of the support's letters from `low` to `high`."""
@@ -168,6 +173,7 @@ class BoxModel:
     def _logit(self, support: tuple[int, ...], given: Multiplicities) -> Ball:
         x = [self.weights["embed.W_E"][t] for t in (CLS, *(FIRST_LETTER + i for i in support))]
         for layer in range(self.config.n_layers):
+            self.pay()
             block, last = f"blocks.{layer}", layer == self.config.n_layers - 1
             normed = self.config.has_norm and self.config.has_mlp
             direct = last and not (normed or self.config.final_norm)
@@ -175,7 +181,6 @@ class BoxModel:
             queries = 1 if last else len(x)
             out = [row if readout is None else _times(row, readout) for row in x[:queries]]
             for head in range(self.config.n_heads):
-                self.pay()
                 key = (support, head, ctx.prec, self.label) if layer == 0 else None
                 scores, values = self._scores_and_values(block, head, x, queries, readout, key)
                 out = [
@@ -204,7 +209,9 @@ class BoxModel:
     def _smallest(self, read: list[Ball]) -> Ball:
         """The logit, or the smallest of several differences, once the bias is added."""
         read = read if self.offset is None else _plus(read, self.offset)
-        return read[0] if self.config.n_outputs in (1, 2) else kernel.smallest(read)
+        if self.config.n_outputs not in (1, 2):
+            return kernel.smallest(read)
+        return -read[0] if self.negated else read[0]
 
     def _biased(self, row: list[Ball], name: str) -> list[Ball]:
         return _plus(row, self.weights[name]) if self.config.biases else row
@@ -249,8 +256,6 @@ class BoxModel:
     ) -> tuple[list[list[Ball]], list[list[Ball]]]:
         read = [self._norm(f"{block}.ln1", row) for row in x]
         w = {part: self.weights[f"{block}.attn.W_{part}"][head] for part in "QKVO"}
-        stated = self.config.attention_scale
-        scale = 1 / arb(stated) if stated else 1 / arb(self.config.d_head).sqrt()
         asked, keys, held = (
             [_times(row, w[part]) for row in rows]
             for part, rows in (("Q", read[:queries]), ("K", read), ("V", read))
@@ -261,7 +266,8 @@ class BoxModel:
                 [_plus(row, b[part]) for row in rows]
                 for part, rows in (("Q", asked), ("K", keys), ("V", held))
             )
-        scores = [[kernel.dot(q, k) * scale for k in keys] for q in asked]
+        factor = kernel.score_factor(self.config.d_head, self.config.attention_scale)
+        scores = [[kernel.dot(q, k) * factor for k in keys] for q in asked]
         values = [_times(row, w["O"]) for row in held]
         if readout is not None:
             values = [_times(row, readout) for row in values]

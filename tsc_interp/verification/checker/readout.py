@@ -57,9 +57,9 @@ class WholeModel(Heads):
         x = self.base(reader)
         for head in range(config.n_heads):
             scores, held = self.heard(head, [reader], [*spots, *([reader] * own)], length)
-            raw = [score.exp() for score in scores.tolist()[0]]
-            weights = arb_mat([[weight / sum(raw, arb(0)) for weight in raw]])
-            x = x + weights * held
+            weights = [score.exp() for score in scores.tolist()[0]]
+            total = sum(weights, arb(0))
+            x = x + arb_mat([[weight / total for weight in weights]]) * held
         return x
 
     def outputs(self, x: Any) -> Row:

@@ -5,14 +5,16 @@ once, with or without fused multiply-adds, a sum of k products is off by at most
 the sum of their sizes, u = 2^-24, any other operation by u of its result, and what underflows by
 less than 2^-120. Assumed of the library: `exp`, `erf`, `tanh` and `log` good to 8 u of their
 result, products of float32 numbers (no TF32, no bfloat16), and no algorithm that multiplies
-matrices with fewer products. The bound holds for all strings of at most n letters, given as tokens
-(one key per letter) or compressed (one key per kind of letter). One layer without norms.
+matrices with fewer products. The log of a letter's count in the compressed form is good to 4 u:
+`model/attention.py` takes it in float64. The bound holds for all strings of at most n letters,
+given as tokens (one key per letter) or compressed (one key per kind of letter). One layer without
+norms.
 
 A float32 program computes the keys and values of masked tokens, too: PAD's, and CLS's where it is
 not attended to. If one of them may overflow, nothing is known of the logit.
 
-Part of the checker (checker.py): the search has a bound of its own (rounding.py), which is not
-believed. No ball is compared here; what may overflow is `UNKNOWN`, and proves nothing.
+Part of the checker (float32.py): the search has a bound of its own (bounds/rounding.py), which is
+not believed. No ball is compared here; what may overflow is `UNKNOWN`, and proves nothing.
 """
 
 from __future__ import annotations
@@ -115,6 +117,7 @@ class FloatBound:
         keys = length + 1
         if form == "compressed":
             copies = arb(length).log()
+            # With the 2 U apart below: 4 U of the log, and what adding it and the largest round.
             keys, moved, apart = 1 + len(letters), moved + U * (apart + 5 * copies), apart + copies
         # A score that is moved changes its weight, and the sum of weights, by a factor; then come
         # exp, the sum and the division.
@@ -144,21 +147,24 @@ class FloatBound:
         return [Known(abs(x), known.error) for x, known in zip(real, found, strict=True)]
 
     def _score(self, query: Sequence[Known], key: Sequence[Known], length: int) -> Known:
-        pairs = list(zip(query, key, strict=True))
-        terms = len(pairs) + 1
-        size = sum((q.size * k.size for q, k in pairs), arb(0))
-        reach = sum(((q.size + q.error) * (k.size + k.error) for q, k in pairs), arb(0))
-        # The real product is `size` at most, the one of what is computed `reach`.
-        error = reach - size + gamma(terms) * reach + terms * TINY
-        stated = self.config.attention_scale
-        root = arb(stated) if stated else arb(self.config.d_head).sqrt()
-        factor, units = 1 / root, 3
-        if self.config.log_n:
-            counted = length + self.config.cls_counted
-            factor, units = factor * arb(counted if counted != 1 else 2).log(), 13
-        size, error = size * factor, error * factor
-        error = error + units * U * (size + error) * (1 + units * U)
-        return within(reach + size + error, Known(size, error))
+        size = kernel.dot([known.size for known in query], [known.size for known in key])
+        return score(self.config, query, key, size, length)
+
+
+def score(
+    config: ClassifierConfig, query: Sequence[Known], key: Sequence[Known], size: Ball, length: int
+) -> Known:
+    """The score of a query and a key; the size of their real product is at most `size`."""
+    pairs, terms = list(zip(query, key, strict=True)), len(query) + 1
+    reach = sum(((q.size + q.error) * (k.size + k.error) for q, k in pairs), arb(0))
+    moved = sum((q.error * (k.size + k.error) + q.size * k.error for q, k in pairs), arb(0))
+    factor, units = kernel.score_factor(config.d_head, config.attention_scale), 3
+    if config.log_n:
+        counted = length + config.cls_counted
+        factor, units = factor * arb(counted if counted != 1 else 2).log(), 13
+    size, error = size * factor, (moved + gamma(terms) * reach + terms * TINY) * factor
+    error = error + units * U * (size + error) * (1 + units * U)
+    return within(reach + size + error, Known(size, error))
 
 
 def linear(

@@ -80,29 +80,14 @@ _FIRST_LEAF = 256
 """The same of the first leaf, with what is made once for a trellis."""
 
 
-def check_trellis(
-    document: Any,
-    checkpoint: Checkpoint,
-    *,
-    seconds: float = SECONDS,
-    memory: int = MEMORY,
-) -> TrellisProved:
-    """Return what a certificate proves about an order-sensitive model.
+class TrellisChecker:
+    """Checks certificates of one model about its own task.
 
     Args:
-        document: The certificate, as read from JSON.
-        checkpoint: The model it is about.
-        seconds: How long the check may take.
+        checkpoint: The model.
+        seconds: How long one check may take.
         memory: How many bytes it may hold at one time, besides the document.
-
-    Raises:
-        CertificateError: If anything does not hold, or takes more than that.
     """
-    return TrellisChecker(checkpoint, seconds=seconds, memory=memory).check(document)
-
-
-class TrellisChecker:
-    """Checks certificates of one model about its own task."""
 
     def __init__(
         self, checkpoint: Checkpoint, *, seconds: float = SECONDS, memory: int = MEMORY
@@ -119,6 +104,11 @@ class TrellisChecker:
         """Leaves that `hold` has shown, so that `derive` need not do it again."""
 
     def check(self, document: Any) -> TrellisProved:
+        """What a certificate, as read from JSON, proves about the model.
+
+        Raises:
+            CertificateError: If anything does not hold, or takes more than is allowed.
+        """
         with checking(self._budget):
             SCHEMA.opened(document, [self.weight_hash])
             task = self._task.model_dump(mode="json")

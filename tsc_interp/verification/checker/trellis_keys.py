@@ -33,7 +33,7 @@ class KeyedModel(WholeModel):
     def __init__(self, checkpoint: Checkpoint, pay: Callable[[], None], memory: int) -> None:
         super().__init__(checkpoint)
         self.pay = pay
-        self._attention_rounding = AttentionRounding(checkpoint)
+        self._attention_rounding = AttentionRounding(checkpoint, pay)
         self._kept = Kept(memory)
 
     def readers(self, sets: Sets) -> Index:

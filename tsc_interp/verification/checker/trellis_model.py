@@ -191,8 +191,8 @@ class TrellisModel(KeyedModel):
             each = ends.outputs(self.rounding.outer, read, scale.high)
             each = each if config.n_outputs > 1 else np.insert(each, 0, 0.0, axis=1)
             own = np.take_along_axis(each, winner[:, None], 1)
-            off = blur.span(each + own + up((row.size * ends.added[:, None]).sum(-1))).high
-            off = up(off * (1 + 2.0**-20))
+            off = each + own + up((row.size * ends.added[:, None]).sum(-1))
+            off = blur.span(up(off * (1 + 2.0**-20))).high
             rest = rest + Span(-off, off)
         rest = rest + shift * scale
         if posts is not None:
