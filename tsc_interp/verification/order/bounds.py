@@ -51,6 +51,7 @@ class Bounds:
         self.relaxation = Relaxation(config, keys.maps, self.largest)
         self.channels = self.relaxation.directions
         self.probes = [Probe(head, self.channels) for head in heads]
+        self.n_directions = sum(len(probe.q) for probe in self.probes)
         centre = keys.constant.values + sum(head.centre for head in heads)
         self.centre = centre
         """`[reader d]`: the residual stream at the heads' centres."""
@@ -64,17 +65,18 @@ class Bounds:
         regions: Regions,
         reader: Index,
         label: Index,
-        start: list[Array] | None = None,
+        start: Array | None = None,
         doubt: Mask | None = None,
     ) -> Bounded:
         """Forms, and margins by the directions alone; of classes not in `doubt` nothing counts."""
         weights = [self.sweeps.weights_of(regions, reader, h) for h in range(len(self.probes))]
-        starts = [None] * len(weights) if start is None else start
+        starts = [None] * len(weights) if start is None else self._by_head(start)
         both = [
             self._support(regions, reader, head, known, *weights[head])
             for head, known in enumerate(starts)
         ]
-        support, found = [bound for bound, _ in both], [level for _, level in both]
+        support = [bound for bound, _ in both]
+        levels = np.concatenate([np.empty((len(regions), 0)), *(level for _, level in both)], 1)
         ranges = self._ranges(support, self._joint(regions, reader, support, weights), reader)
         forms = self.relaxation.forms(*ranges, label)
         low, high = self._by_directions(forms, support, ranges, reader)
@@ -83,7 +85,12 @@ class Bounds:
         high = np.where(np.isinf(forms.high), forms.high, high + forms.high)
         if doubt is not None:
             low[~doubt] = np.inf
-        return Bounded(regions, reader, label, found, low, high, forms, weights)
+        return Bounded(regions, reader, label, levels, low, high, forms, weights)
+
+    def _by_head(self, levels: Array) -> list[Array]:
+        """Levels `[... direction]` of all heads as those of each."""
+        ends = np.cumsum([len(probe.q) for probe in self.probes], dtype=np.int64)
+        return np.split(levels, ends, axis=-1)[:-1]
 
     def _support(
         self,
@@ -269,19 +276,16 @@ class Bounds:
 
     # -- regions that hardly move -------------------------------------------------------------
 
-    def is_still(self, levels: list[Array], share: float) -> bool:
+    def is_still(self, levels: Array, share: float) -> bool:
         """Whether a region's means differ by at most this share of the values' size."""
-        if not levels:
-            return False
-        for probe, level in zip(self.probes, levels, strict=True):
+        for probe, level in zip(self.probes, self._by_head(levels), strict=True):
             half = len(level) // 2
-            if not half:
-                return False
             # Directions come in opposite pairs: their largest means add up to the width.
             width = level[:half] + level[half:]
-            if not (width <= share * np.abs(probe.q[:half]) @ probe.head.size).all():
+            narrow = width <= share * np.abs(probe.q[:half]) @ probe.head.size
+            if not half or not narrow.all():
                 return False
-        return True
+        return bool(self.probes)
 
     # -- single inputs -------------------------------------------------------------------------
 

@@ -31,7 +31,6 @@ class Part:
     step: int | None
     inputs: int
     groups: list[Found]
-    seconds: float
 
     @property
     def examined(self) -> int:
@@ -54,9 +53,7 @@ class Part:
 
     def regions(self, undecided: bool = False) -> list[Regions]:
         """The wrong (or undecided) regions; none has an input of another."""
-        if undecided:
-            return [one for group in self.groups for one in group.undecided]
-        return [one for group in self.groups for one, _ in group.wrong]
+        return [group.undecided if undecided else group.wrong[0] for group in self.groups]
 
     @property
     def wrong_inputs(self) -> Index:

@@ -175,7 +175,7 @@ class LinearBounds:
 
     few = 128
     refines = False
-    probes: tuple[()] = ()
+    n_directions = 0
 
     def __init__(self, terms: Terms, trellis: Trellis) -> None:
         self.terms, self.trellis = terms, trellis
@@ -189,13 +189,13 @@ class LinearBounds:
         return self.terms.maps
 
     def bounded(
-        self, regions: Regions, reader: Index, label: Index, start: list[Array] | None, doubt: Mask
+        self, regions: Regions, reader: Index, label: Index, start: Array | None, doubt: Mask
     ) -> Bounded:
         """Margins times a path's weight: their lower ends where a class is in doubt."""
         shape = doubt.shape
         low, high = settled(self.maps.same, label, np.full(shape, np.nan), np.full(shape, np.nan))
         low[~doubt] = np.inf
-        known = Bounded(regions, reader, label, [], low, high)
+        known = Bounded(regions, reader, label, np.empty((len(regions), 0)), low, high)
         plan = self._plan(regions) if self.few_groups else []
         asked = np.isnan(low)
         wide = asked.mean(1) > _WIDE if plan else np.zeros(len(asked), dtype=bool)

@@ -262,8 +262,7 @@ def largest_regions(part: Part, task: Any, name: Callable[[int], str]) -> list[t
     """The largest wrong regions of a part: how many inputs, and what they have in common."""
     found = [
         (count, number, regions, instead)
-        for group in part.groups
-        for regions, instead in group.wrong
+        for regions, instead in (group.wrong for group in part.groups)
         for number, count in enumerate(regions.counts())
     ]
     return [
