@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -42,14 +43,14 @@ class Part:
         """Letters of a whole row."""
         return self.groups[0].trellis.length
 
-    @property
+    @cached_property
     def wrong(self) -> int:
-        return sum(map(sum, map(Regions.counts, self.regions()))) + len(self.wrong_inputs)
+        return sum(sum(one.counts()) for one in self.regions()) + len(self.wrong_inputs)
 
-    @property
+    @cached_property
     def undecided(self) -> int:
         regions = self.regions(undecided=True)
-        return sum(map(sum, map(Regions.counts, regions))) + len(self.undecided_inputs)
+        return sum(sum(one.counts()) for one in regions) + len(self.undecided_inputs)
 
     def regions(self, undecided: bool = False) -> list[Regions]:
         """The wrong (or undecided) regions; none has an input of another."""

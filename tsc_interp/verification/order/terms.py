@@ -30,8 +30,6 @@ _SCORES_AT_ONCE = 1 << 18
 """Few enough numbers to stay in the processor's cache."""
 _TINY = 2.0**-1000
 _FEW_GROUPS = 16
-_WIDE = 0.25
-"""Where more classes of a region are in doubt, all are bounded: whole rows are looked up faster."""
 
 
 def has_terms(config: ClassifierConfig, keys: Keys) -> bool:
@@ -196,22 +194,19 @@ class LinearBounds:
         low, high = settled(self.maps.same, label, np.full(shape, np.nan), np.full(shape, np.nan))
         low[~doubt] = np.inf
         known = Bounded(regions, reader, label, np.empty((len(regions), 0)), low, high)
-        plan = self._plan(regions) if self.few_groups else []
         asked = np.isnan(low)
-        wide = asked.mean(1) > _WIDE if plan else np.zeros(len(asked), dtype=bool)
-        rows = np.flatnonzero(wide)
-        for some in chunks(len(rows), max(1, _NUMBERS_AT_ONCE // shape[1])):
-            at = rows[some]
-            found = self._highest(plan, _Pairs(self.terms, known, at, None, -1))
-            low[at] = np.where(asked[at], -found, low[at])
-        rows, which = np.nonzero(asked & ~wide[:, None])
-        for some in chunks(len(rows), _NUMBERS_AT_ONCE if plan else self.at_once):
+        if self.few_groups:
+            # All classes of a region: whole rows are looked up faster than some numbers of them.
+            plan, rows = self._plan(regions), np.flatnonzero(asked.any(1))
+            for some in chunks(len(rows), max(1, _NUMBERS_AT_ONCE // shape[1])):
+                at = rows[some]
+                highest = self._highest(plan, _Pairs(self.terms, known, at, None, -1))
+                low[at] = np.where(asked[at], -highest, low[at])
+            return known
+        rows, which = np.nonzero(asked)
+        for some in chunks(len(rows), self.at_once):
             pair = rows[some], which[some]
-            if plan:
-                found = self._highest(plan, _Pairs(self.terms, known, *pair, -1))
-            else:
-                found = self.scores(known, *pair, -1).highest()
-            low[pair] = -found
+            low[pair] = -self.scores(known, *pair, -1).highest()
         return known
 
     def scores(self, known: Bounded, rows: Index, which: Index, sign: int) -> Scores:
