@@ -182,7 +182,7 @@ class Bounds:
         state = self.keys.maps.state
         if state is not None and not self.config.centred_norm and self.config.has_mlp:
             d = len(self.largest)
-            count = self.channels.shape[0] - d * (1 + self.relaxation.needs_scale)
+            count = self.channels.shape[0] - d * (1 + self.maps.needs_scale)
             x = ranges[0][:, None, count : count + d], ranges[1][:, None, count : count + d]
             up, down = np.maximum(slope, 0), np.minimum(slope, 0)
             off = 4 * (d + 4) * UNIT * (np.abs(slope) @ self.largest)

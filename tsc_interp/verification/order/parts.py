@@ -71,11 +71,10 @@ class Part:
     def first(self, undecided: bool = False) -> tuple[int, ...] | None:
         """The first wrong (or undecided) input, place by place in the alphabet's order."""
         regions = [region for region in self.regions(undecided) if len(region)]
-        found = [first_path(regions)] if regions else []
+        candidates = [first_path(regions)] if regions else []
         inputs = self.undecided_inputs if undecided else self.wrong_inputs
-        for place in range(self.length if len(inputs) else 0):
-            inputs = inputs[inputs[:, place] == inputs[:, place].min()]
-        return min(found + [tuple(row) for row in inputs[:1].tolist()], default=None)
+        inputs = inputs[np.lexsort(inputs.T[::-1])[:1]]
+        return min(candidates + [tuple(row) for row in inputs.tolist()], default=None)
 
     def is_wrong(self, letters: Index) -> bool:
         """Whether this input is known to be wrong."""

@@ -59,13 +59,9 @@ class Relaxation:
             self.maps.gate,
             self.maps.state if self.maps.inner is not None else None,
         ]
-        parts.append(self.maps.final if self.needs_scale else None)
+        parts.append(self.maps.final if self.maps.needs_scale else None)
         rows = [part.values.T for part in parts if part is not None]
         return np.concatenate(rows) if rows else np.zeros((0, len(self.largest)))
-
-    @property
-    def needs_scale(self) -> bool:
-        return needs_scale(self.config, self.maps)
 
     def forms(self, low: Array, high: Array, label: Index) -> Forms:
         """`low` and `high` `[region channel]` of `directions`; `label [region]`."""
@@ -74,17 +70,14 @@ class Relaxation:
         slope = columns[label][:, None] - columns
         sizes = maps.outer.size.T
         size = (sizes[label][:, None] + sizes) @ self.largest
-        # Without a final norm nothing is divided, and a shift is added like any other constant.
-        own = maps.after.values if self.config.final_norm else maps.after.values + maps.shift.values
-        least = own[label][:, None] - own
-        parts = np.abs(maps.after.values) + np.abs(maps.shift.values)
-        size += parts[label][:, None] + parts
+        least = maps.constant[label][:, None] - maps.constant
+        size += maps.parts[label][:, None] + maps.parts
         most = least.copy()
         active, gain = self._active(low, high), None
         if active is not None:
             assert maps.added is not None
             gain = maps.added.values.T[label][:, None] - maps.added.values.T
-        if self.needs_scale:
+        if self.maps.needs_scale:
             shift = maps.shift.values[label][:, None] - maps.shift.values
             scale = self._scale(low, high, active)
             slope = slope + (shift * scale.slope[:, None])[:, :, None] * scale.on_x[:, None]
@@ -119,18 +112,15 @@ class Relaxation:
         maps = self.maps
         size = np.abs(x)
         outputs, errors = times((x, np.broadcast_to(off, x.shape)), maps.outer)
-        constant = (
-            maps.after.values if self.config.final_norm else maps.after.values + maps.shift.values
-        )
-        errors = errors + 8 * UNIT * (np.abs(maps.after.values) + np.abs(maps.shift.values))
+        errors = errors + 8 * UNIT * maps.parts
         active: tuple[Array, Array] | None = None
         if maps.inner is not None:
             assert maps.added is not None
             active = self._activations(x, off)
             more, room = times(active, maps.added)
             outputs, errors = outputs + more, errors + room
-        outputs = outputs + constant
-        if self.needs_scale:
+        outputs = outputs + maps.constant
+        if self.maps.needs_scale:
             assert maps.final is not None
             assert maps.after_state is not None
             state, room = times((x, np.broadcast_to(off, x.shape)), maps.final)
@@ -214,11 +204,6 @@ class Relaxation:
             parts = parts + np.maximum(*np.abs(active.bounds)) @ maps.added_state.size
         after, eps = maps.after_state.values, self.config.norm_eps
         return Scale(x, maps.final.values, added, after, eps, parts)
-
-
-def needs_scale(config: ClassifierConfig, maps: Maps) -> bool:
-    """Whether something is added after the final norm, so that its scale matters."""
-    return bool(config.final_norm and maps.shift.values.any())
 
 
 def settled(

@@ -80,8 +80,7 @@ class Search:
 
     @cached_property
     def terms(self) -> Terms | None:
-        config = self.exact.config
-        return Terms(config, self.keys) if has_terms(config, self.keys) else None
+        return Terms(self.keys) if has_terms(self.keys) else None
 
     def part(self) -> Part:
         """What became of every input; what was not decided is undecided."""

@@ -14,13 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from tsc_interp.config import ClassifierConfig
 from tsc_interp.tasks.regions import Mask, Regions
 from tsc_interp.tasks.trellis import Index, Trellis
 from tsc_interp.verification.bounds.intervals import UNIT, Array, Interval
 from tsc_interp.verification.order.directions import Bounded
 from tsc_interp.verification.order.keys import WEIGHT_UNITS, Keys, Maps, Rounded
-from tsc_interp.verification.order.relax import needs_scale, settled, times
+from tsc_interp.verification.order.relax import settled, times
 from tsc_interp.verification.order.scores import Layout, Scores, chunks
 
 _MOST = 1 << 25
@@ -32,10 +31,10 @@ _TINY = 2.0**-1000
 _FEW_GROUPS = 16
 
 
-def has_terms(config: ClassifierConfig, keys: Keys) -> bool:
+def has_terms(keys: Keys) -> bool:
     """Whether margins are such sums, and few enough numbers say all of them."""
     readers, heads, places, letters = keys.weights.shape
-    linear = heads == 1 and keys.maps.inner is None and not needs_scale(config, keys.maps)
+    linear = heads == 1 and keys.maps.inner is None and not keys.maps.needs_scale
     return linear and readers * places * letters * keys.maps.outer.values.shape[1] <= _MOST
 
 
@@ -46,17 +45,14 @@ class Terms:
     its share of what adding up rounds included.
     """
 
-    def __init__(self, config: ClassifierConfig, keys: Keys) -> None:
+    def __init__(self, keys: Keys) -> None:
         self.maps = keys.maps
         weight = keys.weights[:, 0].transpose(1, 2, 0)
         reading, reading_off = times((keys.constant.values, keys.constant.errors), keys.maps.outer)
-        shift = keys.maps.after.values
-        shift = shift if config.final_norm else shift + keys.maps.shift.values
-        parts = np.abs(keys.maps.after.values) + np.abs(keys.maps.shift.values)
         errors = keys.maps.after.errors + keys.maps.shift.errors
-        off = (reading_off + errors + 4 * UNIT * parts).max(1)
-        size = (np.abs(reading) + parts).max(1)
-        alone = reading + shift
+        off = (reading_off + errors + 4 * UNIT * keys.maps.parts).max(1)
+        size = (np.abs(reading) + keys.maps.parts).max(1)
+        alone = reading + keys.maps.constant
         units = 2 * (weight.shape[0] + 24 + WEIGHT_UNITS) * UNIT
 
         def slack(weight: Array, value: Array, error: Array) -> Array:
