@@ -16,7 +16,7 @@ from tsc_interp.tasks.regions import Mask, Regions
 from tsc_interp.tasks.trellis import Index, Trellis
 from tsc_interp.verification.bounds.intervals import LEAST_WEIGHT, UNIT, Array, Interval
 from tsc_interp.verification.order.directions import Bounded, Probe
-from tsc_interp.verification.order.keys import Keys, used_letters
+from tsc_interp.verification.order.keys import Keys
 from tsc_interp.verification.order.relax import Forms, Relaxation
 from tsc_interp.verification.order.scores import Scores, chunks
 from tsc_interp.verification.order.sweeps import Jobs, Sweeps
@@ -39,8 +39,8 @@ class Bounds:
 
     def __init__(self, config: ClassifierConfig, trellis: Trellis, keys: Keys) -> None:
         self.config, self.trellis, self.keys = config, trellis, keys
-        self.used = used_letters(trellis, config.n_letters)
-        self.sweeps = Sweeps(trellis, keys, self.used)
+        self.sweeps = Sweeps(trellis, keys)
+        self.at_once = self.sweeps.at_once
         heads = self.sweeps.heads
         largest = np.abs(keys.constant.values).max(0)
         for number in range(len(heads)):
@@ -108,7 +108,7 @@ class Bounds:
         if not len(q):
             return bound, found
         for some, rows, which in self._blocks(len(regions), len(q)):
-            jobs = self.sweeps.jobs(regions, rows, reader[rows], head, q[which])
+            jobs = Jobs(self.sweeps, regions, rows, reader[rows], head, q[which])
             level = jobs.average() if start is None else start[rows, which]
             level = np.where(np.isfinite(level), level, 0.0)
             got = jobs.largest(level, least[rows], most[rows], _SWEEPS)
@@ -201,11 +201,6 @@ class Bounds:
 
     # -- pairs of a region and a class ---------------------------------------------------------
 
-    @property
-    def at_once(self) -> int:
-        """Pairs that fit into the cache together."""
-        return self.sweeps.at_once
-
     def scores(self, known: Bounded, rows: Index, which: Index, sign: int) -> Scores:
         """Where totals stay below 0, the margin of a region over a class has the sign -`sign`.
 
@@ -244,7 +239,7 @@ class Bounds:
     ) -> list[Jobs]:
         """For each head jobs whose largest total bounds sign · slope · x from above."""
         return [
-            self.sweeps.jobs(regions, rows, reader, number, sign * (slope @ head.basis))
+            Jobs(self.sweeps, regions, rows, reader, number, sign * (slope @ head.basis))
             for number, head in enumerate(self.sweeps.heads)
         ]
 

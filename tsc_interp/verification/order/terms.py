@@ -18,7 +18,7 @@ from tsc_interp.tasks.regions import Mask, Regions
 from tsc_interp.tasks.trellis import Index, Trellis
 from tsc_interp.verification.bounds.intervals import UNIT, Array, Interval
 from tsc_interp.verification.order.directions import Bounded
-from tsc_interp.verification.order.keys import WEIGHT_UNITS, Keys, Maps, Rounded
+from tsc_interp.verification.order.keys import WEIGHT_UNITS, Keys
 from tsc_interp.verification.order.relax import settled, times
 from tsc_interp.verification.order.scores import Layout, Scores, chunks
 
@@ -48,7 +48,7 @@ class Terms:
     def __init__(self, keys: Keys) -> None:
         self.maps = keys.maps
         weight = keys.weights[:, 0].transpose(1, 2, 0)
-        reading, reading_off = times((keys.constant.values, keys.constant.errors), keys.maps.outer)
+        reading, reading_off = times(keys.constant, keys.maps.outer)
         errors = keys.maps.after.errors + keys.maps.shift.errors
         off = (reading_off + errors + 4 * UNIT * keys.maps.parts).max(1)
         size = (np.abs(reading) + keys.maps.parts).max(1)
@@ -62,17 +62,13 @@ class Terms:
             more = 2 * weight * (units * largest + wide)
             return np.asarray(more * (1 + 1e-12) + _TINY * (1 + largest))
 
-        value, error = times(_both(keys.values, 0), keys.maps.outer)
+        value, error = times(keys.values[0], keys.maps.outer)
         self.table = value[:, :, None] + alone
         self.table *= weight[..., None]
         self.slack = slack(weight, value, error)
-        own, error = times(_both(keys.own_values, 0), keys.maps.outer)
+        own, error = times(keys.own_values[0], keys.maps.outer)
         self.own = keys.own_weights * (own + alone)
         self.own_slack = np.diagonal(slack(keys.own_weights[:, 0], own, error))
-
-
-def _both(values: Rounded, head: int) -> tuple[Array, Array]:
-    return values.values[head], values.errors[head]
 
 
 _Key = tuple[Array, Array, Index]
@@ -172,15 +168,11 @@ class LinearBounds:
     n_directions = 0
 
     def __init__(self, terms: Terms, trellis: Trellis) -> None:
-        self.terms, self.trellis = terms, trellis
+        self.terms, self.trellis, self.maps = terms, trellis, terms.maps
         self.layouts = [Layout(stage) for stage in trellis.stages]
         widest = max(prod(layout.shape) for layout in self.layouts)
         self.at_once = max(1, _SCORES_AT_ONCE // widest)
         self.few_groups = all(len(layout.source) <= _FEW_GROUPS for layout in self.layouts)
-
-    @property
-    def maps(self) -> Maps:
-        return self.terms.maps
 
     def bounded(
         self, regions: Regions, reader: Index, label: Index, start: Array | None, doubt: Mask
