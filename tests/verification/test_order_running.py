@@ -17,7 +17,7 @@ import tsc_interp as tsc
 from tests.verification.ordered_models import ordered_checkpoint
 from tests.verification.test_trellis_search import adder, oracle, random_automaton
 from tsc_interp.verification.order import partition, running
-from tsc_interp.verification.order.saved import found_in, restore, save, share_left
+from tsc_interp.verification.order.saved import found_in, save
 from tsc_interp.verification.order.verify import verify_order
 
 
@@ -58,13 +58,13 @@ def test_a_search_cut_off_after_every_batch_ends_with_the_same_counts(
     turns = 0
     while True:
         searches = running.searches_of(checkpoint, task, asked)
-        units = [(one, group) for one in searches for group in range(len(one.groups))]
-        left = [share_left(tmp_path / running.name_of(*unit)) > 0 for unit in units]
-        if not any(left):
+        groups = [group for search in searches for group in search.groups]
+        left = [group for group in groups if group.left(tmp_path) > 0]
+        if not left:
             break
         turns += 1
-        running._turn(units[left.index(True)], tmp_path, float("inf"), 0.0)
-    assert turns > len(units)
+        left[0].turn(tmp_path, float("inf"), 0.0)
+    assert turns > len(groups)
     found = verify_order(checkpoint, lengths, task=task, seconds=1e-9, resume=tmp_path)
     assert (told(found), found.first_wrong) == (told(whole), whole.first_wrong)
 
@@ -91,29 +91,30 @@ def test_what_cannot_be_read_is_searched_again(tmp_path: Path) -> None:
 def test_a_saved_search_is_the_search(tmp_path: Path, slow: None) -> None:
     checkpoint, task = several()
     (search,) = running.searches_of(checkpoint, task, [(4, None)])
-    for group in range(len(search.groups)):
-        opened, path = search.opened(group, monotonic() + 60), tmp_path / f"{group}.npz"
-        assert share_left(path) == 1
-        opened.advance(0.0)
-        opened.advance(0.0)
-        save(path, opened)
-        assert share_left(path) == pytest.approx(opened.left())
-        search.open.pop(group)
-        new = search.opened(group, monotonic() + 60)
-        restore(path, new)
-        assert new.found.tree == opened.found.tree
-        assert new.found.examined == opened.found.examined
-        for mine, theirs in zip(
-            new.waiting.regions.masks, opened.waiting.regions.masks, strict=True
-        ):
-            assert (mine == theirs).all()
-        found, wanted = found_in(path, search.groups[group]), opened.ended()
-        assert found.tree == wanted.tree
-        for one, other in ((found.wrong, wanted.wrong), (found.wrong_inputs, wanted.wrong_inputs)):
-            assert (
-                np.concatenate([[0], *(c for _, c in one)]).tolist()
-                == np.concatenate([[0], *(c for _, c in other)]).tolist()
-            )
+    for group in search.groups:
+        assert group.left(tmp_path) == 1
+        begun = group.begun(tmp_path, monotonic() + 60)
+        begun.advance(0.0)
+        begun.advance(0.0)
+        save(tmp_path / group.name, begun)
+        group.partition = None
+        assert group.left(tmp_path) == pytest.approx(begun.left())
+        again = group.begun(tmp_path, monotonic() + 60)
+        assert again.found.nodes == begun.found.nodes
+        assert again.found.examined == begun.found.examined
+        mine, theirs = (
+            part.waiting[np.argsort(part.waiting.node)].regions.masks for part in (again, begun)
+        )
+        for one, other in zip(mine, theirs, strict=True):
+            assert (one == other).all()
+        kept = found_in(tmp_path / group.name, group.trellis)
+        assert kept is not None
+        assert kept.nodes == begun.found.nodes
+        assert kept.wrong[1].tolist() == begun.found.wrong[1].tolist()
+        assert (
+            np.concatenate([[0], *(classes for _, classes in kept.wrong_inputs)]).tolist()
+            == np.concatenate([[0], *(classes for _, classes in begun.found.wrong_inputs)]).tolist()
+        )
 
 
 def test_other_processes_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

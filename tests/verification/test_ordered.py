@@ -147,10 +147,9 @@ def test_huge_weights_prove_nothing_false(size, part):
         except UnsupportedError:
             continue
         (decided,) = verdict.parts
-        wrong = {tuple(row) for group in decided.groups for one, _ in group.wrong
-                 for row in one.strings()[1].tolist()}  # fmt: skip
+        wrong = {tuple(row) for one in decided.regions() for row in one.strings()[1].tolist()}
         wrong |= {tuple(row) for row in decided.wrong_inputs.tolist()}
-        open_ = {tuple(row) for group in decided.groups for one in group.undecided
+        open_ = {tuple(row) for one in decided.regions(undecided=True)
                  for row in one.strings()[1].tolist()}  # fmt: skip
         open_ |= {tuple(row) for row in decided.undecided_inputs.tolist()}
         for string in product(range(2), repeat=2):

@@ -31,7 +31,7 @@ from tsc_interp.verification.order.bounds import Bounds
 from tsc_interp.verification.order.exact import OrderedExact
 from tsc_interp.verification.order.keys import keys_of
 from tsc_interp.verification.order.running import run, searches_of
-from tsc_interp.verification.order.tangent import scaled_gaps, tangent_of
+from tsc_interp.verification.order.tangent import tangent_of
 from tsc_interp.verification.order.union import lifted, union_count
 from tsc_interp.verification.order.verify import described, verify_order
 
@@ -91,7 +91,7 @@ def test_margins_around_one_input_hold_for_all_paths(seed: int, sharp: float) ->
     least, most = near.ranges()
     for row, bottom, top in zip(letters.tolist(), low, high, strict=True):
         with ctx.workprec(256):
-            gaps = scaled_gaps(exact, exact.stream(row), 1)[0].tolist()[0]
+            gaps = exact.scaled_gaps(exact.stream(row), 1)[0].tolist()[0]
         for j in classes[~bounds.keys.maps.same[1]]:
             assert max(least[j], bottom[j]) <= float(gaps[j].upper())
             assert float(gaps[j].lower()) <= min(top[j], most[j])

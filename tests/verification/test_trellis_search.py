@@ -29,7 +29,6 @@ from tsc_interp.verification.order import partition, parts
 from tsc_interp.verification.order.bounds import Bounds
 from tsc_interp.verification.order.certificates import certify_order
 from tsc_interp.verification.order.exact import OrderedExact
-from tsc_interp.verification.order.found import Found
 from tsc_interp.verification.order.keys import keys_of
 from tsc_interp.verification.order.relax import Relaxation
 from tsc_interp.verification.order.tangent import moves_of, reach
@@ -69,8 +68,7 @@ def check_against_oracle(checkpoint: Checkpoint, seed: int) -> int:
     assert verdict.right == config.n_letters**length - len(wrong)
     part = verdict.parts[0]
     assert part.first() == (wrong[0] if wrong else None)
-    found = {tuple(row) for group in part.groups for one, _ in group.wrong
-             for row in one.strings()[1].tolist()}  # fmt: skip
+    found = {tuple(row) for regions in part.regions() for row in regions.strings()[1].tolist()}
     found |= {tuple(path) for path in part.wrong_inputs.tolist()}
     assert found == set(wrong)
     assert {tuple(row) for row in verdict.sample(7)} <= set(wrong)
@@ -121,29 +119,16 @@ def test_labels_are_searched_in_stacks(
         verdict = verify_order(checkpoint, [3])
         assert (verdict.wrong, verdict.undecided) == (len(wrong), 0)
         assert verdict.parts[0].first() == (wrong[0] if wrong else None)
+        singly = {tuple(row) for row in verdict.parts[0].wrong_inputs.tolist()}
         for group in verdict.parts[0].groups:
-            assert wrong_by_tree(group) == sum(sum(one.counts()) for one, _ in group.wrong)
+            (label,), (regions, winners) = group.trellis.labels, group.wrong
+            expected = {row for row in wrong if max(row) == label} - singly
+            assert {tuple(row) for row in regions.strings()[1].tolist()} == expected
+            assert sum(regions.counts()) == len(expected)
+            assert (winners != label).all()
         certificate = certify_order(checkpoint, parts=verdict.parts)
         (proved,) = tsc.check(certificate.document, checkpoint).parts
         assert (proved.inputs, proved.right) == (125, 125 - len(wrong))
-
-
-def wrong_by_tree(found: Found) -> int:
-    """The inputs of all leaves that are wrong as a whole."""
-    waiting, total = [(0, [mask[0] for mask in found.trellis.every])], 0
-    while waiting:
-        at, masks = waiting.pop()
-        node = found.tree.nodes[at]
-        if isinstance(node, tuple):
-            stage, edges, child = found.cut(node)
-            for side, part in ((child, edges), (child + 1, ~edges)) if stage is not None else ():
-                inside = [*masks[:stage], masks[stage] & part, *masks[stage + 1 :]]
-                waiting.append((side, inside))
-            waiting += [(child, masks)] if stage is None else []
-        elif node is not None and node >= 0:
-            leaf = Regions(found.trellis, tuple(mask[None] for mask in masks))
-            total += sum(leaf.pruned()[0].counts())
-    return total
 
 
 def adder(seed: int, scale: float = 2.0, **options: Any) -> Checkpoint:

@@ -16,7 +16,7 @@ from tsc_interp.tasks.regions import Mask, Regions
 from tsc_interp.tasks.trellis import Index, Trellis
 from tsc_interp.verification.bounds.intervals import LEAST_WEIGHT, UNIT, Array, Interval
 from tsc_interp.verification.order.directions import Bounded, Probe
-from tsc_interp.verification.order.keys import Keys, used_letters
+from tsc_interp.verification.order.keys import Keys
 from tsc_interp.verification.order.relax import Forms, Relaxation
 from tsc_interp.verification.order.scores import Scores, chunks
 from tsc_interp.verification.order.sweeps import Jobs, Sweeps
@@ -39,8 +39,8 @@ class Bounds:
 
     def __init__(self, config: ClassifierConfig, trellis: Trellis, keys: Keys) -> None:
         self.config, self.trellis, self.keys = config, trellis, keys
-        self.used = used_letters(trellis, config.n_letters)
-        self.sweeps = Sweeps(trellis, keys, self.used)
+        self.sweeps = Sweeps(trellis, keys)
+        self.at_once = self.sweeps.at_once
         heads = self.sweeps.heads
         largest = np.abs(keys.constant.values).max(0)
         for number in range(len(heads)):
@@ -51,6 +51,7 @@ class Bounds:
         self.relaxation = Relaxation(config, keys.maps, self.largest)
         self.channels = self.relaxation.directions
         self.probes = [Probe(head, self.channels) for head in heads]
+        self.n_directions = sum(len(probe.q) for probe in self.probes)
         centre = keys.constant.values + sum(head.centre for head in heads)
         self.centre = centre
         """`[reader d]`: the residual stream at the heads' centres."""
@@ -64,17 +65,18 @@ class Bounds:
         regions: Regions,
         reader: Index,
         label: Index,
-        start: list[Array] | None = None,
+        start: Array | None = None,
         doubt: Mask | None = None,
     ) -> Bounded:
         """Forms, and margins by the directions alone; of classes not in `doubt` nothing counts."""
         weights = [self.sweeps.weights_of(regions, reader, h) for h in range(len(self.probes))]
-        starts = [None] * len(weights) if start is None else start
+        starts = [None] * len(weights) if start is None else self._by_head(start)
         both = [
             self._support(regions, reader, head, known, *weights[head])
             for head, known in enumerate(starts)
         ]
-        support, found = [bound for bound, _ in both], [level for _, level in both]
+        support = [bound for bound, _ in both]
+        levels = np.concatenate([np.empty((len(regions), 0)), *(level for _, level in both)], 1)
         ranges = self._ranges(support, self._joint(regions, reader, support, weights), reader)
         forms = self.relaxation.forms(*ranges, label)
         low, high = self._by_directions(forms, support, ranges, reader)
@@ -83,7 +85,12 @@ class Bounds:
         high = np.where(np.isinf(forms.high), forms.high, high + forms.high)
         if doubt is not None:
             low[~doubt] = np.inf
-        return Bounded(regions, reader, label, found, low, high, forms, weights)
+        return Bounded(regions, reader, label, levels, low, high, forms, weights)
+
+    def _by_head(self, levels: Array) -> list[Array]:
+        """Levels `[... direction]` of all heads as those of each."""
+        ends = np.cumsum([len(probe.q) for probe in self.probes], dtype=np.int64)
+        return np.split(levels, ends, axis=-1)[:-1]
 
     def _support(
         self,
@@ -101,7 +108,7 @@ class Bounds:
         if not len(q):
             return bound, found
         for some, rows, which in self._blocks(len(regions), len(q)):
-            jobs = self.sweeps.jobs(regions, rows, reader[rows], head, q[which])
+            jobs = Jobs(self.sweeps, regions, rows, reader[rows], head, q[which])
             level = jobs.average() if start is None else start[rows, which]
             level = np.where(np.isfinite(level), level, 0.0)
             got = jobs.largest(level, least[rows], most[rows], _SWEEPS)
@@ -175,7 +182,7 @@ class Bounds:
         state = self.keys.maps.state
         if state is not None and not self.config.centred_norm and self.config.has_mlp:
             d = len(self.largest)
-            count = self.channels.shape[0] - d * (1 + self.relaxation.needs_scale)
+            count = self.channels.shape[0] - d * (1 + self.maps.needs_scale)
             x = ranges[0][:, None, count : count + d], ranges[1][:, None, count : count + d]
             up, down = np.maximum(slope, 0), np.minimum(slope, 0)
             off = 4 * (d + 4) * UNIT * (np.abs(slope) @ self.largest)
@@ -193,11 +200,6 @@ class Bounds:
         return value, off
 
     # -- pairs of a region and a class ---------------------------------------------------------
-
-    @property
-    def at_once(self) -> int:
-        """Pairs that fit into the cache together."""
-        return self.sweeps.at_once
 
     def scores(self, known: Bounded, rows: Index, which: Index, sign: int) -> Scores:
         """Where totals stay below 0, the margin of a region over a class has the sign -`sign`.
@@ -237,7 +239,7 @@ class Bounds:
     ) -> list[Jobs]:
         """For each head jobs whose largest total bounds sign · slope · x from above."""
         return [
-            self.sweeps.jobs(regions, rows, reader, number, sign * (slope @ head.basis))
+            Jobs(self.sweeps, regions, rows, reader, number, sign * (slope @ head.basis))
             for number, head in enumerate(self.sweeps.heads)
         ]
 
@@ -269,19 +271,16 @@ class Bounds:
 
     # -- regions that hardly move -------------------------------------------------------------
 
-    def is_still(self, levels: list[Array], share: float) -> bool:
+    def is_still(self, levels: Array, share: float) -> bool:
         """Whether a region's means differ by at most this share of the values' size."""
-        if not levels:
-            return False
-        for probe, level in zip(self.probes, levels, strict=True):
+        for probe, level in zip(self.probes, self._by_head(levels), strict=True):
             half = len(level) // 2
-            if not half:
-                return False
             # Directions come in opposite pairs: their largest means add up to the width.
             width = level[:half] + level[half:]
-            if not (width <= share * np.abs(probe.q[:half]) @ probe.head.size).all():
+            narrow = width <= share * np.abs(probe.q[:half]) @ probe.head.size
+            if not half or not narrow.all():
                 return False
-        return True
+        return bool(self.probes)
 
     # -- single inputs -------------------------------------------------------------------------
 

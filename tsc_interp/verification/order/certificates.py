@@ -9,7 +9,7 @@ invent one.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from time import monotonic
 from typing import Any
 
@@ -18,7 +18,6 @@ import numpy as np
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.tasks.regions import Mask, Regions
-from tsc_interp.tasks.trellis import Index, Trellis
 from tsc_interp.verification.checker.budget import CertificateError
 from tsc_interp.verification.checker.sets import Sets
 from tsc_interp.verification.checker.spans import Floats
@@ -26,9 +25,8 @@ from tsc_interp.verification.checker.trellis import EACH, SCHEMA, TrellisChecker
 from tsc_interp.verification.checker.trellis_claims import Claim
 from tsc_interp.verification.order.bounds import Bounds
 from tsc_interp.verification.order.certificate_result import OrderedCertificate
-from tsc_interp.verification.order.decide import OPEN, RIGHT, UNDECIDED
 from tsc_interp.verification.order.exact import OrderedExact
-from tsc_interp.verification.order.found import Found
+from tsc_interp.verification.order.found import OPEN, RIGHT, SINGLY, Cut, Found
 from tsc_interp.verification.order.keys import keys_of
 from tsc_interp.verification.order.partition import Partition
 from tsc_interp.verification.order.parts import Part
@@ -99,23 +97,14 @@ class _Writer:
 
     def _tree(self, found: Found) -> list[Node]:
         """The search's tree in preorder, its leaves as the checker agrees to them."""
-        leaves: list[_Leaf] = []
-        order: list[Node | _Leaf] = []
-        for said, outcome in _walk(found):
-            if outcome is None:
-                order.append(said)
-            else:
-                leaves.append(_Leaf(said, outcome))
-                order.append(leaves[-1])
-        trellis = found.trellis
-        self._agree(trellis, leaves)
-        return [
-            node for one in order for node in (one.nodes() if isinstance(one, _Leaf) else [one])
-        ]
+        whole = Regions.whole(found.trellis)
+        root = _Leaf([mask[0] for mask in whole.masks], OPEN)
+        self._agree(whole, root.grow(found.walk()))
+        return root.nodes()
 
-    def _agree(self, trellis: Trellis, leaves: list[_Leaf]) -> None:
+    def _agree(self, whole: Regions, waiting: list[_Leaf]) -> None:
         """Ask the checker about all leaves; those it does not agree to are cut, and asked again."""
-        whole, waiting = Regions.whole(trellis), leaves
+        trellis = whole.trellis
         search: Bounds | None = None
         while waiting:
             again: list[_Leaf] = []
@@ -138,8 +127,8 @@ class _Writer:
             i
             for i, leaf in enumerate(leaves)
             if not late
-            and leaf.outcome != UNDECIDED
-            and not (leaf.outcome == OPEN and counts[i] <= EACH)
+            and leaf.outcome != OPEN
+            and not (leaf.outcome == SINGLY and counts[i] <= EACH)
         ]
         shown = self._shown(regions[asked], [leaves[i].claim for i in asked])
         agreed = dict(zip(asked, shown, strict=True))
@@ -148,7 +137,7 @@ class _Writer:
             claim = agreed.get(i)
             if claim is not None and (claim.float32 or not self.float32 or leaf.above):
                 leaf.said = [claim.node()]
-            elif leaf.outcome == UNDECIDED or late:
+            elif leaf.outcome == OPEN or late:
                 leaf.give_up()
             elif counts[i] <= EACH:
                 leaf.said = [Claim("each", float32=self.float32).node()]
@@ -163,7 +152,7 @@ class _Writer:
         regions = Regions.whole(search.trellis)
         columns = zip(*(leaf.masks for leaf in leaves), strict=True)
         regions = regions.with_masks([np.stack(column) for column in columns])
-        reader, lacking = self._lacking(regions, leaves)
+        lacking = self._lacking(regions, leaves)
         made: list[_Leaf] = []
         # Those that lack about as much together, each within a factor of four.
         size = np.round(np.log(np.where(lacking > 0, lacking, 1.0)) / np.log(4.0))
@@ -171,15 +160,14 @@ class _Writer:
             at = np.flatnonzero(size == one)
             search.relaxation.room = float(lacking[at].max()) * _SPARE
             until = min(self.deadline, monotonic() + _PATIENCE)
-            again = Partition(self.exact, search, until).only(regions[at], reader[at])
+            again = Partition(self.exact, search, until).only(regions[at])
             again.advance(until)
-            found = again.ended()
-            made += [part for root, i in enumerate(at) for part in leaves[i].parted(found, root)]
+            made += [part for root, i in enumerate(at) for part in leaves[i].cut(again.found, root)]
         rest = (leaves[i] for i in np.flatnonzero(~np.isfinite(size)))
-        return made + [part for leaf in rest for part in leaf.parted(None, 0)]
+        return made + [part for leaf in rest for part in leaf.halved()]
 
-    def _lacking(self, regions: Regions, leaves: list[_Leaf]) -> tuple[Index, Floats]:
-        """Who reads each leaf, and how much larger its least margin would have to be."""
+    def _lacking(self, regions: Regions, leaves: list[_Leaf]) -> Floats:
+        """How much larger the least margin of each leaf would have to be."""
         model, sets = self.checker.model, Sets(regions.trellis, regions.masks)
         label, reader = sets.labels(), model.readers(sets)
         beaten = np.array([leaf.claim.by for leaf in leaves])
@@ -187,7 +175,7 @@ class _Writer:
         with np.errstate(all="ignore"):
             gaps = model.gaps(sets, reader, winner, every, np.full(len(leaves), self.float32))
         wanted = (beaten < 0)[:, None] | (every == label[:, None])
-        return reader, -np.where(wanted & (every != winner[:, None]), gaps, np.inf).min(1)
+        return np.asarray(-np.where(wanted & (every != winner[:, None]), gaps, np.inf).min(1))
 
     def _shown(self, regions: Regions, claims: list[Claim]) -> list[Claim | None]:
         """The strongest form of each claim that the checker shows."""
@@ -206,7 +194,7 @@ class _Writer:
 class _Leaf:
     """A leaf of the search, or what it was cut into."""
 
-    def __init__(self, masks: list[Mask], outcome: int, above: _Leaf | None = None) -> None:
+    def __init__(self, masks: Sequence[Mask], outcome: int, above: _Leaf | None = None) -> None:
         self.masks, self.outcome = masks, outcome
         self.above = above
         """What it is part of and was shown over the reals, but not in float32."""
@@ -216,7 +204,7 @@ class _Leaf:
 
     @property
     def claim(self) -> Claim:
-        if self.outcome in (RIGHT, OPEN):
+        if self.outcome in (RIGHT, SINGLY):
             return Claim("right")
         return Claim("wrong", self.outcome)
 
@@ -228,26 +216,36 @@ class _Leaf:
             assert self.above.shown is not None
             self.above.said, self.above.parts = [self.above.shown.node()], []
 
-    def parted(self, found: Found | None, root: int) -> list[_Leaf]:
-        """As a search has cut it, whose tree has this leaf at a node; else in halves."""
-        steps = [] if found is None else list(_walk(found, root, self.masks))
-        if len(steps) < 2:
-            stage, edges = _halves(self.masks)
-            sides = [list(self.masks), list(self.masks)]
-            sides[0][stage], sides[1][stage] = (
-                self.masks[stage] & part for part in (edges, ~edges)
-            )
-            steps = [(_cut(stage, edges), None), *((side, self.outcome) for side in sides)]
-        above = self.above if self.shown is None else self
-        self.parts = [
-            said if outcome is None else _Leaf(said, self._same(outcome), above)
-            for said, outcome in steps
-        ]
-        return [part for part in self.parts if isinstance(part, _Leaf)]
+    def cut(self, found: Found, root: int) -> list[_Leaf]:
+        """What a search has cut it into, whose tree has it at this node; else halves."""
+        if isinstance(found.nodes[root], int):
+            return self.halved()
+        return self.grow(found.walk(root, self.masks))
 
-    def _same(self, outcome: int) -> int:
-        """What was found without more room holds where time was up with more."""
-        return self.outcome if outcome == UNDECIDED else outcome
+    def halved(self) -> list[_Leaf]:
+        """Cut in two at the stage that has most edges."""
+        stage = max(range(len(self.masks)), key=lambda i: int(self.masks[i].sum()))
+        kept = np.flatnonzero(self.masks[stage])
+        edges = np.zeros(len(self.masks[stage]), dtype=bool)
+        edges[kept[: len(kept) // 2]] = True
+        inside, outside = list(self.masks), list(self.masks)
+        inside[stage], outside[stage] = edges, self.masks[stage] & ~edges
+        both = ((0, side, self.outcome) for side in (inside, outside))
+        return self.grow([(0, self.masks, (stage, edges)), *both])
+
+    def grow(self, steps: Iterable[tuple[int, Sequence[Mask], Cut | int]]) -> list[_Leaf]:
+        """The leaves of a tree in the place of this one."""
+        above = self.above if self.shown is None else self
+        for _, masks, step in steps:
+            if isinstance(step, int):
+                # What was found without more room holds where time was up with more.
+                outcome = self.outcome if step == OPEN else step
+                self.parts.append(_Leaf(masks, outcome, above))
+            else:
+                stage, edges = step
+                packed = base64.b64encode(np.packbits(edges).tobytes()).decode()
+                self.parts.append(["cut", stage, packed])
+        return [part for part in self.parts if isinstance(part, _Leaf)]
 
     def nodes(self) -> list[Node]:
         """In preorder."""
@@ -261,38 +259,3 @@ class _Leaf:
             else:
                 found.append(one)
         return found
-
-
-def _walk(
-    found: Found, root: int = 0, masks: list[Mask] | None = None
-) -> Iterator[tuple[list[Any], int | None]]:
-    """A search's tree in preorder: cuts as nodes, leaves as their masks with their outcome."""
-    trellis, nodes = found.trellis, found.tree.nodes
-    waiting = [(root, masks or [np.ones(len(stage), dtype=bool) for stage in trellis.stages])]
-    while waiting:
-        at, masks = waiting.pop()
-        node = nodes[at]
-        if isinstance(node, tuple):
-            stage, edges, child = found.cut(node)
-            if stage is None:
-                waiting.append((child, masks))
-                continue
-            inside, outside = list(masks), list(masks)
-            inside[stage], outside[stage] = masks[stage] & edges, masks[stage] & ~edges
-            yield _cut(stage, edges), None
-            waiting += [(child + 1, outside), (child, inside)]
-        else:
-            yield masks, UNDECIDED if node is None else node
-
-
-def _cut(stage: int, edges: Mask) -> Node:
-    return ["cut", stage, base64.b64encode(np.packbits(edges).tobytes()).decode()]
-
-
-def _halves(masks: list[Mask]) -> tuple[int, Mask]:
-    """Half of the edges of the stage that has most."""
-    stage = max(range(len(masks)), key=lambda i: int(masks[i].sum()))
-    kept = np.flatnonzero(masks[stage])
-    edges = np.zeros(len(masks[stage]), dtype=bool)
-    edges[kept[: len(kept) // 2]] = True
-    return stage, edges

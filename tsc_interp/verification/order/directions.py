@@ -60,7 +60,7 @@ class Bounded:
     """What is known of a batch of regions.
 
     regions, reader and label [region]: which
-    found [region direction] per head: the levels reached, to begin with next time
+    levels [region direction]: those reached, of all heads, to begin with next time
     low and high [region class]: ends of the margins, times something positive
     forms: margins as linear functions; weights [region] per head: the least and the most of a path
     """
@@ -68,7 +68,7 @@ class Bounded:
     regions: Regions
     reader: Index
     label: Index
-    found: list[Array]
+    levels: Array
     low: Array
     high: Array
     forms: Forms | None = None

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from flint import arb, arb_mat, ctx
+from flint import arb, arb_mat, arb_series, ctx
 
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.config import ClassifierConfig
@@ -194,40 +194,12 @@ class OrderedExact(ExactModel):
             return arb_mat(1, self.config.d_model)
         return self.bias("blocks.0.mlp.b_out", self.config.d_model)
 
-    def mlp(self, read: Matrix) -> Matrix:
-        """What the MLP adds to one row that it reads."""
-        name, act = "blocks.0.mlp", ACTIVATIONS[self.config.act_fn]
-        pre = read * self.matrix(f"{name}.W_in")
-        if self.config.gated_mlp:
-            gates = (read * self.matrix(f"{name}.W_gate")).tolist()[0]
-            opened = zip(gates, pre.tolist()[0], strict=True)
-            post = self.biased(arb_mat([[act(gate) * x for gate, x in opened]]), f"{name}.b_in")
-        else:
-            pre = self.biased(pre, f"{name}.b_in")
-            post = arb_mat([[act(value) for value in pre.tolist()[0]]])
-        return post * self.matrix(f"{name}.W_out") + self.mlp_bias()
-
     # -- one string ----------------------------------------------------------------------------
 
     def differences(self, string: Sequence[int], label: int) -> list[Any]:
-        """The label's output minus each other one's, up to a common positive factor.
-
-        (The factor is the final norm's scale; without one it is 1.)
-        """
-        config, x = self.config, self.stream(string)
-        if config.has_mlp:
-            x = x + self.mlp(self.norm("blocks.0.ln2", x))
-        columns, bias = self.unembedding()
-        if config.final_norm:
-            x = self.norm("ln_final", x)
-        rows, biases = columns.tolist(), bias.tolist()[0]
-        state = x.tolist()[0]
-        return [
-            # Subtract weights first: equal columns then give exactly zero.
-            sum((v * (row[label] - row[j]) for v, row in zip(state, rows, strict=True)), arb(0))
-            + (biases[label] - biases[j])
-            for j in range(columns.ncols())
-        ]
+        """The label's output minus each other one's."""
+        gaps, _, scale = self.scaled_gaps(self.stream(string), label, slopes=False)
+        return [gap / scale for gap in gaps.tolist()[0]]
 
     def stream(self, string: Sequence[int]) -> Matrix:
         """The residual stream of the reading token after attention, one row."""
@@ -266,8 +238,100 @@ class OrderedExact(ExactModel):
                 return found
         return None
 
+    # -- margins and their slopes ----------------------------------------------------------------
+
+    def scaled_gaps(self, x: Matrix, label: int, slopes: bool = True) -> tuple[Matrix, Matrix, Any]:
+        """Margins of a residual stream before the MLP, one row, times the final norm's scale.
+
+        Returns:
+            The label's output minus each other one's, their slopes `[d class]` by x (without
+            `slopes` no rows), and the scale, which is 1 without a final norm.
+        """
+        d = self.config.d_model
+        y = x
+        moved = arb_mat(0, d)
+        if slopes:
+            moved = arb_mat([[int(i == j) for j in range(d)] for i in range(d)])
+        if self.config.has_mlp:
+            post, steep = self._mlp_slopes(*self._norm_slopes(x, moved))
+            out = self.matrix("blocks.0.mlp.W_out")
+            y, moved = y + post * out + self.mlp_bias(), moved + steep * out
+        columns, bias = (part.tolist() for part in self.unembedding())
+        # Subtract weights first: equal columns then give exactly zero.
+        gaps = arb_mat([[row[label] - value for value in row] for row in columns])
+        constant = arb_mat([[bias[0][label] - value for value in bias[0]]])
+        if not self.config.final_norm:
+            return y * gaps + constant, moved * gaps, arb(1)
+        scale, shift = self.norm_weights("ln_final")
+        y, moved = self._centred(y), self._centred(moved)
+        root = self._root(y)
+        constant = constant + arb_mat([shift]) * gaps
+        toward = moved * y.transpose() * (1 / (d * root))
+        y, moved = _columns(y, scale), _columns(moved, scale)
+        return y * gaps + constant * root, moved * gaps + toward * constant, root
+
+    def _centred(self, rows: Matrix) -> Matrix:
+        """As the norm reads them: less their means, where it centres."""
+        if not self.config.centred_norm:
+            return rows
+        d = rows.ncols()
+        means = rows * arb_mat(d, 1, [1 / arb(d)] * d)
+        return rows - means * arb_mat(1, d, [1] * d)
+
+    def _root(self, state: Matrix) -> Any:
+        square = (state * state.transpose())[0, 0] / state.ncols()
+        return (square + arb(self.config.norm_eps)).sqrt()
+
+    def _norm_slopes(self, x: Matrix, moved: Matrix) -> tuple[Matrix, Matrix]:
+        """The norm before the MLP of one row, and its slopes."""
+        if not self.config.has_norm:
+            return x, moved
+        scale, shift = self.norm_weights("blocks.0.ln2")
+        state, moved = self._centred(x), self._centred(moved)
+        t = 1 / self._root(state)
+        toward = moved * state.transpose() * state * (t**3 / state.ncols())
+        normal = _columns(state * t, scale) + arb_mat([shift])
+        return normal, _columns(moved * t - toward, scale)
+
+    def _mlp_slopes(self, read: Matrix, moved: Matrix) -> tuple[Matrix, Matrix]:
+        """Activations of one row, and their slopes."""
+        name, act = "blocks.0.mlp", ACTIVATIONS[self.config.act_fn]
+        into, gated = self.matrix(f"{name}.W_in"), self.config.gated_mlp
+        pre, slopes = read * into, moved * into
+        if not gated:
+            pre = self.biased(pre, f"{name}.b_in")
+        opened = read * self.matrix(f"{name}.W_gate") if gated else pre
+        row = opened.tolist()[0]
+        value = [act(z) for z in row]
+        steep = [_slope(self.config.act_fn, z) for z in row] if moved.nrows() else value
+        if not gated:
+            return arb_mat([value]), _columns(slopes, steep)
+        more = _columns(moved * self.matrix(f"{name}.W_gate"), steep)
+        plain = pre.tolist()[0]
+        post = self.biased(_columns(pre, value), f"{name}.b_in")
+        return post, _columns(slopes, value) + _columns(more, plain)
+
 
 def scaled(scale: Sequence[Any], matrix: Matrix) -> Matrix:
     """Each row times a number."""
     rows = zip(scale, matrix.tolist(), strict=True)
     return arb_mat([[w * value for value in row] for w, row in rows])
+
+
+def _slope(name: str, x: Any) -> Any:
+    """Of an activation, wherever in the ball x."""
+    if name == "relu":
+        return arb(1) if x > 0 else arb(0) if x < 0 else arb(0.5, 0.5)
+    try:
+        return ACTIVATIONS[name](arb_series([x, 1], 2))[1]
+    except ValueError:  # a ball so wide that a denominator may be zero
+        return arb("nan")
+
+
+def _columns(matrix: Matrix, scale: Sequence[Any]) -> Matrix:
+    """Each column times a number."""
+    return arb_mat(
+        matrix.nrows(),
+        matrix.ncols(),
+        [a * b for row in matrix.tolist() for a, b in zip(row, scale, strict=True)],
+    )

@@ -79,6 +79,22 @@ class Maps:
                 # Rounded once from balls far narrower: bounds count on it.
                 assert (part.errors <= 2 * UNIT * part.size).all()
 
+    @property
+    def needs_scale(self) -> bool:
+        """Whether something is added after the final norm, so that its scale matters."""
+        return bool(self.final is not None and self.shift.values.any())
+
+    @property
+    def constant(self) -> Array:
+        """What is added to the outputs whatever is read, the final norm's division left out."""
+        # Without a final norm nothing is divided, and a shift is added like any other constant.
+        return self.after.values + (self.shift.values if self.final is None else 0.0)
+
+    @property
+    def parts(self) -> Array:
+        """At least the size of what is added to each output."""
+        return np.asarray(np.abs(self.after.values) + np.abs(self.shift.values))
+
 
 @dataclass(frozen=True)
 class Keys:

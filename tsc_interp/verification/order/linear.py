@@ -64,9 +64,7 @@ def inverse_root(low: Array, high: Array) -> tuple[Array, Array, Array]:
 
 def mean_square(x: Interval, eps: float) -> Interval:
     """Of the rows' ranges, epsilon added: at least epsilon, less a rounding."""
-    ends = np.abs(x[0]), np.abs(x[1])
-    most = np.maximum(*ends) ** 2
-    least = np.where((x[0] <= 0) & (x[1] >= 0), 0.0, np.minimum(*ends) ** 2)
+    least, most = intervals.square(x)
     slack = (most.shape[1] + 16) * UNIT
     low = least.mean(1) * (1 - slack) + eps * (1 - 4 * UNIT)
     return low, most.mean(1) * (1 + slack) + eps * (1 + 4 * UNIT)

@@ -17,17 +17,9 @@ from tsc_interp.tasks.regions import Mask, Regions
 from tsc_interp.tasks.trellis import Index
 from tsc_interp.verification.bounds.intervals import Array
 from tsc_interp.verification.order.bounds import SAME, STILL, Bounds
-from tsc_interp.verification.order.decide import (
-    EACH,
-    OPEN,
-    RIGHT,
-    UNDECIDED,
-    Cuts,
-    Verdicts,
-    decide,
-)
+from tsc_interp.verification.order.decide import Cuts, Decision
 from tsc_interp.verification.order.exact import OrderedExact
-from tsc_interp.verification.order.found import Batch, Found, Side, side
+from tsc_interp.verification.order.found import OPEN, RIGHT, SINGLY, Batch, Found
 from tsc_interp.verification.order.tangent import tangent_of
 from tsc_interp.verification.order.terms import LinearBounds
 
@@ -44,19 +36,35 @@ _MASKS_AT_ONCE = 1 << 20
 """Bits of masks in one batch: few enough that the time is looked at often."""
 
 
+Side = tuple[Batch, Index]
+"""Part of a batch that was cut, and the rows it came from."""
+
+
 class Partition:
     """The search over one trellis (of one or several labels)."""
 
-    def __init__(
-        self,
-        exact: OrderedExact,
-        bounds: Bounds | LinearBounds,
-        deadline: float,
-    ) -> None:
+    def __init__(self, exact: OrderedExact, bounds: Bounds | LinearBounds, deadline: float) -> None:
         self.exact, self.bounds, self.deadline = exact, bounds, deadline
         self.trellis = bounds.trellis
         self.found = Found(self.trellis)
         self.waiting = self._initial()
+
+    def go_on(self, found: Found) -> None:
+        """Search what an earlier search has left, and look again at its undecided inputs."""
+        self.found = found
+        self.waiting = self._batch(*found.leaves(lambda outcome: outcome == OPEN))
+        rows = [row for part in found.undecided_inputs for row in part.astype(np.int64)]
+        if rows:
+            found.undecided_inputs, letters = [], np.array(rows)
+            label = np.array([self.trellis.label_of(row) for row in rows])
+            ends = np.full((len(rows), 1), np.nan)
+            self._paths(letters, label, ends, ends, np.zeros(ends.shape, dtype=np.int64))
+
+    def only(self, regions: Regions) -> Partition:
+        """Search these instead, of one label and reader each: nodes 0, 1, ... of the tree."""
+        self.found.nodes = [OPEN] * len(regions)
+        self.waiting = self._batch(regions, np.arange(len(regions)))
+        return self
 
     def advance(self, until: float) -> bool:
         """Search on, for one batch at least; whether nothing is left."""
@@ -76,11 +84,6 @@ class Partition:
                 break
         return not len(self.waiting)
 
-    def ended(self) -> Found:
-        """What was found; what is left is undecided."""
-        self.found.give_up(self.waiting.regions, self.waiting.node)
-        return self.found
-
     def left(self) -> float:
         """About the share of inputs that are not decided."""
         if not len(self.waiting):
@@ -88,63 +91,47 @@ class Partition:
         whole = Regions.whole(self.trellis).sizes().sum()
         return float(self.waiting.regions.sizes().sum() / whole)
 
-    def retry(self) -> None:
-        """Look once more at single inputs for which there was no time."""
-        rows = [row for part in self.found.undecided_inputs for row in part.astype(np.int64)]
-        if rows:
-            self.found.undecided_inputs, letters = [], np.array(rows)
-            label = np.array([self.trellis.label_of(row) for row in rows])
-            ends = np.full((len(rows), 1), np.nan)
-            self._paths(letters, label, ends, ends, np.zeros(ends.shape, dtype=np.int64))
-
     # -- the beginning -------------------------------------------------------------------------
 
     def _initial(self) -> Batch:
         """One region for each label and each letter that may read."""
-        trellis, stage = self.trellis, self.trellis.label_stage
-        whole = Regions.whole(trellis)
-        node = self.found.tree.parts(0, stage, whole.masks[stage][:-1])
-        first = self._split(self._batch(whole, np.zeros_like(node), node), stage, trellis.label)
-        batch = first[0]
-        batch.label[:] = first[1]
-        if self.exact.config.reads == "last_letter":
-            last, fixed = trellis.length - 1, dict(trellis.fixed)
-            if last in fixed:
-                batch.reader[:] = fixed[last]
-            else:
-                stage, column = trellis.place_of[last]
-                batch, readers = self._split(batch, stage, trellis.stages[stage].letters[:, column])
-                batch.reader[:] = readers
-        return batch
+        trellis, whole = self.trellis, Regions.whole(self.trellis)
+        stage, last = trellis.label_stage, trellis.length - 1
+        node = self.found.cut_apart(0, stage, whole.masks[stage][:-1])
+        regions, node = self._split(whole, node, stage, trellis.label)
+        if self.exact.config.reads == "last_letter" and last in trellis.place_of:
+            stage, column = trellis.place_of[last]
+            letters = trellis.stages[stage].letters[:, column]
+            regions, node = self._split(regions, node, stage, letters)
+        return self._batch(regions, node)
 
-    def _batch(self, regions: Regions, reader: Index, node: Index) -> Batch:
-        """Regions of which nothing is known; a label is told where they have one each."""
+    def _split(
+        self, regions: Regions, node: Index, stage: int, value: Index
+    ) -> tuple[Regions, Index]:
+        """By the value of an edge of one stage: as cuts one after the other, but pruned at once."""
+        edges = value == np.unique(value)[:, None]
+        rows, which = np.nonzero(regions.masks[stage].astype(float) @ edges.T)
+        nodes = [
+            self.found.cut_apart(at, stage, edges[which[rows == row]][:-1])
+            for row, at in enumerate(node.tolist())
+        ]
+        masks = list(regions[rows].masks)
+        masks[stage] = masks[stage] & edges[which]
+        return regions.with_masks(masks).pruned()[0], np.concatenate(nodes)
+
+    def _batch(self, regions: Regions, node: Index) -> Batch:
+        """Regions of one label and reader each, of which nothing else is known."""
         trellis, count = self.trellis, len(regions)
         label = trellis.label[regions.masks[trellis.label_stage].argmax(1)]
-        levels = [np.full((count, len(probe.q)), np.nan) for probe in self.bounds.probes]
+        reader, last = np.zeros(count, dtype=np.int64), trellis.length - 1
+        if self.exact.config.reads == "last_letter" and last in trellis.place_of:
+            stage, column = trellis.place_of[last]
+            reader = trellis.stages[stage].letters[regions.masks[stage].argmax(1), column]
+        elif self.exact.config.reads == "last_letter":
+            reader[:] = dict(trellis.fixed)[last]
         doubt = np.ones((count, len(self.bounds.maps.same)), dtype=bool)
-        return Batch(regions, reader, label, node, levels, doubt)
-
-    def only(self, regions: Regions, reader: Index) -> Partition:
-        """Search these instead, of one label and reader each: nodes 0, 1, ... of the tree."""
-        self.found.tree.nodes = [None] * len(regions)
-        self.waiting = self._batch(regions, reader, np.arange(len(regions)))
-        return self
-
-    def _split(self, batch: Batch, stage: int, value: Index) -> tuple[Batch, Index]:
-        """By the value of an edge of one stage: as cuts one after the other, but pruned at once."""
-        values = np.array(sorted(set(value.tolist())))
-        edges = value == values[:, None]
-        rows, which = np.nonzero(batch.regions.masks[stage].astype(float) @ edges.T)
-        nodes = [
-            self.found.tree.parts(node, stage, edges[which[rows == row]][:-1])
-            for row, node in enumerate(batch.node.tolist())
-        ]
-        made = batch[rows]
-        masks = list(made.regions.masks)
-        masks[stage] = masks[stage] & edges[which]
-        regions, _ = made.regions.with_masks(masks).pruned()
-        return replace(made, regions=regions, node=np.concatenate(nodes)), values[which]
+        levels = np.full((count, self.bounds.n_directions), np.nan)
+        return Batch(regions, reader, label, node, doubt, levels)
 
     def _cut(self, batch: Batch, stage: Index, part: Mask) -> tuple[Side, Side]:
         """Each region at its own stage: the paths through `part [region edge]`, and the rest."""
@@ -159,10 +146,10 @@ class Partition:
         # A cut that leaves one side empty is none: the region stays as it was.
         children = np.stack([batch.node, batch.node])
         at = np.flatnonzero(has_inside & has_outside)
-        children[:, at] = self.found.tree.cut(batch.node[at], stage[at], part[at])
+        children[:, at] = self.found.cut(batch.node[at], stage[at], part[at])
         return (
-            side(batch, inside, has_inside, children[0]),
-            side(batch, outside, has_outside, children[1]),
+            _side(batch, inside, has_inside, children[0]),
+            _side(batch, outside, has_outside, children[1]),
         )
 
     # -- rounds --------------------------------------------------------------------------------
@@ -171,28 +158,40 @@ class Partition:
         few = np.asarray(totals <= min(FEW, self.bounds.few))
         if few.any():
             few[few] = self._few(batch[few], totals[few])
-            many = np.flatnonzero(~few)
-            batch, totals = batch[many], totals[many]
+            batch, totals = batch[~few], totals[~few]
             if not len(batch):
                 return []
         self.found.examined += len(batch)
-        known = None if any(np.isnan(level).any() for level in batch.levels) else batch.levels
-        result = decide(self.bounds, batch.regions, batch.reader, batch.label, known, batch.doubt)
-        batch = replace(batch, levels=result.levels, doubt=result.doubt)
-        self._still(batch, totals, result)
-        self._keep(batch, result.outcome)
-        if result.cuts is None:
-            return []
-        open_ = np.flatnonzero(result.outcome[result.cuts_of] == OPEN)
-        return self._apply(batch[result.outcome == OPEN], result.cuts.chosen(open_))
+        start = None if np.isnan(batch.levels).any() else batch.levels
+        with np.errstate(all="ignore"):
+            known = self.bounds.bounded(
+                batch.regions, batch.reader, batch.label, start, batch.doubt
+            )
+            decision = Decision(self.bounds, known)
+            batch = replace(batch, levels=known.levels, doubt=decision.doubt)
+            outcome = decision.outcome
+            halves = self._still(batch, totals, outcome)
+            self.found.close(batch.node, outcome)
+            open_ = np.flatnonzero(outcome == OPEN)
+            if not len(open_):
+                return []
+            cuts = decision.cuts(open_)
+        for row, i in enumerate(open_.tolist()):
+            if i in halves:
+                cuts.replace(row, *halves[i])
+        return self._apply(batch[open_], cuts)
 
-    def _still(self, batch: Batch, totals: Array, result: Verdicts) -> None:
-        """Decide open regions whose inputs hardly differ around one of them; see tangent.py."""
-        if result.cuts is None or not isinstance(self.bounds, Bounds):
-            return
-        for cut, i in enumerate(result.cuts_of):
-            levels = [level[i] for level in batch.levels]
-            if monotonic() > self.deadline or not self.bounds.is_still(levels, STILL):
+    def _still(self, batch: Batch, totals: Array, outcome: Index) -> dict[int, tuple[int, Mask]]:
+        """Decide open regions whose inputs hardly differ around one of them; see tangent.py.
+
+        Returns:
+            Where float64 does not tell how to cut a region: the stage and edges.
+        """
+        halves: dict[int, tuple[int, Mask]] = {}
+        if not isinstance(self.bounds, Bounds):
+            return halves
+        for i in np.flatnonzero(outcome == OPEN).tolist():
+            if monotonic() > self.deadline or not self.bounds.is_still(batch.levels[i], STILL):
                 continue
             label = int(batch.label[i])
             near = tangent_of(
@@ -202,18 +201,18 @@ class Partition:
                 continue
             low, high = near.ranges()
             if (low > 0).all():
-                result.outcome[i] = RIGHT
+                outcome[i] = RIGHT
             elif high.min() < 0:
-                result.outcome[i] = high.argmin()
+                outcome[i] = high.argmin()
             elif totals[i] <= _STILL_PATHS:
-                result.outcome[i] = EACH
+                outcome[i] = SINGLY
                 classes = np.flatnonzero(~(low > 0))
                 letters, low, high = near.paths(classes)
                 which = np.broadcast_to(classes, low.shape)
                 self._paths(letters, np.full(len(letters), label), low, high, which)
-            elif self.bounds.is_still(levels, SAME):
-                stage, part = near.halves(int(low.argmin()))
-                result.cuts.replace(cut, stage, part)
+            elif self.bounds.is_still(batch.levels[i], SAME):
+                halves[i] = near.halves(int(low.argmin()))
+        return halves
 
     def _apply(self, batch: Batch, cuts: Cuts) -> list[Batch]:
         rest, alive = batch, np.arange(len(batch))
@@ -223,21 +222,13 @@ class Partition:
             inside, outside = self._cut(
                 rest[chosen], cuts.stage[alive[chosen]], part[alive[chosen]]
             )
-            self._keep(inside[0], outcome[alive[chosen[inside[1]]]])
+            self.found.close(inside[0].node, outcome[alive[chosen[inside[1]]]])
             rest = rest[~has].joined([outside[0]])
             alive = np.concatenate([alive[~has], alive[chosen[outside[1]]]])
         halved = cuts.then[alive] >= 0
         at = alive[halved]
         inside, outside = self._cut(rest[halved], cuts.then[at], cuts.bad[at])
         return [inside[0], outside[0], rest[~halved]]
-
-    def _keep(self, batch: Batch, outcome: Index) -> None:
-        closed = outcome != OPEN
-        leaves = np.where(outcome == EACH, OPEN, outcome)
-        self.found.tree.leaves(batch.node[closed], leaves[closed])
-        wrong = outcome >= 0
-        if wrong.any():
-            self.found.wrong.append((batch.regions[wrong], outcome[wrong]))
 
     def _few(self, batch: Batch, totals: Array) -> Mask:
         """Path by path, as many regions at a time as memory allows; says which are done."""
@@ -261,26 +252,29 @@ class Partition:
         # Where many inputs are too close for float64, the region is cut: around one input more
         # can be told of others like it (tangent.py).
         done = np.bincount(region[unclear], minlength=len(batch)) <= _CLOSE
-        self.found.tree.leaves(batch.node[done], np.full(int(done.sum()), OPEN))
+        self.found.close(batch.node[done], np.full(int(done.sum()), SINGLY))
         kept = done[region]
         self._paths(letters[kept], label[kept], low[kept], high[kept], which[kept])
         return done
 
     def _paths(self, letters: Index, label: Index, low: Array, high: Array, which: Index) -> None:
         """Keep single inputs by the ends of margins over `which` classes, all `[input column]`."""
-        right = (low > 0).all(1)
         lost = np.where(np.isnan(high), np.inf, high)
         best = np.take_along_axis(which, lost.argmin(1)[:, None], 1)[:, 0]
-        instead = np.where(lost.min(1) < 0, best, OPEN)
-        instead = np.where(right, RIGHT, instead)
-        for i in np.flatnonzero(instead == OPEN):
+        outcome = np.where(lost.min(1) < 0, best, OPEN)
+        outcome = np.where((low > 0).all(1), RIGHT, outcome)
+        for i in np.flatnonzero(outcome == OPEN):
             if monotonic() > self.deadline:
                 break
-            found = self.exact.instead(letters[i].tolist(), int(label[i]))
-            instead[i] = UNDECIDED if found is None else found
-        wrong, rows = instead >= 0, letters.astype(np.int16)
+            winner = self.exact.instead(letters[i].tolist(), int(label[i]))
+            outcome[i] = OPEN if winner is None else winner
+        wrong, open_, rows = outcome >= 0, outcome == OPEN, letters.astype(np.int16)
         if wrong.any():
-            self.found.wrong_inputs.append((rows[wrong], instead[wrong]))
-        undecided = (instead == OPEN) | (instead == UNDECIDED)
-        if undecided.any():
-            self.found.undecided_inputs.append(rows[undecided])
+            self.found.wrong_inputs.append((rows[wrong], outcome[wrong]))
+        if open_.any():
+            self.found.undecided_inputs.append(rows[open_])
+
+
+def _side(batch: Batch, regions: Regions, has: Mask, node: Index) -> Side:
+    """Part of a batch: those regions that have a path, at these nodes."""
+    return replace(batch.part(has, regions), node=node[has]), np.flatnonzero(has)

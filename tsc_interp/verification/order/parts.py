@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,6 @@ class Part:
     step: int | None
     inputs: int
     groups: list[Found]
-    seconds: float
 
     @property
     def examined(self) -> int:
@@ -43,20 +43,18 @@ class Part:
         """Letters of a whole row."""
         return self.groups[0].trellis.length
 
-    @property
+    @cached_property
     def wrong(self) -> int:
-        return sum(map(sum, map(Regions.counts, self.regions()))) + len(self.wrong_inputs)
+        return sum(sum(one.counts()) for one in self.regions()) + len(self.wrong_inputs)
 
-    @property
+    @cached_property
     def undecided(self) -> int:
         regions = self.regions(undecided=True)
-        return sum(map(sum, map(Regions.counts, regions))) + len(self.undecided_inputs)
+        return sum(sum(one.counts()) for one in regions) + len(self.undecided_inputs)
 
     def regions(self, undecided: bool = False) -> list[Regions]:
         """The wrong (or undecided) regions; none has an input of another."""
-        if undecided:
-            return [one for group in self.groups for one in group.undecided]
-        return [one for group in self.groups for one, _ in group.wrong]
+        return [group.undecided if undecided else group.wrong[0] for group in self.groups]
 
     @property
     def wrong_inputs(self) -> Index:
@@ -73,11 +71,10 @@ class Part:
     def first(self, undecided: bool = False) -> tuple[int, ...] | None:
         """The first wrong (or undecided) input, place by place in the alphabet's order."""
         regions = [region for region in self.regions(undecided) if len(region)]
-        found = [first_path(regions)] if regions else []
+        candidates = [first_path(regions)] if regions else []
         inputs = self.undecided_inputs if undecided else self.wrong_inputs
-        for place in range(self.length if len(inputs) else 0):
-            inputs = inputs[inputs[:, place] == inputs[:, place].min()]
-        return min(found + [tuple(row) for row in inputs[:1].tolist()], default=None)
+        inputs = inputs[np.lexsort(inputs.T[::-1])[:1]]
+        return min(candidates + [tuple(row) for row in inputs.tolist()], default=None)
 
     def is_wrong(self, letters: Index) -> bool:
         """Whether this input is known to be wrong."""

@@ -59,13 +59,9 @@ class Relaxation:
             self.maps.gate,
             self.maps.state if self.maps.inner is not None else None,
         ]
-        parts.append(self.maps.final if self.needs_scale else None)
+        parts.append(self.maps.final if self.maps.needs_scale else None)
         rows = [part.values.T for part in parts if part is not None]
         return np.concatenate(rows) if rows else np.zeros((0, len(self.largest)))
-
-    @property
-    def needs_scale(self) -> bool:
-        return needs_scale(self.config, self.maps)
 
     def forms(self, low: Array, high: Array, label: Index) -> Forms:
         """`low` and `high` `[region channel]` of `directions`; `label [region]`."""
@@ -74,17 +70,14 @@ class Relaxation:
         slope = columns[label][:, None] - columns
         sizes = maps.outer.size.T
         size = (sizes[label][:, None] + sizes) @ self.largest
-        # Without a final norm nothing is divided, and a shift is added like any other constant.
-        own = maps.after.values if self.config.final_norm else maps.after.values + maps.shift.values
-        least = own[label][:, None] - own
-        parts = np.abs(maps.after.values) + np.abs(maps.shift.values)
-        size += parts[label][:, None] + parts
+        least = maps.constant[label][:, None] - maps.constant
+        size += maps.parts[label][:, None] + maps.parts
         most = least.copy()
         active, gain = self._active(low, high), None
         if active is not None:
             assert maps.added is not None
             gain = maps.added.values.T[label][:, None] - maps.added.values.T
-        if self.needs_scale:
+        if self.maps.needs_scale:
             shift = maps.shift.values[label][:, None] - maps.shift.values
             scale = self._scale(low, high, active)
             slope = slope + (shift * scale.slope[:, None])[:, :, None] * scale.on_x[:, None]
@@ -107,39 +100,37 @@ class Relaxation:
 
     def single(self, x: Array, off: Array, label: Index) -> Interval:
         """Margins of single residual streams `x [input d]`, each off by at most `off [d]`."""
-        outputs, errors = self._outputs(x, off)
+        outputs, errors = self._outputs(Rounded(x, np.broadcast_to(off, x.shape)))
         errors = errors + 8 * UNIT * np.abs(outputs)
         rows = np.arange(len(x))
         margins = outputs[rows, label][:, None] - outputs
         room = errors[rows, label][:, None] + errors
         return settled(self.maps.same, label, margins - room, margins + room)
 
-    def _outputs(self, x: Array, off: Array) -> tuple[Array, Array]:
+    def _outputs(self, x: Rounded) -> tuple[Array, Array]:
         """Every output, times the final norm's scale, and how far it may be off."""
         maps = self.maps
-        size = np.abs(x)
-        outputs, errors = times((x, np.broadcast_to(off, x.shape)), maps.outer)
-        constant = (
-            maps.after.values if self.config.final_norm else maps.after.values + maps.shift.values
-        )
-        errors = errors + 8 * UNIT * (np.abs(maps.after.values) + np.abs(maps.shift.values))
-        active: tuple[Array, Array] | None = None
+        outputs, errors = times(x, maps.outer)
+        errors = errors + 8 * UNIT * maps.parts
+        active: Rounded | None = None
         if maps.inner is not None:
             assert maps.added is not None
-            active = self._activations(x, off)
+            active = self._activations(x)
             more, room = times(active, maps.added)
             outputs, errors = outputs + more, errors + room
-        outputs = outputs + constant
-        if self.needs_scale:
+        outputs = outputs + maps.constant
+        if self.maps.needs_scale:
             assert maps.final is not None
             assert maps.after_state is not None
-            state, room = times((x, np.broadcast_to(off, x.shape)), maps.final)
+            state, room = times(x, maps.final)
             if active is not None:
                 assert maps.added_state is not None
                 more, extra = times(active, maps.added_state)
                 state, room = state + more, room + extra
             state = state + maps.after_state.values
-            room = room + 8 * UNIT * (np.abs(state) + np.abs(maps.after_state.values) + size.max())
+            room = room + 8 * UNIT * (
+                np.abs(state) + np.abs(maps.after_state.values) + np.abs(x.values).max()
+            )
             square, share = _mean_square(state, room, self.config.norm_eps)
             scale = np.sqrt(square)[:, None]
             outputs = outputs + maps.shift.values * scale
@@ -147,28 +138,28 @@ class Relaxation:
             errors = errors + room + 4 * UNIT * np.abs(outputs)
         return outputs, errors
 
-    def _activations(self, x: Array, off: Array) -> tuple[Array, Array]:
+    def _activations(self, x: Rounded) -> Rounded:
         maps, kind = self.maps, ACTIVATIONS[self.config.act_fn]
-        pre, room = self._argument(x, off, maps.inner, maps.inner_shift)
+        pre, room = self._argument(x, maps.inner, maps.inner_shift)
         plain = pre, room
         if maps.gate is not None:
-            pre, room = self._argument(x, off, maps.gate, maps.gate_shift)
+            pre, room = self._argument(x, maps.gate, maps.gate_shift)
         # No activation of the family is steeper than 1.13.
         value, room = kind.value(np.maximum(pre, kind.gone)), 1.2 * room + UNITS * (1 + np.abs(pre))
         if maps.gate is None:
-            return value, room
+            return Rounded(value, room)
         room = room * (np.abs(plain[0]) + plain[1]) + np.abs(value) * plain[1]
-        return value * plain[0], room + 8 * UNIT * np.abs(value * plain[0])
+        return Rounded(value * plain[0], room + 8 * UNIT * np.abs(value * plain[0]))
 
     def _argument(
-        self, x: Array, off: Array, into: Rounded | None, shift: Rounded | None
+        self, x: Rounded, into: Rounded | None, shift: Rounded | None
     ) -> tuple[Array, Array]:
         """Arguments of single residual streams, and how far they may be off."""
         assert into is not None
         assert shift is not None
-        z, room = times((x, np.broadcast_to(off, x.shape)), into)
+        z, room = times(x, into)
         if self.maps.state is not None:
-            state, around = times((x, np.broadcast_to(off, x.shape)), self.maps.state)
+            state, around = times(x, self.maps.state)
             square, share = _mean_square(state, around, self.config.norm_eps)
             t = 1 / np.sqrt(square)[:, None]
             # 1/√s is off by less than its share of s, where that is below a half.
@@ -216,11 +207,6 @@ class Relaxation:
         return Scale(x, maps.final.values, added, after, eps, parts)
 
 
-def needs_scale(config: ClassifierConfig, maps: Maps) -> bool:
-    """Whether something is added after the final norm, so that its scale matters."""
-    return bool(config.final_norm and maps.shift.values.any())
-
-
 def settled(
     same: NDArray[np.bool_], label: Index, low: Array, high: Array, which: Index | None = None
 ) -> Interval:
@@ -234,9 +220,9 @@ def settled(
     return np.where(tied, tie, low), np.where(tied, tie, high)
 
 
-def times(x: tuple[Array, Array], matrix: Rounded) -> tuple[Array, Array]:
+def times(x: Rounded, matrix: Rounded) -> tuple[Array, Array]:
     """Numbers with errors times a rounded matrix, with errors."""
-    value, room = x
+    value, room = x.values, x.errors
     size = matrix.size
     units = 4 * (len(size) + 8) * UNIT
     return value @ matrix.values, (room + units * (np.abs(value) + room)) @ size

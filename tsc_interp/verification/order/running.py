@@ -14,9 +14,9 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from functools import cached_property
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic, sleep
@@ -27,27 +27,28 @@ from tsc_interp.files import write_atomically
 from tsc_interp.processes import cores
 from tsc_interp.tasks.regions import Regions
 from tsc_interp.tasks.transducer import Writing
+from tsc_interp.tasks.trellis import Trellis
 from tsc_interp.tasks.unrolling import trellis_of
 from tsc_interp.verification.order.bounds import Bounds
 from tsc_interp.verification.order.exact import OrderedExact
-from tsc_interp.verification.order.found import Found, unsearched
-from tsc_interp.verification.order.keys import keys_of
+from tsc_interp.verification.order.found import Found
+from tsc_interp.verification.order.keys import Keys, keys_of
 from tsc_interp.verification.order.partition import Partition
 from tsc_interp.verification.order.parts import Part, groups_of
-from tsc_interp.verification.order.saved import found_in, restore, save, share_left
+from tsc_interp.verification.order.saved import found_in, save, share_left
 from tsc_interp.verification.order.terms import LinearBounds, Terms, has_terms
 
 ALONE = 10.0
 """Seconds before other processes are started: that takes two of them."""
 _SLICE = 1.0
 """Seconds between two states on disk, at least; and ten times what writing one takes."""
-_FORMAT = "tsc-interp/order-search/1"
+_FORMAT = "tsc-interp/order-search/2"
 Progress = Callable[[float], None]
 
 
 @dataclass
 class Search:
-    """One part: its trellises, and what has been found in each."""
+    """The search over one part."""
 
     exact: OrderedExact
     task: Any
@@ -55,56 +56,115 @@ class Search:
     step: int | None
     weights: str
     """The model's hash."""
-    found: dict[int, Found] = field(default_factory=dict)
-    open: dict[int, Partition] = field(default_factory=dict)
-    seconds: float = 0.0
 
     @cached_property
-    def trellis(self) -> Any:
+    def trellis(self) -> Trellis:
         if isinstance(self.task, Writing):
             assert self.step is not None
             return self.task.step_trellis(self.step)
         return trellis_of(self.task, self.exact.config.n_letters, self.length)
 
     @cached_property
-    def groups(self) -> list[Any]:
+    def groups(self) -> list[Group]:
         # A sweep costs so little where margins are sums of terms that the number of sweeps counts.
-        return groups_of(self.trellis, stack=self.terms is not None)
+        stack = self.terms is not None
+        return [Group(self, trellis) for trellis in groups_of(self.trellis, stack=stack)]
 
     @cached_property
-    def counts(self) -> list[int]:
-        """The number of inputs of each group."""
-        return [sum(Regions.whole(group).counts()) for group in self.groups]
+    def inputs(self) -> int:
+        return sum(group.inputs for group in self.groups)
 
     @cached_property
-    def keys(self) -> Any:
+    def keys(self) -> Keys:
         return keys_of(self.exact, self.trellis)
 
     @cached_property
     def terms(self) -> Terms | None:
-        config = self.exact.config
-        return Terms(config, self.keys) if has_terms(config, self.keys) else None
-
-    def opened(self, group: int, deadline: float) -> Partition:
-        """The search of one group, begun where it is not."""
-        if group not in self.open:
-            trellis, config = self.groups[group], self.exact.config
-            terms = self.terms
-            bounds = LinearBounds(terms, trellis) if terms else Bounds(config, trellis, self.keys)
-            self.open[group] = Partition(self.exact, bounds, deadline)
-        return self.open[group]
+        return Terms(self.keys) if has_terms(self.keys) else None
 
     def part(self) -> Part:
         """What became of every input; what was not decided is undecided."""
         found = [
-            one
-            for number, group in enumerate(self.groups)
-            for one in (self.found.get(number) or unsearched(group)).by_label()
+            part
+            for group in self.groups
+            for part in (group.found or Found(group.trellis)).by_label()
         ]
-        return Part(self.length, self.step, sum(self.counts), found, self.seconds)
+        return Part(self.length, self.step, self.inputs, found)
 
 
-Unit = tuple[Search, int]
+@dataclass
+class Group:
+    """The search of one trellis of a part, on which one process works at a time."""
+
+    search: Search
+    trellis: Trellis
+    partition: Partition | None = None
+    """Where this process is working on it."""
+    found: Found | None = None
+    """What came of it, when it is over."""
+
+    @cached_property
+    def inputs(self) -> int:
+        return sum(Regions.whole(self.trellis).counts())
+
+    @cached_property
+    def name(self) -> str:
+        """The file it is kept in: by the model, the task, and which inputs."""
+        search, trellis = self.search, self.trellis
+        said = [
+            _FORMAT, search.weights, search.task.model_dump(mode="json"), search.length,
+            search.step, trellis.labels, trellis.n_edges,
+        ]  # fmt: skip
+        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:32] + ".npz"
+
+    def begun(self, folder: Path | None, deadline: float) -> Partition:
+        """The search as it is here, or in a file of this folder, or new."""
+        if self.partition is None:
+            search, terms = self.search, self.search.terms
+            bounds: Bounds | LinearBounds = (
+                LinearBounds(terms, self.trellis)
+                if terms
+                else Bounds(search.exact.config, self.trellis, search.keys)
+            )
+            self.partition = Partition(search.exact, bounds, deadline)
+            kept = None if folder is None else found_in(folder / self.name, self.trellis)
+            if kept is not None:
+                self.partition.go_on(kept)
+        return self.partition
+
+    def turn(self, folder: Path | None, deadline: float, until: float) -> None:
+        """Search on until then, and keep what was found."""
+        partition, slice_, done = self.begun(folder, deadline), _SLICE, False
+        while not done:
+            done = partition.advance(until if folder is None else min(until, monotonic() + slice_))
+            if folder is not None:
+                start = monotonic()
+                save(folder / self.name, partition)
+                slice_ = max(_SLICE, 10 * (monotonic() - start))
+            if monotonic() > min(until, deadline):
+                break
+        if done:
+            self.end(folder)
+
+    def end(self, folder: Path | None) -> None:
+        """Take what was found so far, by whichever process."""
+        if self.partition is not None:
+            self.found, self.partition = self.partition.found, None
+        elif folder is not None:
+            self.found = found_in(folder / self.name, self.trellis)
+        self.found = self.found or Found(self.trellis)
+
+    def left(self, folder: Path | None) -> float:
+        """About the share of inputs that are not decided."""
+        if self.found is not None:
+            return 0.0
+        if self.partition is not None:
+            return self.partition.left()
+        return 1.0 if folder is None else share_left(folder / self.name)
+
+    def claim(self, folder: Path) -> Path:
+        """The file that is there while a process works on this."""
+        return (folder / self.name).with_suffix(".claim")
 
 
 def searches_of(
@@ -131,88 +191,67 @@ def run(
         progress: Called with the share of inputs that are decided, on average over parts.
         folder: Where searches are kept, to go on from there next time.
     """
-    units = [(one, group) for one in searches for group in range(len(one.groups))]
-    told = _Told(units, progress)
+    groups = [group for search in searches for group in search.groups]
+    report = _Report(searches, progress)
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
     alone = min(deadline, monotonic() + ALONE)
-    while (waiting := _waiting(units)) and (monotonic() < alone or not _can_share(searches, units)):
-        for unit in waiting:
-            if monotonic() > deadline:
-                break
-            ends = alone if _can_share(searches, units) else deadline
-            _turn(unit, folder, deadline, _until(ends, waiting))
-            told.now()
-        if monotonic() > deadline:
-            break
-    if _waiting(units) and monotonic() < deadline:
-        with _kept(folder) as shared:
-            _shared(checkpoint, searches, units, shared, deadline, told)
-    for search, group in _waiting(units):
-        if group in search.open:
-            search.found[group] = search.open.pop(group).ended()
-        elif folder is not None:
-            search.found[group] = found_in(folder / name_of(search, group), search.groups[group])
-    return [one.part() for one in searches]
+    _turns(groups, folder, deadline, alone, partial(report.now, folder))
+    if _can_share(groups) and monotonic() < deadline:
+        kept = TemporaryDirectory(prefix="tsc-interp-") if folder is None else nullcontext(folder)
+        with kept as shared:
+            _shared(checkpoint, groups, Path(shared), deadline, report)
+    _turns(groups, folder, deadline, deadline, partial(report.now, folder))
+    for group in _waiting(groups):
+        group.end(folder)
+    return [search.part() for search in searches]
 
 
-def _waiting(units: Sequence[Unit]) -> list[Unit]:
-    return [(one, group) for one, group in units if group not in one.found]
+def _waiting(groups: Sequence[Group]) -> list[Group]:
+    return [group for group in groups if group.found is None]
 
 
-def _can_share(searches: Sequence[Search], units: Sequence[Unit]) -> bool:
+def _can_share(groups: Sequence[Group]) -> bool:
     """Whether another process could help: a core, two groups, and a task that it can import."""
-    own = type(searches[0].task).__module__.split(".")[0] == __name__.split(".")[0]
-    return own and cores() > 1 and len(_waiting(units)) > 1
+    own = type(groups[0].search.task).__module__.split(".")[0] == __name__.split(".")[0]
+    return own and cores() > 1 and len(_waiting(groups)) > 1
 
 
-def _until(deadline: float, waiting: Sequence[Unit]) -> float:
-    """The end of a turn: half of the time is shared out at once."""
-    now = monotonic()
-    return now + max(0.0, deadline - now) / (2 * len(waiting))
+def _turns(
+    groups: Sequence[Group],
+    folder: Path | None,
+    deadline: float,
+    until: float,
+    look: Callable[[], bool],
+    shared: bool = False,
+) -> None:
+    """Turns at all groups, or at those that nobody else has, until then or all are decided.
 
-
-def _turn(unit: Unit, folder: Path | None, deadline: float, until: float) -> None:
-    """Search on in one group until then, and keep what was found."""
-    search, group = unit
-    begun = monotonic()
-    new = group not in search.open
-    opened = search.opened(group, deadline)
-    path = None if folder is None else folder / name_of(search, group)
-    if new and path is not None:
-        restore(path, opened)
-    slice_ = _SLICE
-    while not (done := opened.advance(until if path is None else min(until, monotonic() + slice_))):
-        if path is not None:
-            start = monotonic()
-            save(path, opened)
-            slice_ = max(_SLICE, 10 * (monotonic() - start))
-        if monotonic() > min(until, deadline):
-            break
-    if done:
-        if path is not None:
-            save(path, opened)
-        search.found[group] = search.open.pop(group).ended()
-    search.seconds += monotonic() - begun
-
-
-def name_of(search: Search, group: int) -> str:
-    """The file of a group's search: by the model, the task, and which inputs."""
-    trellis = search.groups[group]
-    said = [
-        _FORMAT, search.weights, search.task.model_dump(mode="json"), search.length, search.step,
-        trellis.labels, trellis.n_edges,
-    ]  # fmt: skip
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:32] + ".npz"
-
-
-@contextmanager
-def _kept(folder: Path | None) -> Iterator[Path]:
-    if folder is not None:
-        yield folder
-        return
-    with TemporaryDirectory(prefix="tsc-interp-") as made:
-        yield Path(made)
+    `look` is called after each; where it says no, this ends.
+    """
+    while monotonic() < until:
+        waiting = _waiting(groups)
+        if shared:
+            waiting = [group for group in waiting if group.left(folder) > 0]
+        if not waiting:
+            return
+        idle = True
+        for group in waiting:
+            if monotonic() > until:
+                return
+            claim = _claimed(group.claim(folder)) if shared and folder else nullcontext(True)
+            with claim as mine:
+                if mine:
+                    # Half of the time is shared out at once.
+                    now = monotonic()
+                    group.turn(folder, deadline, now + (until - now) / (2 * len(waiting)))
+                    idle = False
+            if shared:
+                group.partition = None  # another may go on with it
+            if not look():
+                return
+        if idle:
+            sleep(0.05)
 
 
 # -- several processes -------------------------------------------------------------------------
@@ -220,24 +259,22 @@ def _kept(folder: Path | None) -> Iterator[Path]:
 
 def _shared(
     checkpoint: Checkpoint,
-    searches: Sequence[Search],
-    units: Sequence[Unit],
+    groups: Sequence[Group],
     folder: Path,
     deadline: float,
-    told: _Told,
+    report: _Report,
 ) -> None:
     """This process from the front, others from the back; a claim is a file."""
-    waiting = _waiting(units)
-    for search, group in waiting:
-        path = folder / name_of(search, group)
-        path.with_suffix(".claim").unlink(missing_ok=True)
-        if group in search.open:
-            save(path, search.open.pop(group))
+    waiting = _waiting(groups)
+    for group in waiting:
+        group.claim(folder).unlink(missing_ok=True)
+        if group.partition is not None:
+            save(folder / group.name, group.partition)
+            group.partition = None
     model = folder / f"{checkpoint.weight_hash()[:16]}-{os.getpid()}.safetensors"
     write_atomically(model, checkpoint.to_bytes(), durable=False)
-    first = searches[0]
-    asked = sorted({(one.length, one.step) for one, _ in waiting})
-    task = first.task.model_dump(mode="json")
+    asked = sorted({(group.search.length, group.search.step) for group in waiting})
+    task = groups[0].search.task.model_dump(mode="json")
     seconds = deadline - monotonic()
     order = json.dumps([str(model), str(folder), task, asked, seconds, os.getpid()])
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
@@ -250,61 +287,36 @@ def _shared(
     ]
 
     def look() -> bool:
-        told.now(folder)
-        if all(one.poll() is not None for one in helpers):  # one that was killed leaves its claim
-            for search, group in waiting:
-                (folder / name_of(search, group)).with_suffix(".claim").unlink(missing_ok=True)
-        return True
+        if all(one.poll() is not None for one in helpers):
+            for group in waiting:  # one that was killed leaves its claim
+                group.claim(folder).unlink(missing_ok=True)
+        return report.now(folder)
 
     try:
-        _together(waiting, folder, deadline, look)
+        _turns(waiting, folder, deadline, deadline, look, shared=True)
     finally:
         for one in helpers:
             one.terminate()
             one.wait()
         with suppress(OSError):
             model.unlink()
-    for search, group in _waiting(units):
-        search.found[group] = found_in(folder / name_of(search, group), search.groups[group])
+    for group in _waiting(waiting):
+        group.end(folder)
+    report.now(folder)
 
 
-def _together(
-    units: Sequence[Unit], folder: Path, deadline: float, look: Callable[[], bool]
-) -> None:
-    """Turns at groups that nobody else has, until all are decided or the time is over.
-
-    `look` is called between turns; where it says no, this ends.
-    """
-    while monotonic() < deadline and look():
-        waiting, idle = _unfinished(units, folder), True
-        if not waiting:
-            return
-        for search, group in waiting:
-            path = folder / name_of(search, group)
-            claim = path.with_suffix(".claim")
-            if monotonic() > deadline or not look() or not _claimed(claim):
-                continue
-            try:
-                search.open.pop(group, None)  # another may have gone on with it
-                _turn((search, group), folder, deadline, _until(deadline, waiting))
-                idle = False
-            finally:
-                claim.unlink(missing_ok=True)
-        if idle:
-            sleep(0.05)
-
-
-def _unfinished(units: Sequence[Unit], folder: Path) -> list[Unit]:
-    return [(one, group) for one, group in _waiting(units)
-            if share_left(folder / name_of(one, group)) > 0]  # fmt: skip
-
-
-def _claimed(path: Path) -> bool:
+@contextmanager
+def _claimed(path: Path) -> Iterator[bool]:
+    """Whether nobody else works on it; if so, nobody else does meanwhile."""
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
     except FileExistsError:
-        return False
-    return True
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        path.unlink(missing_ok=True)
 
 
 def helper() -> None:
@@ -314,26 +326,23 @@ def helper() -> None:
 
     model, folder, task, asked, seconds, parent = json.loads(sys.argv[1])
     deadline, checkpoint, chosen = monotonic() + seconds, load_checkpoint(model), read_task(task)
-    searches = searches_of(checkpoint, chosen, [tuple(one) for one in asked])
-    units = [(one, group) for one in searches for group in range(len(one.groups))]
-    _together(units[::-1], Path(folder), deadline, lambda: os.getppid() == parent)
+    searches = searches_of(checkpoint, chosen, [tuple(part) for part in asked])
+    groups = [group for search in searches for group in search.groups]
+    with_parent = lambda: os.getppid() == parent  # noqa: E731
+    _turns(groups[::-1], Path(folder), deadline, deadline, with_parent, shared=True)
 
 
-class _Told:
+class _Report:
     """Progress: the share of inputs decided, on average over parts, now and then."""
 
-    def __init__(self, units: Sequence[Unit], progress: Progress | None) -> None:
-        self.units, self.progress, self.last = units, progress, -1.0
+    def __init__(self, searches: Sequence[Search], progress: Progress | None) -> None:
+        self.searches, self.progress, self.last = searches, progress, -1.0
 
-    def now(self, folder: Path | None = None) -> None:
-        if self.progress is None or (monotonic() - self.last < 0.5 and _waiting(self.units)):
-            return
-        self.last = monotonic()
-        left = 0.0
-        for search, group in _waiting(self.units):
-            if group in search.open:
-                share = search.open[group].left()
-            else:
-                share = 1.0 if folder is None else share_left(folder / name_of(search, group))
-            left += share * search.counts[group] / sum(search.counts)
-        self.progress(1 - left / len({id(search) for search, _ in self.units}))
+    def now(self, folder: Path | None) -> bool:
+        """Report if it is time to; the folder is where other processes keep their groups."""
+        groups = [group for search in self.searches for group in search.groups]
+        if self.progress and (monotonic() - self.last >= 0.5 or not _waiting(groups)):
+            self.last = monotonic()
+            left = sum(group.left(folder) * group.inputs / group.search.inputs for group in groups)
+            self.progress(1 - left / len(self.searches))
+        return True

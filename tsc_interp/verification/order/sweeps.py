@@ -15,14 +15,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
 from tsc_interp.tasks.regions import Mask, Regions
 from tsc_interp.tasks.trellis import Index, Trellis
 from tsc_interp.verification.bounds.intervals import LEAST_WEIGHT, MEAN_TINY, UNIT, Array
-from tsc_interp.verification.order.keys import WEIGHT_UNITS, Keys
+from tsc_interp.verification.order.keys import WEIGHT_UNITS, Keys, used_letters
 from tsc_interp.verification.order.scores import Layout, Scores
 
 _NUMBERS_AT_ONCE = 1 << 19
@@ -73,10 +72,11 @@ def head_of(keys: Keys, head: int, used: Mask) -> Head:
 class Sweeps:
     """A trellis with the weights and coordinates of every edge, for each reader and head."""
 
-    def __init__(self, trellis: Trellis, keys: Keys, used: Mask) -> None:
+    def __init__(self, trellis: Trellis, keys: Keys) -> None:
         self.trellis, self.keys = trellis, keys
         self.layouts = [Layout(stage) for stage in trellis.stages]
-        n_heads = keys.weights.shape[1]
+        n_heads, n_letters = keys.weights.shape[1], keys.weights.shape[3]
+        used = used_letters(trellis, n_letters)
         self.heads = [head_of(keys, head, used) for head in range(n_heads)]
         self.weight: list[list[Array]] = []
         self.moment: list[list[Array]] = []
@@ -89,6 +89,9 @@ class Sweeps:
             weight, moment = self._fixed(number, head)
             self.base_weight.append(weight)
             self.base_moment.append(moment)
+        widest = max(len(layout.flat) for layout in self.layouts)
+        self.at_once = max(8, _NUMBERS_AT_ONCE // max(widest * 4, trellis.n_edges))
+        """Jobs that fit into the cache together."""
         self.units = 2 * (trellis.length + 16 + WEIGHT_UNITS) * UNIT
 
     def _stage(self, number: int, head: Head, index: int) -> tuple[Array, Array]:
@@ -114,18 +117,6 @@ class Sweeps:
             moment += w[:, None] * head.mu[place, letter]
         return weight, moment
 
-    # -- jobs ----------------------------------------------------------------------------------
-
-    @cached_property
-    def at_once(self) -> int:
-        """Jobs that fit into the cache together."""
-        widest = max(len(layout.flat) for layout in self.layouts)
-        return max(8, _NUMBERS_AT_ONCE // max(widest * 4, self.trellis.n_edges))
-
-    def jobs(self, regions: Regions, rows: Index, reader: Index, head: int, q: Array) -> Jobs:
-        """Jobs for regions by number, `q [job k]`, with the readers' tables."""
-        return Jobs(self, regions, rows, reader, head, q)
-
     def weights_of(self, regions: Regions, reader: Index, head: int) -> tuple[Array, Array]:
         """At most the least, and at least the largest, weight of a path: `[region]`."""
         least = self.base_weight[head][reader].copy()
@@ -143,7 +134,10 @@ class Sweeps:
 
 
 class Jobs:
-    """Scores of a batch: `a - λ b` per stage, -inf at edges outside the region."""
+    """Scores of a batch: `a - λ b` per stage, -inf at edges outside the region.
+
+    For regions by number `rows [job]`, with the readers' tables, and `q [job k]`.
+    """
 
     def __init__(
         self, sweeps: Sweeps, regions: Regions, rows: Index, reader: Index, head: int, q: Array

@@ -14,13 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from tsc_interp.config import ClassifierConfig
 from tsc_interp.tasks.regions import Mask, Regions
 from tsc_interp.tasks.trellis import Index, Trellis
 from tsc_interp.verification.bounds.intervals import UNIT, Array, Interval
 from tsc_interp.verification.order.directions import Bounded
-from tsc_interp.verification.order.keys import WEIGHT_UNITS, Keys, Maps, Rounded
-from tsc_interp.verification.order.relax import needs_scale, settled, times
+from tsc_interp.verification.order.keys import WEIGHT_UNITS, Keys
+from tsc_interp.verification.order.relax import settled, times
 from tsc_interp.verification.order.scores import Layout, Scores, chunks
 
 _MOST = 1 << 25
@@ -30,14 +29,12 @@ _SCORES_AT_ONCE = 1 << 18
 """Few enough numbers to stay in the processor's cache."""
 _TINY = 2.0**-1000
 _FEW_GROUPS = 16
-_WIDE = 0.25
-"""Where more classes of a region are in doubt, all are bounded: whole rows are looked up faster."""
 
 
-def has_terms(config: ClassifierConfig, keys: Keys) -> bool:
+def has_terms(keys: Keys) -> bool:
     """Whether margins are such sums, and few enough numbers say all of them."""
     readers, heads, places, letters = keys.weights.shape
-    linear = heads == 1 and keys.maps.inner is None and not needs_scale(config, keys.maps)
+    linear = heads == 1 and keys.maps.inner is None and not keys.maps.needs_scale
     return linear and readers * places * letters * keys.maps.outer.values.shape[1] <= _MOST
 
 
@@ -48,17 +45,14 @@ class Terms:
     its share of what adding up rounds included.
     """
 
-    def __init__(self, config: ClassifierConfig, keys: Keys) -> None:
+    def __init__(self, keys: Keys) -> None:
         self.maps = keys.maps
         weight = keys.weights[:, 0].transpose(1, 2, 0)
-        reading, reading_off = times((keys.constant.values, keys.constant.errors), keys.maps.outer)
-        shift = keys.maps.after.values
-        shift = shift if config.final_norm else shift + keys.maps.shift.values
-        parts = np.abs(keys.maps.after.values) + np.abs(keys.maps.shift.values)
+        reading, reading_off = times(keys.constant, keys.maps.outer)
         errors = keys.maps.after.errors + keys.maps.shift.errors
-        off = (reading_off + errors + 4 * UNIT * parts).max(1)
-        size = (np.abs(reading) + parts).max(1)
-        alone = reading + shift
+        off = (reading_off + errors + 4 * UNIT * keys.maps.parts).max(1)
+        size = (np.abs(reading) + keys.maps.parts).max(1)
+        alone = reading + keys.maps.constant
         units = 2 * (weight.shape[0] + 24 + WEIGHT_UNITS) * UNIT
 
         def slack(weight: Array, value: Array, error: Array) -> Array:
@@ -68,17 +62,13 @@ class Terms:
             more = 2 * weight * (units * largest + wide)
             return np.asarray(more * (1 + 1e-12) + _TINY * (1 + largest))
 
-        value, error = times(_both(keys.values, 0), keys.maps.outer)
+        value, error = times(keys.values[0], keys.maps.outer)
         self.table = value[:, :, None] + alone
         self.table *= weight[..., None]
         self.slack = slack(weight, value, error)
-        own, error = times(_both(keys.own_values, 0), keys.maps.outer)
+        own, error = times(keys.own_values[0], keys.maps.outer)
         self.own = keys.own_weights * (own + alone)
         self.own_slack = np.diagonal(slack(keys.own_weights[:, 0], own, error))
-
-
-def _both(values: Rounded, head: int) -> tuple[Array, Array]:
-    return values.values[head], values.errors[head]
 
 
 _Key = tuple[Array, Array, Index]
@@ -175,43 +165,36 @@ class LinearBounds:
 
     few = 128
     refines = False
-    probes: tuple[()] = ()
+    n_directions = 0
 
     def __init__(self, terms: Terms, trellis: Trellis) -> None:
-        self.terms, self.trellis = terms, trellis
+        self.terms, self.trellis, self.maps = terms, trellis, terms.maps
         self.layouts = [Layout(stage) for stage in trellis.stages]
         widest = max(prod(layout.shape) for layout in self.layouts)
         self.at_once = max(1, _SCORES_AT_ONCE // widest)
         self.few_groups = all(len(layout.source) <= _FEW_GROUPS for layout in self.layouts)
 
-    @property
-    def maps(self) -> Maps:
-        return self.terms.maps
-
     def bounded(
-        self, regions: Regions, reader: Index, label: Index, start: list[Array] | None, doubt: Mask
+        self, regions: Regions, reader: Index, label: Index, start: Array | None, doubt: Mask
     ) -> Bounded:
         """Margins times a path's weight: their lower ends where a class is in doubt."""
         shape = doubt.shape
         low, high = settled(self.maps.same, label, np.full(shape, np.nan), np.full(shape, np.nan))
         low[~doubt] = np.inf
-        known = Bounded(regions, reader, label, [], low, high)
-        plan = self._plan(regions) if self.few_groups else []
+        known = Bounded(regions, reader, label, np.empty((len(regions), 0)), low, high)
         asked = np.isnan(low)
-        wide = asked.mean(1) > _WIDE if plan else np.zeros(len(asked), dtype=bool)
-        rows = np.flatnonzero(wide)
-        for some in chunks(len(rows), max(1, _NUMBERS_AT_ONCE // shape[1])):
-            at = rows[some]
-            found = self._highest(plan, _Pairs(self.terms, known, at, None, -1))
-            low[at] = np.where(asked[at], -found, low[at])
-        rows, which = np.nonzero(asked & ~wide[:, None])
-        for some in chunks(len(rows), _NUMBERS_AT_ONCE if plan else self.at_once):
+        if self.few_groups:
+            # All classes of a region: whole rows are looked up faster than some numbers of them.
+            plan, rows = self._plan(regions), np.flatnonzero(asked.any(1))
+            for some in chunks(len(rows), max(1, _NUMBERS_AT_ONCE // shape[1])):
+                at = rows[some]
+                highest = self._highest(plan, _Pairs(self.terms, known, at, None, -1))
+                low[at] = np.where(asked[at], -highest, low[at])
+            return known
+        rows, which = np.nonzero(asked)
+        for some in chunks(len(rows), self.at_once):
             pair = rows[some], which[some]
-            if plan:
-                found = self._highest(plan, _Pairs(self.terms, known, *pair, -1))
-            else:
-                found = self.scores(known, *pair, -1).highest()
-            low[pair] = -found
+            low[pair] = -self.scores(known, *pair, -1).highest()
         return known
 
     def scores(self, known: Bounded, rows: Index, which: Index, sign: int) -> Scores:

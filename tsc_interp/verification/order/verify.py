@@ -17,7 +17,6 @@ from time import monotonic
 from typing import Any
 
 import numpy as np
-from flint import ctx
 
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.config import ClassifierConfig
@@ -30,7 +29,6 @@ from tsc_interp.tasks.regions import Regions
 from tsc_interp.tasks.transducer import Writing
 from tsc_interp.tasks.trellis import Index
 from tsc_interp.tasks.writing import Addition
-from tsc_interp.verification.bounds.exact import judged
 from tsc_interp.verification.order.exact import OrderedExact, longest_string
 from tsc_interp.verification.order.parts import Part, require_readable
 from tsc_interp.verification.order.running import run, searches_of
@@ -222,24 +220,13 @@ def _first(parts: list[Part], task: Any) -> tuple[tuple[int, ...], Part] | None:
 def _wrong_input(
     exact: OrderedExact, config: ClassifierConfig, task: Any, string: tuple[int, ...], part: Part
 ) -> WrongInput:
-    found = (group.trellis.label_of(np.array(string)) for group in part.groups)
-    label = next(label for label in found if label is not None)
+    labels = (group.trellis.label_of(np.array(string)) for group in part.groups)
+    label = next(label for label in labels if label is not None)
     tokens = tuple(_name(config, letter) for letter in string)
     fixed = 0 if part.step is not None else len(string) - part.length
     return WrongInput(
-        written(config, string), tokens, label, _answer(exact, string, label), part.step, fixed
+        written(config, string), tokens, label, exact.answer(string), part.step, fixed
     )
-
-
-def _answer(exact: OrderedExact, string: tuple[int, ...], label: int) -> int | None:
-    """The largest output's class: guessed from midpoints, then shown."""
-    for precision in (128, 1024):
-        with ctx.workprec(precision):
-            gaps = exact.differences(string, label)
-            best = min(range(len(gaps)), key=lambda j: (float(gaps[j].mid()), j))
-            if judged(exact.differences(string, best), best) == -1:
-                return best
-    return None
 
 
 def written(config: ClassifierConfig, string: tuple[int, ...]) -> str:
@@ -262,8 +249,7 @@ def largest_regions(part: Part, task: Any, name: Callable[[int], str]) -> list[t
     """The largest wrong regions of a part: how many inputs, and what they have in common."""
     found = [
         (count, number, regions, instead)
-        for group in part.groups
-        for regions, instead in group.wrong
+        for regions, instead in (group.wrong for group in part.groups)
         for number, count in enumerate(regions.counts())
     ]
     return [
