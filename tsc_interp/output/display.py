@@ -15,6 +15,9 @@ from tsc_interp.output.numbers import Cell, format_cell, is_number
 from tsc_interp.output.visible import visible
 
 MOST_ROWS = 12
+Line = tuple[str, str]
+"""A sentence on the terminal, after its rich style."""
+GOOD, BAD, PLAIN = "green", "bold red", ""
 
 
 @dataclass(frozen=True)

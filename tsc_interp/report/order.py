@@ -22,8 +22,8 @@ from tsc_interp.tasks.regions import Regions
 from tsc_interp.tasks.transducer import Writing
 from tsc_interp.tasks.trellis import Index, Trellis
 from tsc_interp.tasks.unrolling import trellis_of
+from tsc_interp.verification.counting.tally import json_integer
 from tsc_interp.verification.order.exact import longest_string
-from tsc_interp.verification.verdict import json_integer
 
 if TYPE_CHECKING:
     from tsc_interp.model.classifier import Classifier

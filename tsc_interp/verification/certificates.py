@@ -15,7 +15,7 @@ from typing import Any
 
 from tsc_interp.checkpoints.resolve import ModelLike
 from tsc_interp.errors import UnsupportedError
-from tsc_interp.output.display import Displayed
+from tsc_interp.output.display import BAD, GOOD, PLAIN, Displayed, Line
 from tsc_interp.output.numbers import counted
 from tsc_interp.verification.bounds.exact import checkpoint_of
 from tsc_interp.verification.bounds.labels import support_name
@@ -26,15 +26,7 @@ from tsc_interp.verification.checker.check import CERTIFICATE, Checker
 from tsc_interp.verification.checker.claims import Proved
 from tsc_interp.verification.checker.files import write_certificate
 from tsc_interp.verification.float32 import search_float32
-from tsc_interp.verification.horizon_result import (
-    BAD,
-    GOOD,
-    PLAIN,
-    Counterexample,
-    Float32Horizon,
-    Horizon,
-    Line,
-)
+from tsc_interp.verification.horizon_result import Counterexample, Float32Horizon, Horizon
 from tsc_interp.verification.keeper import SIGN_ONLY, Claim, Keeper, up_to_claim
 from tsc_interp.verification.search.search import (
     BOXES,

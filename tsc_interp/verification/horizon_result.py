@@ -12,14 +12,10 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from tsc_interp.output.bars import Bar, length_bars
-from tsc_interp.output.display import Displayed
+from tsc_interp.output.display import GOOD, PLAIN, Displayed, Line
 from tsc_interp.verification.bounds.rounding import Form
 
 Certainty = Literal["right", "wrong", "depends on rounding"]
-Line = tuple[str, str]
-"""A rich style and a sentence."""
-
-GOOD, BAD, PLAIN = "green", "bold red", ""
 _SEARCHED = "by a search in float64 with error bounds that the checker did not derive again"
 
 

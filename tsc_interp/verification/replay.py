@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tsc_interp.checkpoints.resolve import ModelLike
-from tsc_interp.verification.horizon_result import PLAIN, Counterexample, Line
+from tsc_interp.output.display import PLAIN, Line
+from tsc_interp.verification.horizon_result import Counterexample
 
 MAX_REPLAY_TOKENS = 1000
 

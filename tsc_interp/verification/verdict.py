@@ -14,12 +14,10 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from flint import fmpz
-
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.resolve import ModelLike
 from tsc_interp.errors import UnsupportedError
-from tsc_interp.output.display import Displayed, Grid
+from tsc_interp.output.display import PLAIN, Displayed, Grid, Line
 from tsc_interp.output.numbers import number
 from tsc_interp.source_report import TEST_LENGTH
 from tsc_interp.verification import certificates, horizons
@@ -27,22 +25,15 @@ from tsc_interp.verification.bounds.exact import checkpoint_of
 from tsc_interp.verification.bounds.rounding import Form
 from tsc_interp.verification.bounds.supports import Supports
 from tsc_interp.verification.counting.regions import count_regions, plan
-from tsc_interp.verification.counting.tally import Side, Tally
+from tsc_interp.verification.counting.tally import Side, Tally, json_integer, not_right
 from tsc_interp.verification.float32 import float32_horizon
-from tsc_interp.verification.horizon_result import (
-    PLAIN,
-    Counterexample,
-    Float32Horizon,
-    Horizon,
-    Line,
-)
+from tsc_interp.verification.horizon_result import Counterexample, Float32Horizon, Horizon
 from tsc_interp.verification.replay import Replay, replay_all, replay_lines
 from tsc_interp.verification.summaries import counterexample
 from tsc_interp.verification.words import counting_lines
 
 Progress = Callable[[int], None]
 
-_EXACT_IN_JSON = 2**53
 CLAIM = (
     "real numbers: float32 weights taken as exact; counts: each sign decided in float64 with an "
     "error bound, or in ball arithmetic where that is not enough; derived again by the independent "
@@ -269,28 +260,6 @@ def _first(supports: Supports, side: Side) -> Counterexample | None:
 
 def _string(supports: Supports, side: Side) -> str | None:
     return None if side.shortest is None else supports.config.alphabet.write(side.shortest)
-
-
-def not_right(wrong: int, first: str | None, undecided: int, first_undecided: str | None) -> str:
-    """How many strings are wrong and how many undecided, with the first of each.
-
-    Example:
-        >>> not_right(2, "ab{66}", 0, None)
-        '2 are wrong (the first ab{66})'
-        >>> not_right(0, None, 14, "aab")
-        'none is found wrong, but 14 are undecided (the first aab)'
-    """
-    open_ = f"{number(undecided)} are undecided (the first {first_undecided})"
-    if not wrong:
-        return f"none is found wrong, but {open_}" if undecided else "none is wrong"
-    found = f"{number(wrong)} are wrong (the first {first})"
-    return f"{found}, {open_}" if undecided else found
-
-
-def json_integer(value: int) -> int | str:
-    """JSON numbers are exact up to 2^53 for most readers; larger integers become strings."""
-    # fmpz writes any number of digits; int refuses beyond 4300.
-    return value if abs(value) <= _EXACT_IN_JSON else str(fmpz(value))
 
 
 def _side(side: Side, shortest: Any) -> dict[str, Any]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import floor, log10
 
+from tsc_interp.output.display import BAD, GOOD, PLAIN, Line
 from tsc_interp.output.numbers import number
 from tsc_interp.verification.counting.costs import EXACT_BUDGET, duration
 from tsc_interp.verification.counting.tally import Side, Tally
-from tsc_interp.verification.horizon_result import BAD, GOOD, PLAIN, Counterexample, Line
+from tsc_interp.verification.horizon_result import Counterexample
 
 
 def counting_lines(

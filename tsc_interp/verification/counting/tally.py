@@ -7,12 +7,15 @@ from dataclasses import dataclass, field
 from math import comb
 
 import numpy as np
+from flint import fmpz
 from numpy.typing import NDArray
 
 from tsc_interp.errors import UnsupportedError
+from tsc_interp.output.numbers import number
 
 Integers = NDArray[np.int64]
 Vector = tuple[int, ...]
+_EXACT_IN_JSON = 2**53
 
 
 @dataclass
@@ -126,3 +129,25 @@ class Tally:
 def order(vector: Vector) -> tuple[int, Vector]:
     """Shorter first, then the lexicographically largest counts: the alphabet's order."""
     return sum(vector), tuple(-count for count in vector)
+
+
+def not_right(wrong: int, first: str | None, undecided: int, first_undecided: str | None) -> str:
+    """How many strings are wrong and how many undecided, with the first of each.
+
+    Example:
+        >>> not_right(2, "ab{66}", 0, None)
+        '2 are wrong (the first ab{66})'
+        >>> not_right(0, None, 14, "aab")
+        'none is found wrong, but 14 are undecided (the first aab)'
+    """
+    open_ = f"{number(undecided)} are undecided (the first {first_undecided})"
+    if not wrong:
+        return f"none is found wrong, but {open_}" if undecided else "none is wrong"
+    found = f"{number(wrong)} are wrong (the first {first})"
+    return f"{found}, {open_}" if undecided else found
+
+
+def json_integer(value: int) -> int | str:
+    """JSON numbers are exact up to 2^53 for most readers; larger integers become strings."""
+    # fmpz writes any number of digits; int refuses beyond 4300.
+    return value if abs(value) <= _EXACT_IN_JSON else str(fmpz(value))

@@ -8,12 +8,11 @@ from fractions import Fraction
 from itertools import groupby
 from typing import Any
 
-from tsc_interp.output.display import Displayed, Grid
+from tsc_interp.output.display import PLAIN, Displayed, Grid, Line
 from tsc_interp.output.numbers import number
-from tsc_interp.verification.horizon_result import PLAIN, Line
+from tsc_interp.verification.counting.tally import json_integer, not_right
 from tsc_interp.verification.order.certificate_result import Float32Counts, OrderedCertificate
 from tsc_interp.verification.order.parts import Part
-from tsc_interp.verification.verdict import json_integer, not_right
 
 CLAIM = (
     "real numbers: float32 weights taken as exact; each region of inputs decided in float64 with "
