@@ -7,7 +7,6 @@ import tempfile
 import numpy as np
 
 import tsc_interp as tsc
-from tsc_interp.probes.specialization import run as specialization
 
 
 def weight_of_one(margin: float, n: int) -> float:
@@ -110,7 +109,7 @@ for run, trained in zip(runs, models, strict=True):
     )
     print(f"seed {run.result.seed}: {run.result.test.errors:5,} test errors; {outcome}")
     if not certificate.horizon.infinite:
-        heads = specialization.run(tsc.HookedClassifier.from_checkpoint(trained), ["ab", "b"])
+        heads = tsc.run_probe("specialization", trained, ["ab", "b"])
         failures = [found.text for found in heads.findings if found.severity == "failure"]
         print("       ", *failures)
 print(f"{for_ever} of {len(models)} have an infinite horizon")

@@ -227,7 +227,7 @@ def test_a_model_with_positions(tmp_path: Path, capsys: pytest.CaptureFixture[st
     """Counted length by length, against the forward pass itself."""
     from itertools import product
 
-    from tests import oracle
+    from tests.model import oracle
     from tests.verification.models import random_checkpoint
     from tsc_interp.config import ClassifierConfig
 

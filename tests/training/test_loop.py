@@ -127,7 +127,7 @@ def test_models_that_differ_in_initialisation_train_together():
     other = RunConfig(classifier=ClassifierConfig(**LOW), training=SHORT)
     mixed = last_of_each([start(one, 1), start(other, 1), start(other, 2)])
     same(mixed[1], last_of_each([start(other, 1)])[0])
-    with pytest.raises(ValueError, match="different shapes"):
+    with pytest.raises(ValueError, match="differ in shapes"):
         list(train_ensemble([start(one, 0), start(RunConfig(training=SHORT), 0)]))
 
 

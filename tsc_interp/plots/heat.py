@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from plotly.subplots import make_subplots
 
 from tsc_interp.plots.colours import diverging
-from tsc_interp.plots.labels import CHARACTER_WIDTH
+from tsc_interp.plots.labels import CHARACTER_WIDTH, LINE_HEIGHT
 from tsc_interp.plots.style import new_figure
 
 
@@ -55,7 +55,8 @@ def heat(
         hovertemplate=f"%{{customdata[0]}}, %{{customdata[1]}}: %{{z:{hover}}}<extra></extra>",
         showscale=False,
     )
-    figure.update_xaxes(_names(columns), tickangle=-90 if crowded else 0, side="top")
+    most = max(1, int(room / LINE_HEIGHT)) if crowded else None
+    figure.update_xaxes(_names(columns, most=most), tickangle=-90 if crowded else 0, side="top")
     figure.update_yaxes(_names(rows, down=True), tickangle=0)
     return figure
 

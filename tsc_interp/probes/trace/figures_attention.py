@@ -74,10 +74,10 @@ def head_values(result: TraceResult, array: LabeledArray) -> Figure:
         if len(heads) <= len(MUTED):
             figure = _dots(values, result.strings, heads)
         else:
-            figure = heat(values, result.strings, heads)
-            figure.update_traces(showscale=True, colorbar_title_text="value")
-            figure.update_xaxes(title_text="head", side="bottom")
-            figure.update_layout(height=figure.layout.height + 36, margin_b=48)
+            figure = heat(values, result.strings, [f"head {head}" for head in heads])
+            below = {"orientation": "h", "y": 0, "yanchor": "top", "thickness": 12}
+            figure.update_traces(showscale=True, colorbar=below, colorbar_title_text="value")
+            figure.update_layout(height=figure.layout.height + 60, margin_b=72)
     else:
         styles = string_styles(result.labels, result.right)
         panels = [
