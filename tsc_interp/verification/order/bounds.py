@@ -71,12 +71,12 @@ class Bounds:
         """Forms, and margins by the directions alone; of classes not in `doubt` nothing counts."""
         weights = [self.sweeps.weights_of(regions, reader, h) for h in range(len(self.probes))]
         starts = [None] * len(weights) if start is None else self._by_head(start)
-        both = [
-            self._support(regions, reader, head, known, *weights[head])
-            for head, known in enumerate(starts)
+        pairs = [
+            self._support(regions, reader, head, known_levels, *weights[head])
+            for head, known_levels in enumerate(starts)
         ]
-        support = [bound for bound, _ in both]
-        levels = np.concatenate([np.empty((len(regions), 0)), *(level for _, level in both)], 1)
+        support = [bound for bound, _ in pairs]
+        levels = np.concatenate([np.empty((len(regions), 0)), *(level for _, level in pairs)], 1)
         ranges = self._ranges(support, self._joint(regions, reader, support, weights), reader)
         forms = self.relaxation.forms(*ranges, label)
         low, high = self._by_directions(forms, support, ranges, reader)
@@ -104,32 +104,32 @@ class Bounds:
         """At least the largest mean in each direction `[region direction]`, and one found."""
         q = self.probes[head].q
         bound = np.empty((len(regions), len(q)))
-        found = np.empty_like(bound)
+        reached = np.empty_like(bound)
         if not len(q):
-            return bound, found
-        for some, rows, which in self._blocks(len(regions), len(q)):
-            jobs = Jobs(self.sweeps, regions, rows, reader[rows], head, q[which])
-            level = jobs.average() if start is None else start[rows, which]
+            return bound, reached
+        for chunk, rows, direction in self._blocks(len(regions), len(q)):
+            jobs = Jobs(self.sweeps, regions, rows, reader[rows], head, q[direction])
+            level = jobs.average() if start is None else start[rows, direction]
             level = np.where(np.isfinite(level), level, 0.0)
-            got = jobs.largest(level, least[rows], most[rows], _SWEEPS)
-            bound[some] = got[0].reshape(len(some), -1)
-            found[some] = got[1].reshape(len(some), -1)
+            largest = jobs.largest(level, least[rows], most[rows], _SWEEPS)
+            bound[chunk] = largest[0].reshape(len(chunk), -1)
+            reached[chunk] = largest[1].reshape(len(chunk), -1)
         bound = bound + self.sweeps.reach(head, q)
-        return np.minimum(bound, np.abs(q) @ self.sweeps.heads[head].size * (1 + 1e-12)), found
+        return np.minimum(bound, np.abs(q) @ self.sweeps.heads[head].size * (1 + 1e-12)), reached
 
     def _blocks(self, regions: int, width: int) -> Iterator[tuple[Index, Index, Index]]:
         """Some regions at a time, and each of them `width` times: the region and which time."""
-        for some in chunks(regions, max(1, self.at_once // max(1, width))):
-            chosen = np.arange(regions)[some]
+        for chunk in chunks(regions, max(1, self.at_once // max(1, width))):
+            chosen = np.arange(regions)[chunk]
             yield chosen, np.repeat(chosen, width), np.tile(np.arange(width), len(chosen))
 
     def _reaches(self, support: list[Array]) -> list[Array]:
         """What each head adds along a channel, and against it, at most: `[region 2 channel]`."""
-        found = []
-        for probe, one in zip(self.probes, support, strict=True):
-            more = one @ probe.mix.T
-            found.append(more + probe.left + 16 * UNIT * (np.abs(one) @ probe.mix.T))
-        return found
+        reaches = []
+        for probe, bound in zip(self.probes, support, strict=True):
+            mixed = bound @ probe.mix.T
+            reaches.append(mixed + probe.left + 16 * UNIT * (np.abs(bound) @ probe.mix.T))
+        return reaches
 
     def _joint(
         self,
@@ -146,16 +146,16 @@ class Bounds:
         q = np.concatenate([self.channels, -self.channels])
         against = np.roll(np.arange(len(q)), len(self.channels))
         reach = self._reach(q)
-        for some, rows, which in self._blocks(len(regions), len(q)):
-            jobs = self.jobs(regions, rows, reader[rows], q[which], 1)
-            known = [(end[rows, which], -end[rows, against[which]]) for end in ends]
-            both = self._mixed(jobs, known, q[which], weights, rows, np.zeros(len(rows)))
-            found = both.at(np.zeros(len(rows))).highest().reshape(len(some), -1) + reach
-            apart[some] = np.fmin(apart[some], found)
+        for chunk, rows, direction in self._blocks(len(regions), len(q)):
+            jobs = self.jobs(regions, rows, reader[rows], q[direction], 1)
+            reached = [(end[rows, direction], -end[rows, against[direction]]) for end in ends]
+            mixed = self._mixed(jobs, reached, q[direction], weights, rows, np.zeros(len(rows)))
+            joint = mixed.at(np.zeros(len(rows))).highest().reshape(len(chunk), -1) + reach
+            apart[chunk] = np.fmin(apart[chunk], joint)
         return apart
 
     def _ranges(self, support: list[Array], added: Array, reader: Index) -> Interval:
-        """Of every channel: `[region channel]`, with what heads add along it and against it."""
+        """Ranges of every channel, `[region channel]`; `added` is what heads add both ways."""
         count = len(self.channels)
         middle = self.centre[reader] @ self.channels.T
         off = np.abs(self.channels) @ self.slop
@@ -171,11 +171,11 @@ class Bounds:
         if all(probe.head.rank <= 2 for probe in self.probes):
             middle, off = self.middle(slope, reader)
             low, high = middle - off, middle + off
-            for probe, found in zip(self.probes, support, strict=True):
+            for probe, bound in zip(self.probes, support, strict=True):
                 q = slope @ probe.head.basis
                 for sign in (1, -1):
                     mix = probe.mixed(sign * q)
-                    reach = np.einsum("rjf,rf->rj", mix, found)
+                    reach = np.einsum("rjf,rf->rj", mix, bound)
                     reach = reach + 64 * UNIT * (np.abs(q) @ probe.head.size)
                     low, high = (low, high + reach) if sign > 0 else (low - reach, high)
             return low, high
@@ -188,8 +188,8 @@ class Bounds:
             off = 4 * (d + 4) * UNIT * (np.abs(slope) @ self.largest)
             low = (up * x[0] + down * x[1]).sum(2) - off
             return low, (up * x[1] + down * x[0]).sum(2) + off
-        nothing = np.full(slope.shape[:2], np.inf)
-        return -nothing, nothing
+        unbounded = np.full(slope.shape[:2], np.inf)
+        return -unbounded, unbounded
 
     def middle(self, slope: Array, reader: Index) -> tuple[Array, Array]:
         """slope · x at the heads' centres, and how far slope · x is off what coordinates say."""

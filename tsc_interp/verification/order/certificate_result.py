@@ -66,8 +66,8 @@ class Float32Counts:
         parts = checked.parts
         if not any(part.float32 for part in parts):
             return None
-        known = [part.float32 or {"right": 0, "wrong": 0} for part in parts]
-        right, wrong = ([one[kind] for one in known] for kind in ("right", "wrong"))
+        proved = [part.float32 or {"right": 0, "wrong": 0} for part in parts]
+        right, wrong = ([numbers[kind] for numbers in proved] for kind in ("right", "wrong"))
         if parts[0].kind == "length":
             return cls(sum(part.inputs for part in parts), sum(right), sum(wrong))
         inputs = parts[0].inputs
@@ -76,8 +76,8 @@ class Float32Counts:
 
     def to_dict(self) -> dict[str, str]:
         """Numbers as text: they may be beyond what JSON's readers hold exactly."""
-        known = {"right": self.right, "wrong": self.wrong, "depends_on_rounding": self.depends}
-        return {name: str(number) for name, number in known.items()}
+        numbers = {"right": self.right, "wrong": self.wrong, "depends_on_rounding": self.depends}
+        return {name: str(number) for name, number in numbers.items()}
 
 
 def is_ordered_certificate(start: bytes) -> bool:

@@ -90,16 +90,16 @@ class _Writer:
     def part(self, part: Part) -> dict[str, Any]:
         name = {"length": part.length} if part.step is None else {"step": part.step}
         groups = [
-            {"labels": list(found.trellis.labels), "tree": self._tree(found)}
-            for found in part.groups
+            {"labels": list(group.trellis.labels), "tree": self._tree(group)}
+            for group in part.groups
         ]
         return {**name, "groups": groups}
 
-    def _tree(self, found: Found) -> list[Node]:
+    def _tree(self, group: Found) -> list[Node]:
         """The search's tree in preorder, its leaves as the checker agrees to them."""
-        whole = Regions.whole(found.trellis)
+        whole = Regions.whole(group.trellis)
         root = _Leaf([mask[0] for mask in whole.masks], OPEN)
-        self._agree(whole, root.grow(found.walk()))
+        self._agree(whole, root.grow(group.walk()))
         return root.nodes()
 
     def _agree(self, whole: Regions, waiting: list[_Leaf]) -> None:
@@ -118,7 +118,7 @@ class _Writer:
                 waiting += self._cut(search, again[start : start + _CUT_AT_ONCE])
 
     def _asked(self, whole: Regions, leaves: list[_Leaf]) -> list[_Leaf]:
-        """What the checker agrees to is said; the others are returned."""
+        """Write down what the checker agrees to, and return the other leaves."""
         columns = zip(*(leaf.masks for leaf in leaves), strict=True)
         regions, _ = whole.with_masks([np.stack(column) for column in columns]).pruned()
         counts = regions.counts()
@@ -156,8 +156,8 @@ class _Writer:
         made: list[_Leaf] = []
         # Those that lack about as much together, each within a factor of four.
         size = np.round(np.log(np.where(lacking > 0, lacking, 1.0)) / np.log(4.0))
-        for one in np.unique(size[np.isfinite(size)]):
-            at = np.flatnonzero(size == one)
+        for magnitude in np.unique(size[np.isfinite(size)]):
+            at = np.flatnonzero(size == magnitude)
             search.relaxation.room = float(lacking[at].max()) * _SPARE
             until = min(self.deadline, monotonic() + _PATIENCE)
             again = Partition(self.exact, search, until).only(regions[at])
@@ -171,24 +171,24 @@ class _Writer:
         model, sets = self.checker.model, Sets(regions.trellis, regions.masks)
         label, reader = sets.labels(), model.readers(sets)
         beaten = np.array([leaf.claim.by for leaf in leaves])
-        winner, every = np.where(beaten < 0, label, beaten), np.arange(model.n_classes)
+        winner, classes = np.where(beaten < 0, label, beaten), np.arange(model.n_classes)
         with np.errstate(all="ignore"):
-            gaps = model.gaps(sets, reader, winner, every, np.full(len(leaves), self.float32))
-        wanted = (beaten < 0)[:, None] | (every == label[:, None])
-        return np.asarray(-np.where(wanted & (every != winner[:, None]), gaps, np.inf).min(1))
+            gaps = model.gaps(sets, reader, winner, classes, np.full(len(leaves), self.float32))
+        required = (beaten < 0)[:, None] | (classes == label[:, None])
+        return np.asarray(-np.where(required & (classes != winner[:, None]), gaps, np.inf).min(1))
 
     def _shown(self, regions: Regions, claims: list[Claim]) -> list[Claim | None]:
         """The strongest form of each claim that the checker shows."""
-        found: list[Claim | None] = [None] * len(claims)
+        shown: list[Claim | None] = [None] * len(claims)
         for float32 in (True, False) if self.float32 else (False,):
-            left = [i for i, one in enumerate(found) if one is None]
-            asked = [claims[i]._replace(float32=float32) for i in left]
-            some = regions[left]
+            missing = [i for i, claim in enumerate(shown) if claim is None]
+            forms = [claims[i]._replace(float32=float32) for i in missing]
+            chosen = regions[missing]
             for i, claim, holds in zip(
-                left, asked, self.checker.hold(some.trellis, some.masks, asked), strict=True
+                missing, forms, self.checker.hold(chosen.trellis, chosen.masks, forms), strict=True
             ):
-                found[i] = claim if holds else None
-        return found
+                shown[i] = claim if holds else None
+        return shown
 
 
 class _Leaf:
@@ -197,7 +197,7 @@ class _Leaf:
     def __init__(self, masks: Sequence[Mask], outcome: int, above: _Leaf | None = None) -> None:
         self.masks, self.outcome = masks, outcome
         self.above = above
-        """What it is part of and was shown over the reals, but not in float32."""
+        """An ancestor that was shown over the reals, but not in float32."""
         self.shown: Claim | None = None
         self.said: list[Node] = []
         self.parts: list[Node | _Leaf] = []
@@ -209,7 +209,7 @@ class _Leaf:
         return Claim("wrong", self.outcome)
 
     def give_up(self) -> None:
-        """Leave it open, or what it is part of at what was shown."""
+        """Leave it open, or replace its ancestor by what was shown of that over the reals."""
         if self.above is None:
             self.said = [["open"]]
         else:
@@ -217,7 +217,7 @@ class _Leaf:
             self.above.said, self.above.parts = [self.above.shown.node()], []
 
     def cut(self, found: Found, root: int) -> list[_Leaf]:
-        """What a search has cut it into, whose tree has it at this node; else halves."""
+        """The leaves that a search cut it into, below node `root` of its tree; else halves."""
         if isinstance(found.nodes[root], int):
             return self.halved()
         return self.grow(found.walk(root, self.masks))
@@ -230,8 +230,8 @@ class _Leaf:
         edges[kept[: len(kept) // 2]] = True
         inside, outside = list(self.masks), list(self.masks)
         inside[stage], outside[stage] = edges, self.masks[stage] & ~edges
-        both = ((0, side, self.outcome) for side in (inside, outside))
-        return self.grow([(0, self.masks, (stage, edges)), *both])
+        halves = ((0, side, self.outcome) for side in (inside, outside))
+        return self.grow([(0, self.masks, (stage, edges)), *halves])
 
     def grow(self, steps: Iterable[tuple[int, Sequence[Mask], Cut | int]]) -> list[_Leaf]:
         """The leaves of a tree in the place of this one."""
@@ -248,14 +248,14 @@ class _Leaf:
         return [part for part in self.parts if isinstance(part, _Leaf)]
 
     def nodes(self) -> list[Node]:
-        """In preorder."""
-        found: list[Node] = []
+        """The nodes of the tree below it, in preorder."""
+        nodes: list[Node] = []
         waiting: list[_Leaf | Node] = [self]
         while waiting:
-            one = waiting.pop()
-            if isinstance(one, _Leaf):
-                found += one.said
-                waiting += reversed(one.parts)
+            part = waiting.pop()
+            if isinstance(part, _Leaf):
+                nodes += part.said
+                waiting += reversed(part.parts)
             else:
-                found.append(one)
-        return found
+                nodes.append(part)
+        return nodes

@@ -71,15 +71,15 @@ class Decision:
 
     def _refine(self) -> None:
         """Class by class, with the linear form maximised exactly."""
-        rows, which = np.nonzero(self.doubt)
-        for some in self._chunks(rows):
-            at = rows[some], which[some]
+        rows, classes = np.nonzero(self.doubt)
+        for chunk in self._chunks(rows):
+            at = rows[chunk], classes[chunk]
             total = self._scores(*at, -1).highest()
             self.doubt[at], self.seems[at] = ~(total < 0), -total
         self.outcome[(self.outcome == OPEN) & ~self.doubt.any(1)] = RIGHT
 
-    def _scores(self, rows: Index, which: Index, sign: int) -> Scores:
-        return self.bounds.scores(self.known, rows, which, sign)
+    def _scores(self, rows: Index, classes: Index, sign: int) -> Scores:
+        return self.bounds.scores(self.known, rows, classes, sign)
 
     def _chunks(self, pairs: Index) -> Sequence[slice]:
         return chunks(len(pairs) if self.attends else 0, self.bounds.at_once)
@@ -99,22 +99,22 @@ class Decision:
         masks = self.regions[open_].masks
         right = [mask & self.attends for mask in masks]
         bad = [np.full(mask.shape, -np.inf) for mask in masks]
-        rows, which = np.nonzero(self.doubt[open_])
-        for some in self._chunks(rows):
-            row, beats = rows[some], which[some]
+        rows, classes = np.nonzero(self.doubt[open_])
+        for chunk in self._chunks(rows):
+            row, rival = rows[chunk], classes[chunk]
             starts = np.flatnonzero(np.diff(row, prepend=-1))
-            mine = beats == worst[row]
-            for i, best in enumerate(self._scores(open_[row], beats, -1).marginals()):
+            at_worst = rival == worst[row]
+            for i, best in enumerate(self._scores(open_[row], rival, -1).marginals()):
                 right[i][row[starts]] &= np.logical_and.reduceat(best < 0, starts)
-                bad[i][row[mine]] = best[mine]
+                bad[i][row[at_worst]] = best[at_worst]
         return right, bad
 
     def _wrong(self, open_: Index, worst: Index, hopeful: Index) -> list[Mask]:
         """Edges all of whose paths lose to the worst class, of the hopeful regions."""
         masks = self.regions[open_].masks
         wrong = [np.zeros(mask.shape, dtype=bool) for mask in masks]
-        for some in self._chunks(hopeful):
-            at = hopeful[some]
+        for chunk in self._chunks(hopeful):
+            at = hopeful[chunk]
             for i, best in enumerate(self._scores(open_[at], worst[at], +1).marginals()):
                 wrong[i][at] = (best < 0) & masks[i][at]
         return wrong

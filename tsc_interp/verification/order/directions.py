@@ -31,11 +31,11 @@ class Probe:
             length = np.linalg.norm(q, axis=1, keepdims=True)
             unit = q / np.where(length > 0, length, 1.0)
             self.q = np.concatenate([unit, -unit])
-        both = np.concatenate([q, -q])
-        self.mix = self.mixed(both) if head.rank <= 2 else np.diag(np.tile(length[:, 0], 2))
-        # In exact arithmetic both are mix @ q; what the mixture leaves is bounded by sizes.
-        left = np.abs(both - self.mix @ self.q) + 8 * UNIT * (self.mix @ np.abs(self.q))
-        self.left = (left + 8 * UNIT * np.abs(both)) @ head.size
+        signed = np.concatenate([q, -q])
+        self.mix = self.mixed(signed) if head.rank <= 2 else np.diag(np.tile(length[:, 0], 2))
+        # In exact arithmetic `signed` is mix @ q; what the mixture leaves is bounded by sizes.
+        residue = np.abs(signed - self.mix @ self.q) + 8 * UNIT * (self.mix @ np.abs(self.q))
+        self.left = (residue + 8 * UNIT * np.abs(signed)) @ head.size
 
     def mixed(self, q: Array) -> Array:
         """Weights ≥ 0 of the directions whose sum is q: `[... direction]`, ranks 1 and 2."""

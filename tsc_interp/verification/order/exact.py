@@ -91,8 +91,8 @@ class OrderedExact(ExactModel):
 
     def centring(self) -> Matrix:
         d, centred = self.config.d_model, self.config.centred_norm
-        taken = 1 / arb(d) if centred else arb(0)
-        return arb_mat([[arb(int(i == j)) - taken for j in range(d)] for i in range(d)])
+        share = 1 / arb(d) if centred else arb(0)
+        return arb_mat([[arb(int(i == j)) - share for j in range(d)] for i in range(d)])
 
     def heard(
         self,
@@ -131,10 +131,10 @@ class OrderedExact(ExactModel):
         read = self.norm("blocks.0.ln1", self.embed_at(tokens))
         if config.positions == "shortformer":
             read = read + self._places(tokens)
-        found = self.biased(read * self.matrix(f"{name}.W_{part}", head), f"{name}.b_{part}", head)
+        rows = self.biased(read * self.matrix(f"{name}.W_{part}", head), f"{name}.b_{part}", head)
         if config.qk_norm != "off":
-            found = self._head_norm(f"{name}.{part.lower()}_norm.w", found)
-        return self._turned(found, tokens) if config.positions == "rotary" else found
+            rows = self._head_norm(f"{name}.{part.lower()}_norm.w", rows)
+        return self._turned(rows, tokens) if config.positions == "rotary" else rows
 
     def _head_norm(self, name: str, x: Matrix) -> Matrix:
         scale = [arb(1)] * self.config.d_head
@@ -233,9 +233,9 @@ class OrderedExact(ExactModel):
         """-1 if the label wins, another class that beats it if not, None if it cannot be told."""
         for precision in PRECISIONS:
             with ctx.workprec(precision):
-                found = judged(self.differences(string, label), label)
-            if found is not None:
-                return found
+                winner = judged(self.differences(string, label), label)
+            if winner is not None:
+                return winner
         return None
 
     # -- margins and their slopes ----------------------------------------------------------------

@@ -102,8 +102,8 @@ class Found:
 
     def close(self, node: Index, outcome: Index) -> None:
         """Give these nodes an outcome each."""
-        for at, one in zip(node.tolist(), outcome.tolist(), strict=True):
-            self.nodes[at] = one
+        for at, leaf in zip(node.tolist(), outcome.tolist(), strict=True):
+            self.nodes[at] = leaf
 
     # -- and others read -------------------------------------------------------------------------
 

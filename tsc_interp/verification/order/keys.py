@@ -157,8 +157,8 @@ class _Scores:
         self.own_values: list[Any] = []
         own = readers if config.attend_cls and not self.reads_last else []
         for head in range(config.n_heads):
-            asked, values = exact.heard(head, readers, [*keys, *own], length)
-            rows, values = asked.tolist(), values.tolist()
+            scores, values = exact.heard(head, readers, [*keys, *own], length)
+            rows, values = scores.tolist(), values.tolist()
             self.on_keys.append([row[: len(keys)] for row in rows])
             self.on_itself.append([row[len(keys) + i] for i, row in enumerate(rows) if own])
             self.values.append(values[: len(keys)])
@@ -188,10 +188,10 @@ def _keys(exact: OrderedExact, scores: _Scores) -> Keys:
             row += scores.on_itself[head][reader : reader + 1]
             # Nothing is lost relative to the largest: attention sees differences only.
             largest = max(row, key=lambda score: score.mid())
-            found = np.array([float((score - largest).exp()) for score in row])
+            key_weights = np.array([float((score - largest).exp()) for score in row])
             if scores.on_itself[head]:
-                own_weights[reader, head], found = found[-1], found[:-1]
-            weights[reader, head, at[kept], letter[kept]] = found
+                own_weights[reader, head], key_weights = key_weights[-1], key_weights[:-1]
+            weights[reader, head, at[kept], letter[kept]] = key_weights
         held = _rounded(scores.values[head], d)
         values.values[head, at, letter], values.errors[head, at, letter] = held.values, held.errors
         if scores.own_values[head]:
@@ -202,27 +202,27 @@ def _keys(exact: OrderedExact, scores: _Scores) -> Keys:
 
 
 def _maps(exact: OrderedExact) -> Maps:
-    config, written = exact.config, exact.mlp_constant()
+    config, mlp_constant = exact.config, exact.mlp_constant()
     outer, shift = exact.unembedding()
-    made: dict[str, Any] = {}
+    balls: dict[str, Any] = {}
     if config.final_norm:
         scale, shifted = exact.norm_weights("ln_final")
         shift = shift + arb_mat([shifted]) * outer
-        made["final"] = exact.centring()
-        made["after_state"] = written * made["final"]
-        outer = made["final"] * scaled(scale, outer)
+        balls["final"] = exact.centring()
+        balls["after_state"] = mlp_constant * balls["final"]
+        outer = balls["final"] * scaled(scale, outer)
     if config.has_mlp:
-        made["state"] = exact.centring() if config.has_norm else None
-        made["inner"], made["inner_shift"] = exact.read_by_neurons("W_in", made["state"])
+        balls["state"] = exact.centring() if config.has_norm else None
+        balls["inner"], balls["inner_shift"] = exact.read_by_neurons("W_in", balls["state"])
         if config.gated_mlp:
-            made["gate"], made["gate_shift"] = exact.read_by_neurons("W_gate", made["state"])
+            balls["gate"], balls["gate_shift"] = exact.read_by_neurons("W_gate", balls["state"])
         else:
-            made["inner_shift"] += exact.bias("blocks.0.mlp.b_in", config.d_mlp)
+            balls["inner_shift"] += exact.bias("blocks.0.mlp.b_in", config.d_mlp)
         out = exact.matrix("blocks.0.mlp.W_out")
-        made["added"] = out * outer
-        made["added_state"] = out * made["final"] if config.final_norm else None
-    made |= {"outer": outer, "after": written * outer, "shift": shift}
-    maps = {name: rounded(matrix) for name, matrix in made.items() if matrix is not None}
+        balls["added"] = out * outer
+        balls["added_state"] = out * balls["final"] if config.final_norm else None
+    balls |= {"outer": outer, "after": mlp_constant * outer, "shift": shift}
+    maps = {name: rounded(matrix) for name, matrix in balls.items() if matrix is not None}
     for name in maps.keys() & {"after", "shift", "inner_shift", "gate_shift", "after_state"}:
         maps[name] = maps[name][0]
     return Maps(**maps, same=_same_outputs(exact))
@@ -235,9 +235,9 @@ def rounded(matrix: Any) -> Rounded:
 
 def _rounded(rows: list[list[Any]], columns: int) -> Rounded:
     shape = (-1, columns)
-    found = np.reshape([[float(x) for x in row] for row in rows], shape)
+    values = np.reshape([[float(x) for x in row] for row in rows], shape)
     radii = np.reshape([[_radius(x) for x in row] for row in rows], shape)
-    return Rounded(found, radii + UNIT * np.abs(found))
+    return Rounded(values, radii + UNIT * np.abs(values))
 
 
 def _radius(ball: Any) -> float:

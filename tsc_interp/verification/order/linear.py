@@ -38,11 +38,11 @@ def chord(name: str, low: Array, high: Array) -> tuple[Array, Array, Array]:
     value = ACTIVATIONS[name].value
     width = high - low
     q = low[..., None] + width[..., None] * (np.arange(_GRID + 1) / _GRID)
-    held = value(np.maximum(q, ACTIVATIONS[name].gone))
+    act = value(np.maximum(q, ACTIVATIONS[name].gone))
     flat = width < _FLAT
     with np.errstate(all="ignore"):
-        alpha = np.where(flat, 0.0, (held[..., -1] - held[..., 0]) / np.where(flat, 1.0, width))
-    gap = held - alpha[..., None] * q
+        alpha = np.where(flat, 0.0, (act[..., -1] - act[..., 0]) / np.where(flat, 1.0, width))
+    gap = act - alpha[..., None] * q
     up, down = _CURVATURE[name]
     bend = (width / _GRID) ** 2 / 8
     slack = UNITS * (1 + np.abs(low) + np.abs(high))

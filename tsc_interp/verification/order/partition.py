@@ -110,13 +110,13 @@ class Partition:
     ) -> tuple[Regions, Index]:
         """By the value of an edge of one stage: as cuts one after the other, but pruned at once."""
         edges = value == np.unique(value)[:, None]
-        rows, which = np.nonzero(regions.masks[stage].astype(float) @ edges.T)
+        rows, value_index = np.nonzero(regions.masks[stage].astype(float) @ edges.T)
         nodes = [
-            self.found.cut_apart(at, stage, edges[which[rows == row]][:-1])
+            self.found.cut_apart(at, stage, edges[value_index[rows == row]][:-1])
             for row, at in enumerate(node.tolist())
         ]
         masks = list(regions[rows].masks)
-        masks[stage] = masks[stage] & edges[which]
+        masks[stage] = masks[stage] & edges[value_index]
         return regions.with_masks(masks).pruned()[0], np.concatenate(nodes)
 
     def _batch(self, regions: Regions, node: Index) -> Batch:
@@ -138,9 +138,9 @@ class Partition:
         masks_in, masks_out = [], []
         for i, mask in enumerate(batch.regions.masks):
             at = (stage == i)[:, None]
-            mine = part[:, : mask.shape[1]]
-            masks_in.append(mask & (mine | ~at))
-            masks_out.append(mask & ~(mine & at))
+            edges = part[:, : mask.shape[1]]
+            masks_in.append(mask & (edges | ~at))
+            masks_out.append(mask & ~(edges & at))
         inside, has_inside = batch.regions.with_masks(masks_in).pruned()
         outside, has_outside = batch.regions.with_masks(masks_out).pruned()
         # A cut that leaves one side empty is none: the region stays as it was.
@@ -194,12 +194,12 @@ class Partition:
             if monotonic() > self.deadline or not self.bounds.is_still(batch.levels[i], STILL):
                 continue
             label = int(batch.label[i])
-            near = tangent_of(
+            tangent = tangent_of(
                 self.bounds, self.exact, batch.regions[i : i + 1], int(batch.reader[i]), label
             )
-            if near is None:
+            if tangent is None:
                 continue
-            low, high = near.ranges()
+            low, high = tangent.ranges()
             if (low > 0).all():
                 outcome[i] = RIGHT
             elif high.min() < 0:
@@ -207,11 +207,11 @@ class Partition:
             elif totals[i] <= _STILL_PATHS:
                 outcome[i] = SINGLY
                 classes = np.flatnonzero(~(low > 0))
-                letters, low, high = near.paths(classes)
-                which = np.broadcast_to(classes, low.shape)
-                self._paths(letters, np.full(len(letters), label), low, high, which)
+                letters, low, high = tangent.paths(classes)
+                columns = np.broadcast_to(classes, low.shape)
+                self._paths(letters, np.full(len(letters), label), low, high, columns)
             elif self.bounds.is_still(batch.levels[i], SAME):
-                halves[i] = near.halves(int(low.argmin()))
+                halves[i] = tangent.halves(int(low.argmin()))
         return halves
 
     def _apply(self, batch: Batch, cuts: Cuts) -> list[Batch]:
@@ -235,9 +235,9 @@ class Partition:
         classes = batch.doubt.sum(1)
         order, done = np.argsort(classes), np.zeros(len(batch), dtype=bool)
         numbers = np.cumsum((totals * (classes + self.trellis.length))[order])
-        ends = np.floor(numbers / _NUMBERS_AT_ONCE).astype(np.int64)
-        for one in sorted(set(ends.tolist())):
-            done[order[ends == one]] = self._each(batch[order[ends == one]])
+        blocks = np.floor(numbers / _NUMBERS_AT_ONCE).astype(np.int64)
+        for block in sorted(set(blocks.tolist())):
+            done[order[blocks == block]] = self._each(batch[order[blocks == block]])
         return done
 
     def _each(self, batch: Batch) -> Mask:
@@ -245,22 +245,22 @@ class Partition:
         label, reader = batch.label[region], batch.reader[region]
         # The classes in doubt, and some others where a region has fewer of them.
         most = int(batch.doubt.sum(1).max())
-        which = np.argsort(~batch.doubt, axis=1, kind="stable")[region, :most]
+        classes = np.argsort(~batch.doubt, axis=1, kind="stable")[region, :most]
         with np.errstate(all="ignore"):
-            low, high = self.bounds.points(letters, reader, label, which)
+            low, high = self.bounds.points(letters, reader, label, classes)
         unclear = ~((low > 0).all(1) | (high < 0).any(1))
         # Where many inputs are too close for float64, the region is cut: around one input more
         # can be told of others like it (tangent.py).
         done = np.bincount(region[unclear], minlength=len(batch)) <= _CLOSE
         self.found.close(batch.node[done], np.full(int(done.sum()), SINGLY))
         kept = done[region]
-        self._paths(letters[kept], label[kept], low[kept], high[kept], which[kept])
+        self._paths(letters[kept], label[kept], low[kept], high[kept], classes[kept])
         return done
 
-    def _paths(self, letters: Index, label: Index, low: Array, high: Array, which: Index) -> None:
-        """Keep single inputs by the ends of margins over `which` classes, all `[input column]`."""
+    def _paths(self, letters: Index, label: Index, low: Array, high: Array, classes: Index) -> None:
+        """Keep single inputs by the ends of margins over `classes`, all `[input column]`."""
         lost = np.where(np.isnan(high), np.inf, high)
-        best = np.take_along_axis(which, lost.argmin(1)[:, None], 1)[:, 0]
+        best = np.take_along_axis(classes, lost.argmin(1)[:, None], 1)[:, 0]
         outcome = np.where(lost.min(1) < 0, best, OPEN)
         outcome = np.where((low > 0).all(1), RIGHT, outcome)
         for i in np.flatnonzero(outcome == OPEN):

@@ -45,12 +45,12 @@ class Part:
 
     @cached_property
     def wrong(self) -> int:
-        return sum(sum(one.counts()) for one in self.regions()) + len(self.wrong_inputs)
+        return sum(sum(region.counts()) for region in self.regions()) + len(self.wrong_inputs)
 
     @cached_property
     def undecided(self) -> int:
         regions = self.regions(undecided=True)
-        return sum(sum(one.counts()) for one in regions) + len(self.undecided_inputs)
+        return sum(sum(region.counts()) for region in regions) + len(self.undecided_inputs)
 
     def regions(self, undecided: bool = False) -> list[Regions]:
         """The wrong (or undecided) regions; none has an input of another."""
@@ -65,8 +65,8 @@ class Part:
     def undecided_inputs(self) -> Index:
         return self._rows([rows for group in self.groups for rows in group.undecided_inputs])
 
-    def _rows(self, found: list[NDArray[np.int16]]) -> Index:
-        return np.concatenate([np.zeros((0, self.width), dtype=np.int64), *found])
+    def _rows(self, arrays: list[NDArray[np.int16]]) -> Index:
+        return np.concatenate([np.zeros((0, self.width), dtype=np.int64), *arrays])
 
     def first(self, undecided: bool = False) -> tuple[int, ...] | None:
         """The first wrong (or undecided) input, place by place in the alphabet's order."""
@@ -86,7 +86,7 @@ class Part:
         """Wrong inputs drawn uniformly, with replacement: `[input place]`."""
         draw = np.random.default_rng(seed)
         pieces: list[Any] = self.regions()
-        sizes = [sum(one.counts()) for one in pieces]
+        sizes = [sum(piece.counts()) for piece in pieces]
         if len(self.wrong_inputs):
             pieces.append(self.wrong_inputs)
             sizes.append(len(self.wrong_inputs))
@@ -95,12 +95,12 @@ class Part:
         total = sum(sizes)
         chosen = draw.choice(len(sizes), count, p=[size / total for size in sizes])
         rows = []
-        for i, many in zip(*np.unique(chosen, return_counts=True), strict=True):
+        for i, n_drawn in zip(*np.unique(chosen, return_counts=True), strict=True):
             piece = pieces[i]
             if isinstance(piece, Regions):
-                rows.append(piece.sample(int(many), int(draw.integers(2**31))))
+                rows.append(piece.sample(int(n_drawn), int(draw.integers(2**31))))
             else:
-                rows.append(piece[draw.integers(len(piece), size=many)])
+                rows.append(piece[draw.integers(len(piece), size=n_drawn)])
         return np.asarray(draw.permutation(np.concatenate(rows)))
 
 
@@ -108,8 +108,8 @@ def groups_of(trellis: Trellis, stack: bool = False) -> list[Trellis]:
     """All labels in one trellis where that is small, else one in each; or stacks of labels."""
     labels = trellis.labels
     if stack:
-        each = [trellis.of_label(label) for label in labels]
-        return [stacked(each[i : i + _STACKED]) for i in range(0, len(each), _STACKED)]
+        by_label = [trellis.of_label(label) for label in labels]
+        return [stacked(by_label[i : i + _STACKED]) for i in range(0, len(by_label), _STACKED)]
     together = trellis.of_labels(labels)
     if together.n_edges <= _TOGETHER or len(labels) == 1:
         return [together]

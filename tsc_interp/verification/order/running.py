@@ -84,12 +84,12 @@ class Search:
 
     def part(self) -> Part:
         """What became of every input; what was not decided is undecided."""
-        found = [
+        groups = [
             part
             for group in self.groups
             for part in (group.found or Found(group.trellis)).by_label()
         ]
-        return Part(self.length, self.step, self.inputs, found)
+        return Part(self.length, self.step, self.inputs, groups)
 
 
 @dataclass
@@ -109,13 +109,13 @@ class Group:
 
     @cached_property
     def name(self) -> str:
-        """The file it is kept in: by the model, the task, and which inputs."""
+        """The name of its file, from the model, the task and which inputs."""
         search, trellis = self.search, self.trellis
-        said = [
+        facts = [
             _FORMAT, search.weights, search.task.model_dump(mode="json"), search.length,
             search.step, trellis.labels, trellis.n_edges,
         ]  # fmt: skip
-        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:32] + ".npz"
+        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32] + ".npz"
 
     def begun(self, folder: Path | None, deadline: float) -> Partition:
         """The search as it is here, or in a file of this folder, or new."""
@@ -127,9 +127,9 @@ class Group:
                 else Bounds(search.exact.config, self.trellis, search.keys)
             )
             self.partition = Partition(search.exact, bounds, deadline)
-            kept = None if folder is None else found_in(folder / self.name, self.trellis)
-            if kept is not None:
-                self.partition.go_on(kept)
+            saved = None if folder is None else found_in(folder / self.name, self.trellis)
+            if saved is not None:
+                self.partition.go_on(saved)
         return self.partition
 
     def turn(self, folder: Path | None, deadline: float, until: float) -> None:
@@ -163,7 +163,7 @@ class Group:
         return 1.0 if folder is None else share_left(folder / self.name)
 
     def claim(self, folder: Path) -> Path:
-        """The file that is there while a process works on this."""
+        """The file that exists while a process works on this group."""
         return (folder / self.name).with_suffix(".claim")
 
 
@@ -213,8 +213,8 @@ def _waiting(groups: Sequence[Group]) -> list[Group]:
 
 def _can_share(groups: Sequence[Group]) -> bool:
     """Whether another process could help: a core, two groups, and a task that it can import."""
-    own = type(groups[0].search.task).__module__.split(".")[0] == __name__.split(".")[0]
-    return own and cores() > 1 and len(_waiting(groups)) > 1
+    importable = type(groups[0].search.task).__module__.split(".")[0] == __name__.split(".")[0]
+    return importable and cores() > 1 and len(_waiting(groups)) > 1
 
 
 def _turns(
@@ -240,8 +240,8 @@ def _turns(
             if monotonic() > until:
                 return
             claim = _claimed(group.claim(folder)) if shared and folder else nullcontext(True)
-            with claim as mine:
-                if mine:
+            with claim as claimed:
+                if claimed:
                     # Half of the time is shared out at once.
                     now = monotonic()
                     group.turn(folder, deadline, now + (until - now) / (2 * len(waiting)))
@@ -273,21 +273,21 @@ def _shared(
             group.partition = None
     model = folder / f"{checkpoint.weight_hash()[:16]}-{os.getpid()}.safetensors"
     write_atomically(model, checkpoint.to_bytes(), durable=False)
-    asked = sorted({(group.search.length, group.search.step) for group in waiting})
+    parts = sorted({(group.search.length, group.search.step) for group in waiting})
     task = groups[0].search.task.model_dump(mode="json")
     seconds = deadline - monotonic()
-    order = json.dumps([str(model), str(folder), task, asked, seconds, os.getpid()])
+    arguments = json.dumps([str(model), str(folder), task, parts, seconds, os.getpid()])
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     # Not multiprocessing: that runs a script without a guard a second time.
     code = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import helper; helper()"
-    command = [sys.executable, "-c", code, order]
+    command = [sys.executable, "-c", code, arguments]
     helpers = [
         subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL)
         for _ in range(min(cores(), len(waiting)) - 1)
     ]
 
     def look() -> bool:
-        if all(one.poll() is not None for one in helpers):
+        if all(process.poll() is not None for process in helpers):
             for group in waiting:  # one that was killed leaves its claim
                 group.claim(folder).unlink(missing_ok=True)
         return report.now(folder)
@@ -295,9 +295,9 @@ def _shared(
     try:
         _turns(waiting, folder, deadline, deadline, look, shared=True)
     finally:
-        for one in helpers:
-            one.terminate()
-            one.wait()
+        for process in helpers:
+            process.terminate()
+            process.wait()
         with suppress(OSError):
             model.unlink()
     for group in _waiting(waiting):
@@ -307,7 +307,7 @@ def _shared(
 
 @contextmanager
 def _claimed(path: Path) -> Iterator[bool]:
-    """Whether nobody else works on it; if so, nobody else does meanwhile."""
+    """Claim a group by its file; False where another process has claimed it."""
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
     except FileExistsError:
@@ -324,9 +324,9 @@ def helper() -> None:
     from tsc_interp.checkpoints import load_checkpoint
     from tsc_interp.task import read_task
 
-    model, folder, task, asked, seconds, parent = json.loads(sys.argv[1])
+    model, folder, task, parts, seconds, parent = json.loads(sys.argv[1])
     deadline, checkpoint, chosen = monotonic() + seconds, load_checkpoint(model), read_task(task)
-    searches = searches_of(checkpoint, chosen, [tuple(part) for part in asked])
+    searches = searches_of(checkpoint, chosen, [tuple(part) for part in parts])
     groups = [group for search in searches for group in search.groups]
     with_parent = lambda: os.getppid() == parent  # noqa: E731
     _turns(groups[::-1], Path(folder), deadline, deadline, with_parent, shared=True)

@@ -25,12 +25,12 @@ Arrays = dict[str, NDArray[Any]]
 def save(path: Path, search: Partition) -> None:
     """Write what a search has found, in place of what is there."""
     found = search.found
-    empty = np.zeros((0, found.trellis.length), dtype=np.int16)
-    none = np.zeros(0, dtype=np.int64)
+    no_rows = np.zeros((0, found.trellis.length), dtype=np.int16)
+    no_classes = np.zeros(0, dtype=np.int64)
     arrays = _tree(found.nodes) | {
-        "wrong_inputs": np.concatenate([empty, *(rows for rows, _ in found.wrong_inputs)]),
-        "instead": np.concatenate([none, *(classes for _, classes in found.wrong_inputs)]),
-        "undecided_inputs": np.concatenate([empty, *found.undecided_inputs]),
+        "wrong_inputs": np.concatenate([no_rows, *(rows for rows, _ in found.wrong_inputs)]),
+        "instead": np.concatenate([no_classes, *(classes for _, classes in found.wrong_inputs)]),
+        "undecided_inputs": np.concatenate([no_rows, *found.undecided_inputs]),
         "examined": np.array([found.examined]),
         "left": np.array([search.left()]),
     }
@@ -41,24 +41,24 @@ def save(path: Path, search: Partition) -> None:
 
 def share_left(path: Path) -> float:
     """The share of inputs that a saved search has not decided; 1 where there is none."""
-    kept = _load(path, ("left",))
-    return 1.0 if kept is None else float(kept["left"][0])
+    arrays = _load(path, ("left",))
+    return 1.0 if arrays is None else float(arrays["left"][0])
 
 
 def found_in(path: Path, trellis: Trellis) -> Found | None:
     """What a saved search found."""
-    kept = _load(path)
-    if kept is None:
+    arrays = _load(path)
+    if arrays is None:
         return None
-    wrong = [(kept["wrong_inputs"], kept["instead"])] if len(kept["instead"]) else []
-    single = [kept["undecided_inputs"]] if len(kept["undecided_inputs"]) else []
-    return Found(trellis, _nodes(kept), wrong, single, int(kept["examined"][0]))
+    wrong = [(arrays["wrong_inputs"], arrays["instead"])] if len(arrays["instead"]) else []
+    undecided = [arrays["undecided_inputs"]] if len(arrays["undecided_inputs"]) else []
+    return Found(trellis, _nodes(arrays), wrong, undecided, int(arrays["examined"][0]))
 
 
 def _load(path: Path, names: tuple[str, ...] | None = None) -> Arrays | None:
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as kept:
-            return {name: kept[name] for name in names or kept.files}
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            return {name: archive[name] for name in names or archive.files}
     except (FileNotFoundError, BadZipFile, ValueError, KeyError, EOFError):
         return None  # there is none, or none that can be read: the search begins again
 
@@ -74,12 +74,12 @@ def _tree(nodes: list[Node]) -> Arrays:
     }
 
 
-def _nodes(kept: Arrays) -> list[Node]:
-    edges, ends = kept["tree_edges"].tobytes(), np.cumsum(kept["tree_sizes"]).tolist()
+def _nodes(arrays: Arrays) -> list[Node]:
+    edges, ends = arrays["tree_edges"].tobytes(), np.cumsum(arrays["tree_sizes"]).tolist()
     pieces = iter([edges[a:b] for a, b in zip([0, *ends], ends, strict=False)])
     return [
         value if stage == _LEAF else (stage, next(pieces), value)
         for stage, value in zip(
-            kept["tree_stage"].tolist(), kept["tree_value"].tolist(), strict=True
+            arrays["tree_stage"].tolist(), arrays["tree_value"].tolist(), strict=True
         )
     ]

@@ -31,9 +31,9 @@ class Layout:
 
     @cached_property
     def edge(self) -> Index:
-        found = np.full(self.shape, self.edges, dtype=np.int64)
-        found[self.group_of, self.column] = np.arange(self.edges)
-        return found
+        edge = np.full(self.shape, self.edges, dtype=np.int64)
+        edge[self.group_of, self.column] = np.arange(self.edges)
+        return edge
 
     @cached_property
     def flat(self) -> Index:
@@ -92,14 +92,14 @@ class Scores:
         for group, layout in zip(grouped, self.layouts, strict=True):
             before.append(_spread(group + before[-1][layout.source], layout.incoming))
         after = np.zeros((len(self.layouts[-1].incoming), len(self.base)))
-        found: list[Array] = []
+        marginals: list[Array] = []
         for i in reversed(range(len(grouped))):
             layout = self.layouts[i]
             around = before[i][layout.source] + after[layout.target] + self.base
             through = self.edges[i][layout.place] + around[layout.group_of]
-            found.insert(0, through.T)
+            marginals.insert(0, through.T)
             after = _spread(grouped[i] + after[layout.target], layout.outgoing)
-        return found
+        return marginals
 
 
 def _spread(groups: Array, rows: Index) -> Array:

@@ -61,12 +61,12 @@ def head_of(keys: Keys, head: int, used: Mask) -> Head:
     rank = max(1, int((singular > _SMALL * singular[0]).sum()))
     basis = right[:rank].T
     mu = (values - centre) @ basis
-    found = (rows - centre) @ basis
-    size = np.abs(found).max(0)
+    coordinates = (rows - centre) @ basis
+    size = np.abs(coordinates).max(0)
     # What the coordinates leave out, and what adding them up again rounds.
-    left = np.abs(rows - centre - found @ basis.T).max(0)
+    residue = np.abs(rows - centre - coordinates @ basis.T).max(0)
     units = 4 * (rank + 4) * UNIT * (np.abs(rows).max(0) + np.abs(centre) + np.abs(basis) @ size)
-    return Head(centre, basis, left + units + off, mu, size)
+    return Head(centre, basis, residue + units + off, mu, size)
 
 
 class Sweeps:
@@ -129,8 +129,8 @@ class Sweeps:
 
     def reach(self, head: int, q: Array) -> Array:
         """More than rounding moves a mean of q · μ: `[job]`."""
-        found = self.heads[head]
-        return np.asarray(2 * (self.units + 4 * found.rank * UNIT) * (np.abs(q) @ found.size))
+        span = self.heads[head]
+        return np.asarray(2 * (self.units + 4 * span.rank * UNIT) * (np.abs(q) @ span.size))
 
 
 class Jobs:
@@ -161,23 +161,23 @@ class Jobs:
 
     def negated(self) -> Jobs:
         """The same with the functional's sign changed."""
-        made = copy(self)
-        made.a, made.a0 = [np.where(np.isfinite(a), -a, a) for a in self.a], -self.a0
-        return made
+        negated = copy(self)
+        negated.a, negated.a0 = [np.where(np.isfinite(a), -a, a) for a in self.a], -self.a0
+        return negated
 
     def mixed(
         self, jobs: Sequence[Jobs], parts: Sequence[tuple[Array, Array]], total: Array
     ) -> Jobs:
         """One job for several heads: `total` + Σ_h (a_h - level b_h) · over, `parts` per head."""
-        made = copy(self)
-        made.a = [np.zeros(a.shape) for a in self.a]
-        made.b = [np.zeros(a.shape) for a in self.a]
-        made.a0, made.b0 = total, np.zeros(len(self))
-        for one, (level, over) in zip(jobs, parts, strict=True):
-            made.a0 = made.a0 + (one.a0 - level * one.b0) * over
-            for score, a, b in zip(made.a, one.a, one.b, strict=True):
+        mixed = copy(self)
+        mixed.a = [np.zeros(a.shape) for a in self.a]
+        mixed.b = [np.zeros(a.shape) for a in self.a]
+        mixed.a0, mixed.b0 = total, np.zeros(len(self))
+        for head_jobs, (level, over) in zip(jobs, parts, strict=True):
+            mixed.a0 = mixed.a0 + (head_jobs.a0 - level * head_jobs.b0) * over
+            for score, a, b in zip(mixed.a, head_jobs.a, head_jobs.b, strict=True):
                 score += (a - level[:, None] * b) * over[:, None]
-        return made
+        return mixed
 
     def average(self) -> Array:
         """Somewhere to begin: the mean over all edges."""
@@ -224,30 +224,30 @@ class Jobs:
         """
         size = np.abs(np.where(np.isfinite(level), level, 0.0))
         bound = np.full(len(self), np.inf)
-        found = np.full(len(self), -np.inf)
+        reached = np.full(len(self), -np.inf)
         for _ in range(sweeps):
             total, weight = self.sweep(level)
             over = level + np.maximum(total, 0) / least + np.minimum(total, 0) / most
             bound = np.minimum(bound, np.where(np.isnan(over), np.inf, over))
             mean = level + total / weight
-            found = np.fmax(found, mean)
+            reached = np.fmax(reached, mean)
             size = np.maximum(size, np.abs(mean))
-            if (bound - found <= 1e-12 * (size + 1e-300)).all():
+            if (bound - reached <= 1e-12 * (size + 1e-300)).all():
                 break
             level = np.where(np.isfinite(mean), mean, level)
-        return np.where(least > LEAST_WEIGHT, bound + MEAN_TINY, np.inf), found
+        return np.where(least > LEAST_WEIGHT, bound + MEAN_TINY, np.inf), reached
 
     def at(self, level: Array) -> Scores:
         """The scores at one level."""
-        found = [np.ascontiguousarray((a - level[:, None] * b).T)
+        scores = [np.ascontiguousarray((a - level[:, None] * b).T)
                  for a, b in zip(self.a, self.b, strict=True)]  # fmt: skip
-        return Scores(self.sweeps.layouts, found, self.a0 - level * self.b0)
+        return Scores(self.sweeps.layouts, scores, self.a0 - level * self.b0)
 
 
 def _contract(moment: Array, reader: Index, q: Array) -> Array:
     """q · Σ w μ for each job: `[job flat]`."""
     out = np.empty((len(q), moment.shape[2]))
-    for one in np.unique(reader):
-        rows = reader == one
-        out[rows] = q[rows] @ moment[one]
+    for token in np.unique(reader):
+        rows = reader == token
+        out[rows] = q[rows] @ moment[token]
     return out

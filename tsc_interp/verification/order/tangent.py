@@ -131,7 +131,7 @@ def moves_of(
     places, d = np.arange(bounds.trellis.length), len(bounds.largest)
     kept = [stage.letters[mask[0]] for stage, mask in zip(
         bounds.trellis.stages, region.masks, strict=True)]  # fmt: skip
-    found = [(np.zeros((len(rows), d)), np.zeros((len(rows), d))) for rows in kept]
+    moves = [(np.zeros((len(rows), d)), np.zeros((len(rows), d))) for rows in kept]
     for head in range(len(bounds.probes)):
         weights, values = keys.weights[reader, head], keys.values.values[head]
         least, most = bounds.sweeps.weights_of(region, np.array([reader]), head)
@@ -143,20 +143,20 @@ def moves_of(
         size = np.abs(values).max((0, 1)) + np.abs(mean)
         over = 2 / (least[0] + most[0])
         share = (most[0] - least[0]) / (2 * least[0]) * (1 + 16 * UNIT) + 16 * UNIT
-        for (shift, room), stage, rows in zip(found, bounds.trellis.stages, kept, strict=True):
+        for (shift, room), stage, rows in zip(moves, bounds.trellis.stages, kept, strict=True):
             at = list(stage.places)
-            other = (rows != letters[at]).astype(float)  # the rest is the path's own, exactly
-            light, more = weights[at, rows], values[at, rows] - mean
-            moved = np.einsum("ep,epd->ed", other * light, more)
-            moved = (moved - (other * w[at]) @ (v[at] - mean)) * over
+            differs = (rows != letters[at]).astype(float)  # the rest is the path's own, exactly
+            weight, offset = weights[at, rows], values[at, rows] - mean
+            moved = np.einsum("ep,epd->ed", differs * weight, offset)
+            moved = (moved - (differs * w[at]) @ (v[at] - mean)) * over
             # What the mean rounds is divided by the path's own weight, the least at worst.
-            changed = (other * (light + w[at])).sum(1) / least[0]
+            changed = (differs * (weight + w[at])).sum(1) / least[0]
             shift += moved
             room += share * np.abs(moved)
             room += 64 * (len(places) + 9) * UNIT * changed[:, None] * size + 1e-290 * (
                 changed[:, None] > 0
             )
-    return found
+    return moves
 
 
 def reach(moves: list[tuple[Array, Array]]) -> Array:

@@ -94,16 +94,16 @@ class _Pairs:
 
     def _mine(self, keys: Sequence[_Key]) -> Array:
         """What keys give the label and as slack, `[... region]`."""
-        found: Any = np.zeros((1, len(self.regions)))
+        total: Any = np.zeros((1, len(self.regions)))
         for table, slack, letters in keys:
             readers, classes = table.shape[-2:]
             at = letters * readers + self.reader
-            found = found + (self.sign * table.take(at * classes + self.label) + slack.take(at))
-        return np.asarray(found)
+            total = total + (self.sign * table.take(at * classes + self.label) + slack.take(at))
+        return np.asarray(total)
 
     def _others(self, keys: Sequence[_Key], out: Array | None = None) -> Array:
         """What keys give the other classes, `[... pair]`, and with another sign."""
-        found = None if keys else np.zeros((1, *self.shape))
+        total = None if keys else np.zeros((1, *self.shape))
         for table, _, letters in keys:
             readers, classes = table.shape[-2:]
             at = letters * readers + self.reader
@@ -111,15 +111,15 @@ class _Pairs:
                 part = table.reshape(-1, classes).take(at, 0, out, "clip")
             else:
                 part = table.take(at * classes + self.which, None, out, "clip")
-            found, out = part if found is None else found + part, None
-        assert found is not None
-        return found if self.sign < 0 else np.negative(found, out=found)
+            total, out = part if total is None else total + part, None
+        assert total is not None
+        return total if self.sign < 0 else np.negative(total, out=total)
 
     def _margins(self, keys: Sequence[_Key]) -> Array:
         """What keys add, `[... pair]`."""
-        found = self._others(keys)
-        found += self.wide(self._mine(keys))
-        return found
+        margins = self._others(keys)
+        margins += self.wide(self._mine(keys))
+        return margins
 
     def _keys(self, places: Sequence[int], letters: Index) -> list[_Key]:
         """`letters [... place]`."""
@@ -141,23 +141,23 @@ class _Pairs:
         """The largest of the symbols `inside [region symbol]`, `[pair]`."""
         inside = inside[self.regions]
         if (inside.sum(1) <= 1).all():
-            found = self._margins(self._keys(places, symbols[inside.argmax(1)][None]))[0]
-            return np.where(self.wide(inside.any(1)), found, -np.inf)
+            margin = self._margins(self._keys(places, symbols[inside.argmax(1)][None]))[0]
+            return np.where(self.wide(inside.any(1)), margin, -np.inf)
         best, used = np.full(self.shape, -np.inf), np.flatnonzero(inside.any(0))
         mine = self._mine(self._keys(places, symbols[used, None]))
         mine[~inside.T[used]] = -np.inf
         step = max(1, _NUMBERS_AT_ONCE // best.size)
         room = np.empty((step, *self.shape))
-        for some in chunks(len(used), step):
-            now = mine[some]
-            found = self._others(self._keys(places, symbols[used[some], None]), room[: len(now)])
-            found += self.wide(now)
-            np.maximum(best, found[0] if len(found) == 1 else found.max(0), out=best)
+        for chunk in chunks(len(used), step):
+            now = mine[chunk]
+            margin = self._others(self._keys(places, symbols[used[chunk], None]), room[: len(now)])
+            margin += self.wide(now)
+            np.maximum(best, margin[0] if len(margin) == 1 else margin.max(0), out=best)
         return best
 
 
 _Step = tuple[int, int | None, Mask]
-"""Edges between two states, those whose best is among theirs, and the rest `[region symbol]`."""
+"""A group of edges, a group that is part of it (or None), and the rest `[region symbol]`."""
 
 
 class LinearBounds:
@@ -182,25 +182,25 @@ class LinearBounds:
         low, high = settled(self.maps.same, label, np.full(shape, np.nan), np.full(shape, np.nan))
         low[~doubt] = np.inf
         known = Bounded(regions, reader, label, np.empty((len(regions), 0)), low, high)
-        asked = np.isnan(low)
+        unknown = np.isnan(low)
         if self.few_groups:
             # All classes of a region: whole rows are looked up faster than some numbers of them.
-            plan, rows = self._plan(regions), np.flatnonzero(asked.any(1))
-            for some in chunks(len(rows), max(1, _NUMBERS_AT_ONCE // shape[1])):
-                at = rows[some]
+            plan, rows = self._plan(regions), np.flatnonzero(unknown.any(1))
+            for chunk in chunks(len(rows), max(1, _NUMBERS_AT_ONCE // shape[1])):
+                at = rows[chunk]
                 highest = self._highest(plan, _Pairs(self.terms, known, at, None, -1))
-                low[at] = np.where(asked[at], -highest, low[at])
+                low[at] = np.where(unknown[at], -highest, low[at])
             return known
-        rows, which = np.nonzero(asked)
-        for some in chunks(len(rows), self.at_once):
-            pair = rows[some], which[some]
+        rows, classes = np.nonzero(unknown)
+        for chunk in chunks(len(rows), self.at_once):
+            pair = rows[chunk], classes[chunk]
             low[pair] = -self.scores(known, *pair, -1).highest()
         return known
 
     def scores(self, known: Bounded, rows: Index, which: Index, sign: int) -> Scores:
         """Of sign times the margin over `which` for regions by number."""
         pairs = _Pairs(self.terms, known, rows, which, sign)
-        found = []
+        scores = []
         for stage, layout, mask in zip(
             self.trellis.stages, self.layouts, known.regions.masks, strict=True
         ):
@@ -212,8 +212,8 @@ class LinearBounds:
                 inside = np.zeros((mask.shape[1] + 1, len(mask)), dtype=bool)
                 inside[:-1] = mask.T
                 score[~inside[layout.flat][:, rows]] = -np.inf
-            found.append(score)
-        return Scores(self.layouts, found, pairs.base(self.trellis.fixed))
+            scores.append(score)
+        return Scores(self.layouts, scores, pairs.base(self.trellis.fixed))
 
     def _plan(self, regions: Regions) -> list[list[_Step]]:
         """How the best edge between two states is found, for each stage."""
@@ -228,12 +228,12 @@ class LinearBounds:
             order = sorted(range(len(masks)), key=lambda group: int(masks[group].sum()))
             steps = []
             for i, group in enumerate(order):
-                within = (
-                    less for less in reversed(order[:i]) if not (masks[less] & ~masks[group]).any()
+                parts = (
+                    part for part in reversed(order[:i]) if not (masks[part] & ~masks[group]).any()
                 )
-                less = next(within, None)
-                rest = masks[group] if less is None else masks[group] & ~masks[less]
-                steps.append((group, less, rest))
+                part = next(parts, None)
+                rest = masks[group] if part is None else masks[group] & ~masks[part]
+                steps.append((group, part, rest))
             plan.append(steps)
         return plan
 
@@ -243,15 +243,15 @@ class LinearBounds:
         for stage, steps in zip(self.trellis.stages, plan, strict=True):
             best: dict[int, Array] = {}
             after: dict[int, Array] = {}
-            for group, less, rest in steps:
+            for group, part, rest in steps:
                 best[group] = pairs.best(stage.places, stage.symbols[0], rest)
-                if less is not None:
-                    np.maximum(best[group], best[less], out=best[group])
+                if part is not None:
+                    np.maximum(best[group], best[part], out=best[group])
                 target = int(stage.grouped.target[group])
-                found = best[group] + value[int(stage.grouped.source[group])]
-                known = after.setdefault(target, found)
-                if known is not found:
-                    np.maximum(known, found, out=known)
+                total = best[group] + value[int(stage.grouped.source[group])]
+                largest = after.setdefault(target, total)
+                if largest is not total:
+                    np.maximum(largest, total, out=largest)
             value = after
         return np.asarray(reduce(np.maximum, value.values()))
 

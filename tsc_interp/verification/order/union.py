@@ -26,45 +26,45 @@ def union_count(
 
     Regions of one family do not overlap. None where the time (`monotonic`) does not suffice.
     """
-    taken: list[Regions] = []
+    counted: list[Regions] = []
     total = 0
     for family in families:
-        known = list(taken)
+        earlier = list(counted)
         for regions in family:
             left: Regions | None = regions
-            for other in known:
+            for other in earlier:
                 left = _without(left, other, deadline) if left is not None else None
             if left is None:
                 return None
             if len(left):
                 total += sum(left.counts())
-                taken.append(left)
-    single = np.unique(prompts, axis=0)
-    for other in taken:
-        for some in chunks(len(other), max(1, _BITS_AT_ONCE // max(1, len(single)))):
+                counted.append(left)
+    uncounted = np.unique(prompts, axis=0)
+    for other in counted:
+        for chunk in chunks(len(other), max(1, _BITS_AT_ONCE // max(1, len(uncounted)))):
             if monotonic() > deadline:
                 return None
-            single = single[~inside_any(other[some], single)]
-    return total + len(single)
+            uncounted = uncounted[~inside_any(other[chunk], uncounted)]
+    return total + len(uncounted)
 
 
-def _without(regions: Regions, taken: Regions, deadline: float) -> Regions | None:
-    """The paths of `regions` that are in none of `taken`, as regions that do not overlap."""
+def _without(regions: Regions, removed: Regions, deadline: float) -> Regions | None:
+    """The paths of `regions` that are in none of `removed`, as regions that do not overlap."""
     left = regions
-    for i in range(len(taken)):
+    for i in range(len(removed)):
         if monotonic() > deadline:
             return None
-        one = [mask[i] for mask in taken.masks]
+        removed_masks = [mask[i] for mask in removed.masks]
         meets = np.ones(len(left), dtype=bool)
-        for mask, other in zip(left.masks, one, strict=True):
+        for mask, other in zip(left.masks, removed_masks, strict=True):
             meets &= (mask & other).any(1)
         if not meets.any():
             continue
         pieces, hit = [left[~meets]], left[meets]
-        for stage in range(len(one)):
+        for stage in range(len(removed_masks)):
             masks = [
                 mask & other if number < stage else mask & ~other if number == stage else mask
-                for number, (mask, other) in enumerate(zip(hit.masks, one, strict=True))
+                for number, (mask, other) in enumerate(zip(hit.masks, removed_masks, strict=True))
             ]
             pieces.append(hit.with_masks(masks).pruned()[0])
         left = pieces[0].joined(pieces[1:])
@@ -82,10 +82,10 @@ def lifted(regions: Regions, whole: Trellis) -> Regions:
         edges = _located(
             own, range(len(own.places)), state[stage.source], stage.letters[:, columns]
         )
-        known = edges >= 0
-        masks.append(mask[:, np.maximum(edges, 0)] & known)
+        matched = edges >= 0
+        masks.append(mask[:, np.maximum(edges, 0)] & matched)
         state = np.full(size, -1, dtype=np.int64)
-        state[stage.target[known]] = own.target[edges[known]]
+        state[stage.target[matched]] = own.target[edges[matched]]
     return Regions.whole(whole).with_masks(masks).pruned()[0]
 
 
@@ -105,10 +105,10 @@ def inside_any(regions: Regions, prompts: Index) -> Mask:
 def _located(stage: Stage, columns: Sequence[int], source: Index, letters: Index) -> Index:
     """The edges with these sources and letters in these columns; -1 where there is none."""
     rows = np.column_stack([stage.source, stage.letters[:, list(columns)]])
-    asked = np.column_stack([source, letters])
-    base = int(max(rows.max(), asked.max(initial=0))) + 2
+    queries = np.column_stack([source, letters])
+    base = int(max(rows.max(), queries.max(initial=0))) + 2
     powers = base ** np.arange(rows.shape[1])
-    keys, wanted = (rows + 1) @ powers, (asked + 1) @ powers
+    keys, query_keys = (rows + 1) @ powers, (queries + 1) @ powers
     order = np.argsort(keys)
-    at = np.minimum(np.searchsorted(keys[order], wanted), len(keys) - 1)
-    return np.where(keys[order][at] == wanted, order[at], -1)
+    at = np.minimum(np.searchsorted(keys[order], query_keys), len(keys) - 1)
+    return np.where(keys[order][at] == query_keys, order[at], -1)

@@ -181,38 +181,38 @@ class OrderedVerdict(Displayed):
         import numpy as np
 
         sizes = [float(part.wrong) for part in self.counts]
-        found: list[tuple[int, ...]] = []
+        samples: list[tuple[int, ...]] = []
         draw = np.random.default_rng(seed)
-        while sum(sizes) and len(found) < count:
+        while sum(sizes) and len(samples) < count:
             chosen = draw.choice(len(sizes), count, p=np.array(sizes) / sum(sizes))
-            for i, many in zip(*np.unique(chosen, return_counts=True), strict=True):
-                rows = self.parts[i].sample(int(many), int(draw.integers(2**31)))
+            for i, n_drawn in zip(*np.unique(chosen, return_counts=True), strict=True):
+                rows = self.parts[i].sample(int(n_drawn), int(draw.integers(2**31)))
                 earlier = self.parts[:i] if self.steps else ()
-                found += [
+                samples += [
                     tuple(row.tolist())
                     for row in rows
                     if not any(part.is_wrong(row[: part.length]) for part in earlier)
                 ]
-        order = draw.permutation(len(found))[:count]
-        return [found[i] for i in order]
+        order = draw.permutation(len(samples))[:count]
+        return [samples[i] for i in order]
 
     def _facts(self) -> list[str]:
         example = None if self.first_wrong is None else self.first_wrong.string
-        found = not_right(self.wrong, example, self.undecided, self.first_undecided)
+        phrase = not_right(self.wrong, example, self.undecided, self.first_undecided)
         if self.steps:
-            return [self.source, f"of {number(self.inputs)} inputs {found}"]
+            return [self.source, f"of {number(self.inputs)} inputs {phrase}"]
         first, last = self.lengths[0].length, self.lengths[-1].length
         ends = f"{first} to {last}" if first != last else f"{first}"
-        return [self.source, f"of {number(self.inputs)} strings of length {ends} {found}"]
+        return [self.source, f"of {number(self.inputs)} strings of length {ends} {phrase}"]
 
     def _lines(self) -> list[tuple[str, str]]:
         lines = []
         if self.first_wrong is not None:
-            found = self.first_wrong
-            answer = "another" if found.answer is None else str(found.answer)
-            at = "" if found.step is None else f" at step {found.step}"
+            error = self.first_wrong
+            answer = "another" if error.answer is None else str(error.answer)
+            at = "" if error.step is None else f" at step {error.step}"
             lines.append(
-                ("failure", f"first error `{found.string}`{at}: class {found.label}, "
+                ("failure", f"first error `{error.string}`{at}: class {error.label}, "
                  f"answered {answer}")
             )  # fmt: skip
         lines += [("failure", words) for words in self.regions]
@@ -223,9 +223,9 @@ class OrderedVerdict(Displayed):
         if self.correct:
             lines.append(("success", "every input is right"))
         if self.float32 is not None:
-            known = self.float32
-            rest = f"{known.depends:,} may depend on rounding" if known.depends else ""
-            parts = [f"{known.right:,} right, {known.wrong:,} wrong in float32", rest]
+            float32 = self.float32
+            rest = f"{float32.depends:,} may depend on rounding" if float32.depends else ""
+            parts = [f"{float32.right:,} right, {float32.wrong:,} wrong in float32", rest]
             lines.append(("proved", ", ".join(filter(None, parts))))
         if self.certificate is not None:
             lines += [("proved", sentence) for sentence in self.certificate.proved]
@@ -239,8 +239,8 @@ class OrderedVerdict(Displayed):
         counts = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items())
         yield PLAIN, f"Of {self.inputs:,} inputs: {counts}."
         for kind, words in self._lines():
-            said = f"  proved: {words}" if kind == "proved" else f"{words[0].upper()}{words[1:]}."
-            yield PLAIN, said.replace("`", "")
+            line = f"  proved: {words}" if kind == "proved" else f"{words[0].upper()}{words[1:]}."
+            yield PLAIN, line.replace("`", "")
         yield PLAIN, "Statements about real numbers, the float32 weights taken as exact."
 
     def _grids(self) -> list[Grid]:
@@ -290,6 +290,6 @@ def _by_part(counts: Sequence[PartCount]) -> Iterator[str]:
 
 
 def _name(parts: Sequence[PartCount]) -> str:
-    what = "length" if parts[0].step is None else "step"
+    kind = "length" if parts[0].step is None else "step"
     first, last = (p.length if p.step is None else p.step for p in (parts[0], parts[-1]))
-    return f"{what} {first}" if first == last else f"{what}s {first} to {last}"
+    return f"{kind} {first}" if first == last else f"{kind}s {first} to {last}"

@@ -111,7 +111,7 @@ def asked_parts(
     chosen = list(usual if lengths is None else lengths)
     if frame is not None:
         _require_frame(frame, fits, chosen)
-    elif not chosen or any(type(one) is not int or one < 1 for one in chosen):
+    elif not chosen or any(type(length) is not int or length < 1 for length in chosen):
         raise UsageError(f"lengths are whole numbers from 1; got {lengths!r}")
     elif fits is not None and max(chosen) > fits:
         raise UsageError(
@@ -123,7 +123,7 @@ def asked_parts(
 
 def _require_frame(frame: Frame, fits: int | None, chosen: Sequence[int]) -> None:
     """Lengths are letters at the frame's places."""
-    outside = [one for one in chosen if one not in frame.lengths]
+    outside = [length for length in chosen if length not in frame.lengths]
     if not chosen or outside:
         raise UsageError(f"the frame {frame} has no inputs of {outside or 'no'} letters")
     longest = frame.length(max(chosen))
@@ -135,8 +135,8 @@ def _verdict(
     checkpoint: Checkpoint, exact: OrderedExact, task: Any, parts: list[Part], deadline: float
 ) -> OrderedVerdict:
     counts = tuple(
-        PartCount(one.length, one.step, one.inputs, one.wrong, one.undecided, one.examined)
-        for one in parts
+        PartCount(part.length, part.step, part.inputs, part.wrong, part.undecided, part.examined)
+        for part in parts
     )
     writes = isinstance(task, Writing)
     wrong, undecided = sum(c.wrong for c in counts), sum(c.undecided for c in counts)
@@ -145,13 +145,13 @@ def _verdict(
         inputs, wrong, undecided = counts[0].inputs, *_once(task, parts, deadline)
     config = checkpoint.config
     first = _first(parts, task)
-    open_ = [one for one in (part.first(undecided=True) for part in parts) if one is not None]
-    words = [
-        (count, part, said)
+    open_ = [row for row in (part.first(undecided=True) for part in parts) if row is not None]
+    largest = [
+        (count, part, sentence)
         for part in parts
-        for count, said in largest_regions(part, task, lambda letter: _name(config, letter))
+        for count, sentence in largest_regions(part, task, lambda letter: _name(config, letter))
     ]
-    words.sort(key=lambda one: -one[0])
+    largest.sort(key=lambda entry: -entry[0])
     return OrderedVerdict(
         source=checkpoint.source,
         weight_hash=checkpoint.weight_hash(),
@@ -164,8 +164,8 @@ def _verdict(
         first_wrong=None if first is None else _wrong_input(exact, config, task, *first),
         first_undecided=written(config, open_[0]) if open_ else None,
         regions=tuple(
-            f"{count:,} inputs of {_part_name(part)}: {said}"
-            for count, part, said in words[:_MOST_REGIONS]
+            f"{count:,} inputs of {_part_name(part)}: {sentence}"
+            for count, part, sentence in largest[:_MOST_REGIONS]
         ),
         parts=tuple(parts),
     )
@@ -193,28 +193,28 @@ def _once(task: Writing, parts: list[Part], deadline: float) -> tuple[int, int]:
         rows = np.concatenate([part[:, :prompt] for part in inputs])
         return union_count(whole, regions, rows, deadline)
 
-    each, open_ = [part.wrong for part in parts], [part.undecided for part in parts]
-    at_most = min(parts[0].inputs, sum(each) + sum(open_))
+    n_wrong, n_open = [part.wrong for part in parts], [part.undecided for part in parts]
+    at_most = min(parts[0].inputs, sum(n_wrong) + sum(n_open))
     regions, inputs = families(False), [part.wrong_inputs for part in parts]
     # Within a step nothing overlaps.
-    wrong = max(each) if max(each) == sum(each) else counted(regions, inputs)
+    wrong = max(n_wrong) if max(n_wrong) == sum(n_wrong) else counted(regions, inputs)
     if wrong is None:
-        return max(each), at_most - max(each)
-    if not any(open_):
+        return max(n_wrong), at_most - max(n_wrong)
+    if not any(n_open):
         return wrong, 0
     regions += families(True)
-    both = counted(regions, [*inputs, *(part.undecided_inputs for part in parts)])
-    return wrong, (at_most if both is None else both) - wrong
+    not_right = counted(regions, [*inputs, *(part.undecided_inputs for part in parts)])
+    return wrong, (at_most if not_right is None else not_right) - wrong
 
 
 def _first(parts: list[Part], task: Any) -> tuple[tuple[int, ...], Part] | None:
-    found = [(one.first(), one) for one in parts]
-    known = [(string, part) for string, part in found if string is not None]
-    if not known:
+    firsts = [(part.first(), part) for part in parts]
+    candidates = [(string, part) for string, part in firsts if string is not None]
+    if not candidates:
         return None
     if isinstance(task, Writing):
-        return min(known, key=lambda one: (one[0][: task.prompt_length], one[1].step))
-    return known[0]  # parts are in order of length
+        return min(candidates, key=lambda pair: (pair[0][: task.prompt_length], pair[1].step))
+    return candidates[0]  # parts are in order of length
 
 
 def _wrong_input(
@@ -247,7 +247,7 @@ def _name(config: ClassifierConfig, letter: int) -> str:
 
 def largest_regions(part: Part, task: Any, name: Callable[[int], str]) -> list[tuple[int, str]]:
     """The largest wrong regions of a part: how many inputs, and what they have in common."""
-    found = [
+    wrong_regions = [
         (count, number, regions, instead)
         for regions, instead in (group.wrong for group in part.groups)
         for number, count in enumerate(regions.counts())
@@ -255,7 +255,7 @@ def largest_regions(part: Part, task: Any, name: Callable[[int], str]) -> list[t
     return [
         (count, f"{described(regions, number, task, name)}: class {int(instead[number])} wins")
         for count, number, regions, instead in nlargest(
-            _MOST_REGIONS, found, key=lambda one: one[0]
+            _MOST_REGIONS, wrong_regions, key=lambda entry: entry[0]
         )
     ]
 
@@ -263,26 +263,26 @@ def largest_regions(part: Part, task: Any, name: Callable[[int], str]) -> list[t
 def described(regions: Regions, number: int, task: Any, name: Callable[[int], str]) -> str:
     """For each place where not every letter may stand, those that may (or those that may not)."""
     chain = _carried(regions, number, task) if isinstance(task, Addition) else []
-    words = []
+    clauses = []
     if chain:
         ends = f"digit {chain[0]}" if len(chain) == 1 else f"digits {chain[0]} to {chain[-1]}"
-        words.append(f"a + b = {task.base - 1} at {ends} (a carry runs through)")
+        clauses.append(f"a + b = {task.base - 1} at {ends} (a carry runs through)")
     for place in range(regions.trellis.length):
         if place not in regions.trellis.place_of:
             continue
         stage, column = regions.trellis.place_of[place]
         letters = regions.trellis.stages[stage].letters[:, column]
-        every = set(letters.tolist())
-        here = set(letters[regions.masks[stage][number]].tolist())
-        if here == every or (stage in chain and len(here) > 1):
+        possible = set(letters.tolist())
+        allowed = set(letters[regions.masks[stage][number]].tolist())
+        if allowed == possible or (stage in chain and len(allowed) > 1):
             continue
-        at = task.place_name(place) if isinstance(task, Writing) else f"place {place}"
-        if len(here) <= _FEW_LETTERS or len(every) - len(here) > _FEW_LETTERS:
-            words.append(f"{at} is {' or '.join(name(letter) for letter in sorted(here))}")
+        where = task.place_name(place) if isinstance(task, Writing) else f"place {place}"
+        if len(allowed) <= _FEW_LETTERS or len(possible) - len(allowed) > _FEW_LETTERS:
+            clauses.append(f"{where} is {' or '.join(name(letter) for letter in sorted(allowed))}")
         else:
-            said = " or ".join(name(letter) for letter in sorted(every - here))
-            words.append(f"{at} is not {said}")
-    return ", ".join(words) or "any input"
+            excluded = " or ".join(name(letter) for letter in sorted(possible - allowed))
+            clauses.append(f"{where} is not {excluded}")
+    return ", ".join(clauses) or "any input"
 
 
 def _carried(regions: Regions, number: int, task: Addition) -> list[int]:
