@@ -87,8 +87,8 @@ EQUIVALENT: dict[str, str] = {
             "_Head.bound: over - mean <= _CLOSE*",
             "_Head.bound: np.abs(mean) + np.abs(over) ->*",
             "_Head.bound: _CLOSE * (np.abs(mean) + np.abs(over)) ->*",
-            "_Head.bound: close |= found[at] < enough[at] ->*",
-            "_Head.bound: found[at] < enough[at] ->*",
+            "_Head.bound: close |= bounds[at] < enough[at] ->*",
+            "_Head.bound: bounds[at] < enough[at] ->*",
             "_Head.bound: break ->*",
             "highest: (apart < wanted).all() ->*",
         )
@@ -132,7 +132,7 @@ EQUIVALENT: dict[str, str] = {
     f"{_V}/checker/relaxation.py::inverse_root: Span.exact(high) - Span.exact(low) ->*": "wider than it is: looser",
     f"{_V}/checker/paths.py::highest: 1 -> 2 (#3)": "of no heads there is nothing to bound",
     f"{_V}/checker/paths.py::highest: apart < wanted -> apart <= wanted": "found either way",
-    f"{_V}/checker/paths.py::highest: both < apart -> both <= apart": "the same number",
+    f"{_V}/checker/paths.py::highest: together < apart -> together <= apart": "the same number",
     **{
         f"{_V}/checker/paths.py::_together: {change}": (
             "the level and the mass are middles, so both sides are equal but for one rounding"
@@ -154,7 +154,7 @@ EQUIVALENT: dict[str, str] = {
             "gaps: reach + blur.span(*",
             "_margins: state + blur.span(*",
             "_margins: rest + Span(-off, off) ->*",
-            "_ranges: found + blur.span(blur.along(chosen[None])) ->*",
+            "_ranges: ranges + blur.span(blur.along(chosen[None])) ->*",
         )
     },
     f"{_V}/checker/trellis_model.py::TrellisModel._margins: blur is not None and ends is not None ->*": (

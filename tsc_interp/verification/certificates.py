@@ -252,20 +252,20 @@ class _Builder:
         """What holds in float32 too, for strings given in this form, as the search has it."""
         length = self.searched.length
         reach = self.limit if length is None else max(length + 1, 1)
-        found, searches = search_float32(self.supports.checkpoint, reach, form, _FLOAT32_BOXES)
-        safe, proved = found.safe_through, True
+        horizon, searches = search_float32(self.supports.checkpoint, reach, form, _FLOAT32_BOXES)
+        safe, proved = horizon.safe_through, True
         for search in searches:
             letters = support_name(self.config, search.letters)
             claim = up_to_claim("float32_right_up_to", letters, safe, search.boxes)
             if safe >= len(letters):
                 shown = partial(self.checker.is_safe, form, safe, search.letters)
                 self.keeper.keep_boxes({**claim, "form": form}, shown)
-        if found.first is not None and found.certainty == "wrong":
-            counts = self.config.alphabet.counts(found.first).tolist()
+        if horizon.first is not None and horizon.certainty == "wrong":
+            counts = self.config.alphabet.counts(horizon.first).tolist()
             error = counterexample(self.supports, tuple(range(len(counts))), counts)
             claim = {**wrong_claim(error), "kind": "float32_wrong", "form": form}
             proved = self.keeper.keep(claim)
-        return replace(found, proved=proved)
+        return replace(horizon, proved=proved)
 
     # -- the document --------------------------------------------------------------------------
 

@@ -250,10 +250,10 @@ class _Comparison:
         return first_failure(self.judge, letters, limit, self.boxes)
 
     def _identical(self, letters: tuple[int, ...], name: str) -> bool:
-        both = self.first.checkpoint, self.second.checkpoint
-        if not all(map(has_form, both)):
+        checkpoints = self.first.checkpoint, self.second.checkpoint
+        if not all(map(has_form, checkpoints)):
             return False
-        if exact_form(both[0], letters) != exact_form(both[1], letters):
+        if exact_form(checkpoints[0], letters) != exact_form(checkpoints[1], letters):
             return False
         return self.keeper.keep({"kind": "identical", "letters": name})
 

@@ -162,13 +162,13 @@ def float32_answers(
         its real logit and the bound on rounding.
 
     Example:
-        >>> [one.certainty for one in float32_answers("walkthrough", ["ab", "abc{2150}"])]
+        >>> [answer.certainty for answer in float32_answers("walkthrough", ["ab", "abc{2150}"])]
         ['right', 'depends on rounding']
     """
     checkpoint = checkpoint_of(model)
     supports, rounding = Supports(checkpoint), Rounding(checkpoint)
-    given = [strings] if isinstance(strings, str) else strings
-    return tuple(_answer(supports, rounding, string, form) for string in given)
+    all_strings = [strings] if isinstance(strings, str) else strings
+    return tuple(_answer(supports, rounding, string, form) for string in all_strings)
 
 
 def _answer(supports: Supports, rounding: Rounding, string: str, form: Form) -> Float32Answer:

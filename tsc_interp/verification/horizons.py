@@ -84,16 +84,16 @@ def horizon(
     checkpoint = checkpoint_of(with_frame(model, frame))
     supports = Supports(checkpoint)
     searches = search_supports(supports, limit, boxes, seconds=seconds)
-    found = summarise(supports, searches, limit)
+    answer = summarise(supports, searches, limit)
     if prove:
         # A model too large for the checker is searched all the same, and nothing called proved.
         with suppress(UnsupportedError):
             patience = min(seconds, CHECKER_SECONDS)
-            found = certify_searches(supports, searches, limit, patience).horizon
+            answer = certify_searches(supports, searches, limit, patience).horizon
     if float32 is None:
-        return found
-    reach = limit if found.length is None else found.length + 1
-    return replace(found, float32=float32_horizon(checkpoint, limit=reach, form=float32))
+        return answer
+    reach = limit if answer.length is None else answer.length + 1
+    return replace(answer, float32=float32_horizon(checkpoint, limit=reach, form=float32))
 
 
 def first_error(checkpoint: Checkpoint, *, limit: int, boxes: int, prove: bool = True) -> Horizon:

@@ -206,10 +206,10 @@ def boxes_of(claim: Claim) -> int:
 
 def up_to_claim(kind: str, letters: str, length: int, boxes: Sequence[Box]) -> Claim:
     """What boxes show of all strings over these letters up to a length."""
-    kept = []
+    small = []
     for low, high in boxes:
         slack = length - sum(low)
         if slack >= 0:
             # Larger counts make the string too long; a smaller box is easier to prove.
-            kept.append([list(low), [min(b, a + slack) for a, b in zip(low, high, strict=True)]])
-    return {"kind": kind, "letters": letters, "length": length, "boxes": kept}
+            small.append([list(low), [min(b, a + slack) for a, b in zip(low, high, strict=True)]])
+    return {"kind": kind, "letters": letters, "length": length, "boxes": small}

@@ -92,7 +92,7 @@ def verify(
         model, task = with_frame(model, frame, task=task), None if is_external(model) else task
     checkpoint = as_checkpoint(model)
     if not checkpoint.config.needs_order:
-        if any(one is not None for one in (lengths, seconds, task, resume)):
+        if any(option is not None for option in (lengths, seconds, task, resume)):
             raise UsageError(
                 "lengths, seconds, task and resume are for order-sensitive models only; "
                 "this one sees their counts, all of which are decided up to max_length"
@@ -136,15 +136,15 @@ def _ordered(
     **options: Any,
 ) -> OrderedVerdict:
     limit = SECONDS if seconds is None else seconds
-    found = verify_order(checkpoint, lengths, seconds=limit, task=task, **options)
+    answer = verify_order(checkpoint, lengths, seconds=limit, task=task, **options)
     if not (certify or float32):
-        return found
+        return answer
     if task is not None and task_for(checkpoint.config, task) != checkpoint.config.task:
         raise UsageError(
             "a certificate is about the model's own task: put the task into its config"
         )
-    made = certify_order(checkpoint, seconds=limit, parts=found.parts, float32=float32)
-    return replace(found, certificate=made)
+    certificate = certify_order(checkpoint, seconds=limit, parts=answer.parts, float32=float32)
+    return replace(answer, certificate=certificate)
 
 
 def verify_ordered(
@@ -215,10 +215,10 @@ def certify(
     """
     checkpoint = as_checkpoint(with_frame(model, frame))
     of_counts: dict[str, Any] = {"limit": limit, "boxes": boxes}
-    given = {name: value for name, value in of_counts.items() if value is not None}
+    options = {name: value for name, value in of_counts.items() if value is not None}
     if checkpoint.config.needs_order:
-        if given:
-            raise UsageError(f"{', '.join(given)}: not for order-sensitive models")
+        if options:
+            raise UsageError(f"{', '.join(options)}: not for order-sensitive models")
         sure = _in_float32(float32)
         return certify_order(checkpoint, lengths, seconds=seconds, float32=sure)
     if lengths is not None:
@@ -226,7 +226,7 @@ def certify(
             "lengths is for order-sensitive models only; what is proved of this one holds "
             "at every length"
         )
-    return certify_counts(checkpoint, seconds=seconds, float32=_form(float32), **given)
+    return certify_counts(checkpoint, seconds=seconds, float32=_form(float32), **options)
 
 
 def default_length(checkpoint: Checkpoint) -> int:

@@ -57,9 +57,9 @@ def replay_all(model: ModelLike, errors: Iterable[Counterexample]) -> tuple[Repl
     replays = []
     for error in dict.fromkeys(errors):
         short = error.length <= MAX_REPLAY_TOKENS
-        given = classifier.tokens(error.string) if short else classifier.compressed(error.string)
+        inputs = classifier.tokens(error.string) if short else classifier.compressed(error.string)
         with torch.no_grad():
-            outputs = np.atleast_1d(classifier(given)[0].numpy())
+            outputs = np.atleast_1d(classifier(inputs)[0].numpy())
         form = "tokens" if short else "compressed"
         logit, answer = _answered(outputs, error)
         replays.append(Replay(error.string, form, logit, error.label, answer != error.label))

@@ -117,9 +117,9 @@ class Verdict(Displayed):
     def _facts(self) -> list[str]:
         tally, first = self.tally, None if self.shortest is None else self.shortest.string
         wrong = sum(side.total_strings for side in tally.errors)
-        found = not_right(wrong, first, tally.undecided.total_strings, self.undecided)
+        summary = not_right(wrong, first, tally.undecided.total_strings, self.undecided)
         strings = f"of {number(tally.strings)} strings up to length {tally.max_length}"
-        return [self.source, f"{strings} {found}"]
+        return [self.source, f"{strings} {summary}"]
 
     def _picture(self) -> str:
         return self._known._picture() if self._known else ""

@@ -42,15 +42,15 @@ def _how_many(tally: Tally, firsts: Sequence[Counterexample | None]) -> str:
 
 
 def _undecided(tally: Tally, first: str | None) -> str:
-    """Never called right, never called wrong, and it is said why."""
-    said = (
+    """How many vectors are undecided, and why."""
+    sentence = (
         f"  {number(tally.undecided.total_vectors)} vectors are undecided, the first "
         f"{first}: their logit cannot be told from zero"
     )
     if not tally.out_of_budget:
-        return f"{said}."
+        return f"{sentence}."
     worth = duration(EXACT_BUDGET / 1e6)
-    return f"{said}. Exact arithmetic was stopped after {worth} of work; not all were tried."
+    return f"{sentence}. Exact arithmetic was stopped after {worth} of work; not all were tried."
 
 
 def share(part: int, whole: int) -> str:

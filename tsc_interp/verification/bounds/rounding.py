@@ -109,8 +109,8 @@ class Rounding:
         step = step * 3 // 4 if length <= step * 3 // 4 else step
         if (form, step) not in self._bounds:
             with np.errstate(all="ignore"):
-                found = self._bound(float(step), form) * (1 + 1e-6)
-            self._bounds[form, step] = found if np.isfinite(found) else np.inf
+                bound = self._bound(float(step), form) * (1 + 1e-6)
+            self._bounds[form, step] = bound if np.isfinite(bound) else np.inf
         return self._bounds[form, step]
 
     def _bias(self, name: str) -> Array | None:
@@ -136,8 +136,8 @@ class Rounding:
         config, w = self.config, self.w
         heads = [self._head(head, length, form) for head in range(config.n_heads)]
         mixed = _Known(
-            np.concatenate([one.size for one in heads]),
-            np.concatenate([one.error for one in heads]),
+            np.concatenate([head.size for head in heads]),
+            np.concatenate([head.error for head in heads]),
         )
         out = w["blocks.0.attn.W_O"].reshape(-1, config.d_model)
         return mixed.times(out, self._bias("blocks.0.attn.b_O"))
@@ -174,9 +174,9 @@ class Rounding:
         matrix = self.w[name.format("W")][head]
         bias = self.w[name.format("b")][head] if self.config.biases else None
         real = rows @ matrix + (0.0 if bias is None else bias)
-        given = _Known(np.abs(rows), np.zeros_like(rows))
+        inputs = _Known(np.abs(rows), np.zeros_like(rows))
         # (float64 knows the real sizes to far less than the slack that follows.)
-        return given.times(matrix, bias, np.abs(real) * (1 + 1e-9) + _TINY)
+        return inputs.times(matrix, bias, np.abs(real) * (1 + 1e-9) + _TINY)
 
     def _scores(self, q: _Known, k: _Known, length: float) -> tuple[Array, Array]:
         """Each token's error of its score, and twice the size: no two are further apart."""

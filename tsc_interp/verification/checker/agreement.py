@@ -156,8 +156,8 @@ class _Derivation:
         ]
         require(bool(answers), f"{string} is not proved to be answered differently")
         self.differ[string] = letters, sum(counts)
-        said = ("yes", "no") if answers[0] else ("no", "yes")
-        return f"{string}: the first says {said[0]}, the second {said[1]}"
+        words = ("yes", "no") if answers[0] else ("no", "yes")
+        return f"{string}: the first says {words[0]}, the second {words[1]}"
 
     def _up_to(self, claim: Claim) -> str:
         def holds(support: Support, low: Sequence[int], high: Sequence[int]) -> None:

@@ -95,10 +95,10 @@ class Drift:
 
     def along(self, q: Floats) -> Floats:
         """What the residual stream is off by at most along directions `[... d]`."""
-        found = np.abs(q) @ self.rounded
+        off = np.abs(q) @ self.rounded
         for head in self.heads:
-            found = found + head.along(q)
-        return np.asarray(found * (1 + _SLACK))
+            off = off + head.along(q)
+        return np.asarray(off * (1 + _SLACK))
 
 
 class AttentionRounding:
@@ -117,16 +117,16 @@ class AttentionRounding:
     def _drift(self, length: int, reader: Spot) -> Drift:
         state, heads = self._embedded(reader).known, []
         if self.config.has_attention:
-            given, out = [], []
+            inputs, out = [], []
             for head in range(self.config.n_heads):
                 share, values, mixed = self._head(head, length, reader)
                 matrix = self.weights["blocks.0.attn.W_O"][head].astype(np.float64)
                 own = most([known.error for known in mixed])
                 heads.append(Heard(float(most([share])[0]), values, own, matrix))
                 # Whatever the weights, a mean lies among its values.
-                given += [Known(size + error, arb(0)) for size, error in mixed]
+                inputs += [Known(size + error, arb(0)) for size, error in mixed]
                 out += balls(matrix)
-            state = add(state, linear(given, out, self.vector("blocks.0.attn.b_O")))
+            state = add(state, linear(inputs, out, self.vector("blocks.0.attn.b_O")))
         rounded = most([known.error for known in state])
         return Drift(heads, rounded, most([known.size + known.error for known in state]))
 
@@ -183,9 +183,9 @@ class AttentionRounding:
             cos, sin = (arb(float(number)) for number in table[place, :, index])
             a, b = token.real[i], token.real[j]
             real[i], real[j] = cos * a - sin * b, cos * b + sin * a
-            of = [token.known[i], token.known[j]]
-            known[i] = linear(of, [[cos], [sin]], None)[0]
-            known[j] = linear(of, [[sin], [cos]], None)[0]
+            pair = [token.known[i], token.known[j]]
+            known[i] = linear(pair, [[cos], [sin]], None)[0]
+            known[j] = linear(pair, [[sin], [cos]], None)[0]
         return _of(real, known)
 
     # -- attention -------------------------------------------------------------------------------
@@ -202,30 +202,30 @@ class AttentionRounding:
         return letters + own, masked
 
     def _head(self, head: int, length: int, reader: Spot) -> tuple[Ball, Floats, list[Known]]:
-        """By what share of half the range of values the mean moves, those, and its components."""
+        """How far the mean moves as a share of half the range of values; the values; the mean."""
         attended, masked = self._spots(length, reader)
         query, keys = self._met("Q", head, reader), [*attended, *masked]
         scores = [self._score(head, query, reader, key, length) for key in keys]
         values = [self._projected("V", head, self._read(key)) for key in keys]
         finite = all(e.is_finite() for row in [scores, *(v.known for v in values)] for _, e in row)
-        kept, seen = scores[: len(attended)], values[: len(attended)]
-        apart = 2 * kernel.largest([s + e for s, e in kept])
-        moved = kernel.largest([error for _, error in kept])
+        attended_scores, attended_values = scores[: len(attended)], values[: len(attended)]
+        apart = 2 * kernel.largest([s + e for s, e in attended_scores])
+        moved = kernel.largest([error for _, error in attended_scores])
         # A score that is moved, the difference to the largest, and exp.
         share = (moved + U * apart + 9 * U).exp() - 1
         if not (finite and kernel.is_less(share, arb(1) / 4)):
             share = UNKNOWN
-        columns = zip(*(token.known for token in seen), strict=True)
-        held = np.array([[float(x.mid()) for x in token.real] for token in seen])
-        return share / (1 - share), held, [_mixed(column, length + 1) for column in columns]
+        columns = zip(*(token.known for token in attended_values), strict=True)
+        middles = np.array([[float(x.mid()) for x in token.real] for token in attended_values])
+        return share / (1 - share), middles, [_mixed(column, length + 1) for column in columns]
 
     def _score(self, head: int, query: Token, reader: Spot, spot: Spot, length: int) -> Known:
         config, key = self.config, self._met("K", head, spot)
         product = abs(kernel.dot(query.real, key.real))
         size, error = score(config, query.known, key.known, product, length)
         if config.positions == "alibi":
-            taken = arb(float(alibi_slopes(config.n_heads)[head])) * max(reader[1] - spot[1], 0)
-            size, error = size + taken, error + 2 * U * (size + error + 2 * taken) + TINY
+            penalty = arb(float(alibi_slopes(config.n_heads)[head])) * max(reader[1] - spot[1], 0)
+            size, error = size + penalty, error + 2 * U * (size + error + 2 * penalty) + TINY
         return within(size + error, Known(size, error))
 
     def vector(self, name: str, head: int | None = None) -> Row | None:
@@ -238,7 +238,7 @@ class AttentionRounding:
 
 def _of(real: Row, known: Sequence[Known]) -> Token:
     """With the real sizes, which are known here."""
-    return Token(real, [Known(abs(x), one.error) for x, one in zip(real, known, strict=True)])
+    return Token(real, [Known(abs(x), entry.error) for x, entry in zip(real, known, strict=True)])
 
 
 def _mixed(values: Sequence[Known], keys: int) -> Known:
@@ -252,8 +252,8 @@ def _mixed(values: Sequence[Known], keys: int) -> Known:
 
 def most(row: Row) -> Floats:
     """At least these numbers; NaN for what is not known."""
-    found: Floats = Span.of([row]).high[0]
-    return found
+    bounds: Floats = Span.of([row]).high[0]
+    return bounds
 
 
 def balls(matrix: Any) -> list[Row]:

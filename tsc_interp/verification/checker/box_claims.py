@@ -83,10 +83,10 @@ class BoxClaims:
         self,
         letters: str,
         length: int,
-        given: list[Any],
+        raw_boxes: list[Any],
         holds: Callable[[Sequence[int], Sequence[int]], None],
     ) -> None:
-        boxes = [([whole(n) for n in low], [whole(n) for n in high]) for low, high in given]
+        boxes = [([whole(n) for n in low], [whole(n) for n in high]) for low, high in raw_boxes]
         for low, high in boxes:
             require(len(low) == len(high) == len(letters), "a box with the wrong number of letters")
             require(all(1 <= a <= b for a, b in zip(low, high, strict=True)), "an empty box")
@@ -116,11 +116,11 @@ class BoxClaims:
     def _cover_chart(
         self,
         letters: str,
-        given: list[Any],
+        raw_boxes: list[Any],
         holds: Callable[[Sequence[float], Sequence[float]], None],
     ) -> None:
         free = len(letters) - 1 + int(self.config.attend_cls)
-        boxes = [([*map(number, low)], [*map(number, high)]) for low, high in given]
+        boxes = [([*map(number, low)], [*map(number, high)]) for low, high in raw_boxes]
         for low, high in boxes:
             require(len(low) == len(high) == free, "a box with the wrong number of weights")
             require(all(0 <= a < b <= 1 for a, b in zip(low, high, strict=True)), "a bad box")

@@ -71,17 +71,17 @@ class Kept:
     def get(self, key: Hashable, balls: int, make: Callable[[], Made]) -> Made:
         """The table of this name, of about so many balls; made if it is not there."""
         if key in self._found:
-            kept: Made = self._found[key]
-            return kept
+            table: Made = self._found[key]
+            return table
         size = _ENTRY + balls * (_BALL + (ctx.prec // 4 if ctx.prec > 128 else 0))
         _require_memory(size, self.most)
-        found = make()
+        table = make()
         if self.held + size > self.most:
             self._found.clear()
             self.held = 0
-        self._found[key] = found
+        self._found[key] = table
         self.held += size
-        return found
+        return table
 
 
 def _require_memory(size: int, most: int) -> None:

@@ -67,7 +67,7 @@ class Proved:
             "negative_faces": dict(self.negative_supports),
         }
         if self.float32:
-            stated["float32"] = {form: one.to_dict() for form, one in self.float32.items()}
+            stated["float32"] = {form: proved.to_dict() for form, proved in self.float32.items()}
         return stated
 
 
@@ -132,13 +132,13 @@ class Derivation:
         def holds(
             support: Support, column: int, low: Sequence[float], high: Sequence[float]
         ) -> None:
-            held = kernel.is_at_most(margin, model.ratio_box(support, column, low, high))
-            require(held, f"the logit is not proved to stay beyond {bound}")
+            proved = kernel.is_at_most(margin, model.ratio_box(support, column, low, high))
+            require(proved, f"the logit is not proved to stay beyond {bound}")
 
         letters = self.boxes.cover_ratios(claim, holds)
         side = "at most" if model.negated else "at least"
-        what = "margin" if self.labels.multiclass else "logit"
-        return f"every string over exactly {letters} is right: {what} {side} {bound:.6g}"
+        quantity = "margin" if self.labels.multiclass else "logit"
+        return f"every string over exactly {letters} is right: {quantity} {side} {bound:.6g}"
 
     def _right_beyond(self, claim: Claim) -> str:
         letters, support = self.boxes.support(claim["letters"])
@@ -162,10 +162,10 @@ class Derivation:
         limits = (self.model.of_class(label).limit(support) for label in classes)
         require(any(map(kernel.is_positive, limits)), f"the limit for {single} may be zero")
         self.limited = True
-        what = "limit with one largest output" if self.labels.multiclass else "non-zero limit"
+        limit = "limit with one largest output" if self.labels.multiclass else "non-zero limit"
         return (
             f"the logits of {single}^n and of strings over {letters} with ever more {single} share "
-            f"a {what}, so one of them is wrong: the horizon is finite"
+            f"a {limit}, so one of them is wrong: the horizon is finite"
         )
 
     # -- conclusion --------------------------------------------------------------------------
@@ -195,10 +195,10 @@ class Derivation:
         if infinite:
             sentences.append("the horizon is infinite: no string of any length is misclassified")
         float32 = self.float32.proved()
-        for form, one in float32.items():
+        for form, proved in float32.items():
             sentences.append(
                 f"in float32 ({form}, any order of sums) every string up to length "
-                f"{one.safe_through} is right"
+                f"{proved.safe_through} is right"
             )
         return Proved(
             tuple(sentences), horizon, infinite, finite, through, tuple(self.wrong), negative,

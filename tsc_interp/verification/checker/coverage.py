@@ -69,6 +69,6 @@ def _best_plane(
         above = len(starts) - np.searchsorted(starts, edges, side="left")
         crossing, uneven = len(starts) - below - above, np.abs(below - above)
         i = int(np.lexsort((edges, uneven, crossing))[0])
-        found = int(crossing[i]), int(uneven[i]), axis, float(edges[i])
-        best = found if best is None else min(best, found)
+        candidate = int(crossing[i]), int(uneven[i]), axis, float(edges[i])
+        best = candidate if best is None else min(best, candidate)
     return None if best is None else best[2:]

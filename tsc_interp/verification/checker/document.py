@@ -103,8 +103,8 @@ class Schema:
 
     def concluded(self, document: Any, conclusion: Mapping[str, Any], version: int = 1) -> None:
         """Reject a document that states anything else than what was derived from it."""
-        given, derived = json_text(document["conclusion"]), json_text(conclusion)
-        require(given == derived, f"the conclusion does not follow; what does is {derived}")
+        stated, derived = json_text(document["conclusion"]), json_text(conclusion)
+        require(stated == derived, f"the conclusion does not follow; what does is {derived}")
         schema = self.name(version)
         require(document["schema"] == schema, f"the schema of such claims must be {schema!r}")
 

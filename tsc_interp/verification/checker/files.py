@@ -45,10 +45,10 @@ def write_certificate(
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Readers differ on which of two equal keys counts, so there must not be two."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
         raise CertificateError("rejected: a JSON object names a key twice")
-    return found
+    return fields
 
 
 def _no_constant(name: str) -> Any:

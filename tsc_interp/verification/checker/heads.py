@@ -65,16 +65,16 @@ class Heads:
 
     def held(self, head: int, keys: Sequence[Spot]) -> Any:
         """What each key would add: `[key d_model]`, without `b_O`."""
-        held = self._projected("V", head, self.normed("blocks.0.ln1", self.embedded(keys)))
-        return held * self.matrix("blocks.0.attn.W_O", head)
+        values = self._projected("V", head, self.normed("blocks.0.ln1", self.embedded(keys)))
+        return values * self.matrix("blocks.0.attn.W_O", head)
 
     def embedded(self, spots: Sequence[Spot]) -> Any:
         """What the residual stream holds at first, a row for each."""
         rows = self.weights["embed.W_E"][[token for token, _ in spots]].astype(np.float64)
-        held = arb_mat(rows.tolist())
+        vectors = arb_mat(rows.tolist())
         if not self.config.has_positions or self.config.positions not in ("learned", "sinusoidal"):
-            return held
-        return held + self.places(spots)
+            return vectors
+        return vectors + self.places(spots)
 
     def places(self, spots: Sequence[Spot]) -> Any:
         """Rows of the position table."""
@@ -99,8 +99,8 @@ class Heads:
         return arb_mat(rows)
 
     def _projected(self, part: str, head: int, read: Any) -> Any:
-        made = read * self.matrix(f"blocks.0.attn.W_{part}", head)
-        return made + repeat(self.bias(f"blocks.0.attn.b_{part}", self.config.d_head, head), made)
+        rows = read * self.matrix(f"blocks.0.attn.W_{part}", head)
+        return rows + repeat(self.bias(f"blocks.0.attn.b_{part}", self.config.d_head, head), rows)
 
     def _head_normed(self, part: str, row: Row) -> Row:
         divisor, scale = self.divisor(row), self.head_norm(part)
@@ -132,8 +132,8 @@ class Heads:
         rows = []
         for row in (x * self.centring()).tolist():
             divisor = self.divisor(row)
-            found = zip(row, scale, shift, strict=True)
-            rows.append([value / divisor * w + b for value, w, b in found])
+            entries = zip(row, scale, shift, strict=True)
+            rows.append([value / divisor * w + b for value, w, b in entries])
         return arb_mat(rows)
 
     def divisor(self, state: Sequence[Ball]) -> Ball:

@@ -50,12 +50,12 @@ def exact_form(
         gaps, heard = _head(weights, head, cls, tokens, readers)
         # What the first token would give goes to the base; only differences from it remain.
         base = _plus(base, heard[0])
-        rest = [_minus(row, heard[0]) for row in heard]
-        if any(any(row) for row in rest):
+        differences = [_minus(row, heard[0]) for row in heard]
+        if any(any(row) for row in differences):
             known = heads.get(gaps)
             if known is not None:
-                rest = [_plus(a, b) for a, b in zip(known, rest, strict=True)]
-            heads[gaps] = rest
+                differences = [_plus(a, b) for a, b in zip(known, differences, strict=True)]
+            heads[gaps] = differences
     order = sorted(gaps for gaps, rows in heads.items() if any(any(row) for row in rows))
     columns = [
         tuple(row[reader] for gaps in order for row in heads[gaps])

@@ -67,12 +67,12 @@ def hull(balls: Iterable[Ball]) -> Ball:
 
 def smallest(balls: Iterable[Ball]) -> Ball:
     """A ball around the smallest of these, `UNKNOWN` if one is not finite or there are none."""
-    found: Ball | None = None
+    least: Ball | None = None
     for ball in balls:
         if not ball.is_finite():
             return UNKNOWN
-        found = ball if found is None else found.min(ball)
-    return UNKNOWN if found is None else found
+        least = ball if least is None else least.min(ball)
+    return UNKNOWN if least is None else least
 
 
 def largest(balls: Iterable[Ball]) -> Ball:
@@ -141,15 +141,15 @@ def means(weights: Sequence[Range], columns: Sequence[Sequence[Ball]]) -> list[B
         return [hull(values) for values in columns]
     light = [low for low, _ in weights]
     extra = [high - low for low, high in weights]
-    found = []
+    balls = []
     for values in columns:
         if all(value.is_finite() for value in values):
             top = _largest_mean(light, extra, [value.upper() for value in values])
             bottom = _largest_mean(light, extra, [(-value).upper() for value in values])
-            found.append(hull([top, -bottom]))
+            balls.append(hull([top, -bottom]))
         else:
-            found.append(UNKNOWN)
-    return found
+            balls.append(UNKNOWN)
+    return balls
 
 
 def _largest_mean(light: Sequence[Ball], extra: Sequence[Ball], values: Sequence[Ball]) -> Ball:

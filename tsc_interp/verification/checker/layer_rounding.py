@@ -89,11 +89,11 @@ class Blur:
 
     def along(self, q: Floats) -> Floats:
         """What the residual stream is off by along directions `[set row d]`, or `[1 row d]`."""
-        found = np.zeros((len(self.asked), q.shape[1]))
+        off = np.zeros((len(self.asked), q.shape[1]))
         for drift in {id(drift): drift for drift in self._drifts}.values():
-            at = np.array([one is drift for one in self._drifts]) & self.asked
-            found[at] = drift.along(q if len(q) == 1 else q[at])
-        return found
+            at = np.array([set_drift is drift for set_drift in self._drifts]) & self.asked
+            off[at] = drift.along(q if len(q) == 1 else q[at])
+        return off
 
     def span(self, off: Floats) -> Span:
         """Errors `[set item]` as intervals around zero."""

@@ -170,7 +170,7 @@ class BoxModel:
         ranges = [(self.cls, self.cls), *zip(low, high, strict=True)]
         return self._logit(support, Multiplicities(ranges, log_n))
 
-    def _logit(self, support: tuple[int, ...], given: Multiplicities) -> Ball:
+    def _logit(self, support: tuple[int, ...], copies: Multiplicities) -> Ball:
         x = [self.weights["embed.W_E"][t] for t in (CLS, *(FIRST_LETTER + i for i in support))]
         for layer in range(self.config.n_layers):
             self.pay()
@@ -184,8 +184,8 @@ class BoxModel:
                 key = (support, head, ctx.prec, self.label) if layer == 0 else None
                 scores, values = self._scores_and_values(block, head, x, queries, readout, key)
                 out = [
-                    _plus(row, _attend(asked, values, given))
-                    for row, asked in zip(out, scores, strict=True)
+                    _plus(row, _attend(query_scores, values, copies))
+                    for row, query_scores in zip(out, scores, strict=True)
                 ]
             if self.config.has_attention and self.config.biases:
                 bias = self.weights[f"{block}.attn.b_O"]
@@ -256,19 +256,19 @@ class BoxModel:
     ) -> tuple[list[list[Ball]], list[list[Ball]]]:
         read = [self._norm(f"{block}.ln1", row) for row in x]
         w = {part: self.weights[f"{block}.attn.W_{part}"][head] for part in "QKVO"}
-        asked, keys, held = (
+        query_rows, key_rows, value_rows = (
             [_times(row, w[part]) for row in rows]
             for part, rows in (("Q", read[:queries]), ("K", read), ("V", read))
         )
         if self.config.biases:
             b = {part: self.weights[f"{block}.attn.b_{part}"][head] for part in "QKV"}
-            asked, keys, held = (
+            query_rows, key_rows, value_rows = (
                 [_plus(row, b[part]) for row in rows]
-                for part, rows in (("Q", asked), ("K", keys), ("V", held))
+                for part, rows in (("Q", query_rows), ("K", key_rows), ("V", value_rows))
             )
         factor = kernel.score_factor(self.config.d_head, self.config.attention_scale)
-        scores = [[kernel.dot(q, k) * factor for k in keys] for q in asked]
-        values = [_times(row, w["O"]) for row in held]
+        scores = [[kernel.dot(q, k) * factor for k in key_rows] for q in query_rows]
+        values = [_times(row, w["O"]) for row in value_rows]
         if readout is not None:
             values = [_times(row, readout) for row in values]
         return scores, values
@@ -292,31 +292,31 @@ class BoxModel:
 
 
 def _attend(
-    scores: Sequence[Ball], values: Sequence[Sequence[Ball]], given: Multiplicities
+    scores: Sequence[Ball], values: Sequence[Sequence[Ball]], copies: Multiplicities
 ) -> list[Ball]:
     """Each channel's weighted mean over the keys.
 
-    Attention does not see a number subtracted from every score; the largest is, so that weights
-    stay in range. Which key is taken for the largest decides how tight the bound is, not whether
-    it holds.
+    Attention does not see a number subtracted from every score. The largest score is subtracted,
+    so that weights stay in range. Which key is taken for the largest decides how tight the bound
+    is, not whether it holds.
     """
-    best = given.keys[0]
-    for k in given.keys[1:]:
+    best = copies.keys[0]
+    for k in copies.keys[1:]:
         if kernel.is_less(scores[best].mid(), scores[k].mid()):
             best = k
-    gaps = {k: scores[k] - scores[best] if k != best else arb(0) for k in given.keys}
-    if given.tail:
-        return _attend_tail(gaps, best, values, given)
+    gaps = {k: scores[k] - scores[best] if k != best else arb(0) for k in copies.keys}
+    if copies.tail:
+        return _attend_tail(gaps, best, values, copies)
     weights = []
     for k, gap in gaps.items():
-        low, high = kernel.exp_range(gap if given.log_n is None else gap * given.log_n)
-        least, most = given.ranges[k]
+        low, high = kernel.exp_range(gap if copies.log_n is None else gap * copies.log_n)
+        least, most = copies.ranges[k]
         weights.append((least * low, most * high))
     return kernel.means(weights, _columns(values, gaps))
 
 
 def _attend_tail(
-    gaps: dict[int, Ball], best: int, values: Sequence[Sequence[Ball]], given: Multiplicities
+    gaps: dict[int, Ball], best: int, values: Sequence[Sequence[Ball]], copies: Multiplicities
 ) -> list[Ball]:
     """The same for every string of at least N letters, scores scaled by log n.
 
@@ -328,10 +328,10 @@ def _attend_tail(
     weights: dict[int, Range] = {best: (arb(1), arb(1))}
     for k, gap in gaps.items():
         if k != best and kernel.is_less(gap, arb(-1)):
-            weights[k] = arb(0), kernel.exp_range((1 + gap) * given.log_n)[1]
-    held = kernel.means([*weights.values()], _columns(values, weights))
+            weights[k] = arb(0), kernel.exp_range((1 + gap) * copies.log_n)[1]
+    means = kernel.means([*weights.values()], _columns(values, weights))
     free = _columns(values, [k for k in gaps if k not in weights])
-    return [kernel.hull([mean, *others]) for mean, others in zip(held, free, strict=True)]
+    return [kernel.hull([mean, *others]) for mean, others in zip(means, free, strict=True)]
 
 
 def _columns(values: Sequence[Sequence[Ball]], keys: Iterable[int]) -> list[list[Ball]]:

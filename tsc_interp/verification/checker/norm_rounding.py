@@ -54,10 +54,10 @@ def normed(x: Sequence[Known], norm: Norm, centred: Row, divisor: Ball, eps: flo
     length = kernel.root(sum((error**2 for error in errors), arb(0)))
     # The mean square, its root (which halves a relative error), the division; scale and shift.
     units = (1 + 2 * U) / (1 - gamma(d + 4) / 2 - 2 * U) - 1 + 2 * U
-    found = []
+    components = []
     for size, error, scale, shift in zip(sizes, errors, *norm[1:], strict=True):
         bare, off = size / divisor, (error + length) / divisor
         reach = (bare + off) * abs(scale) + abs(shift)
-        given = off * abs(scale) + (units * reach + TINY) * (1 + 4 * U) + (1 + abs(scale)) * TINY
-        found.append(within(reach + given, Known(bare * abs(scale) + abs(shift), given)))
-    return found
+        total = off * abs(scale) + (units * reach + TINY) * (1 + 4 * U) + (1 + abs(scale)) * TINY
+        components.append(within(reach + total, Known(bare * abs(scale) + abs(shift), total)))
+    return components

@@ -52,8 +52,8 @@ class Keys:
         self.room = up(off + up(np.abs(near) + off) * (2 * self.units))
         table = near[:, :n].reshape(len(tables), length, letters, 1 + d)
         self.weight, self.moment = table[..., 0], np.moveaxis(table[..., 1:], 3, 1)
-        mine = near[:, n:].sum(1) if own else np.zeros((len(tables), 1 + d))
-        self.own_weight, self.own_moment = mine[:, 0], mine[:, 1:]
+        reader_sums = near[:, n:].sum(1) if own else np.zeros((len(tables), 1 + d))
+        self.own_weight, self.own_moment = reader_sums[:, 0], reader_sums[:, 1:]
 
     def rooms(self, head: int, used: Mask) -> Floats:
         """At least what the keys of any path have together: `[set 1+d]`.
@@ -64,8 +64,8 @@ class Keys:
         room, n = self.room[head], length * letters
         total = np.broadcast_to(room[n:].sum(0), (len(used), room.shape[1]))
         for place in range(length):
-            here = room[place * letters : (place + 1) * letters]
-            total = total + np.where(used[:, place, :, None], here, 0.0).max(1)
+            place_room = room[place * letters : (place + 1) * letters]
+            total = total + np.where(used[:, place, :, None], place_room, 0.0).max(1)
         return up(total * (1 + self.units))
 
 
@@ -90,25 +90,25 @@ def highest(
     """
     rows, heads = q.shape[1], range(len(keys[0].room))
     step = max(1, at_once // (len(sets) * sets.slots * max(1, len(heads))))
-    found = np.zeros((len(sets), rows))
+    bounds = np.zeros((len(sets), rows))
     for start in range(0, rows if heads else 0, step):
-        some = slice(start, start + step)
-        part = np.broadcast_to(q[:, some], (len(sets), *q[:, some].shape[1:]))
-        wanted = None if enough is None else enough[:, some]
+        chunk = slice(start, start + step)
+        part = np.broadcast_to(q[:, chunk], (len(sets), *q[:, chunk].shape[1:]))
+        wanted = None if enough is None else enough[:, chunk]
         if len(heads) == 1:
-            found[:, some] = _Head(sets, keys, 0, part).bound(wanted)
+            bounds[:, chunk] = _Head(sets, keys, 0, part).bound(wanted)
             continue
-        each = [_Head(sets, keys, head, part) for head in heads]
-        high = [head.bound(None) for head in each]
+        head_sums = [_Head(sets, keys, head, part) for head in heads]
+        high = [head.bound(None) for head in head_sums]
         apart = high[0]
         for bound in high[1:]:
             apart = up(apart + bound)
         if wanted is None or not (apart < wanted).all():
             low = [-_Head(sets, keys, head, -part).bound(None) for head in heads]
-            both = _together(each, low, high)
-            apart = np.where(both < apart, both, apart)
-        found[:, some] = apart
-    return found
+            together = _together(head_sums, low, high)
+            apart = np.where(together < apart, together, apart)
+        bounds[:, chunk] = apart
+    return bounds
 
 
 def _together(heads: Sequence[_Head], low: Sequence[Floats], high: Sequence[Floats]) -> Floats:
@@ -120,7 +120,7 @@ def _together(heads: Sequence[_Head], low: Sequence[Floats], high: Sequence[Floa
     """
     first = heads[0]
     scores, total = [np.zeros_like(stage) for stage in first.scores], np.zeros_like(first.total)
-    found = np.zeros_like(first.total)
+    offset = np.zeros_like(first.total)
     for head, least, most in zip(heads, low, high, strict=True):
         level, (light, heavy) = least / 2 + most / 2, head.masses()
         mass = light / 2 + heavy / 2
@@ -129,15 +129,15 @@ def _together(heads: Sequence[_Head], low: Sequence[Floats], high: Sequence[Floa
             stage += own / mass[..., None, None] - weight
         total += (head.total - level * head.mass) / mass
         room = head.room + np.abs(level) * head.mass_room + TINY
-        found = up(found + up(level + up(up(room * (1 + head.units)) / mass)))
+        offset = up(offset + up(level + up(up(room * (1 + head.units)) / mass)))
         away = np.maximum(up(most - level), up(level - least))
         share = np.maximum(up(up(heavy / mass) - 1), up(1 - down(light / mass)))
-        found = up(found + up(away * share))
+        offset = up(offset + up(away * share))
     job = np.nonzero(np.ones(total.shape, dtype=bool))
     largest = _Sums(first.sets, scores, first.weights, total, first.mass).sweep(
         np.zeros(total.size), *job
     )[0]
-    return up(up(largest.reshape(total.shape) + found) + TINY)
+    return up(up(largest.reshape(total.shape) + offset) + TINY)
 
 
 class _Sums:
@@ -175,8 +175,8 @@ class _Sums:
             mass = np.take_along_axis(weight, slot, 2)[..., 0] + heavy[:, layout.source]
             best, heavy = _best(groups, mass, layout.incoming)
         best, heavy = _best(best, heavy, np.arange(best.shape[1])[None])
-        total, mine = self.total[sets, rows], self.mass[sets, 0]
-        return best[:, 0] + (total - level * mine), heavy[:, 0] + mine
+        total, common_mass = self.total[sets, rows], self.mass[sets, 0]
+        return best[:, 0] + (total - level * common_mass), heavy[:, 0] + common_mass
 
 
 class _Head(_Sums):
@@ -190,7 +190,7 @@ class _Head(_Sums):
         weight, self.mass_room = np.empty((shape[0], *shape[2:])), np.empty_like(self.mass)
         used = sets.used(shape[3])
         for key in {id(key): key for key in keys}.values():
-            at = np.array([one is key for one in keys])
+            at = np.array([set_key is key for set_key in keys])
             y[at] = (q[at] @ key.moment[head].reshape(q.shape[2], -1)).reshape(-1, *shape[1:])
             weight[at], self.mass[at] = key.weight[head], key.own_weight[head]
             self.total[at] = q[at] @ key.own_moment[head]
@@ -212,7 +212,7 @@ class _Head(_Sums):
         """Above every mean, `[set row]`."""
         least, most = self.masses()
         level = self._middle() if enough is None else enough.copy()
-        found, left = np.full(level.shape, np.inf), np.ones(level.shape, dtype=bool)
+        bounds, left = np.full(level.shape, np.inf), np.ones(level.shape, dtype=bool)
         for _ in range(_SWEEPS):
             at = np.nonzero(left)
             total, mass = self.sweep(level[at], *at)
@@ -221,15 +221,15 @@ class _Head(_Sums):
             with np.errstate(all="ignore"):
                 less = np.where(excess > 0, excess / least[at[0], 0], excess / most[at[0], 0])
                 over, mean = up(level[at] + up(less)), level[at] + total / mass
-            found[at] = np.minimum(found[at], over)  # NaN if one of them is
+            bounds[at] = np.minimum(bounds[at], over)  # NaN if one of them is
             close = over - mean <= _CLOSE * (np.abs(mean) + np.abs(over))
             if enough is not None:
-                close |= found[at] < enough[at]
+                close |= bounds[at] < enough[at]
             level[at] = np.where(close | ~np.isfinite(mean), level[at], mean)
             left[at] = ~close
             if close.all():
                 break
-        return found
+        return bounds
 
     def masses(self) -> tuple[Floats, Floats]:
         """At most the least, and at least the largest Σ w of a path: `[set 1]`."""

@@ -77,17 +77,17 @@ class WholeModel(Heads):
 
     def base(self, reader: Spot) -> Any:
         """The reader's own residual, as a row, with what attention adds whatever it attends to."""
-        held = self.embedded([reader])
+        residual = self.embedded([reader])
         if not self.config.has_attention:
-            return held
-        return held + self.bias("blocks.0.attn.b_O", self.config.d_model)
+            return residual
+        return residual + self.bias("blocks.0.attn.b_O", self.config.d_model)
 
     def _mlp(self, x: Any) -> Any:
         name, config = "blocks.0.mlp", self.config
-        seen = self.normed("blocks.0.ln2", x)
-        pre, bias = seen * self.matrix(f"{name}.W_in"), self.bias(f"{name}.b_in", config.d_mlp)
+        read = self.normed("blocks.0.ln2", x)
+        pre, bias = read * self.matrix(f"{name}.W_in"), self.bias(f"{name}.b_in", config.d_mlp)
         if config.gated_mlp:
-            gates = (seen * self.matrix(f"{name}.W_gate")).tolist()[0]
+            gates = (read * self.matrix(f"{name}.W_gate")).tolist()[0]
             opened = [kernel.activation(config.act_fn, gate) for gate in gates]
             pairs = zip(opened, pre.tolist()[0], strict=True)
             post = arb_mat([[gate * value for gate, value in pairs]]) + bias

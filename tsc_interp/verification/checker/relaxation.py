@@ -47,8 +47,8 @@ class Form:
         least = slope.square() * Span.exact(np.array(-0.25))
         most = [end * (end - slope) for end in ends]
         rest = around(least.low, *(end.high for end in most))
-        made = self.times(chosen)
-        return Form(made.row, made.rest + rest, self.values.square())
+        scaled = self.times(chosen)
+        return Form(scaled.row, scaled.rest + rest, self.values.square())
 
 
 def product(a: Form, b: Form) -> Form:
@@ -75,9 +75,9 @@ def inverse_root(form: Form, eps: float) -> Form:
     tilt = (at * at * at * Span.exact(np.array(0.5)) + chosen).size
     width = Span.exact(high) - Span.exact(low)
     below = at - chosen * Span.exact(touch) - Span.exact(tilt) * width
-    rest = around(below.low, *(one.high for one in above))
-    made = form.times(slope)
-    return Form(made.row, made.rest + rest, Span(bottom.low, top.high))
+    rest = around(below.low, *(end.high for end in above))
+    scaled = form.times(slope)
+    return Form(scaled.row, scaled.rest + rest, Span(bottom.low, top.high))
 
 
 def _inverse_root(x: Floats, eps: float) -> Span:
@@ -92,11 +92,11 @@ def activated(name: str, form: Form) -> Form:
     with np.errstate(all="ignore"):
         rise = values.middle[..., -1] - values.middle[..., 0]
         slope = np.where(high > low, rise / (high - low), 0.0)
-    left = values - Span.exact(nodes) * Span.exact(slope[..., None])
+    residual = values - Span.exact(nodes) * Span.exact(slope[..., None])
     below, above = _bends(name, nodes)
-    made = form.times(slope)
-    rest = made.rest + left.reach(-1) + Span(-below, above)
-    return Form(made.row, rest, values.reach(-1) + Span(-below, above))
+    scaled = form.times(slope)
+    rest = scaled.rest + residual.reach(-1) + Span(-below, above)
+    return Form(scaled.row, rest, values.reach(-1) + Span(-below, above))
 
 
 def _nodes(name: str, low: Floats, high: Floats) -> Floats:

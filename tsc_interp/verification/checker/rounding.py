@@ -66,7 +66,7 @@ class FloatBound:
         self._found: dict[tuple[int, str], Ball] = {}
 
     def room(self, length: int, form: str) -> Ball:
-        """At most so much is a logit off, or the difference of two outputs; an exact number.
+        """How far a logit, or the difference of two outputs, can be off; an exact number.
 
         Taken at the next power of two, or half-way to it: a few lengths stand for all.
         """
@@ -74,8 +74,8 @@ class FloatBound:
         step = next(n for n in (step * 3 // 4, step) if n in range(length, step + 1))
         if (step, form) not in self._found:
             with ctx.workprec(PRECISION):
-                found = self._room(step, form)
-                self._found[step, form] = found.upper() if found.is_finite() else UNKNOWN
+                bound = self._room(step, form)
+                self._found[step, form] = bound.upper() if bound.is_finite() else UNKNOWN
         return self._found[step, form]
 
     def _room(self, length: int, form: str) -> Ball:
@@ -140,11 +140,11 @@ class FloatBound:
         matrix = self.weights[f"blocks.0.attn.W_{part}"][head]
         name = f"blocks.0.attn.b_{part}"
         bias = self.weights[name][head] if self.config.biases else None
-        found = linear([Known(abs(x), arb(0)) for x in row], matrix, bias)
+        computed = linear([Known(abs(x), arb(0)) for x in row], matrix, bias)
         real = [kernel.dot(row, column) for column in zip(*matrix, strict=True)]
         if bias is not None:
             real = [x + b for x, b in zip(real, bias, strict=True)]
-        return [Known(abs(x), known.error) for x, known in zip(real, found, strict=True)]
+        return [Known(abs(x), known.error) for x, known in zip(real, computed, strict=True)]
 
     def _score(self, query: Sequence[Known], key: Sequence[Known], length: int) -> Known:
         size = kernel.dot([known.size for known in query], [known.size for known in key])
@@ -174,25 +174,25 @@ def linear(
     times: Ball | int = 1,
 ) -> list[Known]:
     """x @ matrix (+ bias), in any order; `times` what everything was multiplied by."""
-    terms, found = len(x) + 1 + (bias is not None), []
+    terms, outputs = len(x) + 1 + (bias is not None), []
     for j in range(len(matrix[0])):
         column = [abs(row[j]) for row in matrix]
         reach = kernel.dot([known.size + known.error for known in x], column)
         if bias is not None:
             reach = reach + abs(bias[j])
-        given = kernel.dot([known.error for known in x], column)
-        error = given + gamma(terms) * reach + times * terms * TINY
-        found.append(within(reach, Known(reach, error)))
-    return found
+        carried = kernel.dot([known.error for known in x], column)
+        error = carried + gamma(terms) * reach + times * terms * TINY
+        outputs.append(within(reach, Known(reach, error)))
+    return outputs
 
 
 def add(a: Sequence[Known], b: Sequence[Known]) -> list[Known]:
     """Component by component."""
-    found = []
+    sums = []
     for one, other in zip(a, b, strict=True):
         size, error = one.size + other.size, one.error + other.error
-        found.append(within(size + error, Known(size, error + U * (size + error) + TINY)))
-    return found
+        sums.append(within(size + error, Known(size, error + U * (size + error) + TINY)))
+    return sums
 
 
 def within(reach: Ball, known: Known) -> Known:

@@ -40,12 +40,12 @@ class Layout:
 
 def slots(trellis: Trellis) -> int:
     """Slots of the rectangles of all stages, without making them: at least the edges."""
-    found = 0
+    total = 0
     for stage in trellis.stages:
         pairs = stage.source * (int(stage.target.max()) + 1) + stage.target
         sizes = np.unique(pairs, return_counts=True)[1]
-        found += len(sizes) * int(sizes.max())
-    return found
+        total += len(sizes) * int(sizes.max())
+    return total
 
 
 def _padded(row: Index, item: Index, nothing: int) -> Index:
@@ -53,9 +53,9 @@ def _padded(row: Index, item: Index, nothing: int) -> Index:
     by_row = np.argsort(row, kind="stable")
     sizes = np.bincount(row)
     column = np.arange(len(row)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    found = np.full((len(sizes), int(sizes.max())), nothing, dtype=np.int64)
-    found[row[by_row], column] = item[by_row]
-    return found
+    padded = np.full((len(sizes), int(sizes.max())), nothing, dtype=np.int64)
+    padded[row[by_row], column] = item[by_row]
+    return padded
 
 
 class Sets:
@@ -129,7 +129,7 @@ class Sets:
 
     def singles(self, which: Sequence[int]) -> Sets:
         """Every path of these sets as a set of its own, in the order of `strings`."""
-        edges = np.array([path for one in which for path in self._walk(one)])
+        edges = np.array([path for index in which for path in self._walk(index)])
         columns = zip(edges.T, self.trellis.stages, strict=True)
         masks = [column[:, None] == np.arange(len(stage)) for column, stage in columns]
         return Sets(self.trellis, masks, self.layouts)
@@ -147,29 +147,29 @@ class Sets:
 
     def first(self) -> tuple[int, ...]:
         """The first path of all sets in the order of the alphabet."""
-        left, found = self, dict(self.trellis.fixed)
+        remaining, chosen = self, dict(self.trellis.fixed)
         for place in range(self.trellis.length):
-            if place in found:
+            if place in chosen:
                 continue
             number, column = self.trellis.place_of[place]
             letters = self.trellis.stages[number].letters[:, column]
-            found[place] = int(letters[left.masks[number].any(0)].min())
-            masks = list(left.masks)
-            masks[number] = masks[number] & (letters == found[place])
-            left = Sets(self.trellis, masks, self.layouts)
-            left = left[left.has_paths]
-        return tuple(found[place] for place in range(self.trellis.length))
+            chosen[place] = int(letters[remaining.masks[number].any(0)].min())
+            masks = list(remaining.masks)
+            masks[number] = masks[number] & (letters == chosen[place])
+            remaining = Sets(self.trellis, masks, self.layouts)
+            remaining = remaining[remaining.has_paths]
+        return tuple(chosen[place] for place in range(self.trellis.length))
 
     def used(self, letters: int) -> Mask:
         """`[set place letter]`: which letters stand where in some path."""
-        found = np.zeros((len(self), self.trellis.length, letters), dtype=bool)
+        present = np.zeros((len(self), self.trellis.length, letters), dtype=bool)
         for place, letter in self.trellis.fixed:
-            found[:, place, letter] = True
+            present[:, place, letter] = True
         for stage, mask in zip(self.trellis.stages, self.masks, strict=True):
             rows, edges = np.nonzero(mask)
             for column, place in enumerate(stage.places):
-                found[rows, place, stage.letters[edges, column]] = True
-        return found
+                present[rows, place, stage.letters[edges, column]] = True
+        return present
 
     @property
     def slots(self) -> int:

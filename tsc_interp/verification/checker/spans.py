@@ -113,9 +113,9 @@ class Span:
     def inverse(self) -> Span:
         """1/x of numbers above zero; NaN where they are not known to be."""
         with np.errstate(all="ignore"):
-            found = Span(down(1 / self.high), up(1 / self.low))
+            bounds = Span(down(1 / self.high), up(1 / self.low))
         known = self.low > 0
-        return Span(np.where(known, found.low, np.nan), np.where(known, found.high, np.nan))
+        return Span(np.where(known, bounds.low, np.nan), np.where(known, bounds.high, np.nan))
 
     def root(self) -> Span:
         """√x of numbers that are not below zero, though their range may reach below."""
@@ -147,12 +147,12 @@ def activation(name: str, x: Floats) -> Span:
     inside = np.where(far, 0.0, x)
     cell = np.rint((inside + reach) / _CELL).astype(np.int64)
     t = Span.exact(inside) - Span.exact(cell * _CELL - reach)
-    found = coefficients[cell, _ORDER]
+    value = coefficients[cell, _ORDER]
     for power in reversed(range(_ORDER)):
-        found = found * t + coefficients[cell, power]
-    # Further left it rises to zero; and what is missing at x on the right it has at -x.
+        value = value * t + coefficients[cell, power]
+    # Further left it rises to zero. On the right it is x plus its own value at -x.
     right = np.maximum(x, 0.0)
-    return Span(np.where(far, down(right + least), found.low), np.where(far, right, found.high))
+    return Span(np.where(far, down(right + least), value.low), np.where(far, right, value.high))
 
 
 @lru_cache

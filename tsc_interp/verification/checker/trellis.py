@@ -133,31 +133,31 @@ class TrellisChecker:
         """
         by = np.array([claim.by for claim in claims], dtype=np.int64)
         float32 = np.array([claim.float32 for claim in claims], dtype=bool)
-        found = np.zeros(len(claims), dtype=bool)
+        shown = np.zeros(len(claims), dtype=bool)
         with checking(self._budget):
             size = self._leaves_at_once(trellis)
             for start in range(0, len(claims), size):
-                some = slice(start, start + size)
-                sets = Sets(trellis, [mask[some] for mask in masks])
-                found[some] = self.model.hold(sets, by[some], float32[some]) & sets.has_paths
-                names = names_of(sets, claims[some])
-                self._shown |= {name for name, good in zip(names, found[some], strict=True) if good}
-        return found
+                part = slice(start, start + size)
+                sets = Sets(trellis, [mask[part] for mask in masks])
+                shown[part] = self.model.hold(sets, by[part], float32[part]) & sets.has_paths
+                names = names_of(sets, claims[part])
+                self._shown |= {name for name, good in zip(names, shown[part], strict=True) if good}
+        return shown
 
     # -- derivation ------------------------------------------------------------------------------
 
     def _derive(self, parts: Any) -> TrellisProved:
         require(isinstance(parts, list) and bool(parts), "parts are a list")
-        found: list[PartProved] = []
+        proved: list[PartProved] = []
         for part in parts:
             require(isinstance(part, dict) and len(part) == 2, "a part has a name and groups")
             kind = "step" if isinstance(self._task, Writing) else "length"
             require(set(part) == {kind, "groups"}, f"a part has a {kind} and groups")
             number = whole(part[kind])
-            after = not found or found[-1].number < number
+            after = not proved or proved[-1].number < number
             require(after, f"each {kind} is named once, in rising order")
-            found.append(self._part(kind, number, part["groups"]))
-        return TrellisProved(self.config.task.describe(), tuple(found))
+            proved.append(self._part(kind, number, part["groups"]))
+        return TrellisProved(self.config.task.describe(), tuple(proved))
 
     def trellis(self, kind: str, number: int) -> Trellis:
         """All inputs of a length, or of a step of a task that writes."""
@@ -165,15 +165,15 @@ class TrellisChecker:
             config, task = self.config, self._task
             require(number <= MAX_LENGTH, f"inputs of more than {MAX_LENGTH} letters are too long")
             if isinstance(task, Writing):
-                made = task.step_trellis(number)
+                inputs = task.step_trellis(number)
             else:
-                made = trellis_of(task, config.n_letters, number)
+                inputs = trellis_of(task, config.n_letters, number)
             if config.has_positions:
-                fits = made.length + int(config.has_cls) <= config.n_positions
-                require(fits, f"the model has no positions for {made.length} letters")
-            require(made.n_edges <= MAX_EDGES, "the task has too many states to be checked")
-            require(made.labels[-1] < self.model.n_classes, "a class the model has no output for")
-            self._trellises[kind, number] = made
+                fits = inputs.length + int(config.has_cls) <= config.n_positions
+                require(fits, f"the model has no positions for {inputs.length} letters")
+            require(inputs.n_edges <= MAX_EDGES, "the task has too many states to be checked")
+            require(inputs.labels[-1] < self.model.n_classes, "a class the model has no output for")
+            self._trellises[kind, number] = inputs
         return self._trellises[kind, number]
 
     def _part(self, kind: str, number: int, groups: Any) -> PartProved:
@@ -201,15 +201,15 @@ class TrellisChecker:
         """The leaves of a tree with the edges of their paths, in preorder, many at a time."""
         size = self._leaves_at_once(trellis)
         claims: list[Claim] = []
-        held: list[list[Mask]] = []
+        leaf_masks: list[list[Mask]] = []
         for node, masks in self._leaves(trellis, tree):
             claims.append(Claim.of(node))
-            held.append(masks)
+            leaf_masks.append(masks)
             if len(claims) == size:
-                yield claims, [np.stack(column) for column in zip(*held, strict=True)]
-                claims, held = [], []
+                yield claims, [np.stack(column) for column in zip(*leaf_masks, strict=True)]
+                claims, leaf_masks = [], []
         if claims:
-            yield claims, [np.stack(column) for column in zip(*held, strict=True)]
+            yield claims, [np.stack(column) for column in zip(*leaf_masks, strict=True)]
 
     def _leaves_at_once(self, trellis: Trellis) -> int:
         """How many leaves fit into the memory that is allowed; at least one has to."""
@@ -220,7 +220,7 @@ class TrellisChecker:
     def _leaves(self, trellis: Trellis, tree: Any) -> Iterator[tuple[Any, list[Mask]]]:
         require(isinstance(tree, list) and len(tree) <= MAX_NODES, "a tree is a list of nodes")
         waiting = [[np.ones(len(stage), dtype=bool) for stage in trellis.stages]]
-        each = max(map(len, trellis.stages)) + 8 * len(trellis.stages) + 200
+        node_bytes = max(map(len, trellis.stages)) + 8 * len(trellis.stages) + 200
         for node in tree:
             require(bool(waiting), "the tree goes on after its last leaf")
             require(isinstance(node, list) and bool(node), "a node is a list")
@@ -235,7 +235,7 @@ class TrellisChecker:
             inside, outside = list(masks), masks
             inside[stage], outside[stage] = masks[stage] & chosen, masks[stage] & ~chosen
             waiting += [outside, inside]
-            self._budget(len(waiting) * each)
+            self._budget(len(waiting) * node_bytes)
         require(not waiting, "the tree ends before its last leaf")
 
     def _batch(self, tally: Tally, claims: list[Claim], sets: Sets) -> None:
@@ -257,27 +257,27 @@ class TrellisChecker:
                 require(proved, f"a leaf of {count:,} inputs is not proved {claim.kind}")
                 tally.add(claim.kind, count, claim.float32)
             elif claim.kind == "each":
-                few = f"at most {EACH} inputs are evaluated one by one, not {count:,}"
-                require(count <= EACH, few)
+                problem = f"at most {EACH} inputs are evaluated one by one, not {count:,}"
+                require(count <= EACH, problem)
         wrong = np.array([claim.kind == "wrong" for claim in claims])
         if wrong.any():
             tally.error(sets[wrong].first())
-        each = [number for number, claim in enumerate(claims) if claim.kind == "each"]
+        each_leaves = [number for number, claim in enumerate(claims) if claim.kind == "each"]
         step = max(1, self._leaves_at_once(sets.trellis) // EACH)
-        for start in range(0, len(each), step):
-            self._each(tally, claims, sets, each[start : start + step])
+        for start in range(0, len(each_leaves), step):
+            self._each(tally, claims, sets, each_leaves[start : start + step])
 
     def _each(
         self, tally: Tally, claims: Sequence[Claim], sets: Sets, which: Sequence[int]
     ) -> None:
         """Every input of these leaves: by intervals where they suffice, else in balls."""
         singles = sets.singles(which)
-        float32 = [claims[one].float32 for one in which]
+        float32 = [claims[leaf].float32 for leaf in which]
         none = np.zeros(len(singles), dtype=bool)
         likely = self.model.hold(singles, np.full(len(singles), -1), none)
         sure, beaten = self._certain(singles) if any(float32) else (none, none)
-        inputs = [(*one, marked) for at, marked in zip(which, float32, strict=True)
-                  for one in sets.strings(at)]  # fmt: skip
+        inputs = [(*labelled, marked) for leaf, marked in zip(which, float32, strict=True)
+                  for labelled in sets.strings(leaf)]  # fmt: skip
         for number, (string, label, marked) in enumerate(inputs):
             self._budget()
             answered = True if likely[number] else self.model.verdict(string, label)

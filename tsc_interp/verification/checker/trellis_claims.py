@@ -65,15 +65,15 @@ class TrellisProved:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        said = []
+        sentences = []
         for part in self.parts:
             at = "of length" if part.kind == "length" else "at step"
-            rest = f", {part.undecided:,} not decided" if part.undecided else ""
-            said.append(
+            undecided = f", {part.undecided:,} not decided" if part.undecided else ""
+            sentences.append(
                 f"of {part.inputs:,} inputs {at} {part.number}, {part.right:,} are right and "
-                f"{part.wrong:,} wrong{rest} (task: {self.task})"
+                f"{part.wrong:,} wrong{undecided} (task: {self.task})"
             )
-        return tuple(said)
+        return tuple(sentences)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.sentences)
@@ -123,17 +123,17 @@ class Claim(NamedTuple):
             CertificateError: for anything else.
         """
         float32 = node[-1] == "float32"
-        said = node[:-1] if float32 else node
-        require(bool(said) and isinstance(said[0], str), f"unknown leaf {node!r}")
+        words = node[:-1] if float32 else node
+        require(bool(words) and isinstance(words[0], str), f"unknown leaf {node!r}")
         kinds = {"right": 1, "wrong": 2, "each": 1, "open": 1}
-        known = len(said) == kinds.get(said[0], -1) and not (float32 and said[0] == "open")
+        known = len(words) == kinds.get(words[0], -1) and not (float32 and words[0] == "open")
         require(known, f"unknown leaf {str(node)[:80]}")
-        return cls(said[0], whole(said[1]) if said[0] == "wrong" else -1, float32)
+        return cls(words[0], whole(words[1]) if words[0] == "wrong" else -1, float32)
 
     def node(self) -> list[Any]:
         """As in a document."""
-        said = [self.kind, *([self.by] if self.kind == "wrong" else [])]
-        return [*said, *(["float32"] if self.float32 else [])]
+        words = [self.kind, *([self.by] if self.kind == "wrong" else [])]
+        return [*words, *(["float32"] if self.float32 else [])]
 
 
 def names_of(sets: Sets, claims: Sequence[Claim]) -> list[bytes]:

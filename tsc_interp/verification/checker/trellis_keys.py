@@ -49,7 +49,7 @@ class KeyedModel(WholeModel):
 
     def _keys_of(self, sets: Sets, reader: Index) -> list[Keys]:
         length = sets.trellis.length
-        return [self._keys(length, self._spot(length, int(one))) for one in reader]
+        return [self._keys(length, self._spot(length, int(letter))) for letter in reader]
 
     def _keys(self, length: int, reader: Spot) -> Keys:
         config = self.config
@@ -60,8 +60,8 @@ class KeyedModel(WholeModel):
     def _drift(self, length: int, reader: Spot) -> Drift:
         config = self.config
         numbers = config.n_heads * length * config.n_letters * config.d_head
-        key, made = ("drift", length, reader), self._attention_rounding
-        return self._kept.get(key, numbers, lambda: made.drift(length, reader))
+        key, rounding = ("drift", length, reader), self._attention_rounding
+        return self._kept.get(key, numbers, lambda: rounding.drift(length, reader))
 
     def _make_keys(self, length: int, reader: Spot) -> Keys:
         config, first = self.config, int(self.config.reads == "first")

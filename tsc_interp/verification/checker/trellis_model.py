@@ -75,8 +75,8 @@ class TrellisModel(KeyedModel):
                 late = self.bias("blocks.0.mlp.b_in", self.config.d_mlp)
                 self._spans["late"] = Span.of(late.tolist())
             self._spans["moved"] = Span.of((read.out_bias * read.centred).tolist())
-            found, shape = Span.of(_beside(self._blocks(read)).tolist()), (self.config.d_model, -1)
-            self._directions = Span(found.low.reshape(shape).T, found.high.reshape(shape).T)
+            rows, shape = Span.of(_beside(self._blocks(read)).tolist()), (self.config.d_model, -1)
+            self._directions = Span(rows.low.reshape(shape).T, rows.high.reshape(shape).T)
         classes = range(self.n_classes)
         self._same = np.array([[j in self.same_outputs(i) for j in classes] for i in classes])
 
@@ -100,18 +100,18 @@ class TrellisModel(KeyedModel):
             float32: `[set]` whether that is asked in float32, whatever the order of sums, too.
         """
         label, reader = sets.labels(), self.readers(sets)
-        found = np.zeros(len(sets), dtype=bool)
+        shown = np.zeros(len(sets), dtype=bool)
         known = np.flatnonzero((label >= 0) & (reader >= 0) & (by != label) & (by < self.n_classes))
         rows = 2 * max(len(self._directions.low), self.n_classes)
         step = max(1, self._at_once // (rows * (sets.slots + _PER_ROW)))
         for start in range(0, len(known), step):
-            some = known[start : start + step]
-            winner = np.where(by[some] < 0, label[some], by[some])
-            wanted = (by[some] < 0)[:, None] | (np.arange(self.n_classes) == label[some, None])
-            wanted[np.arange(len(some)), winner] = False
+            part = known[start : start + step]
+            winner = np.where(by[part] < 0, label[part], by[part])
+            wanted = (by[part] < 0)[:, None] | (np.arange(self.n_classes) == label[part, None])
+            wanted[np.arange(len(part)), winner] = False
             with np.errstate(all="ignore"):  # what is no number fails every comparison
-                found[some] = self._win(sets[some], reader[some], winner, wanted, float32[some])
-        return found
+                shown[part] = self._win(sets[part], reader[part], winner, wanted, float32[part])
+        return shown
 
     def verdict(self, string: Sequence[int], label: int) -> bool | None:
         """Whether one string is answered with its label; None if it cannot be told."""
@@ -140,7 +140,7 @@ class TrellisModel(KeyedModel):
         keys = self._keys_of(sets, reader)
         blur = None
         if float32.any():
-            spots = [self._spot(sets.trellis.length, int(one)) for one in reader]
+            spots = [self._spot(sets.trellis.length, int(letter)) for letter in reader]
             blur = Blur(float32, [self._drift(sets.trellis.length, spot) for spot in spots])
         ranges = self._ranges(sets, keys, blur)
         form, off = self._margins(winner, ranges, self._posts(ranges, blur), blur)
@@ -188,10 +188,10 @@ class TrellisModel(KeyedModel):
         off = np.zeros(rest.low.shape)
         if blur is not None and ends is not None:
             read = ends.sizes if state is None else state.size
-            each = ends.outputs(self.rounding.outer, read, scale.high)
-            each = each if config.n_outputs > 1 else np.insert(each, 0, 0.0, axis=1)
-            own = np.take_along_axis(each, winner[:, None], 1)
-            off = each + own + up((row.size * ends.added[:, None]).sum(-1))
+            errors = ends.outputs(self.rounding.outer, read, scale.high)
+            errors = errors if config.n_outputs > 1 else np.insert(errors, 0, 0.0, axis=1)
+            winner_error = np.take_along_axis(errors, winner[:, None], 1)
+            off = errors + winner_error + up((row.size * ends.added[:, None]).sum(-1))
             off = blur.span(up(off * (1 + 2.0**-20))).high
             rest = rest + Span(-off, off)
         rest = rest + shift * scale
@@ -239,16 +239,16 @@ class TrellisModel(KeyedModel):
         if blur is not None:
             gates = gates.plus(blur.span(rounding.gates.off(read)))
         opened = product(self._activated(gates, blur), raw)
-        found = opened.plus(spans["late"])
+        passed = opened.plus(spans["late"])
         if blur is None:
-            return found
-        return found.plus(blur.span(rounding.opened(opened.values.size + spans["late"].size)))
+            return passed
+        return passed.plus(blur.span(rounding.opened(opened.values.size + spans["late"].size)))
 
     def _activated(self, form: Form, blur: Blur | None) -> Form:
-        found = activated(self.config.act_fn, form)
+        activations = activated(self.config.act_fn, form)
         if blur is None:
-            return found
-        return found.plus(blur.span(self.rounding.activated(form.values.size)))
+            return activations
+        return activations.plus(blur.span(self.rounding.activated(form.values.size)))
 
     def _final_state(self, ranges: Span, posts: Form | None) -> Span:
         """What the final norm divides, `[set d]`."""
@@ -268,8 +268,8 @@ class TrellisModel(KeyedModel):
         rest = (Span.exact(chosen) * base[:, None]).total() + (left * reach[:, None]).total()
         both = highest(sets, keys, np.concatenate([chosen, -chosen])[None], at_once=self._at_once)
         most, least = np.split(both, 2, axis=1)
-        found = rest + Span(-least, most)
-        return found if blur is None else found + blur.span(blur.along(chosen[None]))
+        ranges = rest + Span(-least, most)
+        return ranges if blur is None else ranges + blur.span(blur.along(chosen[None]))
 
 
 def _wins(label: int, other: int, gap: Ball) -> bool:

@@ -69,10 +69,10 @@ def _pairs(low: Integers, high: Integers) -> Iterator[tuple[Pair, NDArray[np.boo
     top = np.argsort(high, axis=1, kind="stable")[:, -2:]
     group = top.min(axis=1) * size + top.max(axis=1)
     frequent = [([i // size, i % size], group == i) for i in np.flatnonzero(np.bincount(group))]
-    several = sum(_rows_by(pair, low[member], high[member]) for pair, member in frequent)
+    frequent_rows = sum(_rows_by(pair, low[member], high[member]) for pair, member in frequent)
     rows = {pair: _rows_by([*pair], low, high) for pair in combinations(range(size), 2)}
     best = min(rows, key=rows.__getitem__)
-    yield from [([*best], np.ones(len(low), bool))] if rows[best] <= 4 * several else frequent
+    yield from [([*best], np.ones(len(low), bool))] if rows[best] <= 4 * frequent_rows else frequent
 
 
 def _add_rows(side: Side, low: Integers, high: Integers, work: Work, sign: int) -> None:
@@ -117,13 +117,13 @@ def _slabs(
     np.add.at(change, first, fixed)
     np.add.at(change, last + 1, -fixed)
     rows = change.cumsum()
-    start, held = None, 0
+    start, slab_rows = None, 0
     for m in np.flatnonzero(rows).tolist():
-        if start is not None and held + int(rows[m]) > ROWS_AT_ONCE:
+        if start is not None and slab_rows + int(rows[m]) > ROWS_AT_ONCE:
             yield start, m
-            start, held = None, 0
+            start, slab_rows = None, 0
         start = m if start is None else start
-        held += int(rows[m])
+        slab_rows += int(rows[m])
     if start is not None:
         yield start, limit + 1
 
@@ -171,10 +171,10 @@ def _merged(
     events = np.concatenate([2 * (key * width + start), 2 * (key * width + end) + 1])
     events.sort()
     events >>= 1
-    both = events[1:] == events[:-1]
+    equal = events[1:] == events[:-1]
     kept = np.ones(len(events), dtype=bool)
-    kept[1:] &= ~both
-    kept[:-1] &= ~both
+    kept[1:] &= ~equal
+    kept[:-1] &= ~equal
     # Sorted and disjoint: what is left is start, end, start, end, ...
     key, start = np.divmod(events[kept][0::2], width)
     end = events[kept][1::2] - key * width

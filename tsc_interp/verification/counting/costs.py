@@ -76,10 +76,10 @@ class Work:
         if seconds > PATIENCE:
             self._refuse(f"more than {duration(PATIENCE)} of work")
 
-    def _refuse(self, what: str) -> NoReturn:
+    def _refuse(self, need: str) -> NoReturn:
         raise UnsupportedError(
             f"counting strings of {self.letters} letters up to length {self.max_length:,} needs "
-            f"{what}; try {self.instead}"
+            f"{need}; try {self.instead}"
         )
 
 

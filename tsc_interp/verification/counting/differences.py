@@ -81,12 +81,12 @@ class Difference:
                 else f"{same}."
             )
         sides = [
-            f"{who} alone says yes to {number(many)} (the shortest: `{shortest}`)"
-            for who, many, shortest in (
+            f"{name} alone says yes to {number(count)} (the shortest: `{shortest}`)"
+            for name, count, shortest in (
                 (first, self.first_only, self.shortest_first_only),
                 (second, self.second_only, self.shortest_second_only),
             )
-            if many
+            if count
         ]
         return f"{reach}, they answer {number(self.differing)} differently: {' and '.join(sides)}."
 

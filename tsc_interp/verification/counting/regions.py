@@ -158,14 +158,14 @@ class _SupportCount:
         *wrong, right = self.judge.decided(self.letters, low, high)
         open_ = ~np.logical_or.reduce((*wrong, right))
         small = open_ & ((high - low + 1).prod(axis=1, dtype=np.float64) <= _LEAF)
-        for kept, member in zip(self.boxes, (*wrong, right, small), strict=True):
-            kept.add(low[member], high[member])
+        for boxes, member in zip(self.boxes, (*wrong, right, small), strict=True):
+            boxes.add(low[member], high[member])
         for side, member in zip(self.sides, wrong, strict=False):
             self._offer(side, low[member])
         points = _points(low[small], high[small], self.limit)
         self._judge(points)
-        held = sum(kept.bytes for kept in (*self.boxes, *self.lines))
-        self.work.spend_boxes(len(low), len(points), self.cost, held)
+        held_bytes = sum(boxes.bytes for boxes in (*self.boxes, *self.lines))
+        self.work.spend_boxes(len(low), len(points), self.cost, held_bytes)
         return np.asarray(open_ & ~small)
 
     def _judge(self, points: Integers) -> None:
@@ -191,7 +191,7 @@ class _SupportCount:
         lines, parts = self.lines[index].joined(), []
         if index < len(self.sides) - 1:
             wrong = self.boxes[index].joined()
-            others = [kept.joined() for i, kept in enumerate(self.boxes) if i != index]
+            others = [boxes.joined() for i, boxes in enumerate(self.boxes) if i != index]
             size = len(self.letters)
             fewer = sum(rows_of(*other) for other in others) < rows_of(*wrong) / 2
             if fewer and self.work.whole_support_fits(size):
@@ -208,8 +208,8 @@ class _SupportCount:
         """Cut each box, and trim."""
         low, high = halve_counts(low, high)
         slack = self.limit - low.sum(axis=1)
-        kept = slack >= 0
-        low, high, slack = low[kept], high[kept], slack[kept]
+        fits = slack >= 0
+        low, high, slack = low[fits], high[fits], slack[fits]
         # Counts above low + slack would make the string too long: they hold no vector.
         return low, np.minimum(high, low + slack[:, None])
 

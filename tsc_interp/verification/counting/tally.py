@@ -143,8 +143,8 @@ def not_right(wrong: int, first: str | None, undecided: int, first_undecided: st
     open_ = f"{number(undecided)} are undecided (the first {first_undecided})"
     if not wrong:
         return f"none is found wrong, but {open_}" if undecided else "none is wrong"
-    found = f"{number(wrong)} are wrong (the first {first})"
-    return f"{found}, {open_}" if undecided else found
+    errors = f"{number(wrong)} are wrong (the first {first})"
+    return f"{errors}, {open_}" if undecided else errors
 
 
 def json_integer(value: int) -> int | str:

@@ -129,8 +129,8 @@ class _ChartSearch:
             heapq.heappush(self.queue, (bound, self.examined, chart, low, high))
 
     def _bounds(self, light: Array, heavy: Array) -> Interval:
-        one = np.ones(len(light))
-        return self.support.bounds(light, heavy, one, one)
+        any_length = np.ones(len(light))
+        return self.support.bounds(light, heavy, any_length, any_length)
 
     def _weights(self, chart: int, free: Corner) -> Corner:
         """All tokens' weights: the chart's letter put back among the free ones."""
@@ -141,8 +141,8 @@ class _ChartSearch:
         entries = [*self.queue, *self.finished]
         charts = []
         for column, letter in enumerate(self.support.letters):
-            mine = [entry for entry in entries if entry[2] == column]
-            charts.append(Chart(letter, tuple(e[3] for e in mine), tuple(e[4] for e in mine)))
+            cover = [entry for entry in entries if entry[2] == column]
+            charts.append(Chart(letter, tuple(e[3] for e in cover), tuple(e[4] for e in cover)))
         return AllLengths(self.worst, tuple(charts))
 
 
