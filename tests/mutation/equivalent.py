@@ -221,10 +221,10 @@ EQUIVALENT: dict[str, str] = {
     f"{_V}/checker/model.py::_columns: 0 -> 1": (
         "every key has a row and all rows are of one length; there are two at least, CLS's first"
     ),
-    f"{_V}/checker/document.py::Deadline.__init__: 0.0 -> 1.0": (
+    f"{_V}/checker/budget.py::Budget.__init__: 0.0 -> 1.0": (
         "a time long past: every check sets it before anything is paid for"
     ),
-    f"{_V}/checker/document.py::Deadline.pay: monotonic() < self._until -> monotonic() <= self._until": (
+    f"{_V}/checker/budget.py::Budget.__call__: monotonic() < self._until -> monotonic() <= self._until": (
         "one instant more"
     ),
     "tsc_interp/output/console.py::SafeConsole.__init__: False -> True": (

@@ -55,7 +55,8 @@ def verify_order(
 
     Args:
         checkpoint: The model.
-        lengths: Which; by default 1 to what the model's positions hold. Not for a task that writes.
+        lengths: Which; by default the frame's or, without a frame, 1 to what the model's positions
+            hold. Not for a task that writes.
         seconds: After which what is left is called undecided.
         task: By default the model's own; another one is an object or a name (`"maximum"`).
         progress: Called with the share of inputs that are decided, on average over parts.
