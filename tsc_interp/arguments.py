@@ -108,12 +108,12 @@ def _list(name: str, value: Any) -> str:
 
 
 def _texts(name: str, value: Any) -> str:
-    fits = not _list(name, value) and all(isinstance(one, str) for one in value)
+    fits = not _list(name, value) and all(isinstance(entry, str) for entry in value)
     return "" if fits else "a list of texts"
 
 
 def _wholes(name: str, value: Any) -> str:
-    fits = not _list(name, value) and not any(_whole(name, one) for one in value)
+    fits = not _list(name, value) and not any(_whole(name, entry) for entry in value)
     return "" if fits else f"a list of whole numbers from {0 if name in _FROM_ZERO else 1}"
 
 

@@ -106,8 +106,8 @@ def task_of_kind(kind: str) -> type[Any] | None:
 
 def _loaded(kind: str) -> type[Any]:
     module, name = _IN_TASKS[kind]
-    found: type[Any] = getattr(import_module(f"tsc_interp.tasks.{module}"), name)
-    return found
+    task: type[Any] = getattr(import_module(f"tsc_interp.tasks.{module}"), name)
+    return task
 
 
 def _known_kinds(wanted: object) -> str:
@@ -154,14 +154,14 @@ def _refuse_disguise(task: Any) -> None:
     if type(task) in every:
         return
     if isinstance(task, every):
-        shipped = next(one for one in every if isinstance(task, one))
+        shipped = next(base for base in every if isinstance(task, base))
         raise ValueError(
             f"{name} is a subclass of {shipped.__name__}, and would be taken for it where its "
             "labels differ; derive it from tsc.tasks.OwnTask alone"
         )
     if not kind:
         raise ValueError(f"{name} needs a kind: Literal[...] = ...")
-    if {kind, task.kind} & {kind_of(one) for one in every}:
+    if {kind, task.kind} & {kind_of(shipped) for shipped in every}:
         raise ValueError(
             f"{name} calls itself {task.kind!r}, the name of a task of tsc-interp; "
             "give it a kind of its own"

@@ -71,12 +71,12 @@ def enumerate_all(
         chunks = chunks_of(frame)
         while batch := list(islice(chunks, 4 * workers)):
             known = {chunk: question.state.get(_key(chunk)) for chunk in batch}
-            asked = [chunk for chunk in batch if known[chunk] is None]
+            unknown = [chunk for chunk in batch if known[chunk] is None]
             if client is None:
-                answers = list(pool.map(decide, asked))
+                answers = list(pool.map(decide, unknown))
             else:
-                answers = client.gather(client.map(decide, asked, pure=False))
-            for chunk, answer in zip(asked, answers, strict=True):
+                answers = client.gather(client.map(decide, unknown, pure=False))
+            for chunk, answer in zip(unknown, answers, strict=True):
                 known[chunk] = answer
                 question.state.keep(_key(chunk), answer)
             for *numbers, wrong_word in known.values():
@@ -137,26 +137,26 @@ def _forms(network: Network) -> Forms:
 
 
 def _decided(question: Question, network: Network, forms: Forms | None, chunk: Chunk) -> Decided:
-    """Inputs, wrong, decided in balls and undecided ones of a chunk; the simplest wrong input."""
+    """Count a chunk's inputs: all, wrong, decided in balls, undecided; and its simplest wrong."""
     frame, (n, start, stop) = question.frame, chunk
     runner, exact = forms or _forms(network)
     letters = frame.listed(n, start, stop)
     rows = frame.rows(letters)
     labels = question.labels(rows)
     wanted = torch.from_numpy(question.wanted(labels))[..., None]
-    given = torch.from_numpy(question.written(rows, labels))
-    step = aligned(frame, n, runner.rows_at_once(given.shape[1]))
+    written = torch.from_numpy(question.written(rows, labels))
+    step = aligned(frame, n, runner.rows_at_once(written.shape[1]))
     state = np.empty(len(rows), dtype=np.int8)
     for first in range(0, len(rows), step):
-        part = slice(first, first + step)
-        outputs, bound = runner(given[part], frame.reads(n))
+        batch = slice(first, first + step)
+        outputs, bound = runner(written[batch], frame.reads(n))
         assert bound is not None
-        own = outputs.gather(-1, wanted[part])
-        gap = own[..., 0] - outputs.scatter(-1, wanted[part], -torch.inf).amax(-1)
+        own = outputs.gather(-1, wanted[batch])
+        gap = own[..., 0] - outputs.scatter(-1, wanted[batch], -torch.inf).amax(-1)
         # Twice the bound, as two outputs are compared, and a little for the subtraction.
         room = 2.01 * bound + 1e-15 * outputs.abs().amax(dim=(-1, -2))
         wrong = torch.where((gap < -room[:, None]).any(-1), -1, 0)
-        state[part] = torch.where((gap > room[:, None]).all(-1), 1, wrong).numpy()
+        state[batch] = torch.where((gap > room[:, None]).all(-1), 1, wrong).numpy()
     near = np.flatnonzero(state == 0)
     with _ONE_AT_A_TIME:  # flint has one precision for all threads
         by_balls = [in_balls(question, exact, rows[i], labels[i]) for i in near]
@@ -170,6 +170,6 @@ def _decided(question: Question, network: Network, forms: Forms | None, chunk: C
 def in_balls(question: Question, exact: Exact, row: Letters, label: Letters) -> bool | None:
     """Whether an input is right, in ball arithmetic; None: undecided."""
     rows, labels = row[None], label[None]
-    given = question.written(rows, labels)[0].tolist()
+    written = question.written(rows, labels)[0].tolist()
     reads = question.frame.reads(len(row) - question.frame.length(0))
-    return exact.right(given, reads, question.wanted(labels)[0].tolist())
+    return exact.right(written, reads, question.wanted(labels)[0].tolist())

@@ -48,7 +48,7 @@ class Exact:
     ) -> bool | None:
         decided = True
         for outputs, own in zip(self.outputs(row, reads), wanted, strict=True):
-            others = [one for j, one in enumerate(outputs) if j != own]
+            others = [output for j, output in enumerate(outputs) if j != own]
             if any(bool(other > outputs[own]) for other in others):
                 return False
             decided = decided and all(bool(other < outputs[own]) for other in others)
@@ -56,24 +56,24 @@ class Exact:
 
     def outputs(self, row: Sequence[int], reads: Sequence[int]) -> list[list[Any]]:
         """Balls around the outputs at some positions, at the precision that is set."""
-        net, asked = self.network, list(range(len(row)))
+        net, queries = self.network, list(range(len(row)))
         x = arb_mat(net.embed[list(row)].tolist())
         if net.positions is not None:
             x = x + arb_mat(net.positions[: len(row)].tolist())
         for number, layer in enumerate(net.layers):
             if number == len(net.layers) - 1:
-                asked = sorted(set(reads))
-            x = self._layer(layer, x, asked, row)
+                queries = sorted(set(reads))
+            x = self._layer(layer, x, queries, row)
         outputs = self._mapped(net.unembed, self._normed(net.final, x)).tolist()
-        return [outputs[asked.index(position)] for position in reads]
+        return [outputs[queries.index(position)] for position in reads]
 
-    def _layer(self, layer: Layer, x: Any, asked: Sequence[int], row: Sequence[int]) -> Any:
+    def _layer(self, layer: Layer, x: Any, queries: Sequence[int], row: Sequence[int]) -> Any:
         """The residual stream after a layer, at the positions asked for."""
         read = self._normed(layer.norm1, x)
-        query = self._mapped(layer.query, _rows(read, asked))
+        query = self._mapped(layer.query, _rows(read, queries))
         key, value = self._mapped(layer.key, read), self._mapped(layer.value, read)
-        mixed = self._mixed(query, key, value, [self._seen(row, position) for position in asked])
-        x = _rows(x, asked) + self._mapped(layer.output, mixed)
+        mixed = self._mixed(query, key, value, [self._seen(row, position) for position in queries])
+        x = _rows(x, queries) + self._mapped(layer.output, mixed)
         if layer.into is None or layer.out is None:
             return x
         hidden = self._mapped(layer.into, self._normed(layer.norm2, x))
@@ -86,7 +86,7 @@ class Exact:
         last = query if self.network.causal else len(row)
         return [int(i <= last and token != self.network.unseen) for i, token in enumerate(row)]
 
-    def _mixed(self, query: Any, key: Any, value: Any, seen: Sequence[Sequence[int]]) -> Any:
+    def _mixed(self, query: Any, key: Any, value: Any, mask: Sequence[Sequence[int]]) -> Any:
         """What the heads read, side by side."""
         width, heads = self.network.d_head, []
         for start in range(0, query.ncols(), width):
@@ -95,7 +95,7 @@ class Exact:
                 for part in (query, key, value)
             )
             scores = q * k.transpose() * (1 / arb(width).sqrt())
-            heads.append((attend(scores, seen) * v).tolist())
+            heads.append((attend(scores, mask) * v).tolist())
         return arb_mat([list(chain(*parts)) for parts in zip(*heads, strict=True)])
 
     def _normed(self, part: Affine | None, x: Any) -> Any:

@@ -182,7 +182,7 @@ def _result(
         proved, why = _proved(subject, own, row)
         search.progress("which part makes it wrong")
     labels = own.labels(np.array([row]))[0].tolist() if row else []
-    found = Falsification(
+    result = Falsification(
         model=subject.name,
         frame=str(frame),
         tokens=tuple(row) or None,
@@ -207,16 +207,16 @@ def _result(
         stopped=stopped,
         seed=seed,
     )
-    return found.model_copy(update={"findings": findings(found)})
+    return result.model_copy(update={"findings": findings(result)})
 
 
 def _examples(search: Search, own: Question, word: Word | None) -> dict[str, Any]:
     """Rows for probes: the wrong input, then hits and right inputs of each class in turn."""
     frame = own.frame
     n = max((n for n, _ in search.bases), default=frame.lengths[-1]) if word is None else len(word)
-    kinds = [sorted(one for one in search.hits if len(one) == n)]
+    kinds = [sorted(hit for hit in search.hits if len(hit) == n)]
     kinds += [words for (length, _), words in sorted(search.bases.items()) if length == n]
-    turns = (one for turn in zip_longest(*kinds) for one in turn if one is not None)
+    turns = (example for turn in zip_longest(*kinds) for example in turn if example is not None)
     words = list(dict.fromkeys([*([] if word is None else [word]), *turns]))[:EXAMPLES]
     if not words:
         return {}
@@ -224,8 +224,8 @@ def _examples(search: Search, own: Question, word: Word | None) -> dict[str, Any
     labels = own.labels(rows)
     wrong = np.array(own.answer(rows[0].tolist())) != labels[0]
     at = int(wrong.argmax()) if wrong.any() else -1
-    given = own.written(rows, labels).tolist()
-    return {"examples": tuple(map(tuple, given)), "position": frame.reads(n)[at]}
+    written = own.written(rows, labels).tolist()
+    return {"examples": tuple(map(tuple, written)), "position": frame.reads(n)[at]}
 
 
 def _confirmed(search: Search, own: Question, *, shrink: bool) -> Word | None:
@@ -259,8 +259,8 @@ def _proved(subject: Subject, own: Question, row: list[int]) -> tuple[bool, str 
 
 
 def _one_or_all(values: Any) -> int | tuple[int, ...]:
-    found = tuple(int(value) for value in values)
-    return found[0] if len(found) == 1 else found
+    classes = tuple(int(value) for value in values)
+    return classes[0] if len(classes) == 1 else classes
 
 
 # -- what was given ----------------------------------------------------------------------------

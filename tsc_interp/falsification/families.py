@@ -60,31 +60,31 @@ def columns(n: int, k: int, most: int, rng: Rng) -> Letters:
     """Zeros but for one column of two operands: 0005 and 0005."""
     half = n // 2
     place, a, b = _picked((max(half, 1), k, k), most, rng)
-    found = np.zeros((len(a), n), dtype=np.int64)
+    rows = np.zeros((len(a), n), dtype=np.int64)
     at = np.arange(len(a))
-    found[at, place] = a
-    found[at, np.minimum(place + half, n - 1)] = b
-    return found
+    rows[at, place] = a
+    rows[at, np.minimum(place + half, n - 1)] = b
+    return rows
 
 
 def carries(n: int, k: int, most: int, rng: Rng) -> Letters:
     """Two operands whose columns add up to the largest letter from a place on, but for one."""
     half = n // 2
-    found = rng.integers(0, k, size=(most, n))
-    found[: most // 4] = 0
+    rows = rng.integers(0, k, size=(most, n))
+    rows[: most // 4] = 0
     start = rng.integers(0, half + 1, size=(most, 1))
     chain = np.arange(half) >= start
-    found[:, half : 2 * half] = np.where(chain, k - 1 - found[:, :half], found[:, half : 2 * half])
+    rows[:, half : 2 * half] = np.where(chain, k - 1 - rows[:, :half], rows[:, half : 2 * half])
     place = half + rng.integers(0, max(half, 1), size=most)
     at = np.arange(most), np.minimum(place, n - 1)
-    found[at] = np.clip(found[at] + rng.integers(-1, 2, size=most), 0, k - 1)
-    return found
+    rows[at] = np.clip(rows[at] + rng.integers(-1, 2, size=most), 0, k - 1)
+    return rows
 
 
 def dips(n: int, k: int, most: int, rng: Rng) -> Letters:
     """Balanced words of two letters, as brackets are, also with `)(` somewhere at the top level."""
     pairs = [(0, 1), (1, 0)] if k > 1 else [(0, 0)]
-    found = np.empty((most, n), dtype=np.int64)
+    rows = np.empty((most, n), dtype=np.int64)
     for row in range(most):
         opened, closed = pairs[0] if row % 4 else pairs[-1]
         kind, dip = int(rng.integers(0, 3)), int(rng.integers(0, 2)) if n > 2 else 0
@@ -92,8 +92,8 @@ def dips(n: int, k: int, most: int, rng: Rng) -> Letters:
         rest = n - 2 * dip - first
         word = [*_balanced(first, kind, rng), *([1, 0] * dip), *_balanced(rest, kind, rng)]
         word += [0] * (n - len(word))
-        found[row] = np.where(np.array(word) == 0, opened, closed)
-    return found
+        rows[row] = np.where(np.array(word) == 0, opened, closed)
+    return rows
 
 
 def _balanced(length: int, kind: int, rng: Rng) -> list[int]:
@@ -118,10 +118,10 @@ def shuffled(n: int, k: int, most: int, rng: Rng) -> Letters:
     chosen = np.where((rows % 2 == 0)[:, None], chosen, chosen[:, ::-1])
     i, j = rng.integers(0, n, size=(2, most))
     swap = rows % 4 < 3
-    found = chosen.copy()
-    found[rows[swap], i[swap]] = chosen[rows[swap], j[swap]]
-    found[rows[swap], j[swap]] = chosen[rows[swap], i[swap]]
-    return found
+    exchanged = chosen.copy()
+    exchanged[rows[swap], i[swap]] = chosen[rows[swap], j[swap]]
+    exchanged[rows[swap], j[swap]] = chosen[rows[swap], i[swap]]
+    return exchanged
 
 
 FAMILIES: tuple[Family, ...] = (
@@ -131,14 +131,14 @@ FAMILIES: tuple[Family, ...] = (
 
 def inputs(frame: Frame, n: int, most: int, rng: Rng) -> Iterator[tuple[str, Letters]]:
     """Each family's name with its inputs of `n` letters, as tokens, none of them twice."""
-    k = max(len(one) for one in frame.letters[:n])
+    k = max(len(letters) for letters in frame.letters[:n])
     for family in (shuffled,) if frame.distinct else FAMILIES:
         numbers = family(n, k, most, rng)
-        found = np.empty_like(numbers)
+        tokens = np.empty_like(numbers)
         for place in range(n):
             letters = np.array(frame.letters[place], dtype=np.int64)
-            found[:, place] = letters[np.minimum(numbers[:, place], len(letters) - 1)]
-        yield family.__name__.replace("_", " "), np.unique(found, axis=0)[:most]
+            tokens[:, place] = letters[np.minimum(numbers[:, place], len(letters) - 1)]
+        yield family.__name__.replace("_", " "), np.unique(tokens, axis=0)[:most]
 
 
 def neighbours(
@@ -152,34 +152,34 @@ def neighbours(
     n = base.shape[1]
     row = rng.integers(0, len(base), size=most)
     place = rng.integers(0, n, size=most)
-    found = base[row].copy()
+    variants = base[row].copy()
     at = np.arange(most)
     for i in range(n):
         letters = np.array(frame.letters[i], dtype=np.int64)
-        here = place == i
+        at_place = place == i
         if not frame.distinct:
-            found[here, i] = rng.choice(letters, size=int(here.sum()))
+            variants[at_place, i] = rng.choice(letters, size=int(at_place.sum()))
             continue
-        new = rng.choice(letters, size=int(here.sum()))
-        clash = (found[here] == new[:, None]) & (np.arange(n) != i)
-        own = found[here, i][:, None]
-        found[here] = np.where(clash, own, found[here])
-        found[at[here], i] = new
-    changed = (found != base[row]).any(axis=1)
-    return found[changed], row[changed], place[changed]
+        new = rng.choice(letters, size=int(at_place.sum()))
+        clash = (variants[at_place] == new[:, None]) & (np.arange(n) != i)
+        own = variants[at_place, i][:, None]
+        variants[at_place] = np.where(clash, own, variants[at_place])
+        variants[at[at_place], i] = new
+    changed = (variants != base[row]).any(axis=1)
+    return variants[changed], row[changed], place[changed]
 
 
 def _changed(base: Letters, k: int, most: int, rng: Rng) -> Letters:
     """Rows of `base` with one letter changed: all of them, or `most` of them by chance."""
     n = base.shape[1]
     row, place, letter = _picked((len(base), n, k), most, rng)
-    found: Letters = base[row].copy()
-    found[np.arange(len(row)), place] = letter
-    return found
+    variants: Letters = base[row].copy()
+    variants[np.arange(len(row)), place] = letter
+    return variants
 
 
 def _picked(sizes: tuple[int, ...], most: int, rng: Rng) -> Letters:
     """All combinations, or `most` of them by chance: `[size combination]`."""
-    total = int(np.prod([int(one) for one in sizes], dtype=object))
+    total = int(np.prod([int(size) for size in sizes], dtype=object))
     chosen = np.arange(total) if total <= most else rng.integers(0, total, size=most)
     return np.array(np.unravel_index(chosen, sizes), dtype=np.int64)

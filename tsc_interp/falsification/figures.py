@@ -23,16 +23,16 @@ def figures(
         ("by-length", "Error rate by length", "letters", by_length),
     )  # fmt: skip
     return Figures(
-        [_bars(name, title, what, rates) for name, title, what, rates in groups if rates]
+        [_bars(name, title, grouping, rates) for name, title, grouping, rates in groups if rates]
     )
 
 
-def _bars(name: str, title: str, what: str, rates: Sequence[Rate]) -> Figure:
-    seen = [rate for rate in rates if rate.tried]
-    names = [one.of for one in seen]
-    shares = [one.share for one in seen]
-    ends = [one.interval for one in seen]
-    figure = new_figure("share answered wrong", height=96 + 24 * len(seen))
+def _bars(name: str, title: str, grouping: str, rates: Sequence[Rate]) -> Figure:
+    measured = [rate for rate in rates if rate.tried]
+    names = [rate.of for rate in measured]
+    shares = [rate.share for rate in measured]
+    ends = [rate.interval for rate in measured]
+    figure = new_figure("share answered wrong", height=96 + 24 * len(measured))
     figure.add_trace(
         go.Bar(
             x=shares,
@@ -42,21 +42,21 @@ def _bars(name: str, title: str, what: str, rates: Sequence[Rate]) -> Figure:
             error_x={
                 "type": "data",
                 "symmetric": False,
-                "array": [high - one for one, (_, high) in zip(shares, ends, strict=True)],
-                "arrayminus": [one - low for one, (low, _) in zip(shares, ends, strict=True)],
+                "array": [high - share for share, (_, high) in zip(shares, ends, strict=True)],
+                "arrayminus": [share - low for share, (low, _) in zip(shares, ends, strict=True)],
             },
-            customdata=[f"{one.wrong:,} of {one.tried:,}" for one in seen],
+            customdata=[f"{rate.wrong:,} of {rate.tried:,}" for rate in measured],
             hovertemplate="%{y}: %{customdata} wrong<extra></extra>",
             showlegend=False,
         )
     )
     figure.update_xaxes(range=[0, 1.02], tickformat=".0%")
     figure.update_yaxes(autorange="reversed", showgrid=False)
-    worst = max(seen, key=lambda one: one.share)
+    worst = max(measured, key=lambda rate: rate.share)
     return Figure(
         name=name,
         title=title,
         figure=figure,
-        caption=f"Share of wrong answers by {what}; lines are exact 95 % intervals.",
+        caption=f"Share of wrong answers by {grouping}; lines are exact 95 % intervals.",
         alt=f"Bars of error rates; the largest is {worst.of} with {worst.share:.0%}.",
     )

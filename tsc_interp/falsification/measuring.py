@@ -34,20 +34,20 @@ def sampled(search: Search, draw: Draw | None) -> tuple[Rate, list[Rate], list[R
     lengths: dict[int, list[int]] = {}
     batches = _uniform(frame, rng) if draw is None else _letters(frame, draw(rng, SAMPLE))
     for letters in batches:
-        found = search.examine("drawn by chance", letters)
+        answers = search.examine("drawn by chance", letters)
         tally = lengths.setdefault(letters.shape[1], [0, 0])
-        tally[0] += int(found.wrong.sum())
+        tally[0] += int(answers.wrong.sum())
         tally[1] += len(letters)
-        if found.labels.shape[1] == 1:
-            for label, wrong in zip(found.labels[:, 0].tolist(), found.wrong, strict=True):
+        if answers.labels.shape[1] == 1:
+            for label, wrong in zip(answers.labels[:, 0].tolist(), answers.wrong, strict=True):
                 classes[f"class {label}"] += 1
                 wrong_classes[f"class {label}"] += bool(wrong)
     total = Rate(
         of=f"inputs {drawn}",
-        wrong=sum(one for one, _ in lengths.values()),
-        tried=sum(one for _, one in lengths.values()),
+        wrong=sum(wrong for wrong, _ in lengths.values()),
+        tried=sum(tried for _, tried in lengths.values()),
     )
-    names = sorted(classes, key=lambda one: int(one.split()[1]))[:_MOST_CLASSES]
+    names = sorted(classes, key=lambda name: int(name.split()[1]))[:_MOST_CLASSES]
     by_class = [Rate(of=name, wrong=wrong_classes[name], tried=classes[name]) for name in names]
     by_length = [
         Rate(of=f"{n} letters", wrong=wrong, tried=tried)
@@ -59,21 +59,21 @@ def sampled(search: Search, draw: Draw | None) -> tuple[Rate, list[Rate], list[R
 def _uniform(frame: Frame, rng: np.random.Generator) -> list[Letters]:
     drawn = frame.draw_lengths(SAMPLE, rng)
     return [
-        part
+        batch
         for n, count in drawn.items()
-        for part in np.array_split(frame.sample(count, rng, n), max(1, count // 5000))
+        for batch in np.array_split(frame.sample(count, rng, n), max(1, count // 5000))
     ]
 
 
 def _letters(frame: Frame, rows: object) -> list[Letters]:
     """Letters of token rows that a user's function gave, by length."""
-    found: dict[int, list[tuple[int, ...]]] = {}
+    by_length: dict[int, list[tuple[int, ...]]] = {}
     for row in np.asarray(rows).tolist():
         letters = frame.letters_of(row)
         if letters is None:
             raise UsageError(f"the function drew {row[:24]}, which is no input of the frame")
-        found.setdefault(len(letters), []).append(letters)
-    return [np.array(words, dtype=np.int64) for _, words in sorted(found.items())]
+        by_length.setdefault(len(letters), []).append(letters)
+    return [np.array(words, dtype=np.int64) for _, words in sorted(by_length.items())]
 
 
 def by_place(search: Search) -> list[Rate]:
@@ -91,13 +91,13 @@ def by_place(search: Search) -> list[Rate]:
         if length != n:
             continue
         # The most varied ones: in a constant, changes are seen or missed for other reasons.
-        words = sorted(words, key=lambda one: -len(set(one)))[: max(len(words) // 2, 1)]
+        words = sorted(words, key=lambda word: -len(set(word)))[: max(len(words) // 2, 1)]
         letters, place = search.flipped(words, PER_PLACE * n)
         if not len(letters):
             continue
-        found = search.examine("one letter changed", letters)
+        answers = search.examine("one letter changed", letters)
         np.add.at(tried, place, 1)
-        np.add.at(wrong, place, found.wrong)
+        np.add.at(wrong, place, answers.wrong)
         pairs = pairs or _in_pairs(question, letters, place, words)
     if pairs:
         return [

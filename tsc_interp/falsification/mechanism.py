@@ -28,18 +28,18 @@ def mechanism(model: Any, question: Question, row: list[int]) -> tuple[Finding, 
     sample = frame.rows(frame.sample(SAMPLE, np.random.default_rng(0), n))
     rows = np.vstack([[row], sample])
     labels = question.labels(rows)
-    said = np.array(question.answer(row))
-    at = int((said != labels[0]).argmax())
+    answers = np.array(question.answer(row))
+    at = int((answers != labels[0]).argmax())
     position, label = frame.reads(n)[at], int(question.wanted(labels[:1])[0, at])
-    given = question.written(rows, labels)
+    written = question.written(rows, labels)
     try:
-        found = run_rows(model, given, query=position, answer=label)
-        assert found.answers is not None
-        lead = float(found.logits.array[0])
-        effects = found.effects.array[1, :, 0]
-        parts = found.effects.labels["part"]
+        probed = run_rows(model, written, query=position, answer=label)
+        assert probed.answers is not None
+        lead = float(probed.logits.array[0])
+        effects = probed.effects.array[1, :, 0]
+        parts = probed.effects.labels["part"]
         best = int(effects.argmax())
-        mended = int((found.answers.after.array[1, :, 0] == label).sum())
+        mended = int((probed.answers.after.array[1, :, 0] == label).sum())
         text = (
             f"With its mean over {SAMPLE} other inputs in its place, {parts[best]} moves the right "
             f"answer's lead from {lead:.3g} to {lead + effects[best]:.3g}, the most of "
@@ -53,7 +53,7 @@ def mechanism(model: Any, question: Question, row: list[int]) -> tuple[Finding, 
         else:
             text += ": without it the answer is right" if lead + effects[best] > 0 else ""
             text += f"; {mended} parts do that alone." if mended > 1 else "."
-            text += _attention(model, question, given[0], position, parts[best])
+            text += _attention(model, question, written[0], position, parts[best])
     except (TscError, AttributeError, KeyError, TypeError):
         return ()
     numbers: dict[str, Cell] = {"lead": lead, "effect": float(effects[best])}

@@ -177,7 +177,7 @@ def _network(
 
 def _array(weight: Any) -> Array:
     """A tensor's or an array's float32 numbers as float64."""
-    held = weight.detach().float().cpu().numpy() if isinstance(weight, Tensor) else weight
-    if not np.isfinite(held).all():
+    numbers = weight.detach().float().cpu().numpy() if isinstance(weight, Tensor) else weight
+    if not np.isfinite(numbers).all():
         raise UnsupportedError("the model has weights that are not finite")
-    return np.asarray(held, dtype=np.float64)
+    return np.asarray(numbers, dtype=np.float64)

@@ -75,9 +75,9 @@ def _of_rule(rule: Any, frame: Frame) -> Label:
     number[list(alphabet)] = np.arange(len(alphabet))
 
     def label(rows: Any) -> Any:
-        given = np.asarray(rows)
-        _, at = frame.template(given.shape[1] - frame.length(0))
-        letters = number[given[:, at]]
+        tokens = np.asarray(rows)
+        _, at = frame.template(tokens.shape[1] - frame.length(0))
+        letters = number[tokens[:, at]]
         if rule.ordered:
             return rule.classes(letters)
         counts = (letters[:, :, None] == np.arange(len(alphabet))).sum(axis=1)
@@ -124,18 +124,18 @@ class Question:
         wanted = torch.from_numpy(self.wanted(labels))[..., None]
         reads = self.frame.reads(rows.shape[1] - self.frame.length(0))
         outputs = self.outputs(torch.from_numpy(self.written(rows, labels)), reads)
-        others = outputs.scatter(-1, wanted, -torch.inf).amax(-1)
-        margins = outputs.gather(-1, wanted)[..., 0] - others
-        found: Floats = margins.amin(-1).double().numpy()
-        return found
+        largest_other = outputs.scatter(-1, wanted, -torch.inf).amax(-1)
+        margins = outputs.gather(-1, wanted)[..., 0] - largest_other
+        least: Floats = margins.amin(-1).double().numpy()
+        return least
 
     def answer(self, row: Sequence[int]) -> tuple[int, ...]:
         """The class the model says, at each position read, of a row without what it writes."""
         rows = np.array([row], dtype=np.int64)
         labels = self.labels(rows)
-        given = torch.from_numpy(self.written(rows, labels))
-        outputs = self.outputs(given, self.frame.reads(len(row) - self.frame.length(0)))
-        return tuple(self.class_of(int(one)) for one in outputs[0].argmax(-1))
+        written = torch.from_numpy(self.written(rows, labels))
+        outputs = self.outputs(written, self.frame.reads(len(row) - self.frame.length(0)))
+        return tuple(self.class_of(int(output)) for output in outputs[0].argmax(-1))
 
     def class_of(self, output: int) -> int:
         """Of an output; -1 for an output that stands for no class."""
@@ -151,14 +151,14 @@ class Question:
     def labels(self, rows: Letters) -> Letters:
         """Classes `[row read]`."""
         reads = len(self.frame.reads(rows.shape[1] - self.frame.length(0)))
-        found = np.asarray(self._labelled(rows))
-        found = found.reshape(len(found), -1) if found.ndim else found
-        if found.shape != (len(rows), reads) or found.dtype.kind not in "iub":
+        classes = np.asarray(self._labelled(rows))
+        classes = classes.reshape(len(classes), -1) if classes.ndim else classes
+        if classes.shape != (len(rows), reads) or classes.dtype.kind not in "iub":
             raise UsageError(
                 f"a label of {len(rows)} rows read at {reads} positions is whole numbers of shape "
-                f"{[len(rows), reads]}; got {found.dtype} of shape {list(found.shape)}"
+                f"{[len(rows), reads]}; got {classes.dtype} of shape {list(classes.shape)}"
             )
-        return found.astype(np.int64)
+        return classes.astype(np.int64)
 
     def _labelled(self, rows: Letters) -> Any:
         """As a tensor, or as a numpy array where the function cannot work with a tensor."""
@@ -196,18 +196,18 @@ def in_batches(network: Network) -> Outputs:
 
     def outputs(rows: Tensor, reads: tuple[int, ...]) -> Tensor:
         step = runner.rows_at_once(rows.shape[1])
-        return torch.cat([runner(part, reads)[0] for part in torch.split(rows, step)])
+        return torch.cat([runner(batch, reads)[0] for batch in torch.split(rows, step)])
 
     return outputs
 
 
 def by_its_own_forward(model: Any) -> Outputs:
-    """The same through the model's own code, for a model whose weights do not say it all."""
+    """Outputs of the model's own code, for a model that its weights alone do not determine."""
 
     @torch.no_grad()
     def outputs(rows: Tensor, reads: tuple[int, ...]) -> Tensor:
-        found = [model(part)[:, list(reads)].float().cpu() for part in torch.split(rows, 256)]
-        return torch.cat(found)
+        logits = [model(batch)[:, list(reads)].float().cpu() for batch in torch.split(rows, 256)]
+        return torch.cat(logits)
 
     return outputs
 
@@ -217,9 +217,9 @@ def by_classifier(model: Any) -> Outputs:
 
     @torch.no_grad()
     def outputs(rows: Tensor, reads: tuple[int, ...]) -> Tensor:
-        found = torch.cat([model(part) for part in torch.split(rows, 1024)])
-        if found.ndim == 1:
-            found = torch.stack([torch.zeros_like(found), found], dim=-1)
-        return found[:, None]
+        logits = torch.cat([model(batch) for batch in torch.split(rows, 1024)])
+        if logits.ndim == 1:
+            logits = torch.stack([torch.zeros_like(logits), logits], dim=-1)
+        return logits[:, None]
 
     return outputs

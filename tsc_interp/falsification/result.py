@@ -94,7 +94,7 @@ class Falsification(Displayed, Record):
     def tables(self) -> tuple[Table, ...]:
         """Return tables of what was tried and of the error rates."""
         columns = ("inputs", "wrong", "tried", "share", "95 % from", "to")
-        made = [
+        tables = [
             Table(
                 title="What was tried",
                 columns=("kind of input", "tried", "wrong"),
@@ -112,8 +112,8 @@ class Falsification(Displayed, Record):
                 if rate.tried
             )
             if rows:
-                made.append(Table(title=title, columns=columns, rows=rows))
-        return tuple(made)
+                tables.append(Table(title=title, columns=columns, rows=rows))
+        return tuple(tables)
 
     def figures(self) -> Any:
         """Return bar charts of the error rates, by class, length and place."""

@@ -107,7 +107,7 @@ class Runner:
             error = (2 * self._unit * size).reshape(1).expand(length)
         first = Tracked(table, error)
         at = torch.arange(length)
-        seen = self._seen(rows, length)
+        mask = self._seen(rows, length)
         prefix, group = self._shared(rows, reads)
         own = at[prefix:], rows[:, prefix:]
         shared = at[:prefix], rows[::group, :prefix]
@@ -121,9 +121,9 @@ class Runner:
             else:
                 parts = self._parts(layer, x)
                 earlier = self._parts(layer, before) if prefix else []
-            behind = seen if seen is None or seen.shape[2] == 1 else seen[:, :, prefix:]
+            behind = mask if mask is None or mask.shape[2] == 1 else mask[:, :, prefix:]
             if prefix and not last:
-                inside = None if seen is None else seen[:1, :, :prefix, :prefix]
+                inside = None if mask is None else mask[:1, :, :prefix, :prefix]
                 before = self._layer(layer, before, earlier, inside, None)
             only = torch.tensor(reads) - prefix if last else None
             x = self._layer(layer, x, [*parts, *earlier[1:]], behind, only)
@@ -164,46 +164,46 @@ class Runner:
 
     def _seen(self, rows: Tensor, length: int) -> Tensor | None:
         """Which keys a query may attend to; None for all."""
-        found = None
+        mask = None
         if self.network.causal:
-            found = torch.ones(length, length, dtype=torch.bool).tril()[None, None]
+            mask = torch.ones(length, length, dtype=torch.bool).tril()[None, None]
         if self.network.unseen is not None:
             seen = (rows != self.network.unseen)[:, None, None, :]
-            found = seen if found is None else found & seen
-        return found
+            mask = seen if mask is None else mask & seen
+        return mask
 
     def _layer(
-        self, layer: Layer, x: Tracked, parts: list[Tracked], seen: Tensor | None,
+        self, layer: Layer, x: Tracked, parts: list[Tracked], mask: Tensor | None,
         only: Tensor | None,
     ) -> Tracked:  # fmt: skip
         """One layer; `parts` are queries, keys and values, and keys and values of a prefix."""
-        query, *others = parts
+        query, *keys_values = parts
         if only is not None:
             query, x = _at(query, only), _at(x, only)
-            seen = seen if seen is None or seen.shape[2] == 1 else seen[:, :, only]
-        x = self._plus(x, self._mapped(layer.output, self._mixed(query, others, seen)))
+            mask = mask if mask is None or mask.shape[2] == 1 else mask[:, :, only]
+        x = self._plus(x, self._mapped(layer.output, self._mixed(query, keys_values, mask)))
         if layer.into is None or layer.out is None:
             return x
         hidden = self._mapped(layer.into, self._normed(layer.norm2, x))
         return self._plus(x, self._mapped(layer.out, self._activated(hidden)))
 
-    def _mixed(self, query: Tracked, others: list[Tracked], seen: Tensor | None) -> Tracked:
+    def _mixed(self, query: Tracked, keys_values: list[Tracked], mask: Tensor | None) -> Tracked:
         """What heads read: values weighted by a softmax of scores."""
         heads, width = self.network.n_heads, self.network.d_head
         q, k, v, *prefix = (
-            one.value.reshape(*one.value.shape[:2], heads, width).transpose(1, 2)
-            for one in (query, *others)
+            tracked.value.reshape(*tracked.value.shape[:2], heads, width).transpose(1, 2)
+            for tracked in (query, *keys_values)
         )
         if query.error is None and not prefix:
-            z = functional.scaled_dot_product_attention(q, k, v, attn_mask=seen)
+            z = functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
             return Tracked(z.transpose(1, 2).flatten(2), None)
         scores = torch.matmul(q, k.transpose(-1, -2))
         if prefix:
             earlier = _of_groups(q, prefix[0].transpose(-1, -2))
             scores = torch.cat([earlier, scores], dim=-1)
         scores = scores / math.sqrt(width)
-        if seen is not None:
-            scores = scores.masked_fill(~seen, -torch.inf)
+        if mask is not None:
+            scores = scores.masked_fill(~mask, -torch.inf)
         pattern = scores.softmax(-1)
         z = torch.matmul(pattern[..., -k.shape[2] :], v)
         if prefix:
@@ -211,30 +211,30 @@ class Runner:
         mixed = z.transpose(1, 2).flatten(2)
         if query.error is None:
             return Tracked(mixed, None)
-        return Tracked(mixed, self._mixed_error(query, others, (q, k, v, *prefix)))
+        return Tracked(mixed, self._mixed_error(query, keys_values, (q, k, v, *prefix)))
 
     def _mixed_error(
-        self, query: Tracked, others: list[Tracked], sizes_of: tuple[Tensor, ...]
+        self, query: Tracked, keys_values: list[Tracked], sizes_of: tuple[Tensor, ...]
     ) -> Tensor:
         """Of what heads read; rows that share a prefix have the larger of both errors."""
         heads, width = self.network.n_heads, self.network.d_head
-        count, u, length = len(query.value), self._unit, sum(one.shape[2] for one in sizes_of[1::2])
+        count, u, length = len(query.value), self._unit, sum(key.shape[2] for key in sizes_of[1::2])
 
         def largest(parts: list[Tensor]) -> Tensor:
             return torch.stack([one.repeat_interleave(count // len(one)) for one in parts]).amax(0)
 
-        q_size, *rest = (_SAFETY * one.norm(dim=-1).amax(dim=(1, 2)).double() for one in sizes_of)
+        q_size, *rest = (_SAFETY * part.norm(dim=-1).amax(dim=(1, 2)).double() for part in sizes_of)
         k_size, v_size = largest(rest[::2]), largest(rest[1::2])
-        errors = [one.error for one in others if one.error is not None]
+        errors = [part.error for part in keys_values if part.error is not None]
         k_error, v_error = largest(errors[::2]), largest(errors[1::2])
         assert query.error is not None
         score = q_size * k_error + k_size * query.error + query.error * k_error
         score = (score + self._gamma(width + 4) * q_size * k_size) / math.sqrt(width)
         spread = torch.clamp(2 * q_size * k_size / math.sqrt(width), max=1000.0)
         off = torch.expm1(2 * score + 2 * u * spread + self._gamma(length + 4 * ULPS + 4))
-        held = v_size + v_error
-        moved = (off + self._gamma(length + 2) * (1 + off)) * held + v_error
-        error = math.sqrt(heads) * moved + _TINY[self.dtype] * length * held
+        v_bound = v_size + v_error
+        moved = (off + self._gamma(length + 2) * (1 + off)) * v_bound + v_error
+        error = math.sqrt(heads) * moved + _TINY[self.dtype] * length * v_bound
         return _SAFETY * error
 
     def _normed(self, part: Affine | None, x: Tracked) -> Tracked:
@@ -253,20 +253,20 @@ class Runner:
         least = sigma.amin(dim=(-1, -2)).double() / _SAFETY - error / math.sqrt(width)
         error = torch.where(least > 0, error / least.clamp(min=1e-300), torch.inf)
         error = error + self._gamma(width + 6) * math.sqrt(width) * _SAFETY
-        found = Tracked(value, None)
-        rounding = 3 * self._unit * (found.size + diagonal.bias_size)
+        computed = Tracked(value, None)
+        rounding = 3 * self._unit * (computed.size + diagonal.bias_size)
         return Tracked(value, _SAFETY * (diagonal.norm * error + rounding))
 
     def _mapped(self, part: Affine, x: Tracked) -> Tracked:
-        held = self._maps[id(part)]
-        value = functional.linear(x.value, held.transposed, held.bias)
-        return Tracked(value, self._mapped_error(held, x))
+        linear = self._maps[id(part)]
+        value = functional.linear(x.value, linear.transposed, linear.bias)
+        return Tracked(value, self._mapped_error(linear, x))
 
-    def _mapped_error(self, held: Map, x: Tracked) -> Tensor | None:
+    def _mapped_error(self, linear: Map, x: Tracked) -> Tensor | None:
         if x.error is None:
             return None
-        rounding = self._gamma(held.terms + 1)
-        moved = held.norm * x.error + rounding * (held.frobenius * x.size + held.bias_size)
+        rounding = self._gamma(linear.terms + 1)
+        moved = linear.norm * x.error + rounding * (linear.frobenius * x.size + linear.bias_size)
         return _SAFETY * moved
 
     def _activated(self, x: Tracked) -> Tracked:
@@ -298,8 +298,8 @@ def _of_groups(x: Tensor, y: Tensor) -> Tensor:
     count, heads, i, j = x.shape
     group = count // len(y)
     together = x.reshape(len(y), group, heads, i, j).transpose(1, 2).reshape(len(y), heads, -1, j)
-    found = torch.matmul(together, y).reshape(len(y), heads, group, i, y.shape[-1])
-    return found.transpose(1, 2).reshape(count, heads, i, y.shape[-1])
+    product = torch.matmul(together, y).reshape(len(y), heads, group, i, y.shape[-1])
+    return product.transpose(1, 2).reshape(count, heads, i, y.shape[-1])
 
 
 def _at(x: Tracked, only: Tensor) -> Tracked:

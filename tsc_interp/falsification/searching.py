@@ -52,28 +52,28 @@ class Search:
         """Ask the model about inputs of one length, and keep the hits and the near misses."""
         if time.monotonic() > self.deadline:
             raise OutOfTime
-        found = self.question.ask(letters)
+        answers = self.question.ask(letters)
         counted = self.families.setdefault(name, [0, 0])
         counted[0] += len(letters)
-        counted[1] += int(found.wrong.sum())
-        wrong = letters[found.wrong]
+        counted[1] += int(answers.wrong.sum())
+        wrong = letters[answers.wrong]
         simplest = wrong[simplest_rows(self.question.frame, wrong, _KEPT)]
         self.hits |= set(map(tuple, simplest.tolist()))
-        right = found.at(~found.wrong)
+        right = answers.at(~answers.wrong)
         for i in np.argsort(right.margins, kind="stable")[:CLIMBERS]:
             self.near[tuple(right.letters[i].tolist())] = float(right.margins[i])
-        self.near = dict(sorted(self.near.items(), key=lambda one: one[1])[:CLIMBERS])
+        self.near = dict(sorted(self.near.items(), key=lambda item: item[1])[:CLIMBERS])
         self._keep_bases(right)
-        return found
+        return answers
 
-    def _keep_bases(self, right: Answers, each: int = 32) -> None:
+    def _keep_bases(self, right: Answers, per_label: int = 32) -> None:
         n = right.letters.shape[1]
         for label in np.unique(right.labels[:, 0]).tolist():
-            kept = self.bases.setdefault((n, label), [])
-            here = np.flatnonzero(right.labels[:, 0] == label)
-            if len(kept) < 8 * each:
-                chosen = self.rng.permutation(here)[:each]
-                kept += [tuple(one) for one in right.letters[chosen].tolist()]
+            bases = self.bases.setdefault((n, label), [])
+            rows = np.flatnonzero(right.labels[:, 0] == label)
+            if len(bases) < 8 * per_label:
+                chosen = self.rng.permutation(rows)[:per_label]
+                bases += [tuple(word) for word in right.letters[chosen].tolist()]
 
     # -- what is tried -------------------------------------------------------------------------
 
@@ -132,8 +132,8 @@ class Search:
                 self.progress(f"search: {self.question.tried - start:,} of {most:,} inputs")
                 owner = np.repeat(np.arange(len(letters)), STEPS)
                 steps = self._moved(letters[owner])
-                found = self.examine("coordinate search", steps)
-                table = found.margins.reshape(len(letters), STEPS)
+                answers = self.examine("coordinate search", steps)
+                table = answers.margins.reshape(len(letters), STEPS)
                 best = table.argmin(axis=1)
                 least = table[np.arange(len(letters)), best]
                 better = least < margins
@@ -157,20 +157,20 @@ class Search:
 
     def _moved(self, letters: Letters) -> Letters:
         """Every row with one letter changed; every other row with two."""
-        frame, found = self.question.frame, letters.copy()
+        frame, moved = self.question.frame, letters.copy()
         for turn in range(2):
-            rows = np.arange(turn, len(found), turn + 1)
+            rows = np.arange(turn, len(moved), turn + 1)
             place = self.rng.integers(0, letters.shape[1], size=len(rows))
-            other = self.rng.integers(0, letters.shape[1], size=len(rows))
+            other_place = self.rng.integers(0, letters.shape[1], size=len(rows))
             if frame.distinct:
-                own = found[rows, place].copy()
-                found[rows, place], found[rows, other] = found[rows, other], own
+                own = moved[rows, place].copy()
+                moved[rows, place], moved[rows, other_place] = moved[rows, other_place], own
             if not frame.distinct or turn == 0:
                 drawn = frame.sample(len(rows), self.rng, letters.shape[1])
                 new = drawn[np.arange(len(rows)), place]
-                free = ~(found[rows] == new[:, None]).any(axis=1) | (not frame.distinct)
-                found[rows[free], place[free]] = new[free]
-        return found
+                free = ~(moved[rows] == new[:, None]).any(axis=1) | (not frame.distinct)
+                moved[rows[free], place[free]] = new[free]
+        return moved
 
     # -- the simplest --------------------------------------------------------------------------
 
@@ -185,22 +185,22 @@ class Search:
                     for candidate in _candidates(frame, best)
                     if simplicity(frame, candidate) < key
                 },
-                key=lambda one: simplicity(frame, one),
+                key=lambda candidate: simplicity(frame, candidate),
             )
-            found = next(self._wrong(simpler), None)
-            if found is None:
+            wrong_word = next(self._wrong(simpler), None)
+            if wrong_word is None:
                 break
-            best = found
+            best = wrong_word
         return best
 
     def _wrong(self, words: list[Word]) -> Iterator[Word]:
         """Those of the words, in their order, that are answered wrong."""
         for start in range(0, len(words), 512):
-            part = words[start : start + 512]
-            for n in dict.fromkeys(map(len, part)):
-                own = [word for word in part if len(word) == n]
-                found = self.examine("shrinking", np.array(own, dtype=np.int64))
-                yield from (own[i] for i in np.flatnonzero(found.wrong))
+            batch = words[start : start + 512]
+            for n in dict.fromkeys(map(len, batch)):
+                own = [word for word in batch if len(word) == n]
+                answers = self.examine("shrinking", np.array(own, dtype=np.int64))
+                yield from (own[i] for i in np.flatnonzero(answers.wrong))
 
 
 def spread(frame: Frame, most: int) -> list[int]:
@@ -237,7 +237,7 @@ def _candidates(frame: Frame, word: Word) -> Iterator[Word]:
         if n - 2 in frame.lengths:  # a pair, as brackets come in
             shorter |= {word[:i] + word[i + 1 : j] + word[j + 1 :]
                         for j in range(n) for i in range(j)}  # fmt: skip
-        yield from (one for one in shorter if all(c in frame.letters[i] for i, c in enumerate(one)))
+        yield from (cut for cut in shorter if all(c in frame.letters[i] for i, c in enumerate(cut)))
     if frame.distinct:
         for i in range(n):
             yield from (
@@ -251,7 +251,7 @@ def _candidates(frame: Frame, word: Word) -> Iterator[Word]:
     useful = sorted({*word, *lowest})
     for old in sorted(set(word)):
         for new in useful:
-            yield _allowed(frame, tuple(new if one == old else one for one in word), word)
+            yield _allowed(frame, tuple(new if letter == old else letter for letter in word), word)
     for i in range(n):
         yield from (_allowed(frame, (*word[:i], c, *word[i + 1 :]), word) for c in useful)
         for j in range(i):

@@ -41,9 +41,9 @@ def _enumerated(result: Falsification) -> list[Finding]:
     counts = result.enumerated
     if counts is None:
         return []
-    which = "inputs of the frame" if counts.complete else "inputs of the frame (time ran out)"
+    scope = "inputs of the frame" if counts.complete else "inputs of the frame (time ran out)"
     text = (
-        f"Enumerated: {counts.wrong:,} of {counts.inputs:,} {which} are wrong, exactly; "
+        f"Enumerated: {counts.wrong:,} of {counts.inputs:,} {scope} are wrong, exactly; "
         f"{counts.undecided:,} are undecided ({counts.in_float64:,} decided in float64 with a "
         f"rounding bound, {counts.in_balls:,} in ball arithmetic)."
     )
@@ -53,29 +53,29 @@ def _enumerated(result: Falsification) -> list[Finding]:
 
 
 def _rates(result: Falsification) -> list[Finding]:
-    found = []
+    notes = []
     if result.error_rate.tried:
         rate = result.error_rate
         share = told_share(rate.wrong, rate.tried, digits=2)
         text = f"Wrong among {rate.of}: {share}."
-        found.append(Finding(severity="note", text=text))
-    worst = max(result.by_class, key=lambda one: one.share if one.tried else -1, default=None)
+        notes.append(Finding(severity="note", text=text))
+    worst = max(result.by_class, key=lambda rate: rate.share if rate.tried else -1, default=None)
     if worst is not None and worst.wrong:
         share = told_share(worst.wrong, worst.tried, digits=2)
-        found.append(Finding(severity="note", text=f"Worst class, {worst.of}: {share}."))
-    return found
+        notes.append(Finding(severity="note", text=f"Worst class, {worst.of}: {share}."))
+    return notes
 
 
 def _places(rates: tuple[Rate, ...]) -> list[Finding]:
     """The places at which a change that matters goes unseen most often."""
-    seen = [rate for rate in rates if rate.tried >= 10]
-    if not seen or not any(one.wrong for one in seen):
+    measured = [rate for rate in rates if rate.tried >= 10]
+    if not measured or not any(rate.wrong for rate in measured):
         return []
-    worst = sorted(seen, key=lambda one: -one.share)[:3]
+    worst = sorted(measured, key=lambda rate: -rate.share)[:3]
     places = "; ".join(
-        f"{one.of}, wrong {one.wrong:,} of {one.tried:,} ({one.share:.0%})"
-        for one in worst
-        if one.wrong
+        f"{rate.of}, wrong {rate.wrong:,} of {rate.tried:,} ({rate.share:.0%})"
+        for rate in worst
+        if rate.wrong
     )
     severity: Severity = "warning" if worst[0].share >= 0.5 else "note"
     text = f"One letter changed so that the label changes: {places}."

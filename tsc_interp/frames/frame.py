@@ -75,9 +75,9 @@ class Frame(FrozenConfig):
         if not 0 <= low <= high or high < 1 or len(self.letters) != high:
             raise ValueError(f"places from {low} to {high}, and letters for {len(self.letters)}")
         tokens = [*self.before, *self.after, *(t for run in self.between.values() for t in run)]
-        if min([*tokens, *(min(one, default=-1) for one in self.letters)]) < 0:
+        if min([*tokens, *(min(letters, default=-1) for letters in self.letters)]) < 0:
             raise ValueError("tokens are numbers from 0 on, and every place has a letter or more")
-        if any(len(set(one)) < len(one) for one in self.letters):
+        if any(len(set(letters)) < len(letters) for letters in self.letters):
             raise ValueError("a token is given twice among the letters of a place")
         if len(set(self.letters[min(low, high - 1) :])) > 1:
             raise ValueError("the places that may be missing share one set of letters")
@@ -89,7 +89,7 @@ class Frame(FrozenConfig):
             raise ValueError(f"{high} distinct letters of {len(self.letters[0])}")
         if not self.read or len(set(self.names.values())) < len(self.names):
             raise ValueError("a frame reads one position or more, and names no two tokens alike")
-        if any(set(one) & set(";=[]") or not one.strip() for one in self.names.values()):
+        if any(set(name) & set(";=[]") or not name.strip() for name in self.names.values()):
             raise ValueError("names of tokens are written without ; = [ and ]")
         if self.writes and self.read != (-1,):
             raise ValueError("what a model writes is read from the last token on: leave out read")
@@ -116,7 +116,7 @@ class Frame(FrozenConfig):
                     "give letters="
                 )
             chosen = tuple(usual)
-            fields["letters"] = [chosen if one is None else one for one in fields["letters"]]
+            fields["letters"] = [chosen if own is None else own for own in fields["letters"]]
         return cls(**{**fields, **more})
 
     def __str__(self) -> str:
@@ -145,12 +145,12 @@ class Frame(FrozenConfig):
         size = self.length(letters)
         if self.writes:
             return tuple(range(size - 1, size - 1 + self.writes))
-        if not all(-size <= one < size for one in self.read):
+        if not all(-size <= position < size for position in self.read):
             raise UsageError(
                 f"the frame reads positions {notation.spans(self.read)}, and a row of {letters} "
                 f"letters has {size} tokens"
             )
-        return tuple(one % size for one in self.read)
+        return tuple(position % size for position in self.read)
 
     @property
     def fixed(self) -> tuple[int, ...]:
@@ -163,7 +163,7 @@ class Frame(FrozenConfig):
         """The letters of all places, which are a, b, c, ... of a task; sorted if places differ."""
         if len(set(self.letters)) == 1:
             return self.letters[0]
-        return tuple(sorted({letter for one in self.letters for letter in one}))
+        return tuple(sorted({letter for letters in self.letters for letter in letters}))
 
     @property
     def tokens(self) -> tuple[int, ...]:
@@ -175,10 +175,10 @@ class Frame(FrozenConfig):
     def count(self, letters: int | None = None) -> int:
         """Return the number of inputs, of all lengths or with so many letters."""
         if letters is None:
-            return sum(self.count(one) for one in self.lengths)
+            return sum(self.count(length) for length in self.lengths)
         if letters not in self.lengths:
             return 0
-        sizes = [len(one) for one in self.letters[:letters]]
+        sizes = [len(own) for own in self.letters[:letters]]
         return math.perm(sizes[0], letters) if self.distinct else math.prod(sizes)
 
     def listed(self, letters: int, start: int, stop: int) -> Letters:
@@ -201,7 +201,7 @@ class Frame(FrozenConfig):
 
     def sample(self, count: int, rng: np.random.Generator, letters: int) -> Letters:
         """Draw inputs with so many letters, each equally likely."""
-        sizes = [len(one) for one in self.letters[:letters]]
+        sizes = [len(own) for own in self.letters[:letters]]
         if self.distinct:
             return self._tokens(rng.random((count, sizes[0])).argsort(axis=1)[:, :letters])
         return self._tokens(rng.integers(0, sizes, size=(count, letters)))
@@ -209,9 +209,9 @@ class Frame(FrozenConfig):
     def draw_lengths(self, count: int, rng: np.random.Generator) -> dict[int, int]:
         """Draw the lengths of `count` random inputs, and return how many have each length."""
         total = self.count()
-        shares = [self.count(one) / total for one in self.lengths]
+        shares = [self.count(length) / total for length in self.lengths]
         drawn = rng.multinomial(count, np.array(shares) / sum(shares))
-        return {one: int(n) for one, n in zip(self.lengths, drawn, strict=True) if n}
+        return {length: int(n) for length, n in zip(self.lengths, drawn, strict=True) if n}
 
     def _tokens(self, chosen: Letters) -> Letters:
         """Map the index of a letter in its place's set to its token."""
@@ -223,14 +223,14 @@ class Frame(FrozenConfig):
     def mapped(self, change: Callable[[int], int], **options: Any) -> Self:
         """Return the frame with every token changed, its names left out, and other options."""
 
-        def each(tokens: Sequence[int]) -> tuple[int, ...]:
+        def changed(tokens: Sequence[int]) -> tuple[int, ...]:
             return tuple(map(change, tokens))
 
         return self.replace(
-            before=each(self.before),
-            letters=tuple(map(each, self.letters)),
-            between={at: each(run) for at, run in self.between.items()},
-            after=each(self.after),
+            before=changed(self.before),
+            letters=tuple(map(changed, self.letters)),
+            between={at: changed(run) for at, run in self.between.items()},
+            after=changed(self.after),
             **{"names": {}, **options},
         )
 
@@ -258,11 +258,11 @@ class Frame(FrozenConfig):
         if count not in self.lengths:
             return None
         fixed, at = self.template(count)
-        given = np.asarray(row, dtype=np.int64)
-        letters = given[at]
-        blank = given.copy()
+        tokens = np.asarray(row, dtype=np.int64)
+        letters = tokens[at]
+        blank = tokens.copy()
         blank[at] = 0
-        allowed = all(int(one) in self.letters[place] for place, one in enumerate(letters))
+        allowed = all(int(letter) in self.letters[place] for place, letter in enumerate(letters))
         if not allowed or (blank != fixed).any():
             return None
         return None if self.distinct and len(set(letters)) < count else tuple(letters.tolist())
@@ -273,12 +273,12 @@ class Frame(FrozenConfig):
     def fault(self, row: Sequence[int]) -> str:
         """Return why a row of tokens is neither an input of this frame nor its letters."""
         lengths = notation.spans(self.lengths)
-        whole = len(row) - self.length(0)
-        if len(row) not in self.lengths and whole not in self.lengths:
+        count = len(row) - self.length(0)
+        if len(row) not in self.lengths and count not in self.lengths:
             return f"inputs have {lengths} letters, and rows of them {self.length(0)} tokens more"
         letters = list(row)
         if len(row) not in self.lengths:
-            fixed, at = self.template(whole)
+            fixed, at = self.template(count)
             for i, token in enumerate(fixed.tolist()):
                 if i not in at and row[i] != token:
                     return f"position {i} holds {self.text([token])}, not {self.text([row[i]])}"
@@ -291,17 +291,17 @@ class Frame(FrozenConfig):
     def text(self, row: Sequence[int]) -> str:
         """Return a row as text, with the names of tokens that have one and ids for the others."""
         shown = [self.names.get(int(token), str(int(token))) for token in row]
-        return "".join(shown) if all(len(one) == 1 for one in shown) else " ".join(shown)
+        return "".join(shown) if all(len(name) == 1 for name in shown) else " ".join(shown)
 
 
 def _spread(chosen: Letters) -> Letters:
     """From places among the letters not used yet to places among all letters."""
-    found = chosen.copy()
+    indices = chosen.copy()
     for place in range(chosen.shape[1]):
-        used = np.sort(found[:, :place], axis=1)
+        used = np.sort(indices[:, :place], axis=1)
         for column in range(place):
-            found[:, place] += found[:, place] >= used[:, column]
-    return found
+            indices[:, place] += indices[:, place] >= used[:, column]
+    return indices
 
 
 def _as_data(given: dict[str, Any]) -> dict[str, Any]:
@@ -317,12 +317,12 @@ def _as_data(given: dict[str, Any]) -> dict[str, Any]:
     elif isinstance(places, list):
         data["places"] = tuple(places)
     if isinstance(letters, Sequence | set | frozenset | np.ndarray) and len(letters):
-        one = list(letters)
-        if all(isinstance(each, int | np.integer) for each in one):
+        entries = list(letters)
+        if all(isinstance(entry, int | np.integer) for entry in entries):
             high = data["places"][1] if isinstance(data.get("places"), tuple) else 0
-            data["letters"] = tuple(_ids(one) for _ in range(high))
+            data["letters"] = tuple(_ids(entries) for _ in range(high))
         else:
-            data["letters"] = tuple(_ids(each) for each in one)
+            data["letters"] = tuple(_ids(entry) for entry in entries)
     for key in ("before", "after", "read", "classes"):
         if key in data and data[key] is not None:
             value = data[key]
@@ -330,7 +330,7 @@ def _as_data(given: dict[str, Any]) -> dict[str, Any]:
     if "between" in data:
         data["between"] = {at: _ids(run) for at, run in sorted(_by_id(data, "between").items())}
     if "names" in data:
-        data["names"] = {token: str(one) for token, one in _by_id(data, "names").items()}
+        data["names"] = {token: str(name) for token, name in _by_id(data, "names").items()}
     return data
 
 

@@ -157,12 +157,12 @@ def write(frame: Mapping[str, Any]) -> str:
     sets: dict[tuple[int, ...], str] = {}
     for letters in frame["letters"]:
         if letters not in sets:
-            free = (one for one in _SETS if one not in (*sets.values(), *names.values()))
+            free = (name for name in _SETS if name not in (*sets.values(), *names.values()))
             sets[letters] = next(free, f"set_{len(sets)}")
     parts = [_written(token, names) for token in frame["before"]]
     at = 0
     for end in (*sorted(frame["between"]), frame["places"][1]):
-        parts += _groups(frame["places"], [sets[one] for one in frame["letters"]], at, end)
+        parts += _groups(frame["places"], [sets[own] for own in frame["letters"]], at, end)
         parts += [_written(token, names) for token in frame["between"].get(end, ())]
         at = end
     parts += [_written(token, names) for token in frame["after"]]

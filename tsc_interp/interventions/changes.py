@@ -153,20 +153,20 @@ def change(text: str | Change) -> Change:
         return text
     match = _NOTATION.fullmatch(text.strip())
     name, inside = (match["name"], match["inside"]) if match else ("", None)
-    given = [part.strip() for part in (inside or "").split(",") if part.strip()]
-    plain = [part for part in given if "=" not in part]
-    named = dict(part.replace(" ", "").split("=", 1) for part in given if "=" in part)
+    arguments = [part.strip() for part in (inside or "").split(",") if part.strip()]
+    plain = [part for part in arguments if "=" not in part]
+    named = dict(part.replace(" ", "").split("=", 1) for part in arguments if "=" in part)
     try:
-        made = _made(name, plain, named)
+        parsed = _made(name, plain, named)
     except (ValueError, TypeError, IndexError):
-        made = None
-    if made is None or named:
+        parsed = None
+    if parsed is None or named:
         raise UsageError(
             f"{text!r} is no change; {suggest(name, _NAMES)}changes are zero, mean, "
             "mean(aab, abc), from(aab), like(b), set(0.7), scale(0.5), noise(0.1, seed=0), "
             "resample(seed=0), patch(aab)"
         )
-    return made
+    return parsed
 
 
 def _made(name: str, plain: list[str], named: dict[str, str]) -> Change | None:

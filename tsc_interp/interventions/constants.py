@@ -139,8 +139,8 @@ def constant(runs: Runs, wanted: Intervention) -> Tensor | None:
                 f"{wanted}: which letters there are differs between strings, so attention weights "
                 "have no mean; use patch, zero, scale or resample, or change keys"
             )
-        there = runs.elsewhere(how.strings) if how.strings else runs
-        return _average(runs, there, where.hook, wanted)
+        source = runs.elsewhere(how.strings) if how.strings else runs
+        return _average(runs, source, where.hook, wanted)
     return None
 
 
@@ -194,27 +194,27 @@ def require_votes(
         raise UsageError(f"{wanted}: no string of the mean has {', '.join(missing)}")
 
 
-def _mean_letter(there: Runs, activation: Tensor, vocab: int) -> tuple[Tensor, Tensor]:
+def _mean_letter(source: Runs, activation: Tensor, vocab: int) -> tuple[Tensor, Tensor]:
     """A key or a value is averaged over the attended tokens of all strings, copies counted.
 
     (Over one kind of token it would stay what it is: in the first layer it does not vary.)
     """
-    assert there.inputs is not None
-    weights = there.inputs.multiplicity
+    assert source.inputs is not None
+    weights = source.inputs.multiplicity
     mean = (weights[:, :, None, None] * activation.double()).sum((0, 1)) / weights.sum()
     return mean.to(activation.dtype).expand(vocab, *mean.shape), torch.ones(vocab)
 
 
-def _average(runs: Runs, there: Runs, hook: str, wanted: Intervention) -> Tensor:
+def _average(runs: Runs, source: Runs, hook: str, wanted: Intervention) -> Tensor:
     if runs.by_token:
-        means, votes = table(there, hook)
+        means, votes = table(source, hook)
         needed = runs.tokens[runs.present].unique()
         if hook.endswith(("hook_z", "hook_post", "hook_mlp_out")) and runs.cfg.n_layers == 1:
             needed = torch.tensor([CLS])  # of one layer nothing but CLS is read
         require_votes(wanted, votes, needed.tolist(), runs.token_names or ())
         return means[runs.tokens]
-    activation = there.activation(hook)
-    if activation.shape[1] != runs.tokens.shape[1] or not bool(there.present.all()):
+    activation = source.activation(hook)
+    if activation.shape[1] != runs.tokens.shape[1] or not bool(source.present.all()):
         raise UsageError(
             f"{wanted}: positions matter to this model, so all strings must be of one length"
         )
@@ -230,8 +230,8 @@ def _of_letter(runs: Runs, where: Part | Direction, letter: str) -> Tensor:
         )
     token = runs.token(letter)
     assert runs.config is not None
-    there = runs.elsewhere([letter])
-    return there.activation(where.hook)[0, there.tokens[0] == token][0]
+    source = runs.elsewhere([letter])
+    return source.activation(where.hook)[0, source.tokens[0] == token][0]
 
 
 def _resampled(runs: Runs, hook: str, seed: int) -> Tensor:

@@ -62,7 +62,7 @@ class Hooks:
     ) -> None:
         self.runs = Runs(model, input, token_names)
         self.interventions = as_interventions(interventions)
-        self._rows = {one: row for row, one in enumerate(self.interventions)} if each else {}
+        self._rows = {key: row for row, key in enumerate(self.interventions)} if each else {}
         if each and not len(self._rows) == len(self.interventions) == len(self.runs.tokens):
             raise UsageError(
                 f"{len(self.interventions)} interventions, one for each row, need as many rows and "
@@ -74,27 +74,27 @@ class Hooks:
         reads: list[HookPair] = []
         self.steps: list[list[HookPair]] = []
         """Of each intervention the hooks it takes, in order; the last one changes something."""
-        for one in self.interventions:
-            one.check(self.runs.cfg)
-            if isinstance(one.place, Edge):
-                *listening, read = self._edge(one, one.place)
+        for intervention in self.interventions:
+            intervention.check(self.runs.cfg)
+            if isinstance(intervention.place, Edge):
+                *listening, read = self._edge(intervention, intervention.place)
                 captures += listening
                 reads.append(read)
                 self.steps.append([*listening, read])
             else:
-                edits.append((one.place.hook, self._edit(one)))
+                edits.append((intervention.place.hook, self._edit(intervention)))
                 self.steps.append([edits[-1]])
         # A part that is both changed and listened to is heard as it is after the change.
         self.fwd_hooks: list[HookPair] = [*edits, *captures, *reads]
 
     def remarks(self) -> list[str]:
         """Return remarks after the run; an intervention whose hook did not fire raises an error."""
-        for one, record in self._records.items():
+        for intervention, record in self._records.items():
             if not record.fired:
-                raise UsageError(f"{one}: its hook did not fire, so nothing was changed")
+                raise UsageError(f"{intervention}: its hook did not fire, so nothing was changed")
         return [
-            f"{one} changed nothing: the activation was the same already"
-            for one, record in self._records.items()
+            f"{intervention} changed nothing: the activation was the same already"
+            for intervention, record in self._records.items()
             if record.moved == 0.0
         ]
 
@@ -103,29 +103,29 @@ class Hooks:
         self.remarks()
         return [self._records[intervention].moved for intervention in self.interventions]
 
-    def _note(self, one: Intervention, before: Tensor, after: Tensor) -> None:
-        record = self._records[one]
+    def _note(self, intervention: Intervention, before: Tensor, after: Tensor) -> None:
+        record = self._records[intervention]
         record.fired = True
         if before.numel():
             # Masked scores are minus infinity before and after, which is no change.
             apart = torch.where(after.eq(before), 0.0, (after - before).detach().abs())
             record.moved = max(record.moved, float(apart.max()))
 
-    def _only(self, one: Intervention, mask: Tensor, axes: int) -> Tensor:
+    def _only(self, intervention: Intervention, mask: Tensor, axes: int) -> Tensor:
         """Of a mask over an activation with so many axes, what is in the intervention's row."""
-        if one not in self._rows:
+        if intervention not in self._rows:
             return mask
-        row = _one_of(len(self.runs.tokens), self._rows[one])
+        row = _one_of(len(self.runs.tokens), self._rows[intervention])
         return mask.logical_and(row.reshape(-1, *[1] * (axes - 1)))
 
     # -- parts -------------------------------------------------------------------------------
 
-    def _edit(self, one: Intervention) -> Callable[..., Tensor]:
-        where, new = one.place, constant(self.runs, one)
+    def _edit(self, intervention: Intervention) -> Callable[..., Tensor]:
+        where, new = intervention.place, constant(self.runs, intervention)
         assert not isinstance(where, Edge)
 
         def edit(activation: Tensor, hook: Any) -> Tensor:
-            target = self._target(one, activation, new)
+            target = self._target(intervention, activation, new)
             if isinstance(where, Direction):
                 unit = torch.as_tensor(where.unit, dtype=activation.dtype)
                 gap = (target - activation) @ unit
@@ -133,18 +133,19 @@ class Hooks:
                 mask = torch.ones((), dtype=torch.bool)
             else:
                 mask = self._mask(where)
-            changed = torch.where(self._only(one, mask, activation.ndim), target, activation)
-            self._note(one, activation, changed)
+            mask = self._only(intervention, mask, activation.ndim)
+            changed = torch.where(mask, target, activation)
+            self._note(intervention, activation, changed)
             return changed
 
         return edit
 
-    def _target(self, one: Intervention, activation: Tensor, new: Tensor | None) -> Tensor:
+    def _target(self, intervention: Intervention, activation: Tensor, new: Tensor | None) -> Tensor:
         """What the activation becomes where it is changed."""
-        if isinstance(one.change, Scale):
-            return activation * one.change.factor
-        if isinstance(one.change, Noise):
-            return noisy(self.runs, activation, one.change)
+        if isinstance(intervention.change, Scale):
+            return activation * intervention.change.factor
+        if isinstance(intervention.change, Noise):
+            return noisy(self.runs, activation, intervention.change)
         assert new is not None
         return new.to(activation.dtype)
 
@@ -161,8 +162,8 @@ class Hooks:
             return head[:, None, None].logical_and(shown)
         if where.letter is None:
             return at[:, None, None].logical_and(head[:, None])
-        here: Tensor = self.runs.tokens.eq(self.runs.token(where.letter)).logical_and(at)
-        return here[:, :, None, None].logical_and(head[:, None])
+        matching: Tensor = self.runs.tokens.eq(self.runs.token(where.letter)).logical_and(at)
+        return matching[:, :, None, None].logical_and(head[:, None])
 
     def _positions(self, position: int | None) -> Tensor:
         width = self.runs.tokens.shape[1]
@@ -174,18 +175,18 @@ class Hooks:
 
     # -- edges -------------------------------------------------------------------------------
 
-    def _edge(self, one: Intervention, edge: Edge) -> list[HookPair]:
+    def _edge(self, intervention: Intervention, edge: Edge) -> list[HookPair]:
         """Listen to what the source writes; take it from what the target reads."""
         through_norm = has_norm(self.runs) and edge.target.kind != "logit"
         if has_norm(self.runs):
             check_writers(self.runs)
-        new = constant(self.runs, one)
+        new = constant(self.runs, intervention)
         heard: list[Tensor] = []
         stream: list[Tensor] = []
 
         def listen(activation: Tensor, hook: Any) -> None:
-            if isinstance(one.change, Scale):
-                surplus = activation * (1 - one.change.factor)
+            if isinstance(intervention.change, Scale):
+                surplus = activation * (1 - intervention.change.factor)
             else:
                 assert new is not None
                 surplus = activation - new.to(activation.dtype)
@@ -198,14 +199,14 @@ class Hooks:
             lost = heard[0]
             if through_norm:
                 before = normed(self.runs, edge.target, stream[0])
-                row = self._rows.get(one, slice(None))  # other rows may be changed already
+                row = self._rows.get(intervention, slice(None))  # other rows may be changed already
                 check_reading(edge.target, *self._heard(edge.target, activation[row], before[row]))
                 lost = before - normed(self.runs, edge.target, stream[0] - lost)
             unheard = activation - self._read(edge.target, lost)
             everywhere = torch.ones((), dtype=torch.bool)
-            mask = self._only(one, everywhere, activation.ndim)
+            mask = self._only(intervention, everywhere, activation.ndim)
             changed = torch.where(mask, unheard, activation)
-            self._note(one, activation, changed)
+            self._note(intervention, activation, changed)
             return changed
 
         listening = [(edge.source.hook, listen)]
@@ -216,11 +217,11 @@ class Hooks:
     def _heard(self, target: Part, activation: Tensor, stream: Tensor) -> tuple[Tensor, Tensor]:
         """The target's activation, and the one its weights make of the normed stream."""
         name, block = _READS[target.kind], self.runs.model.blocks[target.layer]
-        which = slice(None) if target.index is None else target.index
-        heard = activation[..., which] if name == "in" else activation[..., which, :]
+        index = slice(None) if target.index is None else target.index
+        heard = activation[..., index] if name == "in" else activation[..., index, :]
         bias = getattr(block.mlp if name == "in" else block.attn, f"b_{name}", None)
         computed = stream @ self._weight(f"W_{name}", target)
-        return heard, computed if bias is None else computed + bias.detach()[which]
+        return heard, computed if bias is None else computed + bias.detach()[index]
 
     def _written(self, source: Part, activation: Tensor) -> Tensor:
         """The source's activation as the residual stream has it: `[... batch pos d_model]`."""
@@ -234,10 +235,10 @@ class Hooks:
         """What the target makes of it, in the shape of the activation at its reading hook."""
         if target.kind == "logit":
             return written
-        seen: Tensor = written @ self._weight(f"W_{_READS[target.kind]}", target)
+        projected: Tensor = written @ self._weight(f"W_{_READS[target.kind]}", target)
         if target.kind != "mlp":
-            seen = seen[..., None] if target.kind == "neuron" else seen[..., None, :]
-        return seen * self._mask(target)
+            projected = projected[..., None] if target.kind == "neuron" else projected[..., None, :]
+        return projected * self._mask(target)
 
     def _weight(self, name: str, part: Part) -> Tensor:
         stacked: Tensor = getattr(self.runs.model, name).detach()[part.layer]

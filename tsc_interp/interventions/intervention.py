@@ -89,17 +89,17 @@ Given = str | Intervention | Iterable[str | Intervention]
 
 def as_interventions(given: Given) -> tuple[Intervention, ...]:
     """One or several, as notation or as data."""
-    several: list[Any] = [given]
+    entries: list[Any] = [given]
     if isinstance(given, Iterable) and not isinstance(given, str):
-        several = list(given)
-    for one in several:
-        if not isinstance(one, str | Intervention):
+        entries = list(given)
+    for entry in entries:
+        if not isinstance(entry, str | Intervention):
             raise UsageError(
                 f"an intervention is text such as 'head0=zero', or an Intervention; got "
-                f"{shorten(one)}"
+                f"{shorten(entry)}"
             )
     interventions = tuple(
-        Intervention.parse(one) if isinstance(one, str) else one for one in several
+        Intervention.parse(entry) if isinstance(entry, str) else entry for entry in entries
     )
     if not interventions:
         raise UsageError("no intervention was given")

@@ -74,9 +74,9 @@ def check_reading(target: Part, heard: Tensor, computed: Tensor) -> None:
 
 def norm_weights(norm: Any) -> tuple[Tensor | None, Tensor | None, float]:
     """A norm's gain and shift, None where it has none, and what is added to the gain."""
-    found = (
+    candidates = (
         [getattr(norm, name) for name in names if isinstance(getattr(norm, name, None), Tensor)]
         for names in (("w", "weight"), ("b", "bias"))
     )
-    gain, shift = (weights[0].detach() if weights else None for weights in found)
+    gain, shift = (weights[0].detach() if weights else None for weights in candidates)
     return gain, shift, float(getattr(norm, "uses_weight_offset", False))

@@ -56,10 +56,10 @@ def singly(model: Any, input: Any, interventions: Given, *, metric: Metric = log
     after, moved = [], []
     with torch.no_grad():
         for start in range(0, len(wanted), AT_ONCE):
-            some = wanted[start : start + AT_ONCE]
-            rows = repeated(model, input, len(some))
-            hooks = Hooks(model, rows, some, each=True)
-            if not before or len(some) < AT_ONCE:
+            batch = wanted[start : start + AT_ONCE]
+            rows = repeated(model, input, len(batch))
+            hooks = Hooks(model, rows, batch, each=True)
+            if not before or len(batch) < AT_ONCE:
                 unchanged = metric(model(rows))
             before.append(unchanged)
             after.append(metric(model.run_with_hooks(rows, fwd_hooks=hooks.fwd_hooks)))
@@ -78,48 +78,51 @@ def expected(model: Any, input: Any, interventions: Given, *, metric: Metric = l
     hooks = Hooks(model, row, wanted)
     names = {name for steps in hooks.steps for name, _ in steps}
     names |= {_weights(name) for name in names}
-    seen: dict[str, Tensor] = {}
+    cached: dict[str, Tensor] = {}
 
     def keeping(name: str) -> HookPair:
         def keep(activation: Tensor, hook: Any) -> Tensor:
-            seen[name] = activation if activation.requires_grad else activation.requires_grad_()
-            return seen[name]
+            cached[name] = activation if activation.requires_grad else activation.requires_grad_()
+            return cached[name]
 
         return name, keep
 
     with torch.enable_grad():
         out = metric(model.run_with_hooks(row, fwd_hooks=[keeping(name) for name in sorted(names)]))
-        order = list(seen)
-        found = torch.autograd.grad(out.sum(), [seen[name] for name in order], allow_unused=True)
+        order = list(cached)
+        grads = torch.autograd.grad(out.sum(), [cached[name] for name in order], allow_unused=True)
     gradients = {
-        name: torch.zeros_like(seen[name]) if one is None else one
-        for name, one in zip(order, found, strict=True)
+        name: torch.zeros_like(cached[name]) if grad is None else grad
+        for name, grad in zip(order, grads, strict=True)
     }
     with torch.no_grad():
         return torch.stack(
             [
-                _first_order(one, steps, seen, gradients)
-                for one, steps in zip(wanted, hooks.steps, strict=True)
+                _first_order(intervention, steps, cached, gradients)
+                for intervention, steps in zip(wanted, hooks.steps, strict=True)
             ]
         )
 
 
 def _first_order(
-    one: Intervention, steps: list[HookPair], seen: dict[str, Tensor], gradients: dict[str, Tensor]
+    intervention: Intervention,
+    steps: list[HookPair],
+    cached: dict[str, Tensor],
+    gradients: dict[str, Tensor],
 ) -> Tensor:
     for name, step in steps:
-        if name not in seen:
-            raise UsageError(f"{one}: its hook did not fire, so nothing was changed")
-        before, after = seen[name], step(seen[name], hook=None)
-    if _score(one):
+        if name not in cached:
+            raise UsageError(f"{intervention}: its hook did not fire, so nothing was changed")
+        before, after = cached[name], step(cached[name], hook=None)
+    if _score(intervention):
         before, after = before.softmax(-1), after.softmax(-1)
         name = _weights(name)
     change: Tensor = gradients[name] * (after - before)
     return change.sum()
 
 
-def _score(one: Intervention) -> bool:
-    return isinstance(one.place, Part) and one.place.kind == "score"
+def _score(intervention: Intervention) -> bool:
+    return isinstance(intervention.place, Part) and intervention.place.kind == "score"
 
 
 def _weights(name: str) -> str:
@@ -130,9 +133,9 @@ def _weights(name: str) -> str:
 def repeated(model: Any, input: Any, count: int) -> Any:
     """So many rows of one string (or of one row of token ids)."""
     if hasattr(model, "inputs"):
-        given: Inputs = model.inputs(input)
-        _need_one(len(given.tokens))
-        return given.repeated(count)
+        inputs: Inputs = model.inputs(input)
+        _need_one(len(inputs.tokens))
+        return inputs.repeated(count)
     rows = torch.as_tensor(input)
     rows = rows[None] if rows.ndim == 1 else rows
     _need_one(len(rows))

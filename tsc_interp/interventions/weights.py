@@ -101,17 +101,17 @@ def edit(
         from tsc_interp.model.classifier import Classifier
 
         weights = {name: w.astype(np.float64) for name, w in checkpoint.weights.items()}
-        for one in (one.over(tuple(strings)) for one in wanted):
-            one.check(checkpoint.config)
-            if only_scales(one):
-                scale(weights, checkpoint.config, one)
+        for intervention in (one.over(tuple(strings)) for one in wanted):
+            intervention.check(checkpoint.config)
+            if only_scales(intervention):
+                scale(weights, checkpoint.config, intervention)
             else:
-                write_bias(weights, Classifier.from_checkpoint(checkpoint), one)
+                write_bias(weights, Classifier.from_checkpoint(checkpoint), intervention)
         rounded = {name: w.astype(np.float32) for name, w in weights.items()}
         return Checkpoint(checkpoint.config, rounded, provenance, source=source)
     editor = _Editor(checkpoint, tuple(strings))
-    for one in wanted:
-        editor.add(one)
+    for intervention in wanted:
+        editor.add(intervention)
     return editor.finish(provenance, source)
 
 
@@ -138,128 +138,129 @@ class _Editor:
 
     # -- taking edits ------------------------------------------------------------------------
 
-    def add(self, one: Intervention) -> None:
-        one = one.over(self.strings)
-        one.check(self.config)
-        where, how = one.place, one.change
+    def add(self, intervention: Intervention) -> None:
+        intervention = intervention.over(self.strings)
+        intervention.check(self.config)
+        where, how = intervention.place, intervention.change
         if isinstance(how, Resample):
             raise UnsupportedError(
-                f"{one}: what is drawn differs from string to string, so it is no constant; use "
-                "from(...) or mean(...)"
+                f"{intervention}: what is drawn differs from string to string, so it is no "
+                "constant; use from(...) or mean(...)"
             )
         at = where.target if isinstance(where, Edge) else where
         if isinstance(how, Patch) or (isinstance(at, Part) and at.position is not None):
             raise UnsupportedError(
-                f"{one}: patches and single positions belong to one run, so they are no constant; "
-                "use from(...) of the whole part"
+                f"{intervention}: patches and single positions belong to one run, so they are no "
+                "constant; use from(...) of the whole part"
             )
         if isinstance(where, Direction):
-            self._direction(one, where)
+            self._direction(intervention, where)
         elif isinstance(where, Edge):
-            self._edge(one, where)
+            self._edge(intervention, where)
         elif where.kind in ("query", "key", "value"):
-            self._inside_head(one, where)
+            self._inside_head(intervention, where)
         elif where.kind in _REFUSED:
-            raise UnsupportedError(f"{one}: {_REFUSED[where.kind]}")
+            raise UnsupportedError(f"{intervention}: {_REFUSED[where.kind]}")
         else:
-            self._output(one, where)
+            self._output(intervention, where)
 
-    def _output(self, one: Intervention, where: Part) -> None:
+    def _output(self, intervention: Intervention, where: Part) -> None:
         """A head, a neuron or an MLP writes less, nothing, or a constant."""
-        if isinstance(one.change, Mean | From | Set):
-            for token, average in self._averages(one, where).items():
+        if isinstance(intervention.change, Mean | From | Set):
+            for token, average in self._averages(intervention, where).items():
                 vector = self._written(where, average)
                 self._constant(token, vector, [r for r in self.cut if _after(where, r)])
         written = written_by(self.weights, where)
-        written *= factor(one)
+        written *= factor(intervention)
 
-    def _edge(self, one: Intervention, edge: Edge) -> None:
-        self._no_norm(one)
+    def _edge(self, intervention: Intervention, edge: Edge) -> None:
+        self._no_norm(intervention)
         if "mlp" in (edge.source.kind, edge.target.kind):
-            raise UnsupportedError(f"{one}: as weights, cut the edges of single neurons")
+            raise UnsupportedError(f"{intervention}: as weights, cut the edges of single neurons")
         if edge.source in self.cut[edge.target]:
             raise UsageError(f"{edge} is changed twice")
         self.cut[edge.target].add(edge.source)
-        if isinstance(one.change, Scale):
+        if isinstance(intervention.change, Scale):
             raise UnsupportedError(
-                f"{one}: an edge is cut or made constant in weights; scale the whole part, or use "
-                "hooks"
+                f"{intervention}: an edge is cut or made constant in weights; scale the whole "
+                "part, or use hooks"
             )
-        if isinstance(one.change, Mean | From | Set):
-            for token, average in self._averages(one, edge.source).items():
+        if isinstance(intervention.change, Mean | From | Set):
+            for token, average in self._averages(intervention, edge.source).items():
                 self._constant(token, self._written(edge.source, average), [edge.target])
 
-    def _inside_head(self, one: Intervention, where: Part) -> None:
-        if only_scales(one):
-            scale(self.weights, self.config, one)
+    def _inside_head(self, intervention: Intervention, where: Part) -> None:
+        if only_scales(intervention):
+            scale(self.weights, self.config, intervention)
             return
         if where.layer:
             raise UnsupportedError(
-                f"{one}: beyond the first layer a letter's {where.kind} depends on the string, so "
-                "it is no constant; only zero and scale of the whole can be written as weights"
+                f"{intervention}: beyond the first layer a letter's {where.kind} depends on the "
+                "string, so it is no constant; only zero and scale of the whole can be written as "
+                "weights"
             )
-        self._no_norm(one)
+        self._no_norm(intervention)
         reader = Part(where.kind, 0, where.index)
-        for token, old, new in self._vectors(one, where):
+        for token, old, new in self._vectors(intervention, where):
             self._tag(token, reader, new - old)
 
-    def _direction(self, one: Intervention, where: Direction) -> None:
+    def _direction(self, intervention: Intervention, where: Direction) -> None:
         if where.site != "resid_post" or where.layer != self.config.n_layers - 1:
             raise UnsupportedError(
-                f"{one}: as weights, only a direction of the last resid_post can be changed; use "
-                "hooks for the others"
+                f"{intervention}: as weights, only a direction of the last resid_post can be "
+                "changed; use hooks for the others"
             )
         unit = np.asarray(where.unit, dtype=np.float64)
-        seen = float(unit @ self.weights["unembed.W_U"][:, 0])
-        if not isinstance(one.change, Zero | Scale):
-            self._no_norm(one)
-            average = self._averages(one, where)[CLS]
-            self._tag(CLS, Part("logit"), np.array([float(unit @ average) * seen]))
-        self.weights["unembed.W_U"][:, 0] -= (1 - factor(one)) * seen * unit
+        read = float(unit @ self.weights["unembed.W_U"][:, 0])
+        if not isinstance(intervention.change, Zero | Scale):
+            self._no_norm(intervention)
+            average = self._averages(intervention, where)[CLS]
+            self._tag(CLS, Part("logit"), np.array([float(unit @ average) * read]))
+        self.weights["unembed.W_U"][:, 0] -= (1 - factor(intervention)) * read * unit
 
-    def _no_norm(self, one: Intervention) -> None:
+    def _no_norm(self, intervention: Intervention) -> None:
         if self.config.has_norm:
             raise UnsupportedError(
-                f"{one}: written as weights this adds dimensions, which the norms of this model "
-                "would feel; zero and scale of whole parts can be written as weights, and hooks "
-                "do the rest"
+                f"{intervention}: written as weights this adds dimensions, which the norms of this "
+                "model would feel; zero and scale of whole parts can be written as weights, and "
+                "hooks do the rest"
             )
 
     # -- constants ---------------------------------------------------------------------------
 
-    def _averages(self, one: Intervention, where: Part | Direction) -> dict[int, Array]:
+    def _averages(self, intervention: Intervention, where: Part | Direction) -> dict[int, Array]:
         """Per kind of token that anyone reads, what the part is on average."""
-        self._no_norm(one)
+        self._no_norm(intervention)
         last = where.layer == self.config.n_layers - 1 and not (
             isinstance(where, Part) and where.kind == "embed"
         )
         needed = [CLS, *([] if last else range(FIRST_LETTER, self.config.alphabet.vocab_size))]
-        if isinstance(one.change, Set):
-            return {t: np.array(given_vector(self.model.cfg, one, where)) for t in needed}
-        means, votes = table(Runs(self.model, named_strings(one)), where.hook)
-        require_votes(one, votes, needed, self.config.alphabet.token_names)
+        if isinstance(intervention.change, Set):
+            return {t: np.array(given_vector(self.model.cfg, intervention, where)) for t in needed}
+        means, votes = table(Runs(self.model, named_strings(intervention)), where.hook)
+        require_votes(intervention, votes, needed, self.config.alphabet.token_names)
         values = means.double().numpy()
         index = where.index if isinstance(where, Part) else None
         return {t: values[t] if index is None else values[t][index] for t in needed}
 
-    def _vectors(self, one: Intervention, where: Part) -> list[tuple[int, Array, Array]]:
+    def _vectors(self, intervention: Intervention, where: Part) -> list[tuple[int, Array, Array]]:
         """(token, old, new) of the queries, keys or values a head gives in the first layer."""
         name = f"blocks.0.{READ_WEIGHT[where.kind]}"
         every = self.weights["embed.W_E"] @ self.weights[name][where.index]
         tokens = [CLS, *range(FIRST_LETTER, len(every))]
         if where.letter is not None:
             tokens = [FIRST_LETTER + self.config.alphabet.index(where.letter)]
-        new = moved_table(self.model, one, where, every)
+        new = moved_table(self.model, intervention, where, every)
         return [(t, every[t], new[t]) for t in tokens]
 
     def _constant(self, token: int, vector: Array, heard_by: list[Part]) -> None:
-        """Something of the residual stream that stands there whatever the string."""
+        """Add a constant vector of the residual stream to what some parts read."""
         for reader in heard_by:
             self._tag(token, reader, vector @ read_by(self.weights, reader))
 
-    def _tag(self, token: int, reader: Part, seen: Array) -> None:
-        before = self.tagged.get((token, reader), np.zeros_like(seen))
-        self.tagged[token, reader] = before + seen
+    def _tag(self, token: int, reader: Part, vector: Array) -> None:
+        before = self.tagged.get((token, reader), np.zeros_like(vector))
+        self.tagged[token, reader] = before + vector
 
     def _written(self, source: Part, activation: Array) -> Array:
         if source.kind in ("embed", "mlp"):
@@ -288,8 +289,8 @@ class _Editor:
         for reader, unheard in self.cut.items():
             at = size * cuts.index(frozenset(unheard))
             read_by(weights, reader)[at : at + size] = read_by(self.weights, reader)
-        for (token, reader), seen in self.tagged.items():
-            read_by(weights, reader)[size * len(cuts) + tokens.index(token)] += seen
+        for (token, reader), vector in self.tagged.items():
+            read_by(weights, reader)[size * len(cuts) + tokens.index(token)] += vector
         rounded = {name: w.astype(np.float32) for name, w in weights.items()}
         return Checkpoint(config, rounded, provenance, source=source)
 

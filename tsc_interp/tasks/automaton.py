@@ -157,7 +157,7 @@ def _as_data(data: Mapping[str, Any]) -> dict[str, Any]:
     elif callable(label):
         fields["label"] = [label(state) for state in states]
     if isinstance(fields.get("label"), Sequence):
-        fields["label"] = tuple(int(one) for one in fields["label"])
+        fields["label"] = tuple(int(entry) for entry in fields["label"])
     if isinstance(step, Mapping):
         fields["step"], fields["letters"] = _table(step, number, fields.get("letters"))
     elif isinstance(step, Sequence):
@@ -184,15 +184,15 @@ def _table(
     return tuple(rows), used
 
 
-def _explored(found: dict[str, Any]) -> dict[str, Any]:
+def _explored(fields: dict[str, Any]) -> dict[str, Any]:
     """Follow a step function from the start until there is nothing new."""
-    step: Callable[[Any, str], Any] = found["step"]
-    label, letters = found.get("label"), found.get("letters", LETTERS[:3])
+    step: Callable[[Any, str], Any] = fields["step"]
+    label, letters = fields.get("label"), fields.get("letters", LETTERS[:3])
     if isinstance(letters, int):
         letters = LETTERS[:letters]
-    given = found.get("states")
-    known = None if given is None or isinstance(given, int) else list(given)
-    start = found.get("start", None if known is None else known[0])
+    states = fields.get("states")
+    known = None if states is None or isinstance(states, int) else list(states)
+    start = fields.get("start", None if known is None else known[0])
 
     def class_of(state: Any) -> int:
         if callable(label):
@@ -214,7 +214,7 @@ def _explored(found: dict[str, Any]) -> dict[str, Any]:
 
     machine, order = explore(start, following, class_of, len(letters))
     return {
-        **found,
+        **fields,
         "letters": letters,
         "states": tuple(map(str, order)),
         "start": machine.start,

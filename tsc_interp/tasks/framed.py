@@ -104,7 +104,7 @@ class Framed(_HasFrame):
                 "an answer at every position is one answer for each length: write x{1..20} instead "
                 "of x{20}; read=0..19"
             )
-        places = {letter for one in self.layout.letters for letter in one}
+        places = {letter for letters in self.layout.letters for letter in letters}
         if places != set(range(self.n_places)):
             raise ValueError(
                 f"letters at places are 0 to {self.n_places - 1}, each at some place; got "
@@ -154,9 +154,9 @@ class Framed(_HasFrame):
         fixed = tuple((i, int(row[i])) for i in range(len(row)) if i not in at)
         stages = tuple(
             Stage(
-                tuple(int(at[place]) for place in one.places), one.source, one.target, one.letters
+                tuple(int(at[place]) for place in old.places), old.source, old.target, old.letters
             )
-            for one in inner.stages
+            for old in inner.stages
         )
         return Trellis(len(row), fixed, stages, inner.label_stage, inner.label)
 
@@ -186,7 +186,7 @@ class FramedWriting(_HasFrame, Writing):
         frame, fixed = self.layout, dict(task.whole().fixed)
         row, at = frame.template(frame.places[1])
         own = {i: int(row[i]) for i in range(len(row)) if i not in at}
-        wanted = {i: one for i, one in fixed.items() if i < task.prompt_length}
+        wanted = {i: letter for i, letter in fixed.items() if i < task.prompt_length}
         if len(frame.lengths) > 1 or len(row) != task.prompt_length or own != wanted:
             raise ValueError(
                 f"the prompts of the task have {task.prompt_length} letters and the fixed ones "
@@ -241,10 +241,10 @@ def _distinct(trellis: Trellis) -> Trellis:
         for (state, used), source in states.items():
             for edge in np.flatnonzero(stage.source == state).tolist():
                 placed = stage.letters[edge].tolist()
-                seen = used.union(placed)
-                if len(seen) < len(used) + len(placed):
+                used_after = used.union(placed)
+                if len(used_after) < len(used) + len(placed):
                     continue
-                target = after.setdefault((int(stage.target[edge]), seen), len(after))
+                target = after.setdefault((int(stage.target[edge]), used_after), len(after))
                 edges.append((source, target, edge))
             if len(after) > MOST_STATES:
                 raise UsageError(

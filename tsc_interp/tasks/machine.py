@@ -38,21 +38,21 @@ class Machine:
 
     def reachable(self) -> Index:
         """The states some string leads to, the start's included, in ascending order."""
-        seen = np.zeros(len(self), dtype=bool)
-        seen[self.start] = True
+        reached = np.zeros(len(self), dtype=bool)
+        reached[self.start] = True
         while True:
-            more = seen.copy()
-            more[self.step[seen]] = True
-            if (more == seen).all():
-                return np.flatnonzero(seen)
-            seen = more
+            more = reached.copy()
+            more[self.step[reached]] = True
+            if (more == reached).all():
+                return np.flatnonzero(reached)
+            reached = more
 
     def minimised(self) -> Machine:
         """The smallest machine with the same classes: Moore's partition refinement."""
-        kept = self.reachable()
+        reached = self.reachable()
         number = np.full(len(self), -1)
-        number[kept] = np.arange(len(kept))
-        step, label = number[self.step[kept]], self.label[kept]
+        number[reached] = np.arange(len(reached))
+        step, label = number[self.step[reached]], self.label[reached]
         block = np.unique(label, return_inverse=True)[1].reshape(-1)
         while True:
             rows = np.column_stack([block, block[step]])

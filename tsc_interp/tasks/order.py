@@ -135,10 +135,10 @@ class Palindrome(OrderRule):
     def trellis(self, n_letters: int, length: int) -> Trellis:
         """The pair (i, n - 1 - i) in stage i; the state says whether all pairs so far are equal."""
         stages, states = [], 1
-        one = np.arange(n_letters)
+        alphabet = np.arange(n_letters)
         for i in range((length + 1) // 2):
             places = tuple(sorted({i, length - 1 - i}))
-            pair = np.stack(np.meshgrid(*[one] * len(places), indexing="ij"), -1)
+            pair = np.stack(np.meshgrid(*[alphabet] * len(places), indexing="ij"), -1)
             pair = pair.reshape(-1, len(places))
             unequal = (pair[:, 0] != pair[:, -1]).astype(np.int64)
             source = np.repeat(np.arange(states), len(pair))

@@ -59,13 +59,13 @@ class Regex(OrderRule):
 
     def machine(self, n_letters: int, length: int) -> Machine:
         """Return the automaton that accepts the expression."""
-        found, _ = explore(
+        machine, _ = explore(
             _Reader(self.pattern).whole(),
             lambda node, letter: derivative(node, LETTERS[letter]),  # type: ignore[arg-type]
             lambda node: int(accepts_empty(node)),  # type: ignore[arg-type]
             n_letters,
         )
-        return found.minimised()
+        return machine.minimised()
 
 
 # -- expressions -------------------------------------------------------------------------------

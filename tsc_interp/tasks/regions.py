@@ -118,12 +118,12 @@ class Regions:
 
     def through(self) -> list[Floats]:
         """About how many paths go through each edge, `[region edge]` per stage."""
-        before, after, found = np.ones((len(self), 1)), self.ways(exact=False), []
+        before, after, flows = np.ones((len(self), 1)), self.ways(exact=False), []
         for i, (stage, mask) in enumerate(zip(self.trellis.stages, self.masks, strict=True)):
-            found.append(mask * (before[:, stage.source] * after[i + 1][:, stage.target]))
+            flows.append(mask * (before[:, stage.source] * after[i + 1][:, stage.target]))
             edges = stage.grouped.of_edges(np.add, mask.astype(np.float64))
             before = stage.grouped.to_targets(np.add, edges * before[:, stage.grouped.source])
-        return found
+        return flows
 
     # -- which ---------------------------------------------------------------------------------
 
@@ -218,12 +218,12 @@ def first_path(pieces: Sequence[Regions]) -> tuple[int, ...]:
 
 def _going_on(mask: Mask, stage: Stage, region: Index, state: Index) -> tuple[Index, Index]:
     """(row, edge) for every kept edge that leaves the state a row is in, in order of rows."""
-    kept, edges = np.nonzero(mask)  # in order of region and source
+    owner, edges = np.nonzero(mask)  # in order of region and source
     states = int(stage.source[-1]) + 1
-    counts = np.bincount(kept * states + stage.source[edges], minlength=len(mask) * states)
+    counts = np.bincount(owner * states + stage.source[edges], minlength=len(mask) * states)
     first = np.cumsum(counts) - counts
     at = region * states + state
-    many = counts[at]
-    row = np.repeat(np.arange(len(at)), many)
-    within = np.arange(len(row)) - np.repeat(np.cumsum(many) - many, many)
+    n_edges = counts[at]
+    row = np.repeat(np.arange(len(at)), n_edges)
+    within = np.arange(len(row)) - np.repeat(np.cumsum(n_edges) - n_edges, n_edges)
     return row, edges[first[at][row] + within]

@@ -34,11 +34,11 @@ class Stack(Trellis):
     @property
     def every(self) -> tuple[NDArray[np.bool_], ...]:
         """The edges of each part, `[part edge]` per stage."""
-        found = [np.zeros((len(self.parts), len(stage)), dtype=bool) for stage in self.stages]
+        masks = [np.zeros((len(self.parts), len(stage)), dtype=bool) for stage in self.stages]
         for part, own in enumerate(self.own):
-            for mask, edges in zip(found, own, strict=True):
+            for mask, edges in zip(masks, own, strict=True):
                 mask[part, edges] = True
-        return tuple(found)
+        return tuple(masks)
 
     def label_of(self, letters: Index) -> int | None:
         """The label of one input, or None where it is no path."""
@@ -63,7 +63,7 @@ def stacked(parts: Sequence[Trellis]) -> Stack:
     for number, like in enumerate(first.stages):
         mine = [part.stages[number] for part in parts]
         letters = np.concatenate([stage.letters for stage in mine])
-        # States count from the last: the one that has seen all is there for every label.
+        # States are numbered from the last: every label has the one that has seen all.
         source, target = (
             np.concatenate([part.sizes[number + after] - 1 - getattr(part.stages[number], name)
                             for part in parts])
@@ -73,8 +73,8 @@ def stacked(parts: Sequence[Trellis]) -> Stack:
         _, at, edge = np.unique(rows, return_index=True, return_inverse=True)
         stages.append(Stage(like.places, source[at], target[at], letters[at]))
         ends = np.cumsum([len(stage) for stage in mine])[:-1]
-        for found, edges in zip(own, np.split(edge, ends), strict=True):
-            found.append(edges)
+        for part_edges, edges in zip(own, np.split(edge, ends), strict=True):
+            part_edges.append(edges)
     labels = np.array([part.labels[0] for part in parts])
     edges_of = tuple(map(tuple, own))
     return Stack(first.length, first.fixed, tuple(stages), 0, labels, tuple(parts), edges_of)

@@ -81,10 +81,10 @@ class Writing(Rule):
             if not seen:
                 raise UsageError(f"stage {number} places nothing that step {step} can read")
             label = stage.letters[:, column] if number == label_stage else None
-            made = _restricted(stage, seen, label)
-            stages.append(made[0])
-            if made[1] is not None:
-                labels = made[1]
+            restricted = _restricted(stage, seen, label)
+            stages.append(restricted[0])
+            if restricted[1] is not None:
+                labels = restricted[1]
         fixed = tuple((at, letter) for at, letter in whole.fixed if at < place)
         return Trellis(place, fixed, tuple(stages), label_stage, labels)
 
@@ -106,10 +106,10 @@ class Writing(Rule):
 def _restricted(stage: Stage, seen: list[int], label: Index | None) -> tuple[Stage, Index | None]:
     """A stage with some of its places only, and the labels of its edges in their new order."""
     places = tuple(stage.places[i] for i in seen)
-    made = make_stage(places, stage.source, stage.target, stage.letters[:, seen])
+    restricted = make_stage(places, stage.source, stage.target, stage.letters[:, seen])
     if label is None:
-        return made, None
-    return made, label[edge_order(stage.source, stage.target, stage.letters[:, seen])]
+        return restricted, None
+    return restricted, label[edge_order(stage.source, stage.target, stage.letters[:, seen])]
 
 
 class StageData(Frozen):

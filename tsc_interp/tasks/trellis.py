@@ -185,11 +185,11 @@ class Trellis:
             return None
         for stage in self.stages:
             placed = (stage.letters == letters[list(stage.places)]).all(1)
-            taken = np.flatnonzero(placed & (stage.source == state))
-            if not len(taken):
+            matching = np.flatnonzero(placed & (stage.source == state))
+            if not len(matching):
                 return None
-            edges.append(int(taken[0]))
-            state = int(stage.target[taken[0]])
+            edges.append(int(matching[0]))
+            state = int(stage.target[matching[0]])
         return edges
 
     def label_of(self, letters: Index) -> int | None:

@@ -152,11 +152,11 @@ class Copy(Writing):
         return tuple(range(start, start + self.length))
 
     def whole(self) -> Trellis:
-        zeros, one = np.zeros(self.letters, dtype=np.int64), np.arange(self.letters)
+        zeros, letters = np.zeros(self.letters, dtype=np.int64), np.arange(self.letters)
         stages = []
         for i, place in enumerate(self.written):
             read = self.length - 1 - i if self.backwards else i
-            stages.append(make_stage((read, place), zeros, zeros, np.stack([one, one], 1)))
+            stages.append(make_stage((read, place), zeros, zeros, np.stack([letters, letters], 1)))
         fixed = tuple(enumerate(self._separator, self.length))
         return Trellis(self.written[-1] + 1, fixed, tuple(stages), 0, zeros)
 
