@@ -86,8 +86,8 @@ def _reframed(checkpoint: Checkpoint, frame: Frame) -> Checkpoint:
     task = getattr(config.task, "task", config.task)
     provenance = {**checkpoint.provenance, "frame": str(frame)}
     if config.needs_order:
-        made = config.replace(task=framed(task, inside))
-        return replace(checkpoint, config=made, provenance=provenance)
+        framed_config = config.replace(task=framed(task, inside))
+        return replace(checkpoint, config=framed_config, provenance=provenance)
     every = tuple(range(config.n_letters))
     plain = not inside.fixed and not inside.distinct and inside.places[0] <= 1
     if not plain or set(inside.letters) != {every}:

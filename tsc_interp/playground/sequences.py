@@ -74,12 +74,12 @@ def _machine(config: ClassifierConfig) -> dict[str, Any] | None:
     n_letters = config.n_letters
     if isinstance(task, Framed):  # an automaton of the letters at its places
         task, n_letters = task.task, task.n_places
-    made = getattr(task, "machine", None)
-    if made is None:
+    build = getattr(task, "machine", None)
+    if build is None:
         return None
     length = min(_longest(config), LONGEST)
     try:
-        machine = made(n_letters, length).minimised()
+        machine = build(n_letters, length).minimised()
     except TscError:  # too many states, or none: palindromes
         return None
     if len(machine) > MOST_STATES:
@@ -137,8 +137,8 @@ def _prompts(config: ClassifierConfig, number: int) -> list[str]:
     task: Any = config.task
     if not isinstance(task, Writing):
         return []
-    each = -(-number // task.n_steps)
-    parts = [Regions.whole(task.step_trellis(i)).sample(each, seed=0) for i in range(task.n_steps)]
+    size = -(-number // task.n_steps)
+    parts = [Regions.whole(task.step_trellis(i)).sample(size, seed=0) for i in range(task.n_steps)]
     rows = [row for part in parts for row in part.tolist()]
     return ["".join(config.alphabet.letters[letter] for letter in row) for row in rows][:number]
 

@@ -128,6 +128,6 @@ LIMITS = {
 
 
 def left_out(probe: str, config: ClassifierConfig, parameters: int) -> str | None:
-    """Why a probe is not asked unless it is named; None if it is."""
-    found = LIMITS.get(probe, Limit()).exceeded(config, parameters)
-    return found and f"{found}, to save time; --probe {probe} asks it all the same"
+    """Why a probe is asked only if it is named; None if it is always asked."""
+    reason = LIMITS.get(probe, Limit()).exceeded(config, parameters)
+    return reason and f"{reason}, to save time; --probe {probe} asks it all the same"

@@ -77,8 +77,8 @@ class Reach:
             return proved
         first = " and ".join(f"`{string}`" + f" (a {kind})" * bool(kind) for string, kind in errors)
         strings = "strings" if len(errors) > 1 else "string"
-        found = ("" if self.exact else " found") + (" are" if len(errors) > 1 else " is")
-        return f"{proved} The shortest wrong {strings}{found} {first}."
+        verb = ("" if self.exact else " found") + (" are" if len(errors) > 1 else " is")
+        return f"{proved} The shortest wrong {strings}{verb} {first}."
 
 
 def reach(model: Classifier | Checkpoint) -> Reach | None:

@@ -103,14 +103,14 @@ def answer(analysis: Analysis) -> str:
         return f"No cell differs in its median first error: {_first(best['median'])} in each."
     endless = best["median"] == float("inf")
     how = "are right at every length" if endless else f"err at {_first(best['median'])} or later"
-    said = (
+    text = (
         f"Models of `{best['cell']}` stay right longest: at least half of them {how}. Those of "
         f"`{worst['cell']}` fail first: at least half of them by {_first(worst['median'])}."
     )
     if analysis.factors and (strongest := analysis.factors[0]).explained > 0:
-        said += f" Of the options, `{strongest.name}` explains the largest share of the variance "
-        said += f"of the log length: {strongest.explained:.0%}."
-    return said
+        text += f" Of the options, `{strongest.name}` explains the largest share of the variance "
+        text += f"of the log length: {strongest.explained:.0%}."
+    return text
 
 
 def _first(reach: float) -> str:

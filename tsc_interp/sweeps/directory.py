@@ -138,10 +138,10 @@ class Sweep:
         """The rows of every finished ensemble; one without its weights does not count."""
         names = [entry.name for entry in entries(rows_folder(self.path), SweepError)]
         stems = [name.removesuffix(ROWS_SUFFIX) for name in names if name.endswith(ROWS_SUFFIX)]
-        kept = [stem for stem in stems if not stem.startswith(".")]
+        complete = [stem for stem in stems if not stem.startswith(".")]
         return [
             rows_folder(self.path) / f"{stem}{ROWS_SUFFIX}"
-            for stem in kept
+            for stem in complete
             if weights_path(self.path, stem).is_file()
         ]
 

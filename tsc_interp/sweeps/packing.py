@@ -133,10 +133,10 @@ def pack(
     ]
 
 
-def _size(shape: ClassifierConfig, models: int, processes: int, asked: int | None) -> int:
+def _size(shape: ClassifierConfig, models: int, processes: int, ensemble: int | None) -> int:
     """As large as pays, but enough tasks that no core waits long for the last one."""
-    if asked is not None:
-        return asked
+    if ensemble is not None:
+        return ensemble
     parameters = sum(int(np.prod(shape)) for shape in shape.weight_shapes().values())
     even = -(-models // (processes * _TASKS_PER_PROCESS))
     return max(1, min(ENSEMBLE, max(even, _FEWEST), _PARAMETERS // parameters))
