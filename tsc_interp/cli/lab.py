@@ -45,9 +45,9 @@ class Laboratories(GroupedCommands):
 def laboratory_command(laboratory: Laboratory) -> Any:
     """The command of one laboratory: the options of all, and its own."""
     settings = {"help_option_names": ["-h", "--help"]}
-    alone = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings=settings)
-    alone.command(laboratory.name, cls=PlainCommand)(_function(laboratory))
-    return typer.main.get_command(alone)
+    app = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings=settings)
+    app.command(laboratory.name, cls=PlainCommand)(_function(laboratory))
+    return typer.main.get_command(app)
 
 
 group = typer.Typer(

@@ -89,8 +89,8 @@ class Classifier(StackedWeights):
         arrays = {name: p.detach().float().numpy().copy() for name, p in self.named_parameters()}
         if provenance is None and self._loaded is not None:
             loaded = self._loaded.weights
-            same = all(np.array_equal(array, loaded[name]) for name, array in arrays.items())
-            provenance = self._loaded.provenance if same else None
+            unchanged = all(np.array_equal(array, loaded[name]) for name, array in arrays.items())
+            provenance = self._loaded.provenance if unchanged else None
         return Checkpoint(self.config, arrays, provenance or {}, source=self.source)
 
     # -- running -----------------------------------------------------------------------------

@@ -110,13 +110,13 @@ def _without_cls(config: ClassifierConfig, frame: Frame) -> Frame:
         after = after[:-1]
     else:
         fits = fits and frame.read == (-1,)
-    left = frame.replace(before=tuple(before), after=tuple(after), read=(-1,))
+    trimmed = frame.replace(before=tuple(before), after=tuple(after), read=(-1,))
     highest = FIRST_LETTER + config.n_letters
-    if not fits or not all(FIRST_LETTER <= token < highest for token in left.tokens):
+    if not fits or not all(FIRST_LETTER <= token < highest for token in trimmed.tokens):
         raise UsageError(
             f"the frame {frame} does not fit the model, whose inputs look like {frame_of(config)}"
         )
-    return _shifted(left, -FIRST_LETTER)
+    return _shifted(trimmed, -FIRST_LETTER)
 
 
 def _shifted(frame: Frame, by: int) -> Frame:

@@ -67,11 +67,11 @@ def _mixed_triangles(inside: NDArray[np.bool_]) -> list[tuple[int, int, int]]:
     place = np.arange(side * side).reshape(side, side)
     here, right, up, across = place[:-1, :-1], place[:-1, 1:], place[1:, :-1], place[1:, 1:]
     i, j = np.divmod(here, side)
-    both = [
+    halves = [
         np.stack([here, up, right], axis=-1)[i + j <= LATTICE + 2],
         np.stack([up, across, right], axis=-1)[i + j <= LATTICE + 1],
     ]
-    triangles = np.concatenate(both)
+    triangles = np.concatenate(halves)
     kinds = inside.ravel()[triangles]
     mixed = kinds.any(axis=1) & ~kinds.all(axis=1)
     return [(int(a), int(b), int(c)) for a, b, c in triangles[mixed]]

@@ -86,14 +86,14 @@ _MARKED = ' <span><i class="map-you"></i> the string</span>'
 
 def shown_letters(config: ClassifierConfig, given: str | None, needed: Sequence[int]) -> Support:
     """Up to three letters: as given, or the string's, then the task's, then others."""
-    known = config.alphabet.letters
+    letters = config.alphabet.letters
     if given is None:
-        wanted = [*(known[i] for i in needed), *config.task.needs, *known]
-        given = "".join(sorted(dict.fromkeys(wanted), key=wanted.index)[:3])
+        candidates = [*(letters[i] for i in needed), *config.task.needs, *letters]
+        given = "".join(sorted(dict.fromkeys(candidates), key=candidates.index)[:3])
         given = "".join(sorted(given))
-    if not set(given) <= set(known) or len(set(given)) != len(given) or not 1 <= len(given) <= 3:
-        raise UsageError(f"a map shows up to three different letters of {known}; got {given!r}")
-    return tuple(known.index(letter) for letter in given)
+    if not set(given) <= set(letters) or len(set(given)) != len(given) or not 1 <= len(given) <= 3:
+        raise UsageError(f"a map shows up to three different letters of {letters}; got {given!r}")
+    return tuple(letters.index(letter) for letter in given)
 
 
 # -- words -----------------------------------------------------------------------------------------

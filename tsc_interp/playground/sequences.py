@@ -24,8 +24,8 @@ MOST_STATES = 2_000
 
 def on_counts(config: ClassifierConfig) -> bool:
     """Whether the page about letter counts shows this model, with sliders and a failure map."""
-    known = isinstance(config.task, (ContainsAll, AtLeast, Majority, Parity))
-    return known and config.n_outputs == 1 and not (config.needs_order or config.grouped)
+    countable = isinstance(config.task, (ContainsAll, AtLeast, Majority, Parity))
+    return countable and config.n_outputs == 1 and not (config.needs_order or config.grouped)
 
 
 def no_map_reason(config: ClassifierConfig) -> str | None:
@@ -49,8 +49,8 @@ def class_names(config: ClassifierConfig) -> list[str]:
     if config.task.n_classes(config.n_letters) == 2:
         return ["no", "yes", *(f"class {i}" for i in range(2, classes))]
     letters = list(config.token_names or config.alphabet.letters)
-    own = isinstance(config.task, (MostFrequent, Maximum, Writing))
-    return [letters[i] if own and i < len(letters) else f"class {i}" for i in range(classes)]
+    by_letter = isinstance(config.task, (MostFrequent, Maximum, Writing))
+    return [letters[i] if by_letter and i < len(letters) else f"class {i}" for i in range(classes)]
 
 
 def sequence_payload(config: ClassifierConfig) -> dict[str, Any]:

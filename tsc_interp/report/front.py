@@ -94,8 +94,8 @@ def _rarity(card: ModelCard, known: Confirmation | None) -> str | None:
     if known is None or known.reason is not None:
         return None
     letters = int(card.config["n_letters"])
-    every = sum(letters**length for length in range(1, known.length + 1))
-    share = Fraction(known.false_positives[0] + known.false_negatives[0], every)
+    total = sum(letters**length for length in range(1, known.length + 1))
+    share = Fraction(known.false_positives[0] + known.false_negatives[0], total)
     tested = card.test.errors / card.test.strings
     if not share or share > tested / 100:
         return None

@@ -44,12 +44,12 @@ class PartCounts(Frozen):
     undecided: Count
 
     def shares(self) -> dict[str, float]:
-        """Percent of its inputs; what is there at all is wide enough to be seen."""
+        """Percent of its inputs; any share above zero is wide enough to be seen."""
         kinds = {"wrong": self.wrong, "undecided": self.undecided}
-        known = {kind: max(1.5, 100 * n / self.inputs) if n else 0.0 for kind, n in kinds.items()}
-        scale = min(1.0, 100 / (sum(known.values()) or 1))
-        known = {kind: round(share * scale, 2) for kind, share in known.items()}
-        return {"right": round(100 - sum(known.values()), 2), **known}
+        widths = {kind: max(1.5, 100 * n / self.inputs) if n else 0.0 for kind, n in kinds.items()}
+        scale = min(1.0, 100 / (sum(widths.values()) or 1))
+        widths = {kind: round(share * scale, 2) for kind, share in widths.items()}
+        return {"right": round(100 - sum(widths.values()), 2), **widths}
 
 
 class LetterRead(Frozen):
@@ -83,8 +83,8 @@ class PlaceMargin(Frozen):
     @property
     def spread(self) -> float:
         """How much the letter here decides about the worst margin."""
-        known = [margin for margin in self.lowest if margin is not None]
-        return max(known) - min(known) if known else 0.0
+        margins = [margin for margin in self.lowest if margin is not None]
+        return max(margins) - min(margins) if margins else 0.0
 
 
 class OrderSummary(Frozen):
@@ -116,18 +116,18 @@ class OrderSummary(Frozen):
     def sentence(self) -> str:
         """How many inputs are right, wrong and undecided, and the first wrong one."""
         ends = f"{self.parts[0].number} to {self.parts[-1].number}"
-        of = "" if self.writes else f" of {ends} letters"
+        scope = "" if self.writes else f" of {ends} letters"
         if not self.wrong and not self.undecided:
-            return f"All {number(self.inputs)} inputs{of} are decided, and all are right."
+            return f"All {number(self.inputs)} inputs{scope} are decided, and all are right."
         n = self.wrong
         wrong = f"{number(n)} {'is' if n == 1 else 'are'} wrong" if n else "none was found wrong"
-        text = f"Of all {number(self.inputs)} inputs{of}, {wrong}"
+        text = f"Of all {number(self.inputs)} inputs{scope}, {wrong}"
         if self.first is not None:
             text += "; the first is" if self.first_is_first else "; one of them is"
             text += f" `{self.first}`"
         if self.undecided:
-            left = number(self.undecided)
-            text += f". {left} are undecided; `--seconds` gives the search more time"
+            undecided = number(self.undecided)
+            text += f". {undecided} are undecided; `--seconds` gives the search more time"
         return f"{text}."
 
     def danger(self) -> str | None:
@@ -135,9 +135,9 @@ class OrderSummary(Frozen):
         worst = max(self.places, key=lambda place: place.spread, default=None)
         if worst is None or worst.spread < 1e-3 * max(abs(m or 0.0) for m in worst.lowest):
             return None
-        known = [(m, name) for m, name in zip(worst.lowest, self.letters, strict=True)
+        margins = [(m, name) for m, name in zip(worst.lowest, self.letters, strict=True)
                  if m is not None]  # fmt: skip
-        low, high = min(known), max(known)
+        low, high = min(margins), max(margins)
         return (
             f"The letter at place {worst.place} matters most: the smallest margin is {low[0]:.3g} "
             f"with `{low[1]}` there and {high[0]:.3g} with `{high[1]}` "

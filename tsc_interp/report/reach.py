@@ -54,12 +54,12 @@ class Reach:
 
     def errors(self) -> list[tuple[str, str]]:
         """(string, kind): the shortest error of each kind that is known."""
-        known = (
+        by_kind = (
             (self.false_positive, "false positive"),
             (self.false_negative, "false negative"),
             (self.wrong, ""),
         )
-        return [(string, kind) for string, kind in known if string is not None]
+        return [(string, kind) for string, kind in by_kind if string is not None]
 
     def shortest_error(self) -> int | None:
         """The length of the shortest string known to be wrong."""

@@ -94,10 +94,10 @@ def render_sweep(
 
 def answer(analysis: Analysis) -> str:
     """The question's answer in one sentence: which cells are best and worst, what makes it so."""
-    known = [cell for cell in analysis.cells if cell["median"] is not None]
-    if len(known) < 2:
+    measured = [cell for cell in analysis.cells if cell["median"] is not None]
+    if len(measured) < 2:
         return ""
-    ranked = sorted(known, key=lambda cell: (cell["median"], cell["infinite"] / cell["models"]))
+    ranked = sorted(measured, key=lambda cell: (cell["median"], cell["infinite"] / cell["models"]))
     best, worst = ranked[-1], ranked[0]
     if best["median"] == worst["median"]:
         return f"No cell differs in its median first error: {_first(best['median'])} in each."

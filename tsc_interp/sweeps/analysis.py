@@ -127,11 +127,11 @@ def _measured(table: DataFrame) -> tuple[str, DataFrame]:
 def _factor(data: DataFrame, name: str) -> Factor:
     groups = []
     for (value,), part in data.sort(name, nulls_last=True).group_by(name, maintain_order=True):
-        known = part.drop_nulls("measure").sort("measure")
+        measured = part.drop_nulls("measure").sort("measure")
         groups.append(
             Group(
                 _written(value), len(part), int(part["infinite"].fill_null(False).sum()),
-                known["measure"].to_numpy(), known["row"].to_numpy(),
+                measured["measure"].to_numpy(), measured["row"].to_numpy(),
             )
         )  # fmt: skip
     return Factor(name, tuple(groups), _explained([group.measures for group in groups]))

@@ -278,17 +278,17 @@ def prepared(path: Path, definition: Definition) -> Sweep:
         sweep = Sweep(path, definition)
         sweep.write()
         return sweep
-    there = Sweep.open(path)
-    if there.options != definition.options:
+    stored = Sweep.open(path)
+    if stored.options != definition.options:
         raise UsageError(
-            f"{shown(path)} was made with {there.options.to_json()}, and this sweep asks for "
+            f"{shown(path)} was made with {stored.options.to_json()}, and this sweep asks for "
             f"{definition.options.to_json()}; choose another place (--out DIR)"
         )
-    known = there.definition.parts
-    new = tuple(p for p in definition.parts if total(all_pieces([*known, p])) > there.models)
+    parts = stored.definition.parts
+    new = tuple(p for p in definition.parts if total(all_pieces([*parts, p])) > stored.models)
     if not new:
-        return there
-    extended = Definition(there.name, (*known, *new), there.options, there.definition.about)
+        return stored
+    extended = Definition(stored.name, (*parts, *new), stored.options, stored.definition.about)
     sweep = Sweep(path, extended)
     sweep.write()
     return sweep

@@ -57,12 +57,12 @@ def parallel(found: Analysis) -> Figure:
         dimensions=axes, labelfont={"size": 13, "color": INK}, tickfont={"size": 12, "color": INK},
         line={"color": lines[:, -1], "colorscale": [[0.0, MUTED[2]], [1.0, MUTED[0]]]},
     )  # fmt: skip
-    first = max((len(group.value) for group in found.factors[0].groups), default=0)
-    figure.update_layout(margin={"l": 30 + 8 * first, "r": 60, "t": 60, "b": 30})
-    left = f" Of {len(rows):,} models {len(drawn):,} are drawn." if len(drawn) < len(rows) else ""
+    longest = max((len(group.value) for group in found.factors[0].groups), default=0)
+    figure.update_layout(margin={"l": 30 + 8 * longest, "r": 60, "t": 60, "b": 30})
+    note = f" Of {len(rows):,} models {len(drawn):,} are drawn." if len(drawn) < len(rows) else ""
     caption = (
         "Each line is a model with a first error, coloured by its length. Drag along an axis to "
-        f"keep only the lines through that range; drag an axis's name to move it.{left}"
+        f"keep only the lines through that range; drag an axis's name to move it.{note}"
     )
     alt = f"Lines of {len(drawn):,} models through {', '.join(names)} and the {found.measure}."
     return Figure("parallel", "Every model with a first error", figure, caption, alt)
@@ -122,9 +122,9 @@ def _quantiles(group: Group, *at: float) -> list[float]:
 
 
 def _told(group: Group) -> str:
-    known = len(group.measures)
+    count = len(group.measures)
     middle = f"median {_median(*_quantiles(group, 0.5))}"
-    middle += f" of {known + group.infinite:,}" if known else ""
+    middle += f" of {count + group.infinite:,}" if count else ""
     always = f", {group.infinite:,} proved right at every length" if group.infinite else ""
     return f"{group.value}: {middle}{always}"
 

@@ -303,15 +303,15 @@ class _Training:
     def _share(self, source: RunWriter, same: Same) -> None:
         """The run under every name it is wanted for."""
         for job in same:
-            own = self._directory(job)
-            there = self._examined(own)
-            if there.result is None:
-                if there.state is not None:
-                    own.put_aside("unfinished")
-                own.adopt(source)
-                there = own.examine()
-            assert there.result is not None, f"{own.path} was just finished"
-            self.done[own.path] = there.result
+            directory = self._directory(job)
+            examined = self._examined(directory)
+            if examined.result is None:
+                if examined.state is not None:
+                    directory.put_aside("unfinished")
+                directory.adopt(source)
+                examined = directory.examine()
+            assert examined.result is not None, f"{directory.path} was just finished"
+            self.done[directory.path] = examined.result
 
 
 def _finish_share(share: Sequence[Same], runs: Path) -> dict[Path, RunResult]:
