@@ -190,10 +190,10 @@ def _wrong_usage(error: Any) -> int:
         context = getattr(error, "ctx", None)
         where = context.command_path if context else f"tsc-interp {_asked['command']}".strip()
         message = error.format_message().removesuffix(".")
-        if (given := getattr(error, "option_name", None)) and getattr(error, "possibilities", None):
+        if (typed := getattr(error, "option_name", None)) and getattr(error, "possibilities", None):
             names = [name.strip("-") for name in error.possibilities]
-            near = suggest(given.strip("-"), names).replace("'", "'--", 1)
-            message = f"No such option: {given}; {near}".strip("; ")
+            near = suggest(typed.strip("-"), names).replace("'", "'--", 1)
+            message = f"No such option: {typed}; {near}".strip("; ")
         for theirs, ours in _OTHER_WORDS.items():
             message = message.replace(theirs, ours)
         _fail(f"{message} (see {where} --help)", 2)

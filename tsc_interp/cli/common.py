@@ -241,9 +241,9 @@ def working(quiet: bool = False) -> Iterator[Callable[[str], None]]:
 
 @contextmanager
 def share_done(console: Console, of: str) -> Iterator[Callable[[float], None]]:
-    """A bar with the time left on a terminal, now and then a plain line in a pipe.
+    """Show a bar with the time left on a terminal, and an occasional plain line in a pipe.
 
-    What is yielded is called with the share that is done, 0 to 1.
+    The function it yields takes the share that is done, 0 to 1.
     """
     if console.is_terminal:
         from rich.progress import Progress
@@ -252,12 +252,12 @@ def share_done(console: Console, of: str) -> Iterator[Callable[[float], None]]:
             task = progress.add_task(of, total=1.0)
             yield lambda share: progress.update(task, completed=share)
         return
-    said = monotonic()
+    printed_at = monotonic()
 
     def say(share: float) -> None:
-        nonlocal said
-        if monotonic() - said > _SECONDS_BETWEEN_LINES:
-            said = monotonic()
+        nonlocal printed_at
+        if monotonic() - printed_at > _SECONDS_BETWEEN_LINES:
+            printed_at = monotonic()
             console.print(f"{share * 100:.0f} % of {of} decided")
 
     yield say

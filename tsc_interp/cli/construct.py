@@ -107,18 +107,18 @@ def _kept(model: Construction, proof: Certificate) -> bool:
 
 def _sentences(model: Construction, proof: Certificate | None) -> list[str]:
     task = model.checkpoint.config.task.describe()
-    said = [f"{task[:1].upper()}{task[1:]}: {model.shape()}.", f"Idea: {model.how}."]
+    sentences = [f"{task[:1].upper()}{task[1:]}: {model.shape()}.", f"Idea: {model.how}."]
     if proof is None:
-        return [*said, f"Written to be {model.promise}; not checked."]
+        return [*sentences, f"Written to be {model.promise}; not checked."]
     reach = proof.horizon
     if reach.infinite:
-        return [*said, "Proved: right on every string of every length."]
-    said.append(f"Proved: right on every string up to {reach.verified_length:,} letters.")
+        return [*sentences, "Proved: right on every string of every length."]
+    sentences.append(f"Proved: right on every string up to {reach.verified_length:,} letters.")
     if reach.shortest is not None:
-        said.append(f"The first error is {reach.shortest.string}.")
+        sentences.append(f"The first error is {reach.shortest.string}.")
     elif model.length is None:
-        said.append("Beyond that it is right by a proof on paper (documentation, construct).")
-    return said
+        sentences.append("Beyond that it is right by a proof on paper (documentation, construct).")
+    return sentences
 
 
 def _document(model: Construction, proof: Certificate | None) -> dict[str, Any]:

@@ -64,8 +64,8 @@ def _print_table(source: str, question: str, results: list[Evaluation]) -> None:
     else:
         rows: list[list[str | Text]] = []
         for row in results:
-            said = Text(str(row.prediction), style="green" if row.correct else "bold red")
-            rows.append([row.string, *_numbers(row), said, str(row.label)])
+            answer = Text(str(row.prediction), style="green" if row.correct else "bold red")
+            rows.append([row.string, *_numbers(row), answer, str(row.label)])
         share = "P" if results and results[0].logits else "P(1)"
         headings = ["string", "length", "logit", share, "predicted", "label"]
         print_table(console, headings, rows, title=title, right=range(1, 6))
@@ -82,8 +82,8 @@ def _print_lines(results: list[Evaluation]) -> None:
     out.write(f"{'length':>13} {'logit':>10} {'P(1)':>10} predicted label  string\n")
     for row in results:
         length, logit, probability = _numbers(row)
-        said = f"{row.prediction:9d} {row.label:5d}"
-        out.write(f"{length:>13} {logit:>10} {probability:>10} {said}  {row.string}\n")
+        classes = f"{row.prediction:9d} {row.label:5d}"
+        out.write(f"{length:>13} {logit:>10} {probability:>10} {classes}  {row.string}\n")
     out.flush()
 
 

@@ -89,12 +89,12 @@ def _described(model: Path, config: Path) -> tuple[Any, dict[str, Any]]:
         return build(options, read_tensors(model)), claim
 
 
-def _print(found: Falsification) -> None:
+def _print(falsification: Falsification) -> None:
     from tsc_interp.report.terminal import print_result_table
 
     console = output()
-    console.print(f"{found.model}: {found.frame.partition(';')[0]}", style="bold")
-    for finding in found.findings:
+    console.print(f"{falsification.model}: {falsification.frame.partition(';')[0]}", style="bold")
+    for finding in falsification.findings:
         console.print(f"  {finding.text.replace('`', '')}")
-    for table in found.tables():
+    for table in falsification.tables():
         print_result_table(table, console)

@@ -13,7 +13,7 @@ _TYPES = {"int": "N", "float": "NUMBER", "str": "TEXT", "path": "PATH"}
 def _named(option: str) -> str:
     """An option with `N` or `PATH` where typer writes Python's type, or that of a list."""
     plain = re.sub(r"<(?:list\[)?(.*?)(?: range)?\]?>", r"<\1>", option)
-    return re.sub(r"<(\w+)>$", lambda found: _TYPES.get(found[1], found[0]), plain)
+    return re.sub(r"<(\w+)>$", lambda match: _TYPES.get(match[1], match[0]), plain)
 
 
 class PlainCommand(TyperCommand):
@@ -49,8 +49,8 @@ class GroupedCommands(TyperGroup):
         groups: dict[str, list[tuple[str, str]]] = {}
         for name in self.list_commands(ctx):
             command: Any = self.get_command(ctx, name)
-            said = command.get_short_help_str(limit=200)
-            groups.setdefault(command.rich_help_panel or "Commands", []).append((name, said))
+            help_text = command.get_short_help_str(limit=200)
+            groups.setdefault(command.rich_help_panel or "Commands", []).append((name, help_text))
         for title, rows in groups.items():
             with formatter.section(title):
                 formatter.write_dl(rows)

@@ -61,8 +61,8 @@ def command(
 
         if n_heads is not None or attend_cls or norm is not Norm.off:
             raise UsageError("with --config, the options of the model are in that file")
-        given = {"frame": frame, "task": task}
-        known = {name: value for name, value in given.items() if value is not None}
-        checkpoint = read_transformer_lens(model, config, **known)
+        reading = {"frame": frame, "task": task}
+        chosen = {name: value for name, value in reading.items() if value is not None}
+        checkpoint = read_transformer_lens(model, config, **chosen)
     checkpoint.save(out, force=force)
     messages().print(f"wrote {out}: {checkpoint.n_parameters} parameters")

@@ -146,28 +146,28 @@ def _effects_in_order(loaded: Checkpoint, edited: Checkpoint, quiet: bool) -> di
     from tsc_interp.output.numbers import number
     from tsc_interp.verification.order.verify import verify_order
 
-    told: dict[str, Any] = {"sentences": []}
+    effects: dict[str, Any] = {"sentences": []}
     with working(quiet) as doing:
         for when, model in (("before", loaded), ("after", edited)):
             doing(f"deciding every input {when}")
             verdict = verify_order(model, seconds=_SECONDS)
-            told |= {
+            effects |= {
                 f"wrong_{when}": str(verdict.wrong),
                 f"undecided_{when}": str(verdict.undecided),
             }
             first = verdict.first_wrong
-            told["sentences"].append(
+            effects["sentences"].append(
                 f"Wrong {when}: {number(verdict.wrong)} of {number(verdict.inputs)} inputs"
                 + (f", {number(verdict.undecided)} undecided" if verdict.undecided else "")
                 + (f"; one of them is {first.string}." if first else ".")
             )
-    return told
+    return effects
 
 
 def _print(loaded: Checkpoint, changes: list[str], rows: list[dict[str, Any]]) -> None:
     from tsc_interp.output.table import print_table
 
-    question, one = loaded.config.question, loaded.config.n_outputs == 1
+    question, binary = loaded.config.question, loaded.config.n_outputs == 1
     cells = []
     for row in rows:
         label = int(loaded.config.classes([row["string"]])[0])
@@ -175,14 +175,16 @@ def _print(loaded: Checkpoint, changes: list[str], rows: list[dict[str, Any]]) -
         words = {(True, True): "right", (False, False): "wrong",
                  (True, False): "now wrong", (False, True): "now right"}  # fmt: skip
         verdict = words[answers[0] == label, answers[1] == label]
-        shown = [f"{row[when]:+.4f}" for when in ("before", "after")] if one else map(str, answers)
+        shown = (
+            [f"{row[when]:+.4f}" for when in ("before", "after")] if binary else map(str, answers)
+        )
         cells.append([row["string"], *shown, verdict])
     title = f"{loaded.source}: {question}? with {', '.join(changes)}"
-    what = "logit" if one else "answer"
-    columns = ["string", f"{what} before", f"{what} after", ""]
+    heading = "logit" if binary else "answer"
+    columns = ["string", f"{heading} before", f"{heading} after", ""]
     print_table(output(), columns, cells, title=title, right=(1, 2))
 
 
-def _answer(said: float | list[float]) -> int:
+def _answer(logits: float | list[float]) -> int:
     """The sign of one output, or the first of the largest."""
-    return said.index(max(said)) if isinstance(said, list) else int(said > 0)
+    return logits.index(max(logits)) if isinstance(logits, list) else int(logits > 0)

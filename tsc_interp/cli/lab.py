@@ -45,9 +45,9 @@ class Laboratories(GroupedCommands):
 def laboratory_command(laboratory: Laboratory) -> Any:
     """The command of one laboratory: the options of all, and its own."""
     settings = {"help_option_names": ["-h", "--help"]}
-    alone = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings=settings)
-    alone.command(laboratory.name, cls=PlainCommand)(_function(laboratory))
-    return typer.main.get_command(alone)
+    app = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings=settings)
+    app.command(laboratory.name, cls=PlainCommand)(_function(laboratory))
+    return typer.main.get_command(app)
 
 
 group = typer.Typer(
@@ -89,9 +89,9 @@ def _function(laboratory: Laboratory) -> Any:
     of_all = inspect.signature(_run, eval_str=True).parameters.values()
     parameters += [parameter for parameter in of_all if parameter.kind is keyword]
 
-    def command(**given: Any) -> None:
-        asked = {name: given.pop(name) for name in own if name != "quick"}
-        _run(laboratory.name, {k: v for k, v in asked.items() if v is not None}, **given)
+    def command(**options: Any) -> None:
+        chosen = {name: options.pop(name) for name in own if name != "quick"}
+        _run(laboratory.name, {k: v for k, v in chosen.items() if v is not None}, **options)
 
     command.__doc__ = (
         f"{laboratory.question}\n\n"
@@ -105,15 +105,15 @@ def _function(laboratory: Laboratory) -> Any:
 
 def _option(name: str, field: Any) -> Any:
     """One of a laboratory's own options; its bounds are checked by the laboratory."""
-    several = isinstance(field.default, tuple)
+    is_list = isinstance(field.default, tuple)
     kind = field.annotation if field.annotation in (bool, int, float) else str
-    usual = ", ".join(map(str, field.default)) if several else str(field.default).replace(",", ", ")
+    usual = ", ".join(map(str, field.default)) if is_list else str(field.default).replace(",", ", ")
     written = f"--{name.replace('_', '-')}"
     flags = [f"{written}/{written.replace('--', '--no-', 1)}"] if kind is bool else [written]
     described = f"{field.description or ''} [default: {usual}]".strip()
     option = typer.Option(
         *flags, help=described, show_default=False,
-        metavar="LIST" if several else None,
+        metavar="LIST" if is_list else None,
     )  # fmt: skip
     return Annotated[kind | None, option]
 

@@ -110,7 +110,7 @@ def _row(run: StoredRun, with_horizon: bool) -> dict[str, Any]:
     }
 
 
-def _print(found: list[StoredRun], with_horizon: bool, runs: Path) -> None:
+def _print(stored: list[StoredRun], with_horizon: bool, runs: Path) -> None:
     from tsc_interp.output.table import print_table
 
     headings = ["run", "epochs", "chosen", "test errors"] + ["horizon"] * with_horizon + ["path"]
@@ -123,10 +123,10 @@ def _print(found: list[StoredRun], with_horizon: bool, runs: Path) -> None:
             *([written_horizon(horizon_of(run))] if with_horizon else []),
             str(run.path),
         ]
-        for run in found
+        for run in stored
     ]
     print_table(output(), headings, cells, right=range(1, len(headings) - 1))
-    for problem in [run.problem for run in found if run.problem]:
+    for problem in [run.problem for run in stored if run.problem]:
         messages().print(problem, soft_wrap=True)
     if runs == Path("runs"):
         messages().print("use a run by its name: tsc-interp analyze NAME", soft_wrap=True)
@@ -143,12 +143,12 @@ def _list_sweeps(places: Sequence[Path], quietly: bool = False) -> list[dict[str
     for place in places:
         try:
             sweep = Sweep.open(place)
-            made, of = int(sweep.present().sum()), sweep.models
+            present, total = int(sweep.present().sum()), sweep.models
         except TscError as error:
             problems.append(str(error))
             continue
         known = {"sweep": sweep.name, "verify": sweep.options.verify, "path": str(place)}
-        rows.append({**known, "models": made, "of": of})
+        rows.append({**known, "models": present, "of": total})
     if not quietly:
         cells = [
             [row["sweep"], f"{row['models']:,} of {row['of']:,}", row["verify"], row["path"]]

@@ -67,25 +67,25 @@ def command(
         raise UsageError("--processes is for this machine; leave it out with --scheduler")
     started = time.perf_counter()
     with connected(scheduler) as client, watching(quiet) as watcher:
-        made = sweep(
+        result = sweep(
             file, out, processes=processes, client=client, ensemble=ensemble, watcher=watcher
         )
     seconds = round(time.perf_counter() - started, 3)
-    rows = by(made.table(), "cell")
+    rows = by(result.table(), "cell")
     if as_json:
         document = {
-            "name": made.name,
-            "directory": str(made.path),
-            "models": made.models,
-            "verify": made.options.verify,
+            "name": result.name,
+            "directory": str(result.path),
+            "models": result.models,
+            "verify": result.options.verify,
             "cells": rows,
             "seconds": seconds,
         }
         print_json("sweep/1", document)
         return
-    _print(made, rows)
+    _print(result, rows)
     messages(quiet).print(
-        f"'tsc-interp sweep-report {made.path}' writes a page; --checkpoint {made.path}:ROW "
+        f"'tsc-interp sweep-report {result.path}' writes a page; --checkpoint {result.path}:ROW "
         "is the model of a row",
         soft_wrap=True,
     )
@@ -98,10 +98,10 @@ def _horizons(row: dict[str, Any]) -> list[str]:
     return [shortest, median, f"{low} to {high}" if low else "", longest, f"{row['infinite']:,}"]
 
 
-def _print(found: Sweep, rows: list[dict[str, Any]]) -> None:
+def _print(result: Sweep, rows: list[dict[str, Any]]) -> None:
     from tsc_interp.output.table import print_table
 
-    verified = found.options.verify != "off"
+    verified = result.options.verify != "off"
     headings = ["cell", "models", "no test errors"]
     headings += ["horizon min", "median", "95% CI", "max", "infinite"] * verified
     cells = [
@@ -113,7 +113,7 @@ def _print(found: Sweep, rows: list[dict[str, Any]]) -> None:
         ]
         for row in rows
     ]
-    print_table(output(), headings, cells, title=found.name, right=range(1, len(headings)))
+    print_table(output(), headings, cells, title=result.name, right=range(1, len(headings)))
     if verified:
         proved, models = sum(row["proved"] for row in rows), sum(row["models"] for row in rows)
         output().print(

@@ -137,10 +137,10 @@ def horizons_of(runs: Sequence[TrainedRun | StoredRun]) -> list[Horizon | None]:
 
         horizons = [None] * len(checkpoints)
         with helpers(1) as helper:
-            other = helper.submit(ask, checkpoints[1::2])
+            future = helper.submit(ask, checkpoints[1::2])
             horizons[::2] = ask(checkpoints[::2])
             try:
-                horizons[1::2] = other.result()
+                horizons[1::2] = future.result()
             except BrokenExecutor:
                 horizons[1::2] = ask(checkpoints[1::2])
     known = dict(zip(places, horizons, strict=True))

@@ -106,20 +106,20 @@ def command(
         _check(check, loaded, as_json)
         return
     verdict: Verdict | OrderedVerdict
-    asked: dict[str, Any]
+    options: dict[str, Any]
     if ordered:
         if horizon or float32 is not None:
             raise UsageError(
                 "this model sees the order of letters: its strings are counted length by length, "
                 "without --horizon and --float32"
             )
-        asked = {"lengths": length or None, "seconds": seconds, "resume": resume}
-        verdict = _verify_ordered(loaded, quiet, max_length=max_length, certify=certify, **asked)
+        options = {"lengths": length or None, "seconds": seconds, "resume": resume}
+        verdict = _verify_ordered(loaded, quiet, max_length=max_length, certify=certify, **options)
     else:
         if length or seconds is not None or resume is not None:
             raise UsageError("--length, --seconds and --resume are for order-sensitive models only")
-        asked = {"horizon": horizon, "certify": certify, "float32": float32}
-        verdict = _verify(loaded, max_length or default_length(loaded), asked, quiet)
+        options = {"horizon": horizon, "certify": certify, "float32": float32}
+        verdict = _verify(loaded, max_length or default_length(loaded), options, quiet)
         if replay and verdict.counterexamples:
             verdict = _replayed(verdict, loaded, quiet)
     if out is not None and verdict.certificate is not None:
@@ -134,18 +134,18 @@ def command(
         raise typer.Exit(_DOES_NOT_HOLD)
 
 
-def _verify_ordered(loaded: Checkpoint, quiet: bool, **asked: Any) -> OrderedVerdict:
+def _verify_ordered(loaded: Checkpoint, quiet: bool, **options: Any) -> OrderedVerdict:
     from tsc_interp.verification import OrderedVerdict, verify
 
     console = messages(quiet)
     console.print("deciding every input")
     with share_done(console, "all inputs") as share:
-        verdict = verify(loaded, progress=share, **asked)
+        verdict = verify(loaded, progress=share, **options)
     assert isinstance(verdict, OrderedVerdict)
     return verdict
 
 
-def _verify(loaded: Checkpoint, max_length: int, asked: Any, quiet: bool) -> Verdict:
+def _verify(loaded: Checkpoint, max_length: int, options: Any, quiet: bool) -> Verdict:
     from math import comb
 
     from tsc_interp.verification.verdict import verify_counts
@@ -158,13 +158,13 @@ def _verify(loaded: Checkpoint, max_length: int, asked: Any, quiet: bool) -> Ver
     def more(vectors: int) -> None:
         nonlocal done
         done += vectors
-        if told is not None:
-            told(done / total)
+        if tell is not None:
+            tell(done / total)
 
     words = f"{total:,} count vectors"
-    with share_done(console, words) if shown else nullcontext(None) as told:
+    with share_done(console, words) if shown else nullcontext(None) as tell:
         return verify_counts(
-            loaded, max_length, **asked,
+            loaded, max_length, **options,
             progress=more, announce=lambda sentence: print_line(console, sentence),
         )  # fmt: skip
 

@@ -54,12 +54,12 @@ def _queries_keys_values(
     projection = f"{axes}, ... head d_model d_head -> ... batch pos head d_head"
     projected = []
     for part, x in zip("QKV", reads, strict=True):
-        made = einsum(x, given.weights[f"{name}W_{part}"], projection)
-        made = given.biased(f"{name}b_{part}", made, "... head d_head -> ... 1 1 head d_head")
-        made = given.tap(f"{name}hook_{part.lower()}", made)
+        vectors = einsum(x, given.weights[f"{name}W_{part}"], projection)
+        vectors = given.biased(f"{name}b_{part}", vectors, "... head d_head -> ... 1 1 head d_head")
+        vectors = given.tap(f"{name}hook_{part.lower()}", vectors)
         if part != "V":
-            made = given.norm(f"{name}{part.lower()}_norm.", made, True, config.qk_norm)
-        projected.append(made)
+            vectors = given.norm(f"{name}{part.lower()}_norm.", vectors, True, config.qk_norm)
+        projected.append(vectors)
     return projected
 
 

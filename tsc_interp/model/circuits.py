@@ -68,9 +68,9 @@ class Circuits(Vocabulary):
         for layer, block in enumerate(self.blocks):
             for part, biases in (("attn", "QKVO"), ("mlp", ("in", "out"))):
                 if hasattr(block, part):
-                    held = getattr(block, part)
+                    component = getattr(block, part)
                     names = [f"b_{bias}" for bias in biases]
-                    zeros |= {f"blocks.{layer}.{part}.{b}": getattr(held, b) for b in names}
+                    zeros |= {f"blocks.{layer}.{part}.{b}": getattr(component, b) for b in names}
         return zeros | dict(self.named_parameters())
 
     def tl_named_parameters(self) -> Iterator[tuple[str, Tensor]]:

@@ -89,8 +89,8 @@ class Classifier(StackedWeights):
         arrays = {name: p.detach().float().numpy().copy() for name, p in self.named_parameters()}
         if provenance is None and self._loaded is not None:
             loaded = self._loaded.weights
-            same = all(np.array_equal(array, loaded[name]) for name, array in arrays.items())
-            provenance = self._loaded.provenance if same else None
+            unchanged = all(np.array_equal(array, loaded[name]) for name, array in arrays.items())
+            provenance = self._loaded.provenance if unchanged else None
         return Checkpoint(self.config, arrays, provenance or {}, source=self.source)
 
     # -- running -----------------------------------------------------------------------------
@@ -133,10 +133,10 @@ class Classifier(StackedWeights):
             raise UsageError(f"this model has no activation {', '.join(sorted(hooks))}")
         return logits
 
-    def _logits(self, given: Inputs, tap: Tap) -> Tensor:
-        self._check_dropout(given)
+    def _logits(self, inputs: Inputs, tap: Tap) -> Tensor:
+        self._check_dropout(inputs)
         weights = dict(self.named_parameters())
-        return forward(self.config, weights, given, tap=tap, training=self.training)
+        return forward(self.config, weights, inputs, tap=tap, training=self.training)
 
     def _require_weights(self) -> None:
         if any(parameter.is_meta for parameter in self.parameters()):
@@ -145,8 +145,8 @@ class Classifier(StackedWeights):
                 "give it weights with model.to_empty(device='cpu') and load_state_dict"
             )
 
-    def _check_dropout(self, given: Inputs) -> None:
-        if self.training and self.config.dropout and given.compressed:
+    def _check_dropout(self, inputs: Inputs) -> None:
+        if self.training and self.config.dropout and inputs.compressed:
             raise UnsupportedError(
                 "dropout treats copies of a letter differently, so training with it needs tokens "
                 "(model.tokens(strings)); in eval mode compressed strings are exact"

@@ -165,8 +165,8 @@ def _of_frame(frame: Frame, samples: int, seed: int) -> Iterator[Tensor]:
     """Whole rows of letters, of some of the frame's lengths."""
     rng, lengths = np.random.default_rng(seed), frame.lengths
     for n in lengths[:: max(1, len(lengths) // 16)]:
-        each = max(4, samples // min(16, len(lengths)))
-        yield torch.from_numpy(frame.rows(frame.sample(each, rng, n)))
+        per_length = max(4, samples // min(16, len(lengths)))
+        yield torch.from_numpy(frame.rows(frame.sample(per_length, rng, n)))
 
 
 def _strings(

@@ -40,8 +40,8 @@ class Evaluation:
     @property
     def correct(self) -> bool:
         """A logit that is not a number is no answer, whatever the label."""
-        said = self.logits or (self.logit,)
-        return self.prediction == self.label and not any(map(math.isnan, said))
+        logits = self.logits or (self.logit,)
+        return self.prediction == self.label and not any(map(math.isnan, logits))
 
     @property
     def margin(self) -> float:
@@ -68,9 +68,9 @@ class Evaluations(list[Evaluation]):
     def _repr_html_(self) -> str:
         columns = ["string", "length", "logit", "answer", "label", ""]
         rows = [
-            [said.string, said.length, said.logit, said.prediction, said.label,
-             "" if said.correct else "wrong"]
-            for said in self
+            [row.string, row.length, row.logit, row.prediction, row.label,
+             "" if row.correct else "wrong"]
+            for row in self
         ]  # fmt: skip
         return table(columns, rows)
 
@@ -117,9 +117,9 @@ def _batch(checkpoint: Checkpoint, strings: Sequence[str]) -> list[Evaluation]:
             length=sum(row),
             counts=dict(zip(letters, row, strict=True)),
             label=label,
-            **answer(said),
+            **answer(output),
         )
-        for string, row, said, label in zip(
+        for string, row, output, label in zip(
             strings, counts.tolist(), logits.tolist(), labels.tolist(), strict=True
         )
     ]

@@ -92,10 +92,10 @@ class MaskingTransformer(HookedTransformer):  # type: ignore[misc]
         self._without_final_norm()
 
     def input_to_embed(self, input: Any, *args: Any, **options: Any) -> tuple[Any, ...]:
-        # Not passed on: with it, TransformerLens would count positions from the first that is 1.
-        given = options.pop("attention_mask", None)
+        # The mask is not passed on: TransformerLens would count positions from its first 1.
+        mask = options.pop("attention_mask", None)
         residual, tokens, positions, _ = super().input_to_embed(input, *args, **options)
-        return residual, tokens, positions, self._attended(tokens, given)
+        return residual, tokens, positions, self._attended(tokens, mask)
 
     def forward(
         self,
@@ -152,9 +152,9 @@ class MaskingTransformer(HookedTransformer):  # type: ignore[misc]
             self.ln_final = NoFinalNorm()
         self.setup()
 
-    def _attended(self, tokens: Tensor, given: Tensor | None) -> Tensor:
+    def _attended(self, tokens: Tensor, mask: Tensor | None) -> Tensor:
         attended = from_tokens(self.classifier_config, tokens).multiplicity
-        return attended if given is None else attended * given.to(attended)
+        return attended if mask is None else attended * mask.to(attended)
 
 
 def hooked_transformer(config: ClassifierConfig, cfg: Any, state: dict[str, Tensor]) -> Any:
@@ -168,7 +168,7 @@ def hooked_transformer(config: ClassifierConfig, cfg: Any, state: dict[str, Tens
         }
     missing, unexpected = built.load_state_dict(state, strict=False)
     fixed = (".mask", ".IGNORE", ".rotary_sin", ".rotary_cos")
-    rest = [name for name in missing if not name.endswith(fixed)]
-    if rest or unexpected:  # a TransformerLens that names its weights otherwise
-        raise UsageError(f"the export does not fit this TransformerLens: {rest} {unexpected}")
+    absent = [name for name in missing if not name.endswith(fixed)]
+    if absent or unexpected:  # a TransformerLens that names its weights otherwise
+        raise UsageError(f"the export does not fit this TransformerLens: {absent} {unexpected}")
     return built.eval()

@@ -86,8 +86,8 @@ def _reframed(checkpoint: Checkpoint, frame: Frame) -> Checkpoint:
     task = getattr(config.task, "task", config.task)
     provenance = {**checkpoint.provenance, "frame": str(frame)}
     if config.needs_order:
-        made = config.replace(task=framed(task, inside))
-        return replace(checkpoint, config=made, provenance=provenance)
+        framed_config = config.replace(task=framed(task, inside))
+        return replace(checkpoint, config=framed_config, provenance=provenance)
     every = tuple(range(config.n_letters))
     plain = not inside.fixed and not inside.distinct and inside.places[0] <= 1
     if not plain or set(inside.letters) != {every}:
@@ -110,13 +110,13 @@ def _without_cls(config: ClassifierConfig, frame: Frame) -> Frame:
         after = after[:-1]
     else:
         fits = fits and frame.read == (-1,)
-    left = frame.replace(before=tuple(before), after=tuple(after), read=(-1,))
+    trimmed = frame.replace(before=tuple(before), after=tuple(after), read=(-1,))
     highest = FIRST_LETTER + config.n_letters
-    if not fits or not all(FIRST_LETTER <= token < highest for token in left.tokens):
+    if not fits or not all(FIRST_LETTER <= token < highest for token in trimmed.tokens):
         raise UsageError(
             f"the frame {frame} does not fit the model, whose inputs look like {frame_of(config)}"
         )
-    return _shifted(left, -FIRST_LETTER)
+    return _shifted(trimmed, -FIRST_LETTER)
 
 
 def _shifted(frame: Frame, by: int) -> Frame:

@@ -124,17 +124,17 @@ class HookedClassifier(Circuits, HookedRootModule):  # type: ignore[misc]
         """
         _check_options(return_type, padding_side=padding_side, **others)
         if start_at_layer is None:
-            given = self.inputs(input)
+            inputs = self.inputs(input)
         elif tokens is None:
             raise UsageError(TOKENS_NEEDED)
         else:
-            given = from_tokens(self.config, tokens)
-        self._check_dropout(given)
+            inputs = from_tokens(self.config, tokens)
+        self._check_dropout(inputs)
         run = Pass(
             self.config,
             dict(self.named_parameters()),
             self._tap,
-            inputs=given,
+            inputs=inputs,
             training=self.training,
             extras=self._extras(),
         )
@@ -148,7 +148,7 @@ class HookedClassifier(Circuits, HookedRootModule):  # type: ignore[misc]
         logits = read_out(run, residual)
         if return_type == "logits":
             return logits
-        loss = self._loss(logits, given, loss_per_token)
+        loss = self._loss(logits, inputs, loss_per_token)
         return loss if return_type == "loss" else Output(logits, loss)
 
     def loss_fn(
@@ -275,8 +275,8 @@ class HookedClassifier(Circuits, HookedRootModule):  # type: ignore[misc]
             hook_mlp_in=bool(self.cfg.use_hook_mlp_in),
         )
 
-    def _loss(self, logits: Tensor, given: Inputs, per_string: bool) -> Tensor:
-        classes = torch.from_numpy(true_classes(self.config, given)).to(logits.device)
+    def _loss(self, logits: Tensor, inputs: Inputs, per_string: bool) -> Tensor:
+        classes = torch.from_numpy(true_classes(self.config, inputs)).to(logits.device)
         reduction = "none" if per_string else "mean"
         if self.config.n_outputs == 1:
             target = classes.to(logits.dtype).expand_as(logits)

@@ -80,41 +80,41 @@ def from_arrays(
         )
     weights, rounded = {}, []
     for name, shape in expected.items():
-        given = _array(name, arrays[name], source)
-        placed = _placed(config, name, given, shape)
+        array = _array(name, arrays[name], source)
+        placed = _placed(config, name, array, shape)
         if placed.shape != shape:
             raise CheckpointError(
-                f"{source}: {name} has shape {list(given.shape)}, expected {list(shape)}"
+                f"{source}: {name} has shape {list(array.shape)}, expected {list(shape)}"
             )
         weights[name] = np.ascontiguousarray(placed, dtype=np.float32)
         rounded += [name] if (weights[name] != placed).any() else []
-    kept = {"imported_from": "arrays", **(provenance or {}), "rounded_to_float32": rounded}
-    checkpoint = Checkpoint(config, weights, kept, source=source)
+    origin = {"imported_from": "arrays", **(provenance or {}), "rounded_to_float32": rounded}
+    checkpoint = Checkpoint(config, weights, origin, source=source)
     if original is not None:
         reading = InputMap((), config.token_names, None, config.reads, None)
         compare(checkpoint, reading, original, samples, seed)
     return checkpoint
 
 
-def _array(name: str, given: Any, source: str) -> NDArray[Any]:
-    if isinstance(given, Tensor):
-        given = given.detach().cpu().double().numpy()
+def _array(name: str, array: Any, source: str) -> NDArray[Any]:
+    if isinstance(array, Tensor):
+        array = array.detach().cpu().double().numpy()
     try:
-        return np.asarray(given, dtype=np.float64)
+        return np.asarray(array, dtype=np.float64)
     except (TypeError, ValueError):
         raise CheckpointError(f"{source}: {name} is not an array of numbers") from None
 
 
 def _placed(
-    config: ClassifierConfig, name: str, given: NDArray[Any], shape: tuple[int, ...]
+    config: ClassifierConfig, name: str, array: NDArray[Any], shape: tuple[int, ...]
 ) -> NDArray[Any]:
     """The array with its heads apart, or its letters behind CLS and PAD."""
     kind = name.rsplit(".", 1)[1]
-    if kind == "W_E" and not config.has_cls and given.shape == (config.n_letters, config.d_model):
-        return np.concatenate([np.zeros((FIRST_LETTER, config.d_model)), given])
-    if kind not in _SPLIT or given.ndim != len(shape) - 1:
-        return given
+    if kind == "W_E" and not config.has_cls and array.shape == (config.n_letters, config.d_model):
+        return np.concatenate([np.zeros((FIRST_LETTER, config.d_model)), array])
+    if kind not in _SPLIT or array.ndim != len(shape) - 1:
+        return array
     axis, heads = _SPLIT[kind], shape[0]
-    if given.shape[axis] % heads:
-        return given
-    return np.stack(np.split(given, heads, axis=axis))
+    if array.shape[axis] % heads:
+        return array
+    return np.stack(np.split(array, heads, axis=axis))

@@ -122,10 +122,10 @@ def _refuse_larger(options: Mapping[str, Any], state: Mapping[str, Tensor]) -> N
     width, vocabulary, layers, heads, d_head, d_mlp, n_ctx = sizes
     block = 2 * heads * d_head + (0 if options.get("attn_only") else 2 * d_mlp)
     least = width * (vocabulary + layers * block + n_ctx * ("pos_embed.W_pos" in state))
-    held = sum(tensor.numel() for tensor in state.values())
-    if least > held:
+    stored = sum(tensor.numel() for tensor in state.values())
+    if least > stored:
         raise CheckpointError(
-            f"the options describe at least {least:,} weights, but the file holds {held:,}"
+            f"the options describe at least {least:,} weights, but the file holds {stored:,}"
         )
 
 
@@ -137,8 +137,8 @@ def _bridge(options: Mapping[str, Any], state: Mapping[str, Tensor]) -> tuple[An
     model = TransformerBridge.boot_native(cfg)
     weights = dict(state)
     if "embed.W_E" in weights:
-        kept = {k: v for k, v in weights.items() if not k.endswith(("mask", "IGNORE"))}
-        weights = convert_tl_checkpoint(kept, cfg)
+        parameters = {k: v for k, v in weights.items() if not k.endswith(("mask", "IGNORE"))}
+        weights = convert_tl_checkpoint(parameters, cfg)
     own = set(model.state_dict())
     wrong = sorted(own - set(weights)), sorted(set(weights) - own)
     model.load_state_dict(weights, strict=False)

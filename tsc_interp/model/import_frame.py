@@ -93,7 +93,7 @@ Cut = tuple[Frame, int | None, int | None, int]
 
 
 def _causal(frame: Frame) -> Cut:
-    """Without what stands behind the position read, which nothing there can see."""
+    """The frame without what stands behind the position read, which does not see it."""
     if frame.writes:
         return frame, None, None, 0
     unseen = {frame.length(n) - 1 - frame.reads(n)[0] for n in frame.lengths}
@@ -103,8 +103,8 @@ def _causal(frame: Frame) -> Cut:
             "a causal model does not see letters behind the position read, so the answer cannot "
             "depend on them: read the last letter, or a fixed token behind it"
         )
-    kept = frame.after[: len(frame.after) - behind]
-    return frame.replace(after=kept, read=(-1,)), None, None, 0
+    after = frame.after[: len(frame.after) - behind]
+    return frame.replace(after=after, read=(-1,)), None, None, 0
 
 
 def _both_ways(frame: Frame) -> Cut:
@@ -159,5 +159,5 @@ def _ordered(frame: Frame, outputs: int) -> tuple[int, ...] | None:
     """Outputs in the order of the classes they stand for, and then those that stand for none."""
     if frame.classes is None or outputs <= 2:
         return None
-    rest = [output for output in range(outputs) if output not in frame.classes]
-    return (*frame.classes, *rest)
+    unused = [output for output in range(outputs) if output not in frame.classes]
+    return (*frame.classes, *unused)

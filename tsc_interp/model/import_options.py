@@ -162,10 +162,10 @@ def _attention_scale(cfg: Any) -> float:
     A bridge without `use_attn_scale` divides by the root all the same; a HookedTransformer does not
     divide.
     """
-    given = float(getattr(cfg, "attn_scale", -1.0) or -1.0)
+    scale = float(getattr(cfg, "attn_scale", -1.0) or -1.0)
     if not getattr(cfg, "use_attn_scale", True):
-        given = -1.0 if HAS_BRIDGE_ONLY else 1.0
-    return 0.0 if given <= 0 or given == math.sqrt(cfg.d_head) else given
+        scale = -1.0 if HAS_BRIDGE_ONLY else 1.0
+    return 0.0 if scale <= 0 or scale == math.sqrt(cfg.d_head) else scale
 
 
 def _n_positions(model: Any, kind: str) -> int:

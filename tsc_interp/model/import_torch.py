@@ -117,14 +117,14 @@ def _layers(encoder: Any) -> tuple[list[nn.TransformerEncoderLayer], nn.LayerNor
     stacked = type(encoder) is nn.TransformerEncoder
     layers = list(encoder.layers) if stacked else [encoder]
     final = encoder.norm if stacked else None
-    if not layers or not all(type(one) is nn.TransformerEncoderLayer for one in layers):
-        kinds = sorted({type(one).__name__ for one in (encoder, *layers)})
+    if not layers or not all(type(layer) is nn.TransformerEncoderLayer for layer in layers):
+        kinds = sorted({type(module).__name__ for module in (encoder, *layers)})
         raise UsageError(
             "the encoder is an nn.TransformerEncoderLayer, or an nn.TransformerEncoder of them, "
             f"and no subclass; got {', '.join(kinds)}"
         )
     require_unaltered(encoder)
-    if not all(one.norm_first for one in layers):
+    if not all(layer.norm_first for layer in layers):
         raise UnsupportedError(
             "these layers have their norms after attention and MLP (norm_first=False), for which a "
             "classifier here has no place; with norm_first=True they can be imported"

@@ -152,9 +152,9 @@ def name_of(model: Any) -> str:
 def _config(
     options: Mapping[str, Any], reading: InputMap, task: Any, outputs: int
 ) -> ClassifierConfig:
-    moved = {}
+    positions = {}
     if reading.moved is not None or reading.blank:
-        moved["n_positions"] = reading.blank or len(reading.moved or ())
+        positions["n_positions"] = reading.blank or len(reading.moved or ())
     return ClassifierConfig(
         **{
             **options,
@@ -164,7 +164,7 @@ def _config(
             "n_outputs": 1 if reading.classes else outputs,
             "reads": reading.reads,
             "token_names": reading.names,
-            **moved,
+            **positions,
         }
     )
 

@@ -123,10 +123,10 @@ def modules_of(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
             continue
         seen.add(id(module))
         yield name, module
-        held = {**module._modules, **vars(module)}
+        attributes = {**module._modules, **vars(module)}
         waiting += [
             (f"{name}.{key}".lstrip("."), value)
-            for key, value in held.items()
+            for key, value in attributes.items()
             if isinstance(value, nn.Module)
         ]
 

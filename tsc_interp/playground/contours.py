@@ -33,8 +33,8 @@ class Point(NamedTuple):
 def trace(values: Array) -> list[list[Point]]:
     """Closed lines around where the values at the lattice's points are positive.
 
-    In every small triangle with both kinds of corners the line goes from the side where one leaves
-    the region, walking round, to the side where one enters it; the neighbour goes on from there.
+    In every small triangle with both kinds of corners the line joins two sides: a walk round the
+    triangle leaves the region at one and enters it at the other. The neighbour continues it.
     """
     side = LATTICE + 3  # with a ring of points outside
     grid = np.full((side, side), np.nan)
@@ -43,11 +43,11 @@ def trace(values: Array) -> list[list[Point]]:
     onwards: dict[tuple[int, int], tuple[int, int]] = {}
     for triangle in _mixed_triangles(inside):
         leaving = entering = (0, 0)
-        for one, two in zip(triangle, (*triangle[1:], triangle[0]), strict=True):
-            if inside.flat[one] and not inside.flat[two]:
-                leaving = one, two
-            elif inside.flat[two] and not inside.flat[one]:
-                entering = two, one
+        for corner, following in zip(triangle, (*triangle[1:], triangle[0]), strict=True):
+            if inside.flat[corner] and not inside.flat[following]:
+                leaving = corner, following
+            elif inside.flat[following] and not inside.flat[corner]:
+                entering = following, corner
         onwards[leaving] = entering
     loops = []
     while onwards:
@@ -67,11 +67,11 @@ def _mixed_triangles(inside: NDArray[np.bool_]) -> list[tuple[int, int, int]]:
     place = np.arange(side * side).reshape(side, side)
     here, right, up, across = place[:-1, :-1], place[:-1, 1:], place[1:, :-1], place[1:, 1:]
     i, j = np.divmod(here, side)
-    both = [
+    halves = [
         np.stack([here, up, right], axis=-1)[i + j <= LATTICE + 2],
         np.stack([up, across, right], axis=-1)[i + j <= LATTICE + 1],
     ]
-    triangles = np.concatenate(both)
+    triangles = np.concatenate(halves)
     kinds = inside.ravel()[triangles]
     mixed = kinds.any(axis=1) & ~kinds.all(axis=1)
     return [(int(a), int(b), int(c)) for a, b, c in triangles[mixed]]
@@ -164,9 +164,9 @@ def _thinned(loop: Sequence[Point], tolerance: float = 0.12) -> list[Point]:
 
 
 def _walk(points: Sequence[Point]) -> str:
-    whole = [(_tenths(point.x), _tenths(point.y)) for point in points]
-    moves = [f"{x - px} {y - py}" for (px, py), (x, y) in pairwise(whole) if (x, y) != (px, py)]
-    return f"M{whole[0][0]} {whole[0][1]}l{' '.join(moves)}".replace(" -", "-")
+    rounded = [(_tenths(point.x), _tenths(point.y)) for point in points]
+    moves = [f"{x - px} {y - py}" for (px, py), (x, y) in pairwise(rounded) if (x, y) != (px, py)]
+    return f"M{rounded[0][0]} {rounded[0][1]}l{' '.join(moves)}".replace(" -", "-")
 
 
 def _tenths(x: float) -> int:

@@ -13,7 +13,7 @@ def examples(config: ClassifierConfig) -> list[str]:
     """Up to six strings in canonical notation, yes and no wherever the alphabet has both."""
     task, letters = config.task, config.alphabet.letters
     other = next((letter for letter in letters if letter not in task.needs), "")
-    many = f"{other}{{100}}" if other else ""
+    hundred = f"{other}{{100}}" if other else ""
     if isinstance(task, ContainsAll):
         strings = _contains_all(task.letters, other)
     elif isinstance(task, AtLeast):
@@ -21,7 +21,7 @@ def examples(config: ClassifierConfig) -> list[str]:
         enough, short = f"{x}{{{k}}}", f"{x}{{{k - 1}}}" if k > 1 else ""
         strings = [f"{short}{other}", enough]
         if other:
-            strings += [f"{enough}{many}", f"{short}{many}", f"{enough}{other}{{1000000}}"]
+            strings += [f"{enough}{hundred}", f"{short}{hundred}", f"{enough}{other}{{1000000}}"]
         strings.append(f"{x}{{1000000}}")
     elif isinstance(task, Majority):
         x = task.letter
@@ -32,7 +32,7 @@ def examples(config: ClassifierConfig) -> list[str]:
     elif isinstance(task, Parity):
         x = task.letter
         strings = [x, f"{x}{{2}}", f"{x}{{99}}{other}", f"{x}{{100}}{other}"]
-        strings += [f"{x}{{1000001}}{many}", other]
+        strings += [f"{x}{{1000001}}{hundred}", other]
     else:
         strings = [letters[0], letters, f"{letters}{letters[-1]}{{9}}"]
     return list(dict.fromkeys(config.alphabet.canonical(text) for text in strings if text))

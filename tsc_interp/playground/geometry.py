@@ -33,8 +33,8 @@ def lattice() -> NDArray[np.int64]:
     """Steps towards the left and the right corner, `[point 2]`, for every point of the triangle."""
     steps = np.arange(LATTICE + 1)
     left, right = np.meshgrid(steps, steps, indexing="ij")
-    kept = left + right <= LATTICE
-    return np.stack([left[kept], right[kept]], axis=1)
+    inside = left + right <= LATTICE
+    return np.stack([left[inside], right[inside]], axis=1)
 
 
 def triangle_shares() -> Array:

@@ -70,17 +70,17 @@ def _legend(first: str, second: str) -> str:
         "two": f"only {second} says yes",
         "same": "they agree",
     }
-    told = (
+    entries = (
         f'<span><i class="map-key {kind}"></i> {html.escape(words)}</span>'
         for kind, words in keys.items()
     )
-    return f'<p class="map-legend">{" ".join(told)}</p>'
+    return f'<p class="map-legend">{" ".join(entries)}</p>'
 
 
 def _svg(view: MapView, pairs: Sequence[tuple[SupportField, SupportField]]) -> str:
     """Regions `one` and `two`, where only one of the two says yes, over what they agree on."""
     paths = {"same": "", "one": "", "two": "", "zero": "", "zero two-zero": ""}
-    discs, told = "", []
+    discs, texts = "", []
     for first, second in pairs:
         only = {
             "one": np.minimum(first.logits, -second.logits),
@@ -88,13 +88,13 @@ def _svg(view: MapView, pairs: Sequence[tuple[SupportField, SupportField]]) -> s
         }
         names = ", ".join(view.names[place] for place in first.places)
         apart = [word for word, values in only.items() if (values > 0).any()]
-        told.append(f"{names}: {' and '.join(f'only {word}' for word in apart) or 'alike'}")
+        texts.append(f"{names}: {' and '.join(f'only {word}' for word in apart) or 'alike'}")
         if len(first.places) == 1:
             kind = apart[0] if apart else "same"
             discs += disc(view, first.places[0], f'class="{kind} rim"')
         lines = {"zero": first.logits, "zero two-zero": second.logits}
         paint(paths, view, first.places, "same", only, lines)
     drawn = "".join(f'<path class="{name}" d="{d}"/>' for name, d in paths.items() if d)
-    words = "Only one says yes, by the letters that occur. " + "; ".join(told) + "."
+    words = "Only one says yes, by the letters that occur. " + "; ".join(texts) + "."
     marks = discs + frame(view.names)
     return svg(view, unique_name((paths, words)), f"Difference map. {words}", drawn, marks)

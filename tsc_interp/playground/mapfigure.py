@@ -86,14 +86,14 @@ _MARKED = ' <span><i class="map-you"></i> the string</span>'
 
 def shown_letters(config: ClassifierConfig, given: str | None, needed: Sequence[int]) -> Support:
     """Up to three letters: as given, or the string's, then the task's, then others."""
-    known = config.alphabet.letters
+    letters = config.alphabet.letters
     if given is None:
-        wanted = [*(known[i] for i in needed), *config.task.needs, *known]
-        given = "".join(sorted(dict.fromkeys(wanted), key=wanted.index)[:3])
+        candidates = [*(letters[i] for i in needed), *config.task.needs, *letters]
+        given = "".join(sorted(dict.fromkeys(candidates), key=candidates.index)[:3])
         given = "".join(sorted(given))
-    if not set(given) <= set(known) or len(set(given)) != len(given) or not 1 <= len(given) <= 3:
-        raise UsageError(f"a map shows up to three different letters of {known}; got {given!r}")
-    return tuple(known.index(letter) for letter in given)
+    if not set(given) <= set(letters) or len(set(given)) != len(given) or not 1 <= len(given) <= 3:
+        raise UsageError(f"a map shows up to three different letters of {letters}; got {given!r}")
+    return tuple(letters.index(letter) for letter in given)
 
 
 # -- words -----------------------------------------------------------------------------------------
@@ -104,32 +104,32 @@ def caption(view: MapView) -> str:
         return "With one letter there is nothing to mix, so there is no map of mixtures."
     *first, last = view.names
     names = f"{', '.join(first)} and {last}"
-    what = f"Every mixture of {names} is a point" + (
+    opening = f"Every mixture of {names} is a point" + (
         ": inside all three occur, on a band two, on a disc one."
         if len(view.letters) == 3
         else " of the line; the discs are the letters alone."
     )
-    what += " Corners are magnified." if view.lens > 1 else ""
+    opening += " Corners are magnified." if view.lens > 1 else ""
     holds = (
         "Only ratios matter here, so the map holds for every length."
         if view.length is None
         else f"Length matters too: these are the strings of length {view.length:,}."
     )
     left_out = view.config.n_letters - len(view.letters)
-    rest = f" Strings with any of the other {left_out} letters are not on it." if left_out else ""
-    return f"{what} {holds}{rest}"
+    note = f" Strings with any of the other {left_out} letters are not on it." if left_out else ""
+    return f"{opening} {holds}{note}"
 
 
 def summary(view: MapView, fields: Sequence[SupportField]) -> str:
     """What a person who cannot see the map needs to know, support by support."""
-    told = []
+    texts = []
     for field in fields:
         wrong = field.wrong > 0
         kinds = sorted({"yes" if logit > 0 else "no" for logit in field.logits[wrong]})
         where = "right" if not wrong.any() else "wrong" if wrong.all() else "wrong in part"
         names = ", ".join(view.names[place] for place in field.places)
-        told.append(f"{names}: {where}" + (f" (says {' or '.join(kinds)})" if kinds else ""))
-    return "; ".join(told) + "."
+        texts.append(f"{names}: {where}" + (f" (says {' or '.join(kinds)})" if kinds else ""))
+    return "; ".join(texts) + "."
 
 
 # -- picture ---------------------------------------------------------------------------------------
@@ -153,8 +153,8 @@ def paint(
     if len(places) == 1:
         return  # one letter alone is a disc
     inside = len(places) == 3
-    whole = contours.polygon_path(geometry.CORNERS) if inside else strip(view, places, [(0, 1)])
-    paths[ground] += whole
+    outline = contours.polygon_path(geometry.CORNERS) if inside else strip(view, places, [(0, 1)])
+    paths[ground] += outline
     for name, values in regions.items():
         paths[name] += region(view, places, values)
     for name, values in lines.items() if inside else ():

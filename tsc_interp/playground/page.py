@@ -72,12 +72,12 @@ def write_playground(
         'page.html'
     """
     target, main = Path(path), loaded(with_frame(model, frame))
-    others = [loaded(one) for one in also]
-    other = None if compare is None else loaded(compare)
-    page = playground_fragment(main, other, history, also=others, circuit=circuit)
-    read = [main, *others, *([other] if other else []), *(history or {}).values()]
+    others = [loaded(extra) for extra in also]
+    compared = None if compare is None else loaded(compare)
+    page = playground_fragment(main, compared, history, also=others, circuit=circuit)
+    read = [main, *others, *([compared] if compared else []), *(history or {}).values()]
     write_output(
-        target, page.encode(), is_playground, force=force, reads=[one.source for one in read]
+        target, page.encode(), is_playground, force=force, reads=[model.source for model in read]
     )
     return target
 
@@ -100,16 +100,16 @@ def playground_fragment(
     models = [main]
     if compare is not None:
         models.append(loaded(compare))
-        if (other := models[1]).config.n_letters != main.config.n_letters:
+        if (second := models[1]).config.n_letters != main.config.n_letters:
             raise UsageError(
                 f"a comparison shows both models the same strings, but {main.source} reads "
-                f"{main.config.n_letters} letters and {other.source} {other.config.n_letters}"
+                f"{main.config.n_letters} letters and {second.source} {second.config.n_letters}"
             )
-    models += [loaded(one) for one in also]
+    models += [loaded(extra) for extra in also]
     counted = on_counts(main.config)
-    for one in models:
-        if on_counts(one.config) != counted:
-            named = (main, one) if counted else (one, main)
+    for checkpoint in models:
+        if on_counts(checkpoint.config) != counted:
+            named = (main, checkpoint) if counted else (checkpoint, main)
             raise UsageError(
                 f"{named[0].source} answers by letter counts, and {named[1].source} is "
                 "order-sensitive or multiclass; such models need different pages, so write one "
@@ -117,10 +117,13 @@ def playground_fragment(
             )
     if history and not counted:
         raise UsageError("a training history is shown for models on letter counts only")
-    told = [model_payload(one, history if one is main else None, circuit=circuit) for one in models]
+    payloads = [
+        model_payload(checkpoint, history if checkpoint is main else None, circuit=circuit)
+        for checkpoint in models
+    ]
     payload = {
         "version": __version__,
-        "models": _named_apart(told),
+        "models": _named_apart(payloads),
         "beside": None if compare is None else 1,
         "blank": blank_payload(),
     }
@@ -131,7 +134,7 @@ def playground_fragment(
         read_asset("template.html"),
         LINKS=read_asset("counts-links.html") if counted else "",
         BODY=read_asset("counts.html" if counted else "sequence.html"),
-        TITLE=html.escape(f"{told[0]['name']} · tsc-interp playground"),
+        TITLE=html.escape(f"{payloads[0]['name']} · tsc-interp playground"),
         STYLE=assemble_style("style.css", "map.css"),
         SCRIPT=_script("page.mjs" if counted else "sequence.mjs"),
         PAYLOAD=shown,
@@ -144,14 +147,14 @@ def _script(entry: str) -> str:
 
 
 def _named_apart(models: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The names are what a reader chooses by, so no two may be the same."""
-    taken: set[str] = set()
+    """Number equal names: a reader chooses a model by its name."""
+    used_names: set[str] = set()
     for model in models:
         name, number = model["name"], 1
-        while model["name"] in taken:
+        while model["name"] in used_names:
             number += 1
             model["name"] = f"{name} ({number})"
-        taken.add(model["name"])
+        used_names.add(model["name"])
     return models
 
 

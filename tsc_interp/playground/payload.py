@@ -142,8 +142,8 @@ def _logits(checkpoint: Checkpoint, strings: Sequence[str]) -> list[Any]:
             f"{checkpoint.source} has weights so large that its logits are not finite numbers; the "
             "playground cannot show it"
         )
-    found: list[Any] = logits.tolist()  # a list per string where there are several outputs
-    return found
+    values: list[Any] = logits.tolist()  # a list per string where there are several outputs
+    return values
 
 
 def page_name(checkpoint: Checkpoint) -> str:
@@ -151,8 +151,8 @@ def page_name(checkpoint: Checkpoint) -> str:
     if checkpoint.source == "memory":
         return "unsaved model"
     path = Path(checkpoint.source)
-    if found := run_of(path):
-        run = found[0].parts
+    if run_and_epoch := run_of(path):
+        run = run_and_epoch[0].parts
         return visible("/".join([*run[-3:-2], run[-1]]))
     return visible(path.stem)
 

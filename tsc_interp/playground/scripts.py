@@ -61,7 +61,7 @@ def _add_module(
                 f"{name} imports {', '.join(missing)}, which {imported[2]} does not export"
             )
     body = _IMPORT.sub("", source)
-    exports = [found[1] for found in _EXPORT.finditer(body)]
+    exports = [export[1] for export in _EXPORT.finditer(body)]
     body = _EXPORT.sub("", body)
     if left_over := _LEFT_OVER.findall(body):
         raise TscError(f"{name}: cannot assemble the line {left_over[0]!r}")

@@ -24,8 +24,8 @@ MOST_STATES = 2_000
 
 def on_counts(config: ClassifierConfig) -> bool:
     """Whether the page about letter counts shows this model, with sliders and a failure map."""
-    known = isinstance(config.task, (ContainsAll, AtLeast, Majority, Parity))
-    return known and config.n_outputs == 1 and not (config.needs_order or config.grouped)
+    countable = isinstance(config.task, (ContainsAll, AtLeast, Majority, Parity))
+    return countable and config.n_outputs == 1 and not (config.needs_order or config.grouped)
 
 
 def no_map_reason(config: ClassifierConfig) -> str | None:
@@ -49,8 +49,8 @@ def class_names(config: ClassifierConfig) -> list[str]:
     if config.task.n_classes(config.n_letters) == 2:
         return ["no", "yes", *(f"class {i}" for i in range(2, classes))]
     letters = list(config.token_names or config.alphabet.letters)
-    own = isinstance(config.task, (MostFrequent, Maximum, Writing))
-    return [letters[i] if own and i < len(letters) else f"class {i}" for i in range(classes)]
+    by_letter = isinstance(config.task, (MostFrequent, Maximum, Writing))
+    return [letters[i] if by_letter and i < len(letters) else f"class {i}" for i in range(classes)]
 
 
 def sequence_payload(config: ClassifierConfig) -> dict[str, Any]:
@@ -74,12 +74,12 @@ def _machine(config: ClassifierConfig) -> dict[str, Any] | None:
     n_letters = config.n_letters
     if isinstance(task, Framed):  # an automaton of the letters at its places
         task, n_letters = task.task, task.n_places
-    made = getattr(task, "machine", None)
-    if made is None:
+    build = getattr(task, "machine", None)
+    if build is None:
         return None
     length = min(_longest(config), LONGEST)
     try:
-        machine = made(n_letters, length).minimised()
+        machine = build(n_letters, length).minimised()
     except TscError:  # too many states, or none: palindromes
         return None
     if len(machine) > MOST_STATES:
@@ -137,8 +137,8 @@ def _prompts(config: ClassifierConfig, number: int) -> list[str]:
     task: Any = config.task
     if not isinstance(task, Writing):
         return []
-    each = -(-number // task.n_steps)
-    parts = [Regions.whole(task.step_trellis(i)).sample(each, seed=0) for i in range(task.n_steps)]
+    size = -(-number // task.n_steps)
+    parts = [Regions.whole(task.step_trellis(i)).sample(size, seed=0) for i in range(task.n_steps)]
     rows = [row for part in parts for row in part.tolist()]
     return ["".join(config.alphabet.letters[letter] for letter in row) for row in rows][:number]
 

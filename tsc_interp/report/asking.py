@@ -79,8 +79,8 @@ def _check(probe: Probe, result: ProbeResult) -> None:
     if not isinstance(result, probe.result_type):
         expected = probe.result_type.__name__
         raise TypeError(f"run gave a {type(result).__name__}, expected {expected}")
-    again = probe.result_type.from_dict(json.loads(to_json(result.to_dict())))
-    if again != result:
+    read_back = probe.result_type.from_dict(json.loads(to_json(result.to_dict())))
+    if read_back != result:
         raise ValueError("its result is not the same when read back from JSON")
     result.tables()
     for figure in probe.figures(result):
@@ -128,6 +128,6 @@ LIMITS = {
 
 
 def left_out(probe: str, config: ClassifierConfig, parameters: int) -> str | None:
-    """Why a probe is not asked unless it is named; None if it is."""
-    found = LIMITS.get(probe, Limit()).exceeded(config, parameters)
-    return found and f"{found}, to save time; --probe {probe} asks it all the same"
+    """Why a probe is asked only if it is named; None if it is always asked."""
+    reason = LIMITS.get(probe, Limit()).exceeded(config, parameters)
+    return reason and f"{reason}, to save time; --probe {probe} asks it all the same"

@@ -161,7 +161,7 @@ def short_name(source: str) -> str:
     path = Path(source)
     if path.suffix != SUFFIX:
         return source
-    if (found := run_of(path)) is None:
+    if (run_and_epoch := run_of(path)) is None:
         return path.stem
-    run, epoch = found
+    run, epoch = run_and_epoch
     return f"{run.parent.parent.name} {run.name} epoch={epoch}".strip()

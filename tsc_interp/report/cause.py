@@ -59,16 +59,16 @@ class Confirmation(Stored):
         if self.reason is not None:
             return f"No intervention confirms it: {self.reason}."
         kind, (before, after) = "false positives", self.false_positives
-        other, (was, now) = "false negatives", self.false_negatives
+        other_kind, (was, now) = "false negatives", self.false_negatives
         if self.label:
-            kind, before, after, other, was, now = other, was, now, kind, before, after
+            kind, before, after, other_kind, was, now = other_kind, was, now, kind, before, after
         text = f"With {self.words}, `{self.string}` is right (logit {self.logit:+.4f})."
         if not (before or after or was or now):
             counted = "there is no error before or after the change"
         elif before and not after:
-            counted = f"all {number(before)} {kind} disappear, and {other} {_course(was, now)}"
+            counted = f"all {number(before)} {kind} disappear, and {other_kind} {_course(was, now)}"
         else:
-            counted = f"{kind} {_course(before, after)}, and {other} {_course(was, now)}"
+            counted = f"{kind} {_course(before, after)}, and {other_kind} {_course(was, now)}"
         return (
             f"{text} Counted exactly up to {self.length} letters, {counted} "
             f"(`{self.intervention}`)."
@@ -90,17 +90,17 @@ def _course(was: int, now: int) -> str:
 def confirm(model: Classifier, string: str, head: int | None = None) -> Confirmation:
     """The change of one key or value that makes a wrong string right and cures most of its kind.
 
-    Where a change in `head`, the one that is blamed, does so, changes of others are not looked at.
+    Where a change in `head`, the blamed one, does so, no other head is looked at.
     """
     config = model.config
     reason = _cannot(config)
     if reason is not None:
         return Confirmation(string, reason)
-    wanted = list(_candidates(config, string))
-    cures = _judged(model, config, string, wanted)
+    interventions = list(_candidates(config, string))
+    cures = _judged(model, config, string, interventions)
     if not cures:
         nothing = (
-            f"none of the {len(wanted)} changes of one key or value makes the string right, "
+            f"none of the {len(interventions)} changes of one key or value makes the string right, "
             "except by making every answer the same"
         )
         return Confirmation(string, nothing)
@@ -110,7 +110,7 @@ def confirm(model: Classifier, string: str, head: int | None = None) -> Confirma
         counted = [(_counts(model, change), change, logit) for change, logit in tried[:_COUNTED]]
         if not counted:
             continue
-        after, best, logit = min(counted, key=lambda each: (each[0][label], sum(each[0])))
+        after, best, logit = min(counted, key=lambda cure: (cure[0][label], sum(cure[0])))
         if not before[label] or after[label] < before[label]:
             part, like = _part(best), isinstance(best.change, Like) and best.change.letter
             to = f"moved to `{like}`'s" if like else "set to zero"
@@ -146,7 +146,7 @@ def _candidates(config: ClassifierConfig, string: str) -> Iterator[Intervention]
 
     letters = config.alphabet.letters
     for head in range(config.n_heads):
-        for letter in (one for one in letters if one in string):
+        for letter in (letter for letter in letters if letter in string):
             changes = ["zero", *(f"like({other})" for other in letters if other != letter)]
             for kind in ("value", "key"):
                 place = f"head{head}.{kind}[{letter}]"
@@ -154,7 +154,7 @@ def _candidates(config: ClassifierConfig, string: str) -> Iterator[Intervention]
 
 
 def _judged(
-    model: Classifier, config: ClassifierConfig, string: str, wanted: list[Intervention]
+    model: Classifier, config: ClassifierConfig, string: str, interventions: list[Intervention]
 ) -> list[tuple[Intervention, float]]:
     """The changes that make the string right: those that cure most, then those that break least."""
     from tsc_interp.interventions.hooks import Hooks
@@ -166,18 +166,18 @@ def _judged(
     wrong = (logits_of(model, counts.astype(float)) > 0) != labels
     alike = wrong & (labels == labels[0])
     inputs = model.counts(counts)
-    found = []
-    for one in wanted:
-        hooks = Hooks(model, inputs, one)
+    judged = []
+    for intervention in interventions:
+        hooks = Hooks(model, inputs, intervention)
         after = as_array(model.run_with_hooks(inputs, fwd_hooks=hooks.fwd_hooks))
         answers = after > 0
         missed = answers != labels
         # A model that answers everything alike is right by accident, and explains nothing.
         if not missed[0] and answers.any() and not answers.all():
             cured, broken = (~missed)[alike].mean(), missed[~wrong].mean()
-            found.append((round(float(cured), 1), -float(broken), one, float(after[0])))
-    found.sort(key=lambda each: each[:2], reverse=True)
-    return [(one, logit) for *_, one, logit in found]
+            judged.append((round(float(cured), 1), -float(broken), intervention, float(after[0])))
+    judged.sort(key=lambda entry: entry[:2], reverse=True)
+    return [(intervention, logit) for *_, intervention, logit in judged]
 
 
 def _sample(config: ClassifierConfig, model: Classifier) -> Counts:
@@ -191,8 +191,8 @@ def _sample(config: ClassifierConfig, model: Classifier) -> Counts:
     wrong = (logits_of(model, every.astype(float)) > 0) != config.task.labels(every)
     chosen = []
     for rows in (np.flatnonzero(wrong), np.flatnonzero(~wrong)):
-        some = np.linspace(0, len(rows) - 1, min(len(rows), _JUDGED_ON // 2))
-        chosen.append(rows[some.astype(np.int64)])
+        places = np.linspace(0, len(rows) - 1, min(len(rows), _JUDGED_ON // 2))
+        chosen.append(rows[places.astype(np.int64)])
     return np.asarray(every[np.concatenate(chosen)])
 
 

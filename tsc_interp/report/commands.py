@@ -76,16 +76,16 @@ def lab_command(result: LabResult) -> str:
         if isinstance(value, bool):
             parts.append(option if value else option.replace("--", "--no-", 1))
         else:
-            several = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
-            parts += [option, several]
+            text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+            parts += [option, text]
     return " ".join(_shell(part) for part in parts)
 
 
 def lab_python(result: LabResult) -> str:
     options = {**({"quick": True} if result.options.quick else {}), **result.options.asked()}
-    told = "".join(f", {name}={value!r}" for name, value in options.items())
+    arguments = "".join(f", {name}={value!r}" for name, value in options.items())
     return (
-        f"import tsc_interp as tsc\n\nreport = tsc.lab({result.probe!r}{told})\n"
+        f"import tsc_interp as tsc\n\nreport = tsc.lab({result.probe!r}{arguments})\n"
         "report.show(tables=True)"
     )
 
@@ -115,8 +115,8 @@ def _python(text: str) -> str:
 
 def _run_and_epoch(source: str) -> tuple[str, int | None]:
     """A run's checkpoint as run and epoch: only the run knows its history."""
-    found = run_of(source)
-    return (source, None) if found is None else (str(found[0]), found[1])
+    run_and_epoch = run_of(source)
+    return (source, None) if run_and_epoch is None else (str(run_and_epoch[0]), run_and_epoch[1])
 
 
 def _at_epoch(source: str) -> str:

@@ -36,8 +36,8 @@ class ReportContent:
         if len(cards) != 2:
             return []
         changed = changes(cards[0], cards[1], self.short_names)
-        apart = [] if self.difference is None else [self.difference.sentence(*self.short_names)]
-        return [changed, *apart]
+        sentences = [] if self.difference is None else [self.difference.sentence(*self.short_names)]
+        return [changed, *sentences]
 
     @property
     def title(self) -> str:
@@ -65,12 +65,12 @@ def anchor(index: int, probe: str, figure: str) -> str:
 
 
 def apart(names: Sequence[str]) -> list[str]:
-    """Names without the words they begin with alike, and without backticks, which mean code."""
+    """Names without the first words they share, and without backticks, which mean code."""
     words = [name.replace("`", "'").split() for name in names]
-    same = 0
-    while all(len(name) > same + 1 and name[same] == words[0][same] for name in words):
-        same += 1
-    return [" ".join(name[same:]) for name in words]
+    shared = 0
+    while all(len(name) > shared + 1 and name[shared] == words[0][shared] for name in words):
+        shared += 1
+    return [" ".join(name[shared:]) for name in words]
 
 
 def changes(first: ModelCard, second: ModelCard, names: Sequence[str]) -> str:

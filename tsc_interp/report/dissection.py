@@ -140,7 +140,7 @@ def lost_head(model: ModelReport, string: str) -> int | None:
     """The head that lost its letter in a wrong string, as far as the margin probe names one."""
     margin = model.result("margin", MarginResult)
     lost = () if margin is None else margin.lost
-    return next((one.head for one in lost if one.string == string), None)
+    return next((letter.head for letter in lost if letter.string == string), None)
 
 
 def _letters(string: str) -> str:
@@ -194,10 +194,10 @@ def largest(effects: AttributionResult, row: int) -> dict[str, float]:
     groups, adds = effects.by_group.labels["group"], effects.by_group.array[row]
     order = np.argsort(-np.abs(adds), kind="stable")
     kept, rest = sorted(order[:_MOST_PARTS].tolist()), order[_MOST_PARTS:]
-    found = {groups[g]: float(adds[g]) for g in kept}
+    adds_by_group = {groups[g]: float(adds[g]) for g in kept}
     if len(rest):
-        found[f"{len(rest)} others"] = float(adds[rest].sum())
-    return found
+        adds_by_group[f"{len(rest)} others"] = float(adds[rest].sum())
+    return adds_by_group
 
 
 def bars(adds: Mapping[str, float], *, keep_zeros: bool = False) -> tuple[tuple[Bar, ...], float]:
@@ -209,8 +209,8 @@ def bars(adds: Mapping[str, float], *, keep_zeros: bool = False) -> tuple[tuple[
     def across(value: float) -> float:
         return round(100 * (value - low) / span, 2)
 
-    found = tuple(
+    drawn_bars = tuple(
         Bar(name, value, across(min(value, 0.0)), round(100 * abs(value) / span, 2))
         for name, value in adds.items()
     )
-    return found, across(0.0)
+    return drawn_bars, across(0.0)

@@ -101,9 +101,9 @@ def analyze(
         return analyze_tokens(model, strings, probes=probes, progress=progress, **token_options)
     if unknown := sorted(token_options.keys() - TOKEN_OPTIONS):
         raise TypeError(f"analyze() got unexpected keyword arguments: {', '.join(unknown)}")
-    if given := [name for name, value in token_options.items() if value is not None]:
+    if given_options := [name for name, value in token_options.items() if value is not None]:
         raise UsageError(
-            f"{', '.join(given)}: for models of TransformerLens, analysed on token ids; a "
+            f"{', '.join(given_options)}: for models of TransformerLens, analysed on token ids; a "
             "classifier knows where it reads, and along what"
         )
     progress("loading")
@@ -163,11 +163,11 @@ def _other(model: ModelLike, compare: ModelLike, seconds: float) -> _Subject:
     return _Subject(compare, None, seconds)
 
 
-def _strings(given: Any, subjects: Sequence[_Subject]) -> tuple[str, ...]:
+def _strings(strings: Any, subjects: Sequence[_Subject]) -> tuple[str, ...]:
     """Canonical, each once; the defaults keep only what every model can read."""
     alphabets = [subject.model.config.alphabet for subject in subjects]
     smallest = min(alphabets, key=lambda alphabet: alphabet.size)
-    texts = [] if given is None else subjects[0].model.config.filled(as_strings(given))
+    texts = [] if strings is None else subjects[0].model.config.filled(as_strings(strings))
     if not texts:
         texts = [text for s in subjects for text in _first_errors(s)]
         if not (texts and any(s.order is not None and s.order.writes for s in subjects)):
@@ -210,7 +210,7 @@ def _examine(
     subject: _Subject, strings: tuple[str, ...], chosen: list[Probe] | None, progress: Progress
 ) -> ModelReport:
     checkpoint = subject.model.to_checkpoint(subject.provenance)
-    asked = chosen or [
+    probes = chosen or [
         p
         for p in PROBES
         if (not p.on_request or (p.name == "patterns" and subject.model.config.needs_order))
@@ -227,7 +227,7 @@ def _examine(
         options = {"run_directory": subject.run_directory} if probe.needs_run else {}
         return ask(probe, subject.model, strings, **options)
 
-    results, not_run = ask_each(asked, run, progress, named=chosen is not None)
+    results, not_run = ask_each(probes, run, progress, named=chosen is not None)
     card = ModelCard.of(
         subject.model, subject.provenance, subject.test, _reach(subject, results), subject.order
     )

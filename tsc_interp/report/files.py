@@ -85,11 +85,11 @@ def _put_back(moved: Sequence[str], backup: Path, directory: Path) -> None:
             if (backup / name).exists():
                 os.replace(backup / name, directory / name)
     except OSError as error:
-        kept = directory / temporary_name()
-        backup.rename(kept)
+        rescue_directory = directory / temporary_name()
+        backup.rename(rescue_directory)
         raise OutputError(
             f"cannot write the report to {directory}: {reason(error)}; some files were replaced, "
-            f"and what they replaced is in {kept}"
+            f"and what they replaced is in {rescue_directory}"
         ) from None
 
 
@@ -114,9 +114,9 @@ def _unchanged(directory: Path) -> set[str]:
         return set()
     if written is None:
         return set()
-    # Only names that a listing of the folder has, whatever the mark says.
+    # Only files that the folder lists are hashed, whatever the mark says.
     hashes = {name: _hash(directory / name) for name in _files(directory)}
-    same = {name for name, found in hashes.items() if found and found == written.get(name)}
+    same = {name for name, digest in hashes.items() if digest and digest == written.get(name)}
     return same | {MARK}
 
 

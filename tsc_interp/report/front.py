@@ -94,8 +94,8 @@ def _rarity(card: ModelCard, known: Confirmation | None) -> str | None:
     if known is None or known.reason is not None:
         return None
     letters = int(card.config["n_letters"])
-    every = sum(letters**length for length in range(1, known.length + 1))
-    share = Fraction(known.false_positives[0] + known.false_negatives[0], every)
+    total = sum(letters**length for length in range(1, known.length + 1))
+    share = Fraction(known.false_positives[0] + known.false_negatives[0], total)
     tested = card.test.errors / card.test.strings
     if not share or share > tested / 100:
         return None
@@ -114,9 +114,9 @@ def _order(model: ModelReport, summary: OrderSummary) -> OrderFront:
         two = ("no", "yes") if config.task.n_classes(config.n_letters) == 2 else ()
         picture = automaton_picture(config.task, config.n_letters, config.token_names, two)
     apart = summary.apart
-    pushes = {f"{i}": one.push for i, one in enumerate(apart.letters)} if apart else {}
-    found, zero = bars(pushes, keep_zeros=True)
-    return OrderFront(summary, Markup(picture) if picture else None, zero, found)
+    pushes = {f"{i}": letter.push for i, letter in enumerate(apart.letters)} if apart else {}
+    push_bars, zero = bars(pushes, keep_zeros=True)
+    return OrderFront(summary, Markup(picture) if picture else None, zero, push_bars)
 
 
 # -- the horizon ---------------------------------------------------------------------------------
@@ -144,8 +144,8 @@ def length_axis(reach: Reach, seen: Mapping[str, int]) -> LengthAxis:
     errors = []
     for string, kind in reach.errors():
         length = n_letters(string)
-        what = f"{kind}, {length:,} letters" if kind else f"length {length:,}"
-        errors.append(Mark(place(length), f"`{string}` ({what})", kind.removeprefix("false ")))
+        detail = f"{kind}, {length:,} letters" if kind else f"length {length:,}"
+        errors.append(Mark(place(length), f"`{string}` ({detail})", kind.removeprefix("false ")))
     return LengthAxis(
         proved=place(reach.verified_length) if reach.verified_length else 0.0,
         errors=tuple(sorted(errors, key=lambda mark: mark.at)),

@@ -34,11 +34,11 @@ from tsc_interp.results.base import worst_first
 def render_html(
     report: ReportContent, *, plotlyjs: str = "inline", with_playground: bool = False
 ) -> str:
-    """The page, with the model to try out in the end if that is wanted and the report knows it.
+    """The page; `with_playground` adds the model to try out at the end, if the report knows it.
 
-    A run's page opens with its training; probes that no model could be asked have no card.
+    A run's page opens with its training. A probe that ran on no model has no card.
     """
-    asked = [n for n in report.probe_names() if any(n in model.sections for model in report.models)]
+    names = [n for n in report.probe_names() if any(n in model.sections for model in report.models)]
     return render_page(
         "page.html",
         plotlyjs,
@@ -50,7 +50,7 @@ def render_html(
             front(model) if model.outside is None else outside_front(model, model.outside)
             for model in report.models
         ],
-        sections=[_section(report, name) for name in sorted(asked, key=lambda n: n != "dynamics")],
+        sections=[_section(report, name) for name in sorted(names, key=lambda n: n != "dynamics")],
         tryout=_playground(report) if with_playground else None,
         whole_command=command(report),
     )
@@ -65,8 +65,8 @@ def render_page(template_name: str, plotlyjs: str, **known: Any) -> str:
 
 @cache
 def environment() -> jinja2.Environment:
-    """Templates that escape whatever is not markup of ours."""
-    made = jinja2.Environment(
+    """Templates that escape everything but our own markup."""
+    jinja = jinja2.Environment(
         loader=jinja2.PackageLoader("tsc_interp.report"),
         autoescape=True,
         trim_blocks=True,
@@ -74,11 +74,11 @@ def environment() -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
         finalize=_writable,
     )
-    made.filters |= {"cell": format_cell, "prose": prose}
-    made.tests["number"] = is_number
-    made.globals["version"] = __version__
-    made.globals["colours"] = {"light": css_variables(), "dark": css_variables(dark=True)}
-    return made
+    jinja.filters |= {"cell": format_cell, "prose": prose}
+    jinja.tests["number"] = is_number
+    jinja.globals["version"] = __version__
+    jinja.globals["colours"] = {"light": css_variables(), "dark": css_variables(dark=True)}
+    return jinja
 
 
 def _writable(value: Any) -> Any:
@@ -122,8 +122,8 @@ def _more(sides: Sequence[Mapping[str, Any]], rows: int) -> str:
         "figure": rows - 1,
         "table": sum(len(side["tables"]) for side in sides),
     }
-    told = [f"{n} {what}{'s' if n > 1 else ''}" for what, n in numbers.items() if n > 0]
-    return f"More: {', '.join(told)}" if told else "More"
+    counted = [f"{n} {kind}{'s' if n > 1 else ''}" for kind, n in numbers.items() if n > 0]
+    return f"More: {', '.join(counted)}" if counted else "More"
 
 
 def part_of(figure: Figure | None, side: int, probe: str) -> dict[str, Any] | None:

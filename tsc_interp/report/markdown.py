@@ -53,7 +53,7 @@ def render_markdown(report: ReportContent, *, images: Mapping[str, str] | None =
 
 def plain(text: str) -> str:
     """Somebody's text, as text: no tag, no link, no emphasis, no table, on one line."""
-    return _SPECIAL.sub(lambda found: f"&#{ord(found[0])};", visible(text))
+    return _SPECIAL.sub(lambda match: f"&#{ord(match[0])};", visible(text))
 
 
 def prose(text: str) -> str:

@@ -44,12 +44,12 @@ class PartCounts(Frozen):
     undecided: Count
 
     def shares(self) -> dict[str, float]:
-        """Percent of its inputs; what is there at all is wide enough to be seen."""
+        """Percent of its inputs; any share above zero is wide enough to be seen."""
         kinds = {"wrong": self.wrong, "undecided": self.undecided}
-        known = {kind: max(1.5, 100 * n / self.inputs) if n else 0.0 for kind, n in kinds.items()}
-        scale = min(1.0, 100 / (sum(known.values()) or 1))
-        known = {kind: round(share * scale, 2) for kind, share in known.items()}
-        return {"right": round(100 - sum(known.values()), 2), **known}
+        widths = {kind: max(1.5, 100 * n / self.inputs) if n else 0.0 for kind, n in kinds.items()}
+        scale = min(1.0, 100 / (sum(widths.values()) or 1))
+        widths = {kind: round(share * scale, 2) for kind, share in widths.items()}
+        return {"right": round(100 - sum(widths.values()), 2), **widths}
 
 
 class LetterRead(Frozen):
@@ -83,8 +83,8 @@ class PlaceMargin(Frozen):
     @property
     def spread(self) -> float:
         """How much the letter here decides about the worst margin."""
-        known = [one for one in self.lowest if one is not None]
-        return max(known) - min(known) if known else 0.0
+        margins = [margin for margin in self.lowest if margin is not None]
+        return max(margins) - min(margins) if margins else 0.0
 
 
 class OrderSummary(Frozen):
@@ -116,28 +116,28 @@ class OrderSummary(Frozen):
     def sentence(self) -> str:
         """How many inputs are right, wrong and undecided, and the first wrong one."""
         ends = f"{self.parts[0].number} to {self.parts[-1].number}"
-        of = "" if self.writes else f" of {ends} letters"
+        scope = "" if self.writes else f" of {ends} letters"
         if not self.wrong and not self.undecided:
-            return f"All {number(self.inputs)} inputs{of} are decided, and all are right."
+            return f"All {number(self.inputs)} inputs{scope} are decided, and all are right."
         n = self.wrong
         wrong = f"{number(n)} {'is' if n == 1 else 'are'} wrong" if n else "none was found wrong"
-        text = f"Of all {number(self.inputs)} inputs{of}, {wrong}"
+        text = f"Of all {number(self.inputs)} inputs{scope}, {wrong}"
         if self.first is not None:
             text += "; the first is" if self.first_is_first else "; one of them is"
             text += f" `{self.first}`"
         if self.undecided:
-            left = number(self.undecided)
-            text += f". {left} are undecided; `--seconds` gives the search more time"
+            undecided = number(self.undecided)
+            text += f". {undecided} are undecided; `--seconds` gives the search more time"
         return f"{text}."
 
     def danger(self) -> str | None:
         """At which place the letter changes the smallest margin most, in a sentence."""
-        worst = max(self.places, key=lambda one: one.spread, default=None)
+        worst = max(self.places, key=lambda place: place.spread, default=None)
         if worst is None or worst.spread < 1e-3 * max(abs(m or 0.0) for m in worst.lowest):
             return None
-        known = [(m, name) for m, name in zip(worst.lowest, self.letters, strict=True)
+        margins = [(m, name) for m, name in zip(worst.lowest, self.letters, strict=True)
                  if m is not None]  # fmt: skip
-        low, high = min(known), max(known)
+        low, high = min(margins), max(margins)
         return (
             f"The letter at place {worst.place} matters most: the smallest margin is {low[0]:.3g} "
             f"with `{low[1]}` there and {high[0]:.3g} with `{high[1]}` "
@@ -198,13 +198,13 @@ class _Sample:
         self.model, config = model, model.config
         task: Any = config.task
         self.names = config.token_names or tuple(config.alphabet.letters)
-        whole: Trellis = (
+        trellis: Trellis = (
             task.step_trellis(at) if isinstance(task, Writing)
             else trellis_of(task, config.n_letters, at)
         )  # fmt: skip
-        labels = whole.labels
-        each = -(-SAMPLE // len(labels))
-        parts = [Regions.whole(whole.of_label(label)).sample(each, seed=0) for label in labels]
+        labels = trellis.labels
+        size = -(-SAMPLE // len(labels))
+        parts = [Regions.whole(trellis.of_label(label)).sample(size, seed=0) for label in labels]
         self.rows = np.concatenate(parts)
         self.labels = np.repeat(labels, [len(part) for part in parts])
         outputs = self._outputs(self.rows)
@@ -217,8 +217,8 @@ class _Sample:
         letters = self.model.config.alphabet.letters
         strings = ["".join(letters[i] for i in row) for row in rows]
         with torch.no_grad():
-            found = self.model(self.model.tokens(strings)).double().numpy()
-        return np.stack([0 * found, found], 1) if found.ndim == 1 else found
+            outputs = self.model(self.model.tokens(strings)).double().numpy()
+        return np.stack([0 * outputs, outputs], 1) if outputs.ndim == 1 else outputs
 
     def closest(self) -> tuple[Index, int]:
         """The sampled input with the smallest margin, and its label."""
@@ -226,7 +226,7 @@ class _Sample:
         return self.rows[at], int(self.labels[at])
 
     def places(self) -> tuple[PlaceMargin, ...]:
-        found = []
+        places = []
         for place, column in enumerate(self.rows.T):
             if len(np.unique(column)) < 2:
                 continue  # a fixed sign endangers nothing
@@ -234,13 +234,13 @@ class _Sample:
                 float(self.margins[column == letter].min()) if (column == letter).any() else None
                 for letter in range(len(self.names))
             ]
-            found.append(PlaceMargin(place=place, lowest=tuple(lowest)))
-        return tuple(found)
+            places.append(PlaceMargin(place=place, lowest=tuple(lowest)))
+        return tuple(places)
 
     def taken_apart(self, row: Index, label: int, step: int | None) -> TakenApart:
         outputs = self._outputs(row[None])[0]
-        other = int(np.where(np.arange(len(outputs)) == label, -np.inf, outputs).argmax())
-        gap = float(outputs[label] - outputs[other])
+        rival = int(np.where(np.arange(len(outputs)) == label, -np.inf, outputs).argmax())
+        gap = float(outputs[label] - outputs[rival])
         reads = self._attention(row)
         letters = []
         for place, letter in enumerate(row.tolist()):
@@ -250,12 +250,12 @@ class _Sample:
                 changed = np.repeat(row[None], len(instead), 0)
                 changed[:, place] = instead
                 outputs = self._outputs(changed)
-                push = gap - float((outputs[:, label] - outputs[:, other]).mean())
+                push = gap - float((outputs[:, label] - outputs[:, rival]).mean())
             letters.append(LetterRead(letter=self.names[letter], attention=reads[place], push=push))
         return TakenApart(
             string="".join(self.names[i] for i in row) if max(map(len, self.names)) == 1
             else " ".join(self.names[i] for i in row),
-            step=step, expected=self._class(label), answer=self._class(label if gap > 0 else other),
+            step=step, expected=self._class(label), answer=self._class(label if gap > 0 else rival),
             right=gap > 0, gap=gap, letters=tuple(letters),
         )  # fmt: skip
 

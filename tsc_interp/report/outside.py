@@ -115,11 +115,11 @@ def analyze_tokens(
             "tsc.analyze(tsc.from_transformer_lens(model, tokens=..., query=..., task=...))"
         )
     progress("reading the input")
-    given = token_rows(model, tokens, query, attention_mask)
+    batch = token_rows(model, tokens, query, attention_mask)
     along = readout_direction(model, direction)
-    rows = _read_rows(model, given)
-    asked = _asked(model, given, rows, token_names, along, attention_mask is not None)
-    asked = replace(asked, answer=_answers(answer, rows, len(given.tokens)))
+    rows = _read_rows(model, batch)
+    asked = _asked(model, batch, rows, token_names, along, attention_mask is not None)
+    asked = replace(asked, answer=_answers(answer, rows, len(batch.tokens)))
     shape = describe(model)
     kind = shape.pop("name")
     card = OutsideCard(
@@ -158,15 +158,15 @@ def _with_found(tokens: Any, answer: Any, found: Any) -> Any:
     if found.tokens is None:
         return tokens
     first = np.array(examples[:1])
-    rest = np.asarray(tokens.detach().cpu() if hasattr(tokens, "detach") else tokens)
-    if rest.ndim != 2 or rest.shape[1] != first.shape[1]:
+    rows = np.asarray(tokens.detach().cpu() if hasattr(tokens, "detach") else tokens)
+    if rows.ndim != 2 or rows.shape[1] != first.shape[1]:
         raise UsageError(
             f"the wrong input that was found has {first.shape[1]} tokens; rows beside it must have "
-            f"as many, not {list(rest.shape)}"
+            f"as many, not {list(rows.shape)}"
         )
     if answer is not None and np.ndim(answer):
         raise UsageError("with found=, answer is one output for all rows")
-    return np.concatenate([first, rest])
+    return np.concatenate([first, rows])
 
 
 def analyze_searched(checkpoint: Checkpoint, *, seconds: float, progress: Progress) -> Report:
@@ -176,13 +176,13 @@ def analyze_searched(checkpoint: Checkpoint, *, seconds: float, progress: Progre
     """
     from tsc_interp.model.hooked import load
 
-    found = falsify(checkpoint, seconds=seconds, progress=progress)
-    frame = Frame.parse(found.frame)
+    search = falsify(checkpoint, seconds=seconds, progress=progress)
+    frame = Frame.parse(search.frame)
     size = frame.length(frame.places[1]) + frame.writes
-    told = analyze_tokens(
-        load(checkpoint).to_transformer_lens(n_ctx=size), None, found=found, progress=progress
+    report = analyze_tokens(
+        load(checkpoint).to_transformer_lens(n_ctx=size), None, found=search, progress=progress
     )
-    (model,) = told.models
+    (model,) = report.models
     assert isinstance(model.card, OutsideCard)
     source = checkpoint.source or model.card.name
     typed = "imported_from" not in checkpoint.provenance or source.endswith(SUFFIX)
@@ -194,53 +194,53 @@ def analyze_searched(checkpoint: Checkpoint, *, seconds: float, progress: Progre
     return Report((replace(model, card=card, checkpoint=checkpoint),))
 
 
-def _answers(answer: Any, rows: NDArray[np.int64], given: int) -> tuple[int, ...] | None:
+def _answers(answer: Any, rows: NDArray[np.int64], count: int) -> tuple[int, ...] | None:
     if answer is None:
         return None
     try:
-        every = np.broadcast_to(np.asarray(answer, dtype=np.int64), (given,))
+        every = np.broadcast_to(np.asarray(answer, dtype=np.int64), (count,))
     except (ValueError, TypeError):
-        raise UsageError(f"answer is one output, or one for each of the {given} rows") from None
+        raise UsageError(f"answer is one output, or one for each of the {count} rows") from None
     return tuple(every[rows].tolist())
 
 
-def _read_rows(model: Any, given: Rows) -> NDArray[np.int64]:
+def _read_rows(model: Any, batch: Rows) -> NDArray[np.int64]:
     """Places of the rows to read, within the bounds."""
-    count, width = given.tokens.shape
-    each = row_bytes(model.cfg, width)
-    if each > MOST_BYTES:
+    count, width = batch.tokens.shape
+    row_size = row_bytes(model.cfg, width)
+    if row_size > MOST_BYTES:
         fits = width
         while fits > 1 and row_bytes(model.cfg, fits) > MOST_BYTES:
             fits = fits * 3 // 4
         raise UsageError(
-            f"one row of {width:,} tokens makes this model keep {each / 1e6:,.0f} MB of "
+            f"one row of {width:,} tokens makes this model keep {row_size / 1e6:,.0f} MB of "
             f"activations, more than the {MOST_BYTES / 1e6:,.0f} MB of a report; rows of {fits:,} "
             "tokens fit"
         )
     work = width * max(1, parameters_of(model))
-    most = max(1, min(MOST_ROWS, MOST_BYTES // each, MOST_WORK // work))
+    most = max(1, min(MOST_ROWS, MOST_BYTES // row_size, MOST_WORK // work))
     return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(np.int64))
 
 
 def _asked(
     model: Any,
-    given: Rows,
+    batch: Rows,
     rows: NDArray[np.int64],
     token_names: TokenNames | None,
     along: NDArray[np.float64] | None,
     masked: bool,
 ) -> Asked:
-    tokens, at = given.tokens[rows], given.query[rows]
-    seen = np.unique(tokens[given.kept[rows]]).tolist()
+    tokens, at = batch.tokens[rows], batch.query[rows]
+    seen = np.unique(tokens[batch.kept[rows]]).tolist()
     named, tokenizer = token_names, getattr(model, "tokenizer", None)
-    if named is None and tokenizer is not None:  # a space as a dot
+    if named is None and tokenizer is not None:  # spaces are shown as dots
         named = {token: str(tokenizer.decode([token])).replace(" ", "·") for token in seen}
     names = {} if named is None else {token: name_of(named, token) for token in seen}
-    kept = given.kept[rows].astype(int) if masked else None
+    mask = batch.kept[rows].astype(int) if masked else None
     order = np.arange(len(rows))
     if along is not None:
-        said = readouts(model, tokens, direction=along, query=at.tolist(), attention_mask=kept)
-        order = np.argsort(-said, kind="stable")
+        values = readouts(model, tokens, direction=along, query=at.tolist(), attention_mask=mask)
+        order = np.argsort(-values, kind="stable")
     if len(order) > MOST_SHOWN:
         half = MOST_SHOWN // 2
         ends = np.concatenate([order[:half], order[-half:]])
@@ -248,11 +248,11 @@ def _asked(
     return Asked(
         tokens=tuple(map(tuple, tokens.tolist())),
         rows=tuple(rows.tolist()),
-        given=len(given.tokens),
+        given=len(batch.tokens),
         query=tuple(at.tolist()),
         names=names,
         direction=None if along is None else tuple(along.tolist()),
-        attention_mask=None if kept is None else tuple(map(tuple, kept.tolist())),
+        attention_mask=None if mask is None else tuple(map(tuple, mask.tolist())),
         shown=tuple(int(rows[index]) for index in order),
     )
 
@@ -304,8 +304,8 @@ def _only_shown(result: R, names: dict[str, str]) -> R:
             old = value.labels["string"]
             places = [place for place, name in enumerate(old) if name in names]
             labels = {**value.labels, "string": [names[old[place]] for place in places]}
-            kept = np.take(value.array, places, axis=value.dims.index("string"))
-            changed[field] = LabeledArray.of(kept, **labels)
+            array = np.take(value.array, places, axis=value.dims.index("string"))
+            changed[field] = LabeledArray.of(array, **labels)
         elif isinstance(value, Record) and not isinstance(value, LabeledArray):
             changed[field] = _only_shown(value, names)
     if isinstance(result, PatternsResult):

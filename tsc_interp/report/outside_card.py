@@ -46,26 +46,26 @@ class Asked:
     def row_name(self, index: int) -> str:
         """`row 3: … X ?`, with the last tokens up to the one that reads."""
         tokens = self._tokens(index)
-        kept, size = len(tokens) - 1, len(tokens[-1])
-        while kept and size + 1 + len(tokens[kept - 1]) <= _IN_LABELS:
-            kept, size = kept - 1, size + 1 + len(tokens[kept - 1])
-        ends = [token[:_IN_LABELS] for token in tokens[kept:]]
-        return f"row {self.rows[index]}: {'… ' if kept else ''}{' '.join(ends)}"
+        start, size = len(tokens) - 1, len(tokens[-1])
+        while start and size + 1 + len(tokens[start - 1]) <= _IN_LABELS:
+            start, size = start - 1, size + 1 + len(tokens[start - 1])
+        ends = [token[:_IN_LABELS] for token in tokens[start:]]
+        return f"row {self.rows[index]}: {'… ' if start else ''}{' '.join(ends)}"
 
     def texts(self) -> list[tuple[str, str]]:
         """The rows that are shown, and their tokens up to the one that reads."""
-        found = []
+        texts = []
         for row in self.shown:
             text = " ".join(self._tokens(self.rows.index(row)))
-            found.append((f"row {row}", text if len(text) <= _IN_FULL else f"… {text[-_IN_FULL:]}"))
-        return found
+            texts.append((f"row {row}", text if len(text) <= _IN_FULL else f"… {text[-_IN_FULL:]}"))
+        return texts
 
     def _tokens(self, index: int) -> list[str]:
         row = self.tokens[index]
-        # Read at the first token, a row would be called by that token alone, like all others.
+        # All tokens of a row read at its first one, which alone may be the same in every row.
         last = self.query[index] + 1 if self.query[index] else len(row)
         mask = self.attention_mask[index] if self.attention_mask is not None else (1,) * len(row)
-        seen = [token for token, kept in zip(row[:last], mask, strict=False) if kept]
+        seen = [token for token, attended in zip(row[:last], mask, strict=False) if attended]
         return [self.names.get(token, str(token)) for token in seen]
 
     @property
@@ -141,14 +141,15 @@ class Tested:
         failed = found.tokens is not None or (every is not None and every.wrong > 0)
         severity: Severity = "failure" if failed else "good" if right else "note"
         groups = (found.by_place, found.by_class, found.by_length)
-        told = next((one for one in groups if any(rate.wrong for rate in one)), ())
-        worst = sorted(told, key=lambda rate: -rate.share if rate.tried else 0)[:MOST_RATES]
-        least = [f"Of {len(told)}, the {MOST_RATES} worst."] if len(told) > MOST_RATES else []
+        rates = next((group for group in groups if any(rate.wrong for rate in group)), ())
+        worst = sorted(rates, key=lambda rate: -rate.share if rate.tried else 0)[:MOST_RATES]
+        least = [f"Of {len(rates)}, the {MOST_RATES} worst."] if len(rates) > MOST_RATES else []
         return cls(
             severity, " ".join(sentences), row, str(found.label), str(found.answer),
-            " ".join(one.text for one in found.mechanism),
-            tuple((one.of, one.wrong, one.tried) for one in told if one in worst and one.tried),
-            told == found.by_place, *least,
+            " ".join(finding.text for finding in found.mechanism),
+            tuple((rate.of, rate.wrong, rate.tried) for rate in rates
+                  if rate in worst and rate.tried),
+            rates == found.by_place, *least,
         )  # fmt: skip
 
 
@@ -193,21 +194,21 @@ class OutsideCard(Stored):
     def facts(self) -> list[tuple[str, str]]:
         """The card, line by line."""
         asked = self.asked
-        told = [(name, value) for name, value in
+        lines = [(name, value) for name, value in
                 (("checkpoint", self.source), ("task", self.task)) if value]  # fmt: skip
-        told += [("kind", self.kind or self.name), ("parameters", number(self.parameters))]
-        told += [
+        lines += [("kind", self.kind or self.name), ("parameters", number(self.parameters))]
+        lines += [
             (name, number(value) if type(value) is int else str(value))
             for name, value in self.shape.items()
         ]
-        told += [("rows", f"{len(asked.rows)} of {number(asked.given)} given")]
-        told += [("tokens a row", number(asked.width))]
-        told += [("read at position", ", ".join(map(str, sorted(set(asked.query)))))]
+        lines += [("rows", f"{len(asked.rows)} of {number(asked.given)} given")]
+        lines += [("tokens a row", number(asked.width))]
+        lines += [("read at position", ", ".join(map(str, sorted(set(asked.query)))))]
         size = len(asked.direction or ())
         along = f"a vector of {number(size)} numbers" if size else "the answer over the next"
-        told += [("read-out direction", along)]
+        lines += [("read-out direction", along)]
         masked = "none" if asked.attention_mask is None else "as given"
-        return [*told, ("attention mask", masked)]
+        return [*lines, ("attention mask", masked)]
 
     def to_dict(self) -> dict[str, Any]:
         return {**super().to_dict(), "kind": KIND, "called": self.kind}

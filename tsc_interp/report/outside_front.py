@@ -111,18 +111,18 @@ def _apart(
 def _heads(patterns: PatternsResult, effects: AttributionResult, row: int) -> tuple[Head, ...]:
     """Where the heads that add most look in this row, from the position that is read."""
     name = effects.logits.labels["string"][row]
-    one = next((string for string in patterns.strings if string.name == name), None)
-    if one is None:
+    string = next((string for string in patterns.strings if string.name == name), None)
+    if string is None:
         return ()
     groups, adds = list(effects.by_group.labels["group"]), effects.by_group.array[row]
-    places = [f"{token} at {at}" for at, token in enumerate(one.tokens)]
-    found = [
-        Head(head, _shares(one.weights.array[i, h, one.reads], places),
+    places = [f"{token} at {at}" for at, token in enumerate(string.tokens)]
+    heads = [
+        Head(head, _shares(string.weights.array[i, h, string.reads], places),
              float(adds[groups.index(head)]))
         for i, h, head in patterns.heads
         if head in groups
     ]  # fmt: skip
-    return tuple(sorted(found, key=lambda head: -abs(head.adds))[:MOST_HEADS])
+    return tuple(sorted(heads, key=lambda head: -abs(head.adds))[:MOST_HEADS])
 
 
 def _shares(weights: np.ndarray, places: list[str]) -> tuple[Share, ...]:
@@ -165,8 +165,8 @@ def _attends(patterns: PatternsResult, head: str) -> str:
         habit = patterns.habit(i, h)
         if habit is not None:
             return f"attends to {HABITS[habit[0]]} ({habit[1]:.0%} of its weight)"
-        one = patterns.strings[0]
-        mean = patterns.by_position.array[i, h, one.reads] if patterns.by_position else None
+        string = patterns.strings[0]
+        mean = patterns.by_position.array[i, h, string.reads] if patterns.by_position else None
         if mean is not None and mean.max() >= 0.3:
             place = int(mean.argmax())
             return f"attends to position {place} from where it is read ({mean.max():.0%})"
@@ -186,14 +186,14 @@ def _confirmed(ablation: AblationResult, answers: Answers) -> str:
     turned = np.flatnonzero(answers.after.array[c, p] != answers.before.array)
     if not count or not len(turned):
         effect = float(answers.mean_effect.array[c, p])
-        some = f"{count} of {answers.rows} answers change" if count else "no answer changes"
-        return f"{text}{some}; the answer's lead changes by {effect:+.2f} on average."
+        changes = f"{count} of {answers.rows} answers change" if count else "no answer changes"
+        return f"{text}{changes}; the answer's lead changes by {effect:+.2f} on average."
     row = int(turned[0])
     lead = float(ablation.logits.array[row])
     after = lead + float(ablation.effects.array[c, p, row])
-    said = [answers.names[str(int(x))] for x in
+    pair = [answers.names[str(int(x))] for x in
             (answers.before.array[row], answers.after.array[c, p, row])]  # fmt: skip
     return (
-        f"{text}the answer to {labels['string'][row]} turns from {said[0]} to {said[1]} (its lead "
+        f"{text}the answer to {labels['string'][row]} turns from {pair[0]} to {pair[1]} (its lead "
         f"from {lead:+.2f} to {after:+.2f}), and {count} of all {answers.rows} answers change."
     )

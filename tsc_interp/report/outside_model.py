@@ -15,7 +15,7 @@ def describe(model: Any) -> dict[str, Any]:
     cfg = model.cfg
     kind, named = type(model).__name__, getattr(cfg, "model_name", None)
     groups = getattr(cfg, "n_key_value_heads", None)
-    told: dict[str, Any] = {
+    lines: dict[str, Any] = {
         "name": kind if named in _UNNAMED else f"{named} ({kind})",
         "layers": int(cfg.n_layers),
         "heads": int(cfg.n_heads),
@@ -31,7 +31,7 @@ def describe(model: Any) -> dict[str, Any]:
         "vocabulary": getattr(cfg, "d_vocab", None),
         "number format": _format(model),
     }
-    return {name: value for name, value in told.items() if value is not None}
+    return {name: value for name, value in lines.items() if value is not None}
 
 
 def _format(model: Any) -> str | None:

@@ -54,12 +54,12 @@ class Reach:
 
     def errors(self) -> list[tuple[str, str]]:
         """(string, kind): the shortest error of each kind that is known."""
-        known = (
+        by_kind = (
             (self.false_positive, "false positive"),
             (self.false_negative, "false negative"),
             (self.wrong, ""),
         )
-        return [(string, kind) for string, kind in known if string is not None]
+        return [(string, kind) for string, kind in by_kind if string is not None]
 
     def shortest_error(self) -> int | None:
         """The length of the shortest string known to be wrong."""
@@ -77,8 +77,8 @@ class Reach:
             return proved
         first = " and ".join(f"`{string}`" + f" (a {kind})" * bool(kind) for string, kind in errors)
         strings = "strings" if len(errors) > 1 else "string"
-        found = ("" if self.exact else " found") + (" are" if len(errors) > 1 else " is")
-        return f"{proved} The shortest wrong {strings}{found} {first}."
+        verb = ("" if self.exact else " found") + (" are" if len(errors) > 1 else " is")
+        return f"{proved} The shortest wrong {strings}{verb} {first}."
 
 
 def reach(model: Classifier | Checkpoint) -> Reach | None:

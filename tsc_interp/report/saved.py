@@ -42,8 +42,8 @@ def check_options(formats: Sequence[str], plotlyjs: str, images: str | None) -> 
 def _renamed(value: Any) -> Any:
     """A document of version 1 with the names of version 2."""
     if isinstance(value, Mapping):
-        return {_OLD_NAMES.get(name, name): _renamed(one) for name, one in value.items()}
-    return [_renamed(one) for one in value] if isinstance(value, list) else value
+        return {_OLD_NAMES.get(name, name): _renamed(inner) for name, inner in value.items()}
+    return [_renamed(item) for item in value] if isinstance(value, list) else value
 
 
 class SavedReport(Displayed):

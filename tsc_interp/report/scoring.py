@@ -76,32 +76,32 @@ def _of_frame(config: ClassifierConfig, frame: Frame) -> list[str]:
     """Whole rows of the shortest and the longest inputs: of one letter, and drawn by chance."""
     names, rng = config.token_names or tuple(config.alphabet.letters), np.random.default_rng(0)
     between = "" if max(map(len, names)) == 1 else " "
-    found = []
+    inputs = []
     for n in sorted({frame.lengths[0], frame.lengths[-1]}):
         rows = [frame.listed(n, 0, 1), frame.sample(3, rng, n)]
-        found += frame.rows(np.concatenate(rows)).tolist()
-    return list(dict.fromkeys(between.join(names[entry] for entry in row) for row in found))
+        inputs += frame.rows(np.concatenate(rows)).tolist()
+    return list(dict.fromkeys(between.join(names[entry] for entry in row) for row in inputs))
 
 
 def _exercises(config: ClassifierConfig) -> list[str]:
     needed, letters = config.task.needs, config.alphabet.letters
     if not needed:
-        several = letters[:3]
-        many = [f"{letter}{{50}}" for letter in several]
-        mixed = [several, several + several[0], several[::-1], f"{letters[0]}{many[-1]}"]
+        three = letters[:3]
+        runs = [f"{letter}{{50}}" for letter in three]
+        mixed = [three, three + three[0], three[::-1], f"{letters[0]}{runs[-1]}"]
         # Every letter of a larger alphabet occurs, a few at a time: long strings may not fit.
-        others = [letters[at : at + 5] for at in range(3, len(letters), 5)]
-        return [letters[0], *mixed, "".join(many[:2]) + letters[0], *others]
-    others = [letter for letter in config.alphabet.letters if letter not in needed]
-    if needed == "ab" and "c" in others:
+        fives = [letters[at : at + 5] for at in range(3, len(letters), 5)]
+        return [letters[0], *mixed, "".join(runs[:2]) + letters[0], *fives]
+    unneeded = [letter for letter in config.alphabet.letters if letter not in needed]
+    if needed == "ab" and "c" in unneeded:
         return list(EXAMPLES)
-    other = others[0] if others else ""
-    found = [needed, f"{needed}{other}{{50}}" if other else f"{needed}{needed[0]}"]
+    filler = unneeded[0] if unneeded else ""
+    strings = [needed, f"{needed}{filler}{{50}}" if filler else f"{needed}{needed[0]}"]
     for letter in needed[:3]:
-        rest = needed.replace(letter, "")
-        found += [f"{letter}{rest[0]}{{100}}"] if rest else []
-        found += [f"{rest}{other}" or letter]
-    return found
+        without = needed.replace(letter, "")
+        strings += [f"{letter}{without[0]}{{100}}"] if without else []
+        strings += [f"{without}{filler}" or letter]
+    return strings
 
 
 def _cut(alphabet: Alphabet, text: str, longest: int) -> str:

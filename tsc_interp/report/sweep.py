@@ -94,23 +94,23 @@ def render_sweep(
 
 def answer(analysis: Analysis) -> str:
     """The question's answer in one sentence: which cells are best and worst, what makes it so."""
-    known = [cell for cell in analysis.cells if cell["median"] is not None]
-    if len(known) < 2:
+    measured = [cell for cell in analysis.cells if cell["median"] is not None]
+    if len(measured) < 2:
         return ""
-    ranked = sorted(known, key=lambda cell: (cell["median"], cell["infinite"] / cell["models"]))
+    ranked = sorted(measured, key=lambda cell: (cell["median"], cell["infinite"] / cell["models"]))
     best, worst = ranked[-1], ranked[0]
     if best["median"] == worst["median"]:
         return f"No cell differs in its median first error: {_first(best['median'])} in each."
     endless = best["median"] == float("inf")
     how = "are right at every length" if endless else f"err at {_first(best['median'])} or later"
-    said = (
+    text = (
         f"Models of `{best['cell']}` stay right longest: at least half of them {how}. Those of "
         f"`{worst['cell']}` fail first: at least half of them by {_first(worst['median'])}."
     )
     if analysis.factors and (strongest := analysis.factors[0]).explained > 0:
-        said += f" Of the options, `{strongest.name}` explains the largest share of the variance "
-        said += f"of the log length: {strongest.explained:.0%}."
-    return said
+        text += f" Of the options, `{strongest.name}` explains the largest share of the variance "
+        text += f"of the log length: {strongest.explained:.0%}."
+    return text
 
 
 def _first(reach: float) -> str:

@@ -101,15 +101,15 @@ def analyse(table: DataFrame) -> Analysis:
     """The analysis of a sweep's rows."""
     name, data = _measured(table)
     varying = [c for c in option_columns() if c in data.columns and data[c].n_unique() > 1]
-    many = tuple(column for column in varying if data[column].n_unique() > MOST_VALUES)
-    factors = [_factor(data, column) for column in varying if column not in many]
+    left_out = tuple(column for column in varying if data[column].n_unique() > MOST_VALUES)
+    factors = [_factor(data, column) for column in varying if column not in left_out]
     factors.sort(key=lambda factor: -factor.explained)
     pairs = combinations([factor.name for factor in factors], 2)
-    interactions = [found for pair in pairs if (found := _interaction(data, *pair)) is not None]
+    interactions = [joint for pair in pairs if (joint := _interaction(data, *pair)) is not None]
     interactions.sort(key=lambda pair: -pair.beyond)
     return Analysis(
         name, len(table), tuple(by(table, "cell")), tuple(factors), tuple(interactions),
-        tuple(_outliers(data)), many,
+        tuple(_outliers(data)), left_out,
     )  # fmt: skip
 
 
@@ -127,11 +127,11 @@ def _measured(table: DataFrame) -> tuple[str, DataFrame]:
 def _factor(data: DataFrame, name: str) -> Factor:
     groups = []
     for (value,), part in data.sort(name, nulls_last=True).group_by(name, maintain_order=True):
-        known = part.drop_nulls("measure").sort("measure")
+        measured = part.drop_nulls("measure").sort("measure")
         groups.append(
             Group(
                 _written(value), len(part), int(part["infinite"].fill_null(False).sum()),
-                known["measure"].to_numpy(), known["row"].to_numpy(),
+                measured["measure"].to_numpy(), measured["row"].to_numpy(),
             )
         )  # fmt: skip
     return Factor(name, tuple(groups), _explained([group.measures for group in groups]))
@@ -156,8 +156,8 @@ def _interaction(data: DataFrame, first: str, second: str) -> Interaction | None
     ]
     medians = np.full((len(keys[0]), len(keys[1])), np.nan)
     parts = {}
-    for (one, other), part in data.group_by(first, second, maintain_order=True):
-        place = keys[0][one], keys[1][other]
+    for (row, column), part in data.group_by(first, second, maintain_order=True):
+        place = keys[0][row], keys[1][column]
         measures = part["measure"].fill_null(np.inf).to_numpy()
         # Of an even number the lower one in the middle: a mean with infinity says nothing.
         medians[place] = np.quantile(measures, 0.5, method="lower")
@@ -206,8 +206,8 @@ def _outliers(data: DataFrame) -> list[Outlier]:
                 float((log - middle) / spread), row["first_error"],
             )  # fmt: skip
             outliers.append(outlier)
-    outliers.sort(key=lambda one: (-abs(one.deviations), one.row))
-    return [one for one in outliers[:_OUTLIERS] if abs(one.deviations) > 2]
+    outliers.sort(key=lambda outlier: (-abs(outlier.deviations), outlier.row))
+    return [outlier for outlier in outliers[:_OUTLIERS] if abs(outlier.deviations) > 2]
 
 
 def _written(value: Any) -> str:

@@ -90,9 +90,9 @@ class Definition:
 
     def __post_init__(self) -> None:
         models, cells = sum(p.models for p in self.parts), sum(len(p.cells) for p in self.parts)
-        for what, found, most in (("models", models, MAX_MODELS), ("cells", cells, MAX_CELLS)):
-            if found > most:
-                raise ConfigError(f"{self.name} has {found:,} {what}; a sweep has at most {most:,}")
+        for kind, count, most in (("models", models, MAX_MODELS), ("cells", cells, MAX_CELLS)):
+            if count > most:
+                raise ConfigError(f"{self.name} has {count:,} {kind}; a sweep has at most {most:,}")
 
 
 What = Definition | Experiment | Sequence[Experiment] | str | os.PathLike[str]
@@ -113,9 +113,9 @@ def definition_of(what: What, **options: Any) -> Definition:
 def load_definition(path: str | os.PathLike[str]) -> Definition:
     """From a TOML file; without a `name` the sweep is called like the file."""
     path = Path(path)
-    asked = tuple(SweepOptions.model_fields)
+    fields = tuple(SweepOptions.model_fields)
     grid = ("seeds", "classifier", "training")
-    options = read_options(path, ("name", "about", *asked, *grid, "grid"))
+    options = read_options(path, ("name", "about", *fields, *grid, "grid"))
     try:
         base = {name: options[name] for name in grid if name in options}
         tables = options.get("grid", [{}])
@@ -124,8 +124,8 @@ def load_definition(path: str | os.PathLike[str]) -> Definition:
             raise ConfigError(f"grid = {shorten(tables)}: expected tables, each under [[grid]]")
         grids = [_merged(base, table, grid) for table in tables]
         name, about = options.get("name", path.stem), options.get("about", "")
-        parts = [make_experiment(name, about=about, most=MAX_MODELS, **one) for one in grids]
-        chosen = SweepOptions(**{key: options[key] for key in asked if key in options})
+        parts = [make_experiment(name, about=about, most=MAX_MODELS, **merged) for merged in grids]
+        chosen = SweepOptions(**{key: options[key] for key in fields if key in options})
         return Definition(
             name, tuple(SweepPart(part.seeds, part.cells) for part in parts), chosen, about
         )
@@ -134,17 +134,17 @@ def load_definition(path: str | os.PathLike[str]) -> Definition:
 
 
 def _of_experiments(experiments: Iterable[Any]) -> Definition:
-    given = list(experiments) if isinstance(experiments, Iterable) else [experiments]
-    for one in given:
-        if not isinstance(one, Experiment):
+    listed = list(experiments) if isinstance(experiments, Iterable) else [experiments]
+    for experiment in listed:
+        if not isinstance(experiment, Experiment):
             raise UsageError(
                 "a sweep is a TOML file, an experiment (tsc.Experiment.of), or a list of "
-                f"experiments; got {shorten(one)}"
+                f"experiments; got {shorten(experiment)}"
             )
-    if not given:
+    if not listed:
         raise UsageError("a sweep needs an experiment, got an empty list")
-    parts = tuple(SweepPart(one.seeds, one.cells) for one in given)
-    return Definition(given[0].name, parts, about=given[0].about)
+    parts = tuple(SweepPart(experiment.seeds, experiment.cells) for experiment in listed)
+    return Definition(listed[0].name, parts, about=listed[0].about)
 
 
 def _merged(

@@ -138,10 +138,10 @@ class Sweep:
         """The rows of every finished ensemble; one without its weights does not count."""
         names = [entry.name for entry in entries(rows_folder(self.path), SweepError)]
         stems = [name.removesuffix(ROWS_SUFFIX) for name in names if name.endswith(ROWS_SUFFIX)]
-        kept = [stem for stem in stems if not stem.startswith(".")]
+        complete = [stem for stem in stems if not stem.startswith(".")]
         return [
             rows_folder(self.path) / f"{stem}{ROWS_SUFFIX}"
-            for stem in kept
+            for stem in complete
             if weights_path(self.path, stem).is_file()
         ]
 
@@ -278,17 +278,17 @@ def prepared(path: Path, definition: Definition) -> Sweep:
         sweep = Sweep(path, definition)
         sweep.write()
         return sweep
-    there = Sweep.open(path)
-    if there.options != definition.options:
+    stored = Sweep.open(path)
+    if stored.options != definition.options:
         raise UsageError(
-            f"{shown(path)} was made with {there.options.to_json()}, and this sweep asks for "
+            f"{shown(path)} was made with {stored.options.to_json()}, and this sweep asks for "
             f"{definition.options.to_json()}; choose another place (--out DIR)"
         )
-    known = there.definition.parts
-    new = tuple(p for p in definition.parts if total(all_pieces([*known, p])) > there.models)
+    parts = stored.definition.parts
+    new = tuple(p for p in definition.parts if total(all_pieces([*parts, p])) > stored.models)
     if not new:
-        return there
-    extended = Definition(there.name, (*known, *new), there.options, there.definition.about)
+        return stored
+    extended = Definition(stored.name, (*parts, *new), stored.options, stored.definition.about)
     sweep = Sweep(path, extended)
     sweep.write()
     return sweep

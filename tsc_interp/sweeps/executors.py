@@ -175,8 +175,8 @@ class _ClusterPool:
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
         future: Future[Any] = Future()
-        asked = self._client.submit(function, *arguments, retries=_RETRIES, pure=False)
-        self._futures.add(asked)
+        remote = self._client.submit(function, *arguments, retries=_RETRIES, pure=False)
+        self._futures.add(remote)
 
         def tell(ended: Any) -> None:
             if ended.status == "finished":
@@ -187,8 +187,8 @@ class _ClusterPool:
                 future.set_exception(CancelledError())
 
         # The future must live as long as anybody waits: Dask drops tasks that nobody holds.
-        future.asked = asked  # type: ignore[attr-defined]
-        asked.add_done_callback(tell)
+        future.asked = remote  # type: ignore[attr-defined]
+        remote.add_done_callback(tell)
         return future
 
     def kill(self) -> None:

@@ -39,8 +39,8 @@ def parallel(found: Analysis) -> Figure:
                 place.setdefault(int(row), [0.0] * len(names) + [float(np.log10(measure))])
                 place[int(row)][at] = value
     rows = sorted(place)
-    kept = rows[:: -(-len(rows) // _MOST_LINES)] if rows else []
-    lines = np.array([place[row] for row in kept]).reshape(len(kept), len(names) + 1)
+    drawn = rows[:: -(-len(rows) // _MOST_LINES)] if rows else []
+    lines = np.array([place[row] for row in drawn]).reshape(len(drawn), len(names) + 1)
     ends = np.floor(lines[:, -1].min(initial=0.0)), np.ceil(lines[:, -1].max(initial=1.0))
     ticks = np.arange(ends[0], ends[1] + 1)
     axes = [
@@ -57,14 +57,14 @@ def parallel(found: Analysis) -> Figure:
         dimensions=axes, labelfont={"size": 13, "color": INK}, tickfont={"size": 12, "color": INK},
         line={"color": lines[:, -1], "colorscale": [[0.0, MUTED[2]], [1.0, MUTED[0]]]},
     )  # fmt: skip
-    first = max((len(group.value) for group in found.factors[0].groups), default=0)
-    figure.update_layout(margin={"l": 30 + 8 * first, "r": 60, "t": 60, "b": 30})
-    left = f" Of {len(rows):,} models {len(kept):,} are drawn." if len(kept) < len(rows) else ""
+    longest = max((len(group.value) for group in found.factors[0].groups), default=0)
+    figure.update_layout(margin={"l": 30 + 8 * longest, "r": 60, "t": 60, "b": 30})
+    note = f" Of {len(rows):,} models {len(drawn):,} are drawn." if len(drawn) < len(rows) else ""
     caption = (
         "Each line is a model with a first error, coloured by its length. Drag along an axis to "
-        f"keep only the lines through that range; drag an axis's name to move it.{left}"
+        f"keep only the lines through that range; drag an axis's name to move it.{note}"
     )
-    alt = f"Lines of {len(kept):,} models through {', '.join(names)} and the {found.measure}."
+    alt = f"Lines of {len(drawn):,} models through {', '.join(names)} and the {found.measure}."
     return Figure("parallel", "Every model with a first error", figure, caption, alt)
 
 
@@ -77,7 +77,7 @@ def distribution(factor: Factor, measure: str) -> Figure:
     figure.add_box(
         x=[at for at, _ in drawn],
         # What lies at infinity is drawn at the top.
-        **{part: [min(found[i], top) for found in quantiles] for i, part in enumerate(_BOX)},
+        **{part: [min(values[i], top) for values in quantiles] for i, part in enumerate(_BOX)},
         fillcolor=MUTED[0],
         line={"color": INK, "width": 2},
         opacity=0.7,
@@ -110,8 +110,8 @@ def distribution(factor: Factor, measure: str) -> Figure:
             " Models proved right at every length count as longer than all others; their share "
             "stands above."
         )
-    told = "; ".join(_told(group) for group in factor.groups)
-    alt = f"{measure} by {factor.name}: {told}."
+    listed = "; ".join(_told(group) for group in factor.groups)
+    alt = f"{measure} by {factor.name}: {listed}."
     return Figure(f"by-{factor.name}", f"By {factor.name}", figure, caption, alt)
 
 
@@ -122,9 +122,9 @@ def _quantiles(group: Group, *at: float) -> list[float]:
 
 
 def _told(group: Group) -> str:
-    known = len(group.measures)
+    count = len(group.measures)
     middle = f"median {_median(*_quantiles(group, 0.5))}"
-    middle += f" of {known + group.infinite:,}" if known else ""
+    middle += f" of {count + group.infinite:,}" if count else ""
     always = f", {group.infinite:,} proved right at every length" if group.infinite else ""
     return f"{group.value}: {middle}{always}"
 
@@ -145,7 +145,7 @@ def medians(pair: Interaction, measure: str) -> Figure:
     figure.update_layout(coloraxis={"showscale": False}, margin={"t": 64})
     figure.update_xaxes(title=pair.second, type="linear")
     title = f"{pair.first} and {pair.second} together"
-    told = "; ".join(
+    listed = "; ".join(
         f"{row}, {column}: {words[i][j] or 'no models'}"
         for i, row in enumerate(pair.rows)
         for j, column in enumerate(pair.columns)
@@ -156,4 +156,4 @@ def medians(pair: Interaction, measure: str) -> Figure:
         f"models with a first error, the pair explains {pair.beyond:.0%} of the variance of the "
         "log length beyond what each option explains alone."
     )
-    return Figure(f"{pair.first}-by-{pair.second}", title, figure, caption, f"Medians: {told}.")
+    return Figure(f"{pair.first}-by-{pair.second}", title, figure, caption, f"Medians: {listed}.")

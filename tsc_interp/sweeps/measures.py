@@ -37,8 +37,8 @@ def tested(config: RunConfig, many: Sequence[WeightArrays]) -> list[dict[str, An
     engine = engine_for(shape_of(config.classifier), loss_named(config.training.loss, outputs))
     parameters = engine.pack(many)
     least, wrong, labels = [], [], []
-    for strings, given in batches(engine, config.training.test, 0, _STRINGS):
-        logits, classes = engine.logits(parameters, strings), given.astype(np.int64)
+    for strings, truth in batches(engine, config.training.test, 0, _STRINGS):
+        logits, classes = engine.logits(parameters, strings), truth.astype(np.int64)
         least.append(ahead(logits, classes, outputs).min(axis=1))
         wrong.append(answers(logits, outputs) != classes)
         labels.append(classes)
@@ -61,24 +61,24 @@ def verified(checkpoint: Checkpoint, options: SweepOptions) -> dict[str, Any]:
         return {"verified": "no", "not_verified": "verify = off", "proved": False}
     started, prove = process_time(), options.verify == "prove"
     try:
-        found = first_error(checkpoint, limit=options.limit, boxes=options.budget, prove=prove)
+        horizon = first_error(checkpoint, limit=options.limit, boxes=options.budget, prove=prove)
     except UnsupportedError as error:
         return {"verified": "no", "not_verified": str(error), "proved": False}
     row: dict[str, Any] = {
-        "verified": "prove" if found.checked else "found",
-        "horizon": found.length,
-        "infinite": found.infinite,
-        "proved": found.proved,
-        "complete": found.complete,
-        "verified_length": found.verified_length,
+        "verified": "prove" if horizon.checked else "found",
+        "horizon": horizon.length,
+        "infinite": horizon.infinite,
+        "proved": horizon.proved,
+        "complete": horizon.complete,
+        "verified_length": horizon.verified_length,
         "seconds_verify": process_time() - started,
     }
-    if found.shortest is not None:
+    if horizon.shortest is not None:
         row |= {
-            "first_error": found.shortest.string,
-            "first_error_length": found.shortest.length,
-            "first_error_label": found.shortest.label,
-            "first_error_logit": found.shortest.logit,
+            "first_error": horizon.shortest.string,
+            "first_error_length": horizon.shortest.length,
+            "first_error_label": horizon.shortest.label,
+            "first_error_logit": horizon.shortest.logit,
         }
     return row
 

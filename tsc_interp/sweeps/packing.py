@@ -74,9 +74,9 @@ def all_pieces(parts: Iterable[SweepPart]) -> list[Piece]:
         for cell in part.cells:
             key, seeds = keys[id(cell)], part.seeds
             if repeated[key] > 1:  # else nobody need remember: a sweep may have millions of seeds
-                known = seen.setdefault(key, set())
-                seeds = tuple(seed for seed in seeds if seed not in known)
-                known.update(seeds)
+                earlier = seen.setdefault(key, set())
+                seeds = tuple(seed for seed in seeds if seed not in earlier)
+                earlier.update(seeds)
             if seeds:
                 pieces.append(Piece(cell.label, cell.config, range(row, row + len(seeds)), seeds))
                 row += len(seeds)
@@ -117,14 +117,14 @@ def pack(
     for piece in pieces:
         places = np.flatnonzero(missing[piece.rows[0] : piece.rows[-1] + 1]).tolist()
         if places:
-            left = Piece(
+            remaining = Piece(
                 piece.label,
                 piece.config,
                 tuple(piece.rows[place] for place in places),
                 tuple(piece.seeds[place] for place in places),
             )
             key = (shape_of(piece.config.classifier), piece.config.training)
-            groups.setdefault(key, []).append(left)
+            groups.setdefault(key, []).append(remaining)
     sizes = {key: _size(key[0], int(missing.sum()), processes, ensemble) for key in groups}
     return [
         Task(tuple(part), options)
@@ -133,10 +133,10 @@ def pack(
     ]
 
 
-def _size(shape: ClassifierConfig, models: int, processes: int, asked: int | None) -> int:
+def _size(shape: ClassifierConfig, models: int, processes: int, ensemble: int | None) -> int:
     """As large as pays, but enough tasks that no core waits long for the last one."""
-    if asked is not None:
-        return asked
+    if ensemble is not None:
+        return ensemble
     parameters = sum(int(np.prod(shape)) for shape in shape.weight_shapes().values())
     even = -(-models // (processes * _TASKS_PER_PROCESS))
     return max(1, min(ENSEMBLE, max(even, _FEWEST), _PARAMETERS // parameters))

@@ -158,9 +158,9 @@ class _Run:
     """Tasks handed out and waited for, until all are done or it is told to stop."""
 
     def __init__(
-        self, found: Sweep, workers: Workers, watcher: SweepWatcher, stop: Interrupts
+        self, stored: Sweep, workers: Workers, watcher: SweepWatcher, stop: Interrupts
     ) -> None:
-        self._path, self._workers, self._watcher, self._stop = found.path, workers, watcher, stop
+        self._path, self._workers, self._watcher, self._stop = stored.path, workers, watcher, stop
         self._failures: list[BaseException] = []
         self._losses = 0
         self._told = False
@@ -184,9 +184,9 @@ class _Run:
                 if not self._ending:
                     self._workers.recover()
         if self._failures:
-            first, many = self._failures[0], len(self._failures)
+            first, count = self._failures[0], len(self._failures)
             kind = "" if isinstance(first, TscError) else f"{type(first).__name__}: "
-            more = f" ({many} ensembles failed)" if many > 1 else ""
+            more = f" ({count} ensembles failed)" if count > 1 else ""
             raise SweepError(
                 f"an ensemble could not be made: {kind}{first}{more}; the others that were "
                 "finished are kept"

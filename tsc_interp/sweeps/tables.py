@@ -61,20 +61,20 @@ def by(table: DataFrame, *columns: str) -> list[dict[str, Any]]:
     """
     pl = polars()
     length = reach()
-    known = pl.col("verified") != "no"
+    verified = pl.col("verified") != "no"
     rows: list[dict[str, Any]] = (
         table.group_by(*columns, maintain_order=True)
         .agg(
             models=pl.len(),
             diverged=(pl.col("ending") == "diverged").sum(),
             no_test_errors=(pl.col("test_errors") == 0).sum(),
-            verified=known.sum(),
+            verified=verified.sum(),
             proved=pl.col("proved").fill_null(False).sum(),
             infinite=pl.col("infinite").fill_null(False).sum(),
-            shortest=length.filter(known).min(),
-            median=length.filter(known).quantile(0.5, "lower"),
-            longest=length.filter(known).max(),
-            lengths=length.filter(known),
+            shortest=length.filter(verified).min(),
+            median=length.filter(verified).quantile(0.5, "lower"),
+            longest=length.filter(verified).max(),
+            lengths=length.filter(verified),
         )
         .to_dicts()
     )

@@ -51,7 +51,7 @@ def weights_path(directory: Path, name: str) -> Path:
 
 
 def do_task(task: Task, directory: str, version: str = __version__) -> None:
-    """Everything that is to be known of one ensemble, on disk when this returns."""
+    """Train, test and verify one ensemble; the results are on disk when this returns."""
     if version != __version__:
         raise UsageError(
             f"this worker has tsc-interp {__version__}, and the sweep is run by {version}; they "
@@ -69,18 +69,18 @@ def do_task(task: Task, directory: str, version: str = __version__) -> None:
         Member(row["row"], run, row["seed"], row["chosen_epoch"])
         for row, run in zip(rows, piece_of_each, strict=True)
     ]
-    content = shard_bytes(runs, members, [one.weights for one in trained])
+    content = shard_bytes(runs, members, [model.weights for model in trained])
     table = parquet(frame(rows))
     _write(weights_path(place, task.name), content)
     _write(rows_path(place, task.name), table)
 
 
 def _train(task: Task) -> list[_Trained]:
-    """Every model to its end, in the order of the task."""
+    """Train every model to its end; the results are in the order of the task."""
     initial = [start(piece.config, seed) for piece in task.pieces for seed in piece.seeds]
     place = {(member.config, member.seed): index for index, member in enumerate(initial)}
     last = list(initial)
-    kept: list[WeightArrays] = [member.weights for member in initial]
+    chosen: list[WeightArrays] = [member.weights for member in initial]
     epochs = [0] * len(initial)
     for members in train_ensemble(initial):
         for member in members:
@@ -88,44 +88,44 @@ def _train(task: Task) -> list[_Trained]:
             last[index] = member
             epoch = chosen_epoch([row.validation_loss for row in member.metrics])
             if epoch == member.epoch:
-                kept[index], epochs[index] = member.weights, epoch
-    found = zip(initial, last, kept, epochs, strict=True)
-    return [_Trained(first.weights, end, weights, e) for first, end, weights, e in found]
+                chosen[index], epochs[index] = member.weights, epoch
+    results = zip(initial, last, chosen, epochs, strict=True)
+    return [_Trained(first.weights, end, weights, e) for first, end, weights, e in results]
 
 
 def _rows(task: Task, trained: Sequence[_Trained], seconds: float) -> list[dict[str, Any]]:
     """One for each model, in the order of the task."""
-    config, many = task.pieces[0].config, [one.weights for one in trained]
-    tests, tested = _timed(measures.tested, config, many)
-    heads = measures.heads(config.classifier, many)
-    shared = {"seconds_train": seconds / len(many), "seconds_test": tested / len(many)}
+    config, weights = task.pieces[0].config, [model.weights for model in trained]
+    tests, tested = _timed(measures.tested, config, weights)
+    heads = measures.heads(config.classifier, weights)
+    shared = {"seconds_train": seconds / len(weights), "seconds_test": tested / len(weights)}
     rows, index = [], 0
     for piece in task.pieces:
         options = options_of(piece.config)
         common = {"cell": piece.label, "config_key": piece.config.key(), "shard": task.name}
         for row, seed in zip(piece.rows, piece.seeds, strict=True):
-            one = trained[index]
-            checkpoint = Checkpoint(piece.config.classifier, one.weights)
+            model = trained[index]
+            checkpoint = Checkpoint(piece.config.classifier, model.weights)
             rows.append(
                 {
                     "row": row, "seed": seed, **options, **common, **shared,
                     "weight_hash": checkpoint.weight_hash(),
-                    **_training_row(one), **tests[index], **heads[index],
+                    **_training_row(model), **tests[index], **heads[index],
                     **measures.verified(checkpoint, task.options),
-                    **measures.norms(one.weights, "norm_"),
-                    **measures.norms(one.initial, "initial_norm_"),
+                    **measures.norms(model.weights, "norm_"),
+                    **measures.norms(model.initial, "initial_norm_"),
                 }
             )  # fmt: skip
             index += 1
     return rows
 
 
-def _training_row(one: _Trained) -> dict[str, Any]:
-    chosen = one.last.metrics[one.epoch - 1] if one.epoch else None
+def _training_row(model: _Trained) -> dict[str, Any]:
+    chosen = model.last.metrics[model.epoch - 1] if model.epoch else None
     return {
-        "ending": one.last.ending,
-        "epochs": one.last.epoch,
-        "chosen_epoch": one.epoch,
+        "ending": model.last.ending,
+        "epochs": model.last.epoch,
+        "chosen_epoch": model.epoch,
         "train_loss": chosen.train_loss if chosen else None,
         "validation_loss": chosen.validation_loss if chosen else None,
     }

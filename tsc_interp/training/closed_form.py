@@ -298,6 +298,6 @@ def _extremes(scores: Array) -> tuple[Array, Array]:
     """The largest and smallest score of each head; a handful of keys is faster one by one."""
     high = low = scores[..., :1]
     for key in range(1, scores.shape[-1]):
-        one = scores[..., key : key + 1]
-        high, low = np.maximum(high, one), np.minimum(low, one)
+        score = scores[..., key : key + 1]
+        high, low = np.maximum(high, score), np.minimum(low, score)
     return high, low

@@ -218,15 +218,15 @@ def _config_at(options: Mapping[str, Any], point: Mapping[Option, Any]) -> RunCo
 
     filled = fill(options)
     for part in ("train", "validation", "test"):
-        given = filled["training"].get(part)
+        stream = filled["training"].get(part)
         # Options of a stream change the source report's stream, not the defaults.
-        if isinstance(given, dict):
-            filled["training"][part] = _stream(part, given)
+        if isinstance(stream, dict):
+            filled["training"][part] = _stream(part, stream)
     return RunConfig(**filled)
 
 
-def _stream(part: str, given: dict[str, Any]) -> dict[str, Any]:
-    if given.get("kind", "balanced") != "balanced":
-        return given
+def _stream(part: str, options: dict[str, Any]) -> dict[str, Any]:
+    if options.get("kind", "balanced") != "balanced":
+        return options
     default: dict[str, Any] = getattr(TrainingConfig(), part).to_dict()
-    return {**default, **given}
+    return {**default, **options}

@@ -157,9 +157,9 @@ class _Training:
             wanted.setdefault((job.config, job.seed), []).append(job)
         own, others = shared_out(self._look(wanted.values()), processes)
         with helpers(len(others)) as helper:
-            asked = [(share, helper.submit(_finish_share, share, self.runs)) for share in others]
+            futures = [(share, helper.submit(_finish_share, share, self.runs)) for share in others]
             self._do(own)
-            for share, future in asked:
+            for share, future in futures:
                 self._take_share(share, future)
         directories = [self._directory(job) for job in jobs]
         return [
@@ -173,36 +173,36 @@ class _Training:
     # -- what is there -------------------------------------------------------------------------
 
     def _look(self, wanted: Iterable[Same]) -> list[Same]:
-        """Note what is finished under every name it is wanted for; the rest is returned.
+        """Note what is finished under every name it is wanted for, and return the rest.
 
-        Nothing is locked and nothing changed: whoever finds less than there is looks again later.
+        This locks and changes nothing. A run that it misses is looked for again later.
         """
-        rest, to_train, finished, unfinished, most_epochs = [], 0, 0, 0, 0
+        remaining, to_train, finished, unfinished, most_epochs = [], 0, 0, 0, 0
         for same in wanted:
             directories = [self._directory(job) for job in same]
-            there = {directory.path: _peek(directory) for directory in directories}
-            results = {path: left.result for path, left in there.items() if left.result}
-            if len(results) == len(there):
+            on_disk = {directory.path: _peek(directory) for directory in directories}
+            results = {path: peek.result for path, peek in on_disk.items() if peek.result}
+            if len(results) == len(on_disk):
                 finished += 1
                 self.done |= results
                 continue
-            rest.append(same)
+            remaining.append(same)
             if self._find(same):
                 finished += 1
             else:
-                begun = next(iter(there.values())).state
+                begun = next(iter(on_disk.values())).state
                 to_train += 1
                 unfinished += begun is not None
                 most_epochs += same[0].config.training.max_epochs - (begun.epoch if begun else 0)
         self.watcher.planned(Plan(to_train, finished, unfinished, most_epochs))
-        return rest
+        return remaining
 
     def _find(self, same: Same) -> RunWriter | None:
         """A finished run of this configuration and seed, under any experiment's name."""
         job = same[0]
-        others = sorted(self.runs.glob(f"*/{job.config.key()}/seed={job.seed}"))
+        paths = sorted(self.runs.glob(f"*/{job.config.key()}/seed={job.seed}"))
         candidates = [self._directory(job) for job in same]
-        candidates += [RunWriter(path, job.config, job.seed) for path in others]
+        candidates += [RunWriter(path, job.config, job.seed) for path in paths]
         return next((run for run in candidates if _usable(run)), None)
 
     # -- doing it ------------------------------------------------------------------------------
@@ -303,15 +303,15 @@ class _Training:
     def _share(self, source: RunWriter, same: Same) -> None:
         """The run under every name it is wanted for."""
         for job in same:
-            own = self._directory(job)
-            there = self._examined(own)
-            if there.result is None:
-                if there.state is not None:
-                    own.put_aside("unfinished")
-                own.adopt(source)
-                there = own.examine()
-            assert there.result is not None, f"{own.path} was just finished"
-            self.done[own.path] = there.result
+            directory = self._directory(job)
+            examined = self._examined(directory)
+            if examined.result is None:
+                if examined.state is not None:
+                    directory.put_aside("unfinished")
+                directory.adopt(source)
+                examined = directory.examine()
+            assert examined.result is not None, f"{directory.path} was just finished"
+            self.done[directory.path] = examined.result
 
 
 def _finish_share(share: Sequence[Same], runs: Path) -> dict[Path, RunResult]:
