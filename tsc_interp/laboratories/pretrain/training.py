@@ -70,12 +70,12 @@ class Batch:
 def logits(config: ClassifierConfig, weights: Weights, strings: Strings) -> Tensor:
     """`[member string]`, or `[member string output]`."""
 
-    def one(weights: Weights, tokens: Tensor, times: Tensor) -> Tensor:
+    def of_member(weights: Weights, tokens: Tensor, times: Tensor) -> Tensor:
         inputs = Inputs(tokens, times, times.sum(-1), compressed=False)
         return forward(config, weights, inputs)
 
     times = torch.from_numpy(strings.times).to(torch.float64)
-    read: Tensor = torch.func.vmap(one)(weights, torch.from_numpy(strings.tokens), times)
+    read: Tensor = torch.func.vmap(of_member)(weights, torch.from_numpy(strings.tokens), times)
     return read
 
 
@@ -84,13 +84,13 @@ def loss(config: ClassifierConfig, weights: Weights, batch: Batch) -> Tensor:
     read = logits(config, weights, batch.strings)
     targets = torch.as_tensor(batch.targets, dtype=read.dtype)
     if targets.ndim == 2:
-        each = functional.binary_cross_entropy_with_logits(read, targets, reduction="none")
+        losses = functional.binary_cross_entropy_with_logits(read, targets, reduction="none")
     else:
-        each = -(targets * read.log_softmax(-1)).sum(-1)
+        losses = -(targets * read.log_softmax(-1)).sum(-1)
     if batch.kept is None:
-        return each.mean(-1).sum()
-    kept = torch.as_tensor(batch.kept, dtype=each.dtype)
-    return ((each * kept).sum(-1) / kept.sum(-1)).sum()
+        return losses.mean(-1).sum()
+    kept = torch.as_tensor(batch.kept, dtype=losses.dtype)
+    return ((losses * kept).sum(-1) / kept.sum(-1)).sum()
 
 
 def train(

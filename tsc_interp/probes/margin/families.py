@@ -65,9 +65,9 @@ def _family(config: ClassifierConfig, counts: NDArray[np.int64], letter: str) ->
     fixed = counts.copy()
     fixed[at] = 0
     name = "".join(
-        f"{each}{{n}}" if each == letter else _run(each, int(count))
-        for each, count in zip(alphabet.letters, fixed, strict=True)
-        if count or each == letter
+        f"{symbol}{{n}}" if symbol == letter else _run(symbol, int(count))
+        for symbol, count in zip(alphabet.letters, fixed, strict=True)
+        if count or symbol == letter
     )
     places = config.n_positions - int(config.has_cls)
     room = places - int(fixed.sum()) if config.has_positions else CAP

@@ -104,19 +104,19 @@ def _severity(family: Family) -> Severity:
 def _flip(families: Sequence[Family]) -> Finding:
     """One sentence for a severity: "`ab{n}` goes wrong at n = 66, `bc{n}` at n = 70"."""
     numbers: dict[str, Cell] = {}
-    said, right = [], 0
+    clauses, right = [], 0
     for family in families:
         n = family.first_error or 0
         numbers |= {family.name: n, f"{family.name} predicted": family.predicted}
         if n == 1:
-            said.append(f"`{family.name}` is wrong from n = 1 on (logit {family.start:+.4f})")
+            clauses.append(f"`{family.name}` is wrong from n = 1 on (logit {family.start:+.4f})")
             continue
         # The verb once: what follows is a list.
-        verb = "at" if any("goes wrong" in each for each in said) else "goes wrong at"
+        verb = "at" if any("goes wrong" in clause for clause in clauses) else "goes wrong at"
         off = f" (predicted: {family.predicted:,})" if family.predicted not in (None, n) else ""
         right += family.predicted == n
-        said.append(f"`{family.name}` {verb} n = {n:,}{off}")
-    text = ", ".join(said)
+        clauses.append(f"`{family.name}` {verb} n = {n:,}{off}")
+    text = ", ".join(clauses)
     if right:
         text += ", as scores and values predict" + " for the others" * (right < len(families))
     if not all(family.exact for family in families):
