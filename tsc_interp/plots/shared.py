@@ -31,12 +31,12 @@ def share_scales(figures: Sequence[go.Figure]) -> list[go.Figure]:
     if any(copy.layout.updatemenus or copy.frames for copy in copies):
         return copies
     # Every one before any is changed: a square follows from both of its axes.
-    wanted = {name: _wanted(copies, name) for name in ("xaxis", "yaxis")}
+    ranges = {name: _wanted(copies, name) for name in ("xaxis", "yaxis")}
     if all(copy.layout.yaxis.scaleanchor for copy in copies):
-        wanted = _square(wanted)
+        ranges = _square(ranges)
     for copy in copies:
         changed = False
-        for name, shared in wanted.items():
+        for name, shared in ranges.items():
             if shared is not None:
                 axis = copy.layout[name]
                 changed |= axis.range is not None and not np.allclose(axis.range, shared)

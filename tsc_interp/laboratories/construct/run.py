@@ -73,13 +73,13 @@ def run(asked: ConstructOptions, progress: Progress) -> ConstructResult:
 def _models(asked: ConstructOptions) -> dict[str, tuple[Construction, int]]:
     """What is built, and how far each is searched."""
     longest, far = max(asked.lengths), 500 if asked.quick else 1_000_000
-    few = asked.longest_proof
+    near = asked.longest_proof
     two_heads = construct(max_length=longest, mlp=False)
     return {
         f"contains a and b, {longest:,} letters": (construct(max_length=longest), far),
         TWO_HEADS: (two_heads, far),
         "contains a and b, log n": (construct(scores="log_n"), far),
-        "contains a and b, vanishing": (construct(max_length=None), few),
+        "contains a and b, vanishing": (construct(max_length=None), near),
         "contains a, b and c, log n": (construct(letters="abc", n_letters=4, scores="log_n"), far),
         "contains a, b and c, 100 letters": (
             construct(letters="abc", n_letters=4, max_length=100),

@@ -50,17 +50,17 @@ def _global(result: EfficientResult) -> Finding:
 
 def _features(result: EfficientResult) -> Finding:
     features = [int(m) for m in result.horizons.labels["features"]]
-    few, many = result.horizons.array[:, 0], result.horizons.array[:, -1]
+    fewest, most = result.horizons.array[:, 0], result.horizons.array[:, -1]
     length = result.options.lengths[-1]
     flips = result.errors.at(way=FEATURES, length=length)[:, 1]
     return Finding.of(
         "Random features estimate exp(q·k) badly where one score must be much larger than the "
-        f"others. With {features[0]} features the exact horizon is {_between(few)}, with "
-        f"{features[-1]:,} it is {_between(many)}; the model itself has "
+        f"others. With {features[0]} features the exact horizon is {_between(fewest)}, with "
+        f"{features[-1]:,} it is {_between(most)}; the model itself has "
         f"{reach(result.own_horizon)}. At {length} letters and {result.options.budgets[-1]} "
         f"features {flips[-1]:.1%} of the answers flip.",
         {
-            f"best with {features[-1]}": float(many.max()),
+            f"best with {features[-1]}": float(most.max()),
             "own": result.own_horizon,
             "flips": float(flips[-1]),
         },

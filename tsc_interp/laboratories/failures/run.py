@@ -133,7 +133,7 @@ def _predicted(
     fitted = learned.fit(table[short], own.wrong[short], asked.fit_seed)
     threshold = _threshold(own, short)
     # Features of a string are the same for every model; only the rules read weights.
-    learnt = {name: tell(table) for name, tell in fitted.tell.items()}
+    learnt = {name: predictor(table) for name, predictor in fitted.tell.items()}
     others = [s for s in range(len(models)) if s != asked.fit_seed and judged[s].wrong.any()]
     log_strings = own.log_strings()
     weights = {"vectors": np.zeros(len(log_strings)), "strings": log_strings}

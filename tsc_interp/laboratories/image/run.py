@@ -106,8 +106,8 @@ def _tested(
         earlier[i, k] = (at[:, 1] == places[:, 0]).sum()
         if arm == TRAINED:
             looked[k] = (~good & (at == places)).sum(axis=0)
-            there = attended(weights[:, 1], asked.grid)
-            weight += [there[places[:, 1] == place].mean(axis=0) for place in range(len(names))]
+            attention = attended(weights[:, 1], asked.grid)
+            weight += [attention[places[:, 1] == place].mean(axis=0) for place in range(len(names))]
     return {
         "right": LabeledArray.of(right, arm=ARMS, seed=seeds, question=QUESTIONS),
         "pointed": LabeledArray.of(pointed[looking], arm=LOOKING, seed=seeds, question=QUESTIONS),

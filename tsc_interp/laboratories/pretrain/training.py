@@ -41,9 +41,9 @@ class Strings:
     @classmethod
     def of_letters(cls, letters: NDArray[np.int64]) -> Strings:
         """`[member string place]` of letters' numbers, -1 where there is none."""
-        there = letters >= 0
-        tokens = np.where(there, letters + FIRST_LETTER, PAD)
-        return cls(_in_front(tokens, CLS), _in_front(there.astype(np.int64), 0))
+        is_letter = letters >= 0
+        tokens = np.where(is_letter, letters + FIRST_LETTER, PAD)
+        return cls(_in_front(tokens, CLS), _in_front(is_letter.astype(np.int64), 0))
 
     @classmethod
     def of_counts(cls, counts: NDArray[np.int64]) -> Strings:

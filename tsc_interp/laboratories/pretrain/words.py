@@ -38,10 +38,10 @@ def _mean(result: PretrainResult, arm: str, group: str) -> float:
 
 
 def _partners(result: PretrainResult) -> Finding:
-    held = {arm: result.partners.at(arm=arm, group=_HELD_OUT) for arm in (*TRAINED, ONLY)}
-    both, alone, longer = (told_mean(held[arm], 1) for arm in (BOTH, ALONE, LONGER))
+    held_out = {arm: result.partners.at(arm=arm, group=_HELD_OUT) for arm in (*TRAINED, ONLY)}
+    both, alone, longer = (told_mean(held_out[arm], 1) for arm in (BOTH, ALONE, LONGER))
     constant = float(result.constant.array.mean())
-    gains = held[BOTH] - held[LONGER]
+    gains = held_out[BOTH] - held_out[LONGER]
     chance = sign_test(gains)
     helped = "helps" if np.median(gains) > 0 else "harms"
     if chance >= 0.05:
@@ -53,15 +53,15 @@ def _partners(result: PretrainResult) -> Finding:
         f"corruption and fine-tuning, {alone} after fine-tuning alone, and {longer} after as "
         f"many steps of fine-tuning as both together; a constant answer is right for "
         f"{constant:.1%}. Pre-training adds {points(gains)}. Before fine-tuning, the "
-        f"pre-trained models answer {np.median(held[ONLY]):.1%} right (median; the best seed "
-        f"{held[ONLY].max():.1%}), because they have never seen a question.",
+        f"pre-trained models answer {np.median(held_out[ONLY]):.1%} right (median; the best seed "
+        f"{held_out[ONLY].max():.1%}), because they have never seen a question.",
         {
             "pretrained": _mean(result, BOTH, _HELD_OUT),
             "alone": _mean(result, ALONE, _HELD_OUT),
             "longer": _mean(result, LONGER, _HELD_OUT),
             "constant": constant,
             "p": chance,
-            "only_best": float(held[ONLY].max()),
+            "only_best": float(held_out[ONLY].max()),
         },
         "good" if chance < 0.05 and gains.mean() > 0 else "note",
     )

@@ -116,12 +116,12 @@ def _without(part: Part, kept: Any) -> Hook:
 
     def remove(activation: Any, hook: Any) -> Any:
         changed = activation.clone()
-        where = (slice(None), slice(None)) + (() if part.index is None else (part.index,))
+        index = (slice(None), slice(None)) + (() if part.index is None else (part.index,))
         new = 0.0
         if kept is not None:
             share = kept[..., None].to(activation.dtype)
-            new = (activation[where] * share).sum(0) / share.sum(0).clamp(min=1)
-        changed[where] = new
+            new = (activation[index] * share).sum(0) / share.sum(0).clamp(min=1)
+        changed[index] = new
         return changed
 
     return remove

@@ -137,8 +137,8 @@ class _Pass:
 
     def _heard(self, readers: list[Part]) -> Tensor:
         """`[reader row pos d_model]`: each reader's copy of the stream."""
-        which = [self.graph.readers.index(reader) for reader in readers]
-        closed = self.closed[which, : len(self.surplus)]
+        indices = [self.graph.readers.index(reader) for reader in readers]
+        closed = self.closed[indices, : len(self.surplus)]
         return self.stream - torch.einsum("rwb,wbpd->rbpd", closed, torch.stack(self.surplus))
 
     def _read(self, readers: list[Part], weight: Tensor) -> Callable[[Tensor, Any], Tensor]:

@@ -135,9 +135,9 @@ def _weights(model: Any, layer: int) -> dict[str, Floats]:
         lacks = ", ".join(sorted(matrices.keys() - known.keys()))
         raise UnsupportedError(f"layer {layer} of this model has no {lacks}")
     heads = len(known["W_Q"])
-    for name, of in (("b_Q", "W_Q"), ("b_K", "W_K")):
+    for name, weight_name in (("b_Q", "W_Q"), ("b_K", "W_K")):
         bias = weight(model, layer, "attn", name)
-        known[name] = np.zeros(known[of].shape[::2]) if bias is None else bias
+        known[name] = np.zeros(known[weight_name].shape[::2]) if bias is None else bias
     return {
         name: array if len(array) == heads else np.repeat(array, heads // len(array), axis=0)
         for name, array in known.items()

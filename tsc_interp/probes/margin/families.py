@@ -95,8 +95,8 @@ def first_error(model: Any, family: Family) -> int | None:
 
     def wrong(n: Floats) -> NDArray[np.bool_]:
         counts = counts_of(config, family, n)
-        says = logits_of(model, counts) > 0
-        return np.asarray(says != config.task.labels(counts.astype(np.int64)))
+        positive = logits_of(model, counts) > 0
+        return np.asarray(positive != config.task.labels(counts.astype(np.int64)))
 
     every = np.arange(1.0, min(EVERY, family.cap) + 1)
     hits = np.flatnonzero(wrong(every))

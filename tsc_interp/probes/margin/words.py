@@ -132,10 +132,10 @@ def _prediction(known: Prediction) -> Finding:
     expected = "no error"
     if predicted is not None:
         expected = f"a horizon of {predicted:,} (first error `{known.predicted}`)"
-    is_so = f"the search finds no error up to {known.searched:,} letters"
+    exact_result = f"the search finds no error up to {known.searched:,} letters"
     if exact is not None:
-        is_so = f"the exact horizon is {exact:,} (`{known.exact}`)"
-    text = f"Margins, values and read-out predict {expected}; {is_so}."
+        exact_result = f"the exact horizon is {exact:,} (`{known.exact}`)"
+    text = f"Margins, values and read-out predict {expected}; {exact_result}."
     return Finding.of(text, {"predicted": predicted, "exact": exact})
 
 

@@ -124,8 +124,8 @@ def _places(pair_run: PairRun) -> Iterator[Place]:
         elif pair_run.by == "position" and edge.target.layer == 0 and _of_a_head(edge.target):
             target = edge.target
             for at in pair_run.differ:
-                heard = Part(target.kind, target.layer, target.index, position=at)
-                yield Edge(edge.source, heard)
+                reader = Part(target.kind, target.layer, target.index, position=at)
+                yield Edge(edge.source, reader)
         elif pair_run.by == "position":
             yield edge
 
@@ -135,23 +135,23 @@ def _of_a_head(target: Part) -> bool:
 
 
 def _edge(pair_run: PairRun, wanted: Intervention, effect: float, estimate: float) -> PathEdge:
-    where, deep = wanted.place, pair_run.model.cfg.n_layers > 1
+    place, deep = wanted.place, pair_run.model.cfg.n_layers > 1
     last = 2 * pair_run.model.cfg.n_layers + 1
-    if isinstance(where, Part):  # a letter's count in a head
-        assert where.seen is not None
-        name = pair_run.pair.positions[where.seen]
+    if isinstance(place, Part):  # a letter's count in a head
+        assert place.seen is not None
+        name = pair_run.pair.positions[place.seen]
         source = Node(name=name, short=name, stage=0)
-        target, through = _node(Part("head", where.layer, where.index), deep, last), "count"
+        target, through = _node(Part("head", place.layer, place.index), deep, last), "count"
     else:
-        assert isinstance(where, Edge)
-        at = where.target.position
-        if where.source.kind == "embed":
+        assert isinstance(place, Edge)
+        at = place.target.position
+        if place.source.kind == "embed":
             name = "embedding" if at is None else pair_run.pair.positions[at]
             source = Node(name=name, short="embed" if at is None else name, stage=0)
         else:
-            source = _node(where.source, deep, last)
-        target = _node(where.target, deep, last)
-        through = where.target.kind if _of_a_head(where.target) else ""
+            source = _node(place.source, deep, last)
+        target = _node(place.target, deep, last)
+        through = place.target.kind if _of_a_head(place.target) else ""
     return PathEdge(
         source=source,
         target=target,
