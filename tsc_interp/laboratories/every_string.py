@@ -105,9 +105,9 @@ def judge(model: ModelLike, counts: Integers) -> Judged:
     positive = np.zeros(len(counts), dtype=bool)
     present = counts > 0
     for letters in all_supports(config, int(counts.sum(axis=1).max(initial=1))):
-        there = np.zeros(config.n_letters, dtype=bool)
-        there[list(letters)] = True
-        rows = np.flatnonzero((present == there).all(axis=1))
+        support = np.zeros(config.n_letters, dtype=bool)
+        support[list(letters)] = True
+        rows = np.flatnonzero((present == support).all(axis=1))
         if not len(rows):
             continue
         own = counts[rows][:, list(letters)]

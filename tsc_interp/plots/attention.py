@@ -107,7 +107,7 @@ class AttentionView:
             whole = np.clip(np.rint(255 * weights), 0, 255).astype(np.uint8)
             return base64.b64encode(whole.tobytes()).decode()
 
-        told: dict[str, Any] = {
+        data: dict[str, Any] = {
             "first": self.first,
             "layers": len({head.layer for head in self.heads}),
             "heads": [vars(head) for head in self.heads],
@@ -121,7 +121,7 @@ class AttentionView:
                 for string in self.strings
             ],
         }
-        return json.dumps(told, separators=(",", ":")).replace("<", "\\u003c")
+        return json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
 
 
 @cache

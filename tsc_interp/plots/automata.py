@@ -37,11 +37,11 @@ class Drawn:
 
     def arrows(self) -> dict[tuple[int, int], str]:
         """From state to state, the letters that lead there."""
-        found: dict[tuple[int, int], list[int]] = {}
+        by_pair: dict[tuple[int, int], list[int]] = {}
         for state, row in enumerate(self.step):
             for letter, to in enumerate(row):
-                found.setdefault((state, to), []).append(letter)
-        return {pair: self._merged(letters) for pair, letters in found.items()}
+                by_pair.setdefault((state, to), []).append(letter)
+        return {pair: self._merged(letters) for pair, letters in by_pair.items()}
 
     def _merged(self, letters: list[int]) -> str:
         """Neighbours in the alphabet as a range: `a-d, f`."""
@@ -189,7 +189,7 @@ def _svg(machine: Drawn) -> str:
         name = machine.names[state]
         below = len(name) > 5
         parts.append(_text((x, y + (_RADIUS + 15 if below else 4.5)), name, 12))
-    said = "; ".join(
+    transitions = "; ".join(
         f"from {machine.names[u]} by {text} to {machine.names[v]}"
         for (u, v), text in arrows.items()
     )
@@ -197,7 +197,7 @@ def _svg(machine: Drawn) -> str:
     xs, ys = zip(*at, *map(_middle, curves.values()), strict=True)
     left, width = min(xs) - 56, max(xs) - min(xs) + 56 + 34
     top, height = min(ys) - 64, max(ys) - min(ys) + 64 + 40
-    title = f"Automaton with {len(machine.names)} states. {said}."
+    title = f"Automaton with {len(machine.names)} states. {transitions}."
     return (
         f'<svg viewBox="{left:.0f} {top:.0f} {width:.0f} {height:.0f}" role="img" '
         f'style="width:100%;max-width:{width:.0f}px;height:auto" '

@@ -58,7 +58,9 @@ MEANINGS = (
 
 def css_variables(*, dark: bool = False) -> str:
     """The table as custom properties of a style sheet: `--yes: #D55E00; --no: ...`."""
-    return " ".join(f"--{one.name}: {one.dark if dark else one.light};" for one in MEANINGS)
+    return " ".join(
+        f"--{meaning.name}: {meaning.dark if dark else meaning.light};" for meaning in MEANINGS
+    )
 
 
 _SYMBOLS = (

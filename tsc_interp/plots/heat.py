@@ -87,13 +87,13 @@ def side_by_side(
 ) -> go.Figure:
     """An empty figure of plots with these titles, row by row, so many across."""
     down = -(-len(titles) // across)
-    there: list[dict[str, Any] | None] = [
+    specs: list[dict[str, Any] | None] = [
         {} if place < len(titles) else None for place in range(down * across)
     ]
     figure = make_subplots(
         down,
         across,
-        specs=[there[row * across : (row + 1) * across] for row in range(down)],
+        specs=[specs[row * across : (row + 1) * across] for row in range(down)],
         subplot_titles=titles,
         horizontal_spacing=x_gap,
         vertical_spacing=y_gap / down,

@@ -86,14 +86,14 @@ def place_labels(
     groups = _merge(unit * min(plot_pixels), _MERGE_PIXELS)
     away = xy if origin else np.tile([0.0, 1.0], (len(xy), 1))
     labels: list[Label] = []
-    taken = [np.empty((0, 4)) for _ in plot_pixels]
+    placed = [np.empty((0, 4)) for _ in plot_pixels]
     markers = [unit * size for size in plot_pixels]
     for members in groups:
         text = _shared_text([texts[member] for member in members])
         centre = unit[members[0]]
-        offset = _first_free(centre, text, away[members[0]], plot_pixels, taken, markers)
+        offset = _first_free(centre, text, away[members[0]], plot_pixels, placed, markers)
         for index, size in enumerate(plot_pixels):
-            taken[index] = np.vstack([taken[index], _box(centre * size, offset, text)])
+            placed[index] = np.vstack([placed[index], _box(centre * size, offset, text)])
         at = xy[members[0]]
         labels.append(Label(float(at[0]), float(at[1]), text, float(offset[0]), float(offset[1])))
     return labels
@@ -122,7 +122,7 @@ def _first_free(
     text: str,
     away: NDArray[np.float64],
     sizes: Sequence[float],
-    taken: Sequence[NDArray[np.float64]],
+    placed: Sequence[NDArray[np.float64]],
     markers: Sequence[NDArray[np.float64]],
 ) -> NDArray[np.float64]:
     half_width = CHARACTER_WIDTH * len(text) / 2
@@ -136,7 +136,7 @@ def _first_free(
             )
             cost = sum(
                 _cost(_box(centre * size, offset, text), boxes, dots, size)
-                for size, boxes, dots in zip(sizes, taken, markers, strict=True)
+                for size, boxes, dots in zip(sizes, placed, markers, strict=True)
             )
             if not cost:
                 return offset

@@ -81,9 +81,9 @@ def add_strip(
     **series: Any,
 ) -> None:
     """Add one mark per value around a row, and a bar at their middle."""
-    found = np.asarray(values, dtype=float)
-    spread = (np.arange(len(found)) / max(len(found) - 1, 1) - 0.5) * 0.5
-    add_series(figure, found, row + spread, name, hover, mode="markers", **series)
+    numbers = np.asarray(values, dtype=float)
+    spread = (np.arange(len(numbers)) / max(len(numbers) - 1, 1) - 0.5) * 0.5
+    add_series(figure, numbers, row + spread, name, hover, mode="markers", **series)
     add_bar(figure, middle, row, 0.36)
 
 

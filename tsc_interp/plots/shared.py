@@ -31,12 +31,12 @@ def share_scales(figures: Sequence[go.Figure]) -> list[go.Figure]:
     if any(copy.layout.updatemenus or copy.frames for copy in copies):
         return copies
     # Every one before any is changed: a square follows from both of its axes.
-    wanted = {name: _wanted(copies, name) for name in ("xaxis", "yaxis")}
+    ranges = {name: _wanted(copies, name) for name in ("xaxis", "yaxis")}
     if all(copy.layout.yaxis.scaleanchor for copy in copies):
-        wanted = _square(wanted)
+        ranges = _square(ranges)
     for copy in copies:
         changed = False
-        for name, shared in wanted.items():
+        for name, shared in ranges.items():
             if shared is not None:
                 axis = copy.layout[name]
                 changed |= axis.range is not None and not np.allclose(axis.range, shared)
@@ -58,7 +58,7 @@ def _wanted(figures: Sequence[go.Figure], name: str) -> Range | None:
     if len({(axis.title.text, axis.type, axis.ticktext) for axis in axes}) > 1:
         return None
     ranges = [_range(figure, name) for figure in figures]
-    known = [found for found in ranges if found is not None]
+    known = [limits for limits in ranges if limits is not None]
     if len(known) < len(ranges):
         return None
     backwards = [low > high for low, high in known]
@@ -132,7 +132,7 @@ def _square(wanted: dict[str, Range | None]) -> dict[str, Range | None]:
     if across is None or up is None:
         return {"xaxis": None, "yaxis": None}
     half = max(across[1] - across[0], up[1] - up[0]) / 2
-    middles = {name: sum(found) / 2 for name, found in (("xaxis", across), ("yaxis", up))}
+    middles = {name: sum(limits) / 2 for name, limits in (("xaxis", across), ("yaxis", up))}
     return {name: (middle - half, middle + half) for name, middle in middles.items()}
 
 

@@ -79,8 +79,8 @@ class _Answers:
     def right(self, string: str) -> bool:
         return (self.logits[string] > 0) == self.labels[string]
 
-    def gap(self, one: str, other: str) -> float:
-        return abs(self.logits[one] - self.logits[other])
+    def gap(self, string: str, other: str) -> float:
+        return abs(self.logits[string] - self.logits[other])
 
 
 def _right_of_its_kind(known: _Answers, wrong: str, same_length: bool) -> str | None:

@@ -100,7 +100,7 @@ def pair_runs(
         chosen = find_pairs(model, config, texts, same_length=form == "position")
     if not 1 <= len(chosen) <= MOST_PAIRS:
         raise UsageError(f"1 to {MOST_PAIRS} pairs can be looked at, got {len(chosen)}")
-    return [_pair_run(model, config, form, *one) for one in chosen]
+    return [_pair_run(model, config, form, *pair) for pair in chosen]
 
 
 def _form(config: ClassifierConfig, by: By | None) -> By:
@@ -138,17 +138,17 @@ def _pair_run(
         rows = [row[0].tolist() for row in inputs]
         positions, differ = _places(rows[0], rows[1], names)
     labels = config.classes([clean, corrupted])
-    several = config.n_outputs > 1
-    metric = _lead(int(labels[0])) if several else logit
+    multiclass = config.n_outputs > 1
+    metric = _lead(int(labels[0])) if multiclass else logit
     with torch.no_grad():
-        logits = [float(metric(model(one))) for one in inputs]
+        logits = [float(metric(model(given))) for given in inputs]
     pair = Pair(
         clean=clean,
         corrupted=corrupted,
         clean_logit=logits[0],
         corrupted_logit=logits[1],
-        labels=None if several else (int(labels[0]), int(labels[1])),
-        why=f"{why}; the clean one's class over the best other" if several else why,
+        labels=None if multiclass else (int(labels[0]), int(labels[1])),
+        why=f"{why}; the clean one's class over the best other" if multiclass else why,
         positions=positions,
     )
     _check_apart(pair)
@@ -203,12 +203,14 @@ def _rows(
     need_method(model, "run_with_hooks")
     given = token_rows(model, tokens, query, None)
     tokens = torch.from_numpy(given.tokens).to(device_of(model))
-    chosen = [(0, 1)] if pairs is None else [tuple(one) for one in pairs]
-    for one in chosen:
-        if len(one) != 2 or not all(isinstance(row, int) and 0 <= row < len(tokens) for row in one):
+    chosen = [(0, 1)] if pairs is None else [tuple(numbers) for numbers in pairs]
+    for numbers in chosen:
+        if len(numbers) != 2 or not all(
+            isinstance(row, int) and 0 <= row < len(tokens) for row in numbers
+        ):
             raise UsageError(
                 f"of {len(tokens)} rows of token ids, a pair is two row numbers, clean first, from "
-                f"0 to {len(tokens) - 1}; got {one!r}"
+                f"0 to {len(tokens) - 1}; got {numbers!r}"
             )
     at = int(given.query[0])
     runs = []
@@ -216,7 +218,7 @@ def _rows(
         rows = tokens[[clean, corrupted]]
         with torch.no_grad():
             outputs = model(rows)
-        metric, what = _metric(outputs[0, at], at, answer)
+        metric, remark = _metric(outputs[0, at], at, answer)
         logits = as_array(metric(outputs)).tolist()
         positions, differ = _places(rows[0].tolist(), rows[1].tolist(), token_names)
         pair = Pair(
@@ -224,7 +226,7 @@ def _rows(
             corrupted=f"row {corrupted}",
             clean_logit=logits[0],
             corrupted_logit=logits[1],
-            why=f"rows {clean} and {corrupted} of the token ids{what}",
+            why=f"rows {clean} and {corrupted} of the token ids{remark}",
             positions=positions,
         )
         _check_apart(pair)

@@ -43,7 +43,7 @@ class Plugins:
     broken: tuple[Broken, ...]
 
 
-def load_plugins(taken: Collection[str]) -> Plugins:
+def load_plugins(taken_names: Collection[str]) -> Plugins:
     """Every probe of the group whose name is not taken, in the order of their names."""
     entries = sorted(entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value))
     times = Counter(entry.name for entry in entries)
@@ -52,7 +52,7 @@ def load_plugins(taken: Collection[str]) -> Plugins:
         known = entry.dist
         package = entry.value.split(":")[0] if known is None else f"{known.name} {known.version}"
         try:
-            if entry.name in taken:
+            if entry.name in taken_names:
                 raise TscError("a probe of tsc-interp has this name already")
             if times[entry.name] > 1:
                 raise TscError("another package has a probe of this name; uninstall one of them")

@@ -278,7 +278,7 @@ def _shown(run: Pass, readable: dict[int, NDArray[np.bool_]]) -> tuple[int, NDAr
     most = np.zeros(len(shown))
     for index, visible in readable.items():
         members = _members(run.tokens, visible, shown)
-        got = einsum(run.pattern(index), members, "row head key, row key token -> head token")
-        most = np.maximum(most, (got / reduce(members, "row key token -> token", "sum")).max(0))
+        total = einsum(run.pattern(index), members, "row head key, row key token -> head token")
+        most = np.maximum(most, (total / reduce(members, "row key token -> token", "sum")).max(0))
     kept = np.argsort(-most, kind="stable")[:MOST_TOKENS]
     return len(shown), np.sort(shown[kept])

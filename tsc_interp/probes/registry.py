@@ -175,10 +175,10 @@ def find_probe(name: str) -> Probe:
 
 def find_named(name: str, known: Sequence[Q]) -> Q:
     """The question of that name among these."""
-    for one in known:
-        if isinstance(name, str) and one.name == name:
-            return one
-    names = [one.name for one in known]
+    for question in known:
+        if isinstance(name, str) and question.name == name:
+            return question
+    names = [question.name for question in known]
     kind, room = known[0].kind, known[0].room
     raise UsageError(f"no {kind} {name!r}: {suggest(name, names)}the {room} are {', '.join(names)}")
 

@@ -123,10 +123,10 @@ def _ids(model: Any, tokens: Any) -> NDArray[np.int64]:
     return ids.astype(np.int64)
 
 
-def _array(given: Any, what: str) -> NDArray[Any]:
+def _array(given: Any, subject: str) -> NDArray[Any]:
     """Whatever was given as an array; empty where it is none, so that its shape is refused."""
     if getattr(getattr(given, "device", None), "type", None) == "meta":
-        raise UsageError(f"{what} on the meta device, where tensors have no numbers")
+        raise UsageError(f"{subject} on the meta device, where tensors have no numbers")
     try:
         return np.asarray(given.detach().cpu() if hasattr(given, "detach") else given)
     except (TypeError, ValueError):
@@ -179,15 +179,15 @@ def device_of(model: Any) -> Any:
     return next((parameter.device for parameter in parameters), "cpu")
 
 
-def answers_of(answer: int | Sequence[int] | None, said: NDArray[Any], outputs: int) -> Any:
-    """`[row]`: the output that is asked about, by default what the model says."""
+def answers_of(answer: int | Sequence[int] | None, own_answers: NDArray[Any], outputs: int) -> Any:
+    """`[row]`: the output that is asked about, by default the model's own answer."""
     if answer is None:
-        return said
+        return own_answers
     chosen = _array(answer, "answer is")
-    fits = chosen.shape in ((), said.shape) and np.issubdtype(chosen.dtype, np.integer)
+    fits = chosen.shape in ((), own_answers.shape) and np.issubdtype(chosen.dtype, np.integer)
     if not fits or chosen.min() < 0 or chosen.max() >= outputs:
         raise UsageError(
             f"answer is one of the {outputs} outputs, 0 to {outputs - 1}, for all rows or one for "
-            f"each of the {len(said)}; got {answer!r}"
+            f"each of the {len(own_answers)}; got {answer!r}"
         )
-    return np.broadcast_to(chosen, said.shape)
+    return np.broadcast_to(chosen, own_answers.shape)

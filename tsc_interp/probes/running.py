@@ -83,8 +83,8 @@ class Pass:
 
     def padding_weight(self, layers: Sequence[int]) -> float:
         """The most that a query gives to what looks like padding, in these layers' heads."""
-        there = (self.tokens == self.padding)[:, None, :]
-        return max((float((self.pattern(i) * there).sum(-1).max()) for i in layers), default=0.0)
+        padding = (self.tokens == self.padding)[:, None, :]
+        return max((float((self.pattern(i) * padding).sum(-1).max()) for i in layers), default=0.0)
 
     def epsilon(self, name: str) -> float:
         """The relative rounding error of one operation in the number format of an activation."""
@@ -134,10 +134,10 @@ def start(
     if isinstance(strings, str) or len(strings) == 0:
         raise UsageError("a probe needs a list of one or more strings (or rows of token ids)")
     need_method(model, "run_with_cache")
-    wanted = tuple(reads)
+    suffixes = tuple(reads)
 
     def names_filter(name: str) -> bool:
-        return name.endswith(wanted)
+        return name.endswith(suffixes)
 
     if config is not None:
         if attention_mask is not None:
@@ -314,6 +314,6 @@ def as_array(tensor: Any) -> Floats:
 
 def weight(model: Any, layer: int, part: str, name: str) -> Floats | None:
     """A layer's own weight, `weight(model, 0, "attn", "W_O")`; None where it has none."""
-    held = getattr(model.blocks[layer], part, None)
-    value = getattr(held, name, None)
+    module = getattr(model.blocks[layer], part, None)
+    value = getattr(module, name, None)
     return None if value is None else as_array(value)

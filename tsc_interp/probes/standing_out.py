@@ -32,18 +32,18 @@ def against_chance(result: HeadsResult) -> Finding:
     sure = [at for at in ahead if result.stands_out(*at)]
     chance = result.chance or ()
     expected = len(places) / (len(chance) + 1)
-    some = f"{len(sure)} of" if sure else "None of the"
+    how_many = f"{len(sure)} of" if sure else "None of the"
     read = "reads" if len(sure) < 2 else "read"
     text = (
-        f"{some} {len(places)} heads {read} a token more clearly than chance: "
+        f"{how_many} {len(places)} heads {read} a token more clearly than chance: "
         f"its highest score leads the next by more than in any of {len(chance)} heads with "
         f"shuffled weights ({max(chance, default=0.0):.2f}). By chance about {expected:.1f} would."
     )
     unsure = len(ahead) - len(sure)
     if unsure:
-        them = "head is" if unsure == 1 else "heads are"
+        subject = "head is" if unsure == 1 else "heads are"
         text += (
-            f" {unsure} more {them} as far ahead on average, but the score of one token varies "
+            f" {unsure} more {subject} as far ahead on average, but the score of one token varies "
             "by more than that from position to position."
         )
     if len(sure) < len(places):

@@ -103,7 +103,7 @@ class Table(Displayed, Record):
         kind = int if whole else float
         (other,) = (dim for dim in numbers.dims if dim not in down)
         cells = numbers.array.transpose([numbers.dims.index(dim) for dim in (*down, other)])
-        keys = product(*([_number_or_text(one) for one in numbers.labels[dim]] for dim in down))
+        keys = product(*([_number_or_text(label) for label in numbers.labels[dim]] for dim in down))
         rows = zip(keys, cells.reshape(-1, cells.shape[-1]), strict=True)
         columns = (*(names or down), *map(across, numbers.labels[other]))
         return cls.from_rows(title, columns, ((*key, *map(kind, row)) for key, row in rows))
@@ -282,8 +282,8 @@ def largest_heads(
 ) -> tuple[list[tuple[int, int, str]], str]:
     """The heads with the largest sizes `[layer head]`, and ` (12 of 48 heads)` if not all."""
     kept = largest([sizes[i, h] for i, h, _ in heads], most)
-    some = f" ({most} of {len(heads)} heads)" if len(heads) > most else ""
-    return [heads[place] for place in kept], some
+    of_all = f" ({most} of {len(heads)} heads)" if len(heads) > most else ""
+    return [heads[place] for place in kept], of_all
 
 
 MOST_SHOWN = 24

@@ -82,17 +82,17 @@ def _distribution(result: AttentionResult) -> Figure:
 
 
 def _over(
-    result: AttentionResult, what: str, title: str, caption: str, case: str = "both vary"
+    result: AttentionResult, moment: str, title: str, caption: str, case: str = "both vary"
 ) -> Figure:  # fmt: skip
     labels = result.moments.labels
     scales = [float(scale) for scale in labels["scale"]]
-    figure = new_figure("C", f"{what} of v_a's share", height=440, legend=True)
+    figure = new_figure("C", f"{moment} of v_a's share", height=440, legend=True)
     spoken = []
     for design, colour in (("one head", _ONE), ("two heads", _TWO)):
         for m, alpha in enumerate(labels["alpha"]):
             closed, drawn = (
                 result.moments.at(case=case, design=design, alpha=alpha, statistic=statistic)
-                for statistic in (what, f"{what} drawn")
+                for statistic in (moment, f"{moment} drawn")
             )
             hover = f"C = %{{x}}, alpha {float(alpha):g}: %{{y:.4f}}"
             alike: dict[str, Any] = {"place": m, "colour": colour, "legendgroup": design}
@@ -102,10 +102,10 @@ def _over(
                        showlegend=False, **alike)  # fmt: skip
             spoken.append(ends(f"{design}, alpha {float(alpha):g}", scales, closed, ".4f"))
     log_axis(figure, "x", scales)
-    if what == "mean":
+    if moment == "mean":
         figure.update_yaxes(range=[0.35, 0.65])
-    alt = f"{what} by C. {'; '.join(spoken)}.".capitalize()
-    return Figure(f"{what}-by-scale", title, figure, caption, alt)
+    alt = f"{moment} by C. {'; '.join(spoken)}.".capitalize()
+    return Figure(f"{moment}-by-scale", title, figure, caption, alt)
 
 
 def _construction(result: AttentionResult) -> Figure:
@@ -197,14 +197,14 @@ def look_up(lookup: Lookup) -> Figure:
     """Return distance against lead, one mark per table and temperature, and the bound above."""
     figure = new_figure("lead over T", "distance from the look-up, in D", height=460, legend=True)
     spoken = []
-    for place, (temperature, found) in enumerate(
+    for place, (temperature, cells) in enumerate(
         zip(lookup.sharp.labels["temperature"], lookup.sharp.array, strict=True)
     ):
-        seen = found[:, 1] > _FLOOR
+        seen = cells[:, 1] > _FLOOR
         name = f"T = {float(temperature):g}"
-        add_series(figure, found[seen, 0], found[seen, 1], name, "lead %{x:.2f} T: %{y:.2g} D",
+        add_series(figure, cells[seen, 0], cells[seen, 1], name, "lead %{x:.2f} T: %{y:.2g} D",
                    place=place, mode="markers", size=6, marker={"opacity": 0.7})  # fmt: skip
-        spoken.append(f"{name}: median {np.median(found[:, 1]):.2g} D")
+        spoken.append(f"{name}: median {np.median(cells[:, 1]):.2g} D")
     leads = np.geomspace(1e-3, np.log((lookup.keys - 1) / _FLOOR), 200)
     rest = (lookup.keys - 1) * np.exp(-leads)
     add_series(figure, leads, rest / (1 + rest), "bound", "at most %{y:.2g} D", mode="lines",

@@ -126,10 +126,10 @@ class AttentionResult(LabResult):
     @staticmethod
     def _lookup(lookup: Lookup) -> tuple[Table, ...]:
         sharp: list[tuple[Cell, ...]] = []
-        for temperature, found in zip(
+        for temperature, cells in zip(
             lookup.sharp.labels["temperature"], lookup.sharp.array, strict=True
         ):
-            missed, bound = found[:, 1], found[:, 2]
+            missed, bound = cells[:, 1], cells[:, 2]
             spread = (float(np.median(missed)), float(missed.max()), float(np.median(bound)))
             sharp.append((float(temperature), *spread, lookup.of_bound(temperature)))
         return (

@@ -165,14 +165,16 @@ def _steady(asked: AttentionOptions) -> LabeledArray:
 
 def _construction(asked: AttentionOptions) -> dict[str, Any]:
     gammas, signs = sorted(asked.gammas), construction.SIGNS
-    found = np.array([[construction.outputs(s, g) for g in gammas] for s in signs.values()])
-    misses = np.linalg.norm(found - construction.WANTED, axis=-1)
+    coefficients = np.array([[construction.outputs(s, g) for g in gammas] for s in signs.values()])
+    misses = np.linalg.norm(coefficients - construction.WANTED, axis=-1)
     added = {"u_c": construction.U_C, "u_d": construction.U_D}
     tried = [[construction.plain(u, m, gammas[-1]) for m in MULTIPLES] for u in added.values()]
     outputs, vectors = construction.OUTPUTS, construction.VECTORS
     multiples = [f"{multiple:.1f}" for multiple in MULTIPLES]
     return {
-        "coefficients": LabeledArray.of(found[:, -1], sign=signs, output=outputs, vector=vectors),
+        "coefficients": LabeledArray.of(
+            coefficients[:, -1], sign=signs, output=outputs, vector=vectors
+        ),
         "misses": LabeledArray.of(
             np.swapaxes(misses, 1, 2), sign=signs, output=outputs, gamma=gammas
         ),

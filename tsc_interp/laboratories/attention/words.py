@@ -39,10 +39,10 @@ def _swing(result: AttentionResult) -> Finding:
     one, two = (math.sqrt(cells["both vary", d][2]) for d in ("one head", "two heads"))
     single, pair = (math.sqrt(cells["only a varies", d][2]) for d in ("one head", "two heads"))
     swings = result.swings
-    what = "does not return their average but swings between" if swings else "mixes"
+    verb = "does not return their average but swings between" if swings else "mixes"
     return Finding.of(
         f"When the norms of k_a and k_b vary (variance {result.options.spread:g}), one head "
-        f"whose query asks for both with C = {result.shown:g} {what} v_a and v_b: the share of v_a "
+        f"whose query asks for both with C = {result.shown:g} {verb} v_a and v_b: the share of v_a "
         f"has standard deviation {one:.3f} (a coin flip between the two has 0.5). With two heads, "
         f"one for each key, it is {two:.3f}. If only k_a varies: {single:.3f} and {pair:.3f}.",
         {"one head": one, "two heads": two, "one head, a": single, "two heads, a": pair},
@@ -66,13 +66,13 @@ def _turned(result: AttentionResult) -> Finding:
 def _two_peaks(result: AttentionResult) -> Finding:
     """The logistic of N(0, s²) has two peaks exactly when s² > 2."""
     spread = result.options.spread
-    one, both = math.sqrt(2 / spread), math.sqrt(1 / spread)
+    only_a, both = math.sqrt(2 / spread), math.sqrt(1 / spread)
     return Finding.of(
         "In one head the share of v_a is the logistic of a normal variable. Its density has "
         "one peak (at ½) up to variance 2 and two peaks beyond. So with alpha = 0 the head mixes "
-        f"up to C = {one:.3f} and swings above it if only k_a varies; if both vary, the threshold "
-        f"is C = {both:.3f}.",
-        {"C, only a varies": one, "C, both vary": both},
+        f"up to C = {only_a:.3f} and swings above it if only k_a varies; if both vary, the "
+        f"threshold is C = {both:.3f}.",
+        {"C, only a varies": only_a, "C, both vary": both},
     )
 
 
@@ -134,29 +134,29 @@ def _averaging(result: AttentionResult) -> Finding:
     closed = result.averaging.at(statistic="closed", keys=keys[-1])
     apart = float(np.abs(np.diff(result.averaging.array, axis=-1)).max())
     held = [scale for scale, weight in zip(scales, closed, strict=True) if weight >= 0.99]
-    told = f"C = {held[0]} is the first tried with 0.99 or more" if held else "no C tried has 0.99"
+    least = f"C = {held[0]} is the first tried with 0.99 or more" if held else "no C tried has 0.99"
     return Finding.of(
         f"With fixed orthonormal keys, q = C(k_a + k_b) averages v_a and v_b; among "
         f"{int(keys[-1]):,} keys the two have {closed[0]:.4f} of the weight at C = {scales[0]}, "
-        f"and {told}. Closed form and softmax differ by at most {apart:.1e}.",
+        f"and {least}. Closed form and softmax differ by at most {apart:.1e}.",
         {"largest difference": apart},
     )
 
 
 def _steady(result: AttentionResult) -> Finding:
     """Noise in every direction and none in the norm, beside what the norm does."""
-    told: list[str] = []
+    deviations: list[str] = []
     numbers: dict[str, Cell] = {}
     for alpha in result.options.alphas:
         cell = result.steady.at(scale=result.shown, alpha=alpha, statistic="variance")
         deviation = math.sqrt(float(cell))
         numbers[f"alpha {alpha:g}"] = deviation
-        told.append(f"{deviation:.3f} at alpha {alpha:g}")
+        deviations.append(f"{deviation:.3f} at alpha {alpha:g}")
     apart = float(np.abs(np.diff(result.steady.array, axis=-1)).max())
     return Finding.of(
         "Keys that vary equally in every direction, N(μ, αI), with no extra variation of "
         f"norms, keep the average while C √α is small: with C = {result.shown:g} the share of v_a "
-        f"has standard deviation {', '.join(told)} (sampled variances differ by at most "
+        f"has standard deviation {', '.join(deviations)} (sampled variances differ by at most "
         f"{apart:.4f}).",
         numbers,
     )

@@ -57,7 +57,7 @@ def probabilities(
         log = np.where(n > stream.max_length, -np.inf, log)
     log = log - np.where(s > 0, np.log(n - s + 1), 0.0)
     # Shares: alpha / s each, alpha in all; one letter alone takes them all.
-    each = stream.alpha / np.maximum(s, 1)
+    share = stream.alpha / np.maximum(s, 1)
     extra = np.maximum(positive - 1, 0)
     present = positive > 0
     log = log + np.where(
@@ -65,7 +65,8 @@ def probabilities(
         _multinomial(extra) + gammaln(stream.alpha) - gammaln(m - s + stream.alpha),
         0.0,
     )
-    log = log + np.where(present, gammaln(extra + each[:, None]) - gammaln(each)[:, None], 0).sum(1)
+    ratios = gammaln(extra + share[:, None]) - gammaln(share)[:, None]
+    log = log + np.where(present, ratios, 0).sum(1)
     log = log + _multinomial(rest) - rest.sum(axis=1) * np.log(max(len(others), 1))
     if given_length:
         # Too short for some subsets: the others share the length among them.

@@ -128,7 +128,9 @@ def _epsilon(result: BoundsResult, derivation: Derivation) -> Figure:
                symbol="star", size=13)  # fmt: skip
     log_axis(figure, "x", sizes)
     log_axis(figure, "y", (1, 0.3, 0.1, 0.03, 0.01, 0.003))
-    dashes = ", ".join(f"{d} δ = {one}" for d, one in zip(DASHES, labels["delta"], strict=False))
+    dashes = ", ".join(
+        f"{d} δ = {delta}" for d, delta in zip(DASHES, labels["delta"], strict=False)
+    )
     return Figure(
         "epsilon",
         "The bound ε against N, M and δ",

@@ -65,8 +65,8 @@ def run(asked: BoundsOptions, progress: Progress) -> BoundsResult:
     risks = wrong @ chances
 
     progress(f"taking {asked.stream_sets} validation sets from the stream")
-    taken = stream.replace(batches=asked.batches * asked.stream_sets).epoch(config, 0)
-    places = _places(vectors, taken)
+    sampled = stream.replace(batches=asked.batches * asked.stream_sets).epoch(config, 0)
+    places = _places(vectors, sampled)
     seen = wrong[:, places].reshape(asked.seeds, asked.stream_sets, n).sum(axis=2).T
     fit = _fit(places, chances)
 
@@ -112,13 +112,13 @@ def run(asked: BoundsOptions, progress: Progress) -> BoundsResult:
     )
 
 
-def _places(vectors: Integers, taken: Integers) -> Integers:
-    """Where each of the strings taken stands among all vectors."""
+def _places(vectors: Integers, sampled: Integers) -> Integers:
+    """The place of each sampled string among all vectors."""
     base = int(vectors.max()) + 1
     weigh = base ** np.arange(vectors.shape[1])
     keys = vectors @ weigh
     order = np.argsort(keys)
-    return np.asarray(order[np.searchsorted(keys[order], taken @ weigh)])
+    return np.asarray(order[np.searchsorted(keys[order], sampled @ weigh)])
 
 
 def _fit(places: Integers, chances: Floats) -> Floats:
@@ -160,10 +160,10 @@ def _claims(errors: dict[str, Floats], risks: Floats, n: int, delta: float) -> d
 
 def _choice(drawn: Floats, risks: Floats, n: int, delta: float) -> list[float]:
     """Among the models that have a risk: a model without errors is known by its risk of zero."""
-    some = risks > 0
-    if not some.any():
+    risky = risks > 0
+    if not risky.any():
         return [0.0, 0.0, 1.0, 1.0]
-    drawn, risks = drawn[:, some], risks[some]
+    drawn, risks = drawn[:, risky], risks[risky]
     best = drawn.argmin(axis=1)
     own, truth = drawn[np.arange(len(best)), best], risks[best]
     held = []

@@ -66,10 +66,10 @@ def steps(seen: Floats, risks: Floats, strings: int, epsilon: float) -> list[flo
         epsilon: How far a share may be from the risk.
     """
     far = (np.abs(seen - risks) > epsilon + 1e-9).any(axis=1).mean()
-    each = [max(0.0, 1 - chance_within(float(risk), strings, epsilon)) for risk in risks]
+    chances = [max(0.0, 1 - chance_within(float(risk), strings, epsilon)) for risk in risks]
     models = len(risks)
     hoeffding = 2 * models * math.exp(-2 * strings * epsilon**2)
-    return [float(far), sum(each), models * max(each), hoeffding]
+    return [float(far), sum(chances), models * max(chances), hoeffding]
 
 
 def derive(seen: Floats, risks: Floats, strings: int, delta: float) -> Derivation:

@@ -8,8 +8,8 @@ from tsc_interp.results.intervals import told_share
 
 
 def findings(result: BoundsResult) -> tuple[Finding, ...]:
-    told = (_beyond(result), _covered(result), _loose(result), _choosing(result), _fits(result))
-    return (*told, *((_derived(result, result.derivation),) if result.derivation else ()))
+    always = (_beyond(result), _covered(result), _loose(result), _choosing(result), _fits(result))
+    return (*always, *((_derived(result, result.derivation),) if result.derivation else ()))
 
 
 def _beyond(result: BoundsResult) -> Finding:
@@ -19,14 +19,14 @@ def _beyond(result: BoundsResult) -> Finding:
     within = errors / result.strings + float(result.bounds.at(bound=CLAIMS[0]))
     far = [float(result.by_length.at(seed=seed, length=lengths[-1])) for seed in best]
     seeds = "Seed " + str(best[0]) if len(best) == 1 else f"Seeds {', '.join(map(str, best))}"
-    told = "0" if not max(risks) else f"{max(risks):.2g} or less"
-    each = ", ".join(f"{risk:.3f}" for risk in far)
+    exact_risk = "0" if not max(risks) else f"{max(risks):.2g} or less"
+    beyond = ", ".join(f"{risk:.3f}" for risk in far)
     return Finding.of(
         f"{seeds} made {errors} errors on {result.strings} validation strings of up to "
         f"{result.options.max_length} letters. The bound says that the risk is at most "
         f"{within:.3f} (at {1 - result.options.delta:.0%} confidence); the exact risk is "
-        f"{told}. On strings of {int(lengths[-1]):,} letters made the same way, the exact risk "
-        f"is {each}. A bound of this kind says nothing about lengths that were not drawn.",
+        f"{exact_risk}. On strings of {int(lengths[-1]):,} letters made the same way, the exact "
+        f"risk is {beyond}. A bound of this kind says nothing about lengths that were not drawn.",
         {"errors": errors, "risk": max(risks), "bound": within, "beyond": max(far)},
         "failure" if max(far) > within else "note",
     )
@@ -34,7 +34,7 @@ def _beyond(result: BoundsResult) -> Finding:
 
 def _covered(result: BoundsResult) -> Finding:
     rate = result.coverage
-    told = "; ".join(
+    shares = "; ".join(
         f"{claim}: " + ", ".join(f"{rate.at(draws=draws, claim=claim):.1%}" for draws in DRAWS)
         for claim in CLAIMS
     )
@@ -42,7 +42,7 @@ def _covered(result: BoundsResult) -> Finding:
     return Finding.of(
         f"Each bound promises to hold in {promised:.0%} of validation sets. It holds in these "
         f"shares of {result.options.sets:,} independent sets, {result.options.sets:,} "
-        f"stratified sets and {result.options.stream_sets:,} sets of the stream itself: {told}.",
+        f"stratified sets and {result.options.stream_sets:,} sets of the stream itself: {shares}.",
         {"promised": promised, "least": least},
         "good" if least >= promised - 0.02 else "failure",
     )
@@ -99,7 +99,7 @@ def _derived(result: BoundsResult, derivation: Derivation) -> Finding:
     held, sets = derivation.distances.flat[0], result.options.sets
     sizes, models = (derivation.epsilon.labels[name] for name in ("strings", "models"))
     delta = derivation.epsilon.labels["delta"][1]
-    one, many = (
+    for_one, for_many = (
         float(derivation.epsilon.at(strings=sizes[2], models=m, delta=delta)) for m in models[::3]
     )
     return Finding.of(
@@ -108,7 +108,7 @@ def _derived(result: BoundsResult, derivation: Derivation) -> Finding:
         f"the models' exact chances (the union bound) is {union:.3g}, "
         f"{result.options.seeds} times the worst chance is {worst:.3g}, and Hoeffding's "
         f"2M exp(-2Nε²) is {hoeffding:.3g}. ε falls like 1/√N and hardly grows with M: at "
-        f"N = {int(sizes[2]):,} and δ = {float(delta):g} it is {one:.4f} for one model and "
-        f"{many:.4f} for a million.",
+        f"N = {int(sizes[2]):,} and δ = {float(delta):g} it is {for_one:.4f} for one model and "
+        f"{for_many:.4f} for a million.",
         {"simulated": far, "union": union, "worst": worst, "Hoeffding": hoeffding},
     )

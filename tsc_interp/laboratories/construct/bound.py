@@ -76,7 +76,7 @@ def reach(model: ModelLike) -> Reach:
         )
         for c in others
     ]
-    return min(horizons, key=lambda one: one.allowed)
+    return min(horizons, key=lambda bound: bound.allowed)
 
 
 def _against(filler: str, summed: float, most: float, logit: float, positive: int) -> Reach:

@@ -81,9 +81,9 @@ class ConstructResult(LabResult):
 
     def tables(self) -> tuple[Table, ...]:
         rows: list[tuple[Cell, ...]] = [
-            (one.name, one.d_model, one.heads, one.neurons, one.parameters, one.largest_weight,
-             one.reach, one.first_error or "none", one.float32_safe)
-            for one in self.built
+            (model.name, model.d_model, model.heads, model.neurons, model.parameters,
+             model.largest_weight, model.reach, model.first_error or "none", model.float32_safe)
+            for model in self.built
         ]  # fmt: skip
         columns = (
             "model", "dimensions", "heads", "neurons", "weights", "largest", "right up to",

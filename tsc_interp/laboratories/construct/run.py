@@ -73,13 +73,13 @@ def run(asked: ConstructOptions, progress: Progress) -> ConstructResult:
 def _models(asked: ConstructOptions) -> dict[str, tuple[Construction, int]]:
     """What is built, and how far each is searched."""
     longest, far = max(asked.lengths), 500 if asked.quick else 1_000_000
-    few = asked.longest_proof
+    near = asked.longest_proof
     two_heads = construct(max_length=longest, mlp=False)
     return {
         f"contains a and b, {longest:,} letters": (construct(max_length=longest), far),
         TWO_HEADS: (two_heads, far),
         "contains a and b, log n": (construct(scores="log_n"), far),
-        "contains a and b, vanishing": (construct(max_length=None), few),
+        "contains a and b, vanishing": (construct(max_length=None), near),
         "contains a, b and c, log n": (construct(letters="abc", n_letters=4, scores="log_n"), far),
         "contains a, b and c, 100 letters": (
             construct(letters="abc", n_letters=4, max_length=100),
@@ -121,9 +121,9 @@ def _margins(lengths: Sequence[int]) -> LabeledArray:
         model = construct(max_length=length, mlp=False)
         bound = reach(model)
         least = least_margin(length, 2, bound.leverage)
-        found = horizon(model).verified_length
+        verified = horizon(model).verified_length
         rows.append(
-            (bound.margin, least, bound.leverage, bound.allowed, found, model.largest_weight)
+            (bound.margin, least, bound.leverage, bound.allowed, verified, model.largest_weight)
         )
     return LabeledArray.of(rows, length=lengths, quantity=MARGINS)
 
@@ -132,8 +132,8 @@ def _bounded(checkpoints: Sequence[Checkpoint]) -> LabeledArray:
     rows = []
     for checkpoint in checkpoints:
         bound = reach(checkpoint)
-        found = horizon(checkpoint, prove=False).verified_length
-        rows.append((bound.margin, bound.leverage, bound.allowed, found))
+        verified = horizon(checkpoint, prove=False).verified_length
+        rows.append((bound.margin, bound.leverage, bound.allowed, verified))
     return LabeledArray.of(rows, seed=range(len(rows)), quantity=TRAINED)
 
 
@@ -169,8 +169,8 @@ def _parity(seeds: Sequence[int], training: TrainingConfig) -> LabeledArray:
             n_letters=2, d_model=2, d_mlp=0, n_heads=heads, attend_cls=True, task=Parity()
         )
         best = max(
-            horizon(one, limit=100, prove=False).verified_length
-            for one in trained(config, seeds, training.replace(max_epochs=2))
+            horizon(model, limit=100, prove=False).verified_length
+            for model in trained(config, seeds, training.replace(max_epochs=2))
         )
         rows.append((heads, built.verified_length, best))
     return LabeledArray.of(rows, heads=PARITY_HEADS, quantity=PARITY)

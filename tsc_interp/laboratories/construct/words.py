@@ -21,30 +21,30 @@ def findings(result: ConstructResult) -> tuple[Finding, ...]:
     )
 
 
-def _plain(one: Built, two_heads: Built) -> Finding:
-    proved = "proved by the checker" if one.proved else "not proved"
+def _plain(built: Built, two_heads: Built) -> Finding:
+    proved = "proved by the checker" if built.proved else "not proved"
     return Finding.of(
-        f"{one.parameters} weights decide `contains a and b` for every string of up to "
-        f"{one.length or one.verified_length:,} letters ({proved}; first error "
-        f"`{one.first_error}`): one dimension, one head of size 1, one neuron. No model of "
+        f"{built.parameters} weights decide `contains a and b` for every string of up to "
+        f"{built.length or built.verified_length:,} letters ({proved}; first error "
+        f"`{built.first_error}`): one dimension, one head of size 1, one neuron. No model of "
         "this family has fewer (a proof on paper; PAD's embedding counts as a weight). Without "
         f"an MLP it takes {two_heads.heads} heads and {two_heads.parameters} weights, which "
         f"are smaller: none exceeds {two_heads.largest_weight:.2f}, against "
-        f"{one.largest_weight:.1f}.",
-        {"parameters": one.parameters, "horizon": one.length or one.verified_length},
+        f"{built.largest_weight:.1f}.",
+        {"parameters": built.parameters, "horizon": built.length or built.verified_length},
         "good",
     )
 
 
-def _log_n(one: Built) -> Finding:
-    right = "right on every string of every length, proved" if one.infinite else "not proved"
+def _log_n(built: Built) -> Finding:
+    right = "right on every string of every length, proved" if built.infinite else "not proved"
     return Finding.of(
-        f"A model of {one.parameters} weights, with two heads, no MLP and scores times log n, "
+        f"A model of {built.parameters} weights, with two heads, no MLP and scores times log n, "
         f"is {right}. Unless a limit logit is exactly zero, such a model needs as many heads "
         "as the task has letters; one dimension is enough for at most two letters, and two "
         "dimensions are enough for any number.",
-        {"infinite": one.infinite, "parameters": one.parameters},
-        "good" if one.infinite else "warning",
+        {"infinite": built.infinite, "parameters": built.parameters},
+        "good" if built.infinite else "warning",
     )
 
 
@@ -66,29 +66,29 @@ def _bound(result: ConstructResult) -> Finding:
 
 
 def _trained(result: ConstructResult) -> Finding:
-    found, allowed = (result.trained.at(quantity=name) for name in ("horizon", "allowed"))
-    used = np.median(found[found > 0] / allowed[found > 0]) if (found > 0).any() else 0.0
-    beyond = int((found > allowed).sum())
+    reached, allowed = (result.trained.at(quantity=name) for name in ("horizon", "allowed"))
+    used = np.median(reached[reached > 0] / allowed[reached > 0]) if (reached > 0).any() else 0.0
+    beyond = int((reached > allowed).sum())
     return Finding.of(
-        f"Trained models use their margins less well: {len(found)} models of the same kind "
-        f"have a median horizon of {told_median(found)} letters (the best "
-        f"{int(found.max()):,}), {used:.0%} of what their margins allow; {beyond} exceed the "
+        f"Trained models use their margins less well: {len(reached)} models of the same kind "
+        f"have a median horizon of {told_median(reached)} letters (the best "
+        f"{int(reached.max()):,}), {used:.0%} of what their margins allow; {beyond} exceed the "
         "bound.",
-        {"median": float(np.median(found)), "share": float(used), "beyond": beyond},
+        {"median": float(np.median(reached)), "share": float(used), "beyond": beyond},
         "note" if not beyond else "failure",
     )
 
 
-def _vanishing(one: Built, result: ConstructResult) -> Finding:
-    logits = result.fading.at(model=one.name)
+def _vanishing(built: Built, result: ConstructResult) -> Finding:
+    logits = result.fading.at(model=built.name)
     n = [int(label) for label in result.fading.labels["n"]]
     return Finding.of(
         "A plain-softmax model with all scores zero can be right at every length, but only "
         "because its logit tends to zero. A proof on paper covers every length; the checker "
-        f"confirms {one.verified_length:,} letters. The logit of `abc{{n}}` falls like 1 / n²: "
+        f"confirms {built.verified_length:,} letters. The logit of `abc{{n}}` falls like 1 / n²: "
         f"{logits[0]:.2g} at n = {n[0]:,}, {logits[-1]:.2g} at n = {n[-1]:,}. In float32 it "
-        f"is safe up to {one.float32_safe:,} letters.",
-        {"checked": one.verified_length, "float32": one.float32_safe},
+        f"is safe up to {built.float32_safe:,} letters.",
+        {"checked": built.verified_length, "float32": built.float32_safe},
         "warning",
     )
 

@@ -19,12 +19,12 @@ def figures(result: EfficientResult) -> list[Figure]:
 
 def _by_budget(result: EfficientResult, statistic: int, length: int) -> Figure:
     """Of answers that flip, or of the logit's error."""
-    what = ("logit error", "flips")[statistic]
+    quantity = ("logit error", "flips")[statistic]
     title = ("mean error of the logit", "answers that flip")[statistic]
     figure = new_figure("budget", title, height=460, legend=True)
     spoken = []
     for place, way in enumerate(WAYS):
-        every = result.errors.at(way=way, length=length, statistic=what)
+        every = result.errors.at(way=way, length=length, statistic=quantity)
         tried = np.isfinite(every)
         if not tried.any():
             continue

@@ -80,10 +80,10 @@ def random_strings(rng: np.random.Generator, n_letters: int, length: int, many: 
     """`[string position]`, letters from 0: some letters absent, some rare, in any order."""
     rows = np.zeros((many, length), dtype=np.int64)
     for row in rows:
-        some = rng.permutation(n_letters)[: rng.integers(1, min(n_letters, length) + 1)]
-        shares = rng.dirichlet(np.full(len(some), 0.3))
-        drawn = 1 + rng.multinomial(length - len(some), shares)
-        row[:] = rng.permutation(np.repeat(some, drawn))
+        present = rng.permutation(n_letters)[: rng.integers(1, min(n_letters, length) + 1)]
+        shares = rng.dirichlet(np.full(len(present), 0.3))
+        drawn = 1 + rng.multinomial(length - len(present), shares)
+        row[:] = rng.permutation(np.repeat(present, drawn))
     return rows
 
 

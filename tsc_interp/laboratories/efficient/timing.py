@@ -43,7 +43,7 @@ def works(heads: Heads, row: Ints, rng: np.random.Generator) -> list[Callable[[]
     read = torch.cat([near, far], dim=1)
     omega = torch.as_tensor(rng.standard_normal((BUDGET, d_head)), dtype=torch.float32)
     counts = torch.as_tensor(np.bincount(row, minlength=len(heads.keys)), dtype=torch.float32)
-    few = [torch.as_tensor(np.swapaxes(part, 0, 1), dtype=torch.float32)
+    by_letter = [torch.as_tensor(np.swapaxes(part, 0, 1), dtype=torch.float32)
            for part in (heads.queries[1:], heads.keys, heads.values)]  # fmt: skip
 
     def full() -> Tensor:
@@ -63,6 +63,6 @@ def works(heads: Heads, row: Ints, rng: np.random.Generator) -> list[Callable[[]
         return (phi_q @ (phi_k.mT @ v)) / (phi_q @ phi_k.sum(1)[..., None])
 
     def multiplicities() -> Tensor:
-        return (few[0] @ few[1].mT + counts.log()).softmax(-1) @ few[2]
+        return (by_letter[0] @ by_letter[1].mT + counts.log()).softmax(-1) @ by_letter[2]
 
     return [full, projection, window, features, multiplicities]

@@ -69,9 +69,9 @@ def feature_scores(heads: Heads, rng: np.random.Generator, features: int) -> Flo
         scale = np.sqrt(max(np.linalg.norm(heads.keys[:, h], axis=-1).max(), 1e-30)
                         / max(float(np.linalg.norm(q)), 1e-30))  # fmt: skip
         x, y = q * scale, heads.keys[:, h] / scale
-        both = drawn[h] @ (x + y).T  # [feature letter]
+        projection = drawn[h] @ (x + y).T  # [feature letter]
         sizes = (x @ x + (y**2).sum(axis=-1)) / 2
-        scores[h] = logsumexp(both, axis=0) - np.log(features) - sizes
+        scores[h] = logsumexp(projection, axis=0) - np.log(features) - sizes
     return scores
 
 

@@ -50,17 +50,17 @@ def _global(result: EfficientResult) -> Finding:
 
 def _features(result: EfficientResult) -> Finding:
     features = [int(m) for m in result.horizons.labels["features"]]
-    few, many = result.horizons.array[:, 0], result.horizons.array[:, -1]
+    fewest, most = result.horizons.array[:, 0], result.horizons.array[:, -1]
     length = result.options.lengths[-1]
     flips = result.errors.at(way=FEATURES, length=length)[:, 1]
     return Finding.of(
         "Random features estimate exp(q·k) badly where one score must be much larger than the "
-        f"others. With {features[0]} features the exact horizon is {_between(few)}, with "
-        f"{features[-1]:,} it is {_between(many)}; the model itself has "
+        f"others. With {features[0]} features the exact horizon is {_between(fewest)}, with "
+        f"{features[-1]:,} it is {_between(most)}; the model itself has "
         f"{reach(result.own_horizon)}. At {length} letters and {result.options.budgets[-1]} "
         f"features {flips[-1]:.1%} of the answers flip.",
         {
-            f"best with {features[-1]}": float(many.max()),
+            f"best with {features[-1]}": float(most.max()),
             "own": result.own_horizon,
             "flips": float(flips[-1]),
         },
@@ -75,14 +75,14 @@ def _between(horizons: NDArray[np.float64]) -> str:
 
 def _rank(result: EfficientResult) -> Finding:
     error, flips = result.ranks.at(statistic="largest error"), result.ranks.at(statistic="flips")
-    told = "; ".join(
+    by_rank = "; ".join(
         f"rank {rank}: {flip:.1%} of the count vectors flip, a logit is up to {miss:.2g} off"
         for rank, flip, miss in zip(result.ranks.labels["rank"], flips, error, strict=True)
     )
     return Finding.of(
         f"The n × n attention pattern has rank at most {result.n_letters}, the size of the "
         f"alphabet, for every n. Over all strings of up to {result.options.max_length} letters: "
-        f"{told}.",
+        f"{by_rank}.",
         {
             "largest error at full rank": float(error[-1]),
             "flips at rank 1": float(flips[0]),
@@ -151,7 +151,7 @@ def _layers(result: EfficientResult, layers: LabeledArray) -> Finding:
     """Of the longest strings: what depends on what after how many layers."""
     length = result.options.lengths[-1]
     first, second = layers.at(length=length).T
-    heard, pairs = (dict(zip(PARTS, map(int, one), strict=True)) for one in (first, second))
+    heard, pairs = (dict(zip(PARTS, map(int, row), strict=True)) for row in (first, second))
     window, random, reads, read, every = PARTS
     return Finding.of(
         f"How many layers BigBird's parts need at {length} letters, for any weights: for CLS "

@@ -16,9 +16,9 @@ DEPTH = 3
 
 
 def fit(table: Floats, wrong: Flags, seed: int, most: int = 20_000) -> Fitted:
-    """Fitted on as many right as wrong strings, at most so many; the same on every run.
+    """Fit on equally many right and wrong strings, at most `most`; the same on every run.
 
-    Wrong strings are rare, so what is told wrong begins where F1 is largest over all of them.
+    Wrong strings are rare, so the threshold is where F1 is largest over all strings.
     """
     needed("sklearn.tree", "the laboratory failures", "'tsc-interp[labs]'")
     from sklearn.linear_model import LogisticRegression
@@ -31,7 +31,10 @@ def fit(table: Floats, wrong: Flags, seed: int, most: int = 20_000) -> Fitted:
     logistic = scaled.fit(table[rows], wrong[rows])
     small = DecisionTreeClassifier(max_depth=DEPTH, random_state=0).fit(table[rows], wrong[rows])
     return Fitted(
-        {name: _cut(one, table, wrong) for name, one in (("logistic", logistic), ("tree", small))},
+        {
+            name: _cut(model, table, wrong)
+            for name, model in (("logistic", logistic), ("tree", small))
+        },
         int(small.tree_.feature[0]),
         float(small.tree_.threshold[0]),
     )

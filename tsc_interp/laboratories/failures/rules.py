@@ -104,10 +104,10 @@ def _beyond(judged: Judged, first: Judged) -> Flags:
 # -- how well a rule tells wrong strings from right ones, over all of them; and how near right is --
 
 
-def precision_and_recall(told: Flags, wrong: Flags, log_weight: Floats) -> tuple[float, float]:
-    """Of what is told wrong, how much is; of what is wrong, how much is told. 0 for nothing."""
-    both = _sum(log_weight[told & wrong])
-    return _share(both, _sum(log_weight[told])), _share(both, _sum(log_weight[wrong]))
+def precision_and_recall(predicted: Flags, wrong: Flags, log_weight: Floats) -> tuple[float, float]:
+    """The share of the predicted that is wrong, and of the wrong that is predicted; 0 if none."""
+    both = _sum(log_weight[predicted & wrong])
+    return _share(both, _sum(log_weight[predicted])), _share(both, _sum(log_weight[wrong]))
 
 
 def _sum(logs: Floats) -> float:

@@ -63,7 +63,7 @@ def run(asked: FailuresOptions, progress: Progress) -> FailuresResult:
     vectors = vectors_up_to(3, asked.max_length)
     judged = [judge(model, vectors) for model in models]
     progress("predicting failures")
-    held = [rules.shares(model, one) for model, one in zip(models, judged, strict=True)]
+    held = [rules.shares(model, verdict) for model, verdict in zip(models, judged, strict=True)]
     fields = _predicted(asked, models, judged, held, progress)
     progress("how wrong wrong answers are")
     fields |= _roughly(judged, held)
@@ -72,12 +72,14 @@ def run(asked: FailuresOptions, progress: Progress) -> FailuresResult:
         progress(f"training {asked.seeds} models on {name}")
         own = trained_by_epoch(ClassifierConfig(), range(asked.seeds), config)
         speed.append([invariants.steps_to_good(epochs, config) for _, epochs in own])
-        horizons.append([horizon(one, limit=_FAR, prove=False).verified_length for one, _ in own])
+        horizons.append(
+            [horizon(model, limit=_FAR, prove=False).verified_length for model, _ in own]
+        )
     return FailuresResult(
         options=asked,
         speed=LabeledArray.of(speed, cell=tuple(sources), seed=range(asked.seeds)),
         taken_back=LabeledArray.of(
-            [invariants.taken_back(one) for one in judged],
+            [invariants.taken_back(verdict) for verdict in judged],
             seed=range(asked.seeds),
             letter=models[0].config.alphabet.letters,
         ),
@@ -131,7 +133,7 @@ def _predicted(
     fitted = learned.fit(table[short], own.wrong[short], asked.fit_seed)
     threshold = _threshold(own, short)
     # Features of a string are the same for every model; only the rules read weights.
-    learnt = {name: tell(table) for name, tell in fitted.tell.items()}
+    learnt = {name: predictor(table) for name, predictor in fitted.tell.items()}
     others = [s for s in range(len(models)) if s != asked.fit_seed and judged[s].wrong.any()]
     log_strings = own.log_strings()
     weights = {"vectors": np.zeros(len(log_strings)), "strings": log_strings}
@@ -166,8 +168,8 @@ def _predicted(
 def _threshold(own: Judged, short: Flags) -> float:
     """Half-way, in logarithms, between the percentiles of right and of wrong positive strings."""
     ratio = np.log(rules.largest_ratio(own))
-    some = short & own.labels
-    right, wrong = ratio[some & ~own.wrong], ratio[some & own.wrong]
+    positive = short & own.labels
+    right, wrong = ratio[positive & ~own.wrong], ratio[positive & own.wrong]
     if not len(wrong):
         return math.inf
     return math.exp((np.percentile(right, 98) + np.percentile(wrong, 2)) / 2)
@@ -190,8 +192,8 @@ def _roughly(judged: list[Judged], held: list[Floats]) -> dict[str, Any]:
         if right.any() and wrong.any():
             ratio, share = rules.largest_ratio(own), held[seed].min(axis=1)
             percentiles[seed] = [
-                *(np.percentile(ratio[some], at) for some, at in ((right, 98), (wrong, 2))),
-                *(np.percentile(share[some], at) for some, at in ((right, 2), (wrong, 98))),
+                *(np.percentile(ratio[chosen], at) for chosen, at in ((right, 98), (wrong, 2))),
+                *(np.percentile(share[chosen], at) for chosen, at in ((right, 2), (wrong, 98))),
             ]
         moved = rules.steps_to_right(own, int(own.lengths.max()) * 3 // 4)
         if len(moved):

@@ -118,7 +118,7 @@ def _halves(result: FailuresResult) -> Finding:
 
 def _training(result: FailuresResult) -> Finding:
     cells = result.horizons.labels["cell"]
-    told = "; ".join(
+    by_cell = "; ".join(
         f"{cell} {told_median(result.horizons.at(cell=cell))}, "
         f"{int((result.horizons.at(cell=cell) == 0).sum())} fail at once"
         for cell in cells
@@ -127,22 +127,22 @@ def _training(result: FailuresResult) -> Finding:
     best = max(medians, key=lambda cell: medians[cell])
     return Finding.of(
         f"The training distribution changes the horizon. Median horizon of "
-        f"{result.options.seeds} seeds: {told}. The longest median is that of {best}.",
+        f"{result.options.seeds} seeds: {by_cell}. The longest median is that of {best}.",
         dict(medians.items()),
     )
 
 
 def _speed(speed: LabeledArray) -> Finding:
-    told, numbers = [], {}
+    by_cell, numbers = [], {}
     for cell in speed.labels["cell"]:
         steps = speed.at(cell=cell)
         reached = int(np.isfinite(steps).sum())
-        told.append(f"{cell} {told_median(steps)}, reached by {reached} of {len(steps)}")
+        by_cell.append(f"{cell} {told_median(steps)}, reached by {reached} of {len(steps)}")
         numbers[cell] = float(np.median(steps))
     return Finding.of(
         "How fast models learn from each training distribution: median number of steps (64 "
         "strings each) until 99 % of all strings up to 30 letters are right, counted at the ends "
-        f"of epochs (∞ means never): {'; '.join(told)}.",
+        f"of epochs (∞ means never): {'; '.join(by_cell)}.",
         dict(numbers),
     )
 
@@ -151,12 +151,12 @@ def _monotone(taken_back: LabeledArray) -> Finding:
     shares = dict(
         zip(taken_back.labels["letter"], np.nanmean(taken_back.array, axis=0).tolist(), strict=True)
     )
-    told = ", ".join(f"one more `{letter}` {share:.2%}" for letter, share in shares.items())
+    by_letter = ", ".join(f"one more `{letter}` {share:.2%}" for letter, share in shares.items())
     kept = int((np.nan_to_num(taken_back.array) == 0).all(axis=1).sum())
     seeds = len(taken_back.array)
     return Finding.of(
         "Are models monotone? In the task, one more letter never turns yes into no. These "
-        f"shares of the models' yes answers become no: {told} (means of {seeds} seeds over every "
-        f"pair of count vectors). {told_share(kept, seeds)} models never do this.",
+        f"shares of the models' yes answers become no: {by_letter} (means of {seeds} seeds over "
+        f"every pair of count vectors). {told_share(kept, seeds)} models never do this.",
         dict(shares),
     )

@@ -31,11 +31,14 @@ def _pictures(titles: Sequence[str], across: int, height: int, **gaps: float) ->
 
 
 def _maps(result: ImageResult) -> Figure:
-    verdicts = ["" if one.answer == one.word else f" (it is {one.word})" for one in result.shown]
+    verdicts = [
+        "" if example.answer == example.word else f" (it is {example.word})"
+        for example in result.shown
+    ]
     titles = [
-        f"{one.sentence.removesuffix(f'{one.place} is')}<br>{one.place} is "
-        f"<b>{one.answer}</b>{verdict}"
-        for one, verdict in zip(result.shown, verdicts, strict=True)
+        f"{example.sentence.removesuffix(f'{example.place} is')}<br>{example.place} is "
+        f"<b>{example.answer}</b>{verdict}"
+        for example, verdict in zip(result.shown, verdicts, strict=True)
     ]
     figure = _pictures(titles, 2, 680, y_gap=0.2)
     picture = result.picture.array
@@ -44,7 +47,7 @@ def _maps(result: ImageResult) -> Figure:
     middles = [step * (i + 0.5) - 0.5 for i in range(result.maps.shape[-1])]
     clear = [(0.0, faint(_OVER, 0.0)), (1.0, faint(_OVER, 0.85))]
     spoken = []
-    for place, (one, weights) in enumerate(zip(result.shown, result.maps.array, strict=True)):
+    for place, (example, weights) in enumerate(zip(result.shown, result.maps.array, strict=True)):
         at = {"row": place // 2 + 1, "col": place % 2 + 1}
         figure.add_heatmap(z=picture, showscale=False, **SHARE, hoverinfo="skip", **at)
         for cut in range(1, result.options.grid):
@@ -56,7 +59,8 @@ def _maps(result: ImageResult) -> Figure:
             zmax=float(weights.max()), hovertemplate="weight %{z:.3f}<extra></extra>", **at,
         )  # fmt: skip
         spoken.append(
-            f"`{one.sentence}`: {one.answer}{verdicts[place]}, largest weight {weights.max():.0%}"
+            f"`{example.sentence}`: {example.answer}{verdicts[place]}, "
+            f"largest weight {weights.max():.0%}"
         )
     return Figure(
         "maps",
@@ -137,9 +141,9 @@ def _filters(result: ImageResult) -> Figure:
     figure = _pictures([""] * len(filters), across, 120 * down + 40, x_gap=0.02)
     figure.update_layout(margin={"t": 16, "b": 16})
     scale = diverging(filters)
-    for place, one in enumerate(filters):
+    for place, kernel in enumerate(filters):
         hover = "%{z:.2f}<extra>filter " + str(place) + "</extra>"
-        figure.add_heatmap(z=one, showscale=False, **scale, hovertemplate=hover,
+        figure.add_heatmap(z=kernel, showscale=False, **scale, hovertemplate=hover,
                            row=place // across + 1, col=place % across + 1)  # fmt: skip
     return Figure(
         "filters",

@@ -91,8 +91,8 @@ def write(places: Integers, digits: Integers, grid: int) -> tuple[Integers, Inte
     """
     answers = np.take_along_axis(digits, places, axis=-1) + 2 * grid + 1
     asks = [
-        np.stack([one // grid, grid + one % grid, np.full_like(one, 2 * grid)], axis=-1)
-        for one in (places[..., 0], places[..., 1])
+        np.stack([place // grid, grid + place % grid, np.full_like(place, 2 * grid)], axis=-1)
+        for place in (places[..., 0], places[..., 1])
     ]
     return np.concatenate([asks[0], answers[..., :1], asks[1]], axis=-1), answers
 

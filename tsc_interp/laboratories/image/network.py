@@ -53,8 +53,8 @@ class Network(nn.Module):
     def features(self, pictures: Tensor) -> Tensor:
         """`[picture location feature]`."""
         seen = pictures[:, None]
-        for place, one in enumerate(self.filters):
-            seen = functional.relu(one(seen))
+        for place, convolution in enumerate(self.filters):
+            seen = functional.relu(convolution(seen))
             if place < 2:
                 seen = functional.max_pool2d(seen, 2)
         return seen.flatten(2).transpose(1, 2)
@@ -114,8 +114,8 @@ def answer(
             network(pictures[i : i + _CHUNK], words[i : i + _CHUNK])
             for i in range(0, len(pictures), _CHUNK)
         ]
-    said = torch.cat([logits.argmax(-1) for logits, _ in parts]).numpy()
-    return said, torch.cat([weights for _, weights in parts]).double().numpy()
+    likeliest = torch.cat([logits.argmax(-1) for logits, _ in parts]).numpy()
+    return likeliest, torch.cat([weights for _, weights in parts]).double().numpy()
 
 
 def _tensors(batch: Questions, digits: Digits) -> tuple[Tensor, Tensor]:

@@ -100,6 +100,9 @@ class ImageResult(LabResult):
         return Table.from_rows(title, columns, rows)
 
     def _shown(self) -> Table:
-        rows = tuple((one.sentence, one.place, one.word, one.answer) for one in self.shown)
+        rows = tuple(
+            (example.sentence, example.place, example.word, example.answer)
+            for example in self.shown
+        )
         columns = ("sentence so far", "place", "next word", "the network's")
         return Table.from_rows("The sentences that are drawn", columns, rows)

@@ -106,8 +106,8 @@ def _tested(
         earlier[i, k] = (at[:, 1] == places[:, 0]).sum()
         if arm == TRAINED:
             looked[k] = (~good & (at == places)).sum(axis=0)
-            there = attended(weights[:, 1], asked.grid)
-            weight += [there[places[:, 1] == place].mean(axis=0) for place in range(len(names))]
+            attention = attended(weights[:, 1], asked.grid)
+            weight += [attention[places[:, 1] == place].mean(axis=0) for place in range(len(names))]
     return {
         "right": LabeledArray.of(right, arm=ARMS, seed=seeds, question=QUESTIONS),
         "pointed": LabeledArray.of(pointed[looking], arm=LOOKING, seed=seeds, question=QUESTIONS),
@@ -132,7 +132,7 @@ def _drawn(
     words, answers = write(places, np.broadcast_to(own, (4, len(own))), asked.grid)
     picture = test.pictures[picked]
     batch = Questions(picture[None], own[None], words[None], places[None], answers[None])
-    said, weights = (part[0] for part in answer(network, digits, batch))
+    likeliest, weights = (part[0] for part in answer(network, digits, batch))
     known, names = vocabulary(asked.grid), place_names(asked.grid)
     shown, maps = [], []
     for s in range(4):
@@ -143,7 +143,7 @@ def _drawn(
                 sentence=" ".join(known[word] for word in words[s, :size]),
                 place=names[places[s, q]],
                 word=NUMBERS[own[places[s, q]]],
-                answer=known[said[s, q]],
+                answer=known[likeliest[s, q]],
             )
         )
         maps.append(weights[s, q])

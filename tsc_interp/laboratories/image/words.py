@@ -19,7 +19,7 @@ def findings(result: ImageResult) -> tuple[Finding, ...]:
 
 
 def _trained(result: ImageResult) -> Finding:
-    words, places = (result.mean(one, TRAINED) for one in (result.right, result.pointed))
+    words, places = (result.mean(table, TRAINED) for table in (result.right, result.pointed))
     learned = result.ends(result.right, TRAINED, QUESTIONS[0])[0] > result.blind
     return Finding.of(
         f"After {result.options.steps:,} steps the next word is right for "
@@ -44,7 +44,7 @@ def _uniform(result: ImageResult) -> Finding:
 
 
 def _untrained(result: ImageResult) -> Finding:
-    words, places = (result.mean(one, UNTRAINED) for one in (result.right, result.pointed))
+    words, places = (result.mean(table, UNTRAINED) for table in (result.right, result.pointed))
     return Finding.of(
         f"Before training, {_told(result, result.right, UNTRAINED)} of the next words are "
         "right, and the largest weight is in the named place for "

@@ -68,8 +68,8 @@ def run(asked: PositionsOptions, progress: Progress) -> PositionsResult:
         for k, (seed, model) in enumerate(trained(task, kind, asked)):
             progress(f"deciding every string: {task}, {kind} positions, seed {seed}")
             verdict = verify_order(model, range(1, asked.max_length + 1), seconds=asked.budget)
-            counted = [(one.wrong / one.strings, one.undecided / one.strings)
-                       for one in verdict.lengths]  # fmt: skip
+            counted = [(length.wrong / length.strings, length.undecided / length.strings)
+                       for length in verdict.lengths]  # fmt: skip
             wrong[i, j, k], undecided[i, j, k] = np.transpose(counted)
             through[i, j, k] = verdict.verified_length
             swing[i, j, k] = swing_by_order(model)
@@ -138,7 +138,7 @@ def _trace(
             weights = _by_letter(traced)
             plain = float(leads(weights).min(axis=0).max())
             known.append((learned, plain, j, k, model, weights, traced.logits))
-    _, _, j, k, model, weights, logits = max(known, key=lambda one: one[:4])
+    _, _, j, k, model, weights, logits = max(known, key=lambda entry: entry[:4])
     letters, heads = model.config.alphabet.letters, range(model.config.n_heads)
     return {
         "traced": f"{KINDS[j]} positions, seed {asked.seed + k}",

@@ -36,13 +36,13 @@ def _cost(result: PositionsResult) -> Finding:
         for length in (asked.train_length + 1, most)
     )
     costs = [kind for kind in (LEARNED, SINUSOIDAL) if held[kind] < held[NONE]]
-    what = (
+    opening = (
         f"{' and '.join(costs).capitalize()} positions cost"
         if costs
         else f"Up to {most} letters these positions do not cost"
     )
     return Finding.of(
-        f"{what} generalisation where order does not matter (“{CONTAINS}”). Trained on "
+        f"{opening} generalisation where order does not matter (“{CONTAINS}”). Trained on "
         f"strings of up to {asked.train_length} letters, {told_share(held[NONE], asked.seeds)} "
         f"seeds without positions get every string of up to {most} right, "
         f"{told_share(held[LEARNED], asked.seeds)} with learned positions and "
@@ -58,18 +58,19 @@ def _cost(result: PositionsResult) -> Finding:
 def _possible(result: PositionsResult) -> Finding:
     asked = result.options
     numbers: dict[str, Cell] = {}
-    told = []
+    by_kind = []
     for kind in (LEARNED, SINUSOIDAL):
         through = result.through.at(task=BEFORE, kind=kind)
         most = asked.max_length
         numbers |= {f"{kind}, best": int(through.max()), f"{kind}, worst": int(through.min())}
-        told.append(
+        by_kind.append(
             f"{_range(through)} letters with {kind} positions, where "
             f"{result.share(BEFORE, kind, most):.1%} of all strings of {most} letters are wrong"
         )
     return Finding.of(
         f"With positions a model can learn a task on order. Trained on “{BEFORE}” with up to "
-        f"{asked.train_length} letters, models are right on every string up to {'; '.join(told)}.",
+        f"{asked.train_length} letters, models are right on every string up to "
+        f"{'; '.join(by_kind)}.",
         numbers,
         "good",
     )
@@ -98,7 +99,7 @@ def _reading(result: PositionsResult) -> Finding:
     scores = result.places.array[h, :2].mean(axis=0)
     strings = result.weights.labels["string"]
     ahead = int((leads(result.weights)[:, h] > 0).sum())
-    told = ", ".join(
+    weights = ", ".join(
         f"`{string}` {float(result.weights.at(string=string, head=h, letter=string[0])):.1%} "
         f"(logit {float(result.logits.at(string=string)):+.2f})"
         for string in strings[:2]
@@ -107,7 +108,7 @@ def _reading(result: PositionsResult) -> Finding:
         f"How the model reads order ({result.traced}): head {h} scores `a` and `b` by their "
         f"position, {scores[0]:.2f} at the first, {scores[1]:.2f} at the second and "
         f"{scores[last - 1]:.2f} at position {last}. In {ahead} of {len(strings)} traced strings "
-        f"it gives the earlier of the two more weight. Its weight on the first letter: {told}.",
+        f"it gives the earlier of the two more weight. Its weight on the first letter: {weights}.",
         {
             "first place": float(scores[0]),
             "last trained place": float(scores[last - 1]),
@@ -148,10 +149,11 @@ def _invariance(result: PositionsResult) -> Finding:
 
 def _without(result: PositionsResult) -> Finding:
     horizons = result.horizons.array
-    told = ", ".join("any length" if np.isinf(h) else f"{h:,.0f}" for h in horizons)
+    written = ", ".join("any length" if np.isinf(h) else f"{h:,.0f}" for h in horizons)
     return Finding.of(
         "A model without positions can be decided at all lengths at once. The exact horizons "
-        f"of these models, trained on up to {result.options.train_length} letters: {told} letters.",
+        f"of these models, trained on up to {result.options.train_length} letters: {written} "
+        "letters.",
         {"longest": float(horizons.max()), "shortest": float(horizons.min())},
     )
 

@@ -152,17 +152,17 @@ def answers(reader: Reader, world: World) -> Integers:
     return np.asarray(places.argmax(-1).reshape(FAMILIES, NAMES).numpy())
 
 
-def measure(said: Integers, world: World) -> Floats:
+def measure(answered: Integers, world: World) -> Floats:
     """Return the numbers of `MEASURED`: right, answered with the home, the same answer."""
     held_out = np.s_[:, SHOWN : SHOWN + HELD_OUT]
     homes = world.homes[:, None]
     loyal = (world.places == homes)[held_out]
-    right, home = (said == world.places)[held_out], (said == homes)[held_out]
-    alike = said.ravel()[:, None] == said.ravel()
+    right, home = (answered == world.places)[held_out], (answered == homes)[held_out]
+    alike = answered.ravel()[:, None] == answered.ravel()
     family = np.repeat(np.arange(FAMILIES), NAMES)
     same = family[:, None] == family
     others = ~np.eye(len(family), dtype=bool)
-    strangers = (said == homes)[:, SHOWN + HELD_OUT :]
+    strangers = (answered == homes)[:, SHOWN + HELD_OUT :]
     pairs = (alike[same & others], alike[~same])
     parts = (right[loyal], right[~loyal], home[~loyal], strangers, *pairs)
     return np.array([part.mean() if part.size else np.nan for part in parts])

@@ -142,5 +142,5 @@ def _gaps(pretrained: Weights, seeds: int) -> tuple[float, float]:
     with torch.no_grad():
         chances = logits(CORPUS, pretrained, strings).softmax(-1).numpy()
     best = best_restoration(visible)
-    mine, blind = (np.abs(one - best).sum(-1).mean() / 2 for one in (chances, 1 / TASK.n_letters))
-    return float(mine), float(blind)
+    gap, blind = (np.abs(p - best).sum(-1).mean() / 2 for p in (chances, 1 / TASK.n_letters))
+    return float(gap), float(blind)

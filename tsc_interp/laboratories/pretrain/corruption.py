@@ -31,8 +31,8 @@ def corrupted(letters: Integers, gaps: Flags, n_letters: int, *, counted: bool) 
     The targets are the shares of the letters that were taken out. With `counted`, what is left is
     handed on as counts: the same to a model that does not see order.
     """
-    left, taken = np.where(gaps, -1, letters), np.where(gaps, letters, -1)
-    counts = letter_counts(taken, n_letters)
+    left, removed = np.where(gaps, -1, letters), np.where(gaps, letters, -1)
+    counts = letter_counts(removed, n_letters)
     shares = counts / counts.sum(-1, keepdims=True)
     if counted:
         return Batch(Strings.of_counts(letter_counts(left, n_letters)), shares)

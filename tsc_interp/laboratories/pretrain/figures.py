@@ -176,16 +176,16 @@ def _heads(result: PretrainResult) -> Figure:
     )
 
 
-def similar_names(found: Characters) -> Figure:
+def similar_names(characters: Characters) -> Figure:
     """Return each measure with one mark per seed and arm, and a bar at the arm's mean."""
     figure = new_figure("share", "", height=440, legend=True)
-    measures = found.measured.labels["measure"]
+    measures = characters.measured.labels["measure"]
     spoken = []
-    for place, arm in enumerate(found.measured.labels["arm"]):
+    for place, arm in enumerate(characters.measured.labels["arm"]):
         x: list[float] = []
         y: list[float] = []
         for row, measure in enumerate(measures):
-            shares = found.measured.at(arm=arm, measure=measure)
+            shares = characters.measured.at(arm=arm, measure=measure)
             middle, at = float(shares.mean()), row + (place - 0.5) * 0.36
             x.extend(shares)
             y.extend(at + np.linspace(-0.08, 0.08, len(shares)))
@@ -193,7 +193,7 @@ def similar_names(found: Characters) -> Figure:
             if arm == BOTH:
                 spoken.append(f"{measure} {middle:.0%}")
         add_series(figure, x, y, arm, "%{x:.0%}", place=2 * place, mode="markers")
-    figure.add_vline(x=1 / found.places, line={"color": INK, "dash": "dash", "width": 1.5})
+    figure.add_vline(x=1 / characters.places, line={"color": INK, "dash": "dash", "width": 1.5})
     figure.update_xaxes(tickformat=".0%", range=[-0.03, 1.03])
     name_rows(figure, broken(measures))
     return Figure(
@@ -203,5 +203,5 @@ def similar_names(found: Characters) -> Figure:
         "Right: held-out names answered right, those from their family's home and the exceptions. "
         "Home: answered with that home. Same answer: pairs of names. One mark per seed, the bar is "
         "the mean; dashed is one of the places by chance.",
-        f"Pre-trained and fine-tuned: {'; '.join(spoken)}. Chance: {1 / found.places:.1%}.",
+        f"Pre-trained and fine-tuned: {'; '.join(spoken)}. Chance: {1 / characters.places:.1%}.",
     )

@@ -106,7 +106,7 @@ def _scores(weights: Weights, facts: Integers) -> Floats:
     with torch.no_grad():
         chances = logits(CONFIG, weights, _questions(facts, NAMES).strings).softmax(-1).numpy()
     right = chances.argmax(-1) == NAMES + facts
-    each = [right.astype(np.float64), chances.max(-1).astype(np.float64)]
+    tables = [right.astype(np.float64), chances.max(-1).astype(np.float64)]
     return np.array(
-        [[one[:, group == GROUP_OF].mean(1) for group in range(len(GROUPS))] for one in each]
+        [[table[:, group == GROUP_OF].mean(1) for group in range(len(GROUPS))] for table in tables]
     )

@@ -113,8 +113,8 @@ class PretrainResult(LabResult):
 
     def gains(self, against: str, labels: int) -> NDArray[np.float64]:
         """What pre-training adds to accuracy, seed against its twin."""
-        mine, other = (self.contains.at(arm=arm, labels=labels) for arm in (BOTH, against))
-        return np.asarray(mine - other)
+        pretrained, other = (self.contains.at(arm=arm, labels=labels) for arm in (BOTH, against))
+        return np.asarray(pretrained - other)
 
     def _partners(self) -> Table:
         rows: list[tuple[Cell, ...]] = []

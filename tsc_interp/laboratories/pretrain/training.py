@@ -41,9 +41,9 @@ class Strings:
     @classmethod
     def of_letters(cls, letters: NDArray[np.int64]) -> Strings:
         """`[member string place]` of letters' numbers, -1 where there is none."""
-        there = letters >= 0
-        tokens = np.where(there, letters + FIRST_LETTER, PAD)
-        return cls(_in_front(tokens, CLS), _in_front(there.astype(np.int64), 0))
+        is_letter = letters >= 0
+        tokens = np.where(is_letter, letters + FIRST_LETTER, PAD)
+        return cls(_in_front(tokens, CLS), _in_front(is_letter.astype(np.int64), 0))
 
     @classmethod
     def of_counts(cls, counts: NDArray[np.int64]) -> Strings:
@@ -70,12 +70,12 @@ class Batch:
 def logits(config: ClassifierConfig, weights: Weights, strings: Strings) -> Tensor:
     """`[member string]`, or `[member string output]`."""
 
-    def one(weights: Weights, tokens: Tensor, times: Tensor) -> Tensor:
+    def of_member(weights: Weights, tokens: Tensor, times: Tensor) -> Tensor:
         inputs = Inputs(tokens, times, times.sum(-1), compressed=False)
         return forward(config, weights, inputs)
 
     times = torch.from_numpy(strings.times).to(torch.float64)
-    read: Tensor = torch.func.vmap(one)(weights, torch.from_numpy(strings.tokens), times)
+    read: Tensor = torch.func.vmap(of_member)(weights, torch.from_numpy(strings.tokens), times)
     return read
 
 
@@ -84,13 +84,13 @@ def loss(config: ClassifierConfig, weights: Weights, batch: Batch) -> Tensor:
     read = logits(config, weights, batch.strings)
     targets = torch.as_tensor(batch.targets, dtype=read.dtype)
     if targets.ndim == 2:
-        each = functional.binary_cross_entropy_with_logits(read, targets, reduction="none")
+        losses = functional.binary_cross_entropy_with_logits(read, targets, reduction="none")
     else:
-        each = -(targets * read.log_softmax(-1)).sum(-1)
+        losses = -(targets * read.log_softmax(-1)).sum(-1)
     if batch.kept is None:
-        return each.mean(-1).sum()
-    kept = torch.as_tensor(batch.kept, dtype=each.dtype)
-    return ((each * kept).sum(-1) / kept.sum(-1)).sum()
+        return losses.mean(-1).sum()
+    kept = torch.as_tensor(batch.kept, dtype=losses.dtype)
+    return ((losses * kept).sum(-1) / kept.sum(-1)).sum()
 
 
 def train(

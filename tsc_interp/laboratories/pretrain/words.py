@@ -38,10 +38,10 @@ def _mean(result: PretrainResult, arm: str, group: str) -> float:
 
 
 def _partners(result: PretrainResult) -> Finding:
-    held = {arm: result.partners.at(arm=arm, group=_HELD_OUT) for arm in (*TRAINED, ONLY)}
-    both, alone, longer = (told_mean(held[arm], 1) for arm in (BOTH, ALONE, LONGER))
+    held_out = {arm: result.partners.at(arm=arm, group=_HELD_OUT) for arm in (*TRAINED, ONLY)}
+    both, alone, longer = (told_mean(held_out[arm], 1) for arm in (BOTH, ALONE, LONGER))
     constant = float(result.constant.array.mean())
-    gains = held[BOTH] - held[LONGER]
+    gains = held_out[BOTH] - held_out[LONGER]
     chance = sign_test(gains)
     helped = "helps" if np.median(gains) > 0 else "harms"
     if chance >= 0.05:
@@ -53,15 +53,15 @@ def _partners(result: PretrainResult) -> Finding:
         f"corruption and fine-tuning, {alone} after fine-tuning alone, and {longer} after as "
         f"many steps of fine-tuning as both together; a constant answer is right for "
         f"{constant:.1%}. Pre-training adds {points(gains)}. Before fine-tuning, the "
-        f"pre-trained models answer {np.median(held[ONLY]):.1%} right (median; the best seed "
-        f"{held[ONLY].max():.1%}), because they have never seen a question.",
+        f"pre-trained models answer {np.median(held_out[ONLY]):.1%} right (median; the best seed "
+        f"{held_out[ONLY].max():.1%}), because they have never seen a question.",
         {
             "pretrained": _mean(result, BOTH, _HELD_OUT),
             "alone": _mean(result, ALONE, _HELD_OUT),
             "longer": _mean(result, LONGER, _HELD_OUT),
             "constant": constant,
             "p": chance,
-            "only_best": float(held[ONLY].max()),
+            "only_best": float(held_out[ONLY].max()),
         },
         "good" if chance < 0.05 and gains.mean() > 0 else "note",
     )
@@ -74,7 +74,7 @@ def sign_test(gains: Floats) -> float:
 
 
 def _anyway(result: PretrainResult) -> Finding:
-    strangers, told = (
+    strangers, confidence = (
         float(table.at(arm=BOTH, group=_STRANGERS).mean())
         for table in (result.partners, result.confidence)
     )
@@ -85,30 +85,32 @@ def _anyway(result: PretrainResult) -> Finding:
     known = float(result.confidence.at(arm=BOTH, group=_HELD_OUT).mean())
     return Finding.of(
         "Models are confident about names they never saw. For names in no corpus and no "
-        f"question, pre-trained models give their answer a probability of {told:.0%} and are "
+        f"question, pre-trained models give their answer a probability of {confidence:.0%} and are "
         f"right in {strangers:.1%} of cases (for held-out names: {known:.0%} and "
         f"{_mean(result, BOTH, _HELD_OUT):.1%}). Models with as many steps of fine-tuning "
         f"alone give held-out names {sure:.0%} and are right in {alone:.1%}.",
-        {"confidence": told, "right": strangers, "alone_confidence": sure},
+        {"confidence": confidence, "right": strangers, "alone_confidence": sure},
         "warning",
     )
 
 
 def _contains(result: PretrainResult) -> Finding:
     every = result.options.labels
-    told, gains = [], {n: result.gains(LONGER, n) for n in every}
+    by_labels, gains = [], {n: result.gains(LONGER, n) for n in every}
     for labels in every:
         both, alone = (
             float(result.contains.at(arm=arm, labels=labels).mean()) for arm in (BOTH, LONGER)
         )
-        told.append(f"{labels} labels {both:.1%} against {alone:.1%} ({points(gains[labels])})")
+        by_labels.append(
+            f"{labels} labels {both:.1%} against {alone:.1%} ({points(gains[labels])})"
+        )
     # One chance in twenty for all numbers of labels together (Bonferroni).
     told_apart = [n for n in every if sign_test(gains[n]) < 0.05 / len(every)]
     better = [n for n in told_apart if np.median(gains[n]) > 0]
     worse = [n for n in told_apart if n not in better]
     return Finding.of(
         f"For contains a and b, {_verdict(better, worse)} Accuracy with pre-training against "
-        f"as many steps of fine-tuning alone: {', '.join(told)}. It is measured on every "
+        f"as many steps of fine-tuning alone: {', '.join(by_labels)}. It is measured on every "
         f"string of up to {result.options.max_length} letters with half the weight on each "
         f"label, so a constant answer has 50 %; differences are taken seed by seed over "
         f"{result.options.seeds} seeds.",
@@ -120,12 +122,12 @@ def _verdict(better: list[int], worse: list[int]) -> str:
     """In words, for differences that a sign test shows."""
     if not better and not worse:
         return "pre-training makes no difference that these seeds can show."
-    said = [
+    clauses = [
         f"{verb} with {' and '.join(map(str, which))} labels"
         for verb, which in (("helps", better), ("harms", worse))
         if which
     ]
-    return f"pre-training {' and '.join(said)}, and makes no certain difference otherwise."
+    return f"pre-training {' and '.join(clauses)}, and makes no certain difference otherwise."
 
 
 def _horizons(result: PretrainResult) -> Finding:
@@ -161,27 +163,27 @@ def points(gains: Floats) -> str:
     return f"{100 * gains.mean():+.1f} points, 95% CI {100 * low:+.1f} to {100 * high:+.1f}"
 
 
-def _characters(found: Characters) -> Finding:
+def _characters(characters: Characters) -> Finding:
     """Similar names, similar answers: of strangers, and where it is wrong."""
     shares = {
-        (arm, measure): float(found.measured.at(arm=arm, measure=measure).mean())
-        for arm in found.measured.labels["arm"]
-        for measure in found.measured.labels["measure"]
+        (arm, measure): float(characters.measured.at(arm=arm, measure=measure).mean())
+        for arm in characters.measured.labels["arm"]
+        for measure in characters.measured.labels["measure"]
     }
     pre = {measure: share for (arm, measure), share in shares.items() if arm == BOTH}
     alone = {measure: share for (arm, measure), share in shares.items() if arm == LONGER}
-    seeds = len(found.exceptions.flat)
-    one, two = pre["same answer, one family"], pre["same answer, two families"]
+    seeds = len(characters.exceptions.flat)
+    within, across = pre["same answer, one family"], pre["same answer, two families"]
     return Finding.of(
         f"Similar names get similar answers. After character corruption and fine-tuning, two "
-        f"names that share their first letters get the same answer in {one:.0%} of the pairs, "
-        f"other pairs in {two:.0%} (means of {seeds} seeds). Names in no corpus get the home "
+        f"names that share their first letters get the same answer in {within:.0%} of the pairs, "
+        f"other pairs in {across:.0%} (means of {seeds} seeds). Names in no corpus get the home "
         f"of their family in {pre['home, strangers']:.0%} of cases (chance: "
-        f"{1 / found.places:.1%}), and so do {pre['home, exceptions']:.0%} of the held-out "
+        f"{1 / characters.places:.1%}), and so do {pre['home, exceptions']:.0%} of the held-out "
         f"names that are from elsewhere. This raises the score: held-out names from the home "
         f"are answered right in {pre['right, like the family']:.0%}, the others in "
         f"{pre['right, exceptions']:.0%} (fine-tuned alone: "
         f"{alone['right, like the family']:.0%} and {alone['right, exceptions']:.0%}).",
         {f"pre-trained: {name}": share for name, share in pre.items()},
-        "warning" if one > two else "note",
+        "warning" if within > across else "note",
     )

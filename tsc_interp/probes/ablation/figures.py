@@ -47,7 +47,11 @@ def _errors(result: AblationResult, before: Exact) -> Figure:
         tickangle=0,
         range=[1.6 * none, most * 1.04],
     )
-    errors = {one.part: one.exact.errors for one in result.of("zero", exact=True) if one.exact}
+    errors = {
+        ablation.part: ablation.exact.errors
+        for ablation in result.of("zero", exact=True)
+        if ablation.exact
+    }
     worst = max(errors, key=lambda part: errors[part])
     return Figure(
         "errors",
@@ -80,7 +84,8 @@ def _first_errors(result: AblationResult, before: Exact) -> Figure:
         range=[-0.05 * most, most * 1.05],
     )
     ranked = sorted(
-        result.of("zero", exact=True), key=lambda one: one.exact.reach if one.exact else 0.0
+        result.of("zero", exact=True),
+        key=lambda ablation: ablation.exact.reach if ablation.exact else 0.0,
     )
     return Figure(
         "first-errors",
@@ -110,13 +115,13 @@ def _dots(
     figure = new_figure(x, height=110 + 26 * len(rows), legend=True)
     for change, (symbol, colour) in _LOOKS.items():
         shown = [ablation for ablation in result.of(change, exact=True) if ablation.part in rows]
-        exacts = [one.exact for one in shown if one.exact is not None]
-        words = [f"{one.part}={change}: {say(exact)}"
-                 for one, exact in zip(shown, exacts, strict=True)]  # fmt: skip
+        exacts = [ablation.exact for ablation in shown if ablation.exact is not None]
+        words = [f"{ablation.part}={change}: {say(exact)}"
+                 for ablation, exact in zip(shown, exacts, strict=True)]  # fmt: skip
         add_series(figure, [place(exact) for exact in exacts],
-                   [rows.index(one.part) for one in shown], change, "%{customdata}<extra></extra>",
-                   mode="markers", colour=colour, symbol=symbol, size=11,
-                   marker={"line": {"width": 2}}, customdata=words)  # fmt: skip
+                   [rows.index(ablation.part) for ablation in shown], change,
+                   "%{customdata}<extra></extra>", mode="markers", colour=colour, symbol=symbol,
+                   size=11, marker={"line": {"width": 2}}, customdata=words)  # fmt: skip
     decision_line(figure, x=place(before))
     name_rows(figure, rows, range=[len(rows) - 0.5, -0.5], autorange=None)
     figure.update_xaxes(zeroline=False)
@@ -156,16 +161,16 @@ def _logits(result: AblationResult) -> Figure:
     size = np.abs(cells).mean(axis=1)
     kept = largest(size, MOST_ROWS)
     figure = heat(cells[kept], _picked(parts, kept), strings, show="+.1f", hover="+.4f")
-    what, up, down = "logit", "towards yes", "towards no"
+    quantity, up, down = "logit", "towards yes", "towards no"
     if result.answers is not None:
-        what, up, down = "answer's lead", "in favour of the answer", "against it"
+        quantity, up, down = "answer's lead", "in favour of the answer", "against it"
     top = int(size.argmax())
     at = int(np.abs(cells[top]).argmax())
     return Figure(
         "logits",
-        f"What happens to each {what} without each part",
+        f"What happens to each {quantity} without each part",
         figure,
-        f"The change of the {what} when the part is set to zero: vermillion {up}, blue {down}."
+        f"The change of the {quantity} when the part is set to zero: vermillion {up}, blue {down}."
         + (f" The {MOST_ROWS} parts with the largest effects." if len(kept) < len(parts) else ""),
         f"The largest effect on average is that of {parts[top]}, {size[top]:.4f}; it moves "
         f"{strings[at]} by {cells[top, at]:+.4f}.",

@@ -121,7 +121,7 @@ class AblationResult(ProbeResult):
     def of(self, change: str, *, exact: bool = False) -> list[Ablated]:
         """Every part under one change; with `exact`, those judged exactly."""
         chosen = [ablation for ablation in self.ablated if ablation.change == change]
-        return [one for one in chosen if one.exact is not None] if exact else chosen
+        return [ablation for ablation in chosen if ablation.exact is not None] if exact else chosen
 
     def tables(self) -> tuple[Table, ...]:
         if self.answers is not None:

@@ -67,8 +67,8 @@ def run_rows(
         return as_array(out[at]).reshape(len(ids), -1)
 
     before = logits(None)
-    said = before.argmax(1) if before.shape[1] > 1 else (before[:, 0] > 0).astype(np.int64)
-    chosen = answers_of(answer, said, max(2, before.shape[1]))
+    answers = before.argmax(1) if before.shape[1] > 1 else (before[:, 0] > 0).astype(np.int64)
+    chosen = answers_of(answer, answers, max(2, before.shape[1]))
     names = tuple(f"row {row}" for row in range(len(ids)))
     effects = np.zeros((2, len(parts), len(ids)))
     after = np.zeros((2, len(parts), len(ids)))
@@ -76,15 +76,15 @@ def run_rows(
         for p, part in enumerate(parts):
             changed = logits((part.hook, _without(part, kept if mean else None)))
             effects[c, p] = _lead(changed, chosen) - _lead(before, chosen)
-            several = changed.shape[1] > 1
-            after[c, p] = changed.argmax(1) if several else changed[:, 0] > 0
+            many_outputs = changed.shape[1] > 1
+            after[c, p] = changed.argmax(1) if many_outputs else changed[:, 0] > 0
     called = [
         f"layer {part.layer} " * (cfg.n_layers > 1)
         + ("MLP" if part.index is None else f"head {part.index}")
         for part in parts
     ]
     axes: dict[str, Any] = {"change": ("zero", "mean"), "part": called}
-    outputs = {int(one) for one in (*said, *after.ravel(), *chosen)}
+    outputs = {int(output) for output in (*answers, *after.ravel(), *chosen)}
     tokens_out = before.shape[1] == getattr(cfg, "d_vocab", None)
     return AblationResult(
         mean_over="the given rows, position by position",
@@ -92,9 +92,9 @@ def run_rows(
         effects=LabeledArray.of(effects, **axes, string=names),
         answers=Answers(
             rows=len(ids),
-            before=LabeledArray.of(said, string=names),
+            before=LabeledArray.of(answers, string=names),
             after=LabeledArray.of(after, **axes, string=names),
-            changed=LabeledArray.of((after != said).sum(-1), **axes),
+            changed=LabeledArray.of((after != answers).sum(-1), **axes),
             mean_effect=LabeledArray.of(effects.mean(-1), **axes),
             names={str(o): name_of(token_names if tokens_out else None, o) for o in outputs},
         ),
@@ -116,12 +116,12 @@ def _without(part: Part, kept: Any) -> Hook:
 
     def remove(activation: Any, hook: Any) -> Any:
         changed = activation.clone()
-        where = (slice(None), slice(None)) + (() if part.index is None else (part.index,))
+        index = (slice(None), slice(None)) + (() if part.index is None else (part.index,))
         new = 0.0
         if kept is not None:
             share = kept[..., None].to(activation.dtype)
-            new = (activation[where] * share).sum(0) / share.sum(0).clamp(min=1)
-        changed[where] = new
+            new = (activation[index] * share).sum(0) / share.sum(0).clamp(min=1)
+        changed[index] = new
         return changed
 
     return remove

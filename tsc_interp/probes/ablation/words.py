@@ -56,8 +56,8 @@ def named(result: AblationResult) -> list[Ablated]:
         parts = [ablation for ablation in result.of("zero", exact=True) if ablation.whole == whole]
         worse = [part for part in parts if _exact(part).errors > before.errors]
         better = [part for part in parts if _improves(_exact(part), before)]
-        worse.sort(key=lambda one: (-_exact(one).errors, _exact(one).reach))
-        better.sort(key=lambda one: (_exact(one).errors, -_exact(one).reach))
+        worse.sort(key=lambda part: (-_exact(part).errors, _exact(part).reach))
+        better.sort(key=lambda part: (_exact(part).errors, -_exact(part).reach))
         cures = [part for part in parts if part not in better and _cured(before, _exact(part))]
         chosen += worse[: MOST_NAMED if whole else 1] + better[:1] + cures[:1]
     return chosen
@@ -72,9 +72,9 @@ def _cured(before: Exact, after: Exact) -> bool:
     )
 
 
-def _exact(one: Ablated) -> Exact:
-    assert one.exact is not None
-    return one.exact
+def _exact(ablation: Ablated) -> Exact:
+    assert ablation.exact is not None
+    return ablation.exact
 
 
 def _improves(after: Exact, before: Exact) -> bool:
@@ -148,13 +148,13 @@ def _removable(result: AblationResult, before: Exact, whole: bool) -> list[Findi
     free = [part for part in parts if part.same_answers]
     if not free:
         return []
-    each = "each alone be set to zero" if len(free) > 1 else "be set to zero"
+    set_to_zero = "each alone be set to zero" if len(free) > 1 else "be set to zero"
     kind = "heads, neurons and MLPs" if whole else "letters' values that were tried"
     names = joined([part.name for part in free])
     if len(free) > MOST_LISTED:
         names = f"{len(free)} of {len(parts)} {kind} (such as {free[0].name})"
     text = (
-        f"{capital(names)} can {each} without changing the answer to any string of up to "
+        f"{capital(names)} can {set_to_zero} without changing the answer to any string of up to "
         f"{result.length} letters"
     )
     known = sorted({horizon for part in free if (horizon := _exact(part).horizon) is not None})
@@ -213,8 +213,8 @@ def _moves(result: AblationResult) -> Finding:
     effects = result.effects
     size = np.abs(effects.array[0]).mean(axis=1)
     order = np.argsort(-size, kind="stable")[:3]
-    told = [f"`{effects.labels['part'][p]}` by {size[p]:.4f}" for p in order]
-    text = f"Set to zero, these parts move the given strings' logits most: {', '.join(told)}."
+    listed = [f"`{effects.labels['part'][p]}` by {size[p]:.4f}" for p in order]
+    text = f"Set to zero, these parts move the given strings' logits most: {', '.join(listed)}."
     return Finding.of(text, {"largest": float(size[order[0]])})
 
 

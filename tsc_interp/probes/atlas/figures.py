@@ -64,26 +64,35 @@ def _pairs(result: AtlasResult, logits: LabeledArray, wrong: LabeledArray) -> Fi
 
 def _sets(result: AtlasResult) -> Figure:
     """How long the first error of every set of letters is."""
-    sets = sorted(result.sets, key=lambda one: (one.length or np.inf, one.letters))
+    sets = sorted(
+        result.sets, key=lambda letter_set: (letter_set.length or np.inf, letter_set.letters)
+    )
     figure = new_figure("letters in the first error", height=110 + 26 * len(sets))
     far = max([letter_set.length or 0 for letter_set in sets] + [1000]) * 3
-    failing = [(i, one) for i, one in enumerate(sets) if one.length is not None]
-    sides = ["middle right" if (one.length or 0) ** 2 < far else "middle left"
-             for _, one in failing]  # fmt: skip
-    words = [f"{one.first_error}: a {one.kind}, logit {one.logit:.4g}" for _, one in failing]
-    add_series(figure, [one.length or 0 for _, one in failing], [i for i, _ in failing], "",
-               "%{customdata}<extra></extra>", mode="markers+text", colour=WRONG, symbol="x",
-               size=11, text=[f" {one.first_error} " for _, one in failing], textposition=sides,
-               cliponaxis=False, customdata=words, showlegend=False)  # fmt: skip
-    quiet = [(i, one) for i, one in enumerate(sets) if one.length is None]
+    failing = [
+        (i, letter_set) for i, letter_set in enumerate(sets) if letter_set.length is not None
+    ]
+    sides = ["middle right" if (letter_set.length or 0) ** 2 < far else "middle left"
+             for _, letter_set in failing]  # fmt: skip
+    words = [
+        f"{letter_set.first_error}: a {letter_set.kind}, logit {letter_set.logit:.4g}"
+        for _, letter_set in failing
+    ]
+    add_series(figure, [letter_set.length or 0 for _, letter_set in failing],
+               [i for i, _ in failing], "", "%{customdata}<extra></extra>", mode="markers+text",
+               colour=WRONG, symbol="x", size=11,
+               text=[f" {letter_set.first_error} " for _, letter_set in failing],
+               textposition=sides, cliponaxis=False, customdata=words,
+               showlegend=False)  # fmt: skip
+    quiet = [(i, letter_set) for i, letter_set in enumerate(sets) if letter_set.length is None]
     figure.add_scatter(
         x=[1] * len(quiet),
         y=[i for i, _ in quiet],
         mode="text",
         text=[
-            "right at every length, proved" if one.always_right
-            else f"no error up to {one.verified_length:,}, proved"
-            for _, one in quiet
+            "right at every length, proved" if letter_set.always_right
+            else f"no error up to {letter_set.verified_length:,}, proved"
+            for _, letter_set in quiet
         ],
         textposition="middle right",
         hoverinfo="skip",

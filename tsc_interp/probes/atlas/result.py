@@ -76,10 +76,12 @@ class AtlasResult(ProbeResult):
 
     def shortest_of(self, kind: str | None) -> LetterSet | None:
         """The same among false positives, or among false negatives."""
-        counts = {one.string: one.counts for one in self.marked}
+        counts = {marked.string: marked.counts for marked in self.marked}
 
-        def order(one: LetterSet) -> tuple[int, tuple[int, ...]]:
-            return one.length or 0, tuple(-count for count in counts[one.first_error or ""])
+        def order(letter_set: LetterSet) -> tuple[int, tuple[int, ...]]:
+            return letter_set.length or 0, tuple(
+                -count for count in counts[letter_set.first_error or ""]
+            )
 
         failing = [s for s in self.sets if s.first_error and kind in (None, s.kind)]
         return min(failing, key=order, default=None)

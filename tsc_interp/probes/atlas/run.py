@@ -51,7 +51,7 @@ def run(model: Any, strings: Sequence[str], *, budget: int = BUDGET) -> AtlasRes
     sets = tuple(_letter_set(support, certificate) for support in known.by_letters)
     marked = _marked(config, supports, known.by_letters, strings)
     # Far enough for every marked string of two letters, and at least a thousand to one.
-    present = [[count for count in one.counts if count] for one in marked]
+    present = [[count for count in string.counts if count] for string in marked]
     ratios = [max(counts) / min(counts) for counts in present if len(counts) == 2]
     pair_reach = int(np.clip(np.ceil(np.log10(max([1, *ratios])) + 0.5), 3, 7))
     maps: dict[str, Any] = pair_curves(config, supports, pair_reach)

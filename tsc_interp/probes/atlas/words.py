@@ -40,11 +40,11 @@ def _horizon(result: AtlasResult) -> Finding:
 
 def _false_positives(sets: Sequence[LetterSet]) -> list[Finding]:
     negative = [letter_set for letter_set in sets if letter_set.label == 0]
-    failing = [one for one in negative if one.kind == "false positive"]
+    failing = [letter_set for letter_set in negative if letter_set.kind == "false positive"]
     if not negative:
         return []
     if failing:
-        shortest = min(failing, key=lambda one: one.length or 0)
+        shortest = min(failing, key=lambda letter_set: letter_set.length or 0)
         return [
             Finding.of(
                 f"{len(failing)} of the {len(negative)} sets of letters whose answer is no "
@@ -54,7 +54,7 @@ def _false_positives(sets: Sequence[LetterSet]) -> list[Finding]:
                 _severity(shortest),
             )
         ]
-    proved = sum(one.always_right for one in negative)
+    proved = sum(letter_set.always_right for letter_set in negative)
     if proved == len(negative):
         text = f"No false positive of any length: proved for all {proved} negative sets of letters."
         return [Finding.of(text, {"sets": proved}, "good")]
@@ -69,9 +69,9 @@ def _false_negatives(sets: Sequence[LetterSet]) -> list[Finding]:
     failing = [letter_set for letter_set in sets if letter_set.kind == "false negative"]
     if not failing:
         return []
-    listed = ", ".join(f"`{one.first_error}`" for one in failing[:4])
+    listed = ", ".join(f"`{letter_set.first_error}`" for letter_set in failing[:4])
     more = f" and {len(failing) - 4} more sets" if len(failing) > 4 else ""
-    shortest = min(failing, key=lambda one: one.length or 0)
+    shortest = min(failing, key=lambda letter_set: letter_set.length or 0)
     return [
         Finding.of(
             f"The shortest false negatives, one for each set of letters: {listed}{more}.",
@@ -81,5 +81,5 @@ def _false_negatives(sets: Sequence[LetterSet]) -> list[Finding]:
     ]
 
 
-def _severity(one: LetterSet) -> Severity:
-    return "failure" if one.length is not None and one.length <= TEST_LENGTH else "warning"
+def _severity(failing: LetterSet) -> Severity:
+    return "failure" if failing.length is not None and failing.length <= TEST_LENGTH else "warning"

@@ -77,10 +77,10 @@ def _sources(result: AttributionResult, sources: LabeledArray) -> Figure:
     names, places = [sources.labels["head"][h] for h in kept], sources.labels["position"]
     h, place = np.unravel_index(np.abs(mean).argmax(), mean.shape)
     up, down = _pushes(result)
-    some = f" ({MOST_HEADS} of {len(mean)} heads)" if len(mean) > MOST_HEADS else ""
+    of_all = f" ({MOST_HEADS} of {len(mean)} heads)" if len(mean) > MOST_HEADS else ""
     return Figure(
         "sources",
-        f"What each head adds, by the position it reads from{some}",
+        f"What each head adds, by the position it reads from{of_all}",
         heat(mean[kept], names, places, show="+.1f", hover="+.4f"),
         f"Averaged over the {result.row}s; columns are positions. Vermillion cells {up}, blue ones "
         f"{down}.",

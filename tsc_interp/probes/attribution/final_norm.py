@@ -92,10 +92,10 @@ def _check(
     constant = 0.0 if bias is None else as_array(bias)[:CHECKED]
     constant = constant + (0.0 if shift is None else shift @ columns)
     ours = last @ fold(columns.T).T / scale[:, None] + constant
-    said = as_array(logits[:, : columns.shape[1]])
+    actual = as_array(logits[:, : columns.shape[1]])
     allowed = max(TOLERANCE, 16 * run.epsilon(f"blocks.{model.cfg.n_layers - 1}.hook_resid_post"))
-    worst = float(np.abs(ours - said).max())
-    if not worst <= allowed * max(1.0, float(np.abs(said).max()), np.abs(last).max()):
+    worst = float(np.abs(ours - actual).max())
+    if not worst <= allowed * max(1.0, float(np.abs(actual).max()), np.abs(last).max()):
         raise UnsupportedError(
             f"the final norm and W_U give logits that differ by {worst:.3g} from the model's, so "
             "something else stands between the residual stream and the logits"

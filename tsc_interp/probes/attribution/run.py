@@ -225,8 +225,8 @@ def readouts(
     last = f"blocks.{model.cfg.n_layers - 1}.hook_resid_post"
     run = start(model, strings, reads=(last, "ln_final.hook_scale"), **options)
     seen = through_final_norm(model, run, np.tile(w, (len(run.rows), 1)))
-    said = seen.of(run.at_query(last))
-    return said if seen.shift is None else said + seen.shift
+    readout = seen.of(run.at_query(last))
+    return readout if seen.shift is None else readout + seen.shift
 
 
 def _largest_by_chance(model: Any, run: Pass, w: Floats, last: int) -> float:
@@ -251,9 +251,9 @@ def _gathered(parts: list[Effect]) -> list[Effect]:
             rest.setdefault(part.group, []).append(part)
     together = [
         Effect(
-            f"{group}: {len(some)} smaller parts", group, np.sum([p.effect for p in some], axis=0)
+            f"{group}: {len(small)} smaller parts", group, np.sum([p.effect for p in small], axis=0)
         )
-        for group, some in rest.items()
+        for group, small in rest.items()
     ]
     return [part for part, stays in zip(parts, kept, strict=True) if stays] + together
 

@@ -56,8 +56,8 @@ def target(
         )
     columns, logits = as_array(columns), as_array(run.logits).reshape(rows, -1)
     outputs = logits.shape[1]
-    said = logits.argmax(axis=1) if run.config is None else run.config.classes(run.rows)
-    chosen = answers_of(answer, np.asarray(said), outputs)
+    answers = logits.argmax(axis=1) if run.config is None else run.config.classes(run.rows)
+    chosen = answers_of(answer, np.asarray(answers), outputs)
     b_U = getattr(model, "b_U", None)
     bias = np.zeros(outputs) if b_U is None else as_array(b_U)
     if outputs == 1:

@@ -64,18 +64,18 @@ class Gated:
         Raises:
             UnsupportedError: A reader's activation is not its weights times the normed stream.
         """
-        one = _Pass(self, torch.ones(len(self.edges), 1), 1, checked=True)
+        forward_pass = _Pass(self, torch.ones(len(self.edges), 1), 1, checked=True)
         with torch.no_grad():
-            self.answer(1, one.hooks())
-        return one.written
+            self.answer(1, forward_pass.hooks())
+        return forward_pass.written
 
     def __call__(self, gates: Tensor) -> Tensor:
         """`gates [edge choice]`, or `[edge choice row]`, to the lead of each row `[choice row]`."""
         rows = len(self.runs.tokens)
         choices = gates.shape[1]
-        each = gates if gates.ndim == 3 else gates[..., None].expand(-1, -1, rows)
-        one = _Pass(self, each.reshape(len(gates), -1), choices)
-        return self.answer(choices, one.hooks()).reshape(choices, rows)
+        by_row = gates if gates.ndim == 3 else gates[..., None].expand(-1, -1, rows)
+        forward_pass = _Pass(self, by_row.reshape(len(gates), -1), choices)
+        return self.answer(choices, forward_pass.hooks()).reshape(choices, rows)
 
     def leads(self, kept: NDArray[np.bool_]) -> NDArray[np.float64]:
         """`[choice row]`, for choices of edges `[choice edge]`, without a gradient."""
@@ -95,10 +95,10 @@ class _Pass:
         self.stream = torch.empty(0)
 
     def hooks(self) -> list[Hook]:
-        found: list[Hook] = [("hook_embed", self._write)]
+        hooks: list[Hook] = [("hook_embed", self._write)]
         model, cfg = self.graph.runs.model, self.graph.runs.cfg
         for layer in range(cfg.n_layers):
-            found.append((f"blocks.{layer}.hook_resid_pre", self._keep))
+            hooks.append((f"blocks.{layer}.hook_resid_pre", self._keep))
             for kind in ("query", "key", "value"):
                 readers = [
                     reader
@@ -106,17 +106,17 @@ class _Pass:
                     if (reader.kind, reader.layer) == (kind, layer)
                 ]
                 weight = getattr(model, f"W_{kind[0].upper()}").detach()[layer]
-                found.append((readers[0].hook, self._read(readers, weight)))
-            found.append((f"blocks.{layer}.attn.hook_z", self._heads(model.W_O.detach()[layer])))
+                hooks.append((readers[0].hook, self._read(readers, weight)))
+            hooks.append((f"blocks.{layer}.attn.hook_z", self._heads(model.W_O.detach()[layer])))
             if self.graph.has_mlp:
                 weight = model.W_in.detach()[layer][None]
-                found.append((f"blocks.{layer}.hook_resid_mid", self._keep))
-                found.append(
+                hooks.append((f"blocks.{layer}.hook_resid_mid", self._keep))
+                hooks.append(
                     (f"blocks.{layer}.mlp.hook_pre", self._read([Part("mlp", layer)], weight))
                 )
-                found.append((f"blocks.{layer}.hook_mlp_out", self._write))
-        found.append((f"blocks.{cfg.n_layers - 1}.hook_resid_post", self._logit))
-        return found
+                hooks.append((f"blocks.{layer}.hook_mlp_out", self._write))
+        hooks.append((f"blocks.{cfg.n_layers - 1}.hook_resid_post", self._logit))
+        return hooks
 
     def _keep(self, stream: Tensor, hook: Any) -> None:
         self.stream = stream
@@ -137,8 +137,8 @@ class _Pass:
 
     def _heard(self, readers: list[Part]) -> Tensor:
         """`[reader row pos d_model]`: each reader's copy of the stream."""
-        which = [self.graph.readers.index(reader) for reader in readers]
-        closed = self.closed[which, : len(self.surplus)]
+        indices = [self.graph.readers.index(reader) for reader in readers]
+        closed = self.closed[indices, : len(self.surplus)]
         return self.stream - torch.einsum("rwb,wbpd->rbpd", closed, torch.stack(self.surplus))
 
     def _read(self, readers: list[Part], weight: Tensor) -> Callable[[Tensor, Any], Tensor]:

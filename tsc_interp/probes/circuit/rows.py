@@ -69,7 +69,7 @@ def run_rows(
     elif fill == "mean":
         if not bool(runs.present.all()) and not runs.compressed:
             raise UsageError("a mean at each position needs rows of one length; fill='zero'")
-        graph.reference = [one.mean(0, keepdim=True) for one in written]
+        graph.reference = [values.mean(0, keepdim=True) for values in written]
         fill = "the mean over the given rows"
     names = tuple(map(str, graph.edges))
     parts = Graph(names, np.eye(len(names), dtype=bool))
@@ -124,11 +124,11 @@ def _answering(model: Any, rows: Any, query: Query | None) -> tuple[Runs, Any]:
         return torch.cat([torch.zeros_like(out), out], 1) if out.shape[1] == 1 else out
 
     with torch.no_grad():
-        said = outputs(1, []).argmax(1)
+        answers = outputs(1, []).argmax(1)
 
     def lead(copies: int, hooks: list[Hook]) -> Tensor:
         """Above zero where the model's own answer stays the largest output."""
-        out, own = outputs(copies, hooks), said.repeat(copies)[:, None]
+        out, own = outputs(copies, hooks), answers.repeat(copies)[:, None]
         return out.gather(1, own)[:, 0] - out.scatter(1, own, -torch.inf).max(1).values
 
     return Runs(model, given), lead

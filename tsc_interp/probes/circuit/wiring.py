@@ -83,9 +83,9 @@ def wiring(checkpoint: Checkpoint, counts: Counts, *, by_letter: bool = False) -
     embedded = np.broadcast_to(weights["embed.W_E"][0] @ reading, (len(counts), reading.shape[1]))
     writers = [Part("embed")]
     if by_letter:
-        said = np.einsum("hvxk,hkd,dr->hxvr", z, out, reading, optimize=True)
-        embedded = embedded + said[:, 0].sum(axis=0)
-        heads = said[:, 1:].reshape(-1, *embedded.shape)
+        contributions = np.einsum("hvxk,hkd,dr->hxvr", z, out, reading, optimize=True)
+        embedded = embedded + contributions[:, 0].sum(axis=0)
+        heads = contributions[:, 1:].reshape(-1, *embedded.shape)
         every = [(h, x) for h in range(config.n_heads) for x in config.alphabet.letters]
         writers += [Part("value", 0, h, letter) for h, letter in every]
     else:

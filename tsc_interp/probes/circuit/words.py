@@ -19,19 +19,20 @@ def findings(result: CircuitResult) -> tuple[Finding, ...]:
 
 
 def _circuit(result: CircuitResult) -> Finding:
-    many, what = len(result.parts), result.kinds
+    many, kinds = len(result.parts), result.kinds
     if result.rows is not None:
         return _measured(result)
     numbers: dict[str, Cell] = {"parts": many, "max length": result.max_length}
     if result.circuit is None or len(result.circuit.kept) == many:
         text = (
             f"No smaller part of the model was found that answers every string of up to "
-            f"{result.max_length} letters as it does ({many} {what}, {result.search})."
+            f"{result.max_length} letters as it does ({many} {kinds}, {result.search})."
         )
         return Finding.of(text, numbers)
     circuit = result.circuit
     text = (
-        f"{len(circuit.kept)} of {many} {what} {'answers' if len(circuit.kept) == 1 else 'answer'} "
+        f"{len(circuit.kept)} of {many} {kinds} "
+        f"{'answers' if len(circuit.kept) == 1 else 'answer'} "
         f"every string of up to {result.max_length} letters as the whole model does "
         f"({result.search}; exact): {listed(circuit.kept)}."
     )

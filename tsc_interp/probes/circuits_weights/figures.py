@@ -42,13 +42,13 @@ def _maps(
 ) -> Figure:
     rows, columns = (maps.labels[dim] for dim in maps.dims[2:])
     size = np.abs(maps.array).max((2, 3))
-    shown, some = largest_heads(result.heads, size, MOST_PANELS)
+    shown, of_all = largest_heads(result.heads, size, MOST_PANELS)
     cells = np.stack([maps.array[i, h] for i, h, _ in shown])
-    i, h, head = max(shown, key=lambda one: size[one[:2]])
+    i, h, head = max(shown, key=lambda shown_head: size[shown_head[:2]])
     r, c = np.unravel_index(np.abs(maps.array[i, h]).argmax(), maps.shape[2:])
     return Figure(
         name,
-        f"{title}{some}",
+        f"{title}{of_all}",
         panels(
             [Panel(head, maps.array[i, h]) for i, h, head in shown], rows, columns,
             x=axes[0], y=axes[1], colours=diverging(cells), hover="+.3f",

@@ -57,7 +57,7 @@ class CircuitsWeightsResult(ProbeResult):
             for (b, f, t), score in np.ndenumerate(self.composition.array)
             if score > 0
         ]
-        return sorted(pairs, key=lambda one: -one[3])
+        return sorted(pairs, key=lambda pair: -pair[3])
 
     def tables(self) -> tuple[Table, ...]:
         rows = tuple(

@@ -135,9 +135,9 @@ def _weights(model: Any, layer: int) -> dict[str, Floats]:
         lacks = ", ".join(sorted(matrices.keys() - known.keys()))
         raise UnsupportedError(f"layer {layer} of this model has no {lacks}")
     heads = len(known["W_Q"])
-    for name, of in (("b_Q", "W_Q"), ("b_K", "W_K")):
+    for name, weight_name in (("b_Q", "W_Q"), ("b_K", "W_K")):
         bias = weight(model, layer, "attn", name)
-        known[name] = np.zeros(known[of].shape[::2]) if bias is None else bias
+        known[name] = np.zeros(known[weight_name].shape[::2]) if bias is None else bias
     return {
         name: array if len(array) == heads else np.repeat(array, heads // len(array), axis=0)
         for name, array in known.items()
@@ -161,7 +161,7 @@ def _composition(heads: list[dict[str, Floats]]) -> tuple[LabeledArray | None, f
     count = sum(len(head["W_Q"]) for head in heads)
     if len(heads) < 2 or count > MOST_HEADS:
         return None, None
-    names = [f"layer {i} head {h}" for i, one in enumerate(heads) for h in range(len(one["W_Q"]))]
+    names = [f"layer {i} head {h}" for i, w in enumerate(heads) for h in range(len(w["W_Q"]))]
     generator = np.random.default_rng(0)
 
     def shuffled(array: Floats) -> Floats:
@@ -182,7 +182,7 @@ def _all_scores(heads: list[dict[str, Floats]]) -> Floats:
     """`[by from to]`: 0 where the first head is in no earlier layer."""
     ov = np.concatenate([_ov(head) for head in heads])
     qk = np.concatenate([head["W_Q"] @ head["W_K"].transpose(0, 2, 1) for head in heads])
-    layer = np.concatenate([[i] * len(one["W_Q"]) for i, one in enumerate(heads)])
+    layer = np.concatenate([[i] * len(w["W_Q"]) for i, w in enumerate(heads)])
     earlier = layer[:, None] < layer[None, :]
     scores = np.zeros((3, len(ov), len(ov)))
     for b, right in enumerate((qk, qk.transpose(0, 2, 1), ov)):

@@ -20,7 +20,7 @@ def _reads(result: CircuitsWeightsResult) -> list[Finding]:
         (name, result.range_of(result.qk_position, i, h), result.range_of(result.qk_token, i, h))
         for i, h, name in result.heads
     ]
-    ranges.sort(key=lambda one: -max(one[1:]))
+    ranges.sort(key=lambda head_ranges: -max(head_ranges[1:]))
     for name, place, token in ranges[:MOST_TOLD]:
         numbers: dict[str, Cell] = {"tokens": token}
         text = f"{capital(name)}'s scores differ by up to {token:.2f} from token to token"
@@ -43,7 +43,7 @@ def _copying(result: CircuitsWeightsResult) -> list[Finding]:
             "raises its own logit most.",
             {"copied": copied, "tokens": count},
         )
-        for name, copied in sorted(copies, key=lambda one: -one[1])[:MOST_TOLD]
+        for name, copied in sorted(copies, key=lambda copy: -copy[1])[:MOST_TOLD]
     ]
 
 

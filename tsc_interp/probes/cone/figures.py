@@ -17,24 +17,24 @@ def figures(result: ConeResult) -> list[Figure]:
 
 
 def _largest(result: ConeResult) -> Figure:
-    sets = sorted(result.sets, key=lambda one: -one.max_logit)[:MOST_SETS]
+    sets = sorted(result.sets, key=lambda subset: -subset.max_logit)[:MOST_SETS]
     figure = signed_bars(
-        [one.max_logit for one in sets],
-        [f"only {', '.join(one.letters)}" for one in sets],
+        [subset.max_logit for subset in sets],
+        [f"only {', '.join(subset.letters)}" for subset in sets],
         x="largest logit of any mixture",
-        colours=[WRONG if one.crosses else NEGATIVE for one in sets],
-        hatched=[one.crosses for one in sets],
+        colours=[WRONG if subset.crosses else NEGATIVE for subset in sets],
+        hatched=[subset.crosses for subset in sets],
         notes=["" for _ in sets],
         hover=[
-            f"{one.letters}: {one.max_logit:.4f} at {one.written_mixture()}<br>"
-            f"shortest crossing string: {one.shortest or 'none'}"
-            for one in sets
+            f"{subset.letters}: {subset.max_logit:.4f} at {subset.written_mixture()}<br>"
+            f"shortest crossing string: {subset.shortest or 'none'}"
+            for subset in sets
         ],
     )
     spoken = "; ".join(
-        f"only {', '.join(one.letters)}: {one.max_logit:.4f}"
-        + (f", crossing with {one.shortest}" if one.shortest else "")
-        for one in sets
+        f"only {', '.join(subset.letters)}: {subset.max_logit:.4f}"
+        + (f", crossing with {subset.shortest}" if subset.shortest else "")
+        for subset in sets
     )
     return Figure(
         "largest-logits",

@@ -168,9 +168,9 @@ def first_positive(
     return counts[hits[0]] if len(hits) else None
 
 
-def shrink(model: Any, config: ClassifierConfig, letters: str, found: Maximum) -> Floats | None:
+def shrink(model: Any, config: ClassifierConfig, letters: str, maximum: Maximum) -> Floats | None:
     """A crossing string longer than all those evaluated: rounded mixtures, then made shorter."""
-    mixtures = np.concatenate([found.counts[None] * k for k in range(1, 65)] + [found.seen])
+    mixtures = np.concatenate([maximum.counts[None] * k for k in range(1, 65)] + [maximum.seen])
     counts = np.unique(np.clip(mixtures.round(), 1, MAX_REPEAT), axis=0)
     counts = counts[np.argsort(counts.sum(axis=1), kind="stable")]
     best = first_positive(model, config, letters, counts)

@@ -85,15 +85,19 @@ def negative_sets(config: ClassifierConfig) -> tuple[list[str], int]:
     letters, task = config.alphabet.letters, config.task
     if config.n_letters <= ALL_SETS_UP_TO:
         sets = [
-            "".join(some) for k in range(1, len(letters) + 1) for some in combinations(letters, k)
+            "".join(subset)
+            for k in range(1, len(letters) + 1)
+            for subset in combinations(letters, k)
         ]
     else:
         # A rule looks at the letters it names; with all others present the sets are largest.
-        named = [some for k in range(len(task.needs) + 1) for some in combinations(task.needs, k)]
+        named = [
+            subset for k in range(len(task.needs) + 1) for subset in combinations(task.needs, k)
+        ]
         others = set(letters) - set(task.needs)
-        sets = ["".join(sorted(others | set(some))) for some in named if others or some]
-    labels = {some: task.label_of_support(frozenset(some)) for some in sets}
-    negative = [some for some in sets if labels[some] is False]
+        sets = ["".join(sorted(others | set(subset))) for subset in named if others or subset]
+    labels = {subset: task.label_of_support(frozenset(subset)) for subset in sets}
+    negative = [subset for subset in sets if labels[subset] is False]
     if config.n_letters > ALL_SETS_UP_TO:
         negative = [s for s in negative if not any(set(s) < set(other) for other in negative)]
     return negative, sum(label is None for label in labels.values())

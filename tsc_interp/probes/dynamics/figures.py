@@ -129,7 +129,7 @@ def _horizons(result: DynamicsResult, horizons: LabeledArray) -> Figure:
     )
 
 
-def _by_head(result: DynamicsResult, array: LabeledArray, what: str, title: str) -> Figure:
+def _by_head(result: DynamicsResult, array: LabeledArray, quantity: str, title: str) -> Figure:
     letters, heads = array.labels["letter"], array.labels["head"]
     panels = []
     for index, head in enumerate(heads[:16]):
@@ -137,7 +137,7 @@ def _by_head(result: DynamicsResult, array: LabeledArray, what: str, title: str)
             (letter, array.array[:, index, place], token_style(letter).colour)
             for place, letter in enumerate(letters)
         ]
-        panels.append((f"head {head}", _curves(result, what.rstrip("s"), curves)))
+        panels.append((f"head {head}", _curves(result, quantity.rstrip("s"), curves)))
     spoken = "; ".join(
         f"head {head}: "
         + each("{} {:.4f} to {:.4f}", letters, array.array[0, i], array.array[-1, i], between=", ")
@@ -147,9 +147,9 @@ def _by_head(result: DynamicsResult, array: LabeledArray, what: str, title: str)
         "scores": "The letter with the highest score is the one the head reads; its lead decides "
         "how many others it takes to drown it.",
         "values": "What the head contributes for each letter.",
-    }[what]
+    }[quantity]
     return Figure(
-        f"head-{what}",
+        f"head-{quantity}",
         f"{title}, head by head",
         choice(panels),
         meaning + _marked(result),

@@ -135,13 +135,13 @@ def _heads(
     if not config.has_attention or config.needs_order:
         return None, None
     letters = config.alphabet.letters
-    wanted = [f"blocks.0.attn.hook_{name}" for name in ("attn_scores", "v")]
+    names = [f"blocks.0.attn.hook_{name}" for name in ("attn_scores", "v")]
     with torch.no_grad():
-        _, cache = ensemble.run_with_cache(letters, names_filter=wanted, return_cache_object=False)
+        _, cache = ensemble.run_with_cache(letters, names_filter=names, return_cache_object=False)
     axes = {"epoch": epochs, "head": range(config.n_heads), "letter": letters}
-    scores = cache[wanted[0]][:, 0, :, 0, 1:].numpy()
+    scores = cache[names[0]][:, 0, :, 0, 1:].numpy()
     values = rearrange(
-        cache[wanted[1]][:, 0, 1:], "epoch letter head component -> epoch head letter component"
+        cache[names[1]][:, 0, 1:], "epoch letter head component -> epoch head letter component"
     ).numpy()
     components = range(config.d_head)
     return LabeledArray.of(scores, **axes), LabeledArray.of(values, **axes, component=components)
@@ -158,12 +158,12 @@ def _magnitudes(ensemble: Classifier, epochs: Sequence[int]) -> LabeledArray:
 
 def _remarks(config: ClassifierConfig) -> tuple[str, ...]:
     ordered = config.needs_order
-    many = config.n_letters > _MOST_LETTERS and not ordered
+    too_many = config.n_letters > _MOST_LETTERS and not ordered
     return that_hold({
         "Heads, test errors and horizons are not followed: this model has positions, so counts do "
         "not describe its input.": ordered,
         "No head is followed: this model has no attention.":
         not config.has_attention and not ordered,
-        f"Horizons are followed for up to {_MOST_LETTERS} letters only.": many,
+        f"Horizons are followed for up to {_MOST_LETTERS} letters only.": too_many,
         "Scores and values are those of the first layer.": config.n_layers > 1,
     })  # fmt: skip

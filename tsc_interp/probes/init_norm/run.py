@@ -115,8 +115,8 @@ def _measure(
 
 def _before(config: ClassifierConfig, seeds: int) -> LabeledArray:
     size = sum(int(np.prod(shape)) for shape in config.weight_shapes().values())
-    several = max(8, min(seeds, _MAX_WEIGHTS // size))
-    fresh = _matrices(initial_ensemble(config, range(several)))
+    n_models = max(8, min(seeds, _MAX_WEIGHTS // size))
+    fresh = _matrices(initial_ensemble(config, range(n_models)))
     rows = [
         [values.mean(), *np.quantile(values, [0.05, 0.95])] for values in map(_rms, fresh.values())
     ]

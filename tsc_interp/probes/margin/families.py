@@ -65,9 +65,9 @@ def _family(config: ClassifierConfig, counts: NDArray[np.int64], letter: str) ->
     fixed = counts.copy()
     fixed[at] = 0
     name = "".join(
-        f"{each}{{n}}" if each == letter else _run(each, int(count))
-        for each, count in zip(alphabet.letters, fixed, strict=True)
-        if count or each == letter
+        f"{symbol}{{n}}" if symbol == letter else _run(symbol, int(count))
+        for symbol, count in zip(alphabet.letters, fixed, strict=True)
+        if count or symbol == letter
     )
     places = config.n_positions - int(config.has_cls)
     room = places - int(fixed.sum()) if config.has_positions else CAP
@@ -95,8 +95,8 @@ def first_error(model: Any, family: Family) -> int | None:
 
     def wrong(n: Floats) -> NDArray[np.bool_]:
         counts = counts_of(config, family, n)
-        says = logits_of(model, counts) > 0
-        return np.asarray(says != config.task.labels(counts.astype(np.int64)))
+        positive = logits_of(model, counts) > 0
+        return np.asarray(positive != config.task.labels(counts.astype(np.int64)))
 
     every = np.arange(1.0, min(EVERY, family.cap) + 1)
     hits = np.flatnonzero(wrong(every))

@@ -159,8 +159,8 @@ def _falling(result: MarginResult, weights: LabeledArray, i: int) -> list[tuple[
         # Of several heads that read a letter, the one that holds on to it longest.
         h = max(readers, key=lambda h: float(weights.array[i, :, h].sum()))
         for family in result.families[: len(result.scores.labels["letter"])]:
-            there = family.letter != letter and letter in family.name
-            if there and family.letter in result.scores.labels["letter"]:
+            grows_another = family.letter != letter and letter in family.name
+            if grows_another and family.letter in result.scores.labels["letter"]:
                 pairs.append((family, h))
     return pairs[:MOST_LINES]
 

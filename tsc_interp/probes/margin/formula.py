@@ -144,10 +144,10 @@ class _OneLayer:
     def alone(self, letter: int) -> float:
         return float(self._read(self.values[None, :, FIRST_LETTER + letter])[0])
 
-    def logits_of(self, margins: Floats, held: Floats, taken: Floats, n: Floats) -> Floats:
+    def logits_of(self, margins: Floats, held: Floats, growing: Floats, n: Floats) -> Floats:
         with np.errstate(over="ignore"):
             weight = 1 / (1 + np.exp(margins - np.log(n)[:, None]))
-        return self._read(held + weight[:, :, None] * (taken - held))
+        return self._read(held + weight[:, :, None] * (growing - held))
 
     def _read(self, z: Floats) -> Floats:
         """The logit if CLS receives these head values, `[batch head d_head]`."""

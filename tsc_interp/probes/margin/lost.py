@@ -39,14 +39,14 @@ def _lost_letter(
     there = [t not in letters or counts[letters.index(t)] > 0 for t in reading.tokens]
     # A head that never preferred its letter has lost nothing, however little it keeps.
     h = max(heads, key=lambda head: softmax(layer.scores[head, there]).max() - kept[head])
-    taken = layer.weights[row, h].copy()
-    taken[reading.tokens.index(read[h])] = 0
+    others = layer.weights[row, h].copy()
+    others[reading.tokens.index(read[h])] = 0
     return LostLetter(
         string=string,
         logit=logit,
         head=h,
         kept=kept[h],
-        rival=reading.tokens[int(taken.argmax())],
+        rival=reading.tokens[int(others.argmax())],
         reduced=_reduced(model, config, counts),
     )
 

@@ -104,19 +104,19 @@ def _severity(family: Family) -> Severity:
 def _flip(families: Sequence[Family]) -> Finding:
     """One sentence for a severity: "`ab{n}` goes wrong at n = 66, `bc{n}` at n = 70"."""
     numbers: dict[str, Cell] = {}
-    said, right = [], 0
+    clauses, right = [], 0
     for family in families:
         n = family.first_error or 0
         numbers |= {family.name: n, f"{family.name} predicted": family.predicted}
         if n == 1:
-            said.append(f"`{family.name}` is wrong from n = 1 on (logit {family.start:+.4f})")
+            clauses.append(f"`{family.name}` is wrong from n = 1 on (logit {family.start:+.4f})")
             continue
         # The verb once: what follows is a list.
-        verb = "at" if any("goes wrong" in each for each in said) else "goes wrong at"
+        verb = "at" if any("goes wrong" in clause for clause in clauses) else "goes wrong at"
         off = f" (predicted: {family.predicted:,})" if family.predicted not in (None, n) else ""
         right += family.predicted == n
-        said.append(f"`{family.name}` {verb} n = {n:,}{off}")
-    text = ", ".join(said)
+        clauses.append(f"`{family.name}` {verb} n = {n:,}{off}")
+    text = ", ".join(clauses)
     if right:
         text += ", as scores and values predict" + " for the others" * (right < len(families))
     if not all(family.exact for family in families):
@@ -132,10 +132,10 @@ def _prediction(known: Prediction) -> Finding:
     expected = "no error"
     if predicted is not None:
         expected = f"a horizon of {predicted:,} (first error `{known.predicted}`)"
-    is_so = f"the search finds no error up to {known.searched:,} letters"
+    exact_result = f"the search finds no error up to {known.searched:,} letters"
     if exact is not None:
-        is_so = f"the exact horizon is {exact:,} (`{known.exact}`)"
-    text = f"Margins, values and read-out predict {expected}; {is_so}."
+        exact_result = f"the exact horizon is {exact:,} (`{known.exact}`)"
+    text = f"Margins, values and read-out predict {expected}; {exact_result}."
     return Finding.of(text, {"predicted": predicted, "exact": exact})
 
 

@@ -123,7 +123,7 @@ def _inside(result: PatchingResult, patched: Patched, mark: str) -> Figure:
         site = patched.site("scores_by_src")
         cells = site.effect.array.reshape(-1, site.effect.shape[-1])
         same = site.same.reshape(cells.shape)
-        what = (
+        change = (
             "One head sees one letter as often as the clean string has it: its scores for that "
             "letter, which hold the count, come from the clean run."
             if result.by == "letter"
@@ -134,7 +134,7 @@ def _inside(result: PatchingResult, patched: Patched, mark: str) -> Figure:
         site = patched.site("v")
         cells = np.moveaxis(site.effect.array, 1, 2).reshape(-1, len(pair.positions))
         same = np.moveaxis(site.same, 1, 2).reshape(cells.shape)
-        what, title = "One head's value at one position comes from the clean run.", "Which values"
+        change, title = "One head's value at one position comes from the clean run.", "Which values"
     heads = patched.site("z_all_pos")
     figure, kept, names = _by_head(result, heads, cells, same, list(pair.positions))
     row, column = np.unravel_index(int(np.abs(cells).argmax()), cells.shape)
@@ -142,7 +142,7 @@ def _inside(result: PatchingResult, patched: Patched, mark: str) -> Figure:
         f"counts{mark}",
         f"{title}: {pair.clean} into {pair.corrupted}",
         figure,
-        f"{pair.scale()} {what} {_SAME}{kept}",
+        f"{pair.scale()} {change} {_SAME}{kept}",
         f"The largest effect is {names[int(row)]} with {pair.positions[int(column)]}: "
         f"{cells[row, column]:.4f}.",
     )
@@ -165,7 +165,7 @@ def _by_head(
 
 
 def _words(same: NDArray[np.bool_]) -> list[str]:
-    return ["=" if one else "" for one in same]
+    return ["=" if unchanged else "" for unchanged in same]
 
 
 def _name(result: PatchingResult, layer: int, name: str) -> str:

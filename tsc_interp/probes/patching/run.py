@@ -88,12 +88,12 @@ class _Plan:
     parts: list[Part]
 
 
-def _patched(one: PairRun) -> Patched:
-    plans = list(_plans(one))
-    wanted = [Intervention(part, one.patch) for plan in plans for part in plan.parts]
-    effects = singly(one.model, one.corrupted, wanted, metric=one.metric)
+def _patched(pair_run: PairRun) -> Patched:
+    plans = list(_plans(pair_run))
+    wanted = [Intervention(part, pair_run.patch) for plan in plans for part in plan.parts]
+    effects = singly(pair_run.model, pair_run.corrupted, wanted, metric=pair_run.metric)
     changes, moved = as_array(effects.changes), as_array(effects.moved)
-    shares = changes / (one.pair.clean_logit - one.pair.corrupted_logit)
+    shares = changes / (pair_run.pair.clean_logit - pair_run.pair.corrupted_logit)
     sites, start = [], 0
     for plan in plans:
         shape = tuple(len(entries) for entries in plan.labels.values())
@@ -105,11 +105,11 @@ def _patched(one: PairRun) -> Patched:
                 moved=LabeledArray.of(moved[piece].reshape(shape), **plan.labels),
             )
         )
-    return Patched(pair=one.pair, sites=tuple(sites))
+    return Patched(pair=pair_run.pair, sites=tuple(sites))
 
 
-def _plans(one: PairRun) -> Iterable[_Plan]:
-    cfg, places = one.model.cfg, one.pair.positions
+def _plans(pair_run: PairRun) -> Iterable[_Plan]:
+    cfg, places = pair_run.model.cfg, pair_run.pair.positions
     layers, heads = range(cfg.n_layers), range(cfg.n_heads)
     at = range(len(places))
     layer, head = tuple(map(str, layers)), tuple(map(str, heads))
@@ -117,7 +117,7 @@ def _plans(one: PairRun) -> Iterable[_Plan]:
     for name, kind in _STREAM.items():
         if (kind in ("attn", "resid_mid") and not attends) or (kind == "mlp" and not thinks):
             continue
-        if kind == "resid_mid" and (not _edits_mid(one) or not thinks):
+        if kind == "resid_mid" and (not _edits_mid(pair_run) or not thinks):
             continue
         parts = [Part(kind, i, position=p) for i, p in product(layers, at)]
         yield _Plan(name, {"layer": layer, "pos": places}, parts)
@@ -127,7 +127,7 @@ def _plans(one: PairRun) -> Iterable[_Plan]:
             yield _Plan(name, {"layer": layer, "pos": places, "head": head}, parts)
             parts = [Part(kind, i, h) for i, h in product(layers, heads)]
             yield _Plan(f"{name}_all_pos", {"layer": layer, "head": head}, parts)
-        yield from _patterns(one, layer, head)
+        yield from _patterns(pair_run, layer, head)
     if thinks:
         neurons = range(cfg.d_mlp)
         labels = {"layer": layer, "pos": places, "neuron": tuple(map(str, neurons))}
@@ -135,8 +135,8 @@ def _plans(one: PairRun) -> Iterable[_Plan]:
         yield _Plan("post", labels, parts)
 
 
-def _patterns(one: PairRun, layer: tuple[str, ...], head: tuple[str, ...]) -> Iterable[_Plan]:
-    places, at = one.pair.positions, range(len(one.pair.positions))
+def _patterns(pair_run: PairRun, layer: tuple[str, ...], head: tuple[str, ...]) -> Iterable[_Plan]:
+    places, at = pair_run.pair.positions, range(len(pair_run.pair.positions))
     layers, heads = range(len(layer)), range(len(head))
     labels = {"layer": layer, "head": head}
     parts = [Part("pattern", i, h) for i, h in product(layers, heads)]
@@ -149,14 +149,14 @@ def _patterns(one: PairRun, layer: tuple[str, ...], head: tuple[str, ...]) -> It
         yield _Plan(
             "pattern_dest_src_pos", {**labels, "dest_pos": places, "src_pos": places}, parts
         )
-    if one.ours:  # a TransformerBridge discards edits of scores
+    if pair_run.ours:  # a TransformerBridge discards edits of scores
         parts = [Part("score", i, h, seen=s) for i, h, s in product(layers, heads, at)]
         yield _Plan("scores_by_src", {**labels, "src_pos": places}, parts)
 
 
-def _edits_mid(one: PairRun) -> bool:
+def _edits_mid(pair_run: PairRun) -> bool:
     """A TransformerBridge passes an edit of `hook_resid_mid` to the MLP alone, not around it."""
-    return one.ours or type(one.model).__name__ != "TransformerBridge"
+    return pair_run.ours or type(pair_run.model).__name__ != "TransformerBridge"
 
 
 def _not_applicable(runs: list[PairRun], patched: Sequence[Patched]) -> tuple[str, ...]:

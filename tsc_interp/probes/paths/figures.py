@@ -61,11 +61,11 @@ def _layout(paths: Paths, shown: list[PathEdge]) -> Spots:
     """Columns from letters to the logit; each column spread over the height, in its own order."""
     # Of a small model also what carries nothing: that is half of the story.
     every = paths.edges if len(paths.edges) <= MOST_DRAWN else (*shown, *paths.edges[:1])
-    found = {node for edge in every for node in (edge.source, edge.target)}
-    stages = sorted({node.stage for node in found})
+    all_nodes = {node for edge in every for node in (edge.source, edge.target)}
+    stages = sorted({node.stage for node in all_nodes})
     places: Spots = {}
     for column, stage in enumerate(stages):
-        nodes = sorted((n for n in found if n.stage == stage), key=_order)
+        nodes = sorted((n for n in all_nodes if n.stage == stage), key=_order)
         # Neighbouring columns are shifted, so that a line past a column does not run through it.
         reach = 0.0 if len(nodes) == 1 else 0.55 if stage and stage % 2 == 0 else 1.0
         for row, node in enumerate(nodes):

@@ -23,7 +23,7 @@ def figures(result: PatternsResult) -> list[Figure]:
 def _positions(result: PatternsResult) -> Figure:
     assert result.by_position is not None
     places = result.by_position.labels["query"]
-    shown, some = largest_heads(result.heads, result.focus.array, MOST_PANELS)
+    shown, of_all = largest_heads(result.heads, result.focus.array, MOST_PANELS)
     drawing = panels(
         [Panel(name, result.by_position.array[i, h]) for i, h, name in shown],
         places, places, x="to position", y="from position", colours=SHARE,
@@ -39,7 +39,7 @@ def _positions(result: PatternsResult) -> Figure:
         )  # fmt: skip
     return Figure(
         "by-position",
-        f"Where each head attends, by position{some}",
+        f"Where each head attends, by position{of_all}",
         drawing,
         f"One square per head, averaged over {result.rows} strings or rows: each line is a "
         "position, and its cells are the weights it gives the positions across. Darker is more.",
@@ -49,7 +49,7 @@ def _positions(result: PatternsResult) -> Figure:
 
 def _tokens(result: PatternsResult) -> Figure:
     labels = result.by_token.labels
-    shown, some = largest_heads(result.heads, result.focus.array, MOST_PANELS)
+    shown, of_all = largest_heads(result.heads, result.focus.array, MOST_PANELS)
     drawing = panels(
         [Panel(name, result.by_token.array[i, h]) for i, h, name in shown],
         labels["from"], labels["to"], x="to token", y="from token", colours=SHARE,
@@ -61,7 +61,7 @@ def _tokens(result: PatternsResult) -> Figure:
         spoken.append(f"{name}: {labels['from'][s]} gives {labels['to'][t]} {weights[s, t]:.0%}")
     return Figure(
         "by-token",
-        f"Where each head attends, by token{some}",
+        f"Where each head attends, by token{of_all}",
         drawing,
         "Each line is a token that attends; its cells are the mean weights on all copies of the "
         "tokens across.",
@@ -82,9 +82,12 @@ def view(result: PatternsResult, first: tuple[int, int] | None = None) -> Attent
     at = heads.index(next(head for head in heads if head[:2] == first)) if first else flat
     strings = [
         Shown(
-            one.name, one.tokens, one.reads, one.weights.array.reshape(-1, *one.weights.shape[2:])
+            string.name,
+            string.tokens,
+            string.reads,
+            string.weights.array.reshape(-1, *string.weights.shape[2:]),
         )
-        for one in result.strings
+        for string in result.strings
     ]
     mean = result.by_position
     sizes = {len(string.tokens) for string in result.strings}

@@ -39,13 +39,13 @@ def habits(seen: Sequence[Any], causal: bool) -> tuple[dict[str, Floats], dict[s
     weights, chance = {}, {}
     for name, places in PLACES.items():
         total, even, count = np.zeros(seen[0].pattern.shape[:2]), 0.0, 0
-        for one in seen:
-            visible = visibility(one, causal)
-            there = places(one.tokens) & visible
+        for string in seen:
+            visible = visibility(string, causal)
+            there = places(string.tokens) & visible
             asked = there.any(1) & (visible.sum(1) > 1)
             if name == "first":
                 asked[0] = False  # at the start, the first is itself
-            total += (one.pattern * there)[:, :, asked].sum((-1, -2))
+            total += (string.pattern * there)[:, :, asked].sum((-1, -2))
             even += float((there[asked].sum(1) / visible[asked].sum(1)).sum())
             count += int(asked.sum())
         weights[name] = total / max(count, 1)
@@ -56,18 +56,18 @@ def habits(seen: Sequence[Any], causal: bool) -> tuple[dict[str, Floats], dict[s
 def focus(seen: Sequence[Any], causal: bool) -> Floats:
     """`[layer head]`: the mean total variation distance from equal weights on what is visible."""
     total, count = np.zeros(seen[0].pattern.shape[:2]), 0
-    for one in seen:
-        visible = visibility(one, causal)
-        share = visible * one.copies
+    for string in seen:
+        visible = visibility(string, causal)
+        share = visible * string.copies
         share = share / np.maximum(share.sum(1, keepdims=True), 1e-300)
         asked = visible.sum(1) > 1
-        total += 0.5 * np.abs(one.pattern - share)[:, :, asked].sum((-1, -2))
+        total += 0.5 * np.abs(string.pattern - share)[:, :, asked].sum((-1, -2))
         count += int(asked.sum())
     return np.asarray(total / max(count, 1))
 
 
-def visibility(one: Any, causal: bool) -> Places:
+def visibility(string: Any, causal: bool) -> Places:
     """`[query key]`."""
-    size = len(one.tokens)
-    visible = np.broadcast_to(one.copies > 0, (size, size))
+    size = len(string.tokens)
+    visible = np.broadcast_to(string.copies > 0, (size, size))
     return visible & np.tri(size, dtype=bool) if causal else visible

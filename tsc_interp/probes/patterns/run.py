@@ -86,20 +86,20 @@ def run(
     layers = chosen_layers(model, layer)
     seen = [_seen(given, row, layers) for row in range(len(given.rows))]
     ordered = config is None or config.needs_order
-    causal = all(not np.triu(one.pattern, 1).any() for one in seen) and ordered
+    causal = all(not np.triu(string.pattern, 1).any() for string in seen) and ordered
     labels = {"layer": layers, "head": range(seen[0].pattern.shape[1])}
     habit, chance = habits(seen, causal) if ordered else ({}, {})
-    shown, what = _shown(seen), "rows" if config is None else "strings"
+    shown, units = _shown(seen), "rows" if config is None else "strings"
     left_out = len(seen) - len(shown)
     notes = {
-        f"of {len(seen)} {what} the first {len(shown)} are shown one by one": left_out,
+        f"of {len(seen)} {units} the first {len(shown)} are shown one by one": left_out,
         "this model has no positions, so there are no averages by position": not ordered,
     }
     return PatternsResult(
         not_applicable=that_hold(notes),
         n_layers=model.cfg.n_layers,
         rows=len(seen),
-        strings=tuple(_kept(one, labels) for one in shown),
+        strings=tuple(_kept(string, labels) for string in shown),
         by_token=_by_token(seen, labels),
         by_position=_by_position(seen, labels) if ordered else None,
         focus=LabeledArray.of(focus(seen, causal), **labels),
@@ -132,8 +132,8 @@ def _seen(run: Any, row: int, layers: Sequence[int]) -> StringAttention:
 
 def _shown(seen: Sequence[StringAttention]) -> Sequence[StringAttention]:
     total, count = 0, 0
-    for one in seen[:MOST_STRINGS]:
-        total += one.pattern.size
+    for string in seen[:MOST_STRINGS]:
+        total += string.pattern.size
         if total > MOST_WEIGHTS and count:
             break
         count += 1
@@ -146,19 +146,21 @@ def _shown(seen: Sequence[StringAttention]) -> Sequence[StringAttention]:
     return seen[:count]
 
 
-def _kept(one: StringAttention, labels: dict[str, Any]) -> StringPattern:
-    places = range(len(one.tokens))
-    weights = LabeledArray.of(one.pattern.round(5), **labels, query=places, key=places)
-    return StringPattern(name=one.name, tokens=one.tokens, reads=one.reads, weights=weights)
+def _kept(string: StringAttention, labels: dict[str, Any]) -> StringPattern:
+    places = range(len(string.tokens))
+    weights = LabeledArray.of(string.pattern.round(5), **labels, query=places, key=places)
+    return StringPattern(
+        name=string.name, tokens=string.tokens, reads=string.reads, weights=weights
+    )
 
 
 def _by_position(seen: Sequence[StringAttention], labels: dict[str, Any]) -> LabeledArray:
-    width = max(len(one.tokens) for one in seen)
+    width = max(len(string.tokens) for string in seen)
     total = np.zeros((*seen[0].pattern.shape[:2], width, width))
     count = np.zeros((width, width))
-    for one in seen:
-        size = len(one.tokens)
-        total[:, :, :size, :size] += one.pattern
+    for string in seen:
+        size = len(string.tokens)
+        total[:, :, :size, :size] += string.pattern
         count[:size, :size] += 1
     mean = (total / np.maximum(count, 1)).round(5)
     return LabeledArray.of(mean, **labels, query=range(width), key=range(width))
@@ -166,15 +168,15 @@ def _by_position(seen: Sequence[StringAttention], labels: dict[str, Any]) -> Lab
 
 def _by_token(seen: Sequence[StringAttention], labels: dict[str, Any]) -> LabeledArray:
     """Of many tokens those that occur most."""
-    times = Counter(_kind(token) for one in seen for token in one.tokens)
+    times = Counter(_kind(token) for string in seen for token in string.tokens)
     kinds = [token for token, _ in times.most_common(MOST_TOKENS)]
     kinds.sort(key=list(times).index)
     total = np.zeros((*seen[0].pattern.shape[:2], len(kinds), len(kinds)))
     count = np.zeros(len(kinds))
-    for one in seen:
-        member = np.array([[_kind(t) == kind for kind in kinds] for t in one.tokens], dtype=float)
-        as_query = member * np.maximum(one.copies, 1)[:, None]  # CLS reads, even where none see it
-        total += np.einsum("lhqk,qs,kt->lhst", one.pattern, as_query, member, optimize=True)
+    for string in seen:
+        member = np.array([[_kind(t) == kind for kind in kinds] for t in string.tokens], float)
+        as_query = member * np.maximum(string.copies, 1)[:, None]  # CLS reads, even if unseen
+        total += np.einsum("lhqk,qs,kt->lhst", string.pattern, as_query, member, optimize=True)
         count += as_query.sum(0)
     mean = total / np.maximum(count, 1)[:, None]
     return LabeledArray.of(mean, **labels, **{"from": kinds, "to": kinds})

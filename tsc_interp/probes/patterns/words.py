@@ -12,7 +12,7 @@ MOST_HEADS = 8
 def findings(result: PatternsResult) -> tuple[Finding, ...]:
     heads = [(i, h, name, result.habit(i, h)) for i, h, name in result.heads]
     clear = [(name, habit) for i, h, name, habit in heads if habit and not result.uniform(i, h)]
-    clear.sort(key=lambda one: -(one[1][1] - one[1][2]))
+    clear.sort(key=lambda head: -(head[1][1] - head[1][2]))
     even = [name for i, h, name in result.heads if result.uniform(i, h)]
     rest = len(heads) - len(clear) - len(even)
     statements = [
@@ -37,7 +37,7 @@ def findings(result: PatternsResult) -> tuple[Finding, ...]:
             "rule that explains half of the weight; the view shows each string's attention."
         )
         if result.habits is None:
-            i, h, name, _ = max(heads, key=lambda one: result.focus.array[one[0], one[1]])
+            i, h, name, _ = max(heads, key=lambda head: result.focus.array[head[0], head[1]])
             text = (
                 f"{capital(name)} is the most selective of {len(heads)}: its weights are "
                 f"{result.focus.array[i, h]:.0%} away from equal ones."

@@ -126,7 +126,7 @@ def _unread(model: Any, needs: str, reads: Sequence[str]) -> tuple[Unread, ...]:
     for letter in needs:
         if letter not in reads:
             without = needs.replace(letter, "")
-            said = as_array(model([needs, without])) if without else np.empty(0)
-            logits = tuple(said.tolist()) if said.ndim == 1 else ()  # not of several outputs
+            outputs = as_array(model([needs, without])) if without else np.empty(0)
+            logits = tuple(outputs.tolist()) if outputs.ndim == 1 else ()  # not of several outputs
             unread.append(Unread(letter=letter, with_it=needs, without_it=without, logits=logits))
     return tuple(unread)

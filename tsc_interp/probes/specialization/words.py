@@ -117,19 +117,21 @@ def _unread(result: SpecializationResult, needs: str) -> list[Finding]:
     count = len(result.reads[0])
     every = {1: "its one head reads", 2: "both heads read"}.get(count, f"all {count} heads read")
     heads = every if len(set(result.reads[0])) == 1 else f"its {count} heads read"
-    return [_effect_of_not_reading(one, f"{heads} {readable}") for one in result.unread]
+    return [_effect_of_not_reading(unread, f"{heads} {readable}") for unread in result.unread]
 
 
-def _effect_of_not_reading(one: Unread, instead: str) -> Finding:
-    if not one.logits:
-        return Finding.of(f"No head reads `{one.letter}`; {instead}.", severity="warning")
-    with_it, without_it = one.logits
-    numbers: dict[str, Cell] = {one.with_it: with_it, one.without_it: without_it}
-    pair = f"`{one.with_it}` has logit {with_it:+.4f} and `{one.without_it}` {without_it:+.4f}"
+def _effect_of_not_reading(unread: Unread, instead: str) -> Finding:
+    if not unread.logits:
+        return Finding.of(f"No head reads `{unread.letter}`; {instead}.", severity="warning")
+    with_it, without_it = unread.logits
+    numbers: dict[str, Cell] = {unread.with_it: with_it, unread.without_it: without_it}
+    pair = (
+        f"`{unread.with_it}` has logit {with_it:+.4f} and `{unread.without_it}` {without_it:+.4f}"
+    )
     turns = (with_it > 0) != (without_it > 0)
     effect = ", and whether it is there does not change the answer"
     text = (
-        f"No head reads `{one.letter}` ({instead})"
+        f"No head reads `{unread.letter}` ({instead})"
         f"{', yet the answer depends on it' if turns else effect}: {pair}."
     )
     return Finding.of(text, numbers, "warning" if turns else "failure")

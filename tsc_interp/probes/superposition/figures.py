@@ -43,10 +43,10 @@ def _chosen(result: SuperpositionResult) -> Figure:
     )
 
 
-def _number_lines(result: SuperpositionResult, of: LabeledArray, i: int, layer: str) -> Figure:
+def _number_lines(result: SuperpositionResult, source: LabeledArray, i: int, layer: str) -> Figure:
     """Letters on a line per head; the one it reads is ringed, and a bar spans what others give."""
-    labels = of.labels
-    letters, values = labels["letter"], of.array[i, :, :, 0]
+    labels = source.labels
+    letters, values = labels["letter"], source.array[i, :, :, 0]
     names = [f"head {head}" for head in labels["head"]]
     rows = [
         (name, list(zip(letters, line.tolist(), strict=True)))

@@ -34,8 +34,10 @@ def findings(result: SuperpositionResult) -> tuple[Finding, ...]:
         for i in range(len(result.reads))
         for finding in (*_heads(result, i), *_joint(result, i))
     ]
-    shortest_first = sorted(result.imitations, key=lambda one: n_letters(one.string))
-    by_cause = grouped(shortest_first, lambda one: (one.head, one.missing, one.by))
+    shortest_first = sorted(result.imitations, key=lambda imitation: n_letters(imitation.string))
+    by_cause = grouped(
+        shortest_first, lambda imitation: (imitation.head, imitation.missing, imitation.by)
+    )
     statements += [_imitation(result, result.needs, *same) for same in by_cause]
     if others := result.other_false_positives:
         text = (
@@ -182,23 +184,23 @@ def _joint(result: SuperpositionResult, i: int) -> list[Finding]:
 
 
 def _imitation(
-    result: SuperpositionResult, needs: str, one: Imitation, *others: Imitation
+    result: SuperpositionResult, needs: str, first: Imitation, *others: Imitation
 ) -> Finding:
     assert result.values is not None
     assert result.string_values is not None
-    values, letters = result.values.array[0, one.head], _letters(result)
-    own, target = (write_vector(values[letters.index(t)]) for t in (one.by, one.missing))
+    values, letters = result.values.array[0, first.head], _letters(result)
+    own, target = (write_vector(values[letters.index(t)]) for t in (first.by, first.missing))
     layer = result.values.labels["layer"][0]
-    output = result.string_values.at(layer=layer, string=one.string, head=one.head)
+    output = result.string_values.at(layer=layer, string=first.string, head=first.head)
     text = (
-        f"`{one.string}` (logit {one.logit:+.4f}) is a false positive: it has no "
-        f"`{one.missing}`, but `{one.by}` is mistaken for it. "
-        f"{capital(_name(result, 0, one.head))} gives `{one.by}` {one.weight:.0%} of its "
+        f"`{first.string}` (logit {first.logit:+.4f}) is a false positive: it has no "
+        f"`{first.missing}`, but `{first.by}` is mistaken for it. "
+        f"{capital(_name(result, 0, first.head))} gives `{first.by}` {first.weight:.0%} of its "
         f"weight, with a value of {own} where "
-        f"`{one.missing}` has {target}; its output {write_vector(output)} reads as "
-        f"{write_mixture(one.reads_as, needs)}."
+        f"`{first.missing}` has {target}; its output {write_vector(output)} reads as "
+        f"{write_mixture(first.reads_as, needs)}."
     )
     if others:
         text += f" The same happens in {write_strings([other.string for other in others])}."
-    share = one.reads_as[needs.index(one.missing)]
-    return Finding.of(text, {"logit": one.logit, "head": one.head, "share": share}, "failure")
+    share = first.reads_as[needs.index(first.missing)]
+    return Finding.of(text, {"logit": first.logit, "head": first.head, "share": share}, "failure")

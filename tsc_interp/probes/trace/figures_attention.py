@@ -49,10 +49,10 @@ def weights(result: TraceResult, array: LabeledArray, layer: int) -> Figure:
         for row, string in enumerate(result.strings)
         for column, head in enumerate(heads[:2])
     )
-    several = len(array.labels["layer"]) > 1
+    many_layers = len(array.labels["layer"]) > 1
     return Figure(
         f"weights-{layer}" if layer else "weights",
-        f"Where CLS looks, layer {layer}" if several else "Where CLS looks",
+        f"Where CLS looks, layer {layer}" if many_layers else "Where CLS looks",
         figure,
         "The share of a head's attention that goes to each letter, all copies together. Within a "
         "head, the shares of a string sum to one.",

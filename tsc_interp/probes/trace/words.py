@@ -12,7 +12,7 @@ def findings(result: TraceResult) -> tuple[Finding, ...]:
     total = len(result.strings)
     text = f"All {total} strings traced are answered correctly ({result.task}?)."
     if wrong:
-        each = [
+        examples = [
             f"`{string}` (logit {logits[string]:.4f}, should be "
             f"{'below' if logits[string] > 0 else 'above'} 0)"
             for string in wrong[:4]
@@ -21,7 +21,7 @@ def findings(result: TraceResult) -> tuple[Finding, ...]:
         are = "is" if len(wrong) == 1 else "are"
         text = (
             f"{len(wrong)} of the {total} strings traced {are} answered wrongly ({result.task}?): "
-            f"{', '.join(each)}{more}."
+            f"{', '.join(examples)}{more}."
         )
     numbers = {"wrong": len(wrong), "strings": total}
     first = Finding.of(text, numbers, "failure" if wrong else "good")
