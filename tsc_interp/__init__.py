@@ -18,39 +18,27 @@ _PUBLIC = {
 }
 
 _MOVED = {
-    "bundled_names": "tsc_interp.checkpoints",
-    "load_checkpoint": "tsc_interp.checkpoints",
-    "RunDirectory": "tsc_interp.checkpoints.run_directory",
-    "Hooks": "tsc_interp.interventions.hooks",
-    "Construction": "tsc_interp.laboratories.construct.written",
-    "Evaluation": "tsc_interp.model.evaluation",
-    "Pruned": "tsc_interp.pruning",
-    "LabReport": "tsc_interp.report.laboratory",
-    "sweep_report": "tsc_interp.report.sweep",
-    "Alphabet": "tsc_interp.strings",
-    "Sweep": "tsc_interp.sweeps",
-    "AtLeast": "tsc_interp.tasks",
-    "Before": "tsc_interp.tasks",
-    "ContainsAll": "tsc_interp.tasks",
-    "Majority": "tsc_interp.tasks",
-    "Maximum": "tsc_interp.tasks",
-    "MostFrequent": "tsc_interp.tasks",
-    "OwnTask": "tsc_interp.tasks",
-    "Parity": "tsc_interp.tasks",
-    "RunConfig": "tsc_interp.training.config",
-    "load_experiment": "tsc_interp.training.experiments",
-    "make_experiment": "tsc_interp.training.experiments",
-    "Diff": "tsc_interp.verification",
-    "Difference": "tsc_interp.verification",
-    "Float32Horizon": "tsc_interp.verification",
-    "OrderedVerdict": "tsc_interp.verification",
-    "check_agreement": "tsc_interp.verification",
-    "check_ordered": "tsc_interp.verification",
-    "difference": "tsc_interp.verification",
-    "float32_answers": "tsc_interp.verification",
-    "float32_horizon": "tsc_interp.verification",
-    "read_certificate": "tsc_interp.verification",
-    "verify_ordered": "tsc_interp.verification",
+    name: f"tsc_interp.{module}"
+    for module, names in {
+        "checkpoints": "bundled_names load_checkpoint",
+        "checkpoints.run_directory": "RunDirectory",
+        "interventions.hooks": "Hooks",
+        "laboratories.construct.written": "Construction",
+        "model.evaluation": "Evaluation",
+        "pruning": "Pruned",
+        "report.laboratory": "LabReport",
+        "report.sweep": "sweep_report",
+        "strings": "Alphabet",
+        "sweeps": "Sweep",
+        "tasks": "AtLeast Before ContainsAll Majority Maximum MostFrequent OwnTask Parity",
+        "training.config": "RunConfig",
+        "training.experiments": "load_experiment make_experiment",
+        "verification": (
+            "Diff Difference Float32Horizon OrderedVerdict check_agreement check_ordered "
+            "difference float32_answers float32_horizon read_certificate verify_ordered"
+        ),
+    }.items()
+    for name in names.split()
 }
 """Names that were public before, and the modules that have them now."""
 

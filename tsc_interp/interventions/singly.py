@@ -114,15 +114,12 @@ def _first_order(
         if name not in cached:
             raise UsageError(f"{intervention}: its hook did not fire, so nothing was changed")
         before, after = cached[name], step(cached[name], hook=None)
-    if _score(intervention):
+    place = intervention.place
+    if isinstance(place, Part) and place.kind == "score":
         before, after = before.softmax(-1), after.softmax(-1)
         name = _weights(name)
     change: Tensor = gradients[name] * (after - before)
     return change.sum()
-
-
-def _score(intervention: Intervention) -> bool:
-    return isinstance(intervention.place, Part) and intervention.place.kind == "score"
 
 
 def _weights(name: str) -> str:

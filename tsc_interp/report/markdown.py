@@ -10,7 +10,7 @@ from tsc_interp.output.visible import visible
 from tsc_interp.report.commands import command, python
 from tsc_interp.report.content import ReportContent, anchor, disagreements
 from tsc_interp.report.model_report import Section
-from tsc_interp.results.base import Cell, Table
+from tsc_interp.results.base import Table
 
 GENERATOR = "<!-- made by tsc-interp -->"
 
@@ -114,9 +114,6 @@ def _table(table: Table) -> list[str]:
         "---:" if all(is_number(row[index]) for row in table.rows) else "---"
         for index in range(len(table.columns))
     ]
-    columns, *rows = ([_cell(cell) for cell in row] for row in (table.columns, *table.rows))
+    cells = (table.columns, *table.rows)
+    columns, *rows = ([plain(format_cell(cell)) for cell in row] for row in cells)
     return [f"| {' | '.join(row)} |" for row in (columns, sides, *rows)]
-
-
-def _cell(cell: Cell) -> str:
-    return plain(format_cell(cell))

@@ -32,13 +32,12 @@ def _pictures(titles: Sequence[str], across: int, height: int, **gaps: float) ->
 
 def _maps(result: ImageResult) -> Figure:
     verdicts = [
-        "" if example.answer == example.word else f" (it is {example.word})"
-        for example in result.shown
+        "" if case.answer == case.word else f" (it is {case.word})" for case in result.shown
     ]
     titles = [
-        f"{example.sentence.removesuffix(f'{example.place} is')}<br>{example.place} is "
-        f"<b>{example.answer}</b>{verdict}"
-        for example, verdict in zip(result.shown, verdicts, strict=True)
+        f"{case.sentence.removesuffix(f'{case.place} is')}<br>{case.place} is "
+        f"<b>{case.answer}</b>{verdict}"
+        for case, verdict in zip(result.shown, verdicts, strict=True)
     ]
     figure = _pictures(titles, 2, 680, y_gap=0.2)
     picture = result.picture.array
@@ -47,7 +46,7 @@ def _maps(result: ImageResult) -> Figure:
     middles = [step * (i + 0.5) - 0.5 for i in range(result.maps.shape[-1])]
     clear = [(0.0, faint(_OVER, 0.0)), (1.0, faint(_OVER, 0.85))]
     spoken = []
-    for place, (example, weights) in enumerate(zip(result.shown, result.maps.array, strict=True)):
+    for place, (case, weights) in enumerate(zip(result.shown, result.maps.array, strict=True)):
         at = {"row": place // 2 + 1, "col": place % 2 + 1}
         figure.add_heatmap(z=picture, showscale=False, **SHARE, hoverinfo="skip", **at)
         for cut in range(1, result.options.grid):
@@ -59,8 +58,7 @@ def _maps(result: ImageResult) -> Figure:
             zmax=float(weights.max()), hovertemplate="weight %{z:.3f}<extra></extra>", **at,
         )  # fmt: skip
         spoken.append(
-            f"`{example.sentence}`: {example.answer}{verdicts[place]}, "
-            f"largest weight {weights.max():.0%}"
+            f"`{case.sentence}`: {case.answer}{verdicts[place]}, largest weight {weights.max():.0%}"
         )
     return Figure(
         "maps",

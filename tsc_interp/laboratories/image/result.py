@@ -100,9 +100,6 @@ class ImageResult(LabResult):
         return Table.from_rows(title, columns, rows)
 
     def _shown(self) -> Table:
-        rows = tuple(
-            (example.sentence, example.place, example.word, example.answer)
-            for example in self.shown
-        )
+        rows = tuple((case.sentence, case.place, case.word, case.answer) for case in self.shown)
         columns = ("sentence so far", "place", "next word", "the network's")
         return Table.from_rows("The sentences that are drawn", columns, rows)

@@ -47,11 +47,8 @@ def _errors(result: AblationResult, before: Exact) -> Figure:
         tickangle=0,
         range=[1.6 * none, most * 1.04],
     )
-    errors = {
-        ablation.part: ablation.exact.errors
-        for ablation in result.of("zero", exact=True)
-        if ablation.exact
-    }
+    zeroed = result.of("zero", exact=True)
+    errors = {part.part: part.exact.errors for part in zeroed if part.exact}
     worst = max(errors, key=lambda part: errors[part])
     return Figure(
         "errors",
@@ -84,8 +81,7 @@ def _first_errors(result: AblationResult, before: Exact) -> Figure:
         range=[-0.05 * most, most * 1.05],
     )
     ranked = sorted(
-        result.of("zero", exact=True),
-        key=lambda ablation: ablation.exact.reach if ablation.exact else 0.0,
+        result.of("zero", exact=True), key=lambda part: part.exact.reach if part.exact else 0.0
     )
     return Figure(
         "first-errors",

@@ -64,35 +64,28 @@ def _pairs(result: AtlasResult, logits: LabeledArray, wrong: LabeledArray) -> Fi
 
 def _sets(result: AtlasResult) -> Figure:
     """How long the first error of every set of letters is."""
-    sets = sorted(
-        result.sets, key=lambda letter_set: (letter_set.length or np.inf, letter_set.letters)
-    )
+    sets = sorted(result.sets, key=lambda entry: (entry.length or np.inf, entry.letters))
     figure = new_figure("letters in the first error", height=110 + 26 * len(sets))
     far = max([letter_set.length or 0 for letter_set in sets] + [1000]) * 3
-    failing = [
-        (i, letter_set) for i, letter_set in enumerate(sets) if letter_set.length is not None
-    ]
-    sides = ["middle right" if (letter_set.length or 0) ** 2 < far else "middle left"
-             for _, letter_set in failing]  # fmt: skip
+    failing = [(i, entry) for i, entry in enumerate(sets) if entry.length is not None]
+    sides = ["middle right" if (entry.length or 0) ** 2 < far else "middle left"
+             for _, entry in failing]  # fmt: skip
     words = [
-        f"{letter_set.first_error}: a {letter_set.kind}, logit {letter_set.logit:.4g}"
-        for _, letter_set in failing
+        f"{entry.first_error}: a {entry.kind}, logit {entry.logit:.4g}" for _, entry in failing
     ]
-    add_series(figure, [letter_set.length or 0 for _, letter_set in failing],
-               [i for i, _ in failing], "", "%{customdata}<extra></extra>", mode="markers+text",
-               colour=WRONG, symbol="x", size=11,
-               text=[f" {letter_set.first_error} " for _, letter_set in failing],
-               textposition=sides, cliponaxis=False, customdata=words,
-               showlegend=False)  # fmt: skip
-    quiet = [(i, letter_set) for i, letter_set in enumerate(sets) if letter_set.length is None]
+    add_series(figure, [entry.length or 0 for _, entry in failing], [i for i, _ in failing], "",
+               "%{customdata}<extra></extra>", mode="markers+text", colour=WRONG, symbol="x",
+               size=11, text=[f" {entry.first_error} " for _, entry in failing], textposition=sides,
+               cliponaxis=False, customdata=words, showlegend=False)  # fmt: skip
+    quiet = [(i, entry) for i, entry in enumerate(sets) if entry.length is None]
     figure.add_scatter(
         x=[1] * len(quiet),
         y=[i for i, _ in quiet],
         mode="text",
         text=[
-            "right at every length, proved" if letter_set.always_right
-            else f"no error up to {letter_set.verified_length:,}, proved"
-            for _, letter_set in quiet
+            "right at every length, proved" if entry.always_right
+            else f"no error up to {entry.verified_length:,}, proved"
+            for _, entry in quiet
         ],
         textposition="middle right",
         hoverinfo="skip",

@@ -85,15 +85,11 @@ def negative_sets(config: ClassifierConfig) -> tuple[list[str], int]:
     letters, task = config.alphabet.letters, config.task
     if config.n_letters <= ALL_SETS_UP_TO:
         sets = [
-            "".join(subset)
-            for k in range(1, len(letters) + 1)
-            for subset in combinations(letters, k)
+            "".join(own) for k in range(1, len(letters) + 1) for own in combinations(letters, k)
         ]
     else:
         # A rule looks at the letters it names; with all others present the sets are largest.
-        named = [
-            subset for k in range(len(task.needs) + 1) for subset in combinations(task.needs, k)
-        ]
+        named = [own for k in range(len(task.needs) + 1) for own in combinations(task.needs, k)]
         others = set(letters) - set(task.needs)
         sets = ["".join(sorted(others | set(subset))) for subset in named if others or subset]
     labels = {subset: task.label_of_support(frozenset(subset)) for subset in sets}

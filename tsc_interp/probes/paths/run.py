@@ -70,27 +70,22 @@ def run(model: Any, strings: Sequence[str] | Tensor, **options: Unpack[PairOptio
     )
 
 
-def _paths(pair_run: PairRun) -> Paths:
-    places = list(_places(pair_run))
+def _paths(run: PairRun) -> Paths:
+    places = list(_places(run))
     if len(places) > MOST_EDGES:
         raise UnsupportedError(
             f"this model has {len(places):,} edges; up to {MOST_EDGES:,} can be estimated"
         )
-    wanted = [Intervention(place, pair_run.patch) for place in places]
-    scale = pair_run.pair.clean_logit - pair_run.pair.corrupted_logit
-    estimates = (
-        as_array(expected(pair_run.model, pair_run.corrupted, wanted, metric=pair_run.metric))
-        / scale
-    )
+    wanted = [Intervention(place, run.patch) for place in places]
+    scale = run.pair.clean_logit - run.pair.corrupted_logit
+    estimates = as_array(expected(run.model, run.corrupted, wanted, metric=run.metric)) / scale
     order = np.argsort(-np.abs(estimates), kind="stable")
     kept, rest = order[:MOST_MEASURED], order[MOST_MEASURED:]
-    effects = singly(
-        pair_run.model, pair_run.corrupted, [wanted[k] for k in kept], metric=pair_run.metric
-    )
+    effects = singly(run.model, run.corrupted, [wanted[k] for k in kept], metric=run.metric)
     shares = as_array(effects.changes) / scale
     moved = as_array(effects.moved) > SAME
     measured = [
-        _edge(pair_run, wanted[k], float(share), float(estimates[k]))
+        _edge(run, wanted[k], float(share), float(estimates[k]))
         for k, share, differs in zip(kept.tolist(), shares, moved, strict=True)
         if differs
     ]
@@ -101,7 +96,7 @@ def _paths(pair_run: PairRun) -> Paths:
 
         ranks = float(spearmanr(exact, estimated).statistic)
     return Paths(
-        pair=pair_run.pair,
+        pair=run.pair,
         edges=tuple(measured),
         same=int((~moved).sum()),
         left_out=len(rest),
@@ -110,23 +105,23 @@ def _paths(pair_run: PairRun) -> Paths:
     )
 
 
-def _places(pair_run: PairRun) -> Iterator[Place]:
+def _places(run: PairRun) -> Iterator[Place]:
     """Every edge that can carry a difference, and letters into heads."""
-    cfg = pair_run.model.cfg
-    if pair_run.by == "letter":
-        letters = [p for p, name in enumerate(pair_run.pair.positions) if name != "CLS"]
+    cfg = run.model.cfg
+    if run.by == "letter":
+        letters = [p for p, name in enumerate(run.pair.positions) if name != "CLS"]
         for layer in range(cfg.n_layers):
             for head in range(cfg.n_heads):
                 yield from (Part("score", layer, head, seen=letter) for letter in letters)
     for edge in edges(cfg):
         if edge.source.kind != "embed":
             yield edge
-        elif pair_run.by == "position" and edge.target.layer == 0 and _of_a_head(edge.target):
+        elif run.by == "position" and edge.target.layer == 0 and _of_a_head(edge.target):
             target = edge.target
-            for at in pair_run.differ:
+            for at in run.differ:
                 reader = Part(target.kind, target.layer, target.index, position=at)
                 yield Edge(edge.source, reader)
-        elif pair_run.by == "position":
+        elif run.by == "position":
             yield edge
 
 
@@ -134,19 +129,19 @@ def _of_a_head(target: Part) -> bool:
     return target.kind in ("query", "key", "value")
 
 
-def _edge(pair_run: PairRun, wanted: Intervention, effect: float, estimate: float) -> PathEdge:
-    place, deep = wanted.place, pair_run.model.cfg.n_layers > 1
-    last = 2 * pair_run.model.cfg.n_layers + 1
+def _edge(run: PairRun, wanted: Intervention, effect: float, estimate: float) -> PathEdge:
+    place, deep = wanted.place, run.model.cfg.n_layers > 1
+    last = 2 * run.model.cfg.n_layers + 1
     if isinstance(place, Part):  # a letter's count in a head
         assert place.seen is not None
-        name = pair_run.pair.positions[place.seen]
+        name = run.pair.positions[place.seen]
         source = Node(name=name, short=name, stage=0)
         target, through = _node(Part("head", place.layer, place.index), deep, last), "count"
     else:
         assert isinstance(place, Edge)
         at = place.target.position
         if place.source.kind == "embed":
-            name = "embedding" if at is None else pair_run.pair.positions[at]
+            name = "embedding" if at is None else run.pair.positions[at]
             source = Node(name=name, short="embed" if at is None else name, stage=0)
         else:
             source = _node(place.source, deep, last)
