@@ -2,24 +2,38 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --disable-pip-version-check --no-compile -qq -c constraints.txt
+# Dependency groups need pip 25.1; what is older upgrades itself first.
+PIP_INSTALL := -m pip install --disable-pip-version-check --no-compile -qq
+PIP := $(BIN)/python $(PIP_INSTALL) -c constraints.txt
+PIP_ITSELF := 'pip>=25.1'
 SOURCES := pyproject.toml constraints.txt
 
 # Hundreds of tests start a Python of their own: each would compile torch and us again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo mutants test test-tl3 check lint types docs docs-serve bench clean
+.PHONY: demo mutants test test-slow test-all test-tl3 check lines lint types docs docs-serve bench clean
 
 demo: $(VENV)/.run  ## Analyse a bundled model and show the result
 	$(BIN)/tsc-interp analyze --checkpoint generalization-errors
 
-test: $(VENV)/.dev  ## All tests
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+# `loadgroup` keeps tests that share an expensive page or laboratory in one process.
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadgroup
+
+test: $(VENV)/.dev  ## The quick tier: every oracle and every contract
+	$(PYTEST) -m "not slow"
+
+test-slow: $(VENV)/.dev  ## The slow tier: more browser, clusters, the sdist, every published figure
+	$(PYTEST) -m slow
+
+test-all: test test-slow  ## Both tiers
 
 test-tl3: .venv-tl3/.ready  ## The interoperation tests against TransformerLens 3.9
 	.venv-tl3/bin/python -m pytest tests/model/test_interop.py tests/model/test_export.py tests/model/test_importing.py tests/model/test_import_forgeries.py tests/model/test_hooks.py tests/model/test_compatibility.py tests/probes/test_patching_transformer_lens.py tests/probes/test_patterns.py tests/probes/test_circuits_weights.py tests/probes/test_ablation_rows.py tests/probes/test_any_model.py tests/report/test_outside.py tests/report/test_imported.py tests/model/test_import_frames.py tests/falsification
 
-check: lint types test docs  ## Everything that must hold before a change lands
+check: lines lint types test docs  ## Everything that must hold before a change lands
+
+lines:  ## Lines of Python in each room, and their caps
+	@$(PYTHON) -m tests.lines
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -49,15 +63,16 @@ clean:
 $(VENV)/.run: $(SOURCES)
 	$(PYTHON) -m venv $(VENV)
 	@echo "installing into $(VENV) (a few minutes the first time)"
+	$(BIN)/python $(PIP_INSTALL) $(PIP_ITSELF)
 	$(PIP) -e .
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.run
-	$(PIP) -e '.[dev,docs,images]'
+	$(PIP) -e '.[sweeps,cluster,labs,images]' --group dev --group docs
 	@touch $@
 
 .venv-tl3/.ready: $(SOURCES) constraints-tl3.txt
 	$(PYTHON) -m venv .venv-tl3
-	.venv-tl3/bin/python -m pip install --disable-pip-version-check --no-compile -qq \
-	  -c constraints-tl3.txt -e . pytest hypothesis
+	.venv-tl3/bin/python $(PIP_INSTALL) $(PIP_ITSELF)
+	.venv-tl3/bin/python $(PIP_INSTALL) -c constraints-tl3.txt -e . pytest hypothesis
 	@touch $@
