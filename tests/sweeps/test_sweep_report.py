@@ -212,6 +212,26 @@ def test_one_median_per_cell(rows):
     assert f"8: median {middle:,} of {len(lengths)}" in figure.alt
 
 
+def test_the_headline_names_no_winner_that_chance_could_have_named():
+    """Equal cells: intervals overlap, and an option explains about (k - 1) / (n - 1) by chance."""
+    named = 0
+    for seed in range(40):
+        random = np.random.default_rng(seed)
+        rows = [
+            made_up(d, "default", 20 * at + i, int(20 * math.exp(random.normal())) + 2)
+            for at, d in enumerate(WIDE)
+            for i in range(20)
+        ]
+        said = answer(analyse(frame(rows)))
+        named += "stay right longest" in said
+        assert ("No cell is clearly better" in said) != ("stay right longest" in said)
+        assert ("more than chance" in said) != ("explains the most" in said)
+    assert named <= 4  # of 40, where none differs
+    few = [made_up(d, "default", 5 * at + i, 10**at + i + 2)
+           for at, d in enumerate(WIDE) for i in range(5)]  # fmt: skip
+    assert "fewer than 6 models" in answer(analyse(frame(few)))
+
+
 def test_the_page_answers_and_links_reports(sweep, rows):
     said = answer(analyse(frame(rows)))
     assert said.startswith("Models of `8 default` stay right longest")

@@ -92,8 +92,12 @@ def render_sweep(
     )
 
 
+FEWEST = 6
+"""With fewer models in a cell there is no 95 % interval of their median."""
+
+
 def answer(analysis: Analysis) -> str:
-    """The question's answer in one sentence: which cells are best and worst, what makes it so."""
+    """The question's answer: which cells are best and worst, if any are, and what makes it so."""
     measured = [cell for cell in analysis.cells if cell["median"] is not None]
     if len(measured) < 2:
         return ""
@@ -101,16 +105,35 @@ def answer(analysis: Analysis) -> str:
     best, worst = ranked[-1], ranked[0]
     if best["median"] == worst["median"]:
         return f"No cell differs in its median first error: {_first(best['median'])} in each."
+    return f"{_compared(best, worst)} {_of_options(analysis)}".strip()
+
+
+def _compared(best: dict[str, Any], worst: dict[str, Any]) -> str:
+    few = min(best["models"], worst["models"]) < FEWEST
+    if few or worst["median_high"] >= best["median_low"]:
+        why = f"a cell has fewer than {FEWEST} models" if few else "their 95 % intervals overlap"
+        return (
+            "No cell is clearly better than another: the median first error lies between "
+            f"{_first(worst['median'])} (`{worst['cell']}`) and {_first(best['median'])} "
+            f"(`{best['cell']}`), but {why}."
+        )
     endless = best["median"] == float("inf")
     how = "are right at every length" if endless else f"err at {_first(best['median'])} or later"
-    text = (
+    return (
         f"Models of `{best['cell']}` stay right longest: at least half of them {how}. Those of "
         f"`{worst['cell']}` fail first: at least half of them by {_first(worst['median'])}."
     )
-    if analysis.factors and (strongest := analysis.factors[0]).explained > 0:
-        text += f" Of the options, `{strongest.name}` explains the largest share of the variance "
-        text += f"of the log length: {strongest.explained:.0%}."
-    return text
+
+
+def _of_options(analysis: Analysis) -> str:
+    """What the strongest option explains, and whether chance explains as much."""
+    strongest = next((factor for factor in analysis.factors if factor.explained > 0), None)
+    if strongest is None:
+        return ""
+    share = f"{strongest.explained:.0%} of the variance of the log length"
+    if strongest.clear:
+        return f"Of the options, `{strongest.name}` explains the most: {share}."
+    return f"No option explains more than chance would; `{strongest.name}` explains {share}."
 
 
 def _first(reach: float) -> str:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import fdtrc
 
 from tsc_interp.sweeps.columns import option_columns
 from tsc_interp.sweeps.tables import by, polars
@@ -26,6 +27,7 @@ Floats = NDArray[np.float64]
 MOST_VALUES = 24
 """An option with more values is no factor for a figure."""
 _OUTLIERS = 12
+_LEVEL = 0.05
 _FEWEST = 8
 """Models in a cell before one of them can stand out."""
 _NORMAL = 1.4826
@@ -53,6 +55,8 @@ class Factor:
     groups: tuple[Group, ...]
     explained: float
     """The share of the variance of log measure that lies between its values."""
+    clear: bool
+    """Whether that is more than chance gives: an F test at 5 %, shared among the options."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +106,8 @@ def analyse(table: DataFrame) -> Analysis:
     name, data = _measured(table)
     varying = [c for c in option_columns() if c in data.columns and data[c].n_unique() > 1]
     left_out = tuple(column for column in varying if data[column].n_unique() > MOST_VALUES)
-    factors = [_factor(data, column) for column in varying if column not in left_out]
+    used = [column for column in varying if column not in left_out]
+    factors = [_factor(data, column, _LEVEL / len(used)) for column in used]
     factors.sort(key=lambda factor: -factor.explained)
     pairs = combinations([factor.name for factor in factors], 2)
     interactions = [joint for pair in pairs if (joint := _interaction(data, *pair)) is not None]
@@ -124,7 +129,7 @@ def _measured(table: DataFrame) -> tuple[str, DataFrame]:
     return "length of the first error", known.with_columns(measure=finite)
 
 
-def _factor(data: DataFrame, name: str) -> Factor:
+def _factor(data: DataFrame, name: str, level: float) -> Factor:
     groups = []
     for (value,), part in data.sort(name, nulls_last=True).group_by(name, maintain_order=True):
         measured = part.drop_nulls("measure").sort("measure")
@@ -134,12 +139,22 @@ def _factor(data: DataFrame, name: str) -> Factor:
                 measured["measure"].to_numpy(), measured["row"].to_numpy(),
             )
         )  # fmt: skip
-    return Factor(name, tuple(groups), _explained([group.measures for group in groups]))
+    measures = [group.measures for group in groups if len(group.measures)]
+    explained = _explained(measures)
+    return Factor(name, tuple(groups), explained, _clear(explained, measures, level))
+
+
+def _clear(explained: float, groups: Sequence[Floats], level: float) -> bool:
+    between, within = len(groups) - 1, sum(map(len, groups)) - len(groups)
+    if between < 1 or within < 1:
+        return False
+    ratio = (explained / between) / max((1 - explained) / within, 1e-300)
+    return bool(fdtrc(between, within, ratio) < level)
 
 
 def _explained(groups: Sequence[Floats]) -> float:
     """The variance between groups over that of all, of the logarithms."""
-    logs = [np.log10(group) for group in groups if len(group)]
+    logs = [np.log10(group) for group in groups]
     everything = np.concatenate(logs) if logs else np.zeros(0)
     total = float(((everything - everything.mean()) ** 2).sum()) if len(everything) else 0.0
     if total <= 0:
