@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from inspect import signature
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,8 +11,9 @@ from pydantic import ValidationError
 
 from tests.cases import CONFIGS, configs
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.errors import ConfigError
+from tsc_interp.errors import ConfigError, UsageError
 from tsc_interp.rules import AtLeast, ContainsAll
+from tsc_interp.training.config import TrainingConfig
 
 
 @given(configs())
@@ -57,6 +60,15 @@ def test_refuses_with_what_is_allowed(options: dict[str, object], words: str) ->
     with pytest.raises(ConfigError, match="ClassifierConfig: ") as caught:
         ClassifierConfig(**options)
     assert words in str(caught.value)
+
+
+def test_options_are_given_by_name() -> None:
+    for call in (ClassifierConfig, TrainingConfig):
+        with pytest.raises(ConfigError, match="takes options by name, such as .*; got 5"):
+            call(5)
+        assert not any(p.kind is p.VAR_POSITIONAL for p in signature(call).parameters.values())
+    with pytest.raises(UsageError, match="epoch is a whole number from 1, got 'x'"):
+        TrainingConfig().rate("x")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("text", ["", "[]", "3", "{", '{"d_model": null}'])

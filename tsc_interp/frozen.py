@@ -6,6 +6,7 @@ Equal objects have equal JSON, so a configuration can be the key of a run.
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
@@ -27,11 +28,24 @@ class Frozen(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    def __init__(self, /, **data: Any) -> None:
+    def __init__(self, /, *unnamed: Any, **data: Any) -> None:
+        if unnamed:
+            raise ConfigError(
+                f"{type(self).__name__} takes options by name, such as "
+                f"{next(iter(type(self).model_fields), 'name')}=...; got {shorten(unnamed[0])}"
+            )
         try:
             super().__init__(**data)
         except ValidationError as error:
             raise ConfigError(_explain(type(self), error)) from None
+
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        """Show options alone in the signature."""
+        shown = inspect.signature(cls)
+        options = [p for p in shown.parameters.values() if p.kind is not p.VAR_POSITIONAL]
+        cls.__signature__ = shown.replace(parameters=options)
 
 
 class FrozenConfig(Frozen):

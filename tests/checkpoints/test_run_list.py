@@ -59,6 +59,13 @@ def test_every_run_is_listed_in_the_order_of_its_options(here):
     assert repr(run).startswith("<run four-letters/attend_cls=false/d_model=10/seed=0: 2 epochs, ")
 
 
+def test_what_cannot_be_looked_at_holds_no_runs(here):
+    """`tsc.runs("/")` met such links in /proc and failed."""
+    before = len(tsc.runs())
+    (here / "runs" / "circle").symlink_to("circle")
+    assert len(tsc.runs()) == before
+
+
 def test_every_address_leads_back_to_its_run(here):
     for run in tsc.runs():
         assert find_run(run.address).path == run.path

@@ -151,7 +151,15 @@ def _run_directories(directory: Path, experiment: str | None) -> Iterator[RunDir
 
 
 def _folders(place: Path) -> list[Path]:
-    return [Path(entry) for entry in entries(place, RunError) if entry.is_dir()]
+    return [Path(entry) for entry in entries(place, RunError) if _is_folder(entry)]
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    """Links that lead nowhere or in a circle, and what nobody may look at, hold no runs."""
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
 
 
 def _stored(run: RunDirectory, cell: Mapping[str, str]) -> StoredRun:

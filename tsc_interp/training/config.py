@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.data import TEST, TRAIN, VALIDATION, BalancedStream, Source
-from tsc_interp.errors import ConfigError
+from tsc_interp.errors import ConfigError, UsageError, shorten
 from tsc_interp.frozen import FrozenConfig
 
 LossName = Literal["cross_entropy", "sigmoid_scaled"]
@@ -43,6 +43,8 @@ class TrainingConfig(FrozenConfig):
 
     def rate(self, epoch: int) -> float:
         """Return the learning rate during `epoch` (1, 2, ...)."""
+        if type(epoch) is not int or epoch < 1:
+            raise UsageError(f"epoch is a whole number from 1, got {shorten(epoch)}")
         progress = min(epoch - 1, self.schedule_epochs) / self.schedule_epochs
         return self.learning_rate * (1.0 + (self.final_factor - 1.0) * progress)
 
