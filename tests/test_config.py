@@ -64,7 +64,7 @@ def test_refuses_with_what_is_allowed(options: dict[str, object], words: str) ->
 
 def test_options_are_given_by_name() -> None:
     for call in (ClassifierConfig, TrainingConfig):
-        with pytest.raises(ConfigError, match="takes options by name, such as .*; got 5"):
+        with pytest.raises(ConfigError, match=r"takes options by name, such as .*; got 5"):
             call(5)
         assert not any(p.kind is p.VAR_POSITIONAL for p in signature(call).parameters.values())
     with pytest.raises(UsageError, match="epoch is a whole number from 1, got 'x'"):

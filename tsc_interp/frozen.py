@@ -39,7 +39,6 @@ class Frozen(BaseModel):
         except ValidationError as error:
             raise ConfigError(_explain(type(self), error)) from None
 
-
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
         """Show options alone in the signature."""
