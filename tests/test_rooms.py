@@ -21,6 +21,7 @@ ROOMS = (
     "_version",
     "source_report",
     "errors",
+    "memory",
     "arguments",
     "files",
     "processes",
@@ -56,7 +57,8 @@ VERIFICATION = ("checker", "bounds", "search", "counting", "order")
 """Inside verification: each imports from those before it, the files beside them from all."""
 
 TRUSTED = (
-    "strings", "rules", "task", "tasks", "config", "errors", "files", "checkpoints.checkpoint",
+    "strings", "rules", "task", "tasks", "config", "errors", "memory", "files",
+    "checkpoints.checkpoint",
     "model.positions",  # fixed tables: what a model's weights are without being stored
 )  # fmt: skip
 """What the checker, which has to be trusted, imports of the package besides its own files."""
@@ -178,14 +180,14 @@ def test_importing_the_checker_loads_the_checker():
     code = "import sys, tsc_interp.verification.checker.check; print(*sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     ours = {name for name in run.stdout.split() if name.startswith(f"{PACKAGE.name}.")}
-    domain = {"_version", "arguments", "errors", "files", "frozen", "output", "strings", "rules",
-              "task", "task_check", "config", "checkpoints"}  # fmt: skip
+    domain = {"_version", "arguments", "errors", "memory", "files", "frozen", "output", "strings",
+              "rules", "task", "task_check", "config", "checkpoints"}  # fmt: skip
     assert {room(name) for name in ours} <= {*domain, "verification"}
     assert {part(name) for name in ours if room(name) == "verification"} == {"checker", "top"}
     assert [n for n in ours if room(n) == "verification" and part(n) == "top"] == [
         "tsc_interp.verification"
     ]
-    assert len(ours) <= 37
+    assert len(ours) <= 38
     assert not {"torch", "scipy"} & set(run.stdout.split())
 
 

@@ -130,7 +130,9 @@ def read_task(given: object) -> Any:
     if isinstance(given, str):
         given = {"kind": given.replace("-", "_")}
     if isinstance(given, Mapping):
-        kind = given.get("kind")
+        kind, inside = given.get("kind"), given.get("task")
+        if isinstance(inside, Mapping) and "task" in inside:
+            raise ValueError("a task has one frame, and the task in this one's frame has another")
         task = task_of_kind(kind) if isinstance(kind, str) else None
         if task is None:
             raise ValueError(

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from tsc_interp.checkpoints import safe
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.errors import CheckpointError, ConfigError, shorten
+from tsc_interp.errors import CheckpointError, UsageError, shorten
 from tsc_interp.files import as_path, shown, write_output
 from tsc_interp.output.json_form import jsonable
 from tsc_interp.strings import FIRST_LETTER
@@ -184,7 +184,7 @@ def _config(metadata: Mapping[str, str]) -> ClassifierConfig:
         raise CheckpointError("the stored configuration is missing")
     try:
         return ClassifierConfig.from_json(metadata["config"])
-    except ConfigError as error:
+    except UsageError as error:
         raise CheckpointError(f"the stored configuration cannot be used: {error}") from None
 
 

@@ -10,6 +10,7 @@ from pydantic import field_validator, model_validator
 from tsc_interp.config.options import ClassifierOptions
 from tsc_interp.config.shapes import weight_shapes
 from tsc_interp.errors import UnsupportedError
+from tsc_interp.memory import require_memory
 from tsc_interp.rules import Classes
 from tsc_interp.strings import letters_of_tokens
 from tsc_interp.task import SHIPPED
@@ -66,6 +67,12 @@ class ClassifierConfig(ClassifierOptions):
     def _options_fit(self) -> Self:
         if self.final_norm and not self.has_norm:
             raise ValueError("final_norm needs a kind of norm")
+        table = {"rotary": self.turned, "sinusoidal": self.d_model}.get(self.positions, 0)
+        require_memory(
+            f"the table of {self.positions} positions",
+            self.n_positions, table, each=24,
+            instead="choose a smaller n_positions",
+        )  # fmt: skip
         if self.positions != "learned" and not self.has_positions:
             raise ValueError(f"positions = {self.positions!r} needs n_positions")
         if self.causal and not self.attend_cls:

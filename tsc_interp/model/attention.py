@@ -14,6 +14,7 @@ from torch import Tensor
 
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
+from tsc_interp.memory import require_memory
 from tsc_interp.model.layers import Pass, Residual
 from tsc_interp.model.positions import alibi_slopes, rotary, turned_pairs
 
@@ -108,6 +109,10 @@ def _for_every_head(config: ClassifierConfig, x: Tensor) -> Tensor:
 def _scores(given: Pass, name: str, q: Tensor, k: Tensor) -> Tensor:
     """`[... batch head query key]`, with the log of each key's multiplicity."""
     config, inputs = given.config, given.inputs
+    require_memory(
+        f"attention between {k.shape[-3]:,} positions",
+        *q.shape[:-1], k.shape[-3], each=3 * q.element_size(), instead="give shorter strings",
+    )  # fmt: skip
     met = "... batch query head d_head, ... batch key head d_head -> ... batch head query key"
     scores = einsum(q, k, met) / config.score_divisor
     if config.ssmax:

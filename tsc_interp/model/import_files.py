@@ -31,6 +31,7 @@ from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.torch_files import read_tensors
 from tsc_interp.errors import CheckpointError, ConfigError, UnsupportedError, shorten
 from tsc_interp.files import read_regular, shown
+from tsc_interp.memory import require_memory
 from tsc_interp.model.importing import from_transformer_lens
 from tsc_interp.model.interop import HAS_BRIDGE_ONLY
 
@@ -122,6 +123,11 @@ def _refuse_larger(options: Mapping[str, Any], state: Mapping[str, Tensor]) -> N
     width, vocabulary, layers, heads, d_head, d_mlp, n_ctx = sizes
     block = 2 * heads * d_head + (0 if options.get("attn_only") else 2 * d_mlp)
     least = width * (vocabulary + layers * block + n_ctx * ("pos_embed.W_pos" in state))
+    # A mask of which token sees which: numbers first, then truth values in every layer.
+    require_memory(
+        f"the model's mask of n_ctx = {n_ctx:,} tokens", n_ctx, n_ctx, each=4 + layers,
+        instead="state a smaller n_ctx",
+    )  # fmt: skip
     stored = sum(tensor.numel() for tensor in state.values())
     if least > stored:
         raise CheckpointError(

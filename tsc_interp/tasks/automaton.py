@@ -21,7 +21,7 @@ from pydantic import field_validator, model_validator
 from tsc_interp.errors import ConfigError, UnsupportedError, shorten
 from tsc_interp.rules import Classes, Rule
 from tsc_interp.strings import LETTERS
-from tsc_interp.tasks.machine import Machine, explore
+from tsc_interp.tasks.machine import MOST_STATES, Machine, explore
 
 
 class OrderRule(Rule):
@@ -143,6 +143,8 @@ def _as_data(data: Mapping[str, Any]) -> dict[str, Any]:
     states = fields.get("states")
     step, label, start = fields.get("step"), fields.get("label"), fields.get("start")
     if isinstance(states, int) and not isinstance(states, bool):
+        if states > MOST_STATES:
+            raise ConfigError(f"an automaton has at most {MOST_STATES:,} states, got {states:,}")
         states = range(states)
     if states is None and isinstance(step, Sequence):
         states = range(len(step))
