@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,45 +16,33 @@ _SYMBOLS = {3: "circle-open", 4: "diamond"}
 _SHAPES = ("circle", "square", "diamond", "cross", "triangle-up")
 
 
-def own_models(runs: Mapping[int, Rows]) -> Figure:
+def own_models(rows: Rows) -> Figure:
     """Where each of the models fails first, beside the length it was tested at."""
-    figure = new_figure("length of the shortest failure (log)", height=380, legend=True)
-    for (version, rows), colour in zip(runs.items(), MUTED, strict=False):
-        lengths = sorted(row["right_through"] + 1 for row in rows)
-        figure.add_scatter(
-            x=lengths,
-            y=[f"{i + 1}." for i in range(len(lengths))],
-            mode="markers",
-            marker={
-                "size": {3: 15, 4: 9}[version],
-                "color": colour,
-                "symbol": _SYMBOLS[version],
-                "line": {"width": 2, "color": colour},
-            },
-            name=f"TransformerLens {version}.x",
-            hovertemplate="wrong at length %{x}<extra></extra>",
-        )
-    figure.add_vline(x=20, line={"color": INK, "dash": "dash"})
-    figure.add_annotation(
-        x=1.301,
-        y=1.0,
-        yref="paper",
-        text="tested here",
-        showarrow=False,
-        xanchor="right",
-        xshift=-6,
+    lengths = sorted(row["right_through"] + 1 for row in rows)
+    figure = new_figure("length of the shortest failure (log)", height=380)
+    figure.add_scatter(
+        x=lengths,
+        y=[f"{i + 1}." for i in range(len(lengths))],
+        mode="markers",
+        marker={"size": 10, "color": MUTED[0], "symbol": "diamond"},
+        hovertemplate="wrong at length %{x}<extra></extra>",
     )
-    figure.update_xaxes(type="log", range=[1.0, 2.0], tickvals=[10, 20, 30, 50, 100])
+    for length, words, side in ((20, "tested here", "right"), (127, "context", "right")):
+        figure.add_vline(x=length, line={"color": INK, "dash": "dash"})
+        figure.add_annotation(
+            x=math.log10(length), y=1.0, yref="paper", text=words, showarrow=False, xanchor=side,
+            xshift=-6,
+        )  # fmt: skip
+    figure.update_xaxes(type="log", range=[1.0, 2.15], tickvals=[10, 20, 30, 50, 100])
     figure.update_yaxes(title="model, in order of failure", autorange="reversed")
-    figure.update_layout(legend={"orientation": "h", "y": 1.12, "x": 0})
-    every = [row["right_through"] + 1 for rows in runs.values() for row in rows]
     return Figure(
         "own-models",
-        f"{len(every)} models, all right on 10,000 test strings of 20 letters",
+        f"{len(rows)} models, all right on 10,000 test strings of 20 letters",
         figure,
         "Each mark is the length of a model's shortest failure, proved. Each model was trained on "
-        "strings of up to 20 letters and right on all it was tested on.",
-        f"Marks between {min(every)} and {max(every)} letters, right of a line at 20.",
+        "strings of up to 20 letters and right on all it was tested on. With the query its context "
+        "holds 127 letters.",
+        f"Marks between {lengths[0]} and {lengths[-1]} letters, right of a line at 20.",
     )
 
 

@@ -124,7 +124,7 @@ def test_marker_rows_are_as_described() -> None:
     assert rows[7]["tokens"].tolist() == rows.tokens[7].tolist()
 
 
-def test_strings_of_the_ten_models_are_labelled_as_the_task_says() -> None:
+def test_strings_of_the_twenty_models_are_labelled_as_the_task_says() -> None:
     tokens, label = next(own_models.batches(4))
     assert (tokens[:, -1] == own_models.QUERY).all()
     for row, yes in zip(tokens[:, :-1].tolist(), label.tolist(), strict=True):
@@ -134,7 +134,7 @@ def test_strings_of_the_ten_models_are_labelled_as_the_task_says() -> None:
 # -- kept results, of kept weights -------------------------------------------------------------
 
 
-def test_the_first_of_the_ten() -> None:
+def test_the_first_of_the_twenty() -> None:
     row = results("own_models")[0]
     found = tsc.horizon(model("own_models"))
     assert (found.verified_length, found.shortest.string) == (row["right_through"], row["shortest"])
