@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import tempfile
 from pathlib import Path
 
@@ -64,9 +63,8 @@ def _report(probe: Probe) -> tuple[Report, str]:
 
 
 def computes(question: Question) -> list[str]:
-    """What its `run.py` says of itself: what is computed and which hooks it reads."""
-    text = inspect.getdoc(question.module("run")) or ""
-    _, _, body = text.partition("\n\n")
+    """What its file says of itself: what is computed and which hooks it reads."""
+    _, _, body = question.explanation.partition("\n\n")
     return ["## What it computes", body]
 
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 import tsc_interp as tsc
-from tsc_interp.plots.automata import automaton_picture
+from tsc_interp.report.automata import automaton_picture
 
 
 def step(depth: Any, letter: str) -> Any:

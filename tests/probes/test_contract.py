@@ -81,7 +81,7 @@ def test_contract(probe, name, models):
     written = json.dumps(result.to_dict(), allow_nan=False)
     again = probe.result_type.from_dict(json.loads(written))
     assert json.dumps(again.to_dict()) == written
-    assert probe.module("words").findings(again) == result.findings, "words need more than a result"
+    assert probe.told(again).findings == result.findings, "findings need more than a result"
     assert json.dumps(probe.run(model, STRINGS, **options).to_dict()) == written
 
     for finding in result.findings:

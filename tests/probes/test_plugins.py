@@ -167,7 +167,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         ({"__init__": "x = 1"}, "AttributeError"),
         ({"__init__": "raise SystemError('two\\nlines')"}, "SystemError: two"),
         ({"__init__": GOOD.replace("{name!r}", "'other'")}, "is called 'other'"),
-        ({"__init__": GOOD.replace("{folder!r}", "''")}, "has no folder"),
+        ({"__init__": GOOD.replace("{folder!r}", "''")}, "neither a function nor a folder"),
         ({"__init__": GOOD.replace("{folder!r}", "'nowhere_else'")}, "No module named"),
         ({"result": "R = int"}, "R is no ProbeResult"),
         ({"result": RESULT.replace("{name!r}", "'margin'")}, "R.probe is 'margin'"),

@@ -80,8 +80,8 @@ def _load(entry: EntryPoint) -> Probe:
             f"its Probe is called {probe.name!r} and its entry point {entry.name!r}: one name, "
             "of small letters, digits and hyphens, is needed"
         )
-    if not probe.folder:
-        raise TscError("its Probe has no folder, the package its modules are in")
+    if not probe.folder and probe.function is None:
+        raise TscError("its Probe has neither a function nor a folder, the package of its modules")
     if others := set(probe.accepts) - set(ROW_OPTIONS):
         raise TscError(
             f"its Probe accepts {', '.join(sorted(others))}; a probe may accept "

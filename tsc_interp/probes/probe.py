@@ -1,7 +1,16 @@
-"""What the package knows of a question before it is asked: its name, its words, where it lives."""
+"""What the package knows of a question: its name, its words, the function that answers it.
+
+    @probe(SharpnessResult, title="How sharply heads look", question="How much ...?")
+    def sharpness(model, strings) -> SharpnessResult: ...
+
+`sharpness` is then a `Probe`, which `registry.py` lists: there is no registration by import.
+"""
 
 from __future__ import annotations
 
+import inspect
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
@@ -18,39 +27,53 @@ ROW_OPTIONS = ("query", "token_names", "direction", "attention_mask")
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """One question and the folder that answers it, with `result`, `run`, `words` and `figures`."""
+    """One question, the function that answers it and the type of its answer."""
 
     kind: ClassVar[str]
-    """What this is a question of; its folder is `tsc_interp/ROOM/NAME`."""
+    """What this is a question of, such as `probe`."""
     room: ClassVar[str]
+    """The plural, for errors; its old folders are `tsc_interp/ROOM/NAME`."""
 
     name: str
     title: str
     question: str
+    answer: type[ProbeResult] | None = None
+    """The type of its result, whose `conclude`, `figures` and `tables` say the rest."""
+    function: Callable[..., ProbeResult] | None = None
     folder: str = ""
-    """The package its modules are in, where it is another's; empty for `tsc_interp.ROOM.NAME`."""
+    """The package of its modules, where it is another's and has no `function`."""
     result: str = ""
-    """The name of its result's class; empty for `NameResult`."""
+    """The name of its result's class in such a package; empty for `NameResult`."""
 
     def module(self, part: str) -> Any:
-        """`result`, `run`, `words` or `figures`."""
+        """`result`, `run`, `words` or `figures` of a question without a `function`."""
         folder = self.folder or f"tsc_interp.{self.room}.{self.name.replace('-', '_')}"
         return import_module(f"{folder}.{part}")
 
     @property
     def result_type(self) -> type[ProbeResult]:
+        """The type of its result."""
+        if self.answer is not None:
+            return self.answer
         named = self.result or f"{self.name.title().replace('-', '')}Result"
         return cast("type[ProbeResult]", getattr(self.module("result"), named))
 
+    @property
+    def explanation(self) -> str:
+        """What is computed, and what is read: the docstring of the file that answers."""
+        if self.function is None:
+            return inspect.getdoc(self.module("run")) or ""
+        return inspect.getdoc(sys.modules[self.function.__module__]) or ""
+
     def told(self, result: Result) -> Result:
-        """The result with what it says in sentences."""
+        """Return the result with its findings."""
+        if self.function is not None:
+            return result.concluded()
         return result.with_findings(self.module("words").findings(result))
 
     def figures(self, result: ProbeResult) -> Figures:
-        """Every figure of a result, in reading order."""
-        from tsc_interp.plots.figure import Figures
-
-        return Figures(self.module("figures").figures(result))
+        """Return every figure of a result, in reading order."""
+        return result.figures
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +110,36 @@ class Probe(Question):
             question=self.token_question or self.question,
         )
 
+    @property
+    def external(self) -> bool:
+        """Whether another package brought it."""
+        module = "" if self.function is None else self.function.__module__
+        return bool(self.folder or module) and not module.startswith("tsc_interp.")
+
     def run(self, model: Any, strings: Any, **options: Any) -> ProbeResult:
+        """Ask the probe: its result, with findings."""
+        if self.function is not None:
+            return self.function(model, strings, **options).concluded()
         result = cast(ProbeResult, self.module("run").run(model, strings, **options))
         return result if self.folder else self.told(result)  # other packages add findings in `run`
+
+
+def probe(
+    answer: type[ProbeResult], *, title: str, question: str, **settings: Any
+) -> Callable[[Callable[..., ProbeResult]], Probe]:
+    """Make a probe of the function below.
+
+    Args:
+        answer: The type of its result, which holds the probe's name.
+        title: A few words, for headings.
+        question: The question it answers.
+        settings: Other fields of `Probe`, such as `any_model=True`.
+    """
+
+    def made(function: Callable[..., ProbeResult]) -> Probe:
+        return Probe(
+            name=answer.probe, title=title, question=question, answer=answer, function=function,
+            **settings,
+        )  # fmt: skip
+
+    return made

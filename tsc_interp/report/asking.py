@@ -40,7 +40,7 @@ def chosen_probes(names: str | Sequence[str] | None) -> list[Probe] | None:
 
 def ask(probe: Probe, model: Any, strings: Any, **options: Any) -> ProbeResult:
     """The probe's result. One from outside is told, drawn and read back before it counts."""
-    if not probe.folder:
+    if not probe.external:
         return probe.run(model, strings, **options)
     try:
         result = probe.run(model, strings, **options)

@@ -14,7 +14,7 @@ from math import log10
 from markupsafe import Markup
 
 from tsc_interp.errors import TscError
-from tsc_interp.plots.automata import automaton_picture
+from tsc_interp.report.automata import automaton_picture
 from tsc_interp.report.card import ModelCard
 from tsc_interp.report.cause import Confirmation
 from tsc_interp.report.dissection import Bar, Dissection, bars, dissect

@@ -36,6 +36,11 @@ class Record(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
 
+    def __dir__(self) -> list[str]:
+        """What is of use to whoever asks: no names of pydantic's."""
+        inherited = set(dir(BaseModel))
+        return sorted(set(super().__dir__()) - {n for n in inherited if not n.startswith("__")})
+
 
 class Stored:
     """A dataclass with a JSON form, by pydantic."""

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from importlib import import_module
 from itertools import product
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +22,12 @@ from tsc_interp.output.display import Displayed, Grid
 from tsc_interp.output.json_form import from_json
 from tsc_interp.output.numbers import Cell
 from tsc_interp.results.arrays import LabeledArray, Number, Record, largest
+from tsc_interp.results.views import View, views
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+    from tsc_interp.plots.figure import Figure, Figures
 
 __all__ = [
     "SEVERITIES", "Cell", "Finding", "HeadsResult", "LabeledArray", "Number", "Pair",
@@ -47,13 +51,35 @@ class Finding(Record):
     severity: Severity
     text: str
     numbers: dict[str, Annotated[Cell, BeforeValidator(from_json)]] = Field(default_factory=dict)
+    about: dict[str, Annotated[Cell, BeforeValidator(from_json)] | tuple[str, ...]] = Field(
+        default_factory=dict
+    )
+    """What the sentence is about, so that nobody has to read it: `string` (one or several),
+    `letter`, `head`, `layer`, `family`."""
+
+    def concerns(self, **about: Cell) -> bool:
+        """Whether this is about one of these: `finding.concerns(string="aac", letter="b")`."""
+        return any(
+            value in known if isinstance(known := self.about.get(key), tuple) else value == known
+            for key, value in about.items()
+        )
 
     @classmethod
     def of(
-        cls, text: str, numbers: Mapping[str, Cell] | None = None, severity: Severity = "note"
+        cls,
+        text: str,
+        numbers: Mapping[str, Cell] | None = None,
+        severity: Severity = "note",
+        **about: Cell | tuple[str, ...],
     ) -> Self:
-        """A note, unless another severity is given: `Finding.of("All right.", {"wrong": 0})`."""
-        return cls(severity=severity, text=text, numbers=dict(numbers or {}))
+        """Return a note, unless another severity is given.
+
+        Example:
+            >>> finding = Finding.of("`aac` is wrong.", {"logit": 0.5}, "failure", string="aac")
+            >>> finding.concerns(string="aac")
+            True
+        """
+        return cls(severity=severity, text=text, numbers=dict(numbers or {}), about=about)
 
 
 class Table(Displayed, Record):
@@ -139,9 +165,37 @@ class ProbeResult(Displayed, Record):
     not_applicable: tuple[str, ...] = ()
     """What could not be said of this model, each with its reason."""
 
-    def tables(self) -> tuple[Table, ...]:
-        """Return the numbers behind the figures as tables."""
+    def conclude(self) -> Iterable[Finding]:
+        """Return what the numbers say in sentences; they are stored as `findings`."""
         return ()
+
+    def tables(self) -> tuple[Table, ...]:
+        """Return the numbers that the fields declare as tables."""
+        return tuple(
+            table
+            for field, view in views(type(self))
+            if view.table and (table := _table(view, getattr(self, field), self)) is not None
+        )
+
+    def drawn(self) -> Sequence[Figure]:
+        """Return the figures that the fields declare; override to add some drawn by hand."""
+        from tsc_interp.results.drawing import declared_figures
+
+        package, _, module = type(self).__module__.rpartition(".")
+        if module == "result":  # not converted yet: figures stand in a file beside it
+            return cast("Sequence[Figure]", import_module(f"{package}.figures").figures(self))
+        return declared_figures(self)
+
+    @property
+    def figures(self) -> Figures:
+        """The figures of this result, in reading order: `result.figures["flips"].show()`."""
+        from tsc_interp.plots.figure import Figures
+
+        return Figures(self.drawn())
+
+    def concluded(self) -> Self:
+        """Return a copy with its findings."""
+        return self.with_findings(tuple(self.conclude()))
 
     def with_findings(self, findings: tuple[Finding, ...]) -> Self:
         """Return a copy with these findings."""
@@ -186,6 +240,43 @@ class ProbeResult(Displayed, Record):
             kind = data.get(cls.kind)
             raise ValueError(f"a result of {cls.kind} {kind!r}, expected {cls.probe!r}")
         return cls.model_validate({key: value for key, value in data.items() if key != cls.kind})
+
+
+def _table(view: View, shown: Any, result: ProbeResult) -> Table | None:
+    """What one field declares as a table: an array, a tuple of records, or nothing."""
+    title = view.title.format(result=result)
+    if isinstance(shown, Table):
+        return shown if shown.rows else None
+    if isinstance(shown, LabeledArray) and shown.flat:
+        kept = _without_single_labels(shown)
+        if len(kept.dims) == 1:
+            pairs = zip(kept.labels[kept.dims[0]], kept.array.tolist(), strict=True)
+            return Table.from_rows(title, (kept.dims[0], "value"), pairs)
+        return Table.of(title, kept, *kept.dims[:-1])
+    if isinstance(shown, tuple) and shown:
+        headings = getattr(view, "headings", None) or {
+            name: name.replace("_", " ") for name in type(shown[0]).model_fields
+        }
+        rows = ([_cell(getattr(record, name)) for name in headings] for record in shown)
+        return Table.from_rows(title, headings.values(), rows)
+    return None
+
+
+def _dims(array: LabeledArray) -> tuple[str, ...]:
+    """The axes with more than one label, and the last in any case."""
+    return tuple(d for d in array.dims if len(array.labels[d]) > 1 or d == array.dims[-1])
+
+
+def _without_single_labels(array: LabeledArray) -> LabeledArray:
+    labels = {dim: array.labels[dim] for dim in _dims(array)}
+    return LabeledArray.of(array.array.reshape([len(x) for x in labels.values()]), **labels)
+
+
+def _cell(value: Any) -> Cell:
+    """A field of a record as a cell of a table."""
+    if isinstance(value, tuple | list):
+        return ", ".join(str(_cell(part)) for part in value)
+    return value if isinstance(value, str | int | float | bool | None) else str(value)
 
 
 def that_hold(notes: Mapping[str, object]) -> tuple[str, ...]:

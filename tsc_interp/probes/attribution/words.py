@@ -58,11 +58,11 @@ def _outvoted(result: AttributionResult, row: int) -> Finding:
     """A string of which another class than the right one has the largest logit."""
     logit = float(result.logits.array[row])
     text = (
-        f"`{result.effects.labels['string'][row]}` is wrong: the lead of class "
+        f"`{_string(result, row)}` is wrong: the lead of class "
         f"{result.answers[row].replace(' over ', ' over class ')} is {logit:+.4f} = "
         f"{_sum(result, row)}."
     )
-    return Finding.of(text, {"logit difference": logit}, "failure")
+    return Finding.of(text, {"logit difference": logit}, "failure", string=_string(result, row))
 
 
 def _beyond_chance(result: AttributionResult, chance: float) -> Finding:
@@ -101,10 +101,7 @@ def _wrong(result: AttributionResult, row: int, right: NDArray[np.bool_]) -> Fin
     assert result.labels is not None
     label, logit = result.labels[row], float(result.logits.array[row])
     kind = "false negative" if label else "false positive"
-    text = (
-        f"`{result.effects.labels['string'][row]}` is a {kind}: its logit {logit:+.4f} = "
-        f"{_sum(result, row)}."
-    )
+    text = f"`{_string(result, row)}` is a {kind}: its logit {logit:+.4f} = {_sum(result, row)}."
     numbers: dict[str, Cell] = {"logit": logit}
     like = right & (np.array(result.labels) == label)
     if like.any():
@@ -116,7 +113,11 @@ def _wrong(result: AttributionResult, row: int, right: NDArray[np.bool_]) -> Fin
             f"({change[most]:+.2f})."
         )
         numbers[part] = float(change[most])
-    return Finding.of(text, numbers, "failure")
+    return Finding.of(text, numbers, "failure", string=_string(result, row))
+
+
+def _string(result: AttributionResult, row: int) -> str:
+    return result.effects.labels["string"][row]
 
 
 def _sum(result: AttributionResult, row: int, most: int = 5) -> str:

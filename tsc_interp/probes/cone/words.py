@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tsc_interp.probes.cone.result import ConeResult, NegativeSet
 from tsc_interp.probes.wording import joined
-from tsc_interp.results.base import Cell, Finding
+from tsc_interp.results.base import Cell, Finding, Severity
 
 
 def findings(result: ConeResult) -> tuple[Finding, ...]:
@@ -53,7 +53,8 @@ def _crossing(case: NegativeSet) -> Finding:
         text += f"; every such string up to length {case.searched_to:,} was evaluated and is right"
     if case.latent:
         text += f". Test strings of up to {case.visible} letters do not reveal it"
-    return Finding.of(text + ".", numbers, "warning" if case.latent else "failure")
+    severity: Severity = "warning" if case.latent else "failure"
+    return Finding.of(text + ".", numbers, severity, string=case.shortest)
 
 
 def _quiet(sets: Sequence[NegativeSet], everything: bool) -> Finding:

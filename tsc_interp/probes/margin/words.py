@@ -121,7 +121,8 @@ def _flip(families: Sequence[Family]) -> Finding:
         text += ", as scores and values predict" + " for the others" * (right < len(families))
     if not all(family.exact for family in families):
         text += f"; beyond {EVERY:,} searched in steps of 1%"
-    return Finding.of(text + ".", numbers, _severity(families[0]))
+    names = tuple(family.name for family in families)
+    return Finding.of(text + ".", numbers, _severity(families[0]), family=names)
 
 
 def _prediction(known: Prediction) -> Finding:
@@ -142,11 +143,12 @@ def _prediction(known: Prediction) -> Finding:
 def _lost_letter(result: MarginResult, lost: LostLetter, *others: LostLetter) -> Finding:
     start = f"`{lost.string}` (logit {lost.logit:+.4f}) is a false negative"
     likewise = ""
+    strings = (lost.string, *(other.string for other in others))
     if others:
         likewise = f" The same happens in {write_strings([other.string for other in others])}."
     if lost.head is None or lost.kept is None or lost.rival is None:
         text = f"{start}; no head reads its letters.{likewise}"
-        return Finding.of(text, severity="failure")
+        return Finding.of(text, severity="failure", string=strings)
     layer, target, rival = result.scores.labels["layer"][0], result.reads[0][lost.head], lost.rival
     margin, half = (
         float(array.at(layer=layer, head=lost.head, letter=rival))
@@ -179,4 +181,6 @@ def _lost_letter(result: MarginResult, lost: LostLetter, *others: LostLetter) ->
             f" Without {left_out}, `{lost.reduced.string}` is {right} (logit {logit:+.4f}), so "
             f"{left_out} {be} {no}the cause."
         )
-    return Finding.of(text + likewise, numbers, "failure")
+    return Finding.of(
+        text + likewise, numbers, "failure", string=strings, head=lost.head, letter=target
+    )

@@ -9,7 +9,7 @@ import numpy as np
 from tsc_interp.probes.specialization.result import SpecializationResult, Unread
 from tsc_interp.probes.standing_out import against_chance, heads_to_tell
 from tsc_interp.probes.wording import capital, grouped, joined, write_share
-from tsc_interp.results.base import Cell, Finding
+from tsc_interp.results.base import Cell, Finding, Severity
 
 MOST_HEADS = 4
 ALIKE = 0.9
@@ -122,7 +122,11 @@ def _unread(result: SpecializationResult, needs: str) -> list[Finding]:
 
 def _effect_of_not_reading(unread: Unread, instead: str) -> Finding:
     if not unread.logits:
-        return Finding.of(f"No head reads `{unread.letter}`; {instead}.", severity="warning")
+        return Finding.of(
+            f"No head reads `{unread.letter}`; {instead}.",
+            severity="warning",
+            letter=unread.letter,
+        )
     with_it, without_it = unread.logits
     numbers: dict[str, Cell] = {unread.with_it: with_it, unread.without_it: without_it}
     pair = (
@@ -134,7 +138,8 @@ def _effect_of_not_reading(unread: Unread, instead: str) -> Finding:
         f"No head reads `{unread.letter}` ({instead})"
         f"{', yet the answer depends on it' if turns else effect}: {pair}."
     )
-    return Finding.of(text, numbers, "warning" if turns else "failure")
+    severity: Severity = "warning" if turns else "failure"
+    return Finding.of(text, numbers, severity, letter=unread.letter)
 
 
 def _layer(result: SpecializationResult, i: int) -> str:

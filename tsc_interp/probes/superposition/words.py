@@ -203,4 +203,11 @@ def _imitation(
     if others:
         text += f" The same happens in {write_strings([other.string for other in others])}."
     share = first.reads_as[needs.index(first.missing)]
-    return Finding.of(text, {"logit": first.logit, "head": first.head, "share": share}, "failure")
+    return Finding.of(
+        text,
+        {"logit": first.logit, "head": first.head, "share": share},
+        "failure",
+        string=(first.string, *(other.string for other in others)),
+        head=first.head,
+        letter=first.missing,
+    )

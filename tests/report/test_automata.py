@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import tsc_interp as tsc
-from tsc_interp.plots.automata import automaton_picture, drawn, places
+from tsc_interp.report.automata import automaton_picture, drawn, places
 from tsc_interp.tasks import (
     AtLeast,
     Before,

@@ -1,0 +1,184 @@
+"""Figures, alternative texts and tables from what a result's fields declare (`views.py`).
+
+field + view -> slices, one for each entry of the axes `per` -> rows and columns -> figure
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tsc_interp.errors import TscError
+from tsc_interp.plots.colours import INK, NEGATIVE, POSITIVE, SHARE, Look, token_style
+from tsc_interp.plots.figure import Figure
+from tsc_interp.plots.heat import heat
+from tsc_interp.plots.number_line import number_line
+from tsc_interp.plots.series import add_series, ends, log_axis, signed_bars
+from tsc_interp.plots.style import new_figure
+from tsc_interp.plots.vectors import plane, vector_words, view
+from tsc_interp.results.arrays import LabeledArray, largest
+from tsc_interp.results.views import Bars, Heat, Lines, NumberLine, Scatter, View, views
+
+MOST_FIGURES = 8
+"""Figures that one field may get; the rest is in the numbers."""
+_SAID = 8
+
+Floats = NDArray[np.float64]
+Drawn = tuple[Any, str]
+"""A plotly figure and its alternative text."""
+
+
+def declared_figures(result: Any) -> list[Figure]:
+    """Return a figure, or several, for every field that declares one and is not empty."""
+    return [
+        figure
+        for field, how in views(type(result))
+        if how.figure and isinstance(numbers := getattr(result, field), LabeledArray)
+        for figure in draw(numbers, how, field, result)
+    ]
+
+
+def draw(numbers: LabeledArray, how: View, field: str, result: Any = None) -> list[Figure]:
+    """Draw one array as a view says.
+
+    Args:
+        numbers: The array.
+        how: Its view.
+        field: The name of the field, of which the figure's slug is made.
+        result: What titles and captions may name attributes of.
+    """
+    if not numbers.flat:
+        return []
+    title, caption = (text.format(result=result) for text in (how.title, how.caption))
+    slug = how.name or field.replace("_", "-")
+    figures = []
+    for place, (entry, part) in enumerate(_slices(numbers, how.per)):
+        if place == MOST_FIGURES:
+            break
+        figure, numbers_said = _draw(part, how)
+        named = f"{title}: {entry}" if entry else title
+        alt = f"{named}. {numbers_said}."
+        figures.append(Figure(f"{slug}-{place}" if place else slug, named, figure, caption, alt))
+    return figures
+
+
+def _slices(numbers: LabeledArray, per: tuple[str, ...]) -> Iterator[tuple[str, LabeledArray]]:
+    """The parts of an array that get a figure each, and what to call them."""
+    kept = {dim: numbers.labels[dim] for dim in numbers.dims if dim not in per}
+    for labels in product(*(numbers.labels[dim] for dim in per)):
+        entry = called(numbers, dict(zip(per, labels, strict=True)))
+        yield entry, LabeledArray.of(numbers.at(**dict(zip(per, labels, strict=True))), **kept)
+
+
+def called(numbers: LabeledArray, entry: dict[str, str]) -> str:
+    """Name an entry by its labels: `layer 0 head 1`, `b`; axes of one label are left out."""
+    told = [
+        f"{dim} {label}" if label.isdigit() else label
+        for dim, label in entry.items()
+        if len(numbers.labels[dim]) > 1
+    ]
+    return " ".join(told)
+
+
+def rows_and_columns(
+    numbers: LabeledArray, across: str = ""
+) -> tuple[Floats, list[str], tuple[str, ...]]:
+    """An array as cells `[row column]`: one axis across, the last if none is named, others down."""
+    across = across or numbers.dims[-1]
+    down = [dim for dim in numbers.dims if dim != across]
+    order = [numbers.dims.index(dim) for dim in (*down, across)]
+    cells = numbers.array.transpose(order).reshape(-1, len(numbers.labels[across]))
+    entries = product(*(numbers.labels[dim] for dim in down))
+    names = [called(numbers, dict(zip(down, entry, strict=True))) for entry in entries]
+    if len(names) == 1:
+        names = [f"{down[-1]} {numbers.labels[down[-1]][0]}"] if down else [""]
+    return cells, names, numbers.labels[across]
+
+
+# -- one function for each kind of view ------------------------------------------------------------
+
+
+def _draw(numbers: LabeledArray, how: View) -> Drawn:
+    for kind, function in _KINDS.items():
+        if isinstance(how, kind):
+            return function(numbers, how)
+    raise TscError(f"no way to draw a {type(how).__name__}")
+
+
+def _heat(numbers: LabeledArray, how: Heat) -> Drawn:
+    cells, rows, columns = rows_and_columns(numbers, how.across)
+    figure = heat(
+        cells, rows, columns, show=how.form, hover=how.form, most_written=how.most_written,
+        colours=SHARE if how.share else None,
+    )  # fmt: skip
+    if how.share:  # what a row is most
+        top = [(row, int(np.nan_to_num(line, nan=-1).argmax())) for row, line in enumerate(cells)]
+        spoken = top[:_SAID]
+    else:
+        chosen = largest(np.nan_to_num(np.abs(cells)).ravel(), _SAID)
+        spoken = [divmod(place, len(columns)) for place in chosen]
+    said = (f"{rows[r]}, {columns[c]}: {cells[r, c]:{how.form}}".lstrip(", ") for r, c in spoken)
+    return figure, f"The largest: {'; '.join(said)}"
+
+
+def _bars(numbers: LabeledArray, how: Bars) -> Drawn:
+    entries = product(*(numbers.labels[dim] for dim in numbers.dims))
+    names = [called(numbers, dict(zip(numbers.dims, entry, strict=True))) for entry in entries]
+    values = numbers.array.ravel().tolist()
+    figure = signed_bars(
+        values, names, x=how.x, colours=[POSITIVE if x > 0 else NEGATIVE for x in values],
+        hatched=[False] * len(values), notes=[""] * len(values),
+        hover=[f"{name}: {x:{how.form}}" for name, x in zip(names, values, strict=True)],
+    )  # fmt: skip
+    chosen = largest(np.nan_to_num(np.abs(values)), _SAID)
+    return figure, "; ".join(f"{names[i]}: {values[i]:{how.form}}" for i in chosen)
+
+
+def _lines(numbers: LabeledArray, how: Lines) -> Drawn:
+    cells, rows, columns = rows_and_columns(numbers)
+    x = [float(label) for label in columns]
+    figure = new_figure(how.x or numbers.dims[-1], how.y, legend=len(rows) > 1)
+    mode = "lines+markers" if how.marks else "lines"
+    for place, (name, line) in enumerate(zip(rows, cells, strict=True)):
+        add_series(figure, x, line, name, f"%{{x}}: %{{y:{how.form}}}", place=place, mode=mode)
+    for axis, logarithmic in (("x", how.log_x), ("y", how.log_y)):
+        if logarithmic:
+            log_axis(figure, axis)
+    said = [ends(row, x, line, how.form) for row, line in zip(rows, cells, strict=True)]
+    return figure, "; ".join(said[:_SAID])
+
+
+def _scatter(numbers: LabeledArray, how: Scatter) -> Drawn:
+    points, rows, _ = rows_and_columns(numbers)
+    seen = view(points)
+    letters = [name.rpartition(" ")[2] for name in rows]
+    return plane(seen, letters, [_look(name) for name in letters]), vector_words(rows, points)
+
+
+def _number_line(numbers: LabeledArray, how: NumberLine) -> Drawn:
+    cells, rows, columns = rows_and_columns(numbers)
+    points = [(row, list(zip(columns, line, strict=True))) for row, line in
+              zip(rows, cells.tolist(), strict=True)]  # fmt: skip
+    said = (
+        f"{row}: {', '.join(f'{name} {value:{how.form}}' for name, value in line)}"
+        for row, line in points[:_SAID]
+    )
+    return number_line(points, x=how.x), "; ".join(said)
+
+
+def _look(name: str) -> Look:
+    token = name in ("CLS", "PAD") or (len(name) == 1 and "a" <= name <= "z")
+    return token_style(name) if token else Look(INK, "circle")
+
+
+_KINDS: dict[type[View], Callable[[LabeledArray, Any], Drawn]] = {
+    Heat: _heat,
+    Bars: _bars,
+    Lines: _lines,
+    Scatter: _scatter,
+    NumberLine: _number_line,
+}
