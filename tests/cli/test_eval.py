@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from itertools import product
 
 import pytest
 
+from tests.verification.models import random_checkpoint
 from tsc_interp.cli import main
+from tsc_interp.config import ClassifierConfig
 from tsc_interp.model.evaluation import evaluate
+from tsc_interp.tasks import Addition
 
 STRINGS = ["aac", "ab{100000000}c{55}", "b{2}c{152}"]
 
@@ -59,3 +63,32 @@ def test_batches_do_not_change_an_answer(capsys: pytest.CaptureFixture[str]) -> 
         (alone,) = evaluate("walkthrough", strings[index])
         assert results[index]["counts"] == alone.counts == {"a": index + 1, "b": 1, "c": 0}
         assert results[index]["logit"] == pytest.approx(alone.logit, rel=1e-6)
+
+
+@pytest.fixture
+def adder(tmp_path):
+    """A model that writes the sum of two digits, by the names of its tokens."""
+    config = ClassifierConfig(
+        n_letters=12, n_outputs=12, task=Addition(digits=1), n_positions=6, reads="last_letter",
+        attend_cls=True, token_names=tuple("0123456789+="),
+    )  # fmt: skip
+    random_checkpoint(config, 0).save(tmp_path / "adder.safetensors")
+    return str(tmp_path / "adder.safetensors")
+
+
+def test_a_model_that_writes_reads_the_names_of_its_tokens(adder, capsys) -> None:
+    sums = {"5+7=": 2, "5+7=2": 1, "0+0=": 0, "3+4=": 7}
+    assert main(["eval", "-c", adder, "--json", *sums]) == 0
+    results = json.loads(capsys.readouterr().out)["results"]
+    assert [(row["string"], row["label"]) for row in results] == list(sums.items())
+    # The same as letters, d being 3: k is + and l is =.
+    assert main(["eval", "-c", adder, "--json", "fkhl", "dkel"]) == 0
+    letters = json.loads(capsys.readouterr().out)["results"]
+    assert [row["logits"] for row in letters] == [results[0]["logits"], results[3]["logits"]]
+    assert main(["eval", adder]) == 0  # prompts of its own
+    shown = [line.split() for line in capsys.readouterr().out.splitlines()]
+    prompts = [line for line in shown if re.fullmatch(r"\d\+\d=", line[0])]
+    assert len(prompts) > 2
+    for prompt, *_, label in prompts:
+        assert label == str((int(prompt[0]) + int(prompt[2])) % 10)
+    assert main(["intervene", "head0=zero", "-c", adder, "--no-exact"]) == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from math import isnan
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from tsc_interp.cli.common import (
 )
 
 if TYPE_CHECKING:
+    from tsc_interp.checkpoints import Checkpoint
     from tsc_interp.model.evaluation import Evaluation
 
 _MOST_IN_TABLE = 500
@@ -49,57 +51,66 @@ def command(
         rows = [result.to_dict() for result in results]
         print_json("eval/1", {"checkpoint": loaded.source, "results": rows})
     else:
-        _print_table(loaded.source, loaded.config.question, results)
+        _print_table(f"{loaded.source}: {loaded.config.question}?", class_names(loaded), results)
 
 
-def _print_table(source: str, question: str, results: list[Evaluation]) -> None:
+def class_names(loaded: Checkpoint) -> Callable[[int], str]:
+    """What an answer is called: the token, where the model writes tokens, else its number."""
+    from tsc_interp.strings import FIRST_LETTER
+    from tsc_interp.tasks.transducer import Writing
+
+    config = loaded.config
+    return config.called[FIRST_LETTER:].__getitem__ if isinstance(config.task, Writing) else str
+
+
+def _print_table(title: str, name: Callable[[int], str], results: list[Evaluation]) -> None:
     from rich.text import Text
 
     from tsc_interp.output.table import print_table
 
-    console, title = output(), f"{source}: {question}?"
+    console = output()
     if len(results) > _MOST_IN_TABLE:
         console.print(Text(title, style="bold"), soft_wrap=True)
-        _print_lines(results)
+        _print_lines(results, name)
     else:
         rows: list[list[str | Text]] = []
         for row in results:
-            answer = Text(str(row.prediction), style="green" if row.correct else "bold red")
-            rows.append([row.string, *_numbers(row), answer, str(row.label)])
+            answer = Text(name(row.prediction), style="green" if row.correct else "bold red")
+            rows.append([row.string, *_numbers(row), answer, name(row.label)])
         share = "P" if results and results[0].logits else "P(1)"
         headings = ["string", "length", "logit", share, "predicted", "label"]
         print_table(console, headings, rows, title=title, right=range(1, 6))
-    console.print(_summary(results), soft_wrap=True)
+    console.print(_summary(results, name), soft_wrap=True)
 
 
 def _numbers(row: Evaluation) -> list[str]:
     return [f"{row.length:,}", f"{row.logit:.4f}", f"{row.probability:.4g}"]
 
 
-def _print_lines(results: list[Evaluation]) -> None:
+def _print_lines(results: list[Evaluation], name: Callable[[int], str]) -> None:
     """Many rows, at once and plainly; the string comes last, so that the numbers stay aligned."""
     out = sys.stdout
     out.write(f"{'length':>13} {'logit':>10} {'P(1)':>10} predicted label  string\n")
     for row in results:
         length, logit, probability = _numbers(row)
-        classes = f"{row.prediction:9d} {row.label:5d}"
+        classes = f"{name(row.prediction):>9} {name(row.label):>5}"
         out.write(f"{length:>13} {logit:>10} {probability:>10} {classes}  {row.string}\n")
     out.flush()
 
 
-def _summary(results: list[Evaluation]) -> str:
+def _summary(results: list[Evaluation], name: Callable[[int], str]) -> str:
     wrong = [row for row in results if not row.correct]
     right = f"{len(results) - len(wrong):,} of {len(results):,} right"
     if not wrong:
         return right
-    named = ", ".join(f"{row.string} ({_mistake(row)})" for row in wrong[:_MOST_NAMED])
+    named = ", ".join(f"{row.string} ({_mistake(row, name)})" for row in wrong[:_MOST_NAMED])
     more = len(wrong) - _MOST_NAMED
     return f"{right}; wrong: {named}{f' and {more:,} more' if more > 0 else ''}"
 
 
-def _mistake(row: Evaluation) -> str:
+def _mistake(row: Evaluation, name: Callable[[int], str]) -> str:
     if isnan(row.logit) or any(map(isnan, row.logits)):
         return "the logit is not a number"
     if row.logits:
-        return f"{row.prediction}, not {row.label}"
+        return f"{name(row.prediction)}, not {name(row.label)}"
     return f"false {'positive' if row.prediction else 'negative'}"

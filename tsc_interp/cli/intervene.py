@@ -19,6 +19,7 @@ from tsc_interp.cli.common import (
     print_json,
     working,
 )
+from tsc_interp.cli.evaluate import class_names
 from tsc_interp.errors import UnsupportedError
 
 if TYPE_CHECKING:
@@ -167,7 +168,11 @@ def _effects_in_order(loaded: Checkpoint, edited: Checkpoint, quiet: bool) -> di
 def _print(loaded: Checkpoint, changes: list[str], rows: list[dict[str, Any]]) -> None:
     from tsc_interp.output.table import print_table
 
-    question, binary = loaded.config.question, loaded.config.n_outputs == 1
+    question, binary, name = (
+        loaded.config.question,
+        loaded.config.n_outputs == 1,
+        class_names(loaded),
+    )
     cells = []
     for row in rows:
         label = int(loaded.config.classes([row["string"]])[0])
@@ -176,7 +181,7 @@ def _print(loaded: Checkpoint, changes: list[str], rows: list[dict[str, Any]]) -
                  (True, False): "now wrong", (False, True): "now right"}  # fmt: skip
         verdict = words[answers[0] == label, answers[1] == label]
         shown = (
-            [f"{row[when]:+.4f}" for when in ("before", "after")] if binary else map(str, answers)
+            [f"{row[when]:+.4f}" for when in ("before", "after")] if binary else map(name, answers)
         )
         cells.append([row["string"], *shown, verdict])
     title = f"{loaded.source}: {question}? with {', '.join(changes)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Self
 
@@ -18,6 +19,8 @@ from tsc_interp.task_check import check_supports
 
 if TYPE_CHECKING:
     from tsc_interp.frames.frame import Frame
+
+_NAMED_RUN = re.compile(r"(.)(\{[0-9]+\})?", re.DOTALL)
 
 
 class ClassifierConfig(ClassifierOptions):
@@ -143,7 +146,7 @@ class ClassifierConfig(ClassifierOptions):
         if self.task.ordered:
             rows = self.alphabet.tokens(self.filled(strings))
             return self.task.classes(letters_of_tokens(rows))
-        return self.task.classes(self.alphabet.count_matrix(strings))
+        return self.task.classes(self.alphabet.count_matrix(self.filled(strings)))
 
     @property
     def frame(self) -> Frame | None:
@@ -152,23 +155,33 @@ class ClassifierConfig(ClassifierOptions):
         return layout
 
     def filled(self, strings: Sequence[str]) -> list[str]:
-        """Return strings with the frame's fixed tokens added; without a frame, unchanged.
+        """Return strings as letters, with the frame's fixed tokens added if there is a frame.
 
         A string gives the letters at the frame's places, or the whole row. If tokens have names, it
-        may also give these: `3 4 END`, or `(())` where each name is one character.
+        may also give these: `3 4 END`, or `0{3}5+` where each name is one character.
         """
         if self.frame is None:
-            return list(strings)
+            return [self._unnamed(text) for text in strings]
         rows = [self.task.row(self._letters(text)) for text in strings]  # type: ignore[attr-defined]
         return ["".join(self.alphabet.letters[letter] for letter in row) for row in rows]
 
     def _letters(self, text: str) -> list[int]:
-        names = text.split() if isinstance(text, str) else []
-        if len(names) == 1 and not set(text) <= set(self.alphabet.letters):
-            names = list(names[0])
-        if names and set(names) <= set(self.token_names):
-            return [self.token_names.index(name) for name in names]
-        return [self.alphabet.letters.index(letter) for letter in self.alphabet.expand(text)]
+        expanded = self.alphabet.expand(self._unnamed(text))
+        return [self.alphabet.letters.index(letter) for letter in expanded]
+
+    def _unnamed(self, text: str) -> str:
+        """The letters for a text of token names; a text of letters, or of neither, unchanged."""
+        if not self.token_names or not isinstance(text, str):
+            return text
+        words = text.split()
+        runs = [(name, "") for name in words]
+        if len(words) == 1 and not set(text) <= set(self.alphabet.letters):
+            runs = _NAMED_RUN.findall(text)
+        names = [name for name, _ in runs]
+        if not names or not set(names) <= set(self.token_names):
+            return text
+        letters = dict(zip(self.token_names, self.alphabet.letters, strict=True))
+        return "".join(letters[name] + repeat for name, repeat in runs)
 
     def weight_shapes(self) -> dict[str, tuple[int, ...]]:
         """Return each weight's name, HookedTransformer's, and shape, in the order of use."""

@@ -89,7 +89,7 @@ def from_strings(config: ClassifierConfig, strings: str | Sequence[str]) -> Inpu
     texts = [strings] if isinstance(strings, str) else list(strings)
     if config.needs_order:
         return from_tokens(config, torch.from_numpy(token_rows(config, texts)))
-    return from_counts(config, config.alphabet.count_matrix(texts))
+    return from_counts(config, config.alphabet.count_matrix(config.filled(texts)))
 
 
 def token_rows(config: ClassifierConfig, texts: Sequence[str]) -> NDArray[np.int64]:

@@ -12,6 +12,8 @@ from tsc_interp.errors import ConfigError
 from tsc_interp.output.numbers import Cell
 from tsc_interp.source_report import EXAMPLES, TEST_LENGTH
 from tsc_interp.strings import Alphabet
+from tsc_interp.tasks.regions import Regions
+from tsc_interp.tasks.transducer import Writing
 
 if TYPE_CHECKING:
     from tsc_interp.config import ClassifierConfig
@@ -65,6 +67,8 @@ def sensible_strings(config: ClassifierConfig) -> list[str]:
     """A few strings that exercise the task: each letter missing, each letter outweighed."""
     if config.frame is not None:
         return _of_frame(config, config.frame)
+    if isinstance(config.task, Writing):
+        return _prompts(config, config.task)
     longest = config.n_positions - int(config.has_cls) if config.has_positions else None
     texts = _exercises(config)
     if longest is not None:
@@ -72,15 +76,26 @@ def sensible_strings(config: ClassifierConfig) -> list[str]:
     return list(dict.fromkeys(config.alphabet.canonical(text) for text in texts if text))
 
 
+def _prompts(config: ClassifierConfig, task: Writing) -> list[str]:
+    """Prompts of a task that writes, drawn by chance."""
+    drawn = Regions.whole(task.step_trellis(0)).sample(5)
+    return _named(config, drawn.tolist())
+
+
 def _of_frame(config: ClassifierConfig, frame: Frame) -> list[str]:
     """Whole rows of the shortest and the longest inputs: of one letter, and drawn by chance."""
-    names, rng = config.token_names or tuple(config.alphabet.letters), np.random.default_rng(0)
-    between = "" if max(map(len, names)) == 1 else " "
+    rng = np.random.default_rng(0)
     inputs = []
     for n in sorted({frame.lengths[0], frame.lengths[-1]}):
         rows = [frame.listed(n, 0, 1), frame.sample(3, rng, n)]
         inputs += frame.rows(np.concatenate(rows)).tolist()
-    return list(dict.fromkeys(between.join(names[entry] for entry in row) for row in inputs))
+    return _named(config, inputs)
+
+
+def _named(config: ClassifierConfig, rows: list[list[int]]) -> list[str]:
+    names = config.token_names or tuple(config.alphabet.letters)
+    between = "" if max(map(len, names)) == 1 else " "
+    return list(dict.fromkeys(between.join(names[entry] for entry in row) for row in rows))
 
 
 def _exercises(config: ClassifierConfig) -> list[str]:
