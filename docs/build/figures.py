@@ -10,6 +10,7 @@ from typing import Any
 from plotly.offline import get_plotlyjs
 from plotly.utils import PlotlyJSONEncoder
 
+from tsc_interp.plots.figure import CONFIG
 from tsc_interp.plots.style import Figure, template
 
 
@@ -18,6 +19,7 @@ def write_assets(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "plotly.min.js").write_text(get_plotlyjs(), encoding="utf-8")
     themes = {name: template(dark=name == "dark").to_plotly_json() for name in ("light", "dark")}
+    themes["config"] = CONFIG
     (folder / "themes.js").write_text(f"window.tscThemes = {_json(themes)};\n", encoding="utf-8")
 
 

@@ -52,6 +52,12 @@ MEASURE = """plot => {
 }"""
 
 
+VIEWS = {
+    "Zoom", "Pan", "Zoom in", "Zoom out", "Autoscale", "Reset axes", "Orbital rotation",
+    "Turntable rotation", "Reset camera to default", "Reset camera to last save", "Reset view",
+}  # fmt: skip
+
+
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory) -> dict[str, Path]:
     """A model that fails, with everything; many heads, for figures that adapt; a comparison."""
@@ -63,6 +69,7 @@ def pages(tmp_path_factory) -> dict[str, Path]:
         "many-heads": tsc.analyze("many-heads"),
         "compared": tsc.analyze("generalization-errors", probes=most, compare="walkthrough"),
         "small": tsc.analyze("walkthrough", ["aac"], probes=one),
+        "laboratory": tsc.lab("bounds", quick=True),
     }
     return {name: report.save(place / name, formats=["html"]) for name, report in reports.items()}
 
@@ -198,6 +205,25 @@ def test_a_figure_can_be_taken_away(kind, pages, browser):
     content = Path(download.value.path()).read_bytes()
     assert content.startswith(b"<svg" if kind == "svg" else b"\x89PNG")
     page.context.close()
+
+
+def test_a_figure_offers_zoom_and_its_files_and_nothing_else(pages, browser):
+    """Plotly's own button "Share chart…" sends a figure to a server."""
+    for name in ("errors", "laboratory"):
+        page, problems = _open(browser, pages[name], 1280, "light")
+        page.evaluate("tscDrawAll()")
+        page.wait_for_timeout(300)
+        offered = page.eval_on_selector_all(
+            ".modebar-btn", "all => all.map(button => button.getAttribute('data-title'))"
+        )
+        assert "Zoom" in offered
+        assert set(offered) <= VIEWS
+        buttons = page.eval_on_selector_all(
+            "figcaption button", "all => all.map(b => b.textContent)"
+        )
+        assert set(buttons) == {"SVG", "PNG"}
+        assert problems == []
+        page.context.close()
 
 
 def test_tables_can_be_reached_and_opened_by_keyboard(pages, browser):

@@ -81,3 +81,13 @@ def test_a_value_with_markup_is_shown_as_jupyter_shows_it() -> None:
     shown = json.loads(as_notebook([cell]))["cells"][0]["outputs"][0]["data"]
     assert "<table>" in "".join(shown["text/html"])
     assert "<table>" in as_page([cell])
+
+
+def test_a_figure_in_a_notebook_offers_no_upload(monkeypatch: pytest.MonkeyPatch) -> None:
+    import plotly.io
+
+    monkeypatch.setattr(plotly.io.renderers, "default", "plotly_mimetype")
+    bundle = Figure("f", "F", new_figure("x", "y"), "caption", "alt")._repr_mimebundle_()
+    config = bundle["application/vnd.plotly.v1+json"]["config"]
+    assert config["plotlyServerURL"] == ""
+    assert config["showSendToCloud"] is False

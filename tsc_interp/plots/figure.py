@@ -10,6 +10,15 @@ import plotly.graph_objects as go
 
 from tsc_interp.errors import UsageError
 
+CONFIG = {
+    "responsive": True,
+    "displaylogo": False,
+    "showSendToCloud": False,
+    "plotlyServerURL": "",
+    "modeBarButtonsToRemove": ["toImage", "select2d", "lasso2d"],
+}
+"""What plotly offers over a figure, in every page and notebook: zoom, and nothing that uploads."""
+
 
 @dataclass(frozen=True, repr=False)
 class Figure:
@@ -26,7 +35,7 @@ class Figure:
 
     def show(self) -> None:
         """Open the figure by itself, with its title."""
-        self.titled().show()
+        self.titled().show(config=CONFIG)
 
     def titled(self) -> go.Figure:
         """The plot with its title in it, to stand alone."""
@@ -40,6 +49,9 @@ class Figure:
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         """As plotly shows its own: its script is loaded once per notebook, not with each figure."""
         bundle: dict[str, Any] = self.titled()._repr_mimebundle_(include, exclude)
+        for shown in bundle.values():
+            if isinstance(shown, dict):
+                shown["config"] = {**shown.get("config", {}), **CONFIG}
         return bundle
 
 

@@ -16,6 +16,7 @@ from tsc_interp.errors import TscError
 from tsc_interp.output.numbers import format_cell, is_number
 from tsc_interp.output.visible import visible
 from tsc_interp.plots.colours import css_variables
+from tsc_interp.plots.figure import CONFIG
 from tsc_interp.plots.style import Figure, template
 from tsc_interp.report.commands import command, python
 from tsc_interp.report.content import (
@@ -58,7 +59,7 @@ def render_html(
 
 def render_page(template_name: str, plotlyjs: str, **known: Any) -> str:
     """A page with figures: the template, what it knows, and what draws the figures."""
-    themes = _embed({"light": _theme(dark=False), "dark": _theme(dark=True)})
+    themes = _embed({"light": _theme(dark=False), "dark": _theme(dark=True), "config": CONFIG})
     page = environment().get_template(template_name)
     return page.render(plotly=plotly_script(plotlyjs), themes=themes, **known)
 
@@ -163,6 +164,7 @@ def _playground(report: ReportContent) -> dict[str, str] | None:
     if len(known) < len(report.models):
         return None
     try:
-        return {"page": playground_fragment(known[0], known[1] if len(known) > 1 else None)}
+        page = playground_fragment(known[0], known[1] if len(known) > 1 else None)
     except TscError as error:
-        return {"reason": str(error)}
+        return {"page": "", "reason": str(error)}
+    return {"page": page, "reason": ""}

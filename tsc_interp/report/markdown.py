@@ -57,12 +57,16 @@ def plain(text: str) -> str:
 
 
 def prose(text: str) -> str:
-    """A sentence with its `code` as code; the rest is text. An odd backtick is just a backtick."""
+    """A sentence with its `code` as code; the rest is text. An odd backtick is just a backtick.
+
+    What could open a tag is text even between backticks: not every reader knows what is code.
+    """
     parts = visible(text).split("`")
     if len(parts) % 2 == 0:
         parts[-2:] = ["`".join(parts[-2:])]
     return "".join(
-        f"`{part}`" if index % 2 and part else plain(part) for index, part in enumerate(parts)
+        f"`{part}`" if index % 2 and part and "<" not in part else plain(part)
+        for index, part in enumerate(parts)
     )
 
 

@@ -34,7 +34,7 @@
         plot.style.minHeight = figure.layout.height + "px";
       }
     }
-    figure.config = { responsive: true, displaylogo: false, displayModeBar: narrow ? false : "hover" };
+    figure.config = Object.assign({ displayModeBar: narrow ? false : "hover" }, window.tscThemes.config);
     await window.Plotly.newPlot(plot, figure);
   }
 

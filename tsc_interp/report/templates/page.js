@@ -52,10 +52,7 @@
         plot.style.minHeight = figure.layout.height + "px";
       }
     }
-    figure.config = {
-      responsive: true, displaylogo: false, displayModeBar: narrow ? false : "hover",
-      modeBarButtonsToRemove: ["toImage", "select2d", "lasso2d"],
-    };
+    figure.config = Object.assign({ displayModeBar: narrow ? false : "hover" }, themes.config);
     return window.Plotly.newPlot(plot, figure);
   }
 
