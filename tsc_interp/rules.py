@@ -11,11 +11,11 @@ A rule about the order of letters (`ordered`) has `labels(letters)` instead: `[s
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from tsc_interp.errors import UsageError
 from tsc_interp.frozen import Frozen
@@ -25,6 +25,20 @@ Labels = NDArray[np.bool_]
 Classes = NDArray[np.int64]
 
 
+def _no_truth_value(given: object) -> object:
+    if isinstance(given, bool):
+        raise ValueError(f"a whole number is needed, not {given}")
+    return given
+
+
+MOST = 10**9
+"""The largest number of a task: as many letters as a string may repeat, and no sum overflows."""
+Whole = Annotated[int, BeforeValidator(_no_truth_value), Field(ge=-MOST, le=MOST)]
+"""A whole number of a task; True is none."""
+LetterIndex = Annotated[int, BeforeValidator(_no_truth_value), Field(ge=0, lt=MAX_LETTERS)]
+"""A letter by its index."""
+
+
 class Rule(Frozen):
     """What every task can do; by default two classes, decided by counts."""
 
@@ -32,12 +46,30 @@ class Rule(Frozen):
     """Whether labels depend on where letters stand."""
     words: ClassVar[str] = ""
     """What is decided, options of the rule in braces."""
+    exact: ClassVar[bool] = False
+    """Whether the alphabet must have the letters that the rule names and no others."""
     if TYPE_CHECKING:
         kind: str
 
     @property
     def needs(self) -> str:
         """The letters that the rule names, which the alphabet must have."""
+        return ""
+
+    def misfit(self, n_letters: int) -> str:
+        """Return why the rule does not label the strings of an alphabet; empty if it does."""
+        letters = LETTERS[:n_letters]
+        missing = sorted(set(self.needs) - set(letters), key=LETTERS.index)
+        if missing:
+            return (
+                f"the task needs the letters {''.join(missing)}, "
+                f"but the alphabet is {letters} (n_letters = {n_letters})"
+            )
+        if self.exact and set(self.needs) != set(letters):
+            return (
+                f"the task ({self.describe()}) is about the letters {self.needs} and no others, "
+                f"but the alphabet is {letters} (n_letters = {n_letters})"
+            )
         return ""
 
     def n_classes(self, n_letters: int) -> int:
@@ -150,7 +182,7 @@ class AtLeast(_OneLetterRule):
     words: ClassVar[str] = "contains at least {k} {letter}"
 
     kind: Literal["at_least"] = "at_least"
-    k: int = Field(default=1, ge=1)
+    k: Whole = Field(default=1, ge=1)
 
     def labels(self, counts: Counts) -> Labels:
         return np.asarray(self._count(counts) >= self.k)

@@ -39,12 +39,8 @@ class ClassifierConfig(ClassifierOptions):
 
     @model_validator(mode="after")
     def _task_fits(self) -> Self:
-        missing = sorted(set(self.task.needs) - set(self.alphabet.letters))
-        if missing:
-            raise ValueError(
-                f"the task needs the letters {''.join(missing)}, "
-                f"but the alphabet is {self.alphabet.letters} (n_letters = {self.n_letters})"
-            )
+        if misfit := self.task.misfit(self.n_letters):
+            raise ValueError(misfit)
         classes = self.task.n_classes(self.n_letters)
         if classes > max(self.n_outputs, 2):
             raise ValueError(

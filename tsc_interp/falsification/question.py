@@ -71,6 +71,8 @@ def _of_rule(rule: Any, frame: Frame) -> Label:
             "one of tsc.tasks labels inputs that are read at one position; give a function of "
             "token rows for other frames"
         )
+    if misfit := rule.misfit(len(alphabet)):
+        raise UsageError(misfit)
     number = np.zeros(max(alphabet) + 1, dtype=np.int64)
     number[list(alphabet)] = np.arange(len(alphabet))
 

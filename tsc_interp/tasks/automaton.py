@@ -19,7 +19,7 @@ import numpy as np
 from pydantic import field_validator, model_validator
 
 from tsc_interp.errors import ConfigError, UnsupportedError, shorten
-from tsc_interp.rules import Classes, Rule
+from tsc_interp.rules import Classes, Rule, Whole
 from tsc_interp.strings import LETTERS
 from tsc_interp.tasks.machine import MOST_STATES, Machine, explore
 
@@ -64,11 +64,12 @@ class Automaton(OrderRule):
     """
 
     kind: Literal["automaton"] = "automaton"
+    exact: ClassVar[bool] = True
     letters: str
     states: tuple[str, ...]
-    start: int
-    step: tuple[tuple[int, ...], ...]
-    label: tuple[int, ...]
+    start: Whole
+    step: tuple[tuple[Whole, ...], ...]
+    label: tuple[Whole, ...]
     name: str = ""
 
     def __init__(self, /, **data: Any) -> None:

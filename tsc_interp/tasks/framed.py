@@ -110,6 +110,8 @@ class Framed(_HasFrame):
                 f"letters at places are 0 to {self.n_places - 1}, each at some place; got "
                 f"{sorted(places)}"
             )
+        if misfit := inside.misfit(self.n_places):
+            raise ValueError(misfit)
         if len(self.layout.lengths) > 1 and places & set(self.layout.fixed):
             raise ValueError(
                 "a fixed token that is a letter as well needs inputs of one length: else nobody "

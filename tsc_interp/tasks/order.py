@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
-from tsc_interp.rules import Classes
+from tsc_interp.errors import UsageError
+from tsc_interp.rules import Classes, Whole
 from tsc_interp.strings import LETTERS
 from tsc_interp.tasks.automaton import OrderRule
-from tsc_interp.tasks.machine import Machine, explore
+from tsc_interp.tasks.machine import MOST_STATES, Machine, explore
 from tsc_interp.tasks.trellis import Trellis, make_stage
 
 
@@ -18,7 +19,7 @@ class SumSign(OrderRule):
     """Letters have values; the class says the sign of their sum: 0 negative, 1 zero, 2 positive.
 
     Args:
-        values: One whole number per letter of the alphabet.
+        values: One whole number for each letter of the alphabet, and no others.
 
     Example:
         >>> from tsc_interp.tasks import SumSign
@@ -30,12 +31,8 @@ class SumSign(OrderRule):
     words: ClassVar[str] = "the sign of the sum (0 negative, 1 zero, 2 positive)"
 
     kind: Literal["sum_sign"] = "sum_sign"
-    values: tuple[int, ...] = Field(min_length=1, max_length=len(LETTERS))
-
-    @field_validator("values", mode="before")
-    @classmethod
-    def _values_are_a_tuple(cls, values: Any) -> Any:
-        return tuple(values) if isinstance(values, list) else values
+    exact: ClassVar[bool] = True
+    values: tuple[Whole, ...] = Field(min_length=1, max_length=len(LETTERS))
 
     @property
     def needs(self) -> str:
@@ -46,16 +43,23 @@ class SumSign(OrderRule):
 
     def labels(self, letters: Classes) -> Classes:
         """Return the sign of the sum, for each row of letters."""
+        known = len(self.values)
+        if letters.max(initial=0) >= known:
+            raise UsageError(f"{known} letters have values, so letter {letters.max()} has none")
         values = np.array([*self.values, 0])  # -1 behind a string's end adds nothing
         return np.asarray(np.sign(values[letters].sum(1)) + 1)
 
     def machine(self, n_letters: int, length: int) -> Machine:
-        """Return the automaton whose states are the sums; `n_letters` counts the values."""
-        reach = length * max(map(abs, self.values))
-        sums = np.arange(-reach, reach + 1)
-        values = np.array(self.values)[:n_letters]
-        step = np.clip(sums[:, None] + values, -reach, reach) + reach
-        return Machine(reach, step, np.sign(sums) + 1)
+        """Return the automaton whose states are the sums of up to `length` letters."""
+        values, sums = np.array(self.values), np.zeros(1, dtype=np.int64)
+        for _ in range(length):
+            sums = np.union1d(sums, sums[:, None] + values)
+            if len(sums) > MOST_STATES:
+                raise UsageError(
+                    f"strings of {length} letters have more than {MOST_STATES:,} different sums"
+                )
+        following = np.searchsorted(sums, np.clip(sums[:, None] + values, sums[0], sums[-1]))
+        return Machine(int(np.searchsorted(sums, 0)), following, np.sign(sums) + 1)
 
 
 class Brackets(OrderRule):

@@ -10,14 +10,14 @@ written before (`step_trellis`). An input counts as wrong once: at its first wro
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from tsc_interp.errors import UsageError
 from tsc_interp.frozen import Frozen
-from tsc_interp.rules import Classes, Rule
+from tsc_interp.rules import Classes, LetterIndex, Rule, Whole
 from tsc_interp.strings import LETTERS
 from tsc_interp.tasks.trellis import Index, Stage, Trellis, edge_order, make_stage
 
@@ -115,8 +115,27 @@ def _restricted(stage: Stage, seen: list[int], label: Index | None) -> tuple[Sta
 class StageData(Frozen):
     """One stage of a transducer, as JSON."""
 
-    places: tuple[int, ...]
-    edges: tuple[tuple[int, ...], ...]
+    places: tuple[Whole, ...]
+    edges: tuple[tuple[Whole, ...], ...]
+
+    @model_validator(mode="after")
+    def _is_one(self) -> Self:
+        width = len(self.places) + 2
+        for edge in self.edges:
+            if len(edge) != width:
+                raise ValueError(
+                    f"an edge of {len(self.places)} places has {width} numbers: the state before, "
+                    f"the letters, the state after; got {list(edge)}"
+                )
+            wrong = [letter for letter in edge[1:-1] if not 0 <= letter < len(LETTERS)]
+            if wrong or min(edge) < 0:
+                raise ValueError(
+                    f"letters are indices from 0 to {len(LETTERS) - 1}, states numbers from 0; "
+                    f"got {list(edge)}"
+                )
+        if not self.edges:
+            raise ValueError("a stage has one edge or more")
+        return self
 
 
 class Transducer(Writing):
@@ -139,10 +158,10 @@ class Transducer(Writing):
     """
 
     kind: Literal["transducer"] = "transducer"
-    length: int = Field(ge=1)
-    write: int = Field(ge=1)
-    fixed: tuple[tuple[int, int], ...] = ()
-    stages: tuple[StageData, ...]
+    length: Whole = Field(ge=1)
+    write: Whole = Field(ge=1)
+    fixed: tuple[tuple[Whole, LetterIndex], ...] = ()
+    stages: tuple[StageData, ...] = Field(min_length=1)
     name: str = ""
 
     @field_validator("fixed", "stages", mode="before")

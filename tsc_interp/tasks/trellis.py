@@ -131,6 +131,10 @@ class Trellis:
     def __post_init__(self) -> None:
         places = [place for place, _ in self.fixed]
         places += [place for stage in self.stages for place in stage.places]
+        least = [letter for _, letter in self.fixed]
+        least += [int(stage.letters.min(initial=0)) for stage in self.stages]
+        if min(least) < 0:
+            raise UsageError(f"letters of a trellis are indices from 0, got {min(least)}")
         if sorted(places) != list(range(self.length)):
             raise UsageError(
                 f"the stages and fixed letters of a trellis must place each of {self.length} "

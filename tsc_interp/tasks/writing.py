@@ -6,8 +6,9 @@ from itertools import product
 from typing import Literal
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field
 
+from tsc_interp.rules import LetterIndex, Whole
 from tsc_interp.strings import LETTERS
 from tsc_interp.tasks.transducer import Writing
 from tsc_interp.tasks.trellis import Stage, Trellis, make_stage
@@ -37,21 +38,14 @@ class Addition(Writing):
     """
 
     kind: Literal["addition"] = "addition"
-    digits: int = Field(default=10, ge=1, le=1000)
-    base: int = Field(default=10, ge=2, le=len(LETTERS))
+    digits: Whole = Field(default=10, ge=1, le=1000)
+    base: Whole = Field(default=10, ge=2, le=len(LETTERS))
     operands: Literal["most", "least"] = "most"
     total: Literal["most", "least"] = "least"
-    before: tuple[int, ...] = ()
-    plus: tuple[int, ...] | None = None
-    equals: tuple[int, ...] | None = None
+    before: tuple[LetterIndex, ...] = ()
+    plus: tuple[LetterIndex, ...] | None = None
+    equals: tuple[LetterIndex, ...] | None = None
     carry_digit: bool = True
-
-    @model_validator(mode="after")
-    def _letters_exist(self) -> Addition:
-        wrong = [x for x in (*self.before, *self._plus, *self._equals) if not 0 <= x < len(LETTERS)]
-        if wrong:
-            raise ValueError(f"separators are letter indices below {len(LETTERS)}, got {wrong[0]}")
-        return self
 
     @property
     def _plus(self) -> tuple[int, ...]:
@@ -137,9 +131,9 @@ class Copy(Writing):
     """
 
     kind: Literal["copy"] = "copy"
-    length: int = Field(default=5, ge=1)
-    letters: int = Field(default=3, ge=2, lt=len(LETTERS))
-    separator: tuple[int, ...] | None = None
+    length: Whole = Field(default=5, ge=1)
+    letters: Whole = Field(default=3, ge=2, lt=len(LETTERS))
+    separator: tuple[LetterIndex, ...] | None = None
     backwards: bool = False
 
     @property

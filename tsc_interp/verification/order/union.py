@@ -13,7 +13,7 @@ from time import monotonic
 import numpy as np
 
 from tsc_interp.tasks.regions import Mask, Regions
-from tsc_interp.tasks.trellis import Index, Stage, Trellis
+from tsc_interp.tasks.trellis import Index, Stage, Trellis, row_numbers
 from tsc_interp.verification.order.scores import chunks
 
 _BITS_AT_ONCE = 1 << 24
@@ -105,10 +105,8 @@ def inside_any(regions: Regions, prompts: Index) -> Mask:
 def _located(stage: Stage, columns: Sequence[int], source: Index, letters: Index) -> Index:
     """The edges with these sources and letters in these columns; -1 where there is none."""
     rows = np.column_stack([stage.source, stage.letters[:, list(columns)]])
-    queries = np.column_stack([source, letters])
-    base = int(max(rows.max(), queries.max(initial=0))) + 2
-    powers = base ** np.arange(rows.shape[1])
-    keys, query_keys = (rows + 1) @ powers, (queries + 1) @ powers
-    order = np.argsort(keys)
-    at = np.minimum(np.searchsorted(keys[order], query_keys), len(keys) - 1)
-    return np.where(keys[order][at] == query_keys, order[at], -1)
+    both = np.concatenate([rows, np.column_stack([source, letters])])
+    known, of_row = np.unique(row_numbers((both + 1).T), return_inverse=True)
+    edge = np.full(len(known), -1)
+    edge[of_row[: len(rows)]] = np.arange(len(rows))
+    return np.asarray(edge[of_row[len(rows) :]])

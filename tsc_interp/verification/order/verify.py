@@ -22,7 +22,6 @@ from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UsageError
 from tsc_interp.frames.frame import Frame
-from tsc_interp.strings import Alphabet
 from tsc_interp.task import given_task
 from tsc_interp.tasks.framed import framed
 from tsc_interp.tasks.regions import Regions
@@ -87,9 +86,8 @@ def task_for(config: ClassifierConfig, task: Any) -> Any:
             f"the task ({chosen.describe()}) has {classes} classes, but the model tells {outputs} "
             f"apart (n_outputs = {config.n_outputs})"
         )
-    missing = set(chosen.needs) - set(Alphabet(config.n_letters).letters)
-    if missing:
-        raise UsageError(f"the task needs {''.join(sorted(missing))}, not in the model's alphabet")
+    if misfit := chosen.misfit(config.n_letters):
+        raise UsageError(misfit)
     return chosen
 
 
