@@ -12,7 +12,7 @@ import tsc_interp as tsc
 from tests.model.outside_models import tl_model
 from tests.probes.models import TOKENS, check_survives_json, transformer_lens_model
 from tsc_interp.errors import UnsupportedError
-from tsc_interp.probes.circuits_weights import run as circuits_weights
+from tsc_interp.probes import circuits_weights
 from tsc_interp.probes.registry import figures, run_probe
 
 

@@ -16,6 +16,7 @@ from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.resolve import HoldsEpochs
 from tsc_interp.errors import UsageError, suggest
 from tsc_interp.model.framing import FrameLike, with_frame
+from tsc_interp.probes.circuits_weights import circuits_weights
 from tsc_interp.probes.plugins import Plugins, load_plugins
 from tsc_interp.probes.probe import ROW_OPTIONS, Probe, Question
 from tsc_interp.probes.running import classifier_config
@@ -70,14 +71,7 @@ PROBES: tuple[Probe, ...] = (
         any_model=True,
         accepts=("query", "token_names", "attention_mask"),
     ),
-    Probe(
-        name="circuits-weights",
-        title="What do the weights say?",
-        question="What does each head score and write, read off its weights alone?",
-        on_request=True,
-        any_model=True,
-        accepts=("token_names",),
-    ),
+    circuits_weights,
     Probe(
         name="specialization",
         title="What does each head read?",

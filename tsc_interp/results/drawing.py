@@ -7,15 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tsc_interp.errors import TscError
-from tsc_interp.plots.colours import INK, NEGATIVE, POSITIVE, SHARE, Look, token_style
+from tsc_interp.plots.colours import (
+    INK,
+    NEGATIVE,
+    POSITIVE,
+    SHARE,
+    Look,
+    diverging,
+    token_style,
+)
 from tsc_interp.plots.figure import Figure
-from tsc_interp.plots.heat import heat
+from tsc_interp.plots.heat import Panel, heat, panels
 from tsc_interp.plots.number_line import number_line
 from tsc_interp.plots.series import add_series, ends, log_axis, signed_bars
 from tsc_interp.plots.style import new_figure
@@ -25,6 +34,7 @@ from tsc_interp.results.views import Bars, Heat, Lines, NumberLine, Scatter, Vie
 
 MOST_FIGURES = 8
 """Figures that one field may get; the rest is in the numbers."""
+MOST_PANELS = 12
 _SAID = 8
 
 Floats = NDArray[np.float64]
@@ -59,10 +69,12 @@ def draw(numbers: LabeledArray, how: View, field: str, result: Any = None) -> li
     for place, (entry, part) in enumerate(_slices(numbers, how.per)):
         if place == MOST_FIGURES:
             break
+        part, left_out = _largest(part, how)
         figure, numbers_said = _draw(part, how)
         named = f"{title}: {entry}" if entry else title
         alt = f"{named}. {numbers_said}."
-        figures.append(Figure(f"{slug}-{place}" if place else slug, named, figure, caption, alt))
+        remark = f"{caption} {left_out}".strip()
+        figures.append(Figure(f"{slug}-{place}" if place else slug, named, figure, remark, alt))
     return figures
 
 
@@ -72,6 +84,29 @@ def _slices(numbers: LabeledArray, per: tuple[str, ...]) -> Iterator[tuple[str, 
     for labels in product(*(numbers.labels[dim] for dim in per)):
         entry = called(numbers, dict(zip(per, labels, strict=True)))
         yield entry, LabeledArray.of(numbers.at(**dict(zip(per, labels, strict=True))), **kept)
+
+
+def _largest(numbers: LabeledArray, how: View) -> tuple[LabeledArray, str]:
+    """Of more rows, bars or panels than there is room for the largest; and how many those are."""
+    across = isinstance(how, Heat) and (how.across or numbers.dims[-1])
+    down = [dim for dim in numbers.dims if dim != across]
+    most, kind = how.most, "bars" if isinstance(how, Bars) else "rows"
+    if isinstance(how, Heat) and how.panels:
+        down, most, kind = list(how.panels), MOST_PANELS, "panels"
+    elif not isinstance(how, Heat | Bars):
+        return numbers, ""
+    count = prod(len(numbers.labels[dim]) for dim in down)
+    if count <= most:
+        return numbers, ""
+    others = [dim for dim in numbers.dims if dim not in down]
+    order = [numbers.dims.index(dim) for dim in (*down, *others)]
+    rest = {dim: numbers.labels[dim] for dim in others}
+    cells = numbers.array.transpose(order).reshape(count, *map(len, rest.values()))
+    kept = largest(np.nan_to_num(np.abs(cells)).reshape(count, -1).max(1), most)
+    entries = list(product(*(numbers.labels[dim] for dim in down)))
+    names = [called(numbers, dict(zip(down, entries[place], strict=True))) for place in kept]
+    shown = LabeledArray.of(cells[kept], **{" ".join(down): names}, **rest)
+    return shown, f"Of {count:,} {kind}, the {most} with the largest numbers."
 
 
 def called(numbers: LabeledArray, entry: dict[str, str]) -> str:
@@ -110,6 +145,8 @@ def _draw(numbers: LabeledArray, how: View) -> Drawn:
 
 
 def _heat(numbers: LabeledArray, how: Heat) -> Drawn:
+    if how.panels:
+        return _panels(numbers, how)
     cells, rows, columns = rows_and_columns(numbers, how.across)
     figure = heat(
         cells, rows, columns, show=how.form, hover=how.form, most_written=how.most_written,
@@ -123,6 +160,26 @@ def _heat(numbers: LabeledArray, how: Heat) -> Drawn:
         spoken = [divmod(place, len(columns)) for place in chosen]
     said = (f"{rows[r]}, {columns[c]}: {cells[r, c]:{how.form}}".lstrip(", ") for r, c in spoken)
     return figure, f"The largest: {'; '.join(said)}"
+
+
+def _panels(numbers: LabeledArray, how: Heat) -> Drawn:
+    down, across = numbers.dims[-2:]
+    outer = numbers.dims[:-2]
+    parts = [
+        Panel(entry or f"{outer[-1]} {numbers.labels[outer[-1]][0]}", part.array)
+        for entry, part in _slices(numbers, outer)
+    ]
+    rows, columns = numbers.labels[down], numbers.labels[across]
+    figure = panels(
+        parts, rows, columns, x=across, y=down, hover=how.form,
+        colours=SHARE if how.share else diverging(numbers.array),
+    )  # fmt: skip
+    said = []
+    for part in parts[:_SAID]:
+        r, c = np.unravel_index(int(np.nan_to_num(np.abs(part.cells)).argmax()), part.cells.shape)
+        entry = f"{down} {rows[r]}, {across} {columns[c]}"
+        said.append(f"{part.title}, {entry}: {part.cells[r, c]:{how.form}}")
+    return figure, f"The largest of each: {'; '.join(said)}"
 
 
 def _bars(numbers: LabeledArray, how: Bars) -> Drawn:

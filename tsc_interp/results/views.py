@@ -40,6 +40,8 @@ class View:
     """A slug for files and anchors; empty for the name of the field."""
     per: tuple[str, ...] = field(default=(), kw_only=True)
     """Axes along which every entry gets a figure of its own."""
+    most: int = field(default=32, kw_only=True)
+    """Rows or bars that are drawn: of more, those with the largest numbers."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,8 @@ class Heat(View):
     """The axis across, if it is not the last."""
     most_written: int = field(default=9, kw_only=True)
     """With more columns than this, numbers are shown only where one points."""
+    panels: tuple[str, ...] = field(default=(), kw_only=True)
+    """Axes along which every entry gets a panel, side by side in one figure on one scale."""
 
 
 @dataclass(frozen=True)

@@ -25,19 +25,29 @@ shuffled weights give. Reads weights only; the strings say which tokens and posi
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import isqrt
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 
 from tsc_interp.errors import UnsupportedError
-from tsc_interp.interventions.norms import norm_weights
-from tsc_interp.probes.circuits_weights.result import CircuitsWeightsResult
+from tsc_interp.probes.probe import probe
 from tsc_interp.probes.rows import TokenNames
 from tsc_interp.probes.running import Floats, as_array, start, weight
 from tsc_interp.probes.scores import attention_scale
-from tsc_interp.results.base import LabeledArray, that_hold
+from tsc_interp.probes.wording import capital
+from tsc_interp.results.base import (
+    Cell,
+    Finding,
+    LabeledArray,
+    Number,
+    ProbeResult,
+    Table,
+    named_heads,
+    that_hold,
+)
+from tsc_interp.results.views import Heat, Rows, shown
 from tsc_interp.strings import PAD
 
 if TYPE_CHECKING:
@@ -51,9 +61,159 @@ MOST_OUTPUTS = 16
 MOST_HEADS = 48
 DRAWS = 8
 """Times the weights are shuffled for what chance gives."""
+MOST_PAIRS = 60
+MOST_TOLD = 4
+_HEADS = ("layer", "head")
+_MAPS = (
+    "One table per head, from its weights alone, on one scale. Vermillion is more, blue is less."
+)
 
 
-def run(
+class CircuitsWeightsResult(ProbeResult):
+    """Maps of each head's weights, and how heads compose."""
+
+    probe: ClassVar[str] = "circuits-weights"
+
+    n_layers: int
+    ov_token: Annotated[
+        LabeledArray,
+        Heat("What attending to a token adds to the outputs", _MAPS, panels=_HEADS, table=False),
+    ]
+    """`[layer head token output]`, less the mean over the outputs."""
+    qk_token: Annotated[
+        LabeledArray, Heat("How tokens score tokens", _MAPS, panels=_HEADS, table=False)
+    ]
+    """`[layer head from to]`: the score a token gives another."""
+    qk_position: Annotated[
+        LabeledArray | None,
+        Heat("How positions score positions", _MAPS, panels=_HEADS, table=False),
+    ]
+    """`[layer head query key]`; None without a table of positions."""
+    ov_position: Annotated[
+        LabeledArray | None,
+        Heat("What attending to a position adds to the outputs", _MAPS, panels=_HEADS, table=False),
+    ]
+    """`[layer head position output]`."""
+    composition: LabeledArray | None
+    """`[by from to]`: Q, K and V composition of an earlier head with a later one, 0 to 1."""
+    chance: Number | None
+    """Nine in ten pairs of heads with shuffled weights have a lower score."""
+    copies: bool
+    """Whether outputs are tokens, so that a head can copy what it attends to."""
+
+    @property
+    def heads(self) -> list[tuple[int, int, str]]:
+        return named_heads(self.n_layers, self.qk_token)
+
+    def range_of(self, scores: LabeledArray | None, i: int, h: int) -> float:
+        """How far apart the scores of two keys are at most, for one query."""
+        return 0.0 if scores is None else float(np.ptp(scores.array[i, h], axis=-1).max())
+
+    def copied(self, i: int, h: int) -> int:
+        """For how many tokens attending to the token raises its own logit most."""
+        tokens, outputs = self.ov_token.labels["token"], self.ov_token.labels["output"]
+        best = self.ov_token.array[i, h].argmax(-1)
+        return sum(token == outputs[at] for token, at in zip(tokens, best, strict=True))
+
+    def pairs(self) -> list[tuple[str, str, str, float]]:
+        """Kind, earlier head, later head, score: the largest first."""
+        if self.composition is None:
+            return []
+        labels = self.composition.labels
+        pairs = [
+            (labels["by"][b], labels["from"][f], labels["to"][t], float(score))
+            for (b, f, t), score in np.ndenumerate(self.composition.array)
+            if score > 0
+        ]
+        return sorted(pairs, key=lambda pair: -pair[3])
+
+    @shown(
+        Heat(
+            "How heads compose",
+            "How much of what the earlier head writes the later one's queries, keys or values can "
+            "read. Nine in ten scores of shuffled weights are below {result.chance:.3f}.",
+            share=True, form=".2f", most=24, name="composition", table=False,
+        )
+    )  # fmt: skip
+    def composing(self) -> LabeledArray | None:
+        """`[heads by]`: the pairs of an earlier and a later head."""
+        if self.composition is None:
+            return None
+        scores, labels = self.composition.array, self.composition.labels
+        used = [(f, t) for f, t in np.ndindex(scores.shape[1:]) if scores[:, f, t].any()]
+        if not used:
+            return None
+        names = [f"{labels['from'][f]} → {labels['to'][t]}" for f, t in used]
+        cells = np.array([scores[:, f, t] for f, t in used])
+        return LabeledArray.of(cells, heads=names, by=("queries", "keys", "values"))
+
+    @shown(Rows("How much each head's weights tell apart"))
+    def ranges(self) -> Table:
+        columns = ("head", "scores of tokens differ by", "scores of positions differ by",
+                   "largest effect on an output")  # fmt: skip
+        rows = (
+            (name, self.range_of(self.qk_token, i, h), self.range_of(self.qk_position, i, h),
+             float(np.abs(self.ov_token.array[i, h]).max()))
+            for i, h, name in self.heads
+        )  # fmt: skip
+        return Table.from_rows("How much each head's weights tell apart", columns, rows)
+
+    @shown(Rows("How heads compose"))
+    def strongest(self) -> Table:
+        columns = ("through", "from", "to", "composition")
+        return Table.from_rows("How heads compose", columns, self.pairs()[:MOST_PAIRS])
+
+    def conclude(self) -> Iterator[Finding]:
+        if self.chance is not None:
+            yield self._compositions(self.chance)
+        yield from self._copying()
+        ranges = [
+            (name, self.range_of(self.qk_token, i, h), self.range_of(self.qk_position, i, h))
+            for i, h, name in self.heads
+        ]
+        ranges.sort(key=lambda head_ranges: -max(head_ranges[1:]))
+        for name, token, place in ranges[:MOST_TOLD]:
+            numbers: dict[str, Cell] = {"tokens": token}
+            text = f"{capital(name)}'s scores differ by up to {token:.2f} from token to token"
+            if self.qk_position is not None:
+                text += f" and by up to {place:.2f} from position to position"
+                numbers["positions"] = place
+            yield Finding.of(f"{text}.", numbers, head=name)
+
+    def _compositions(self, chance: float) -> Finding:
+        pairs = self.pairs()
+        beyond = [pair for pair in pairs if pair[3] > chance]
+        text = (
+            f"{len(beyond)} of {len(pairs)} composition scores are larger than nine in ten of "
+            f"shuffled weights ({chance:.3f})"
+        )
+        if beyond:
+            readings = [f"{to} reads {source} by {by} ({score:.3f})"
+                        for by, source, to, score in beyond[:MOST_TOLD]]  # fmt: skip
+            text += f"; the largest: {', '.join(readings)}"
+        return Finding.of(f"{text}.", {"beyond": len(beyond), "chance": chance})
+
+    def _copying(self) -> Iterator[Finding]:
+        count = len(self.ov_token.labels["token"])
+        copies = [(name, self.copied(i, h)) for i, h, name in self.heads if self.copies]
+        for name, copied in sorted(copies, key=lambda copy: -copy[1])[:MOST_TOLD]:
+            if copied > count / 2 and count > 1:
+                text = (
+                    f"{capital(name)} copies: for {copied} of {count} tokens, attending to the "
+                    "token raises its own logit most."
+                )
+                yield Finding.of(text, {"copied": copied, "tokens": count}, head=name)
+
+
+@probe(
+    CircuitsWeightsResult,
+    title="What do the weights say?",
+    question="What does each head score and write, read off its weights alone?",
+    on_request=True,
+    any_model=True,
+    accepts=("token_names",),
+)
+def circuits_weights(
     model: Any,
     strings: Sequence[str] | Tensor,
     *,
@@ -149,6 +309,8 @@ def _folded(model: Any, layer: int, rows: Floats) -> Floats:
     kind = str(getattr(model.cfg, "normalization_type", None) or "")
     if kind.startswith("LN"):
         rows = rows - rows.mean(-1, keepdims=True)
+    from tsc_interp.interventions.norms import norm_weights
+
     gain, _, offset = norm_weights(getattr(model.blocks[layer], "ln1", None))
     return rows if not kind or gain is None else rows * (as_array(gain) + offset)
 

@@ -1,1 +1,0 @@
-"""What do the weights of each head say, before any input?"""
