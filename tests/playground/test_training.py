@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,11 @@ import pytest
 
 import tsc_interp as tsc
 from tests.playground.copied import NODE
-from tests.playground.pages import IN_BROWSER, Open
+from tests.playground.pages import IN_BROWSER, Open, run_copied, shown_logit, wait_until
 from tests.playground.training import TRAINED, training_run
 from tsc_interp.checkpoints.checkpoint import WeightArrays
 from tsc_interp.checkpoints.run_records import EpochMetrics
+from tsc_interp.cli.app import main
 from tsc_interp.playground.scripts import ASSETS
 from tsc_interp.training.ensemble import TrainingState, train_ensemble
 from tsc_interp.training.experiments import load_experiment
@@ -111,6 +113,59 @@ class TestInTheBrowser:
         assert cell.config.classifier == expected.classifier
         assert cell.config.training.train == expected.training.train
         assert cell.config.training.max_epochs == 2
+
+    def test_its_address_and_its_python_lead_back_to_it(
+        self,
+        visit: Open,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        page = visit("walkthrough")
+        page.click("#train-link")
+        page.fill("#train-seed", "7")
+        page.select_option("#train-norm", "rms")
+        for epoch in (1, 2):
+            page.click("[data-key=train-one]")
+            page.wait_for_selector(f'[data-result=training]:has-text("After epoch {epoch},")')
+            page.wait_for_selector("[data-key=train-one]:enabled")
+        page.fill("#string", "aaabcc")
+        page.click("[data-key=mute-head0]")
+        shown = shown_logit(page)
+        wait_until(page, "location.hash.includes('change=head0')")
+        fragment = page.evaluate("location.hash")
+        assert "train=seed%3A7%2Cnorm%3Arms" in fragment
+        assert "epoch=2" in fragment
+        again = visit("walkthrough", fragment)
+        again.wait_for_selector('[data-result=training]:has-text("After epoch 2,")')
+        again.wait_for_selector("[data-key=train-one]:enabled")
+        assert shown_logit(again) == shown
+        assert again.input_value("#train-seed") == "7"
+        assert again.is_hidden("#notice")
+        monkeypatch.chdir(tmp_path)
+        assert run_copied(again.inner_text("[data-result=python]")) == pytest.approx(
+            shown, abs=1e-3
+        )
+        shell = again.inner_text("[data-result=shell]")
+        with again.expect_download() as download:
+            again.click("[data-key=download-weights]")
+        download.value.save_as(tmp_path / download.value.suggested_filename)
+        command = next(line for line in shell.splitlines() if line.startswith("tsc-interp eval"))
+        capsys.readouterr()
+        assert main([*shlex.split(command)[1:], "--json"]) == 0
+        (answer,) = json.loads(capsys.readouterr().out)["results"]
+        assert answer["logit"] == pytest.approx(shown, abs=1e-5)
+
+    @pytest.mark.parametrize(
+        "train", ["seed:5,norm:<img src=x>", "seed:5,evil:1", "seed:-1", "", "seed:5&epoch=9999"]
+    )
+    def test_an_address_with_options_there_are_not_trains_nothing(
+        self, visit: Open, train: str
+    ) -> None:
+        page = visit("walkthrough", f"#train={train}")
+        assert page.inner_text("#title") == "walkthrough"
+        assert "train" in page.inner_text("#notice")
+        assert page.input_value("#train-seed") == "5"
 
     def test_what_cannot_be_trained_is_said(self, visit: Open) -> None:
         page = visit("walkthrough")

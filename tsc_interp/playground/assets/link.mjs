@@ -14,7 +14,8 @@ export const NOBODY = "nobody"; // beside the model
 /** view = { text, epoch, edits, lens, face, letter, list, model, beside } to "s=aac&change=head1%3Dzero". Defaults stay out of it. */
 export function writeLink(view, defaults) {
   const parts = new URLSearchParams();
-  if (view.model !== defaults.model) parts.set("model", view.model);
+  if (view.train) parts.set("train", view.train); // made again from its options, whatever it is called
+  else if (view.model !== defaults.model) parts.set("model", view.model);
   if (view.beside !== defaults.beside) parts.set("beside", view.beside);
   parts.set("s", view.text);
   if (view.epoch !== defaults.epoch) parts.set("epoch", String(view.epoch));
@@ -38,9 +39,16 @@ export function readModels(hash, names, defaults) {
   return { model: named("model", names), beside: named("beside", [...names, NOBODY]) };
 }
 
+/** What a link was trained with, as { options, epoch }; null for any other link. */
+export function readTraining(hash) {
+  const parts = new URLSearchParams(hash.replace(/^#/, ""));
+  const epoch = parts.get("epoch") ?? "0";
+  return parts.has("train") && /^\d{1,6}$/.test(epoch) ? { options: parts.get("train"), epoch: Number(epoch) } : null;
+}
+
 /**
  * { view, ignored }: the parts that could be used over the defaults, and the names of those that could not.
- * `known` = { model, epochs, names }: what the parts are checked against.
+ * `known` = { model, epochs, names, training }: what the parts are checked against.
  */
 export function readLink(hash, known, defaults) {
   const view = { ...defaults, edits: noEdits() };
@@ -60,6 +68,7 @@ export function readLink(hash, known, defaults) {
 
 const READERS = {
   model: (given, view, model, { names }) => names.includes(given),
+  train: (given, view, model, { training }) => given === training,
   beside: (given, view, model, { names }) => given === NOBODY || names.includes(given),
   s(given, view, model) {
     countsOf(given, model.config.n_letters);

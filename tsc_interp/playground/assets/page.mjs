@@ -9,7 +9,7 @@ import { changeOf, dropChange, record, redo, setChange, startTimeline, undo } fr
 import { makeEvaluator } from "./evaluator.mjs";
 import { flowStages } from "./flow.mjs";
 import { intervenePanel } from "./intervene.mjs";
-import { NOBODY, readLink, readModels, writeLink } from "./link.mjs";
+import { NOBODY, readLink, readModels, readTraining, writeLink } from "./link.mjs";
 import { manyPanel } from "./many.mjs";
 import { failureMap } from "./map.mjs";
 import { mapCaption, mapLegend, mapTools } from "./maptools.mjs";
@@ -24,7 +24,7 @@ import { countsOf, StringProblem, writeCounts } from "./strings.mjs";
 import { tourSteps } from "./tour.mjs";
 import { tourPanel } from "./tourpanel.mjs";
 import { trainingPanel } from "./training.mjs";
-import { TRAINED_HERE, trainPanel } from "./trainpanel.mjs";
+import { describeTraining, TRAINED_HERE, trainPanel } from "./trainpanel.mjs";
 import { weightEditor } from "./weightgrid.mjs";
 
 const LONG = 300;
@@ -125,12 +125,17 @@ const versionOf = (epoch) => room.main.versions.get(epoch)?.model ?? room.main.m
 // -- state -----------------------------------------------------------------------------------------
 
 function restore(hash) {
-  const wanted = readModels(hash, names(), firstChoice);
+  const training = readTraining(hash);
+  if (training) restore(""); // something to look at while it is trained again
+  const trained = training && trainer.retrace(training.options, training.epoch) ? training : null;
+  const wanted = trained ? { model: TRAINED_HERE, beside: NOBODY } : readModels(hash, names(), firstChoice);
   if (room === null || room.chosen.model !== wanted.model || room.chosen.beside !== wanted.beside) enter(wanted);
-  const known = { model: room.main.model, epochs: room.epochs, names: names() };
+  const epochs = trained ? [...room.epochs, trained.epoch] : room.epochs;
+  const known = { model: room.main.model, epochs, names: names(), training: trained?.options };
   const { view, ignored } = readLink(hash, known, room.view);
   if (room.chosen.beside !== wanted.beside) ignored.push("beside");
   const { edits, ...rest } = view;
+  if (trained) rest.epoch = state.epoch; // training comes to the epoch of the link by itself
   Object.assign(state, rest, {
     counts: countsOf(view.text, room.letters.length),
     timeline: startTimeline(edits),
@@ -267,7 +272,7 @@ function draw() {
   if (byId("weights-details").open) replace(byId("weights-content"), weightEditor(sides[0], pick, choose));
   room.training?.update(state, versionOf, edits);
   trainer.update();
-  const about = { version: payload.version, config: main.configText, trained: main.name === TRAINED_HERE };
+  const about = { version: payload.version, config: main.configText, trained: main.chosen ?? null };
   replace(
     byId("share-content"),
     sharePanel(sides[0], state, about, () => document.querySelectorAll("svg[data-figure]")),
@@ -311,8 +316,8 @@ let rememberTimer = 0;
 function remember() {
   clearTimeout(rememberTimer);
   rememberTimer = setTimeout(() => {
-    if (room.chosen.model === TRAINED_HERE) return; // no address leads back to it
-    written = writeLink({ ...state, ...room.chosen, edits: state.timeline.now }, { ...room.view, ...firstChoice });
+    const train = room.main.chosen ? describeTraining(room.main.chosen) : null;
+    written = writeLink({ ...state, ...room.chosen, train, edits: state.timeline.now }, { ...room.view, ...firstChoice, epoch: train === null ? room.view.epoch : null });
     try {
       history.replaceState(null, "", `#${written}`);
     } catch {

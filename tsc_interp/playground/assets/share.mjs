@@ -10,8 +10,9 @@ let chosenFigure = "failure-map";
 export function sharePanel(side, state, about, figures) {
   const { model } = side.prepared;
   const edits = state.timeline.now;
-  const python = pythonScript(model.name, state.text, edits, model.config);
-  const shell = shellCommand(model.name, state.text, edits);
+  const trained = about.trained && { ...about.trained, epoch: state.epoch };
+  const python = pythonScript(model.name, state.text, edits, model.config, trained);
+  const { left } = bakedWeights(model, edits);
   const said = h("span", { role: "status", class: "note" });
   const copyButton = (name, key, text) =>
     h(
@@ -36,7 +37,11 @@ export function sharePanel(side, state, about, figures) {
     .at(-1)
     .replace(/\.safetensors$/, "")
     .replace(/\W+/g, "-");
-  const { left } = bakedWeights(model, edits);
+  const fileOf = `${fileName}${trained ? "" : "-playground"}.safetensors`;
+  // Only the file knows what was trained here, and it has every change that weights can hold.
+  const shell = trained
+    ? `# with the file from “Download weights”\n${shellCommand(fileOf, state.text, { changes: left, weights: {} })}`
+    : shellCommand(model.name, state.text, edits);
   return [
     h(
       "div",
@@ -81,7 +86,7 @@ export function sharePanel(side, state, about, figures) {
           "data-key": "download-weights",
           onclick: async () => {
             const bytes = await checkpointFile(model, edits, { ...about, source: model.name });
-            downloadFile(`${fileName}${about.trained ? "" : "-playground"}.safetensors`, bytes, "application/octet-stream");
+            downloadFile(fileOf, bytes, "application/octet-stream");
           },
         },
         "Download weights",

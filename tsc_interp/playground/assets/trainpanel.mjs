@@ -34,6 +34,12 @@ export function configText(text, chosen) {
   return Object.entries(chosen).reduce(put, text);
 }
 
+/** What was chosen, as it stands in an address: "seed:5,d_model:3". Defaults stay out of it, but for the seed. */
+export function describeTraining(chosen) {
+  const said = OPTIONS.filter(({ name, of, value }) => name === "seed" || chosen[of][name] !== value);
+  return said.map(({ name, of }) => `${name}:${chosen[of][name]}`).join(",");
+}
+
 /** The same training as a file for `tsc-interp train`. */
 export function experimentFile({ classifier, recipe }, epochs) {
   const lines = (part) => Object.entries(part).map(([name, value]) => `${name} = ${JSON.stringify(value)}`);
@@ -83,9 +89,14 @@ export function trainPanel(container, blank, show_, chosenEpoch) {
     draw();
   }
 
-  function begin() {
+  function chosenNow() {
     const chosen = { classifier: {}, recipe: { ...RECIPE } };
     for (const { option, read } of fields) chosen[option.of][option.name] = read();
+    return chosen;
+  }
+
+  function begin() {
+    const chosen = chosenNow();
     const text = configText(blank.config, chosen.classifier);
     const config = JSON.parse(text);
     entry = {
@@ -101,6 +112,22 @@ export function trainPanel(container, blank, show_, chosenEpoch) {
     states.push({ ...state, model, margins: marginsOf(model), horizon: null });
     entry.versions.set(state.epoch, { model, logits: null });
     Object.assign(entry, { model, epoch: state.epoch });
+  }
+
+  /** Trains what an address says (see `describeTraining`), up to its epoch; whether it fits. */
+  function retrace(text, epoch) {
+    stop();
+    restart();
+    const given = new Map(text.split(",").map((part) => part.split(":")));
+    for (const { option, write } of fields) write(given.get(option.name) ?? String(option.value));
+    // Options that are unknown, or that no field takes, are not those that would be written.
+    const fits = epoch <= MOST_EPOCHS && fields.every(({ problem: said }) => !said()) && describeTraining(chosenNow()) === text;
+    if (!fits) for (const { option, write } of fields) write(String(option.value));
+    else {
+      container.closest("details").open = true;
+      start(epoch);
+    }
+    return fits;
   }
 
   function start(epochs = Infinity) {
@@ -149,10 +176,10 @@ export function trainPanel(container, blank, show_, chosenEpoch) {
     if (entry) file.textContent = experimentFile(entry.chosen, Math.max(1, states.at(-1).epoch));
     file.parentElement.hidden = !entry;
   }
-  return { update: draw };
+  return { update: draw, retrace };
 }
 
-/** One input: { element, option, read, problem }. */
+/** One input: { element, option, read, write, problem }. */
 function field(option, onChange) {
   const { name, label, value, min, max, choices } = option;
   const id = `train-${name}`;
@@ -162,7 +189,8 @@ function field(option, onChange) {
   const read = () => (typeof value === "number" ? Number(input.value) : input.value);
   const wrong = () => !choices && !(/^\d+$/.test(input.value.trim()) && read() >= min && read() <= max);
   const problem = () => (wrong() ? `${label}: “${input.value.slice(0, 20)}” is not a whole number from ${min} to ${showCount(max)}.` : "");
-  return { option, read, problem, element: h("label", {}, `${label} `, input) };
+  const write = (text) => (input.value = text);
+  return { option, read, write, problem, element: h("label", {}, `${label} `, input) };
 }
 
 const listed = (weights) => Object.fromEntries(Object.entries(weights).map(([name, list]) => [name, Array.from(list)]));
