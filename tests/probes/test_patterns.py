@@ -15,8 +15,7 @@ import torch
 import tsc_interp as tsc
 from tests.probes.models import QUERY, TOKENS, check_survives_json, transformer_lens_model
 from tsc_interp.errors import TscError, UnsupportedError
-from tsc_interp.probes.patterns.habits import focus, habits
-from tsc_interp.probes.patterns.result import PatternsResult
+from tsc_interp.probes.patterns import PatternsResult, mean_focus, mean_habits
 from tsc_interp.probes.registry import run_probe
 
 NAMES = list("?XYklmn<o")
@@ -87,7 +86,7 @@ def test_a_planted_habit_gets_all_the_weight(habit, place):
         at = place(q, tokens)
         later = habit in ("after same", "same") and q < 5
         weights[q, at if 0 <= at < 10 and not later else (q + 2) % 10] = 1
-    found, chance = habits(_planted(weights, tokens), causal=False)
+    found, chance = mean_habits(_planted(weights, tokens), causal=False)
     got = {name: float(array[0, 0]) for name, array in found.items()}
     # `same` has no place for a first copy's queries but the later copy, which was not planted.
     assert got[habit] == pytest.approx(0.5 if habit == "same" else 1.0)
@@ -99,7 +98,7 @@ def test_a_planted_habit_gets_all_the_weight(habit, place):
 def test_uniform_attention_is_said_to_be_uniform():
     even = np.tri(6) / np.tri(6).sum(1, keepdims=True)
     one = _planted(even, list("abcdef"))
-    assert float(focus(one, causal=True)[0, 0]) == pytest.approx(0)
+    assert float(mean_focus(one, causal=True)[0, 0]) == pytest.approx(0)
     model = tsc.HookedClassifier(tsc.ClassifierConfig(n_positions=9, n_letters=4), seed=0)
     with torch.no_grad():
         model.blocks[0].attn.W_Q.zero_()

@@ -17,6 +17,7 @@ from tsc_interp.checkpoints.resolve import HoldsEpochs
 from tsc_interp.errors import UsageError, suggest
 from tsc_interp.model.framing import FrameLike, with_frame
 from tsc_interp.probes.circuits_weights import circuits_weights
+from tsc_interp.probes.patterns import patterns
 from tsc_interp.probes.plugins import Plugins, load_plugins
 from tsc_interp.probes.probe import ROW_OPTIONS, Probe, Question
 from tsc_interp.probes.running import classifier_config
@@ -62,15 +63,7 @@ PROBES: tuple[Probe, ...] = (
         token_title="When is a token outweighed?",
         token_question="How many other tokens does it take before a head loses the one it reads?",
     ),
-    Probe(
-        name="patterns",
-        title="Where does each head look?",
-        question="Which positions and which tokens does each head attend to?",
-        chapter="2",
-        on_request=True,
-        any_model=True,
-        accepts=("query", "token_names", "attention_mask"),
-    ),
+    patterns,
     circuits_weights,
     Probe(
         name="specialization",

@@ -6,8 +6,7 @@ from typing import Any
 
 from tsc_interp.model.framing import FrameLike
 from tsc_interp.plots.attention import AttentionView
-from tsc_interp.probes.patterns.figures import view
-from tsc_interp.probes.patterns.result import PatternsResult
+from tsc_interp.probes.patterns import PatternsResult
 from tsc_interp.probes.registry import run_probe
 
 
@@ -41,4 +40,4 @@ def show_attention(
         strings = [strings]
     result = run_probe("patterns", model, strings, frame=frame, **options)
     assert isinstance(result, PatternsResult)
-    return view(result)
+    return result.view()

@@ -13,8 +13,7 @@ from markupsafe import Markup
 from tsc_interp.plots.colours import MUTED
 from tsc_interp.probes.ablation.result import AblationResult, Answers
 from tsc_interp.probes.attribution.result import AttributionResult
-from tsc_interp.probes.patterns.figures import view
-from tsc_interp.probes.patterns.result import HABITS, PatternsResult
+from tsc_interp.probes.patterns import HABITS, PatternsResult
 from tsc_interp.report.dissection import Bar, Head, Share, bars, largest
 from tsc_interp.report.model_report import ModelReport
 from tsc_interp.report.outside_card import OutsideCard
@@ -67,7 +66,7 @@ def outside_front(model: ModelReport, card: OutsideCard) -> OutsideFront:
     answers = None if ablation is None else ablation.answers
     attention = None
     if patterns is not None:
-        attention = Markup(view(patterns, _first(patterns, answers)).to_html())
+        attention = Markup(patterns.view(_first(patterns, answers)).to_html())
     return OutsideFront(
         attention=attention,
         row=None if effects is None else _apart(card, effects, patterns),

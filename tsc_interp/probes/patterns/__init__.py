@@ -1,1 +1,0 @@
-"""Where does each head look?"""
